@@ -1,5 +1,5 @@
-// No guard at all. Between the GET and the SET another buyer may do the same: both write the same number, and
-// two buyers have taken one unit.
+// No protection at all. Between the GET and the SET another buyer may do the same. Both write the same number, and two
+// buyers have taken one unit.
 #include "careless.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

@@ -1,5 +1,5 @@
-// A mutex (synchronized, sync.Mutex). It is right as long as there is one process; the second one has a mutex of its
-// own and never hears of this one.
+// A mutex (synchronized, sync.Mutex). It is correct with one process. A second process has its own mutex, and the two
+// do not exclude each other.
 #include "worker.h"
 
 #include <pthread.h>

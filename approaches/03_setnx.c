@@ -1,4 +1,4 @@
-// The first lock in Redis. Nothing is wrong with it while all owners live; one that dies inside leaves the key
+// The first lock in Redis. It works while all owners live. An owner that dies while it holds the lock leaves the key
 // there permanently.
 #include "worker.h"
 

@@ -1,5 +1,5 @@
-// A TTL, so that a dead owner's lock expires. But it comes with a second command: an owner that dies before it holds
-// the lock permanently.
+// A TTL, so that a dead owner's lock expires. But a second command sets it: an owner that dies before that command
+// holds the lock permanently.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

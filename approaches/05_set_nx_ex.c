@@ -1,5 +1,5 @@
-// One command sets key and TTL. But an owner that takes longer than the TTL loses the lock without knowing, and its DEL
-// then releases that of the next one: from there on the lock excludes no one.
+// One command sets key and TTL. But an owner that takes longer than the TTL loses the lock without noticing. Its DEL
+// then releases the next owner's lock, and from then on the lock excludes no one.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

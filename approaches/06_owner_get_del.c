@@ -1,5 +1,5 @@
-// The value says whose lock it is, and only the owner deletes. But between looking and deleting the TTL may run out:
-// the same accident in a smaller window.
+// The value names the owner, and only the owner deletes. But the TTL may run out between the check and the DEL: the
+// same failure in a smaller window.
 #include "worker.h"
 
 #include <string.h>

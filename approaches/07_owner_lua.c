@@ -1,5 +1,5 @@
-// Looking and deleting are one step, so no client releases another's lock. What no release can mend: an owner that is
-// slower than its TTL is not alone any more, and does not know.
+// Checking and deleting are one step, so no client releases another's lock. No release can solve this: an owner that is
+// slower than its TTL is no longer alone, and does not notice.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

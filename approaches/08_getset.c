@@ -1,6 +1,6 @@
-// The value says when the lock expires, by the clock of the client that wrote it. An expired one is taken over with
-// GETSET: the client that gets the old value back has won, the others have only moved the end a little. The DEL does
-// not look whose lock it is, and two machines whose clocks differ do not agree on what has expired.
+// The value is the time when the lock expires, by the clock of the client that wrote it. A client takes over an expired
+// lock with GETSET. The client that gets the old value back has won; the others have only moved the expiry time a
+// little. The DEL does not check the owner, and two machines whose clocks differ disagree on what has expired.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

@@ -1,6 +1,6 @@
-// The release first looks whether the lock has expired. That is the wrong question: if it has, and another holds it by
-// now, the new end lies in the future, and the DEL frees the other one. Random waits of 50 to 100 ms spare Redis and
-// cost the buyers.
+// The release first checks whether the lock has expired. That check is wrong. If the lock has expired and another
+// client has taken it, the new expiry time lies in the future: the DEL frees the other client's lock. Random waits of
+// 50 to 100 ms save Redis calls and delay the buyers.
 #include "worker.h"
 
 #include <stdio.h>

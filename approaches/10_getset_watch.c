@@ -1,6 +1,6 @@
-// WATCH and MULTI keep the losers of a take-over from moving the end, and the holder remembers its own value, so that
-// it deletes no other. But it remembers what it reads back, not what it wrote; GET and DEL are still two steps; and the
-// clocks are still the clients' own.
+// WATCH and MULTI keep the losers of a take-over from moving the expiry time. The holder remembers its own value, so
+// that it deletes no other. But it remembers the value that it reads back, not the one it wrote. GET and DEL are still
+// two steps, and the clocks are still the clients' own.
 #include "worker.h"
 
 #include <stdio.h>

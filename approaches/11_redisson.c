@@ -1,6 +1,6 @@
-// Redisson's kind. A hash holds who has the lock and how often (re-entrant); a client that must wait is told for how
-// long, and listens on a channel instead of polling; a watchdog renews the TTL while the process lives, so
-// slow work is no danger any more. A process that stands still takes its watchdog with it: that danger stays.
+// A lock as Redisson builds it. A hash holds the owner and its count (re-entrant). A client that must wait gets the
+// remaining time, and listens on a channel instead of polling. A watchdog renews the TTL while the process lives, so
+// slow work is no longer a danger. A paused process pauses its watchdog too: that danger stays.
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static const char ttl[] = "500"; // TTL_MS
 
 struct holder {
-    struct worker self; // for the watchdog: connections of its own
+    struct worker self; // for the watchdog, with connections of its own
     pthread_t watchdog;
     redisContext *channel;
     atomic_bool held;
@@ -29,7 +29,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-// The first time a worker locks, it gets its watchdog; both live as long as the process.
+// A worker gets its watchdog when it locks for the first time; both live as long as the process.
 static struct holder *holder_of(struct worker *worker)
 {
     struct holder *holder = worker->state;
@@ -47,7 +47,7 @@ static struct holder *holder_of(struct worker *worker)
     return holder;
 }
 
-// Until a lock is released, or the present owner's TTL is over.
+// Waits for a release message, at most `ms`.
 static void listen_for(redisContext *channel, long long ms)
 {
     struct pollfd wait = {.fd = channel->fd, .events = POLLIN};

@@ -1,6 +1,6 @@
-// Redlock: the lock is taken where a majority of five independent servers says yes, and in time. One or two of them may
-// be lost. It is still a lock with a TTL: an owner that stands still for longer is not alone any more, and a majority
-// whose clocks jump, or that comes back empty, forgets.
+// Redlock: a client holds the lock if a majority of five independent servers grants it in time. One or two servers may
+// be lost. It is still a lock with a TTL: an owner that is paused for longer is no longer alone. If the majority's
+// clocks jump, or it restarts empty, the lock is lost.
 #include <stdlib.h>
 
 #include "worker.h"

@@ -1,7 +1,7 @@
-// ZooKeeper: an ephemeral, sequential node for each client that wants the lock; the lowest number has it, and each of
-// the others watches the one before. The server deletes the node when its session ends, so a dead holder frees the lock
-// after the session's time-out. A holder that stands still for longer loses its session, and does not know until it
-// speaks.
+// ZooKeeper: each client that wants the lock creates an ephemeral, sequential node. The lowest number holds the lock,
+// and each other client watches the node before its own. The server deletes the node when its session ends, so a dead
+// holder frees the lock after the session's time-out. A holder that is paused for longer loses its session, and notices
+// only with its next request.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static zhandle_t *session_of(struct worker *worker)
     return worker->state;
 }
 
-// The node right before ours; empty: we are the first. False: no answer.
+// Finds the node right before ours; empty: ours is the first. False: no answer.
 static bool find_previous(zhandle_t *zoo, const char *own, char previous[PATH_SIZE])
 {
     struct String_vector names;
@@ -65,7 +65,7 @@ static bool lock(struct worker *worker, const char *user)
     while (find_previous(zoo, path + strlen("/lock/"), previous)) {
         if (previous[0] == '\0')
             return true;
-        atomic_bool *gone = calloc(1, sizeof *gone); // left behind if nothing comes: a few bytes, for a few seconds
+        atomic_bool *gone = calloc(1, sizeof *gone); // leaked if no event comes: a few bytes, for a few seconds
         int answer = zoo_wexists(zoo, previous, on_event, gone, &stat);
         while (answer == ZOK && !atomic_load(gone)) {
             if (!wait_ms(worker, 1)) {

@@ -1,5 +1,5 @@
-// No lock at all: the SET is carried out only if the stock has not been touched since it was read. Right, and the more
-// buyers there are, the more of them read in vain.
+// No lock at all: the SET takes effect only if the stock is unchanged since the GET. This is correct, but with more
+// buyers more attempts fail.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

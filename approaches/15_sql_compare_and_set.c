@@ -1,5 +1,5 @@
-// Compare and set (乐观锁, CAS): writes only if the stock is still what was read. Of all who have read the same number
-// one succeeds; the others start again.
+// Compare and set (乐观锁, CAS): writes only if the stock is still the value read. Of all buyers who read the same
+// number one succeeds; the others start again.
 #include "worker.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// A version (版本号) instead of the stock itself: also notices a stock that went away and came back. As many start
-// again.
+// A version (版本号) instead of the stock itself: it also detects a stock that changed and changed back. As many buyers
+// start again.
 #include "worker.h"
 
 #include <stdio.h>

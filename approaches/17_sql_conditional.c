@@ -1,4 +1,4 @@
-// The condition asks what matters, whether a unit is left, and the row lock makes question and answer one step. No
+// The condition checks only what matters, whether a unit is left. The row lock makes check and update one step. No
 // buyer has to start again.
 #include "worker.h"
 

@@ -1,5 +1,5 @@
-// The pessimistic way (悲观锁): the row stays locked until the transaction ends. The lock lives in the connection: it
-// is released at once when its owner is killed, and kept, with all others waiting, while its owner stands still.
+// The pessimistic way (悲观锁): the row stays locked until the transaction ends. The lock belongs to the connection. It
+// is released at once when its owner is killed. While its owner is paused it stays, and all others wait.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)
@@ -9,7 +9,7 @@ static bool lock(struct worker *worker, const char *user)
         return false;
     if (sql(worker, APPROACH_SQL_READ_STOCK_FOR_UPDATE, 0, NULL) == 1)
         return true;
-    worker->is_broken = false; // waited for too long
+    worker->is_broken = false; // waited too long
     (void)sql(worker, APPROACH_SQL_ROLLBACK, 0, NULL);
     return false;
 }

@@ -1,5 +1,5 @@
-// A lock by number, kept by the server for the session. As with a row lock there is no TTL to outlive, because the
-// server knows when its holder is gone.
+// A lock by number, held by the server for the session. Like a row lock it has no TTL that can run out, since the
+// server notices when its holder is gone.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)
@@ -7,7 +7,7 @@ static bool lock(struct worker *worker, const char *user)
     (void)user;
     if (sql(worker, APPROACH_SQL_ADVISORY_LOCK, 0, NULL) == 1)
         return true;
-    worker->is_broken = false; // waited for too long
+    worker->is_broken = false; // waited too long
     return false;
 }
 

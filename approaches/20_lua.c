@@ -1,4 +1,4 @@
-// Redis runs a script from its beginning to its end: looking and taking are one step, and no lock is needed.
+// Redis runs a whole script as one step, so check and update need no lock.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

@@ -1,5 +1,5 @@
-// The service's own script: many buyers in one call, since the call is what costs. Units, users and the journal entry
-// of all of them are one step.
+// The service's own script: many buyers in one call, since the call is the cost. It takes the units, records the users
+// and writes the journal entry of all of them in one step.
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static enum outcome buy(struct worker *worker, const char *user)
     const char *letters = worker->reply->element[6]->str;
     long bought = (long)strspn(letters, "p");
     if (bought > 1)
-        atomic_fetch_add(&worker->shared->sold, bought - 1); // the first one is counted by the caller
+        atomic_fetch_add(&worker->shared->sold, bought - 1); // the caller counts the first one
     return bought > 0 ? BOUGHT : SOLD_OUT;
 }
 

@@ -1,5 +1,5 @@
-// The stock is split (分段) over several keys, as the segments of a ConcurrentHashMap, so that it could live on several
-// servers. A buyer who finds a segment empty has to ask the others, or units stay unsold.
+// The stock is split (分段) over several keys, like the segments of a ConcurrentHashMap, so that it could be on several
+// servers. A buyer who finds a segment empty has to try the others, or units stay unsold.
 #include <stdlib.h>
 
 #include "worker.h"

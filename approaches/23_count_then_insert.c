@@ -1,5 +1,5 @@
-// One order per user (一人一单), as one writes it first: look whether there is an order, and if not, insert one. Two
-// requests of one user both see none.
+// One order per user (一人一单), the obvious way: check whether there is an order, and if not, insert one. Two requests
+// of one user both find none.
 #include "careless.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

@@ -1,5 +1,5 @@
-// The lock inside the transaction (@Transactional around the locked part): when it is released, the order is not
-// committed yet, and the next one still counts none.
+// The lock inside the transaction (@Transactional around the locked part). When it is released, the order is not
+// committed yet, and the next request still counts none.
 #include "worker.h"
 
 #include <stdio.h>

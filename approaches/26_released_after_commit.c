@@ -1,4 +1,4 @@
-// The transaction inside the lock. Right as long as the lock is; and a lock with a TTL is not always.
+// The transaction inside the lock. This is correct as long as the lock is, and a lock with a TTL is not always correct.
 #include "worker.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
-// The database refuses the second order, from any process and after any accident. Every attempt costs a
-// statement.
+// The database rejects the second order, from any process and after any failure. Every attempt costs a statement.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

@@ -1,5 +1,5 @@
-// Redis knows who has bought; the row is written afterwards. A process that dies in between has bought in Redis
-// and nowhere else; and a Redis that has forgotten sells again.
+// Redis records who has bought; the row is written afterwards. If the process dies in between, the purchase is in Redis
+// only. A Redis that lost its data sells again.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

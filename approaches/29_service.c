@@ -1,6 +1,6 @@
-// The service's way: Lua decides and writes down what it has granted (28 with a journal), the lock keeps others from
-// doing the same work meanwhile (26), and the unique index has the last word (27). Any
-// process that finds a grant without an order settles it, so no user has bought in Redis only.
+// The service's way: Lua decides and records its grant (28 with a journal), the lock saves duplicate work (26), and the
+// unique index decides last (27). Any process that finds a grant without an order settles it, so no purchase stays in
+// Redis only.
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static enum outcome place(struct worker *worker, const char *user, const char *j
     const char *argv[] = {key, worker->token};
     long long rows;
     (void)snprintf(key, sizeof key, "lock:%.40s", user);
-    (void)redis_number(worker, "SET %s %s NX PX %d", key, worker->token, TTL_MS); // busy or not: it only saves work
+    (void)redis_number(worker, "SET %s %s NX PX %d", key, worker->token, TTL_MS); // taken or not: it only saves work
     if (!insert(worker, user, &rows))
         return BROKEN;
     (void)redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_LOCK_RELEASE], 1, 2, argv);

@@ -1,6 +1,5 @@
-// Order ids from a time stamp in seconds, shifted left, plus a counter of the day in Redis. In order, and short; but
-// every id costs a call, and a counter that has been lost starts again at 1: within the same second the same ids come
-// again.
+// Order ids from a time stamp in seconds, shifted left, plus a daily counter in Redis. They are ordered and short, but
+// each id costs a call. A lost counter starts again at 1, so the same ids repeat within the same second.
 #include <stdio.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
-// Order ids from the process itself: UUIDv7, a time stamp in ms and random bits. No call, nothing to lose;
-// in order within a process, and to the ms between processes.
+// Order ids made in the process: UUIDv7, a time stamp in ms and random bits. They need no call and cannot be lost.
+// Within a process they are ordered, between processes to the ms.
 #include "ids.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

@@ -1,5 +1,5 @@
-// 7 once more, with one thing changed: a client that must wait listens on a channel until the lock is released,
-// instead of polling every 3 ms. What notification is worth, by itself.
+// Approach 7 with one change: a client that must wait listens on a channel until the lock is released, instead of
+// polling every 3 ms. It measures the value of notification alone.
 #include <poll.h>
 
 #include "worker.h"

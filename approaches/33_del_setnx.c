@@ -1,5 +1,6 @@
-// The value is a time stamp, as in 8, but an expired lock is deleted and then taken with SETNX. Between looking and
-// deleting another may have done the same: the DEL removes the lock of a living owner, and both are inside.
+// The value is a time stamp, as in 8, but a client deletes an expired lock and then takes it with SETNX. Between the
+// check and the DEL another client may have done the same. The DEL then removes a living owner's lock, and both hold
+// it.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

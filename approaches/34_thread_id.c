@@ -1,5 +1,6 @@
-// 7 with the number of the thread as its owner, as the course first prints it. Each process counts its threads from
-// one, so two owners in two processes have one name, and compare and delete finds its own name in another's lock.
+// Approach 7 with the thread's number as its owner, as the course first prints it. Each process counts its threads from
+// one, so two owners in two processes have the same name. Compare and delete then finds its own name in the other's
+// lock.
 #include "worker.h"
 
 #include <stdio.h>

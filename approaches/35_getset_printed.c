@@ -1,6 +1,6 @@
-// 10 exactly as article A prints it. Inside MULTI the answer of GETSET is not there yet: getAndSet() returns null,
-// Long.parseLong(null) throws, and no EXEC follows, so an expired lock is never taken over. The release compares a Long
-// with a String, which are never equal, so a lock is never deleted either. It guards the stock: one unit is sold.
+// 10 exactly as article A prints it. Inside MULTI the reply of GETSET is not available yet: getAndSet() returns null,
+// Long.parseLong(null) throws, and no EXEC follows. So an expired lock is never taken over. The release compares a Long
+// with a String, which are never equal, so a lock is never deleted. It guards the stock: one unit is sold.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)
@@ -12,7 +12,7 @@ static bool lock(struct worker *worker, const char *user)
         if (old != NONE && old < wall_ms(worker)) {
             (void)redis_number(worker, "MULTI");
             (void)redis_number(worker, "GETSET lock %lld", (long long)wall_ms(worker) + TTL_MS); // "QUEUED"
-            (void)redis_number(worker, "DISCARD"); // what the pool does with the connection of an exception
+            (void)redis_number(worker, "DISCARD"); // the pool does so with a connection after an exception
             return false;
         }
         (void)redis_number(worker, "UNWATCH");

@@ -1,5 +1,5 @@
-// GET and DECR in one pipeline: one round trip, so it looks like one step. It is none: Redis carries out what has
-// arrived and serves others until the rest does. A long pipeline arrives in parts; this one leaves in two.
+// GET and DECR in one pipeline: one round trip, so it looks like one step. It is not: Redis executes what has arrived,
+// and serves other clients until the rest arrives. A long pipeline arrives in parts; this one is sent in two.
 #include <stdlib.h>
 
 #include "worker.h"

@@ -1,6 +1,6 @@
-// Stock and order in two statements, each of which commits by itself. In the course this is what a call of one's own
-// method makes of @Transactional: the proxy is not asked, so no transaction begins. A process that dies in between has
-// taken a unit that no order has.
+// Stock and order in two statements, each with its own commit. In the course, self-invocation does this to
+// @Transactional: the call bypasses the proxy, so no transaction begins. A process that dies in between has taken a
+// unit without an order.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

@@ -1,4 +1,4 @@
-// The same two statements in one transaction: a process that dies in between has done nothing.
+// The same two statements in one transaction: if the process dies in between, nothing has changed.
 #include "worker.h"
 
 static enum outcome end(struct worker *worker, enum outcome outcome)

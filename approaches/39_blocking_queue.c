@@ -1,5 +1,5 @@
-// A queue in the memory of the process (BlockingQueue). The buyer is told yes when the order is in it, and it is gone
-// with the process. When it is full, put() blocks the thread that serves the buyer.
+// A queue in the memory of the process (BlockingQueue). The buyer's request succeeds once the order is in it, and the
+// order is lost with the process. When the queue is full, put() blocks the thread that serves the buyer.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static struct {
     int first, count;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-// With the lock. False: the time is over.
+// Call with the lock. False: the time is over.
 static bool wait_a_little(void)
 {
     struct timespec until;

@@ -1,5 +1,5 @@
-// A Redis List: LPUSH in the script, BRPOP in the consumer. It survives the service's processes, but BRPOP takes the
-// order out before the row is there. It has no bound.
+// A Redis List: LPUSH in the script, BRPOP in the consumer. It survives the service's processes, but BRPOP removes the
+// order before the row exists. It has no bound.
 #include <stdio.h>
 
 #include "queue.h"

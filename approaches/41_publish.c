@@ -1,5 +1,5 @@
-// Pub/Sub: PUBLISH in the script. Whoever does not listen at that moment never hears of the order, and a listener that
-// is too slow is disconnected (client-output-buffer-limit).
+// Pub/Sub: PUBLISH in the script. A consumer that does not listen at that moment never receives the order. Redis
+// disconnects a listener that is too slow (client-output-buffer-limit).
 #include <poll.h>
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ static bool take(struct worker *worker, char user[QUEUE_USER_SIZE])
     if (redis == NULL || redisGetReplyFromReader(redis, (void **)&reply) != REDIS_OK)
         return false;
     if (reply == NULL && poll(&readable, 1, 20) > 0 && redisGetReply(redis, (void **)&reply) != REDIS_OK) {
-        redisFree(redis); // restarted, or we were too slow
+        redisFree(redis); // Redis restarted, or this consumer was too slow
         worker->state = NULL;
     }
     bool has = reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 3;
@@ -40,7 +40,7 @@ static bool take(struct worker *worker, char user[QUEUE_USER_SIZE])
     return has;
 }
 
-// 64 KB instead of Redis's 32 MB, so that the accident need not send as much.
+// 64 KB instead of Redis's 32 MB, so that the test need not send as much.
 static bool prepare(struct worker *worker, long units)
 {
     (void)units;

@@ -1,5 +1,6 @@
-// A Stream with a consumer group: XADD in the script, XREADGROUP and XACK in the consumer. What was delivered and not
-// confirmed is read again after a restart. It has no bound, and nobody knows what it held when Redis comes back empty.
+// A Stream with a consumer group: XADD in the script, XREADGROUP and XACK in the consumer. Entries that were delivered
+// and not confirmed are read again after a restart. It has no bound. When Redis restarts empty, nothing else has its
+// contents.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,16 +11,16 @@ static enum outcome buy(struct worker *worker, const char *user)
     return queue_grant(worker, &sk_approach_scripts[APPROACH_SCRIPT_GRANT_STREAM], user);
 }
 
-// kept: the id of the order in hand; empty at first, when what is pending is read again.
+// worker->kept: the id of the order being written. worker->state: NULL at first, while pending entries are read again.
 static bool take(struct worker *worker, char user[QUEUE_USER_SIZE])
 {
     bool again = worker->state == NULL;
     if (again)
-        (void)redis_number(worker, "XGROUP CREATE orders writers 0 MKSTREAM"); // BUSYGROUP: it is there
+        (void)redis_number(worker, "XGROUP CREATE orders writers 0 MKSTREAM"); // BUSYGROUP: it exists
     worker->is_broken = false;
     (void)redis_number(worker, "XREADGROUP GROUP writers one COUNT 1 BLOCK 20 STREAMS orders %s", again ? "0" : ">");
     const redisReply *reply = worker->reply;
-    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) { // NOGROUP: Redis came back empty
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) { // NOGROUP: Redis restarted empty
         worker->state = NULL;
         return false;
     }

@@ -1,5 +1,5 @@
-// The service's journal: the script writes down what it grants, and refuses when the journal is full. The buyer is told
-// yes when the row is committed, and "accepted" before; so no yes depends on what Redis remembers.
+// The service's journal: the script records what it grants, and refuses when the journal is full. The buyer gets
+// "accepted" first, and success when the row is committed. So no success depends on the data in Redis.
 #include <stdio.h>
 #include <string.h>
 
@@ -26,13 +26,13 @@ static enum outcome buy(struct worker *worker, const char *user)
         worker->reply->elements < 7 || worker->reply->element[6]->str[0] != 'p')
         return GAVE_UP;
     (void)snprintf(journal_id, sizeof journal_id, "%s", worker->reply->element[5]->str);
-    if (atomic_load(&worker->shared->held)) // the rows wait: accepted, and no yes
+    if (atomic_load(&worker->shared->held)) // the rows wait: accepted, not successful
         return GAVE_UP;
     at(worker, "taken");
     return place(worker, user, journal_id) ? BOUGHT : GAVE_UP;
 }
 
-// What another process has left. Entries are { id, { 'epoch', epoch, 'orders', 'order user', ... } }.
+// Takes an entry that another process has left. Entries are { id, { 'epoch', epoch, 'orders', 'order user', ... } }.
 static bool take(struct worker *worker, char user[QUEUE_USER_SIZE])
 {
     (void)redis_number(worker, "XRANGE seckill:{1}:journal - + COUNT 1");

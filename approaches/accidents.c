@@ -13,10 +13,10 @@
 
 enum {
     UNITS = 1,
-    REACH_MS = 4000,         // to get to a point
+    REACH_MS = 4000,         // to reach a point
     RUSH_MS = TTL_MS / 5,    // well before a TTL ends
     OUTLIVE_MS = 4 * TTL_MS, // well after it, and after a session of ZooKeeper
-    STUCK_MS = 5 * TTL_MS,   // after which no other goes on any more
+    STUCK_MS = 5 * TTL_MS,   // after which no other buyer can continue any more
     STEP_S = 3600,
 };
 
@@ -85,13 +85,13 @@ static void accident_run_all(struct scene *scene)
     result->killed_between_ms = accident_killed(scene, "between", STUCK_BETWEEN);
     if (approach->guards == A_USER)
         accident_note(scene, FORGETS, accident_sells_again(scene));
-    // A lock of the process ends with it, and no other process waits for it.
+    // A lock in the process ends with the process, and no other process waits for it.
     if (approach->lives == NO_LOCK || approach->lives == IN_THE_PROCESS)
         return;
     accident_slow(scene);
     accident_paused(scene, "read", true);
     accident_paused(scene, "checked", false);
-    // What is not in a Redis has nothing there to forget, and no TTL to be stepped over.
+    // A lock outside Redis has no data there to lose, and no TTL that a clock step could end.
     if (approach->lives != IN_REDIS && approach->lives != IN_FIVE_REDISES)
         return;
     int majority = 1;
@@ -107,8 +107,7 @@ static void accident_run_all(struct scene *scene)
 
 // ---- accidents ----
 
-// Two at once, as near to each other as can be: the second one comes, and goes, between reading and writing of the
-// first.
+// Two at once, as close together as possible: the second one buys between the read and the write of the first.
 static void accident_race(struct scene *scene, const char *point)
 {
     pid_t first = accident_stop_one(scene, point, UNITS);
@@ -125,7 +124,7 @@ static void accident_race(struct scene *scene, const char *point)
     }
 }
 
-// How long until another buys after the first one was killed at a point; NEVER; NOT_TRIED without such a point.
+// Time in ms until another one buys after the first was killed at a point; NEVER; NOT_TRIED without such a point.
 static long accident_killed(struct scene *scene, const char *point, enum trouble trouble)
 {
     pid_t first = accident_stop_one(scene, point, 2 * UNITS);
@@ -140,7 +139,7 @@ static long accident_killed(struct scene *scene, const char *point, enum trouble
     long ms = (long)(steady_ms() - began), orders = 0;
     bool went_on = outcome == BOUGHT;
     if (scene->approach->guards == A_USER) {
-        (void)crowd_twice(scene->judge, "u", &orders); // already bought: with an order to show for it?
+        (void)crowd_twice(scene->judge, "u", &orders); // already bought: is there an order?
         went_on = orders == 1;
     }
     accident_note(scene, trouble, !went_on);
@@ -151,7 +150,7 @@ static long accident_killed(struct scene *scene, const char *point, enum trouble
     return went_on ? ms : NEVER;
 }
 
-// The first one's work takes longer than the TTL.
+// The first one works for longer than the TTL.
 static void accident_slow(struct scene *scene)
 {
     if (!accident_begin(scene, 2 * UNITS))
@@ -165,8 +164,8 @@ static void accident_slow(struct scene *scene)
     accident_note(scene, TWO_WHEN_SLOW, accident_was_two(scene));
 }
 
-// The first one's process stands still for longer than the TTL, at a point; then it goes on. Whose lock does it
-// release? A third one, who comes while the second one is inside, finds out.
+// The first one's process is paused at a point for longer than the TTL, and then continues. Whose lock does it release?
+// A third one, who comes while the second one holds the lock, shows that.
 static void accident_paused(struct scene *scene, const char *point, bool is_inside)
 {
     struct shared *shared = scene->shared;
@@ -177,7 +176,7 @@ static void accident_paused(struct scene *scene, const char *point, bool is_insi
     struct part long_work = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = OUTLIVE_MS};
     long read_before = atomic_load(&shared->reads);
     pid_t second = accident_act(scene, long_work);
-    // Until the second one is inside and has read, so that it cannot read what the first one is about to write.
+    // Waits until the second one holds the lock and has read: it must not read what the first one is about to write.
     for (uint64_t until = steady_ms() + OUTLIVE_MS; steady_ms() < until; (void)usleep(500)) {
         if (atomic_load(&shared->inside) > already_in && atomic_load(&shared->reads) > read_before)
             break;
@@ -195,8 +194,8 @@ static void accident_paused(struct scene *scene, const char *point, bool is_insi
                       scene->approach->guards == A_USER ? accident_was_two(scene) : second_is_in);
 }
 
-// The holder has died, and its lock has expired. One sees that, and stands still; another sees it, takes over and
-// works; then the first one goes on.
+// The holder has died, and its lock has expired. One buyer sees that and pauses. Another sees it too, takes the lock
+// over and works. Then the first buyer continues.
 static void accident_takeover(struct scene *scene)
 {
     struct part slow = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = REACH_MS};
@@ -232,7 +231,7 @@ static bool accident_forgets(struct scene *scene, int count)
     return scene->approach->guards == A_USER ? accident_was_two(scene) : two;
 }
 
-// The lock's server, or `count` of its servers, come back empty.
+// The lock's server, or `count` of its servers, restart empty.
 static bool accident_restart(struct scene *scene, int count)
 {
     for (int i = 0; i < count && scene->ok; i++) {
@@ -246,8 +245,8 @@ static bool accident_restart(struct scene *scene, int count)
     return scene->ok;
 }
 
-// The lock's server, or `count` of its servers, die, and their replicas are promoted. The lock had not reached them
-// yet.
+// The lock's server, or `count` of its servers, die, and their replicas are promoted. The lock had not reached the
+// replicas yet.
 static bool accident_failover(struct scene *scene, int count)
 {
     bool two = false;
@@ -273,7 +272,7 @@ static bool accident_failover(struct scene *scene, int count)
     return two;
 }
 
-// One after the other: what the server has forgotten, the second one may do again.
+// One after the other: the second one may repeat what the server has lost.
 static bool accident_sells_again(struct scene *scene)
 {
     if (!accident_begin(scene, 2 * UNITS))
@@ -299,7 +298,7 @@ static bool accident_trusts_clocks(struct scene *scene, int count)
     return scene->approach->guards == A_USER ? accident_was_two(scene) : two;
 }
 
-// While the first one is inside, the world changes; does a second one get in, who must not?
+// While the first one holds the lock, something changes. Does a second one get the lock, which must not happen?
 static bool accident_gets_in(struct scene *scene, int64_t clock_step_ms)
 {
     struct part part = {.user = "u", .patience_ms = RUSH_MS, .clock_step_ms = clock_step_ms};
@@ -309,7 +308,7 @@ static bool accident_gets_in(struct scene *scene, int64_t clock_step_ms)
 
 // ---- Redlock's servers ----
 
-// The first server also holds what the judge looks at, so it is the last ones that go.
+// Kills the last servers first: the first server also holds the data that the judge reads.
 static void accident_lose_servers(struct scene *scene)
 {
     bool sells[4] = {false};
@@ -339,7 +338,7 @@ static bool accident_can_buy(struct scene *scene)
 
 // ---- ids ----
 
-// At the beginning of a second, so that the restart falls into it.
+// Runs at the beginning of a second, so that the restart happens within it.
 static void accident_ids_after_a_restart(struct scene *scene)
 {
     struct part part = {.user = "u", .patience_ms = REACH_MS};
@@ -363,7 +362,7 @@ static bool accident_begin(struct scene *scene, int units)
     return scene->ok;
 }
 
-// The first actor, stopped at a point. 0: this approach has no such point.
+// Starts the first actor and stops it at a point. 0: this approach has no such point.
 static pid_t accident_stop_one(struct scene *scene, const char *point, int units)
 {
     if (!accident_begin(scene, units))
@@ -388,7 +387,7 @@ static pid_t accident_act(const struct scene *scene, struct part part)
     _exit((int)purchase(&worker, part.user));
 }
 
-// Waits until it has stopped (true), or has ended, or too much time has passed.
+// Waits until it has stopped (true), or has ended, or the time is over.
 static bool accident_has_stopped(pid_t pid, int ms)
 {
     for (uint64_t until = steady_ms() + (uint64_t)ms; steady_ms() < until; (void)usleep(500)) {
@@ -401,7 +400,7 @@ static bool accident_has_stopped(pid_t pid, int ms)
     return false;
 }
 
-// Lets it go on to its end; BROKEN if it has to be killed.
+// Lets it run to its end; BROKEN if it must be killed.
 static enum outcome accident_end_of(pid_t pid, int ms)
 {
     int status = 0;
@@ -421,7 +420,7 @@ static void accident_note(struct scene *scene, enum trouble trouble, bool happen
     scene->result->measured |= happened ? trouble : 0;
 }
 
-// What "two at once" means: two inside, or, where a user is guarded, an order too many in the end.
+// What counts as "two at once": two holders, or, for approaches that guard a user, one order too many.
 static bool accident_was_two(struct scene *scene)
 {
     if (scene->approach->guards == A_USER)

@@ -1,5 +1,5 @@
-// One buyer meets an accident at a named point, others come after. Nothing here is left to luck: the first one stops
-// itself where it should (SIGSTOP), and is then killed, left alone, or woken up.
+// One buyer has an accident at a named point; others follow. Nothing depends on timing: the first one stops itself at
+// the point (SIGSTOP), and is then killed, left stopped, or resumed.
 #ifndef APPROACH_ACCIDENTS_H
 #define APPROACH_ACCIDENTS_H
 

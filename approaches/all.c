@@ -1,4 +1,4 @@
-// The table of contents, in the order in which the story is told.
+// The table of contents, in reading order.
 #include <stddef.h>
 
 #include "approach.h"

@@ -96,7 +96,7 @@ void crowd_forget(struct shared *shared)
 
 // ---- the buyers ----
 
-// Seconds that it took; negative if a process failed.
+// Returns the seconds that it took; negative if a process failed.
 static double crowd_let_buy(const struct servers *servers, const struct approach *approach, struct shared *shared,
                             bool until_sold_out, int limit_ms)
 {
@@ -126,7 +126,7 @@ static double crowd_let_buy(const struct servers *servers, const struct approach
     return failed > 0 ? -1 : (double)(steady_ms() - began) / 1000;
 }
 
-// One process. Its exit says whether all threads had their connections.
+// One process. Its exit status reports whether all threads could connect.
 static void crowd_be_a_process(const struct servers *servers, const struct approach *approach, struct shared *shared,
                                bool until_sold_out)
 {

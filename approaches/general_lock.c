@@ -1,10 +1,10 @@
-// Every key is asked for by a command of its own, all in one write. Scripts go as EVAL with their text, because the
-// link's own scripts are the service's.
+// Each key has a command of its own; all commands go in one write. Scripts are sent as EVAL with their text, because
+// the link knows only the service's scripts.
 //
-// One timer serves all locks of a locker: it renews each lock when a third of its TTL has passed since the last
-// renewal, and asks again for busy keys. A key counts as lost when Redis says so, or when a whole TTL has passed since
-// the last renewal that Redis confirmed, by the process's monotonic clock and counted from the moment of asking: so the
-// owner gives up before Redis does.
+// One timer serves all locks of a locker. It renews each lock when a third of its TTL has passed since the last
+// renewal, and retries busy keys. A key counts as lost when Redis reports it, or when a whole TTL has passed since the
+// last renewal that Redis confirmed. That time is the process's monotonic clock, counted from sending the renewal. So
+// the owner gives up before Redis does.
 #include "general_lock.h"
 
 #include <inttypes.h>
@@ -31,10 +31,10 @@ struct general_locker {
 };
 
 enum lock_phase {
-    LOCK_ASKING,  // a round of questions is under way
+    LOCK_ASKING,  // a round of requests is under way
     LOCK_WAITING, // for the next round
     LOCK_TAKEN,
-    LOCK_RELEASED, // freed when the last answer is in
+    LOCK_RELEASED, // freed when the last reply has arrived
 };
 
 struct lock_key {
@@ -50,10 +50,10 @@ struct general_lock {
     struct general_lock_events events;
     void *arg;
     enum lock_phase phase;
-    size_t asked;  // answers to the round under way
-    bool renewing; // a renewal is under way, or the owner is being told of a loss: not freed meanwhile
+    size_t asked;  // replies missing from this round
+    bool renewing; // a renewal is under way, or the owner is in its `lost` callback: not freed meanwhile
     bool shared, numbered;
-    uint64_t asked_at_ms;   // the round of questions
+    uint64_t asked_at_ms;   // the time of this round
     uint64_t held_until_ms; // 0: nothing is held
     uint64_t renewal_asked_at_ms, renew_at_ms, retry_at_ms, give_up_at_ms;
     struct sk_backoff backoff;
@@ -141,12 +141,12 @@ struct general_lock *general_lock_take(struct general_locker *locker, size_t n, 
     lock->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS,
                                         .most_ms = RETRY_MOST_MS,
                                         .random = ++locker->counter * UINT64_C(0x9e3779b97f4a7c15)};
-    if (lock->shared) // the colon: a name may be a number, too
+    if (lock->shared) // the colon: a name may also be a number
         (void)snprintf(lock->token, sizeof lock->token, "%s:%s", locker->process, options->owner);
     else
         (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, locker->process, locker->counter);
     lock_ask_round(lock);
-    if (lock->asked == 0) { // nothing could be asked
+    if (lock->asked == 0) { // nothing could be sent
         free(lock);
         return NULL;
     }
@@ -178,8 +178,8 @@ static struct general_lock *lock_new(size_t n, const char *const *keys)
     return lock;
 }
 
-// Asks for every key that is BUSY (or new). All keys share one expiry, that of the first round which was granted any:
-// the next renewal brings those of later rounds into line.
+// Requests every key that is BUSY (or new). All keys share one expiry, from the first round that was granted any; the
+// next renewal aligns the keys of later rounds.
 static void lock_ask_round(struct general_lock *lock)
 {
     lock->asked_at_ms = uv_now(lock->locker->loop);
@@ -244,7 +244,8 @@ static bool lock_is_granted(struct lock_key *key, const struct sk_reply *reply)
     return true;
 }
 
-// The key is busy. If a fellow has it, it is this lock's as well, for as long as the fellow is sure of it.
+// The key is busy. If another lock of this owner (a fellow) holds it, this lock holds it too, as long as the fellow is
+// sure of it.
 static bool lock_enter(struct lock_key *key)
 {
     struct general_lock *lock = key->lock;
@@ -258,7 +259,7 @@ static bool lock_enter(struct lock_key *key)
     return true;
 }
 
-// The same key in another lock of the same owner that holds it; NULL: in none.
+// The same key in another lock of the same owner that holds it; NULL: none.
 static const struct lock_key *lock_fellow(const struct lock_key *key)
 {
     const struct general_lock *lock = key->lock;
@@ -331,7 +332,7 @@ static void lock_keep(struct general_lock *lock, uint64_t now)
     if (lock->phase == LOCK_WAITING && now >= lock->retry_at_ms) {
         lock_ask_round(lock);
         if (lock->asked == 0)
-            lock_round_answered(lock); // Redis is away: what is left is UNKNOWN
+            lock_round_answered(lock); // Redis is away: the keys not answered yet are UNKNOWN
     }
 }
 
@@ -367,21 +368,22 @@ static void lock_on_renewed(void *arg, const struct sk_reply *reply)
     const char *held = reply == NULL ? NULL : sk_reply_text(reply, &len);
     if (held != NULL && lock->renewal_asked_at_ms != 0 && len == lock_count(lock, GENERAL_LOCK_HELD)) {
         lock->held_until_ms = lock->renewal_asked_at_ms + lock->locker->ttl_ms;
-        // A character for each key held when the renewal was sent, in order; the count says they are the same still.
+        // One character for each key held when the renewal was sent, in order; the equal count shows that the keys are
+        // still the same.
         for (size_t i = 0, at = 0; i < lock->n; i++) {
             if (lock->keys[i].state == GENERAL_LOCK_HELD && held[at++] == '0')
                 lock_lose(lock, i);
         }
     }
-    lock->renewing = false; // only now, so that an owner who releases when told does not free it under us
+    lock->renewing = false; // only now, so that an owner who releases in `lost` does not free the lock during this loop
     lock_free_if_done(lock);
 }
 
-// The TTL has passed. What is waited for goes on being waited for; a renewal under way has come too late.
+// The TTL has passed. Keys that are waited for are still waited for; a renewal under way is too late.
 static void lock_lose_all(struct general_lock *lock)
 {
     bool renewing = lock->renewing;
-    lock->renewing = true; // keeps the lock in place while its owner is told
+    lock->renewing = true; // keeps the lock allocated during the owner's callbacks
     lock->held_until_ms = 0;
     lock->renewal_asked_at_ms = 0;
     for (size_t i = 0; i < lock->n; i++)
@@ -410,7 +412,7 @@ void general_lock_release(struct general_lock *lock)
     lock_free_if_done(lock);
 }
 
-// In chunks, so that Redis is never held up for long. What a fellow still holds stays.
+// Sends chunks, so that Redis is never blocked for long. Keys that a fellow still holds stay.
 static void lock_send_release(struct general_lock *lock)
 {
     char count[12];
@@ -438,15 +440,15 @@ static void lock_on_released(void *arg, const struct sk_reply *reply)
     (void)reply; // if it failed, the TTL releases
 }
 
-// The locks of this locker that wait for a key which has just been released ask again at once: Redis gets their
-// question right behind the release.
+// Locks of this locker that wait for a key just released retry at once: Redis gets their request right after the
+// release.
 static void lock_wake_waiters(const struct general_lock *lock)
 {
     for (struct general_lock *other = lock->locker->locks; other != NULL; other = other->next) {
         if (other->phase != LOCK_WAITING || !lock_has_one_of(lock, other))
             continue;
         lock_ask_round(other);
-        if (other->asked == 0) // Redis is away; the next tick tells its owner
+        if (other->asked == 0) // Redis is away; the next tick reports it to the owner
             other->retry_at_ms = uv_now(other->locker->loop);
     }
 }

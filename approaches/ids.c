@@ -46,7 +46,8 @@ static int by_end(const void *a, const void *b)
     return by_time((*one)->ended_us, (*other)->ended_us);
 }
 
-// Walks through time: `newest` is the greatest id given out, `since_us` before this one was asked for.
+// Walks in order of time: `newest` is the greatest id that was returned more than `since_us` before this one was
+// requested.
 static double share_out_of_order(const struct given_id *ids, long count, uint64_t since_us)
 {
     const struct given_id **begun = malloc((size_t)count * sizeof(void *)),

@@ -1,4 +1,4 @@
-// Ids that were given out, with the times at which each was asked for and had.
+// Generated ids, with the time of each request and of its result.
 #ifndef APPROACH_IDS_H
 #define APPROACH_IDS_H
 
@@ -6,11 +6,11 @@
 #include "worker.h"
 
 uint64_t ids_now_us(void);
-// Keeps an id that was asked for at `began_us`; of more than IDS_MAX the first ones.
+// Keeps an id that was requested at `began_us`; at most the first IDS_MAX.
 void ids_keep(struct worker *worker, uint64_t began_us, const char *id);
 
-// How many were given out twice. How many are smaller than one given out before they were asked for,
-// goes into the notes.
+// Returns how many were generated twice. The notes get the share of ids smaller than one that was returned before their
+// request.
 long ids_judge(struct shared *shared, struct result *result);
 
 #endif

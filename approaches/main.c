@@ -1,5 +1,5 @@
-// seckill-approaches: runs the approaches one after the other, each with a crowd and then with its accidents, and says
-// whether each behaved as its file predicts. DATABASE_URL names a database in which it may make a schema.
+// seckill-approaches: runs the approaches one after the other, each with a crowd and then with its accidents. Reports
+// whether each behaved as its file predicts. DATABASE_URL names a database in which it may create a schema.
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ static bool make_schema(const struct place *place)
     return ok;
 }
 
-// How many did not behave as predicted; -1 if something failed.
+// Returns how many did not behave as predicted; -1 if something failed.
 static int run_all(struct servers *servers, struct shared *shared, const struct options *options)
 {
     static struct result results[APPROACHES_MAX];
@@ -168,8 +168,8 @@ static bool run_one(struct servers *servers, const struct approach *approach, st
     return false;
 }
 
-// The control: a broken approach that is called right, a right one that is called broken, and a queue that is said to
-// lose nothing. All must be noticed.
+// The control: a broken approach labelled correct, a correct one labelled broken, and a queue labelled as losing
+// nothing. All three must be noticed.
 static int test_oneself(struct servers *servers, struct shared *shared, const struct options *options)
 {
     static struct result result;

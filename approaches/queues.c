@@ -13,12 +13,12 @@
 #include "ids.h"
 
 enum {
-    BUYERS = 2, // threads, beside the consumer's
+    BUYERS = 2, // threads, in addition to the consumer's
     UNITS = 1000000,
     FIRST_ORDERS = 50,          // before an accident
     TOO_MANY = 10 * QUEUE_FULL, // for a queue that has a bound
     FILLING_MS = 2000,
-    QUIET_MS = 1500, // in which a consumer has written what is there
+    QUIET_MS = 1500, // time in which a consumer has written all orders
     REACH_MS = 4000,
 };
 
@@ -28,7 +28,7 @@ const struct queue_way *const queue_ways[] = {
     &queue_blocking, &queue_list, &queue_publish, &queue_stream, &queue_journal, NULL,
 };
 
-// Of one queue.
+// The result of one queue.
 struct queue_result {
     double answered, committed; // a second
     unsigned measured;          // of enum queue_trouble
@@ -48,7 +48,7 @@ struct queue_scene {
 struct queue_thread {
     struct worker worker;
     const struct queue_way *way;
-    bool stops; // its process does, with an order in its hand
+    bool stops; // its process stops while it writes an order
 };
 
 static bool queue_find_out(struct queue_scene *scene, int crowd_ms);
@@ -154,7 +154,7 @@ static void queue_measure(struct queue_scene *scene, int crowd_ms)
     (void)waitpid(pid, NULL, 0);
 }
 
-// With an order in its hand, and the process with it. Another process goes on.
+// The process dies while its consumer writes an order. Another process continues.
 static void queue_kill_consumer(struct queue_scene *scene)
 {
     if (!queue_begin(scene))
@@ -171,7 +171,7 @@ static void queue_kill_consumer(struct queue_scene *scene)
     scene->result->lost[0] = queue_end(scene, queue_serve(scene, 0, false));
 }
 
-// The consumer stands still; then it goes on.
+// The consumer pauses, and then continues.
 static void queue_fill(struct queue_scene *scene)
 {
     if (!queue_begin(scene))
@@ -189,8 +189,7 @@ static void queue_fill(struct queue_scene *scene)
     scene->result->measured |= !had_room && !refused ? BLOCKS_WHEN_FULL : 0;
 }
 
-// Redis is killed while orders wait in the queue, and comes back with its file, of which no byte is missing, or
-// without.
+// Redis is killed while orders wait in the queue. It restarts with its complete file, or without.
 static long queue_restart(struct queue_scene *scene, bool with_file)
 {
     struct servers *servers = scene->servers;
@@ -300,10 +299,10 @@ static bool queue_wait_for_sales(const struct queue_scene *scene, long sold, int
 
 // ---- what came of it ----
 
-// Nobody buys any more; the consumer of that process goes on until it has written all, or has had its time.
+// Stops the buyers; the consumer of that process continues until it has written all orders, or its time is over.
 static long queue_end(struct queue_scene *scene, pid_t pid)
 {
-    (void)usleep(100000); // of a sale that goes on after the accident
+    (void)usleep(100000); // the sale continues for a while after the accident
     atomic_store(&scene->shared->stop, true);
     atomic_store(&scene->shared->held, false);
     long before = -1, rows = queue_rows(scene);
@@ -318,7 +317,7 @@ static long queue_end(struct queue_scene *scene, pid_t pid)
     return queue_lost(scene);
 }
 
-// Buyers who were told yes, and have no row.
+// Buyers whose purchase succeeded, and who have no row.
 static long queue_lost(struct queue_scene *scene)
 {
     static bool has_row[IDS_MAX];

@@ -102,7 +102,7 @@ static const char *mark(const struct result *result, unsigned trouble, const cha
     return (result->tried & trouble) == 0 ? "-" : (result->measured & trouble) != 0 ? word : "ok";
 }
 
-// What the crowd showed, at least one if a staged race did.
+// The crowd's figure; at least one if a staged race showed the trouble.
 static const char *count(char out[CELL_SIZE], const struct result *result, unsigned trouble, long crowd)
 {
     return number(out, crowd == 0 && (result->measured & trouble) != 0 ? 1 : crowd);
@@ -113,7 +113,7 @@ bool report_row(const struct approach *approach, const struct result *result)
     char text[COLUMNS][CELL_SIZE];
     bool as_predicted = approach->predicted == result->measured && result->unsold == 0;
     bool stock = approach->guards < A_USER;
-    // Two inside is the word for stocks; for users it is an order too many.
+    // TWO means two holders for stocks; users have TWICE, an order too many.
     const char *two = stock ? "TWO" : "TWICE";
     const char *const cells[COLUMNS] = {
         number(text[0], approach->number),

@@ -58,13 +58,13 @@ bool servers_start_redis(struct servers *servers, int i)
     return servers->redis[i] > 0 && redis_answers(socket);
 }
 
-// Replication needs a port, on the loopback; all others use the socket.
+// Replication needs a port, on the loopback; everything else uses the socket.
 static int redis_port(int i)
 {
     return PORTS + (int)(getpid() % (PORTS / SERVERS)) * SERVERS + i;
 }
 
-// With a port, or as the replica of the one with that port.
+// Starts it with a port, or as the replica of the server with port `master`.
 static pid_t redis_spawn(const struct servers *servers, int i, const char *socket, int port, int master)
 {
     char clock[PATH_SIZE], own[12], of[12];
@@ -103,7 +103,7 @@ static void replica_socket(const struct servers *servers, int i, char out[PATH_S
     (void)snprintf(out, PATH_SIZE, "%s/replica%d.sock", servers->place.folder, i);
 }
 
-// It stands still before its link is cut, so it does not connect again; what is sent from now on it cannot get.
+// Stops the replica before its link is cut, so it does not reconnect and gets nothing that is sent from now on.
 bool servers_lag(struct servers *servers, int i)
 {
     char socket[PATH_SIZE];
@@ -219,7 +219,7 @@ static bool zookeeper_write_config(const struct servers *servers, char path[PATH
     return fclose(file) == 0;
 }
 
-// In a process of its own: the client has threads, and this one must be able to fork.
+// Runs in a process of its own: the client has threads, and this process must be able to fork.
 static bool zookeeper_wait(const struct servers *servers)
 {
     int status = 1;
@@ -229,7 +229,7 @@ static bool zookeeper_wait(const struct servers *servers)
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-// Connects, and makes the folder of the locks.
+// Connects, and creates the parent node of the locks.
 static bool zookeeper_answers(const struct servers *servers)
 {
     zoo_set_debug_level((ZooLogLevel)0);

@@ -1,5 +1,5 @@
-// The servers that an accident may meet: five Redis servers, of which the first is "the" Redis, and one ZooKeeper, on
-// Unix sockets and a loopback port, with their data in a scratch folder. They end with the program.
+// The servers for the accidents: five Redis servers, of which the first is "the" Redis, and one ZooKeeper. They use
+// Unix sockets, a loopback port and data in a scratch folder, and end with the program.
 #ifndef APPROACH_SERVERS_H
 #define APPROACH_SERVERS_H
 
@@ -15,13 +15,13 @@ struct servers {
     bool keeps_files; // Redis: each write is on disk before it is answered
 };
 
-// False, and a line on standard error, if one does not start. ZooKeeper is left out where it is not installed.
+// False, with a line on standard error: one does not start. ZooKeeper is skipped where it is not installed.
 bool servers_start(struct servers *servers);
 void servers_stop(struct servers *servers);
 
 void servers_kill_redis(struct servers *servers, int i);
 bool servers_start_redis(struct servers *servers, int i); // empty, or with its file
-// Gives server `i` a replica that has all it has, and then hears no more of it.
+// Gives server `i` a replica that has all its data, and then receives no more of it.
 bool servers_lag(struct servers *servers, int i);
 // Server `i` dies, and its replica takes its place.
 bool servers_promote(struct servers *servers, int i);

@@ -12,7 +12,7 @@ enum { STORE_TIMEOUT_MS = 4000, SERVER_TIMEOUT_MS = 100 };
 
 // ---- Redis ----
 
-// The Redis may have been restarted: every command may find its connection gone, and opens another one.
+// Redis may have been restarted: each command that finds its connection closed opens another one.
 static redisContext *server(struct worker *worker, int i)
 {
     int ms = worker->approach->lives == IN_FIVE_REDISES ? SERVER_TIMEOUT_MS : STORE_TIMEOUT_MS;
@@ -85,8 +85,8 @@ const char *redis_text(struct worker *worker, const char *format, ...)
     return reply != NULL && reply->type == REDIS_REPLY_STRING ? reply->str : NULL;
 }
 
-// The script's SHA1, for EVALSHA; NULL: the server cannot be asked. The server knows it from then on, until it is
-// restarted.
+// Returns the script's SHA1, for EVALSHA; NULL: the server cannot be asked. The server then knows the script until it
+// restarts.
 static const char *sha_of(struct worker *worker, int i, const struct sk_embedded *script, bool again)
 {
     struct loaded *loaded = worker->loaded;
@@ -128,7 +128,7 @@ bool redis_script(struct worker *worker, int i, const struct sk_embedded *script
         words[1] = sha_of(worker, i, script, tries > 0);
         reply = words[1] == NULL ? NULL : redisCommandArgv(worker->redis[i], argc + 3, words, NULL);
         if (reply == NULL)
-            break; // it may have been carried out
+            break; // it may have been executed
     }
     bool ok = keep_reply(worker, reply) != NULL;
     if (i > 0)

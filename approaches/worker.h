@@ -1,6 +1,6 @@
-// What an approach may use: the stores, a clock, and the points at which an accident may meet it. One worker belongs
-// to one thread. A store that does not answer ends what is under way: its functions then say NONE, NULL or false,
-// and broken() is true.
+// What an approach may use: the stores, a clock, and the points at which an accident may happen. One worker belongs to
+// one thread. A store that does not answer ends the current work: its functions then return NONE, NULL or false, and
+// broken() is true.
 #ifndef APPROACH_WORKER_H
 #define APPROACH_WORKER_H
 
@@ -25,15 +25,15 @@ struct given_id {
     uint64_t began_us, ended_us;
 };
 
-// Seen by all processes.
+// Shared by all processes.
 struct shared {
     atomic_long sold, sold_out, already, gave_up, broken;
     atomic_long inside, most_inside, entries; // of the critical section
-    atomic_long reads;                        // how often the point "read" has been reached
+    atomic_long reads;                        // how often the point "read" was reached
     atomic_long longest_wait_us;
     atomic_long users; // drawn so far
     atomic_long id_count;
-    atomic_bool stop, held; // held: no order is written for the time being (queues.c)
+    atomic_bool stop, held; // held: no order is written for now (queues.c)
     struct given_id ids[IDS_MAX];
 };
 
@@ -61,7 +61,7 @@ struct worker {
     PGresult *result;
     bool is_broken;
     char token[TOKEN_SIZE]; // names this worker, and no other
-    char kept[TOKEN_SIZE];  // for the approach: what it has to remember from lock to unlock
+    char kept[TOKEN_SIZE];  // for the approach: data to keep from lock to unlock
     void *state;            // the same, of any size
     int thread;             // its number in its process, from 1
     unsigned dice;          // for rand_r
@@ -69,21 +69,22 @@ struct worker {
     uint64_t gives_up_at_ms;
     int64_t clock_step_ms; // of its own clock
     const char *stops_at;  // accident: the process stops at this point, once
-    int works_ms;          // accident: how long its work takes, once it has read
+    int works_ms;          // accident: how long it works after its read
 };
 
 // ---- the stores ----
 
-// A command made as by printf, to the Redis, or to server `i` (0 is the Redis). The number it answers; NONE for nil.
+// A command formatted as by printf, for the Redis, or for server `i` (0 is the Redis). Returns its number; NONE for
+// nil.
 long long redis_number(struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
 long long redis_number_at(struct worker *worker, int i, const char *format, ...) __attribute__((format(printf, 3, 4)));
-// The text it answers, good until the next command; NULL for nil.
+// Returns the reply's text, valid until the next command; NULL for nil.
 const char *redis_text(struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// A script of ours or of the service. `argv`: the keys, then the rest. The answer is in worker->reply.
+// Runs a script of ours or of the service. `argv`: the keys, then the rest. The reply is in worker->reply.
 bool redis_script(struct worker *worker, int i, const struct sk_embedded *script, int keys, int argc,
                   const char *const *argv);
 
-// A statement with text parameters. The number of rows it returns or changes; NONE if it fails.
+// Runs a statement with text parameters. Returns the number of rows it returns or changes; NONE if it fails.
 long long sql(struct worker *worker, enum sk_approach_sql statement, int n, const char *const *params);
 const char *sql_text(struct worker *worker); // the first value of the first row
 
@@ -91,25 +92,25 @@ bool broken(const struct worker *worker);
 
 // ---- time ----
 
-int64_t wall_ms(const struct worker *worker); // the worker's own idea of the time of day
+int64_t wall_ms(const struct worker *worker); // the time of day, as this worker's clock has it
 uint64_t steady_ms(void);
-// Waits a little; false when the worker has waited long enough in all and gives up.
+// Waits a little; false: the worker's total waiting time is over, and it gives up.
 bool wait_ms(struct worker *worker, int ms);
 
 // ---- accidents ----
 
-// Names the point that has been reached: here the process may stop, or be killed.
+// Names the point reached: here the process may stop, or be killed.
 void at(struct worker *worker, const char *point);
 void enter(struct worker *worker); // the critical section
 void leave(struct worker *worker);
 
 // ---- life ----
 
-// False, and a line on standard error, if a store cannot be reached.
+// False, with a line on standard error: a store cannot be reached.
 bool worker_open(struct worker *worker, const struct approach *approach, const struct place *place,
                  struct shared *shared);
 void worker_close(struct worker *worker);
-// Forgets its connections to Redis, and what was broken; they are opened again when needed.
+// Drops its connections to Redis and clears is_broken; connections are opened again when needed.
 void worker_reconnect(struct worker *worker);
 
 #endif

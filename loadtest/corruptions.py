@@ -1,4 +1,4 @@
-"""Books that are wrong, for the judge to notice: each with one promise broken, and all else as it should be."""
+"""Wrong books that the judge must notice: each breaks one promise and leaves the rest correct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lib import common
 
 @dataclass(frozen=True)
 class Plant:
-    """One thing gone wrong: in PostgreSQL (rolled back), in Redis (undone), or in what was answered."""
+    """One fault: in PostgreSQL (rolled back), in Redis (undone), or in the answers."""
 
     what: str
     expected: str
@@ -24,8 +24,8 @@ class Plant:
 
 
 def plants(voucher: common.Voucher, books: Books) -> list[Plant]:
-    """For a voucher that is sold out. Each leaves everything else as it should be, so that a checker
-    that mixes two verdicts up is found out as well."""
+    """For a voucher that is sold out. Each plant leaves everything else correct, so that a checker that confuses two
+    verdicts is also detected."""
     (order, user), (other_order, other_user) = sorted(books.live)[:2]
     stranger, terms, buyers = str(uuid.uuid4()), voucher.key("voucher"), voucher.key("buyers")
     forget, recall = ("HDEL", buyers, user), ("HSET", buyers, user, order)
@@ -96,14 +96,14 @@ def plants(voucher: common.Voucher, books: Books) -> list[Plant]:
 
 
 def forged(seen: Books, forge: Callable[[dict], None]) -> Books:
-    """One instance's report says something else."""
+    """Changes one instance's report."""
     reports = copy.deepcopy(seen.reports)
     forge(max(reports, key=lambda report: report["time_to_durable"]["count"]))
     return replace(seen, reports=reports)
 
 
 def forgeries() -> dict[str, Callable[[dict], None]]:
-    """Reports that an honest service would not give of these books."""
+    """Reports that a correct service would not return for these books."""
 
     def miscounts(report: dict) -> None:
         report["orders"]["unpaid"]["orders"] -= 1

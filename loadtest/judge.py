@@ -1,4 +1,4 @@
-"""What was said about one voucher, and by whom, held against the promises. It trusts no store."""
+"""Checks the records of one voucher against the promises. It trusts no store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPORT = "settlement differs"
 
 @dataclass(frozen=True)
 class Finding:
-    """One verdict: nothing is wrong where count is 0."""
+    """One verdict: nothing is wrong if count is 0."""
 
     name: str
     count: int
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Books:
-    """Everything that was ever said about one voucher, by whom."""
+    """All records of one voucher: what each store holds and what clients were answered."""
 
     units: int  # PostgreSQL: ever offered
     stock: int  # PostgreSQL: not in a live order
@@ -41,7 +41,7 @@ class Books:
     placed: set[str]  # ids answered with 201
     accepted: set[str]  # ids answered with 202
     sold_out: int  # number of SOLD_OUT answers
-    reports: list[dict] = field(default_factory=list)  # of the service itself, an instance each; empty: not asked
+    reports: list[dict] = field(default_factory=list)  # the service's own, one from each instance; empty: not requested
 
     @property
     def live(self) -> list[tuple[str, str]]:
@@ -53,7 +53,7 @@ class Books:
 
 
 def check(books: Books) -> list[Finding]:
-    """Holds the books against the promises. Every verdict is returned, the good ones too."""
+    """Checks the books against the promises. Returns every verdict, including the good ones."""
     live = books.live
     per_user = Counter(user for _, user in live)
     lost = [order for order in books.placed if books.orders.get(order, ("", "refused"))[1] == "refused"]
@@ -82,7 +82,7 @@ def unsold(books: Books, live: int) -> Finding:
 
 
 def report_differs(books: Books) -> Finding:
-    """Where the service's own report says otherwise than the judge has counted."""
+    """Differences between the service's own report and the judge's count."""
     if not books.reports:
         return Finding(REPORT, 0, "")
     counted = settlement.Counted(
@@ -99,7 +99,7 @@ def report_differs(books: Books) -> Finding:
 
 
 def drift(books: Books, live: list[tuple[str, str]]) -> Finding:
-    """Where the two stores tell different stories about the stock or the buyers."""
+    """Differences between the two stores in the stock or the buyers."""
     if books.redis_stock is None:
         return Finding(DRIFT, books.units, "Redis does not know the voucher")
     stock = abs(books.redis_stock - books.stock)

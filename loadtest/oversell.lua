@@ -1,27 +1,27 @@
--- The crowd: a wrk script in which every thread is its own set of buyers. `oversell` and `bench` start
--- it and read the one line it prints at the end; wrk shares the machine with what it measures, so a
--- request is two string joins, and answers are looked at only where the caller wants them.
+-- The crowd: a wrk script in which every thread is its own set of buyers. `oversell` and `bench` start it and read the
+-- one line it prints at the end. wrk shares the machine with the service that it measures. So a request is two string
+-- joins, and answers are parsed only where the caller needs them.
 --
 -- Set by the environment, because setup() does not see wrk's arguments:
---   LOAD_PATH     path of the request; {user} in it stands for the buyer, who is otherwise in X-User-Id;
---                 {random} for 18 digits that are others each time; {voucher} for the vouchers in their turn
---   LOAD_VOUCHERS their ids, with spaces between
---   LOAD_METHOD   POST unless given
---   LOAD_URLS     addresses the threads take in turn, instead of the one on wrk's command line
+--   LOAD_PATH     path of the request. {user} stands for the buyer, who is otherwise in X-User-Id; {random} for 18
+--                 digits that differ each time; {voucher} for the vouchers in turn
+--   LOAD_VOUCHERS their ids, separated by spaces
+--   LOAD_METHOD   default POST
+--   LOAD_URLS     addresses that the threads use in turn, instead of the one on wrk's command line
 --   LOAD_THREADS  number of threads, as given to wrk
---   LOAD_USERS    size of the whole crowd; a user may ask more than once. 0: each user asks once
---   LOAD_FIELDS   a file with a field of the header on each line, all lines of one length, which says who asks instead
---                 of X-User-Id: each request has the next one. With LOAD_VOUCHERS each round of the file goes
+--   LOAD_USERS    size of the whole crowd; a user may buy more than once. 0: each user buys once
+--   LOAD_FIELDS   a file with one header field on each line, all lines of one length. The field identifies the user
+--                 instead of X-User-Id; each request has the next one. With LOAD_VOUCHERS each round of the file goes
 --                 to the next voucher
 --   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
 --   LOAD_ASYNC    1 sends Prefer: respond-async
---   LOAD_TICKETS  file with a purchase ticket a line, for the buyers of the only thread in their order; sent by each
---   LOAD_SEED     of all that is random; 0 unless given
---   LOAD_COUNT    1 counts the answers by code. Without it, or LOAD_IDS, answers are not looked at.
---   LOAD_IDS      prefix of the files, one a thread, that take "<status> <order id>" of every order
---                 answered; also counts the answers by code
+--   LOAD_TICKETS  file with one purchase ticket on each line; the buyers of the only thread send them in order
+--   LOAD_SEED     random seed; default 0
+--   LOAD_COUNT    1 counts the answers by code. Without it or LOAD_IDS, answers are not parsed
+--   LOAD_IDS      prefix of the files, one for each thread, with "<status> <order id>" of every answered order; also
+--                 counts the answers by code
 
-local RECENT = 64 -- repeats come from the last so many buyers: their first request may be in flight
+local RECENT = 64 -- repeats come from this many last buyers: their first request may be in flight
 
 local function setting(name, default)
   local value = os.getenv('LOAD_' .. name)
@@ -43,9 +43,9 @@ function setup(thread)
   end
 end
 
--- From here on: inside a thread.
+-- From here on the code runs inside a thread.
 
-asked = 0 -- buyers of this thread that have asked, each counted once
+asked = 0 -- buyers of this thread that have sent a request, each counted once
 answers = { placed = 0, accepted = 0, sold_out = 0, already_ordered = 0, limited = 0 }
 others = {} -- every other answer: status -> number
 
@@ -54,12 +54,12 @@ local crowd = tonumber(setting('USERS', '0'))
 local repeat_ratio = tonumber(setting('REPEAT', '0'))
 local ids_prefix = setting('IDS')
 local number, mine, own, head, tail, ids = 0, 0, nil, nil, nil, nil
-local fields -- of the file: where they are, how many, and the length of one; nil where there are none
-local before -- of the random digits; nil where there are none
-local tickets -- by number; nil where none are sent
-local beginnings -- of a request, one a voucher; nil where the path names none
+local fields -- of the file: address, count, and length of one; nil without a file
+local before -- the text before the random digits; nil without them
+local tickets -- by number; nil if none are sent
+local beginnings -- of a request, one for each voucher; nil if the path has no {voucher}
 
--- Mapped, not read: as texts of Lua they would take the garbage collector's time from the crowd.
+-- Mapped, not read: as Lua strings they would cost the crowd garbage collection time.
 local function map_fields(name)
   local ffi = require('ffi')
   ffi.cdef([[
@@ -77,7 +77,7 @@ local function map_fields(name)
   fields = { bytes = bytes, count = size / (len + 1), len = len, text = ffi.string }
 end
 
--- Stands for the field in the text that is sent.
+-- A placeholder in the request text.
 local FIELD = 'X-Field: {field}'
 
 local function init_fields(text)
@@ -176,7 +176,7 @@ local function keep_id(status, body)
   end
 end
 
--- wrk parses and copies every answer once this function exists, so it does only where it is needed.
+-- wrk parses and copies every answer once this function exists, so define it only where needed.
 if ids_prefix or setting('COUNT') == '1' then
   function response(status, headers, body)
     local name
@@ -203,7 +203,7 @@ if ids_prefix or setting('COUNT') == '1' then
   end
 end
 
--- Back in wrk's main thread.
+-- Runs in wrk's main thread again.
 
 local function as_json(object)
   local members = {}
@@ -227,7 +227,7 @@ function done(summary, latency, requests)
   sum.seconds = summary.duration / 1e6
   sum.p50_ms = latency:percentile(50) / 1e3
   sum.p99_ms = latency:percentile(99) / 1e3
-  sum.not_ok = summary.errors.status -- answers of 400 and above
+  sum.not_ok = summary.errors.status -- answers with status 400 and above
   sum.broken = {
     connect = summary.errors.connect,
     read = summary.errors.read,

@@ -1,6 +1,6 @@
-"""The service's own settlement report of a voucher, asked of each instance, and held against what others have counted.
+"""Requests the service's own settlement report of a voucher from each instance, and compares it with an outside count.
 
-Instances are told apart by when they began to measure: through a gateway each question may come to another one.
+The start of its measurement identifies an instance, because a gateway may send each request to another one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from datetime import datetime
 from lib import common
 
 ASK_S = 60
-IN_VAIN_MAX = 30  # questions in a row that met no other instance: there is none
+IN_VAIN_MAX = 30  # requests in a row that reached no new instance: there is none
 STATUSES = ("unpaid", "paid", "cancelled", "expired", "refused")
-MAY_BE_MISSING = {"SALE_ON", "UNPAID"}  # right after a rush: the voucher sells on, and nobody has paid
+MAY_BE_MISSING = {"SALE_ON", "UNPAID"}  # right after a rush: the sale continues, and nobody has paid
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What somebody else has counted."""
+    """An outside count."""
 
     units: int
     stock: int
@@ -36,7 +36,7 @@ class Counted:
 
 
 def ask(url: str, token: str, voucher: str) -> dict:
-    """One instance's report, in JSON. It waits for its turn while another is being counted."""
+    """One instance's report, as JSON. Waits for its turn while another report is being counted."""
     request = urllib.request.Request(
         f"{url}/admin/vouchers/{voucher}/settlement", headers={"Authorization": f"Bearer {token}"}
     )
@@ -58,7 +58,8 @@ def ask(url: str, token: str, voucher: str) -> dict:
 
 
 def ask_all(urls: list[str], token: str, voucher: str, orders: int) -> list[dict]:
-    """A report of each instance behind these addresses; several are met until they have measured so many orders."""
+    """A report from each instance behind these addresses. Behind one address it repeats until the reports cover
+    `orders` orders, or no new instance appears."""
     reports: dict[str, dict] = {}
     in_vain = 0
     for asked, url in enumerate(itertools.cycle(urls), start=1):
@@ -76,7 +77,7 @@ def measured(reports: list[dict]) -> int:
 
 
 def differences(reports: list[dict], counted: Counted) -> list[str]:
-    """What the reports say otherwise than the count beside them; each as 'what: theirs, counted ours'."""
+    """Where the reports differ from the outside count; each as 'what: theirs, counted ours'."""
     wrong = [line for report in reports for line in differences_of(report, counted)]
     least, most = counted.placed, sum(counted.orders.values()) - counted.orders["refused"]
     if not least <= measured(reports) <= most:
@@ -112,7 +113,7 @@ def differences_of(report: dict, counted: Counted) -> list[str]:
 
 
 def percentiles(reports: list[dict]) -> dict[str, float]:
-    """In ms, over all instances: their buckets are the same, so they can be added up."""
+    """In ms, over all instances: they have the same buckets, so the counts can be added."""
     buckets: Counter[float] = Counter()
     for report in reports:
         for end_ms, count in report["time_to_durable"]["buckets"]:
@@ -128,7 +129,7 @@ def percentiles(reports: list[dict]) -> dict[str, float]:
 
 
 def lines(reports: list[dict]) -> dict[str, str]:
-    """For people: the verdict of each instance, and the time to durable over all of them."""
+    """For people: the verdict of each instance, and the time to durable over all instances."""
     verdicts = Counter(
         report["verdict"] + "".join(f" {what}" for what in sorted(report["wrong"] | report["missing"]))
         for report in reports

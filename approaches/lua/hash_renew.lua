@@ -1,6 +1,6 @@
 -- KEYS  1 lock
 -- ARGV  1 ttl_ms   2 holder
--- Returns 1 if it is still ours.
+-- Returns 1 if the caller still holds it.
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
   return 0
 end

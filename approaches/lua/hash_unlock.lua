@@ -1,6 +1,6 @@
--- KEYS  1 lock   2 channel of those who wait
+-- KEYS  1 lock   2 channel of the waiting clients
 -- ARGV  1 holder
--- Returns how often it is still held; -1 if it is not ours.
+-- Returns how often it is still held; -1 if the caller does not hold it.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return -1
 end

@@ -1,5 +1,5 @@
--- Releases locks, each only if it is still held under the caller's token: after its TTL ran out a
--- lock may be another's by now.
+-- Releases locks, each only if it is still held under the caller's token: after its TTL a lock may belong to another
+-- owner.
 --
 -- KEYS  the locks
 -- ARGV  1 token

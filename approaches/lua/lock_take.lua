@@ -1,5 +1,5 @@
--- Takes a lock if it is free, and numbers the taking (a fencing token): each number is greater than all before it,
--- also after Redis has lost its data, as long as its clock does not go back at the same time.
+-- Takes a lock if it is free, and numbers it (a fencing token). Each number is greater than all before it, also after
+-- Redis has lost its data, unless its clock goes back at the same time.
 --
 -- KEYS  1 lock   2 its last number
 -- ARGV  1 token   2 ttl_ms

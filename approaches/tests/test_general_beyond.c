@@ -1,4 +1,4 @@
-// What the general lock has beyond the service's: loss that is told, waiting and waking, owners that enter their own
+// What the general lock has and the service's has not: reported loss, waiting and waking, owners that share their own
 // locks, numbers.
 #include <check.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ START_TEST(a_stolen_key_is_reported_and_left_to_the_thief)
 }
 END_TEST
 
-// The owner's own clock tells it that a TTL has passed.
+// The owner's own clock shows it that a TTL has passed.
 START_TEST(a_silent_redis_counts_as_loss_after_the_ttl)
 {
     struct party *party = open_party(SHORT_TTL_MS);
@@ -57,7 +57,7 @@ START_TEST(a_silent_redis_counts_as_loss_after_the_ttl)
     redis_pause();
     RUN_UNTIL(view.lost == 1);
     ck_assert_int_eq(general_lock_state(view.lock, 0), GENERAL_LOCK_LOST);
-    ck_assert(sk_redis_ready(party->redis)); // the link still waits for the renewal's answer
+    ck_assert(sk_redis_ready(party->redis)); // the link still waits for the renewal's reply
     redis_resume();
     release(party, &view);
     ck_assert_int_eq(view.lost, 1);
@@ -70,15 +70,15 @@ START_TEST(a_holder_may_release_while_it_is_told_of_a_loss)
     static const char *const keys[] = {"key-0", "key-1", "key-2"};
     struct party *party = open_party(SHORT_TTL_MS);
     struct view view;
-    // Redis says that one key is gone; the others are released.
+    // Redis reports that one key is gone; the others are released.
     take_all(party, &view, 3, keys);
     view.release_when_lost = true;
     redis_run("DEL key-0");
     RUN_UNTIL(view.lost > 0);
     party_settle(party);
     ck_assert_int_eq(redis_number("DBSIZE"), 0);
-    ck_assert_int_eq(view.lost, 1); // nothing is reported of a lock that is released
-    // The TTL has passed while the holder stood still.
+    ck_assert_int_eq(view.lost, 1); // a released lock reports nothing
+    // The TTL passed while the holder was paused.
     take_all(party, &view, 3, keys);
     view.release_when_lost = true;
     party->paused = true;
@@ -115,7 +115,7 @@ START_TEST(waiting_gets_the_lock_when_it_is_freed)
     struct view held, waiting = {0};
     ck_assert_int_eq(take(holder, &held, "key", 0), GENERAL_LOCK_HELD);
     ask(waiter, &waiting, "key", PARTY_DEADLINE_MS);
-    RUN_UNTIL(redis_calls_of("set") >= 4); // it has been refused, and asks again
+    RUN_UNTIL(redis_calls_of("set") >= 4); // it was refused, and retries
     ck_assert_int_eq(waiting.taken, 0);
     release(holder, &held);
     RUN_UNTIL(waiting.taken == 1);
@@ -126,8 +126,8 @@ START_TEST(waiting_gets_the_lock_when_it_is_freed)
 }
 END_TEST
 
-// A wait of 600 ms has room for 10 to 18 questions: spans of 4, 8, 16, 32, 64 and then 100 ms, of which half
-// to all is waited. Without back-off there would be more than a hundred.
+// A wait of 600 ms has room for 10 to 18 requests: spans of 4, 8, 16, 32, 64 and then 100 ms, of which it waits half to
+// all. Without back-off there would be more than a hundred.
 START_TEST(waiting_backs_off_and_gives_up_at_its_bound)
 {
     enum { WAIT_MS = 600 };
@@ -167,7 +167,7 @@ START_TEST(what_is_held_stays_held_while_the_rest_is_waited_for)
 }
 END_TEST
 
-// The pauses between two questions may be longer than such a TTL.
+// The pauses between two requests may be longer than such a TTL.
 START_TEST(waiting_outlasts_a_ttl_shorter_than_its_pauses)
 {
     struct party *party = open_party(40);
@@ -198,7 +198,7 @@ START_TEST(waiting_ends_also_when_what_was_held_is_lost_meanwhile)
     RUN_UNTIL(view.taken == 1);
     ck_assert_int_eq(general_lock_state(view.lock, 0), GENERAL_LOCK_LOST);
     ck_assert_int_eq(general_lock_state(view.lock, 1), GENERAL_LOCK_HELD);
-    // What came later has a life of its own.
+    // Keys granted later have a TTL of their own.
     uint64_t later_ms = sk_monotonic_ms() + 3 * KEPT_TTL_MS / 2;
     RUN_UNTIL(sk_monotonic_ms() >= later_ms);
     ck_assert_int_eq(general_lock_state(view.lock, 1), GENERAL_LOCK_HELD);
@@ -306,9 +306,9 @@ START_TEST(each_taking_has_a_greater_number)
         last = general_lock_number(view.lock, 0);
         release(one, &view);
         if (i == 2)
-            redis_run("FLUSHALL"); // also when Redis has forgotten
+            redis_run("FLUSHALL"); // also when Redis has lost its data
         if (i == 3)
-            redis_run("SET key:number %s", "8000000000000000"); // and when its clock has gone back
+            redis_run("SET key:number %s", "8000000000000000"); // and when its clock was set back
         if (i == 3)
             last = UINT64_C(8000000000000000);
     }
@@ -334,7 +334,7 @@ START_TEST(numbering_costs_four_commands_and_a_key_that_stays)
 }
 END_TEST
 
-// Within a process no waiter sits out its back-off.
+// Within a process no waiter waits for the rest of its back-off.
 START_TEST(a_release_wakes_who_waits)
 {
     struct party *party = open_party(LONG_TTL_MS);

@@ -1,5 +1,5 @@
-// The general lock on a real Redis: what it promises its owner and the others, also when owners are paused, stopped or
-// killed, and when Redis is.
+// The general lock on a real Redis: its guarantees to its owner and to others, also when owners or Redis are paused,
+// stopped or killed.
 #include <check.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -84,7 +84,7 @@ START_TEST(a_holder_excludes_even_itself)
     struct view first, second;
     ck_assert_int_eq(take(party, &first, "key", 0), GENERAL_LOCK_HELD);
     ck_assert_int_eq(take(party, &second, "key", 0), GENERAL_LOCK_BUSY);
-    release(party, &second); // holds nothing, so nothing goes
+    release(party, &second); // holds nothing, so it releases nothing
     ck_assert(exists("key"));
     release(party, &first);
     ck_assert(!exists("key"));
@@ -94,7 +94,7 @@ START_TEST(a_holder_excludes_even_itself)
 }
 END_TEST
 
-// A lock without a TTL would outlive a crash, however short the moment between two commands.
+// A lock without a TTL would outlive a crash, however short the time between two commands.
 START_TEST(a_lock_is_never_without_a_ttl)
 {
     struct party *party = open_party(LONG_TTL_MS);
@@ -111,7 +111,7 @@ END_TEST
 
 // ---- paused holders ----
 
-// The holder stands still past its TTL, another takes over, and the first one releases without knowing.
+// The holder is paused past its TTL, another takes over, and the first one releases without knowing.
 START_TEST(a_late_release_leaves_anothers_lock_alone)
 {
     struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
@@ -302,7 +302,7 @@ START_TEST(a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone)
     ck_assert(redis_text(stats, sizeof stats, "INFO stats"));
     const char *reads = strstr(stats, "total_reads_processed:");
     ck_assert_ptr_nonnull(reads);
-    ck_assert_int_le(atoi(reads + strlen("total_reads_processed:")), 40); // of 500 commands, and of our questions
+    ck_assert_int_le(atoi(reads + strlen("total_reads_processed:")), 40); // of 500 commands, and of the test's own
     ck_assert_int_eq(redis_calls_of("set"), KEYS_MAX);
     for (int i = 0; i < KEYS_MAX; i++)
         ck_assert_int_eq(general_lock_state(view.lock, (size_t)i), i % 10 == 3 ? GENERAL_LOCK_BUSY : GENERAL_LOCK_HELD);
@@ -316,7 +316,7 @@ START_TEST(a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone)
 }
 END_TEST
 
-// The largest batch there may be: release and renewal go in chunks that the scripts can take.
+// The largest possible batch: release and renewal are sent in chunks that the scripts accept.
 START_TEST(the_largest_batch_is_kept_and_released)
 {
     enum { LARGEST = 2048 };
@@ -354,7 +354,7 @@ START_TEST(redis_silent_while_asked_gives_unknown)
     ck_assert(!sk_redis_ready(party->redis));
     general_lock_release(view.lock);
     redis_resume();
-    // Redis may have given them after all; then their TTL frees them.
+    // Redis may have granted them after all; then their TTL frees them.
     WAIT_FOR(redis_number("DBSIZE") == 0);
     RUN_UNTIL(sk_redis_ready(party->redis));
     take_all(party, &view, 3, keys);
@@ -374,7 +374,7 @@ START_TEST(redis_killed_while_asked_gives_unknown)
     RUN_UNTIL(redis_calls_of("set") >= 5);
     ask(party, &asked, key, 0);
     redis_kill();
-    RUN_UNTIL(asked.taken == 1 && waiting.taken == 1); // a Redis that is gone is not waited for
+    RUN_UNTIL(asked.taken == 1 && waiting.taken == 1); // nobody waits for a Redis that is gone
     ck_assert_int_eq(general_lock_state(asked.lock, 0), GENERAL_LOCK_UNKNOWN);
     ck_assert_int_eq(general_lock_state(waiting.lock, 0), GENERAL_LOCK_UNKNOWN);
     ck_assert_ptr_null(general_lock_take(party->part, 1, &key, NULL, &view_events, &asked));

@@ -126,7 +126,7 @@ static void setup(void)
 static void teardown(void)
 {
     parties_give_up();
-    service_stop_all(); // brings Redis back if a test has left it stopped
+    service_stop_all(); // resumes Redis if a test has left it stopped
 }
 
 int views_main(TCase *tcase)

@@ -11,9 +11,9 @@ enum {
     VALUE_SIZE = 80,
     REDIS_TIMEOUT_MS = 5000,
     LONG_TTL_MS = 10000, // is not even renewed within a test
-    KEPT_TTL_MS = 1000,  // is renewed, and survives a busy machine
-    SHORT_TTL_MS = 200,  // for tests that want it to run out
-    CLOCK_GRAIN_MS = 5,  // Redis and we round differently
+    KEPT_TTL_MS = 1000,  // is renewed, and tolerates a busy machine
+    SHORT_TTL_MS = 200,  // for tests that need it to run out
+    CLOCK_GRAIN_MS = 5,  // Redis and the test round differently
 };
 
 struct view {
@@ -24,21 +24,21 @@ struct view {
     uint64_t taken_at_ms;
 };
 
-// Events of these fill the view that is their argument.
+// These callbacks fill the view that is their argument.
 extern const struct general_lock_events view_events;
 
 struct party *open_party(uint32_t ttl_ms);
 struct party *open_impatient_party(uint32_t ttl_ms, uint32_t redis_timeout_ms);
 
-// Asks, and returns at once; options NULL: the plain ones.
+// Sends the request and returns at once; options NULL: the defaults.
 void ask_with(struct party *party, struct view *view, size_t n, const char *const *keys,
               const struct general_lock_options *options);
 void ask_many(struct party *party, struct view *view, size_t n, const char *const *keys, uint32_t wait_ms);
 void ask(struct party *party, struct view *view, const char *key, uint32_t wait_ms);
 
-// Asks, waits for the answer, and returns it.
+// Sends the request, waits for the reply, and returns it.
 enum general_lock_state take(struct party *party, struct view *view, const char *key, uint32_t wait_ms);
-// The same of keys that are all free.
+// The same for keys that are all free.
 void take_all(struct party *party, struct view *view, size_t n, const char *const *keys);
 
 // Waits until Redis has done it.

@@ -1,6 +1,6 @@
-"""What the service costs when it gets no requests: CPU, statements and Redis commands a second.
+"""The cost of the service without requests: CPU, statements and Redis commands a second.
 
-It may depend on the number of vouchers that are current, but not on the number of orders ever sold.
+It may depend on the number of current vouchers, but not on the number of orders ever sold.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ORDERS_SOLD = 200_000
 SELLERS = 256  # connections
 SELL_S = 120
 CALM_S = 11  # an idle backend of PostgreSQL counts its last statements after 10 s
-LEAST_S = 10  # of a measurement: an idle voucher is looked at every few seconds
-STATEMENTS_MORE = 1.0  # a second, that may come with the orders sold
+LEAST_S = 10  # of a measurement: an idle voucher is checked every few seconds
+STATEMENTS_MORE = 1.0  # a second; allowed growth with the orders sold
 COMMANDS_MORE = 5.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """By the second."""
+    """Per second."""
 
     server_ms: float
     redis_ms: float
@@ -56,7 +56,7 @@ def cost_with(side: Side, seconds: int, vouchers: int, orders: int) -> Cost:
             sell(service, orders)
         else:
             service.vouchers(vouchers)
-        service.stores.postgres.rows("VACUUM (ANALYZE);")  # rather now than in the middle
+        service.stores.postgres.rows("VACUUM (ANALYZE);")  # now rather than during the measurement
         time.sleep(CALM_S)
         return cost_of(service, seconds)
 
@@ -83,7 +83,7 @@ def cost_of(service: Service, seconds: int) -> Cost:
 
 
 def counters(service: Service) -> Cost:
-    """Ever since the start. The question for them counts as one statement and one command."""
+    """Totals since the start. Reading them counts as one statement and one command."""
     cpu = {name: fine_cpu_ms(pids) for name, pids in service.pids.items()}
     [[statements]] = service.stores.postgres.rows(
         "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"

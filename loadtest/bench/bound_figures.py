@@ -1,4 +1,4 @@
-"""What the bounds' rounds come to, and how it is shown."""
+"""The results of the bounds' rounds, and how they are shown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Bounds: how much of their rate, or how little more waiting, buyers may lose to what happens beside them.
+"""Bounds: how much of their rate buyers may lose, or how much longer they may wait, under some other load.
 
-Each bound runs the same buyers twice on the same fresh stores, once beside the trouble and once without it or
-beside something harmless, and the order of the two changes from round to round. An order counts when its row is
-committed. What a bound costs at rest is in at_rest.py.
+Each bound runs the same buyers twice on the same fresh stores: once with the trouble, and once without it or with a
+harmless load. The order of the two changes from round to round. An order counts when its row is committed. at_rest.py
+has the cost of the service at rest.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ PARKED_MAX_CONNECTIONS = 12_288  # of the server
 PARKED_LONG_SHARE = 90  # percent: by default half of them may wait
 LONG_POLLS = 5_000
 STREAMS = 5_000
-LEAD_S = 0.5  # the others are under way before the buyers come
+LEAD_S = 0.5  # the others start before the buyers
 LOCK_S = 10  # to get a row lock
-LOCKED_LEAST_S = 8  # longer than any statement's time-out: who is stuck behind the lock is answered at last
-LOCKED_MORE_MS = 100  # that a buyer of another voucher may wait longer
+LOCKED_LEAST_S = 8  # longer than any statement's time-out: buyers stuck behind the lock get an answer
+LOCKED_MORE_MS = 100  # how much longer a buyer of another voucher may wait
 TRICKLE_S = 0.05  # between two buyers of the locked voucher
 TRICKLE_END_S = 15
 
-Seen = TypeVar("Seen")  # what a phase gives
+Seen = TypeVar("Seen")  # the result of a phase
 
 
 @dataclass
 class Outcome:
-    """One round. What is wrong is a miss whatever the figure."""
+    """One round. If anything is wrong, the bound is missed whatever the figure."""
 
     figure: float
     told: str
@@ -52,8 +52,8 @@ class Outcome:
 
 @dataclass
 class Bound:
-    """`measure` takes the length of a phase and whether the second phase goes first; it gives None where it
-    cannot be measured."""
+    """`measure` takes the length of a phase and whether the second phase goes first. It returns None where it cannot
+    be measured."""
 
     name: str
     what: str
@@ -111,7 +111,7 @@ def order_pollers(side: Side, seconds: int, flip: bool) -> Outcome:
 
 
 def everybody_buys(service: Service, users: int, seconds: int = 1) -> Voucher:
-    """The crowd of as many users: each has an order to ask for."""
+    """A crowd of `users`: each of them has an order to query."""
     voucher = service.voucher()
     common.run_wrk([service.url], BUYERS, 1, seconds, path=f"/seckill/{voucher.id}", users=users)
     service.stores.wait_until_settled()
@@ -125,7 +125,7 @@ def everybody_buys(service: Service, users: int, seconds: int = 1) -> Voucher:
 
 
 def parked(side: Side, seconds: int, flip: bool) -> Outcome:
-    """Of the ceiling, because no call of the service parks: the same server on the same kind of loop."""
+    """Measured on the ceiling, because no call of the service parks: the same server on the same kind of loop."""
     with parking_server(side) as server:
 
         def crowd() -> Load:
@@ -162,8 +162,9 @@ def what_parking_broke(beside: Load) -> str:
 
 
 def live(side: Side, seconds: int, flip: bool) -> Outcome:
-    """Long-polls of orders that do not change, and streams of the voucher that the buyers buy; beside as many
-    connections to another server that only keeps the former, and sends the latter as many texts: the sending itself."""
+    """Long polls of orders that do not change, and streams of the voucher that the buyers buy. Compared with as many
+    connections to another server, which only holds the polls and sends the streams as many texts: the cost of
+    sending itself."""
     limits = {"SECKILL_MAX_CONNECTIONS": PARKED_MAX_CONNECTIONS, "SECKILL_LONG_SHARE": PARKED_LONG_SHARE}
     with side.serving(**limits) as service, parking_server(side) as sender:
         polls = [(f"/orders/{order}?wait=60", user) for order, user in orders_of_a_crowd(service)]
@@ -224,12 +225,12 @@ def buyers_beside_listeners(
 @dataclass
 class Phase:
     committed_rps: float
-    others_rps: float  # of the clients beside the buyers
+    others_rps: float  # of the clients other than the buyers
     load: Load
 
 
 def in_turn(flip: bool, first: Callable[[], Seen], second: Callable[[], Seen]) -> tuple[Seen, Seen]:
-    """Runs both, the second one first if flip; gives them as they were named."""
+    """Runs both, the second one first if flip; returns them as (first, second)."""
     if flip:
         later = second()
         return first(), later
@@ -237,7 +238,7 @@ def in_turn(flip: bool, first: Callable[[], Seen], second: Callable[[], Seen]) -
 
 
 def buyers_beside(service: Service, seconds: int, clients: int, **settings: object) -> Phase:
-    """Buyers of a new voucher, beside clients who do what the settings say."""
+    """Buyers of a new voucher, while other clients do what the settings describe."""
     voucher = service.voucher()
     with ExitStack() as stack:
         others = None
@@ -302,7 +303,7 @@ def locked_row(side: Side, seconds: int, flip: bool) -> Outcome:
 
 
 def what_the_lock_broke(locked: Load, free: Load) -> str:
-    """wrk's p99 is that of the requests that were answered."""
+    """wrk's p99 covers only the requests that were answered."""
     missing = locked.requests - locked.answers["placed"] + locked.broken["timeout"]
     if missing > 0:
         return f"{missing:,} of {locked.requests:,} buyers of the other voucher did not hear 201"
@@ -318,7 +319,7 @@ def counted_buyers(service: Service, voucher: Voucher, seconds: int) -> Load:
 
 @contextmanager
 def locked_rows(postgres: Postgres, voucher: Voucher) -> Iterator[None]:
-    """A transaction beside the service holds all rows that say how many units the voucher has."""
+    """Another transaction locks all rows that hold the voucher's units."""
     script = f"""BEGIN;
     SELECT format('SELECT %L FROM %I WHERE %I = {voucher.id} FOR UPDATE',
                   'locked ' || table_name, table_name, column_name)
@@ -333,7 +334,7 @@ def locked_rows(postgres: Postgres, voucher: Voucher) -> Iterator[None]:
 
 @contextmanager
 def trickle(service: Service, voucher: Voucher) -> Iterator[None]:
-    """A buyer at once and then every now and then, who does not wait for the commit."""
+    """One buyer at once and then one every TRICKLE_S, who does not wait for the commit."""
     done = threading.Event()
 
     def buy(number: int) -> None:

@@ -1,7 +1,8 @@
-"""What others would write: servers in Go and Node that take an order to its row in PostgreSQL, as the service does.
+"""The usual solution: servers in Go and Node that take an order to its row in PostgreSQL, as the service does.
 
-They meet fresh stores in every turn, as the service: a copy of its migrated database, an empty Redis database. A round
-counts only if the books balance: the 201 that wrk saw are rows, each with its buyer, and units are what is left.
+Like the service they get fresh stores in every turn: a copy of its migrated database, an empty Redis database. A round
+counts only if the books balance: the 201 that wrk saw are rows, each with its buyer, and the remaining units are
+correct.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from lib.servers import CONTENDERS, Server, free_port, start_server
 from lib.service import UNITS, Pids, measure_crowd
 from lib.stores import Stores
 
-# Connections to PostgreSQL of all processes of a contender. All orders wait for one row, so more of them only cost:
-# orders/s with 2, 4, 8, 16, 32, 64 were 2164, 2036, 1949, 1266, 1217, 918 of go and 614, 695, 651, 419, 448, 347 of
-# node, not yet warm, on two cores that had other work, too.
+# Connections to PostgreSQL of all processes of a contender. All orders wait for one row, so more connections only add
+# cost. Orders/s with 2, 4, 8, 16, 32, 64 were 2164, 2036, 1949, 1266, 1217, 918 for go and 614, 695, 651, 419, 448, 347
+# for node. Both were not yet warm, on two cores that also had other work.
 PG_POOL = {"go": 4, "go_batch": 2, "node": 4}
-REDIS_POOL = 64  # Go's; Node pipelines on one connection a process
+REDIS_POOL = 64  # Go's; Node pipelines on one connection in each process
 NODE_WORKERS = 2
 WARM_UP_S = 2
 PROOF_S = 3
 FEW = 300  # units of the sale that must sell out
-MANY = 2 * FEW  # its buyers, who come again and again
+MANY = 2 * FEW  # its buyers, who repeat their requests
 DAY_MS = 24 * 3600 * 1000
 LUA = CONTENDERS.parent.parent / "lua"
 
@@ -49,7 +50,7 @@ class FullRoad:
         }
 
     def prepare(self, names: set[str]) -> None:
-        """Builds what must be built, and ends the run if a contender sells too much, or too little."""
+        """Builds the contenders, and ends the run if one sells too much or too little."""
         if {"go", "go_batch"} & names:
             self.build_go()
         for name in self.commands:
@@ -60,7 +61,7 @@ class FullRoad:
         env = {"GO111MODULE": "off", "GOPATH": str(GOPATH), "GOFLAGS": ""}
         sources = [str(source) for source in sorted((CONTENDERS / "go").glob("*.go"))]
         common.run(["go", "build", "-o", str(self.folder / "contender-go"), *sources], env=env)
-        # The service's own script, as src/store/embed.cmake makes it.
+        # The service's own script, as src/store/embed.cmake builds it.
         shared = (LUA / "shared" / "voucher.lua").read_text(encoding="utf-8")
         script = (LUA / "place_orders.lua").read_text(encoding="utf-8")
         self.script.write_text(script.replace("-- include: shared/voucher.lua\n", shared), encoding="utf-8")
@@ -92,7 +93,7 @@ class FullRoad:
         return sample
 
     def warm_up(self, server: Server) -> None:
-        """Another sale, until the code is compiled as it will run: a team's servers are there before the rush."""
+        """Another sale, until the code is compiled as it will run: a team's servers run before the rush."""
         path = f"/seckill/{put_on_sale(self.stores, UNITS).id}"
         common.run_wrk([server.url], self.options.connections, self.options.wrk_threads, WARM_UP_S, path=path)
         self.stores.wait_until_settled()
@@ -125,7 +126,7 @@ class FullRoad:
     # -- proof --
 
     def prove(self, name: str) -> None:
-        """A small sale, before anything is measured: each unit is sold once, each user buys once."""
+        """A small sale before the measurement: each unit is sold once, each user buys once."""
         with self.serving(name) as server:
             voucher = put_on_sale(self.stores, FEW)
             self.prove_one(name, server, voucher)
@@ -139,7 +140,7 @@ class FullRoad:
             agree_on_buyers(name, load, rows - 1, self.options.connections)
 
     def prove_one(self, name: str, server: Server, voucher: Voucher) -> None:
-        """The first buyer is told where his order is, and its row is there."""
+        """The first buyer gets the location of the order, and its row is written."""
         headers = {"X-User-Id": "first"}
         request = urllib.request.Request(f"{server.url}/seckill/{voucher.id}", method="POST", headers=headers)
         try:
@@ -153,8 +154,8 @@ class FullRoad:
             raise Failure(f"{name} answered {status}, {location}, {order}; rows {rows}")
 
     def balance(self, name: str, voucher: Voucher) -> tuple[int, float]:
-        """Gives the rows, and when the last one was written. Both stores must have sold the same, and no more than
-        there was."""
+        """Returns the number of rows, and when the last one was written. Both stores must have sold the same number,
+        and no more than the voucher had."""
         rows, last_order_at = self.stores.orders(voucher.id)
         [[left]] = self.stores.postgres.rows(f"SELECT stock FROM voucher_stock WHERE voucher_id = {voucher.id}")
         books = {
@@ -168,7 +169,7 @@ class FullRoad:
 
 
 def put_on_sale(stores: Stores, units: int) -> Voucher:
-    """A voucher in both stores, without the service."""
+    """Creates a voucher in both stores, without the service."""
     now_ms = int(time.time() * 1000)
     begin_ms, end_ms = now_ms - 60_000, now_ms + DAY_MS
     terms = f"'bench-{os.urandom(8).hex()}', 'bench', 100, {units}, {begin_ms}, {end_ms}"
@@ -178,6 +179,6 @@ def put_on_sale(stores: Stores, units: int) -> Voucher:
     info = "\n".join(stores.redis.call("INFO", "server"))
     run = info.split("run_id:")[1].split()[0]
     fields = {"state": "open", "stock": units, "begin_ms": begin_ms, "end_ms": end_ms, "epoch": epoch, "slot": slot}
-    fields |= {"last": f"epoch-{epoch}", "run": run, "offer": 1}  # what the service's script checks
+    fields |= {"last": f"epoch-{epoch}", "run": run, "offer": 1}  # the fields that the service's script checks
     stores.redis.call("HSET", voucher.key("voucher"), *(word for field in fields.items() for word in field))
     return voucher

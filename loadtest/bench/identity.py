@@ -1,7 +1,8 @@
-"""Users with tokens against users of a gateway: the same crowd, whose fields are made before it comes.
+"""Users with tokens, compared with users of a gateway: the same crowd, whose header fields are generated beforehand.
 
-With HS256 each request has a token of its own, and with EdDSA those of 10,000 users, which every reactor has checked once
-before (and once more without the cache, to show what a check costs). An order counts when its row is committed.
+With HS256 each request has its own token. With EdDSA the requests share the tokens of 10,000 users, each of which every
+reactor has already checked once. EdDSA also runs without the cache, to show the cost of a check. An order counts when
+its row is committed.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from lib.common import Failure, Voucher
 from lib.service import Service, Side, ask
 
 ISSUER, AUDIENCE = "https://login.example", "shop"
-# Those of RFC 7515, A.1 and RFC 8037, A.1.
+# The keys of RFC 7515, A.1 and RFC 8037, A.1.
 KEYS = """hs256 HS256 AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow
 eddsa EdDSA 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A
 """
-REFUSALS_PER_S = 200_000  # no crowd here asks faster
+REFUSALS_PER_S = 200_000  # no crowd here is faster
 ORDERS_PER_S = 100_000
 CACHED_USERS = 10_000
-WARM_UP_S = (4, 8, 16, 32, 64)  # the first that is enough for each of them to ask once, and be checked
+WARM_UP_S = (4, 8, 16, 32, 64)  # the first that lets each of them send a request, and be checked
 NOT_CACHED_S = 2
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """A file of fields, and the settings of a service that believes them."""
+    """A file of fields, and the settings of a service that accepts them."""
 
     fields: Path
     users: int
@@ -45,7 +46,7 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Rate:
-    """Of answers, or of orders; and the service's CPU for 1,000 answers."""
+    """Answers or orders a second; and the service's CPU for 1,000 answers."""
 
     rps: float
     cpu_ms: float
@@ -103,7 +104,7 @@ def compared(flip: bool, tokens: Callable[[], Rate], gateway: Callable[[], Rate]
 
 
 def sold_out(side: Side, kind: str, users: int, seconds: int, cached: bool = True) -> Callable[[], Rate]:
-    """Gives what measures the rate of refusals."""
+    """Returns the function that measures the rate of refusals."""
 
     def measure() -> Rate:
         crowd = make_crowd(side, kind, users)
@@ -123,7 +124,7 @@ def sold_out(side: Side, kind: str, users: int, seconds: int, cached: bool = Tru
 
 
 def durable(side: Side, kind: str, users: int, seconds: int) -> Callable[[], Rate]:
-    """Gives what measures the rate of committed rows. Users buy one voucher after the other."""
+    """Returns the function that measures the rate of committed rows. Users buy one voucher after the other."""
 
     def measure() -> Rate:
         crowd = make_crowd(side, kind, users)
@@ -145,7 +146,7 @@ def durable(side: Side, kind: str, users: int, seconds: int) -> Callable[[], Rat
 
 
 def sell_out(service: Service, crowd: Crowd) -> Voucher:
-    """To the crowd's first user."""
+    """Sells the only unit to the crowd's first user."""
     voucher = service.voucher(units=1)
     common.wait_for("the only unit", lambda: buy(service, crowd, voucher)[0] in (201, 202), 10)
     return voucher
@@ -156,14 +157,14 @@ def buy(service: Service, crowd: Crowd, voucher: Voucher) -> tuple[int, str]:
 
 
 def must_be_sold_out(service: Service, crowd: Crowd, voucher: Voucher) -> None:
-    """The winner is told that it won, so the refusals were refusals of users that are known."""
+    """The winner gets ALREADY_ORDERED, so the refusals were refusals of identified users."""
     status, text = buy(service, crowd, voucher)
     if status != 409 or "ALREADY_ORDERED" not in text:
         raise Failure(f"the winner is answered {status}: {text}")
 
 
 def warm_up(service: Service, crowd: Crowd, voucher: Voucher) -> None:
-    """Each user of a small crowd asks at least once."""
+    """Each user of a small crowd sends at least one request."""
     if crowd.users > CACHED_USERS:
         return
     for seconds in WARM_UP_S:

@@ -1,6 +1,7 @@
-"""Instructions of the service for one request, as callgrind counts them: the same on a busy machine, but for some hundreds.
+"""Instructions of the service for one request, as callgrind counts them. A busy machine changes them by some hundreds
+only.
 
-256 connections ask at the same time and then wait for all answers: batches have 1 to 255 orders.
+256 connections send requests at the same time and then wait for all answers: batches have 1 to 255 orders.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from lib.common import Failure, Voucher
 from lib.service import Service, Side
 
 CONNECTIONS, ASKED, TIMES = 256, 40, 3
-WARM = 4  # times that each connection asks before it counts
+WARM = 4  # requests of each connection before it counts
 TIMEOUT_S = 60
 MOST = 1.02  # new to old
 
 
 def count(side: Side) -> dict[str, float]:
-    """Of a committed order, and of a refusal from memory."""
+    """For a committed order, and for a refusal from memory."""
     out = side.folder / f"{side.stores.build.name}.callgrind"
     under = ("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}")
     with replace(side, under=under).serving() as service, ExitStack() as stack:

@@ -1,8 +1,9 @@
-"""Many connections that wait, in a process of their own: each asks once, and whatever comes is read.
+"""Many connections that wait, in a process of their own: each sends one request, and the process reads whatever
+arrives.
 
-As a program: listeners.py HOST PORT reads lines `path<TAB>user` (user: may be empty), connects, asks all, says `ready`
-once each has been asked and those that end with `!` have heard something, and at the end of its input what it heard and
-what the reading cost, in JSON.
+As a program, `listeners.py HOST PORT` reads lines `path<TAB>user` (user may be empty), connects and sends all requests.
+It prints `ready` once all are sent and those that end with `!` have received something. At the end of its input it
+prints, in JSON, what it received and what the reading cost.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from lib import common
 READY_S = 60
 END_S = 20
 READ_BYTES = 65536
-BURST, BURST_PAUSE_S = 100, 0.1  # a server bounds the questions that it has under way
+BURST, BURST_PAUSE_S = 100, 0.1  # a server bounds the requests that it has in progress
 
 
 @dataclass
 class Heard:
-    """What listeners heard while somebody else was measured."""
+    """What listeners received during a measurement."""
 
     seconds: float
     events: int
@@ -57,7 +58,7 @@ class Listeners:
 
 @contextmanager
 def listening(url: str, lines: list[tuple[str, str]]) -> Iterator[Listeners]:
-    """Lines of paths and users; all of them are asked when this gives the listeners."""
+    """Takes lines of paths and users; all requests are sent when it yields the listeners."""
     parking.raise_descriptors(len(lines))
     host, port = url.removeprefix("http://").split(":")
     questions = "".join(f"{path}\t{user}\n" for path, user in lines) + "\n"
@@ -87,7 +88,7 @@ class Readers:
         self.epoll.register(sys.stdin.fileno(), select.EPOLLIN)
 
     def read(self) -> bool:
-        """False: the input is at its end."""
+        """False: end of input."""
         for fd, _ in self.epoll.poll(1):
             if fd == sys.stdin.fileno():
                 return False
@@ -124,7 +125,7 @@ def main() -> None:
     cpu = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
     heard = Heard(time.monotonic() - since, readers.events, readers.ended, cpu)
     print(json.dumps(heard.__dict__), flush=True)
-    os._exit(0)  # without closing thousands of sockets one by one
+    os._exit(0)  # does not close thousands of sockets one by one
 
 
 if __name__ == "__main__":

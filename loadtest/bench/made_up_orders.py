@@ -1,8 +1,8 @@
-"""The bound `made_up_orders`: how much longer a payment takes while one user asks for orders that do not exist.
+"""The bound `made_up_orders`: how much longer a payment takes while one user requests orders that do not exist.
 
-As a program: made_up_orders.py HOST PORT ORDER says `ready` once all connections are open, asks RATE times a second for
-ids made from that order's, each time on a connection that has its last answer, and goes on until its input ends. Then
-it says how many questions it asked and what was answered, by status, in JSON.
+As a program, `made_up_orders.py HOST PORT ORDER` prints `ready` once all connections are open. It requests ids made
+from that order's RATE times a second, each time on a connection that has its last answer, until its input ends. Then it
+prints, in JSON, how many requests it sent and the answers by status.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASKED_LEAST = 0.9  # of that rate
 PAYMENT_EVERY_S = 0.005
 PAYERS = 256
 READY_S = END_S = 20
-ORDERS_S = 2  # to buy what is paid
+ORDERS_S = 2  # to buy the orders to be paid
 
 
 def made_up_orders(side: Side, seconds: int, flip: bool) -> Outcome:
@@ -58,7 +58,7 @@ def made_up_orders(side: Side, seconds: int, flip: bool) -> Outcome:
 
 
 def unpaid_orders(service: Service) -> list[str]:
-    """Those of a crowd, the newest last: each is paid once."""
+    """The orders of a crowd; each is paid once."""
     voucher = service.voucher()
     common.run_wrk([service.url], PAYERS, 1, ORDERS_S, path=f"/seckill/{voucher.id}")
     service.stores.wait_until_settled()
@@ -100,7 +100,7 @@ def questions(url: str, order: str) -> Iterator:
 
 
 def made_up(order: str) -> str:
-    """Of the same slot and epoch."""
+    """An id with the same slot and epoch."""
     random = secrets.token_hex(6)
     return f"{order[:15]}{random[:3]}-a{random[3:6]}-{random[6:]}{order[-6:]}"
 
@@ -133,7 +133,7 @@ def main() -> None:
             free.append(key.fileobj)
     told = {"asked": asked, "seconds": time.monotonic() - began, "answers": dict(answers)}
     print(json.dumps(told), flush=True)
-    os._exit(0)  # without closing hundreds of sockets one by one
+    os._exit(0)  # does not close hundreds of sockets one by one
 
 
 if __name__ == "__main__":

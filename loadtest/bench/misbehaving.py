@@ -1,7 +1,8 @@
 """The bound `misbehaving`: 200 of a server's 256 connections misbehave, and 56 buy.
 
-As a program: misbehaving.py HOST PORT says `ready` once all connections have begun, goes on until its input ends, and then
-says how often a connection was cut, and how often one was opened, in JSON. A connection that is cut is opened again.
+As a program, `misbehaving.py HOST PORT` prints `ready` once all connections have begun, and runs until its input ends.
+Then it prints, in JSON, how often a connection was cut and how often one was opened. A connection that is cut is opened
+again.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from lib.service import Service, Side
 CONNECTIONS = 256  # of the server
 MISBEHAVING = 200
 BUYERS = CONNECTIONS - MISBEHAVING
-LIMIT_MS = 2000  # of header, body and reader: short, so that connections are cut while it is measured
-LISTED = 50  # vouchers: what those who do not read ask for
-TICK_S = 0.2  # between two bytes of one who is slow, and the time that one stays who comes and goes
+LIMIT_MS = 2000  # of header, body and reader: short, so that connections are cut during the measurement
+LISTED = 50  # vouchers: the list that non-reading clients request
+TICK_S = 0.2  # between two bytes of a slow client, and how long a short-lived connection stays
 WARM_S = 1
-LEAD_S = LIMIT_MS / 1000 + 0.5  # the first have been cut when the buyers come
+LEAD_S = LIMIT_MS / 1000 + 0.5  # the first have been cut when the buyers start
 READY_S = END_S = 20
 
 HEAD = b"POST /seckill/1 HTTP/1.1\r\nHost: bench\r\nX-User-Id: slow\r\n"
@@ -81,7 +82,8 @@ def crowd(url: str) -> Iterator[subprocess.Popen]:
 
 
 class Client:
-    """One connection at a time: a slow header, a slow body, one who does not read, or one who comes and goes."""
+    """One connection at a time: a slow header, a slow body, a client that does not read, or one that reconnects
+    again and again."""
 
     def __init__(self, number: int, address: tuple[str, int]):
         self.kind, self.address = number % 4, address
@@ -124,7 +126,7 @@ def main() -> None:
     selector.register(sys.stdin, selectors.EVENT_READ)
     began = time.monotonic()
     for turn in range(1, sys.maxsize):
-        # Evenly: not all of them at the beginning of a tick.
+        # Spread evenly: not all of them at the beginning of a tick.
         if selector.select(max(0, began + turn * TICK_S / 10 - time.monotonic())):
             break
         for client in clients[turn % 10 :: 10]:

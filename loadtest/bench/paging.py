@@ -1,5 +1,5 @@
-"""What pages cost: a file of them and an answer that it is unchanged, against the ceiling; and what buyers lose to
-shops that are open in a thousand browsers, and to operators' dashboards."""
+"""The cost of pages: a page file and a 304 answer, compared with the ceiling; and what buyers lose to a thousand
+open shop pages, and to operators' dashboards."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lib.common import Failure
 from lib.service import Service, Side
 
 FILE_BYTES = 1024
-PAGES = {"index.html": "/", "admin.html": "/admin/ui"}  # all else is where it lies, below /web/
+PAGES = {"index.html": "/", "admin.html": "/admin/ui"}  # other files have their path below /web/
 FILES = (".html", ".css", ".js", ".svg")
 OPEN = 1_000
-POLL_S = 30  # a page whose stream runs asks for the list so often (web/shop/live.js)
+POLL_S = 30  # how often a page whose stream runs requests the list (web/shop/live.js)
 DASHBOARDS = 10
-ROUND_S = 6  # how often a dashboard makes each call in so many seconds (web/admin/board.js, vouchers.js)
+ROUND_S = 6  # how many calls of each kind a dashboard makes in this time (web/admin/board.js, vouchers.js)
 DASHBOARD = {
     "/metrics": 6,
     "/admin/vouchers?limit=100": 3,
@@ -48,7 +48,7 @@ def page_unchanged(side: Side, seconds: int, flip: bool) -> Outcome:
 
 
 def against_ceiling(side: Side, seconds: int, flip: bool, unchanged: bool) -> Outcome:
-    """The same requests to the service and to its own server that answers a constant."""
+    """The same requests to the service, and to its own server answering a constant."""
     path = page_of_about(FILE_BYTES)
     with side.serving() as service, bounds.parking_server(side) as ceiling:
         size, tag = look(service.url, path, 200, {})
@@ -69,7 +69,7 @@ def against_ceiling(side: Side, seconds: int, flip: bool, unchanged: bool) -> Ou
 
 
 def page_of_about(size: int) -> str:
-    """The path of the file of web/ whose size is nearest."""
+    """The path of the file of web/ with the nearest size."""
     web = common.ROOT / "web"
     files = [file for file in web.rglob("*") if file.suffix in FILES and file.name != "pay.html"]
     nearest = min(files, key=lambda file: abs(file.stat().st_size - size), default=None)
@@ -80,7 +80,7 @@ def page_of_about(size: int) -> str:
 
 
 def look(url: str, path: str, status: int, headers: dict[str, str]) -> tuple[int, str]:
-    """Asks once; gives the body's size and the tag."""
+    """Sends one request; returns the body's size and the ETag."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
     try:
         connection.request("GET", path, headers=headers)
@@ -97,7 +97,7 @@ def look(url: str, path: str, status: int, headers: dict[str, str]) -> tuple[int
 
 
 def open_pages(side: Side, seconds: int, flip: bool) -> Outcome:
-    """Each listens to the voucher that the buyers buy, and asks for the list now and then."""
+    """Each page listens to the voucher that the buyers buy, and requests the list now and then."""
     with side.serving() as service:
         pages, none = bounds.in_turn(
             flip, lambda: buyers_beside_pages(service, seconds, OPEN), lambda: buyers_beside_pages(service, seconds, 0)
@@ -122,7 +122,7 @@ def buyers_beside_pages(service: Service, seconds: int, pages: int) -> bounds.Li
 
 @contextmanager
 def polling(service: Service, paths: list[str], rate: float, headers: dict[str, str] | None = None) -> Iterator[None]:
-    """So many calls a second, of these paths one after the other, until the end of the block."""
+    """Makes `rate` calls a second, of these paths in turn, until the end of the block."""
     ending = threading.Event()
     failures: list[str] = []
 
@@ -161,11 +161,11 @@ def polling(service: Service, paths: list[str], rate: float, headers: dict[str, 
 
 
 def dashboards(side: Side, seconds: int, flip: bool) -> Outcome:
-    """Each asks as much as one ever does, about a voucher of a crowd that has bought."""
+    """Each dashboard makes as many calls as one ever does, about a voucher that a crowd has bought."""
     with side.serving() as service:
         voucher = bounds.everybody_buys(service, BUYERS)
         calls = [path.format(voucher.id) for path, times in DASHBOARD.items() for _ in range(times)]
-        random.Random(1).shuffle(calls)  # as they come from pages that were opened at different moments
+        random.Random(1).shuffle(calls)  # as from pages that were opened at different times
         rate = DASHBOARDS * len(calls) / ROUND_S
 
         def beside() -> bounds.Phase:

@@ -1,4 +1,4 @@
-"""Connections that are parked at contenders/ceiling.c: each has asked for /park, and is not answered meanwhile."""
+"""Connections that are parked at contenders/ceiling.c: each has requested /park, and gets no answer meanwhile."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def connect(url: str) -> socket.socket:
 
 
 def count_readable(connections: list[socket.socket]) -> int:
-    """Those that were answered or closed."""
+    """Connections that were answered or closed."""
     with selectors.DefaultSelector() as selector:
         for connection in connections:
             selector.register(connection, selectors.EVENT_READ)

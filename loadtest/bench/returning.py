@@ -1,9 +1,9 @@
-"""How soon others know that an order has ended: the buyer who gets its unit, and the client who waits for its change.
+"""How soon others learn that an order has ended: the buyer who gets its unit, and the client who waits for its change.
 
-Two instances, one voucher with one unit. Its owner cancels at one instance; at the other the next buyer tries until the
-unit is sold, or the owner's long-poll waits. All that beside a crowd that buys another voucher. A figure is the longest
-time of a round: of the unit since the cancel was answered, which is when it has returned; of the long-poll since before the
-cancel was sent.
+Two instances, one voucher with one unit. Its owner cancels at one instance. At the other the next buyer tries until the
+unit is sold, or the owner's long poll waits. Meanwhile a crowd buys another voucher. The figure is the longest time of
+a round. The unit's time starts when the cancel was answered, which is when it has returned; the long poll's starts
+before the cancel was sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lib.service import Service, Side, ask
 
 MOST_MS = 300
 RETURNS = 20  # in a round
-CROWD_S = 60  # longer than they take
+CROWD_S = 60  # longer than the returns take
 TRY_S = 0.002
 GIVE_UP_S = 10
 LEAD_S = 0.1  # until the other one waits
@@ -31,7 +31,7 @@ LEAD_S = 0.1  # until the other one waits
 
 @dataclass(frozen=True)
 class Waiter:
-    """Who waits for the end of an order, at one instance."""
+    """A client that waits at one instance for the end of an order."""
 
     url: str
     voucher: Voucher
@@ -65,7 +65,7 @@ def measured(side: Side, wait: Callable[[Waiter], float], what: str) -> Outcome:
 
 
 def returns(service: Service, voucher: Voucher, wait: Callable[[Waiter], float]) -> list[float]:
-    """In ms."""
+    """Returns times in ms."""
     took, urls = [], service.urls
     order, _ = buy_at_last(urls[0], voucher, "buyer-0")
     with ThreadPoolExecutor(1) as other:
@@ -94,7 +94,7 @@ def sells_again(waiter: Waiter) -> float:
 
 
 def is_told(waiter: Waiter) -> float:
-    """When."""
+    """Returns when the long poll was answered."""
     url = f"{waiter.url}/orders/{waiter.order}?wait=30&while=unpaid"
     status, text = ask(url, "GET", {"X-User-Id": waiter.owner})
     now = time.perf_counter()
@@ -104,7 +104,7 @@ def is_told(waiter: Waiter) -> float:
 
 
 def buy_at_last(url: str, voucher: Voucher, user: str) -> tuple[str, float]:
-    """Tries until the user has an order that is committed. Gives it, and when it was bought."""
+    """Tries until the user has a committed order. Returns it, and when it was bought."""
     end = time.perf_counter() + GIVE_UP_S
     while time.perf_counter() < end:
         status, text = ask(f"{url}/seckill/{voucher.id}", "POST", {"X-User-Id": user})

@@ -1,4 +1,4 @@
-"""What buyers lose to a Prometheus: /metrics is read far more often than one would, beside buyers and not."""
+"""What buyers lose to a Prometheus: their rate with and without reads of /metrics, far more frequent than its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bench.bounds import BUYERS, Outcome
 from lib.common import Failure
 from lib.service import Service, Side, ask
 
-EACH_S = 0.1  # a Prometheus takes 15 s
+EACH_S = 0.1  # a Prometheus reads every 15 s
 
 
 @contextmanager
 def scraper(service: Service) -> Iterator[list[int]]:
-    """Reads the page until the end of the block; gives how long each page was, as far as it got."""
+    """Reads the page until the end of the block; yields the length of each page, 0 for an incomplete one."""
     pages: list[int] = []
     ending = threading.Event()
 

@@ -1,7 +1,7 @@
-"""What a purchase ticket costs: the same crowd at two vouchers, of which one takes tickets.
+"""The cost of a purchase ticket: the same crowd at two vouchers, of which one requires tickets.
 
-The tickets are made here beforehand, in the form that docs/http.md has, with the service's secret: so the crowd
-measures the check alone, and the form is tried by another implementation.
+The tickets are made beforehand, in the format of docs/http.md and with the service's secret. So the crowd measures only
+the check, and a second implementation tests the format.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from lib.servers import cpu_seconds
 from lib.service import UNITS, Service, Side, ask
 
 SECRET = "the-ticket-secret-of-the-bench"
-USERS_A_SECOND = 60_000  # more than buy in one
-SOLD_OUT_USERS = 20_000  # that ask again and again
+USERS_A_SECOND = 60_000  # more than buy in one second
+SOLD_OUT_USERS = 20_000  # that send requests again and again
 TTL_S = 3600
 PURCHASE_KIND, VERSION, MAC_BYTES = 1, 1, 16
 

@@ -1,4 +1,4 @@
-"""What must be installed before a contender can run; ./dev setup bench installs it."""
+"""Tools that must be installed before a contender can run; ./dev setup bench installs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEEDED: dict[str, tuple[str | Path, ...]] = {
 
 
 def missing(name: str) -> str:
-    """What the contender lacks here; empty: nothing."""
+    """What the contender lacks on this machine; empty: nothing."""
     return ", ".join(str(tool) for tool in NEEDED.get(name, ()) if not is_there(tool))
 
 

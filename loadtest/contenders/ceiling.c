@@ -1,9 +1,9 @@
-// The bench's ceiling: the service's own HTTP server on the same kind of loop, answering every request
-// with a constant. What the service does beyond this is what a sale costs.
+// The bench's ceiling: the service's own HTTP server on the same kind of loop, answering every request with a constant.
+// The difference to the service is the cost of a sale.
 //
-// /park is parked for an hour, and /parked tells how many are: what requests that wait for seconds cost the others.
-// /stream is a stream, and all streams together are sent as many texts a second as the service sends to listeners, each
-// as long as an event: what the sending itself costs the others.
+// /park is parked for an hour, and /parked returns how many are parked. This measures what long waits cost other
+// requests. /stream is a stream. All streams together get as many texts a second as the service sends to listeners,
+// each as long as an event. This measures what the sending itself costs other requests.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct ceiling {
     struct sk_server *server;
     struct sk_response *constant;
     struct sk_timer *slice;
-    uint64_t *streams; // tickets
+    uint64_t *streams; // handles
     size_t count, next;
 };
 
@@ -69,7 +69,7 @@ static void streams(void *arg, struct sk_request *request)
         sk_stream_end(request);
 }
 
-// Of streams too: their tickets lead nowhere from now on, and leave the list when their turn comes.
+// Streams too: their handles are invalid from now on, and leave the list when their turn comes.
 static void gone(void *arg, struct sk_request *request)
 {
     (void)arg;
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     enum sk_command command;
     uv_prepare_t turn;
     uv_signal_t term;
-    // The stores are configured but never asked.
+    // The stores are configured but never used.
     if (setenv("SECKILL_DATABASE_URL", "postgresql:///", 0) != 0 ||
         sk_config_read(&config, &command, argc, argv, stderr) != SK_OK || sk_descriptors_reserve(&config) != SK_OK)
         return 2;

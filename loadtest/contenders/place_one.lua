@@ -1,5 +1,5 @@
--- Places one order, as the Go and the Node contender ask for it: the decisions of lua/place_orders.lua for one user a
--- call, without what the service has beside them (batches, rebuilds, proofs of loss).
+-- Places one order, for the Go and the Node contender: the decisions of lua/place_orders.lua for one user in a call,
+-- without the service's other functions (batches, rebuilds, proofs of loss).
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash: user -> order id)   3 journal (stream)
 -- ARGV  1 user   2 order id

@@ -1,6 +1,6 @@
--- The road of an order as an nginx deployment would build it: one request, one EVALSHA of the same
--- script for one user, over a pool of kept-alive connections to Redis. The RESP client does what this
--- needs and no more, so that the comparison is not lost in a library.
+-- The order path as an nginx deployment would build it: one request, one EVALSHA of the same script for one user, over
+-- a pool of kept-alive connections to Redis. The RESP client does only what this needs, so that no library distorts the
+-- comparison.
 
 local POOL_SIZE = 256
 local IDLE_MS = 60000
@@ -64,7 +64,7 @@ local function answer(status, body)
   ngx.print(body)
 end
 
-local session = '018bcfe5-6800-7000-8000-00000000005e' -- of no one: its entries are settled by none
+local session = '018bcfe5-6800-7000-8000-00000000005e' -- of no process: nobody settles its entries
 
 local function new(redis, script_sha, journal_max, run)
   return function(voucher)

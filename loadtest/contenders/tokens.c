@@ -1,5 +1,4 @@
-// The fields by which the crowd of a bound says who it is, made before it comes: a line for each user, all of one
-// length.
+// Generates the header fields that identify a bound's crowd: one line for each user, all of one length.
 //
 //   seckill-tokens gateway COUNT                      X-User-Id
 //   seckill-tokens KID COUNT KEYS ISSUER AUDIENCE     Authorization, with tokens of this key of the file

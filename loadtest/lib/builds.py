@@ -1,4 +1,4 @@
-"""The builds of the service that the benchmark runs: that of this tree, and that of another commit."""
+"""The builds of the service that the benchmark runs: this tree, and another commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CCACHE_ENV = {"CCACHE_NOHASHDIR": "1"}  # with the base directory: the same obje
 @dataclass(frozen=True)
 class Build:
     name: str  # old or new
-    title: str  # what it was made from
+    title: str  # its source
     folder: Path
 
     def binary(self, name: str) -> Path:
@@ -50,7 +50,7 @@ def this_tree() -> Build:
 
 @contextmanager
 def other_commit(commit: str, folder: Path) -> Iterator[Build]:
-    """Builds a commit in a worktree of its own, which goes when the benchmark ends."""
+    """Builds a commit in its own worktree, which is removed when the benchmark ends."""
     found, tree, build = find_commit(commit), folder / "tree", folder / "build"
     try:
         git("worktree", "add", "--detach", tree, found)
@@ -61,7 +61,7 @@ def other_commit(commit: str, folder: Path) -> Iterator[Build]:
 
 
 def remove_worktree(tree: Path) -> None:
-    """Also one that was interrupted while it was being made."""
+    """Also removes a worktree whose creation was interrupted."""
     try:
         git("worktree", "remove", "--force", "--force", tree)
     except Failure:
@@ -70,7 +70,7 @@ def remove_worktree(tree: Path) -> None:
 
 
 def make(tree: Path, build: Path) -> None:
-    """Only the service: an old commit's tests and tools are not asked for."""
+    """Builds only the service: an old commit's tests and tools are not needed."""
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DSK_TESTS=OFF"]
     env = CCACHE_ENV | {"CCACHE_BASEDIR": str(tree.parent)}
     if shutil.which("ccache"):

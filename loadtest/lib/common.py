@@ -1,7 +1,7 @@
-"""What the oversell check and the benchmark share: the stack they speak to, and wrk.
+"""Shared by the oversell check and the benchmark: the stack they use, and wrk.
 
-Both stores are read with their own command-line clients, so that nothing of the service's own code
-takes part in judging it, and nothing has to be installed beside Python.
+Both stores are read with their own command-line clients. So the service's own code takes no part in judging it, and
+Python needs no extra packages.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PSQL = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
 
 
 class Failure(Exception):
-    """Something the run cannot go on without; said in one line, without a traceback."""
+    """The run cannot continue; reported in one line, without a traceback."""
 
 
 def environment() -> dict[str, str]:
-    """The process environment over what `./dev up` left in .dev/env."""
+    """The process environment, over the settings that `./dev up` wrote to .dev/env."""
     settings: dict[str, str] = {}
     file = ROOT / ".dev" / "env"
     if file.exists():
@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
 
 
 def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) -> str:
-    """Runs a client to its end and gives what it printed."""
+    """Runs a client to its end and returns what it printed."""
     try:
         done = subprocess.run(command, input=stdin, env=os.environ | (env or {}), text=True, capture_output=True)
     except FileNotFoundError:
@@ -59,7 +59,8 @@ def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) 
 
 
 class Postgres:
-    """psql on a libpq URI, whose parts travel in the environment: other users of the machine must not see a password."""
+    """psql with a libpq URI, passed in parts through the environment: other users of the machine must not see a
+    password."""
 
     def __init__(self, url: str):
         parts = urllib.parse.urlsplit(url)
@@ -74,7 +75,7 @@ class Postgres:
         self.env = {name: urllib.parse.unquote(str(value)) for name, value in known.items() if value}
 
     def rows(self, script: str) -> list[list[str]]:
-        """Runs the script in one session and gives the rows of all its queries."""
+        """Runs the script in one session and returns the rows of all its queries."""
         return [line.split("\t") for line in run(PSQL, script, self.env).splitlines()]
 
 
@@ -100,14 +101,14 @@ class Redis:
         return other
 
     def call(self, *words: object, stdin: str = "") -> list[str]:
-        """One command; the reply's elements, or the lines of a text. Standard input is its last word."""
+        """Runs one command; returns the reply's elements, or the lines of a text. Standard input is its last word."""
         command = ["redis-cli", "-e", "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
         command += ["--user", self.user] if self.user else []
         command += ["-x"] if stdin and words else []
         return run(command + [str(word) for word in words], stdin, self.env).splitlines()
 
     def each(self, commands: Iterable[str]) -> list[str]:
-        """Many commands over one connection; the elements of all replies."""
+        """Runs many commands over one connection; returns the elements of all replies."""
         lines = "\n".join(commands)
         return self.call(stdin=lines) if lines else []
 
@@ -145,7 +146,7 @@ def admin_headers(token: str) -> dict[str, str]:
 
 
 def create_voucher(url: str, token: str, title: str, units: int, **terms: object) -> Voucher:
-    """A voucher on sale, made through the admin API."""
+    """Creates a voucher on sale, through the admin API."""
     body = json.dumps(voucher_terms(title, units) | terms).encode()
     request = urllib.request.Request(url + "/admin/vouchers", body, admin_headers(token))
     try:
@@ -174,7 +175,7 @@ def reconcile(url: str, token: str, voucher: Voucher) -> None:
 
 @dataclass
 class Load:
-    """What wrk saw. `answers` counts orders and refusals by name, `others` every other status."""
+    """What wrk measured. `answers` counts orders and refusals by name, `others` every other status."""
 
     requests: int
     seconds: float
@@ -195,7 +196,7 @@ class Load:
 
 
 class Wrk:
-    """The crowd of oversell.lua, running; the settings are its LOAD_ variables."""
+    """The running crowd of oversell.lua; the settings are its LOAD_ variables."""
 
     def __init__(self, urls: list[str], connections: int, threads: int, seconds: int, **settings: object):
         variables = {f"LOAD_{name.upper()}": str(value) for name, value in settings.items()}
@@ -211,13 +212,13 @@ class Wrk:
             raise Failure("wrk is not installed") from None
 
     def stop(self) -> Load:
-        """Ends it before its time."""
+        """Stops it early."""
         self.process.send_signal(signal.SIGINT)
         self.seconds = 0
         return self.finish()
 
     def finish(self) -> Load:
-        """Waits for its end and gives what it saw."""
+        """Waits for its end and returns its result."""
         try:
             output, _ = self.process.communicate(timeout=self.seconds + WRK_STOP_S)
         except subprocess.TimeoutExpired:
@@ -238,18 +239,18 @@ class Wrk:
 
 
 def run_wrk(urls: list[str], connections: int, threads: int, seconds: int, **settings: object) -> Load:
-    """Runs a crowd from beginning to end."""
+    """Runs a crowd from start to end."""
     return Wrk(urls, connections, threads, seconds, **settings).finish()
 
 
 def child_cpu_seconds() -> float:
-    """CPU time of the children this process has waited for."""
+    """CPU time of the children that this process has waited for."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def wait_for(what: str, condition, seconds: float, pause: float = 0.1) -> None:
-    """Asks until the answer is yes."""
+    """Repeats the check until it is true."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -261,7 +262,7 @@ def wait_for(what: str, condition, seconds: float, pause: float = 0.1) -> None:
 def child_that_says(
     command: list[str], word: str, seconds: float, script: str = "", env: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen]:
-    """A process that has said the word, and goes at the end. Its standard input stays open meanwhile."""
+    """A process that has printed the word; it is terminated at the end. Its standard input stays open meanwhile."""
     child = subprocess.Popen(
         command,
         env=os.environ | (env or {}),
@@ -292,14 +293,14 @@ def child_that_says(
 def module_that_says(
     module: str, words: list[str], word: str, seconds: float, script: str = ""
 ) -> AbstractContextManager[subprocess.Popen]:
-    """The same of a module of these folders, which runs as a program."""
+    """The same for a module of these folders, run as a program."""
     command = [sys.executable, "-m", module, *words]
     return child_that_says(command, word, seconds, script, {"PYTHONPATH": str(LOADTEST)})
 
 
 def drained(redis: Redis, voucher: Voucher, seconds: float) -> bool:
-    """Waits until the voucher's journal is empty and stays so: requests that wrk left behind may still
-    be on their way into it. False if it is not empty in time."""
+    """Waits until the voucher's journal is empty and stays empty: requests that wrk left behind may still be on
+    their way into it. False if it is not empty in time."""
     newest, quiet = "", 0
 
     def at_rest() -> bool:

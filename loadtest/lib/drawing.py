@@ -1,5 +1,4 @@
-"""Pieces of an SVG chart, for whatever draws one here: text, boxes, lines, a legend, and what is around them: a file of
-its own, or a figure within a page.
+"""Pieces of an SVG chart: text, boxes, lines, a legend, and a wrapper: a file of its own, or a figure within a page.
 
 Colours are classes, so that a chart follows the reader's light or dark mode.
 """
@@ -9,7 +8,7 @@ from __future__ import annotations
 import html
 from typing import Iterable
 
-# class: its colour on light ground, and on dark
+# class: its colour on a light background, and on a dark one
 COLOURS = {
     "blue": ("#2f6db3", "#6aa5e8"),
     "orange": ("#d9822b", "#e8a352"),
@@ -25,7 +24,7 @@ FONT = "system-ui, sans-serif"
 
 
 def rules(dark_where: str = "(prefers-color-scheme: dark)") -> str:
-    """What the classes look like, in CSS."""
+    """The CSS of the classes."""
     light, dark = (
         " ".join(
             f".{name} {{ fill: {pair[shade]} }} .line-{name} {{ stroke: {pair[shade]}; fill: none }}"
@@ -48,7 +47,8 @@ def page(width: float, height: float, parts: Iterable[str]) -> str:
 
 
 def figure(name: str, width: float, height: float, title: str, desc: str, parts: Iterable[str], **data: object) -> str:
-    """For a page that has the rules. The name is its own within the page; with the data a curve can be read back."""
+    """For a page that has the rules. The name must be unique within the page; the data attributes hold the curve's
+    values."""
     body = "\n".join(parts)
     more = "".join(f' data-{key}="{html.escape(str(value))}"' for key, value in data.items())
     return (
@@ -78,5 +78,5 @@ def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
 
 
 def swatch(x: float, y: float, kind: str, words: str) -> str:
-    """One entry of a legend; y is that of its words."""
+    """One entry of a legend; y is the position of its words."""
     return box(x, y - 10, 12, 12, kind) + text(x + 18, y, words)

@@ -1,4 +1,4 @@
-"""What the benchmark's samples come to, and how it is shown."""
+"""The results of the benchmark's samples, and how they are shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lib.rounds import Sample
 
 PROCESSES = ("server", "redis", "postgres", "client")
 STORES_AND_SERVICE = ("server", "redis", "postgres")  # without the client, which is wrk
-KEPT = 0.98  # of another commit's rate, by that interval's upper end
+KEPT = 0.98  # at least this share of another commit's rate, by the interval's upper end
 WANTED = {
     "sold_out_vs_ceiling": 0.95,
     "respond_async_vs_webdis": 1.6,
@@ -23,7 +23,7 @@ WANTED_BY_FSYNC = {  # depend on Redis's appendfsync
     "always": {"durable_vs_ceiling": 0.3, "respond_async_vs_ceiling": 0.5},
     "everysec": {"durable_vs_ceiling": 0.42, "respond_async_vs_ceiling": 0.68},
 }
-BASES = ("ceiling", "h2o", "webdis", "nginx_lua", "go", "go_batch", "node")  # that others are compared with
+BASES = ("ceiling", "h2o", "webdis", "nginx_lua", "go", "go_batch", "node")  # the others are compared with these
 
 
 @dataclass
@@ -127,12 +127,12 @@ def show_rates(contenders: list[dict]) -> None:
 
 
 def without_client(cpu: dict[str, float]) -> float:
-    """What service, Redis and PostgreSQL cost together."""
+    """The CPU cost of service, Redis and PostgreSQL together."""
     return sum(cpu.get(process, 0) for process in STORES_AND_SERVICE)
 
 
 def spread(one: dict) -> str:
-    """Of the rates of the rounds."""
+    """The range of the rounds' rates."""
     return f"({one['rps_min']:,.0f} - {one['rps_max']:,.0f})"
 
 
@@ -157,14 +157,14 @@ def show_ratios(contenders: list[dict], ratios: dict[str, float]) -> None:
 
 @dataclass
 class Pair:
-    """The same contender of two builds."""
+    """The same contender in two builds."""
 
     old: Contender
     new: Contender
 
     @property
     def ratios(self) -> list[float]:
-        """New to old, of the two turns that each round had."""
+        """New to old, one ratio for each round."""
         return [new.rps / old.rps for old, new in zip(self.old.samples, self.new.samples)]
 
 
@@ -185,7 +185,7 @@ def pair_results(pairs: list[Pair], titles: dict[str, str]) -> dict[str, object]
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
-    """Where the geometric mean of all such ratios lies, with 95 % (Student's t for 20 rounds)."""
+    """The 95 % interval of the geometric mean of such ratios (Student's t for 20 rounds)."""
     logs = [math.log(ratio) for ratio in ratios]
     mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean - 2.09 * error), math.exp(mean + 2.09 * error)

@@ -1,11 +1,11 @@
-"""Orders of a voucher that nobody has asked for: written straight into PostgreSQL. A rebuild brings them to Redis."""
+"""Orders of a voucher without purchases: written straight into PostgreSQL. A rebuild loads them into Redis."""
 
 from __future__ import annotations
 
 from lib.common import Postgres, Voucher
 
-# Ids in the order of the rows, 20 in a ms, as a sale makes them: a walk along ids meets each page of the table once.
-# Users are named as oversell.lua names those of one more thread: they take as much memory, and none is of the crowd.
+# Ids in the order of the rows, 20 in a ms, as a sale creates them: a scan by id reads each page of the table once.
+# Users have names that oversell.lua would give one more thread. They take as much memory, and none is in the crowd.
 ORDERS = """
 INSERT INTO voucher_order (id, slot, user_id, voucher_id, created_at, status)
 SELECT (lpad(to_hex((extract(epoch FROM now() - interval '{age_s} s') * 1000)::bigint - ({orders} * {each} - n) / 20), 12, '0')
@@ -18,5 +18,5 @@ UPDATE voucher_stock SET stock = stock - {orders}, live = live + {orders} WHERE 
 
 
 def fill(postgres: Postgres, voucher: Voucher, orders: int, age_s: int = 0, ended_each: int = 0) -> None:
-    """So many live orders, and before each of them so many that were cancelled."""
+    """Writes `orders` live orders, and `ended_each` cancelled ones before each of them."""
     postgres.rows(ORDERS.format(id=voucher.id, orders=orders, age_s=age_s, each=ended_each + 1))

@@ -1,5 +1,5 @@
-"""The chart of the scaling tables: one panel for each, with the CPU of an answer above and its p99 below, each on a
-scale of its own that begins at 0."""
+"""The chart of the scaling tables: one panel for each, with the CPU of an answer above and its p99 below. Each has
+its own scale that begins at 0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from lib.drawing import box, dot, line, page, swatch, text
 
 COLUMNS, PANEL_WIDTH, PANEL_HEIGHT, TOP = 3, 330, 310, 70
-LEFT, RIGHT = 48, 14  # of a panel: room for its scale
+LEFT, RIGHT = 48, 14  # of a panel: space for its scale
 CPU_TOP, CPU_HEIGHT = 46, 130
 WAIT_TOP, WAIT_HEIGHT = 228, 56
 BARS = (("server", "blue", "service"), ("redis", "orange", "Redis"), ("postgres", "green", "PostgreSQL"))
@@ -74,7 +74,7 @@ def scale(name: str, left: float, width: float, bottom: float, height: float, st
 
 
 def steps_to(most: float, steps: int) -> tuple[float, int]:
-    """The smallest round step of which so many reach it, and how many do."""
+    """The smallest round step that reaches `most` within `steps` steps, and how many steps that takes."""
     power = 10 ** math.floor(math.log10(max(most, 1e-9) / steps))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * steps >= most)
     return step, max(1, math.ceil(most / step))

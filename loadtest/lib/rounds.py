@@ -1,7 +1,7 @@
 """One round of each contender of the benchmark: its server, its crowd, and the proof that it did the work.
 
-A round counts only if the stores agree with it: the winners that wrk saw are buyers in Redis and,
-where rows were promised, rows in PostgreSQL. Every round of the service has fresh stores.
+A round counts only if the stores agree with it. The winners that wrk counted must be buyers in Redis and, where rows
+were promised, rows in PostgreSQL. Every round of the service has fresh stores.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lib.stores import StoreServers
 NGINX_WORKERS = 2
 WEBDIS_THREADS = 2
 WEBDIS_POOL = 64
-PIPELINE = 16  # of redis-benchmark; times its connections = the orders in flight
-ORDER_ID = "01890a5d-ac96-774b-bcce-b302099a8057"  # where the client must bring one; Redis only stores it
+PIPELINE = 16  # of redis-benchmark; PIPELINE * connections = orders in flight
+ORDER_ID = "01890a5d-ac96-774b-bcce-b302099a8057"  # where the client must send one; Redis only stores it
 
-SESSION = "018bcfe5-6800-7000-8000-00000000005e"  # of no one: its entries are settled by none
-BARE = Voucher("999999999999", UNITS)  # lives in Redis only
+SESSION = "018bcfe5-6800-7000-8000-00000000005e"  # of no process: nobody settles its entries
+BARE = Voucher("999999999999", UNITS)  # exists in Redis only
 
 
 @dataclass
@@ -44,9 +44,9 @@ class Sample:
     cpu: dict[str, float]
     committed_rps: float | None = None
     server_bytes: int | None = None
-    buyer_bytes: float | None = None  # the buyers' hash alone
-    redis_buyer_bytes: float | None = None  # all that Redis has grown by
-    journal_bytes: int | None = None  # when all is settled
+    buyer_bytes: float | None = None  # the buyers' hash only
+    redis_buyer_bytes: float | None = None  # the whole growth of Redis's memory
+    journal_bytes: int | None = None  # when all orders are settled
 
 
 # ---- the service ----
@@ -92,7 +92,7 @@ def winners(load: common.Load, cpu: dict[str, float]) -> Sample:
 
 
 def agree_on_buyers(name: str, load: common.Load, buyers: int, connections: int) -> None:
-    """The buyers in Redis: those who were told so, and at most the requests wrk left unanswered."""
+    """The buyers in Redis must be the winners, plus at most the requests that wrk left unanswered."""
     told, unanswered = load.requests - load.not_ok, connections + sum(load.broken.values())
     if not told <= buyers <= told + unanswered:
         raise Failure(f"{name}: {told} won of {load.requests} ({load.broken}), {buyers} buyers in Redis")
@@ -102,8 +102,8 @@ def agree_on_buyers(name: str, load: common.Load, buyers: int, connections: int)
 
 
 class Others:
-    """The ceilings, and servers that run this tree's script on Redis alone: no journal is settled, no
-    row is written. They run from the beginning to the end."""
+    """The ceilings, and servers that run this tree's script on Redis only: no journal is settled, no row is written.
+    They run from start to end."""
 
     def __init__(self, build: Build, stores: StoreServers, options: argparse.Namespace, folder: Path):
         self.build, self.stores, self.options, self.folder = build, stores, options, folder
@@ -231,19 +231,19 @@ class Others:
         return [BARE.key(part) for part in ("voucher", "buyers", "journal", "repeats", "ended")]
 
     def script_call(self) -> list[str]:
-        """EVALSHA's words, up to the user."""
+        """The words of EVALSHA, up to the user."""
         call = [self.script_sha, "5", *self.bare_keys()]
         return [*call, str(UNITS), self.redis_run, "new", "0", "0-0", SESSION, "-", "1", "20"]
 
     def open_bare_voucher(self) -> None:
-        self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left
+        self.redis.call("UNLINK", *self.bare_keys())  # left by an interrupted run
         terms = {"stock": UNITS, "begin_ms": 0, "end_ms": 1 << 42, "state": "open", "epoch": 1, "last": "epoch-1"}
         terms |= {"run": self.redis_run, "offer": 1}
         self.redis.call("HSET", BARE.key("voucher"), *(word for term in terms.items() for word in term))
 
     def close_bare_voucher(self, name: str, told: int) -> None:
-        """A few in a thousand may be missing: redis-benchmark draws its users at random, and an error of
-        Redis is a 200 to webdis. More than that, and something else was measured."""
+        """A few in a thousand may be missing: redis-benchmark draws its users at random, and webdis answers an error
+        of Redis with 200. If more are missing, the round has measured something else."""
         buyers = self.redis.number("HLEN", BARE.key("buyers"))
         if buyers < 0.998 * told:
             raise Failure(f"{name}: {told} won, {buyers} buyers in Redis")

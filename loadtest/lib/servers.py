@@ -1,4 +1,4 @@
-"""Processes that the benchmark starts, and what /proc tells of them and of others."""
+"""Processes that the benchmark starts, and the figures that /proc has of them and of others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READY_S = 20
 
 
 def process_table() -> dict[int, tuple[int, float]]:
-    """pid -> parent, CPU seconds of itself and of the children it has buried."""
+    """pid -> parent, CPU seconds of itself and of the children it has waited for."""
     table = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -34,7 +34,7 @@ def process_table() -> dict[int, tuple[int, float]]:
 
 
 def family_of(roots: list[int], table: dict[int, tuple[int, float]]) -> list[int]:
-    """Processes and everything below them."""
+    """Processes and all their descendants."""
     family = [root for root in roots if root in table]
     for pid in family:
         family += [child for child, (parent, _) in table.items() if parent == pid]
@@ -42,13 +42,13 @@ def family_of(roots: list[int], table: dict[int, tuple[int, float]]) -> list[int
 
 
 def cpu_seconds(roots: list[int]) -> float:
-    """CPU time of processes and of everything below them."""
+    """CPU time of processes and all their descendants."""
     table = process_table()
     return sum(table[pid][1] for pid in family_of(roots, table))
 
 
 def fine_cpu_ms(roots: list[int]) -> float:
-    """The same by the scheduler's clock, which counts nanoseconds; of processes that still live only."""
+    """The same by the scheduler's clock, in nanoseconds; only of processes that still live."""
     total_ns = 0
     for pid in family_of(roots, process_table()):
         for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
@@ -90,7 +90,7 @@ def free_port() -> int:
 
 
 def start_server(command: list[str], port: int, ready: str, log: Path, env: dict[str, str] | None = None) -> Server:
-    """Starts a contender and asks it until it answers without a server error."""
+    """Starts a contender and polls it until it answers without a server error."""
     try:
         with log.open("w") as output:
             process = subprocess.Popen(command, env=os.environ | (env or {}), stdout=output, stderr=output)

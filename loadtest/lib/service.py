@@ -1,4 +1,4 @@
-"""A build at work: its process on its fresh stores, and what a turn does with it."""
+"""A running build: its process on its fresh stores, and the steps of a turn."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lib.servers import Server, cpu_seconds, free_port, resident_bytes, start_se
 from lib.stores import Stores
 
 UNITS = 100_000_000  # more than any turn can sell: everybody wins
-MAKERS = 8  # connections that make vouchers
+MAKERS = 8  # connections that create vouchers
 VOUCHERS_TIMEOUT_S = 10
 
-Pids = dict[str, list[int]]  # processes, by what they are
+Pids = dict[str, list[int]]  # processes by role
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Service:
         return common.create_voucher(self.url, self.token, "bench", units, **terms)
 
     def vouchers(self, number: int, units: int = 10) -> list[str]:
-        """Makes many, over a few connections: they share the stores' fsync. Gives their ids."""
+        """Creates many over a few connections, which share the stores' fsync. Returns their ids."""
         shares = [number // MAKERS + (maker < number % MAKERS) for maker in range(MAKERS)]
         with ThreadPoolExecutor(MAKERS) as makers:
             made = list(makers.map(self.make_vouchers, shares, [units] * MAKERS))  # raises what a maker raised
@@ -101,7 +101,7 @@ class Side:
 
     @contextmanager
     def serving(self, template: str = "", instances: int = 1, **env: object) -> Iterator[Service]:
-        """The service on fresh stores (or on those that the template makes), until the turn is over."""
+        """The service on fresh stores (or on those of the template), until the turn is over."""
         token = secrets.token_hex(16)
         self.stores.renew(template)
         settings = {
@@ -133,8 +133,8 @@ def measure_crowd(
     settle: Callable[[], None] | None,
     **settings: object,
 ) -> tuple[common.Load, dict[str, float]]:
-    """Runs wrk against servers, and waits for what it left to settle: that work is the servers' as
-    well. Gives what wrk saw and the CPU seconds for 1,000 answers."""
+    """Runs wrk against servers, and waits until the work it left is settled: that is also the servers' work. Returns
+    wrk's result and the CPU seconds for 1,000 answers."""
     before = {process: cpu_seconds(group) for process, group in pids.items()}
     load = common.run_wrk(urls, options.connections, options.wrk_threads, seconds, **settings)
     if settle:

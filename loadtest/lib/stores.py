@@ -1,7 +1,7 @@
-"""The stores under a build: one database of PostgreSQL and one of Redis, its own and fresh for every turn.
+"""The stores of a build: a PostgreSQL database and a Redis database of its own, fresh for every turn.
 
-Nothing here knows the service's tables but `voucher_order`, nor its keys but by the pattern `seckill:*`:
-a build of another commit may have others. The schema is what the build's own `--migrate` makes.
+Of the service's tables this file knows only `voucher_order`, and of its keys only the pattern `seckill:*`: a build of
+another commit may have others. The build's own `--migrate` creates the schema.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lib import common
 from lib.builds import Build
 from lib.common import Failure, Postgres, Redis
 
-REDIS_DATABASES = range(1, 16)  # of a Redis as it is shipped; 0 is where other people's keys are
+REDIS_DATABASES = range(1, 16)  # the default databases of Redis; 0 has other people's keys
 REDIS_SETTINGS = {"appendonly": "yes", "save": "", "auto-aof-rewrite-percentage": "0"}
 SETTLE_S = 60
 QUIET_LOOKS = 3
@@ -26,7 +26,7 @@ class StoreServers:
     """Redis and PostgreSQL of the environment, on this machine."""
 
     def __init__(self, redis_url: str = "") -> None:
-        """With another Redis than the environment's, if one is named."""
+        """Uses another Redis than the environment's, if one is named."""
         env = common.environment() | ({"REDIS_URL": redis_url} if redis_url else {})
         missing = [name for name in ("REDIS_URL", "DATABASE_URL", "SECKILL_DATABASE_URL") if not env.get(name)]
         if missing:
@@ -41,7 +41,7 @@ class StoreServers:
         return next(value for name, _, value in lines if name == field)
 
     def postgres_pid(self) -> int:
-        """The postmaster's: it is the parent of the backend that answers."""
+        """The postmaster's pid: it is the parent of the backend that answers."""
         script = "SELECT pg_backend_pid() AS pid \\gset\n\\setenv BACKEND :pid\n\\! cut -d' ' -f4 /proc/$BACKEND/stat\n"
         return int(self.postgres.rows(script)[0][0])
 
@@ -55,7 +55,7 @@ class StoreServers:
 
     @contextmanager
     def redis_set_to(self, settings: dict[str, str]) -> Iterator[None]:
-        """Redis's configuration for the length of the run; no rewriting of the file in the middle of a round."""
+        """Redis's configuration during the run; no rewriting of the file in the middle of a round."""
         found = {name: self.redis.call("CONFIG", "GET", name)[1] for name in settings}
         try:
             for name, value in settings.items():
@@ -75,14 +75,14 @@ class StoreServers:
 
 
 class Stores:
-    """Those of one build. The migrated database is a template, from which every turn gets a copy."""
+    """The stores of one build. The migrated database is a template; every turn gets a copy."""
 
     def __init__(self, servers: StoreServers, build: Build):
         self.servers, self.build = servers, build
         self.redis = servers.take_redis_database()
         self.name = f"seckill_bench_{os.getpid()}_{build.name}"
         self.template = f"{self.name}_template"
-        self.kept: list[str] = []  # other databases for turns to begin with
+        self.kept: list[str] = []  # other databases from which turns can begin
         self.empty_bytes = 0  # of Redis's memory, when the turn began
         self.owner_url = database_url(servers.owner_url, self.name)
         self.service_url = database_url(servers.service_url, self.name)
@@ -90,7 +90,7 @@ class Stores:
 
     @contextmanager
     def migrated(self) -> Iterator[Stores]:
-        """Removes them at the end."""
+        """Removes the databases at the end."""
         try:
             self.servers.postgres.rows(f"CREATE DATABASE {self.template}")
             env = {"SECKILL_DATABASE_URL": database_url(self.servers.owner_url, self.template)}
@@ -105,8 +105,8 @@ class Stores:
         self.servers.postgres.rows(f"DROP DATABASE IF EXISTS {database}")
 
     def renew(self, template: str = "") -> None:
-        """As if nothing had ever been sold, or what was kept as a template. The checkpoint that comes with DROP
-        DATABASE is welcome: every turn begins right after one."""
+        """Resets the stores: nothing has been sold, or what the template holds. DROP DATABASE makes a checkpoint,
+        which helps: every turn begins right after one."""
         self.redis.call("FLUSHDB")
         self.drop(self.name)
         self.servers.postgres.rows(f"CREATE DATABASE {self.name} TEMPLATE {template or self.template}")
@@ -114,7 +114,7 @@ class Stores:
         self.empty_bytes = self.redis_bytes()
 
     def keep_as_template(self) -> str:
-        """Sets the database aside, to which nobody may be connected; gives what renew() takes."""
+        """Saves the database, to which nobody may be connected, as a template. Returns the name for renew()."""
         template = f"{self.name}_{len(self.kept)}"
         self.servers.postgres.rows(f"ALTER DATABASE {self.name} RENAME TO {template}")
         self.kept.append(template)
@@ -123,7 +123,7 @@ class Stores:
     # -- what they hold --
 
     def all_orders(self) -> int:
-        """Those of all vouchers that were not refused."""
+        """Orders of all vouchers that were not refused."""
         return int(self.postgres.rows("SELECT count(*) FROM voucher_order WHERE status::text <> 'refused'")[0][0])
 
     def orders(self, voucher_id: str) -> tuple[int, float]:
@@ -135,7 +135,7 @@ class Stores:
         return int(count), float(last_at)
 
     def orders_between(self, voucher_id: str, begin: float, end: float) -> int:
-        """Orders written in a span of time, in seconds since 1970."""
+        """Orders written in a time span, in seconds since 1970."""
         [[count]] = self.postgres.rows(
             f"SELECT count(*) FROM voucher_order WHERE voucher_id = {voucher_id} AND status::text <> 'refused'"
             f" AND created_at >= to_timestamp({begin}) AND created_at < to_timestamp({end})"
@@ -149,7 +149,7 @@ class Stores:
         return sum(map(int, self.redis.each(f"HLEN {key}" for key in self.buyers_keys())))
 
     def buyers_bytes(self) -> int:
-        """The hashes of the buyers alone."""
+        """Only the hashes of the buyers."""
         return sum(map(int, self.redis.each(f"MEMORY USAGE {key} SAMPLES 0" for key in self.buyers_keys())))
 
     def journal_bytes(self) -> int:
@@ -162,8 +162,8 @@ class Stores:
         return [key for key in self.redis.call("KEYS", pattern) if key]
 
     def wait_until_settled(self) -> None:
-        """Waits until every journal is empty and stays so: requests that wrk left behind may still be on
-        their way into one."""
+        """Waits until every journal is empty and stays empty: requests that wrk left behind may still be on their
+        way into one."""
         before, quiet = None, 0
 
         def at_rest() -> bool:
@@ -176,7 +176,7 @@ class Stores:
         common.wait_for(f"{self.build.name}: empty journals", at_rest, SETTLE_S)
 
     def journals(self) -> list[tuple[int, str]]:
-        """Of each the number of entries, and the id of the last one ever written."""
+        """For each journal: the number of entries, and the id of the last one ever written."""
         words = self.redis.each(f"XINFO STREAM {key}" for key in sorted(self.keys("seckill:*:journal")))
         lengths, newest = ([words[i + 1] for i, word in enumerate(words) if word == name] for name in JOURNAL_FIELDS)
         return list(zip(map(int, lengths), newest))

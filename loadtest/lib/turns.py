@@ -1,4 +1,4 @@
-"""A run of the benchmark, of the scaling tables or of the settings: what it has started, and the turns that are taken in it."""
+"""A run of the benchmark, of the scaling tables or of the settings: what it has started, and its turns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lib.stores import REDIS_SETTINGS, StoreServers, Stores
 
 
 class Run:
-    """What a run has started, all of which goes when the stack is left."""
+    """What a run has started; all of it ends when the stack is left."""
 
     def __init__(self, stack: ExitStack, options: argparse.Namespace):
         self.stack, self.options = stack, options
@@ -34,7 +34,7 @@ class Run:
 def prepare_process() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for many connections, here and in what is started
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for many connections, here and in child processes
 
 
 def ignore_signals() -> None:

@@ -1,6 +1,6 @@
-"""The charts of a rush over time: what was left, answers a second by kind, commits a second, waits; and how the times
-to durable are distributed. Each scale begins at 0, and each kind of answer has its own: the few who win would not be
-seen beside the crowd that is refused."""
+"""The charts of a rush over time: units left, answers a second by kind, commits a second, waits; and the
+distribution of the times to durable. Each scale begins at 0, and each kind of answer has its own: the few winners
+would be invisible next to the refused crowd."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from report.readings import SHOWN, percentile
 from report.sampler import Step, Tick, steps
 
 WIDTH, HEIGHT = 330, 200
-LEFT, RIGHT, TOP, BOTTOM = 60, 14, 52, 36  # room for the scale, the title, and the time
+LEFT, RIGHT, TOP, BOTTOM = 60, 14, 52, 36  # space for the scale, the title, and the time
 PLOT_WIDTH, PLOT_HEIGHT, FLOOR = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM, HEIGHT - BOTTOM
 SHARES = ((0.5, "blue"), (0.9, "green"), (0.99, "red"))
-ALWAYS = ("placed", "sold_out")  # have a chart also if there were none
+ALWAYS = ("placed", "sold_out")  # have a chart even if there were none
 
 
 @dataclass(frozen=True)
 class Curve:
     kind: str  # its colour
     name: str
-    points: list[tuple[float, float | None]]  # s and value; None: not known
+    points: list[tuple[float, float | None]]  # s and value; None: unknown
     dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Span:
-    """The time that the charts show."""
+    """The time range of the charts."""
 
     seconds: float
     crowd_s: float  # the crowd's end
@@ -105,7 +105,7 @@ def shown(units: int | None) -> str:
 
 
 def chart(name: str, title: str, desc: str, curves: list[Curve], unit: str, span: Span, least: float = 0) -> str:
-    """`least`: the scale reaches at least so far."""
+    """`least`: the scale reaches at least this value."""
     values = [value for curve in curves for _, value in curve.points if value is not None]
     step, count = steps_to(max([least, *values, 1e-3]), 4)
     across, up = PLOT_WIDTH / span.seconds, PLOT_HEIGHT / (step * count)
@@ -120,7 +120,7 @@ def chart(name: str, title: str, desc: str, curves: list[Curve], unit: str, span
 
 
 def pieces(points: list[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
-    """Without the points whose value is not known."""
+    """Splits the curve at points whose value is unknown."""
     found: list[list[tuple[float, float]]] = [[]]
     for at, value in points:
         if value is not None:
@@ -131,7 +131,7 @@ def pieces(points: list[tuple[float, float | None]]) -> list[list[tuple[float, f
 
 
 def legend(curves: list[Curve]) -> list[str]:
-    """In the scale's line, from the right."""
+    """In the line of the scale's name, from the right."""
     parts, end = [], WIDTH - RIGHT
     for curve in reversed([curve for curve in curves if curve.name]):
         begin = end - 6 * len(curve.name)
@@ -157,7 +157,7 @@ def time_axis(span: Span, across: float) -> list[str]:
 
 
 def durable(reports: list[dict], percentiles: dict[str, float]) -> str:
-    """The share of orders that were durable within a time, which has a logarithmic scale."""
+    """The share of orders that were durable within a time, on a logarithmic time scale."""
     buckets: Counter[float] = Counter()
     for report in reports:
         for end_ms, count in report["time_to_durable"]["buckets"]:

@@ -1,5 +1,5 @@
-"""What a rush ran on: the machine of the crowd, and the versions and the settings of the stores. What cannot be read is
-left out."""
+"""The environment of a rush: the crowd's machine, and the versions and settings of the stores. Values that cannot be
+read are omitted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def redis_version(redis: Redis) -> str:
         lines = dict(line.split(":", 1) for line in redis.call("INFO", "server") if ":" in line)
         set_to = ", ".join(" ".join(redis.call("CONFIG", "GET", name)) for name in REDIS_SETTINGS)
         return f"{lines['redis_version'].strip()} ({set_to})"
-    except (Failure, KeyError):  # it may be asked by a login that may not
+    except (Failure, KeyError):  # the login may lack the right
         return ""
 
 
@@ -62,7 +62,7 @@ def postgres_version(postgres: Postgres) -> str:
 
 
 def wrk_version() -> str:
-    """It says so in the first line of its help, and then that it was called wrongly."""
+    """wrk prints it in the first line of its help, followed by a usage error."""
     try:
         said = subprocess.run(["wrk", "-v"], text=True, capture_output=True).stdout
     except OSError:

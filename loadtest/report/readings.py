@@ -1,5 +1,5 @@
-"""What the service says of itself at one moment: of /metrics the few counters that a rush is drawn from, of each
-instance, and what is left of the voucher by both stores."""
+"""The service's own figures at one moment: the few /metrics counters that the charts use, from each instance, and
+the voucher's units left in both stores."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DURABLE = "seckill_order_durable_seconds_bucket{"
 COMMITTED = "seckill_orders_placed_total"
 STARTED = "process_start_time_seconds"
 BUILD = "seckill_build_info{"
-SERIES_MAX = 4096  # whose keys are remembered: the pages of a rush have the same ones again and again
+SERIES_MAX = 4096  # whose keys are cached: the pages of a rush repeat the same ones
 
-# Of an answer's code; every other one is `other`. The names are those of oversell.lua.
+# By an answer's code; every other code is `other`. The names are those of oversell.lua.
 KINDS = {
     "PLACED": "placed",
     "ACCEPTED": "accepted",
@@ -43,16 +43,16 @@ SHOWN = {
     "other": "other",
 }
 
-# (series, label) -> count. Series: answers by kind; waits and durable by the end of their bucket in ms, each with all
-# shorter ones in it; committed by "".
+# (series, label) -> count. Series: answers by kind; waits and durable by the end of their bucket in ms, each including
+# all shorter ones; committed by "".
 Counts = Counter
 
 
 @dataclass(frozen=True)
 class Page:
-    """Of one instance."""
+    """The page of one instance."""
 
-    started: str  # when it was: it counts from then on
+    started: str  # start time: it counts from then on
     version: str
     counts: Counts
 
@@ -61,7 +61,7 @@ class Page:
 class Reading:
     at: float  # by time.monotonic()
     pages: list[Page | None]  # by instance; None: it did not answer
-    in_redis: int | None  # units left; None: not known
+    in_redis: int | None  # units left; None: unknown
     in_postgres: int | None
 
 
@@ -80,7 +80,7 @@ def page_of(text: str) -> Page:
 
 @lru_cache(SERIES_MAX)
 def key_of(series: str) -> tuple[str, str | float] | None:
-    """Of those that are counted here."""
+    """The key of a series that is counted here; None: another series."""
     if series.startswith(ANSWERS):
         code = re.search(r'code="(\w+)"', series)
         return "answers", KINDS.get(code[1] if code else "", OTHER)
@@ -96,7 +96,7 @@ def bucket_end_ms(series: str) -> float:
 
 
 class Reader:
-    """Asks over connections of its own, which stay open. One thread."""
+    """Sends requests over its own connections, which stay open. One thread."""
 
     def __init__(self, urls: list[str], token: str, voucher: Voucher):
         hosts = [urllib.parse.urlsplit(url).netloc for url in urls]
@@ -106,7 +106,7 @@ class Reader:
         self.beside = http.client.HTTPConnection(hosts[0], timeout=READ_S)
 
     def read(self) -> Reading:
-        """All are asked before the first answer is read, so that the answers are of the same moment."""
+        """Sends all requests before it reads the first answer, so that the answers are of the same moment."""
         asked = [self.ask(one, "/metrics") for one in self.instances]
         asked_voucher = self.ask(self.beside, self.voucher_path)
         pages = [self.answer(one) if is_asked else None for one, is_asked in zip(self.instances, asked)]
@@ -119,7 +119,7 @@ class Reader:
         )
 
     def first(self) -> Reading:
-        """The one that all others are held against, so it has to be whole."""
+        """The reading against which all others are compared, so it must be complete."""
         reading = self.read()
         if not all(page and page.started and page.counts for page in reading.pages) or reading.in_redis is None:
             raise Failure(
@@ -133,7 +133,7 @@ class Reader:
             connection.request("GET", path, headers=self.headers)
             return True
         except (OSError, http.client.HTTPException):
-            connection.close()  # the next question opens it again
+            connection.close()  # the next request opens it again
             return False
 
     def answer(self, connection: http.client.HTTPConnection) -> str | None:
@@ -151,8 +151,8 @@ class Reader:
 
 
 def percentile(counts: Counts, series: str, share: float) -> float | None:
-    """In ms, of the values between two readings. Within a bucket, which is as wide as all before it, they are taken
-    to lie evenly. None: there are none."""
+    """In ms, of the values between two readings. Values are assumed to be spread evenly within a bucket, which is as
+    wide as all before it. None: there are no values."""
     buckets = sorted((end, count) for (name, end), count in counts.items() if name == series)
     total = buckets[-1][1] if buckets else 0
     begin = below = 0.0

@@ -1,5 +1,6 @@
-"""A rush as one HTML file: verdict, figures, charts, what the judge found, and on what it ran. It needs no script and
-nothing from outside, so it can be opened from a disk, mailed and printed; its policy forbids the rest."""
+"""A rush as one HTML file: verdict, figures, charts, the judge's findings, and the environment. It needs no script
+and nothing from outside, so it can be opened from a disk, mailed and printed. Its content policy forbids everything
+else."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from report.sampler import Tick, less
 NAME = "report.html"
 BALANCED, BROKEN = "The books balance.", "BROKEN"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-VERDICTS = {"good": ("#256b43", "#7fd1a3"), "bad": ("#b3261e", "#ff8a80")}  # on light ground, and on dark
+VERDICTS = {"good": ("#256b43", "#7fd1a3"), "bad": ("#b3261e", "#ff8a80")}  # on a light background, and on a dark one
 TOLD = ("ink", "faint", "rule", "ground")
 
 
 @dataclass(frozen=True)
 class Rush:
-    """All that is told."""
+    """Everything the report contains."""
 
     units: int
     connections: int
@@ -35,7 +36,7 @@ class Rush:
     orders: int  # the judge's: rows that were not refused
     left: dict[str, int | None]  # the judge's: units left by each store
     findings: list[Finding]
-    reports: list[dict]  # of the service, an instance each; empty: not asked
+    reports: list[dict]  # of the service, one from each instance; empty: not requested
     figures: dict[str, str]
     settings: dict[str, str]
     machine: dict[str, str]
@@ -47,12 +48,12 @@ class Rush:
 
 @dataclass(frozen=True)
 class Sum:
-    """What a curve adds up to, beside what was counted. The service answers what a wrk that ends does not read."""
+    """A curve's total and the judge's count. The service also answers requests that wrk does not read when it ends."""
 
     what: str
     drawn: int | None
     counted: int | None
-    unread: int = 0  # so many answers at most
+    unread: int = 0  # at most this many answers
 
     @property
     def fits(self) -> bool:
@@ -130,7 +131,7 @@ def samples(rush: Rush) -> str:
 
 
 def sample_rows(ticks: list[Tick]) -> Iterable[tuple[str, ...]]:
-    """Counts since the beginning; percentiles since the row above."""
+    """Counts since the beginning; percentiles since the previous row."""
     for before, tick in zip([ticks[0], *ticks], ticks):
         since = less(tick.counts, before.counts)
         times = (percentile(since, "waits", share) for share in (0.5, 0.99))
@@ -208,7 +209,7 @@ def page(title: str, body: Iterable[str]) -> str:
 
 
 def style() -> str:
-    """What is printed is printed in the colours for light ground."""
+    """Prints use the colours for a light background."""
     colours = {name: COLOURS[name] for name in TOLD} | VERDICTS
     light, dark = ("; ".join(f"--{name}: {pair[shade]}" for name, pair in colours.items()) for shade in (0, 1))
     where = "screen and (prefers-color-scheme: dark)"

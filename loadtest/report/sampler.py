@@ -1,6 +1,6 @@
-"""A thread that looks at a rush while it is on, several times a second: what the terminal shows and the report draws.
+"""A thread that samples a rush several times a second, for the terminal and the report.
 
-wrk cannot be asked before its end, so the service is: all instances added up (readings.py).
+wrk cannot be queried before its end, so the samples come from the service, summed over all instances (readings.py).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from lib.common import Voucher
 from report.readings import Counts, Page, Reader, Reading
 
 EACH_S = 0.25
-TICKS_MAX = 2400  # past it every other one goes, and the pause doubles
+TICKS_MAX = 2400  # above it, every other tick is dropped and the pause doubles
 JOIN_S = 30
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Everything since the rush began; counts only grow."""
+    """Totals since the rush began; counts only grow."""
 
     at_s: float
     counts: Counts
-    in_redis: int | None  # units left; None: not known
+    in_redis: int | None  # units left; None: unknown
     in_postgres: int | None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What came between two ticks."""
+    """The counts between two ticks."""
 
     begin_s: float
     end_s: float
@@ -49,7 +49,7 @@ def steps(ticks: list[Tick]) -> list[Step]:
 
 
 def last_second(ticks: list[Tick]) -> Step:
-    """Of two ticks at least. At the beginning it is shorter."""
+    """Needs at least two ticks. At the beginning it covers less than a second."""
     since = min(bisect_left(ticks, ticks[-1].at_s - 1, key=lambda tick: tick.at_s), len(ticks) - 2)
     return step(ticks[since], ticks[-1])
 
@@ -59,11 +59,11 @@ def less(counts: Counts, base: Counts) -> Counts:
 
 
 class Instance:
-    """The counts of one since the rush began, also when it was started again meanwhile."""
+    """The counts of one instance since the rush began, also across its restarts."""
 
     def __init__(self, page: Page):
         self.started, self.base = page.started, page.counts
-        self.before, self.counts = Counts(), Counts()  # `before`: by processes that are gone
+        self.before, self.counts = Counts(), Counts()  # `before`: by earlier processes
 
     def note(self, page: Page) -> None:
         if page.started != self.started:
@@ -74,7 +74,7 @@ class Instance:
 
 
 class Sampler:
-    """Looks on between entering and leaving the block. The ticks may be read at any time; `on_tick` is called with
+    """Samples between entering and leaving the block. The ticks may be read at any time. `on_tick` is called with
     them on the sampler's thread, after the first two."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Sampler:
     ):
         self.reader, self.on_tick, self.each_s = Reader(urls, token, voucher), on_tick, EACH_S
         self.ticks: list[Tick] = []
-        self.missed = 0  # pages that an instance did not give
+        self.missed = 0  # pages that an instance did not return
         self.version = ""
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.look_on, daemon=True)
@@ -101,7 +101,7 @@ class Sampler:
         self.reader.close()
 
     def look_on(self) -> None:
-        """The last look comes after the end, so that everything is in it."""
+        """The last sample comes after the end, so that it includes everything."""
         ended = False
         while not ended:
             ended = self.over.wait(self.each_s)

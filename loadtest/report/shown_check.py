@@ -1,7 +1,7 @@
-"""Whether the report and the terminal show a rush as the judge has counted it: part of oversell's self-test.
+"""Checks that the report and the terminal show a rush as the judge has counted it: part of oversell's self-test.
 
-The report is read as a browser without a network would: every fault that a reader could meet has a copy of the document
-in which it was planted, and which must be noticed.
+The report is read as a browser without a network would read it. For every fault that a reader could meet there is a
+copy of the document with that fault, which must be noticed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from report.sampler import Instance, Tick
 VOID = {"meta", "br", "hr", "img", "link", "input", "base", "rect", "polyline", "circle"}  # the SVG ones end in "/>"
 LEADING = {"src", "href", "srcset", "data", "action", "formaction", "poster", "background", "cite", "xlink:href"}
 LOADING = {"script", "link", "iframe", "object", "embed", "img", "image", "use", "base", "video", "audio", "form"}
-DRAWN_SHARE = 0.03  # by so much an area may differ: places are drawn to a tenth of a pixel
+DRAWN_SHARE = 0.03  # allowed difference of an area: places are drawn to a tenth of a pixel
 DRAWN_PX = 0.06
 STORES = {"redis": "blue", "postgres": "orange"}
 COLUMNS = (20, 40, 80, 200)
 
 
 def check(rushes: Iterable[Rush]) -> bool:
-    """Of the same rush with other findings each. Tells what is wrong, and whether nothing is."""
+    """Takes the same rush with different findings. Prints what is wrong, and returns whether nothing is."""
     rushes = list(rushes)
     wrong = [f"report, {verdict_of(rush)}: {fault}" for rush in rushes for fault in faults(report.render(rush), rush)]
     clean, broken = rushes[0], next(rush for rush in rushes if rush.broken)
@@ -55,20 +55,20 @@ class Drawing:
     told: dict[str, str] = field(default_factory=dict)  # title and desc: id -> words
 
     def area(self) -> float:
-        """Under its curves, in what they count."""
+        """The area under its curves, in the units that they count."""
         across, up, floor = (float(self.attributes[f"data-{name}"]) for name in ("across", "up", "floor"))
         between = (pair for _, curve in self.curves for pair in zip(curve, curve[1:]))
         return sum((x2 - x1) / across * (2 * floor - y1 - y2) / 2 / up for (x1, y1), (x2, y2) in between)
 
     def last(self, colour: str) -> float:
-        """Where the curve of that colour ends; infinite if it is not there."""
+        """The value at the end of the curve of that colour; infinite if there is none."""
         ends = [places[-1][1] for of_curve, places in self.curves if of_curve == colour]
         floor = float(self.attributes["data-floor"])
         return (floor - ends[-1]) / float(self.attributes["data-up"]) if ends else float("inf")
 
 
 class Document(HTMLParser):
-    """What of the document the checks are about."""
+    """The parts of the document that the checks need."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -168,7 +168,7 @@ def verdict_faults(document: Document, rush: Rush) -> list[str]:
 
 
 def curve_faults(document: Document, rush: Rush) -> list[str]:
-    """What is drawn is what the judge has counted."""
+    """The curves must match the judge's count."""
     drawn = {drawing.attributes.get("data-name"): drawing for drawing in document.drawings}
     counted = {f"answers-{kind}": (rush.load.answers[kind], rush.connections) for kind in ("placed", "sold_out")}
     counted["committed"] = rush.orders, 0
@@ -187,7 +187,7 @@ def curve_faults(document: Document, rush: Rush) -> list[str]:
 
 
 def sum_faults(document: Document, rush: Rush) -> list[str]:
-    """To the unit: the samples' last row, and the table that holds it against the judge."""
+    """Exact: the samples' last row, and the table that compares it with the judge."""
     rows = {row[0]: row[1:] for row in document.tables.get("sums", [])}
     head, *_, last = document.tables.get("samples", [[], []])
     sampled = dict(zip(head, last))
@@ -204,7 +204,7 @@ def sum_faults(document: Document, rush: Rush) -> list[str]:
 
 
 def spoiled(clean: Rush, broken: Rush) -> list[tuple[str, Rush, str]]:
-    """Documents with a fault each, and the rush that they claim to tell of."""
+    """Documents with one fault each, and the rush that each claims to show."""
     text, broken_text = report.render(clean), report.render(broken)
 
     def change(pattern: str, to: str, base: str = text) -> str:
@@ -240,7 +240,7 @@ def spoiled(clean: Rush, broken: Rush) -> list[tuple[str, Rush, str]]:
 
 
 def sampler_faults() -> list[str]:
-    """Pages that a service could show: an instance is started again, and goes on from where it was."""
+    """Pages that a service could return: an instance restarts, and its counts continue."""
     pages = [sampler_page(started, count) for started, count in (("1.0", 10), ("1.0", 15), ("2.0", 3), ("2.0", 4))]
     instance, seen = Instance(pages[0]), []
     for page in pages:
@@ -296,7 +296,7 @@ def frame(ticks: list[Tick], units: int, columns: int, colour: bool) -> list[str
 
 
 def stream_faults(ticks: list[Tick], units: int) -> list[str]:
-    """Of what is written in the end, to a file and to a terminal."""
+    """Checks the output to a file and to a terminal."""
     file, found = io.StringIO(), []
     view = watch.View(units, 1, file)
     for upto in range(2, len(ticks) + 1):

@@ -1,5 +1,5 @@
-"""The rush in the terminal while it is on: redrawn in place where there is a terminal, else a line a second; and what
-comes before it, the pages' addresses and a countdown, so that they can be opened.
+"""The rush in the terminal while it runs: redrawn in place on a terminal, else a line a second. Before it, the pages'
+addresses and a countdown, so that the pages can be opened.
 
 Colours only on a terminal, and not with NO_COLOR in the environment (no-color.org).
 """
@@ -24,8 +24,8 @@ PAGES = {"shop": "/", "dashboard": "/admin/ui"}
 ASK_S = 3
 LINE_S = 1.0  # between two lines where nothing is redrawn
 NAME_WIDTH, RATES_MAX = 16, 40
-BAR_LEAST, STOCK_BAR_MOST, KIND_BAR_MOST = 6, 60, 24  # columns; a shorter bar says nothing
-ALWAYS = ("placed", "sold_out")  # have a line also if there were none
+BAR_LEAST, STOCK_BAR_MOST, KIND_BAR_MOST = 6, 60, 24  # columns; a shorter bar shows nothing
+ALWAYS = ("placed", "sold_out")  # have a line even if there were none
 COLOURS = {"blue": 34, "green": 32, "red": 31, "faint": 2, "bold": 1}
 KIND_COLOURS = {"placed": "green", "accepted": "green", "limited": "red", "other": "red"}
 FULL, PARTS, BARS = "█", " ▏▎▍▌▋▊▉", "▁▂▃▄▅▆▇█"
@@ -35,7 +35,7 @@ Span = tuple[str, str]  # text and its colour; "" is none
 
 @dataclass(frozen=True)
 class Screen:
-    """What can be done there."""
+    """What the terminal can do."""
 
     columns: int
     rows: int
@@ -56,7 +56,7 @@ class Screen:
 
 
 def invite(urls: list[str], opens_at: float, out: TextIO = sys.stdout) -> None:
-    """Tells where the pages are, and waits until the sale opens, by time.monotonic()."""
+    """Prints the pages' addresses, and waits until the sale opens, by time.monotonic()."""
     pages = {name: urls[0] + path for name, path in PAGES.items() if is_there(urls[0] + path)}
     for name, url in pages.items():
         print(f"{name:<12}{url}", file=out)
@@ -76,7 +76,7 @@ def is_there(url: str) -> bool:
 
 
 def token_place() -> str:
-    """The token itself is not for a terminal that others may see."""
+    """Where the token is: the token itself must not appear on a terminal that others may see."""
     line, file = f"SECKILL_ADMIN_TOKEN={environment()['SECKILL_ADMIN_TOKEN']}", ROOT / ".dev" / "env"
     kept = file.exists() and line in file.read_text().splitlines()
     return f"SECKILL_ADMIN_TOKEN in {'.dev/env' if kept else 'the environment'}"
@@ -101,7 +101,7 @@ class View:
 
     def __init__(self, units: int, seconds: int, out: TextIO = sys.stdout):
         self.units, self.seconds, self.out = units, seconds, out
-        self.drawn = 0  # lines that stand there
+        self.drawn = 0  # lines on the screen
         self.shown_s = 0.0
 
     def show(self, ticks: list[Tick]) -> None:
@@ -114,7 +114,7 @@ class View:
             print(summary(ticks, self.units), file=self.out, flush=True)
 
     def redraw(self, lines: list[str]) -> None:
-        """In one write, so that no half of it is seen. The cursor stays below."""
+        """In one write, so that no partial frame is visible. The cursor stays below."""
         up = f"\x1b[{self.drawn}A" if self.drawn else ""
         self.out.write(up + "".join(f"\r{line}\x1b[K\n" for line in lines) + "\x1b[J")
         self.out.flush()
@@ -122,7 +122,7 @@ class View:
 
 
 def frame(ticks: list[Tick], units: int, seconds: int, screen: Screen) -> list[list[Span]]:
-    """The lines of the view; each is cut to the width by who writes it."""
+    """The lines of the view; the caller cuts them to the width."""
     last, now = ticks[-1], last_second(ticks)
     kinds = [kind for kind in SHOWN if kind in ALWAYS or last.counts["answers", kind]]
     answers = {kind: now.rate("answers", kind) for kind in kinds}
@@ -194,7 +194,7 @@ def words_of_ms(ms: float | None) -> str:
 
 
 def bar_width(taken: int, most: int, screen: Screen) -> int:
-    """What a line has left for one beside its name and its words."""
+    """The columns left for a bar after its name and its words."""
     room = min(most, screen.columns - 1 - NAME_WIDTH - taken)
     return room if room >= BAR_LEAST else 0
 
@@ -219,7 +219,7 @@ def course(rates: list[float], screen: Screen) -> str:
 
 
 def render(line: list[Span], screen: Screen) -> str:
-    """Cut, so that it does not wrap: the last column stays free, because some terminals wrap at it."""
+    """Cuts the line so that it does not wrap. The last column stays free, because some terminals wrap at it."""
     room, parts = screen.columns - 1, []
     for words, colour in line:
         shown, room = words[:room], room - len(words[:room])

@@ -1,4 +1,4 @@
-"""The points of the scaling tables: everybody wins a durable order, as in the benchmark, with one thing changed."""
+"""The points of the scaling tables: everybody wins a durable order, as in the benchmark, with one value changed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from lib.filling import fill
 from lib.rounds import Sample, agree_on_buyers, winners
 from lib.service import UNITS, Service, Side, measure_crowd
 
-MAX_CONNECTIONS = 4096  # of the service, as shipped
-SPARE_CONNECTIONS = 192  # beside the crowd's
+MAX_CONNECTIONS = 4096  # of the service, default
+SPARE_CONNECTIONS = 192  # in addition to the crowd's
 INSTANCES = 3
 PATH = "/seckill/{voucher}"
 SETTLE_S = 1.0
 LOADED_S = 120  # until Redis has all buyers
-LOOK_S = 0.1  # between two looks at the memory
+LOOK_S = 0.1  # between two memory samples
 
 
 @dataclass(frozen=True)
 class Point:
-    """The benchmark's defaults, and those of the service."""
+    """The defaults of the benchmark and of the service."""
 
     connections: int = 256
     vouchers: int = 1
     batch_max: int = 512
-    buyers: int = 0  # in the voucher before the crowd comes
+    buyers: int = 0  # in the voucher before the crowd starts
     reactors: int = 1
     instances: int = 1
     wrk_threads: int = 1
@@ -55,19 +55,19 @@ DIMENSIONS = (
     Dimension("batch_max", "most orders in a batch", (16, 64, 128, 256, 512)),
     Dimension("buyers", "buyers in the voucher before", (1_000, 10_000, 100_000, 1_000_000)),
     Dimension("reactors", "reactors", (1, 2)),
-    Dimension("instances", "instances", (1, INSTANCES), wrk_threads=INSTANCES),  # a thread of wrk has one address
+    Dimension("instances", "instances", (1, INSTANCES), wrk_threads=INSTANCES),  # each wrk thread has one address
 )
 
 
 class Turns:
-    """Those of one point, on the stores of a side."""
+    """The turns of one point, on the stores of a side."""
 
     def __init__(self, side: Side, point: Point):
         options = copy.copy(side.options)
         for name in ("connections", "reactors", "wrk_threads"):
             setattr(options, name, getattr(point, name))
         self.point, self.side = point, replace(side, options=options)
-        self.template, self.filled = "", Voucher("", UNITS)  # with the buyers that are there before
+        self.template, self.filled = "", Voucher("", UNITS)  # with the buyers from before
 
     def measure(self, seconds: int) -> Sample:
         if self.point.buyers and not self.template:
@@ -91,16 +91,17 @@ class Turns:
         return {"SECKILL_BATCH_MAX": self.point.batch_max, "SECKILL_MAX_CONNECTIONS": most}
 
     def agree(self, service: Service, load: Load) -> None:
-        """What wrk was told, and both stores."""
+        """Compares wrk's result with both stores."""
         buyers, rows = service.stores.buyers(), service.stores.all_orders()
         agree_on_buyers("service", load, buyers - self.point.buyers, self.point.connections)
         if rows != buyers:
             raise Failure(f"{buyers} buyers in Redis, {rows} rows in PostgreSQL")
 
-    # -- buyers who are there before --
+    # -- buyers from before --
 
     def fill(self) -> None:
-        """Once for all turns, which begin with a copy of the database. Redis gets them by a rebuild each time."""
+        """Runs once for all turns, which begin with a copy of the database. In each turn a rebuild loads the buyers
+        into Redis."""
         stores = self.side.stores
         with self.side.serving() as service:
             self.filled = service.voucher()
@@ -109,7 +110,7 @@ class Turns:
         self.template = stores.keep_as_template()
 
     def wait_for_buyers(self, service: Service) -> dict[str, float]:
-        """Gives what each of them takes."""
+        """Returns the memory of each buyer."""
         stores, buyers = service.stores, self.point.buyers
 
         def loaded() -> bool:
@@ -122,8 +123,8 @@ class Turns:
 
 
 def settle() -> None:
-    """What wrk left on its way is done within that time. The journals are looked at later: to ask Redis about
-    thousands of them would be part of what is measured."""
+    """The work that wrk left is done within this time. The journals are checked later: querying thousands of them in
+    Redis would affect the measurement."""
     time.sleep(SETTLE_S)
 
 
@@ -134,7 +135,7 @@ class Peak:
 
 @contextmanager
 def peak_of_memory(service: Service) -> Iterator[Peak]:
-    """The most that the service had resident at a time; of several instances the sum."""
+    """The service's largest resident memory at a time, summed over its instances."""
     peak, over = Peak(), threading.Event()
 
     def watch() -> None:

@@ -1,15 +1,15 @@
-"""What the scaling tables say, and what they may not."""
+"""The results of the scaling tables, and their limits."""
 
 from __future__ import annotations
 
 from lib.figures import Contender, contender_figures, show_settings, spread, without_client
 from scaling.points import Dimension
 
-CPU_MORE = 1.3  # of an order at 4,096 connections, to one at 1,024
-RESIDENT_BYTES = 20e6  # of one reactor at 4,096 connections, beyond
+CPU_MORE = 1.3  # CPU of an order at 4,096 connections, relative to 1,024
+RESIDENT_BYTES = 20e6  # of one reactor at 4,096 connections, in addition to
 CONNECTION_BYTES = 10e3
 BUYER_BYTES = 125  # of Redis's memory, at 1,000,000 buyers
-JOURNAL_BYTES = 16e3  # of one that is empty
+JOURNAL_BYTES = 16e3  # of an empty journal
 
 
 def table_of(dimension: Dimension, contenders: list[Contender]) -> dict[str, object]:
@@ -18,7 +18,7 @@ def table_of(dimension: Dimension, contenders: list[Contender]) -> dict[str, obj
 
 
 def cpu_ms(row: dict) -> float:
-    """Of service, Redis and PostgreSQL for 1,000 answers."""
+    """CPU of service, Redis and PostgreSQL for 1,000 answers."""
     return without_client(row["cpu_s_per_1000"]) * 1000
 
 
@@ -26,7 +26,7 @@ def cpu_ms(row: dict) -> float:
 
 
 def bounds_of(tables: list[dict]) -> list[dict[str, object]]:
-    """Of the points that were measured."""
+    """Only for points that were measured."""
     rows = {(table["name"], row["value"]): row for table in tables for row in table["rows"]}
     fewer, more = rows.get(("connections", 1024)), rows.get(("connections", 4096))
     full = rows.get(("buyers", 1_000_000))

@@ -1,4 +1,4 @@
-"""Settings of Redis and PostgreSQL that make a difference or are thought to, and how each is made for a turn."""
+"""Settings of Redis and PostgreSQL that have, or are thought to have, an effect, and how a turn applies them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Prepare = Callable[[StoreServers], ContextManager[None]]
 class Value:
     name: str
     prepare: Prepare
-    redis_in_memory: bool = False  # the turn meets that one
+    redis_in_memory: bool = False  # the turn uses that Redis
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Setting:
     values: tuple[Value, ...]
 
 
-# ---- how they are made ----
+# ---- how they are applied ----
 
 
 def nothing(_: StoreServers) -> ContextManager[None]:
@@ -53,7 +53,7 @@ def postgres(**settings: str) -> Prepare:
 
 @contextmanager
 def postgres_set_to(servers: StoreServers, settings: dict[str, str]) -> Iterator[None]:
-    """For the server, as ALTER SYSTEM does; needs the right to that, which the owner of `./dev up` has."""
+    """Changes the server, with ALTER SYSTEM; needs that right, which the owner of `./dev up` has."""
     try:
         for name, value in settings.items():
             servers.postgres.rows(f"ALTER SYSTEM SET {name} = '{value}'")
@@ -80,7 +80,7 @@ def wait_until_applied(servers: StoreServers, name: str, value: str) -> None:
 
 @contextmanager
 def log_written_through(servers: StoreServers, recycled: bool) -> Iterator[None]:
-    """Fills many segments of the write-ahead log and makes a checkpoint, after which they are used again, or gone."""
+    """Fills many segments of the write-ahead log and makes a checkpoint, after which they are recycled or removed."""
     kept = {"min_wal_size": "512MB", "wal_recycle": "on"} if recycled else {"min_wal_size": "32MB", "wal_recycle": "off"}
     with postgres_set_to(servers, kept):
         step = "SELECT pg_logical_emit_message(true, 'warm-up', ''); SELECT pg_switch_wal();\n"
@@ -92,14 +92,14 @@ def log_written_through(servers: StoreServers, recycled: bool) -> Iterator[None]
 
 
 def segments_ahead(servers: StoreServers) -> int:
-    """Those that are there, but not written yet."""
+    """Segments that exist, but are not written yet."""
     newer = "name ~ '^[0-9A-F]{24}$' AND name > pg_walfile_name(pg_current_wal_insert_lsn())"
     return int(servers.postgres.rows(f"SELECT count(*) FROM pg_ls_waldir() WHERE {newer}")[0][0])
 
 
 @contextmanager
 def redis_in_memory() -> Iterator[str]:
-    """A second Redis, whose append-only file costs no disk. Gives its address."""
+    """A second Redis, whose append-only file needs no disk. Yields its address."""
     if not MEMORY.is_dir():
         raise Failure(f"there is no {MEMORY}")
     with tempfile.TemporaryDirectory(prefix="seckill-settings-", dir=MEMORY) as folder, ExitStack() as stack:
@@ -123,7 +123,7 @@ def redis_in_memory() -> Iterator[str]:
 
 # ---- the settings ----
 
-NO_DISK = postgres(fsync="off")  # as if its disk took no time; no crash may come
+NO_DISK = postgres(fsync="off")  # as if its disk took no time; it must not crash
 SETTINGS = (
     Setting(
         "appendfsync",

@@ -1,5 +1,5 @@
--- One migration at a time, also when several instances start together. A lock that a sale holds, or a long transaction, is
--- not waited for long: all orders would wait behind the migration.
+-- One migration at a time, also when several instances start together. It waits only a short time for a lock that a
+-- sale or a long transaction holds, since all orders would wait behind the migration.
 BEGIN;
 SELECT pg_advisory_xact_lock(hashtext('seckill_migration'));
 SET LOCAL lock_timeout = '3s';
@@ -7,7 +7,7 @@ SET LOCAL client_min_messages = warning;
 CREATE TABLE IF NOT EXISTS seckill_migration (
     name        text PRIMARY KEY,
     applied_at  timestamptz NOT NULL DEFAULT now(),
-    text_sha256 bytea -- NULL: of a version that did not note it
+    text_sha256 bytea -- NULL: applied by a version that did not record it
 );
 DO $$
 BEGIN

@@ -1,5 +1,6 @@
--- What the database has at place $3 of its migrations, and whether that is the migration named $1 with the text $2. Where the text's
--- sum is not noted, each function of the text must be there, word for word. No row: it has no more than so many.
+-- Returns the migration at position $3 of the database, and whether it is the migration named $1 with the text $2. If
+-- no SHA-256 is recorded, the database must contain each function of the text, word for word. No row: the database has
+-- at most $3 migrations.
 SELECT m.name, m.name = $1 AND coalesce(
            m.text_sha256 = sha256(convert_to($2, 'UTF8')),
            NOT EXISTS (SELECT FROM regexp_matches($2, 'CREATE FUNCTION ([a-z_0-9]+)\(', 'g') AS made (names)

@@ -1,5 +1,5 @@
--- The roles that 016_grants.sql would have to make, if this login may not: a superuser makes them (deploy/owner.sql). NULL:
--- nothing is in the way.
+-- The roles that 016_grants.sql would have to create and this login may not: a superuser creates them
+-- (deploy/owner.sql). NULL: nothing is missing.
 SELECT string_agg(role, ', ')
   FROM unnest(ARRAY['seckill_service', 'seckill_keeper']) AS role
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role)

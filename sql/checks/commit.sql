@@ -1,2 +1,2 @@
--- As the service's session has it.
+-- The value that applies to the service's session.
 SELECT current_setting('synchronous_commit')

@@ -1,5 +1,6 @@
--- The rights that this login lacks, a row each. $1 is the text of the migrations that give them to the service's role: so
--- there is one list of them. What stands behind `v_keeper` in the first of them is for others; later ones name each function.
+-- The rights that this login lacks, one in a row. $1 is the text of the migrations that grant them to the service's
+-- role, so that there is only one list. In the first migration, functions after `v_keeper` are for others; later
+-- migrations name each function.
 WITH relations AS (
     SELECT DISTINCT btrim(name) AS name, btrim(privilege) AS privilege
       FROM regexp_matches($1, 'GRANT ([A-Z, ]+) ON ([a-z_, \n]+) TO seckill_service', 'g') AS found,

@@ -1,5 +1,5 @@
--- What of the server and of the login the service's promises hang on (seckill --check). One row; before the session is
--- set up, so that synchronous_commit is what other sessions get.
+-- Server and login settings on which the service's promises depend (seckill --check). One row. Runs before the session
+-- is set up, so that synchronous_commit is the value that other sessions get.
 SELECT current_setting('server_version')                                         AS version,
        current_setting('server_version_num')                                     AS version_number,
        current_setting('fsync')                                                  AS fsync,
@@ -12,7 +12,8 @@ SELECT current_setting('server_version')                                        
        me.rolsuper::int                                                          AS superuser,
        coalesce((SELECT pg_has_role(me.oid, c.relowner, 'USAGE') FROM pg_class AS c
                   WHERE c.oid = to_regclass('voucher_order')), false)::int       AS owner,
-       -- The owner of the tables, whose rights all functions have, if it could become the server's own account with them.
+       -- The owner of the tables, whose rights all functions have, if those rights could give it the server's own
+       -- account.
        (SELECT o.rolname FROM pg_class AS c JOIN pg_roles AS o ON o.oid = c.relowner
          WHERE c.oid = to_regclass('voucher_order')
            AND (o.rolsuper OR o.rolcreaterole OR pg_has_role(o.oid, 'pg_execute_server_program', 'MEMBER')

@@ -1,2 +1,2 @@
--- No `seckill archive` runs from now on until this session ends; one that does is waited for (archive_next()).
+-- Prevents any `seckill archive` until this session ends; waits for one that is running (archive_next()).
 SELECT pg_advisory_lock(hashtext('seckill_archive'))

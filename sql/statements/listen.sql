@@ -1,2 +1,2 @@
--- Only on a link that wants to be told: each change of the catalogue sends one notification.
+-- Only on a link that wants notifications: each change of the catalogue sends one.
 LISTEN seckill_catalogue

@@ -1,6 +1,6 @@
-// Three files for each part: orders, events, payments. They are written whole under another name, synced, renamed, and
-// the folder synced; only then PostgreSQL removes what is in them (sql/migrations/014_archive.sql, which says why no
-// order is lost or kept twice). What was changed in between is asked for and written once more under the same names.
+// Each part has three files: orders, events, payments. They are written in full under another name, synced and renamed,
+// and then the folder is synced. Only then does PostgreSQL remove the rows; sql/migrations/014_archive.sql explains why
+// no order is lost or kept twice. Rows that changed in between are read and written again under the same names.
 #include "archive.h"
 
 #include <dirent.h>
@@ -56,7 +56,7 @@ enum sk_status sk_archive_run(const struct sk_config *config)
     return status;
 }
 
-// One word, or its default; false: it is not a number from `least` to `most`.
+// One word, or its default. False: the word is not a number from `least` to `most`.
 static bool archive_read_number(const char *word, uint64_t fallback, uint64_t least, uint64_t most,
                                 char out[SK_PARAM_NUMBER_SIZE])
 {
@@ -133,7 +133,7 @@ static enum archive_step archive_move_part(struct archive *archive)
     return sk_rows_text(rows, 0, 0)[0] == 't' ? ARCHIVE_MOVED : ARCHIVE_CHANGED;
 }
 
-// All three in any case: an earlier try may have left one of the same name.
+// Always writes all three: an earlier attempt may have left a file of the same name.
 static enum sk_status archive_write(struct archive *archive, const struct sk_rows *rows)
 {
     static const struct {
@@ -218,7 +218,7 @@ enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const cha
     char unfinished[FILE_NAME_SIZE];
     int n = snprintf(unfinished, sizeof unfinished, "%s.new", name);
     SK_ASSERT(n > 0 && (size_t)n < sizeof unfinished);
-    // For its owner alone: there are users' ids in it.
+    // Readable by its owner only: it contains users' ids.
     int fd = openat(folder->fd, unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return archive_file_fail("cannot make a file of the archive");
@@ -232,7 +232,7 @@ enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const cha
 
 // ---- reading ----
 
-// The text, of so many bytes, in memory of its own.
+// Returns `size` bytes and a NUL; the caller frees them. NULL: out of memory, or the file has fewer bytes.
 static char *archive_file_read_all(int fd, size_t size)
 {
     char *text = malloc(size + 1);

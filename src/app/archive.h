@@ -1,40 +1,41 @@
-// `seckill archive FOLDER [DAYS [ORDERS]]`: moves the orders of vouchers that are retired out of PostgreSQL.
+// `seckill archive FOLDER [DAYS [ORDERS]]`: moves the orders of retired vouchers out of PostgreSQL.
 #ifndef SK_APP_ARCHIVE_H
 #define SK_APP_ARCHIVE_H
 
 #include "config.h"
 #include "status.h"
 
-// Blocks until all is moved of vouchers whose sale ended DAYS days ago (30), at most ORDERS orders in a file (50,000).
-// What it does is logged. SK_FAIL: a wrong word, or it could not go on; running it again goes on where it stopped.
+// Blocks until it has moved every retired voucher whose sale ended at least DAYS days ago (default 30), with at most
+// ORDERS orders in a file (default 50,000). It logs what it does. SK_FAIL: an argument is wrong, or it could not
+// continue. Another run continues where this one stopped.
 enum sk_status sk_archive_run(const struct sk_config *config) SK_MUST_CHECK;
 
 // ---- archive file ----
 
-// The files of an archive: each is there whole, or not.
+// The files of an archive. Each file is either complete or absent.
 //
-// All functions: one thread. What goes wrong is logged here.
+// All functions: one thread. Errors are logged here.
 
 struct sk_archive_folder;
 
-// NULL: there is no such folder, or memory is short.
+// NULL: the folder cannot be opened, or out of memory.
 struct sk_archive_folder *sk_archive_folder_open(const char *path);
 void sk_archive_folder_close(struct sk_archive_folder *folder); // NULL is fine
 
-// Writes the text under another name, syncs it, and gives it this one, in place of what may have had it.
+// Writes the text under another name, syncs it, and renames it to `name`, replacing an earlier file of that name.
 enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const char *name,
                                      const char *text) SK_MUST_CHECK;
 
-// Reads a file whole, which the caller frees. NULL: it cannot, or there is a NUL in it.
+// Reads a whole file; the caller frees the text. NULL: it cannot be read, or it contains a NUL.
 char *sk_archive_file_read(struct sk_archive_folder *folder, const char *name);
 
-// Visits the names in the folder, in their order. SK_FAIL: the folder cannot be read, or a visit failed; the others
-// come all the same.
+// Visits the names in the folder in sorted order. SK_FAIL: the folder cannot be read, or a visit failed; the other
+// names are still visited.
 typedef enum sk_status sk_archive_visit(void *arg, const char *name);
 enum sk_status sk_archive_folder_visit(struct sk_archive_folder *folder, sk_archive_visit *visit,
                                        void *arg) SK_MUST_CHECK;
 
-// After it the names of all files written are on disk, too.
+// Afterwards the names of all files written are on disk as well.
 enum sk_status sk_archive_folder_sync(struct sk_archive_folder *folder) SK_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-// What a start would refuse comes first, then each store, then both together.
+// Checks first what would prevent a start, then each store, then both stores together.
 #include "check_all.h"
 
 #include <inttypes.h>
@@ -17,7 +17,8 @@
 #include "token_keys.h"
 #include "tokens.h"
 
-// Where expiry stops (recovery/expiry.c), and where one may begin to wonder.
+// Clock differences between the stores: above the first, expiry pauses (recovery/expiry.c); above the second, a
+// warning.
 enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
 
 static void check_start(struct sk_findings *findings, const struct sk_config *config);
@@ -53,7 +54,7 @@ static void check_read(struct sk_findings *findings, const char *what, const voi
     sk_find(findings, part == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, what, "%s", part == NULL ? "wrong" : "read");
 }
 
-// Settings with a form of their own, read as a start reads them; what is wrong they say on standard error.
+// Parses settings that have a format of their own, as a start does. Their errors go to standard error.
 static void check_forms(struct sk_findings *findings, const struct sk_config *config)
 {
     struct sk_tokens *tokens = sk_tokens_open(&config->identity, stderr);
@@ -70,7 +71,7 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     sk_limits_close(limits);
 }
 
-// Who says who the user is: what serve.c refuses to start with.
+// How users are identified: the same conditions under which serve.c refuses to start.
 static void check_users(struct sk_findings *findings, const struct sk_config *config)
 {
     if (config->identity.auth == SK_AUTH_TOKEN) {
@@ -88,7 +89,7 @@ static void check_users(struct sk_findings *findings, const struct sk_config *co
                    config->server.listen);
 }
 
-// Values of docker-compose.yml, which the whole world knows.
+// Values from docker-compose.yml, which are public.
 static void check_secrets(struct sk_findings *findings, const struct sk_config *config)
 {
     static const char demo[] = "demo-", password[] = ":demo-";
@@ -113,7 +114,7 @@ static void check_secrets(struct sk_findings *findings, const struct sk_config *
         sk_find(findings, SK_FINDING_OK, "secrets", "none is the demo's");
 }
 
-// Behind a gateway all clients have its address, unless it says theirs and is believed.
+// Behind a gateway all clients have its address, unless it forwards theirs and is trusted.
 static void check_addresses(struct sk_findings *findings, const struct sk_config *config)
 {
     bool counted = config->identity.address_rate > 0 || config->identity.address_connections > 0;

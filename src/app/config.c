@@ -1,6 +1,6 @@
-// Reads the configuration. Everything about a key stands in its row of the table below; reading,
-// checking and --help only walk the table. Secrets are never taken from the command line, where every
-// user of the machine can see them: they come from the environment or from a file.
+// Reads the configuration. The table below has one row for each key, with everything about it; reading, checking and
+// --help only walk the table. Secrets are never accepted on the command line, where every user of the machine can see
+// them. They come from the environment or from a file.
 #include "config.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ struct key {
     size_t offset;
     const char *fallback; // NULL: none
     int64_t least, most;
-    const char *unit; // of a choice: its words, with | between; what is kept is the number of the word
+    const char *unit; // of a choice: its words, separated by |; the stored value is the index of the word
     const char *help;
 };
 
@@ -238,8 +238,8 @@ static enum sk_status config_set_from_file(struct sk_config *config, const struc
     return config_set_value(config, key, secret, err);
 }
 
-// systemd's way of handing a secret on (LoadCredential): a file of a known name in a folder that only we may read. Of a
-// setting that names a file, it is that file.
+// systemd passes a secret (LoadCredential) as a file with a known name, in a folder that only this process may read.
+// For a setting that is itself a path, the value is the path of that file.
 static bool config_find_credential(const struct key *key, char path[CREDENTIAL_SIZE])
 {
     char name[NAME_MAX_CHARS];
@@ -286,7 +286,7 @@ static enum sk_status config_check_names(FILE *err)
     return sk_environment_check((const char(*)[NAME_MAX_CHARS])known, count, err);
 }
 
-// Takes "--name=value" or "--name value"; *at is left on the last argument used.
+// Takes "--name=value" or "--name value"; leaves *at on the last argument used.
 static enum sk_status config_read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
 {
     const char *word = argv[*at] + 2;
@@ -372,10 +372,10 @@ static bool config_check_payment_secrets(const char *lines, FILE *err)
     return true;
 }
 
-// Each value alone is within its bounds; together they must make sense, too.
+// Each value is within its own bounds; this checks combinations.
 static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
 {
-    // A reactor that cannot hold a whole batch could not settle the journal entry of one, its own or another's.
+    // A reactor that cannot hold a whole batch could not settle a batch's journal entry, neither its own nor another's.
     if (config->sale.orders_max < config->sale.batch_max) {
         (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
                       config->sale.orders_max, config->sale.batch_max);
@@ -406,7 +406,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
     enum sk_status status = config_read_environment(config, err);
     if (status == SK_OK)
         status = config_read_command_line(config, command, argc, argv, err);
-    // Help is for those who look for the right name.
+    // Help must work even with a misspelt name: it shows the right one.
     if (status == SK_OK && *command != SK_COMMAND_HELP && *command != SK_COMMAND_VERSION)
         status = config_check_names(err);
     if (status != SK_OK)
@@ -466,9 +466,8 @@ void sk_config_help(FILE *out)
 
 // ---- environment ----
 
-// The nearest name is that of the smallest edit distance (Levenshtein). Kubernetes describes each Service to the pods
-// beside it in variables that begin with the Service's name, so a Service `seckill` makes some that begin as settings
-// do.
+// The nearest name has the smallest edit distance (Levenshtein). Kubernetes describes each Service to pods in variables
+// that begin with the Service's name. So a Service named `seckill` creates some that begin like settings.
 
 static const char prefix[] = "SECKILL_";
 static const char *const failpoint_names[] = {"SECKILL_FAILPOINTS", "SECKILL_FAIL_MALLOC"};
@@ -508,8 +507,8 @@ static bool environment_passes(const char *name)
     return environment_is_kubernetes(name + strlen(prefix));
 }
 
-// SERVICE_HOST, SERVICE_PORT, SERVICE_PORT_<name>, PORT, and for each port PORT_<number>_TCP, also with _PROTO, _PORT
-// or _ADDR, or UDP in the place of TCP.
+// Accepts SERVICE_HOST, SERVICE_PORT, SERVICE_PORT_<name>, PORT, and for each port PORT_<number>_TCP, alone or with
+// _PROTO, _PORT or _ADDR. UDP may replace TCP.
 static bool environment_is_kubernetes(const char *rest)
 {
     static const char *const ends[] = {"", "_PROTO", "_PORT", "_ADDR"};
@@ -544,8 +543,8 @@ static size_t environment_nearest(const char *name, const char (*known)[SK_ENVIR
     return nearest;
 }
 
-// How many bytes must be put in, taken out or replaced. row[j] is the distance of what was read of `a` from the first j
-// bytes of `b`.
+// The number of bytes to insert, delete or replace. row[j] is the distance between the bytes of `a` read so far and the
+// first j bytes of `b`.
 static size_t environment_distance(const char *a, const char *b)
 {
     size_t row[SK_ENVIRONMENT_NAME_MAX], len = strlen(b);

@@ -1,5 +1,5 @@
-// Configuration: one table of keys, each with environment variable, long option, default, bounds, unit
-// and help. The command line wins over the environment.
+// Configuration: one table of keys, each with environment variable, long option, default, bounds, unit and help. The
+// command line overrides the environment.
 #ifndef SK_APP_CONFIG_H
 #define SK_APP_CONFIG_H
 
@@ -16,9 +16,9 @@
 
 enum { SK_CONFIG_WORDS_MAX = 4, SK_ADMIN_CONNECTIONS = 256 };
 
-// Each floor has its own part. Texts are owned by the configuration.
+// Each floor has its own part. The configuration owns its texts.
 struct sk_config {
-    const char *words[SK_CONFIG_WORDS_MAX + 1]; // what the command is told; borrowed from argv; NULL after the last
+    const char *words[SK_CONFIG_WORDS_MAX + 1]; // arguments of the command; borrowed from argv; NULL after the last
     struct sk_server_options server;
     struct sk_identity_options identity;
     struct sk_store_options stores;
@@ -41,13 +41,13 @@ enum sk_command {
     SK_COMMAND_VERSION,
 };
 
-// Before the threads start. Fills *config (owned: give it to sk_config_free in any case) and *command.
-// On a wrong key or value it says which on `err` and returns SK_FAIL.
+// Call before the threads start. Fills *config (owned: always pass it to sk_config_free) and *command. On a wrong key
+// or value it reports which one on `err` and returns SK_FAIL.
 enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv,
                               FILE *err) SK_MUST_CHECK;
 void sk_config_free(struct sk_config *config);
 
-// The reactors of the process: those of buyers, and one for operators if these have a listener of their own.
+// The number of reactors in the process: the buyers' ones, and one for operators if they have a listener of their own.
 int64_t sk_config_reactors(const struct sk_config *config);
 
 // Prints every key with its default, unit and meaning.
@@ -55,13 +55,13 @@ void sk_config_help(FILE *out);
 
 // ---- environment ----
 
-// Variables of the environment that look like settings and are none: a misspelt name must not pass in silence.
+// Environment variables that look like settings but are not: a misspelt name must not be ignored.
 
 enum { SK_ENVIRONMENT_NAME_MAX = 64 };
 
-// Rejects (SK_FAIL) each variable whose name begins with SECKILL_ and is not one of `known`, and reports it on `err`
-// with the nearest known name, without its value. Names that failpoints use, and those that Kubernetes injects for a
-// Service named `seckill`, pass.
+// Rejects (SK_FAIL) each variable whose name begins with SECKILL_ and is not one of `known`. Reports it on `err` with
+// the nearest known name, without its value. Accepts the names that failpoints use, and those that Kubernetes injects
+// for a Service named `seckill`.
 enum sk_status sk_environment_check(const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count,
                                     FILE *err) SK_MUST_CHECK;
 

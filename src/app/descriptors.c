@@ -1,6 +1,5 @@
-// The server bounds its client connections by number, not by what the limit leaves. So a limit that has room for all of
-// them and for the rest keeps the rest available: otherwise a crowd of idle clients could hold every
-// descriptor, and a link to a store that broke could not be made again.
+// The server limits its client connections by number, not by free descriptors. So the limit must cover all of them and
+// everything else. Otherwise idle clients could hold every descriptor, and a lost store link could not be reopened.
 #include "descriptors.h"
 
 #include <errno.h>
@@ -11,8 +10,8 @@
 
 #include "log.h"
 
-// Of a reactor: its loop's, the server's and the listener's, a few for each store; of the process: the standard
-// streams, and what a look-up of a host name opens for a moment in each of libuv's threads.
+// Per reactor: its loop, the server, the listener, a few for each store. Per process: the standard streams, and what a
+// host name lookup opens for a moment in each of libuv's threads.
 enum { PER_REACTOR = 16, PER_PROCESS = 64 };
 
 uint64_t sk_descriptors_needed(const struct sk_config *config)

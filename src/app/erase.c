@@ -33,7 +33,7 @@ enum sk_status sk_erase_run(const struct sk_config *config)
     return status;
 }
 
-// PostgreSQL first: what is moved into a file after that has the pseudonym already.
+// PostgreSQL first: orders that move into a file afterwards already have the pseudonym.
 static enum sk_status erase_everywhere(struct sk_pg_once *pg, struct sk_archive_folder *folder, const char *user)
 {
     char pseudonym[SK_USER_SIZE] = "";
@@ -62,9 +62,9 @@ static enum sk_status erase_report(const struct sk_rows *rows)
 
 // ---- erase archive ----
 
-// Only files of orders have users' ids in them. One in which the id stands is sent to PostgreSQL, which knows what was
-// archived, notes what the file will be, and gives the text to write (sql/migrations/015_erase.sql, which says
-// why a crash in between does no harm).
+// Only files of orders contain users' ids. A file that contains the id is sent to PostgreSQL, which knows what was
+// archived. It records the new SHA-256 of the file and returns the text to write. sql/migrations/015_erase.sql explains
+// why a crash in between is harmless.
 
 enum { VOUCHER_SIZE = 20, PART_SIZE = 10 };
 enum { PART_OUTCOME, PART_ORDERS, PART_REWRITTEN };
@@ -73,7 +73,7 @@ struct erase_archive {
     struct sk_pg_once *pg;
     struct sk_archive_folder *folder;
     const char *user, *pseudonym;
-    char field[SK_USER_SIZE + 2]; // the user's id as it stands in a line
+    char field[SK_USER_SIZE + 2]; // the user's id as it appears in a line
     int64_t files, orders;
 };
 
@@ -96,7 +96,7 @@ enum sk_status sk_erase_archive(struct sk_pg_once *pg, struct sk_archive_folder 
     return status;
 }
 
-// As archive.c names them; other files are none of ours.
+// Matches the names that archive.c gives; other files are ignored.
 static bool erase_archive_read_name(const char *name, char voucher[VOUCHER_SIZE], char part[PART_SIZE])
 {
     int end = 0;

@@ -1,5 +1,5 @@
-// Of routes and codes those are shown that were met; of purchases all codes that they can come to, so that the first
-// one of a kind is a step from 0, which rate() can see.
+// Routes and codes appear once they have occurred. Purchases always show every code they can have, so that the first of
+// a kind is a step from 0, which rate() can see.
 #include "metrics_page.h"
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct
 
 // ---- requests ----
 
-// The labels of a row, which is counted from 1: 0 is that of requests that fit none.
+// The labels of a row. Rows count from 1; row 0 is for requests that match no route.
 static void page_put_row(unsigned row, char labels[LABELS_SIZE])
 {
     static const char *const methods[] = {
@@ -144,9 +144,9 @@ static void page_put_process(const struct sk_metrics_text *text)
 
 // ---- metrics text ----
 
-// The two formats are the same but for the heads of families, for exemplars, and for the line at the end:
+// The two formats differ only in family headers, exemplars and the last line:
 // prometheus.io/docs/instrumenting/exposition_formats, and OpenMetrics 1.0 (github.com/OpenObservability/OpenMetrics).
-// Bounds are written as OpenMetrics wants them ("1.0") in both, so that a series has one name.
+// Both write bounds as OpenMetrics requires ("1.0"), so that a series has one name.
 
 enum { NS_DIGITS = 9 };
 
@@ -156,7 +156,7 @@ static bool text_ends(const char *name, size_t len, const char *end)
     return len > n && memcmp(name + len - n, end, n) == 0;
 }
 
-// OpenMetrics names a family without what the samples of its kind end with.
+// OpenMetrics names a family without the suffix of its samples.
 static size_t text_family_len(const char *name, enum sk_family_kind kind)
 {
     static const char *const ends[] = {[SK_FAMILY_COUNTER] = "_total", [SK_FAMILY_INFO] = "_info"};
@@ -277,7 +277,7 @@ static void process_read_memory(struct sk_process *process)
     (void)fclose(file);
 }
 
-// Since Linux 6.2 the folder's size is the number of its entries; before, they have to be counted.
+// Since Linux 6.2 the folder's size is the number of its entries. Older kernels need a count.
 static uint64_t process_count_descriptors(void)
 {
     static const char folder[] = "/proc/self/fd";

@@ -1,4 +1,4 @@
-// The page /metrics: all that the reactors count and measure, what is known of the process, and how it was built.
+// The page /metrics: everything the reactors count and measure, figures of the process, and the build.
 #ifndef SK_APP_METRICS_PAGE_H
 #define SK_APP_METRICS_PAGE_H
 
@@ -7,13 +7,12 @@
 #include "buf.h"
 #include "metrics.h"
 
-// Any thread. Appends the page; `sum` as sk_metrics_sum() has filled it in.
+// Any thread. Appends the page; sk_metrics_sum() has filled in `sum`.
 void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out);
 
 // ---- metrics text ----
 
-// Writes metrics as text: Prometheus's format 0.0.4, or OpenMetrics 1.0. A family is begun, then come its samples,
-// those of one family together.
+// Writes metrics as text: Prometheus format 0.0.4, or OpenMetrics 1.0. Begin a family, then write all of its samples.
 //
 // Any thread. Errors stick to the buffer (buf.h).
 
@@ -21,14 +20,14 @@ enum sk_family_kind { SK_FAMILY_COUNTER, SK_FAMILY_GAUGE, SK_FAMILY_HISTOGRAM, S
 
 struct sk_metrics_text {
     struct sk_buf *out;
-    bool open_metrics; // else Prometheus's
+    bool open_metrics; // else Prometheus
 };
 
-// `name` is that of the samples: of a counter with `_total`, of an info with `_info`.
+// `name` is the name of the samples: a counter has `_total`, an info has `_info`.
 void sk_metrics_text_family(const struct sk_metrics_text *text, const char *name, enum sk_family_kind kind,
                             const char *help);
 
-// `labels` as they stand between the braces, or "".
+// `labels`: the text between the braces, or "".
 void sk_metrics_text_number(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t value);
 void sk_metrics_text_signed(const struct sk_metrics_text *text, const char *name, const char *labels, int64_t value);
 // value / 10^digits
@@ -41,7 +40,7 @@ void sk_metrics_text_end(const struct sk_metrics_text *text);
 
 // ---- process ----
 
-// What the operating system says of this process.
+// What the operating system reports of this process.
 
 struct sk_process {
     uint64_t cpu_us; // of all threads, since its start
@@ -49,7 +48,7 @@ struct sk_process {
     uint64_t open_fds, max_fds;
 };
 
-// Any thread. What cannot be known is 0.
+// Any thread. A value that cannot be read is 0.
 void sk_process_read(struct sk_process *process);
 
 #endif

@@ -76,7 +76,7 @@ enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
     return done ? SK_OK : SK_FAIL;
 }
 
-// What is wrong; NULL: nothing.
+// Returns what is wrong; NULL: nothing.
 static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint)
 {
     uint64_t seconds = DEFAULT_SECONDS;

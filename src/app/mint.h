@@ -1,4 +1,4 @@
-// `seckill token USER [SECONDS]`: a token to try things with. What issues tokens to users is your login, not this.
+// `seckill token USER [SECONDS]`: issues a token for testing. In production your login issues the users' tokens.
 #ifndef SK_APP_MINT_H
 #define SK_APP_MINT_H
 
@@ -14,11 +14,11 @@ struct sk_mint {
     int64_t now_s, exp_s;
 };
 
-// The token, of the heap: the caller frees it. `key` can sign. NULL: out of memory.
+// Returns a token that the caller frees. `key` must be able to sign. NULL: out of memory.
 char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint);
 
-// The main thread. Prints a token, with the first key of the configuration's file that can sign. What is wrong it says
-// on `err`.
+// The main thread. Prints a token signed with the first key of SECKILL_TOKEN_KEYS that can sign. Reports errors on
+// `err`.
 enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err) SK_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
-// The turn of a loop: libuv polls; libmicrohttpd, Redis and PostgreSQL are read as they become readable;
-// then, before the loop polls again, answers are sent, the gathered requests go to Redis in one call and
-// one write, and the writer starts its next batch.
+// One turn of a loop: libuv polls, and libmicrohttpd, Redis and PostgreSQL are read as they become readable. Then,
+// before the loop polls again, answers are sent, the collected requests go to Redis in one call and one write, and the
+// writer starts its next batch.
 #include "reactor.h"
 
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 enum {
     DRAIN_TICK_MS = 20,
     TURN_ROUNDS_MAX = 8,
-    GIVE_UP_MS = 2000,     // before the end: a question to Redis that is not answered, and a statement
+    GIVE_UP_MS = 2000,     // before the end: an unanswered Redis command, and a statement
     GIVE_UP_TRY_MS = 1000, // also where draining may take no time
     LAST_WAIT_MS = 200,
     PULSE_MS = 100,
@@ -33,19 +33,19 @@ struct sk_reactor {
     uv_async_t stop;
     uv_timer_t drain;
     uv_timer_t pulse;
-    _Atomic uint64_t beats; // these three are read by the main thread
+    _Atomic uint64_t beats; // the main thread reads these three
     atomic_bool ready, ended;
     uint64_t drain_until_ms;
-    uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that no journal has end as refused
+    uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that are in no journal end as refused
     bool draining;
     bool has_thread;
-    bool left_behind; // a look-up that goes on
+    bool left_behind; // a host name lookup still runs
     struct sk_metrics *metrics;
     struct sk_measure *measure;
     struct sk_routes *routes;
     struct sk_server *server;
     struct sk_shop *shop;
-    struct sk_user_tokens *users; // NULL: the gateway says who the user is
+    struct sk_user_tokens *users; // NULL: the gateway identifies the user
 };
 
 static enum sk_status reactor_open_parts(struct sk_reactor *reactor);
@@ -150,7 +150,7 @@ static enum sk_status reactor_open_routes(struct sk_reactor *reactor)
     return reactor->routes == NULL ? SK_FAIL : SK_OK;
 }
 
-// Runs the loop until all is closed, or nothing but a look-up is left.
+// Runs the loop until everything is closed, or only a host name lookup is left.
 static void reactor_run(void *arg)
 {
     struct sk_reactor *reactor = arg;
@@ -213,7 +213,7 @@ static void reactor_on_stop(uv_async_t *async)
     if (reactor->draining)
         return;
     reactor->draining = true;
-    // Refusing is final, so what waits to be granted again has most of the time for that, also while Redis is away.
+    // A refusal is final. So orders that retry the reservation get most of the drain time, also while Redis is away.
     uint64_t now = uv_now(&reactor->loop), time_ms = (uint64_t)reactor->config->drain_timeout_ms;
     uint64_t last_ms = time_ms / 5 > GIVE_UP_MS ? time_ms / 5 : time_ms < GIVE_UP_MS ? time_ms : GIVE_UP_MS;
     reactor->drain_until_ms = now + time_ms;
@@ -242,14 +242,14 @@ static void reactor_on_drain_tick(uv_timer_t *timer)
         sk_log(left.nowhere > 0 ? SK_LOG_ERROR : SK_LOG_WARN, "not drained in time",
                "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
                left.nowhere);
-    sk_server_expire(reactor->server); // an accepted order is answered 202
-    // One more turn, so that the last answers are out before the sockets close.
+    sk_server_expire(reactor->server); // an accepted order gets 202
+    // One more turn, so that the last answers leave before the sockets close.
     reactor_on_turn(&reactor->turn);
     reactor_close_all(reactor);
 }
 
-// The order counts: requests that come now find the routes ended, what the shop has to say at its end is still
-// answered, and then the server sends it.
+// This sequence matters: new requests find the routes ended, outcomes that the shop reports while it closes are still
+// answered, and then the server sends those answers.
 static void reactor_close_all(struct sk_reactor *reactor)
 {
     if (reactor->routes != NULL)
@@ -258,12 +258,12 @@ static void reactor_close_all(struct sk_reactor *reactor)
     reactor->shop = NULL;
     sk_server_close(reactor->server);
     reactor->server = NULL;
-    sk_user_tokens_close(reactor->users); // no request comes any more
+    sk_user_tokens_close(reactor->users); // no more requests arrive
     reactor->users = NULL;
     uv_close((uv_handle_t *)&reactor->turn, NULL);
     uv_close((uv_handle_t *)&reactor->stop, NULL);
     uv_close((uv_handle_t *)&reactor->pulse, NULL);
-    // A look-up of a host name keeps the loop alive for as long as the resolver likes.
+    // A host name lookup keeps the loop alive until the resolver returns.
     (void)uv_timer_start(&reactor->drain, reactor_on_last_wait_over, LAST_WAIT_MS, 0);
     uv_unref((uv_handle_t *)&reactor->drain);
 }

@@ -82,7 +82,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
     sk_supervise_close(&supervisor);
-    if (!*left_behind) { // else a thread may still run that has them
+    if (!*left_behind) { // else a thread that uses them may still run
         sk_token_ring_close(ring);
         sk_secrets_close(secrets);
         sk_limits_close(limits);
@@ -95,7 +95,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
     return status;
 }
 
-// Blocked before any thread starts, so that sigwait is the one place that sees them.
+// Blocks the signals before any thread starts, so that only sigwait receives them.
 static void serve_block_signals(sigset_t *signals)
 {
     (void)sigemptyset(signals);
@@ -130,7 +130,7 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
     return sk_descriptors_reserve(config);
 }
 
-// That of the operators' reactor: its texts are those of `config`. NULL: out of memory.
+// The configuration of the operators' reactor; it shares the texts of `config`. NULL: out of memory.
 static struct sk_config *serve_operators_config(const struct sk_config *config)
 {
     struct sk_config *own = malloc(sizeof *own);
@@ -164,7 +164,7 @@ static void serve_release_secrets(struct sk_identity_options *options)
     free(config);
 }
 
-// Gives the signal to end.
+// Returns the signal that ends the service.
 static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_secrets *secrets,
                               struct sk_supervisor *supervisor)
 {
@@ -175,16 +175,16 @@ static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *rin
         if (caught > 0 && caught != SIGHUP)
             return caught;
         if (caught != SIGHUP)
-            continue; // the time is over, or a debugger has stopped us
+            continue; // the time is over, or a debugger stopped the process
         sk_supervise_reloading(supervisor);
-        (void)sk_secrets_reload(secrets); // what cannot be read stays as it was, which is logged
+        (void)sk_secrets_reload(secrets); // secrets that cannot be read stay unchanged, which is logged
         if (ring != NULL)
             (void)sk_token_ring_reload(ring);
         sk_supervise_reloaded(supervisor);
     }
 }
 
-// The access log; none, which is NULL, unless it is asked for.
+// Opens the access log. *log is NULL unless the log is configured.
 static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log)
 {
     *log = NULL;

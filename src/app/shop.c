@@ -57,8 +57,7 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     return shop;
 }
 
-// Two links to each store: orders have theirs for themselves. Reports have a third one to PostgreSQL, since they take
-// seconds.
+// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds.
 static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_config *config)
 {
     struct sk_sale *sale = &shop->sale;
@@ -86,7 +85,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_con
     pg.on_notified = shop_on_notified;
     sale->ask_redis = sk_redis_open(sale->loop, &redis);
     sale->ask_pg = sk_pg_open(sale->loop, &pg);
-    pg.on_change = shop_on_report_pg; // nothing waits for it: a report that finds it away says so
+    pg.on_change = shop_on_report_pg; // nothing waits for it: a report fails if it is down
     pg.name = "seckill-reports";
     pg.listen = false;
     pg.statement_ms = SK_REPORT_MS;
@@ -141,13 +140,13 @@ void sk_shop_close(struct sk_shop *shop)
 {
     if (shop == NULL)
         return;
-    // Best effort, for an end with orders left: what this session holds is settled by others without waiting for its
-    // TTL.
+    // Best effort, for an end with orders left: other instances settle the entries of this session without waiting for
+    // its TTL.
     if (shop->sale.session != NULL && shop->sale.redis != NULL) {
         (void)sk_session_end(shop->sale.session);
         sk_redis_flush(shop->sale.redis);
     }
-    // The links go first: their last callbacks still find everything in place.
+    // Closes the links first: their last callbacks need the other parts.
     sk_pg_close(shop->sale.pg);
     sk_pg_close(shop->sale.ask_pg);
     sk_pg_close(shop->report_pg);
@@ -184,7 +183,7 @@ static void shop_on_redis(void *arg, bool ready)
     if (shop->sale.session != NULL)
         sk_session_link(shop->sale.session, ready);
     if (ready)
-        sk_upkeep_hurry(&shop->upkeep); // it may have lost something
+        sk_upkeep_hurry(&shop->upkeep); // Redis may have lost data
 }
 
 static void shop_on_pg(void *arg, bool ready)

@@ -1,7 +1,7 @@
-// The manager gets READY=1 once every reactor says what /readyz says, and WATCHDOG=1 only if the pulse of every reactor
-// has grown since the last one: a process that answers its manager while one of its loops hangs would keep a third of
-// its buyers waiting. Until it is ready, and while it drains, the manager's patience is extended as long as the loops
-// turn: stores that are away are no reason to restart an instance, a loop that hangs is one.
+// The manager gets READY=1 once every reactor is ready, as /readyz reports it. It gets WATCHDOG=1 only if the pulse of
+// every reactor has grown since the last one. The process could answer while one of its loops hangs, which keeps that
+// loop's buyers waiting. Before it is ready, and while it drains, the manager's time-out is extended as long as the
+// loops turn. Missing stores are no reason to restart an instance; a hanging loop is one.
 #include "supervise.h"
 
 #include <errno.h>
@@ -20,9 +20,9 @@
 enum {
     SOON_MS = 50,        // until it is ready, and while it ends
     SELDOM_MS = 1000,    // after that, without a watchdog
-    EXTEND_MS = 1000,    // how often more time is asked for,
+    EXTEND_MS = 1000,    // how often to ask for more time,
     PATIENCE_MS = 10000, // and how much
-    PINGS = 4,           // in the watchdog's time
+    PINGS = 4,           // within the watchdog's time
     LINES_SIZE = 160,
 };
 
@@ -45,14 +45,13 @@ void sk_supervise_reactors(struct sk_supervisor *supervisor, struct sk_reactor *
     supervisor->told_ms = sk_monotonic_ms();
 }
 
-// What was not taken is sent again with the next look, where it matters.
+// Where it matters, the next check sends again what the manager did not accept.
 static bool supervise_send(const struct sk_supervisor *supervisor, const char *lines)
 {
     return sk_notify_send(&supervisor->notify, lines);
 }
 
-// All have turned since the manager was told so last; an ended one has nothing left to turn. *stuck: the first that
-// has not.
+// True: every reactor has turned since the last note of the beats, or has ended. *stuck: the first that has not.
 static bool supervise_all_turn(const struct sk_supervisor *supervisor, size_t *stuck)
 {
     for (size_t i = 0; i < supervisor->count; i++) {
@@ -94,7 +93,7 @@ static void supervise_tell_ready(struct sk_supervisor *supervisor)
     supervisor->ready = ready;
 }
 
-// Within each time of patience the loops must have turned, or the manager's own time-out ends the instance.
+// The loops must turn within each PATIENCE_MS, or the manager's own time-out ends the instance.
 static void supervise_extend(struct sk_supervisor *supervisor, uint64_t now, bool turning)
 {
     char lines[LINES_SIZE];
@@ -148,7 +147,7 @@ void sk_supervise_reloading(struct sk_supervisor *supervisor)
 void sk_supervise_reloaded(struct sk_supervisor *supervisor)
 {
     if (supervisor->ready_told)
-        supervisor->ready_told = supervise_send(supervisor, "READY=1"); // else the next look sends it
+        supervisor->ready_told = supervise_send(supervisor, "READY=1"); // else the next check sends it
 }
 
 void sk_supervise_stopping(struct sk_supervisor *supervisor)
@@ -173,8 +172,8 @@ void sk_supervise_end(struct sk_supervisor *supervisor)
 
 // ---- notify ----
 
-// Each datagram names the socket: a manager that was restarted has a new one under the old name, which a connected
-// socket would never find.
+// Each datagram names the socket. A restarted manager has a new socket under the old name, which a connected socket
+// would never find.
 
 static bool notify_read_address(struct sk_notify *notify, const char *name)
 {
@@ -185,13 +184,13 @@ static bool notify_read_address(struct sk_notify *notify, const char *name)
     memcpy(notify->address.sun_path, name, len);
     notify->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
     if (name[0] == '@')
-        notify->address.sun_path[0] = '\0'; // an abstract name is all of the bytes, without a NUL at the end
+        notify->address.sun_path[0] = '\0'; // an abstract name is all bytes, without a NUL at the end
     else
         notify->address_len++;
     return true;
 }
 
-// The watchdog is meant for one process: not for a child that inherits the environment.
+// The watchdog is meant for one process, not for a child that inherits the environment.
 static bool notify_read_watchdog(struct sk_notify *notify)
 {
     const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

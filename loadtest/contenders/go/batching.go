@@ -1,5 +1,5 @@
-// The same road in batches, as the service goes it: what comes while a call is under way shares the next one. A few
-// goroutines ask the service's own script for many users, and others write many orders in one transaction.
+// The same path in batches, as in the service: requests that arrive during a call share the next one. A few goroutines
+// call the service's own script for many users, and others write many orders in one transaction.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	batchMax     = 512 // orders a call
-	grantLoops   = 2   // calls to Redis under way
+	batchMax     = 512 // orders in a call
+	grantLoops   = 2   // concurrent calls to Redis
 	journalMax   = "1000000"
 	session      = "018bcfe5-6800-7000-8000-00000000005e"
 	ordersEach   = "20"
@@ -34,7 +34,7 @@ type purchase struct {
 	verdict     chan string
 }
 
-// entry is what one call to Redis has granted.
+// entry is the result of one call to Redis: the orders it granted.
 type entry struct {
 	epoch     int64
 	journalID string
@@ -51,7 +51,7 @@ type counter struct {
 	granted chan *entry
 }
 
-// counters has one for each voucher that was asked for.
+// counters has one for each voucher that was requested.
 type counters struct {
 	shop *shop
 	all  sync.Map
@@ -181,7 +181,7 @@ func (c *counter) writeAll() {
 			}
 		}
 		if err := c.write(entries); err != nil {
-			log.Print(err) // unknown: the journal keeps the entries
+			log.Print(err) // unknown outcome: the journal keeps the entries
 			for _, e := range entries {
 				end(e.purchases, "")
 			}
@@ -189,7 +189,7 @@ func (c *counter) writeAll() {
 	}
 }
 
-// write puts all orders of all entries, which are of one epoch, into one transaction.
+// write puts all orders of all entries, which share an epoch, into one transaction.
 func (c *counter) write(entries []*entry) error {
 	var ids, users []string
 	for _, e := range entries {
@@ -221,7 +221,7 @@ func (c *counter) write(entries []*entry) error {
 	return c.settle(entries, outcomes)
 }
 
-// settle drops the entries from the journal, gives back what PostgreSQL has refused, and answers.
+// settle removes the entries from the journal, returns the units that PostgreSQL has refused, and answers.
 func (c *counter) settle(entries []*entry, outcomes map[int32]string) error {
 	conn := c.shop.redis.Get()
 	defer conn.Close()
@@ -258,7 +258,7 @@ func end(purchases []*purchase, verdict string) {
 	for _, p := range purchases {
 		select {
 		case p.verdict <- verdict:
-		default: // answered
+		default: // already answered
 		}
 	}
 }

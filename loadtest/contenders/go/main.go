@@ -1,11 +1,12 @@
-// The durable road of an order as a Go team would build it with the libraries that Debian packages: fasthttp, redigo, pgx.
+// The durable order path as a Go team would build it with the libraries that Debian packages: fasthttp, redigo, pgx.
 //
-// POST /seckill/<voucher>, the user in X-User-Id. One script call decides in Redis and writes the journal; then, under
-// a lock of the user, one transaction writes the order; 201 follows its COMMIT. Nothing waits for a batch: each
-// request is a goroutine that goes through all steps on connections from two pools. With PLACE_ORDERS it goes in batches
-// instead: see batching.go.
+// POST /seckill/<voucher>, the user in X-User-Id. One script call decides in Redis and writes the journal. Then, under
+// a lock of the user, one transaction writes the order. 201 follows its COMMIT. No request waits for a batch: each is a
+// goroutine that runs all steps on connections from two pools. With PLACE_ORDERS it uses batches instead: see
+// batching.go.
 //
-// What it leaves out of the service's promises, in its own favour: nobody reads the journal after a crash, Redis is
+// It omits these promises of the service, in its own favour: nobody reads the journal after a crash, Redis is never
+// rebuilt, and the lock is not renewed.
 // never rebuilt, and the lock is not renewed.
 package main
 
@@ -45,12 +46,12 @@ type shop struct {
 	place  *redis.Script
 	finish *redis.Script
 
-	batches   *counters // nil: each request goes its own way
+	batches   *counters // nil: no batches
 	placeMany *redis.Script
 	runID     string
 }
 
-// grant is what Redis has decided.
+// grant is Redis's decision.
 type grant struct {
 	verdict   string
 	journalID string
@@ -59,7 +60,7 @@ type grant struct {
 	orderID   string // the user's earlier order where there is one
 }
 
-// ---- the road ----
+// ---- the order path ----
 
 func (s *shop) buy(ctx *fasthttp.RequestCtx) {
 	voucher, user := ctx.UserValue("voucher").(string), string(ctx.Request.Header.Peek("X-User-Id"))
@@ -126,7 +127,7 @@ func (s *shop) grant(voucher, user, order string) (grant, error) {
 }
 
 // write writes the order under the user's lock. After an error its outcome is unknown: the journal keeps the entry, and
-// the lock goes by its TTL.
+// the lock expires by its TTL.
 func (s *shop) write(voucher string, voucherID int64, user, order string, g grant) (string, error) {
 	lock, token := key(voucher, "lock:"+user), order
 	if err := s.lock(lock, token); err != nil {
@@ -135,7 +136,7 @@ func (s *shop) write(voucher string, voucherID int64, user, order string, g gran
 	ctx, cancel := context.WithTimeout(context.Background(), storeDeadline)
 	defer cancel()
 	var outcome, live string
-	// A statement by itself is a transaction: it is committed when its row is here.
+	// A single statement is a transaction: it is committed when its row arrives.
 	if err := s.pg.QueryRow(ctx, placeOrder, g.slot, voucherID, g.epoch, order, user, g.journalID).Scan(&outcome, &live); err != nil {
 		return "", err
 	}
@@ -160,7 +161,7 @@ func (s *shop) lock(lock, token string) error {
 	return err
 }
 
-// verdictOf: empty where the outcome is none of a new order.
+// verdictOf returns "" if the outcome is not one of a new order.
 func verdictOf(outcome string) string {
 	switch outcome {
 	case "placed", "already_placed":
@@ -175,7 +176,7 @@ func verdictOf(outcome string) string {
 
 func key(voucher, part string) string { return "seckill:{" + voucher + "}:" + part }
 
-// newOrderID makes a UUIDv7: ids grow with time, so the index is written at its right edge.
+// newOrderID makes a UUIDv7: ids grow with time, so index writes go to its right edge.
 func newOrderID() string {
 	var id [16]byte
 	var text [36]byte
@@ -265,7 +266,7 @@ func script(name string, keys int) *redis.Script {
 	return redis.NewScript(keys, string(text))
 }
 
-// Connections stay: a pool that closes idle ones would open them again in the middle of the rush.
+// Connections stay open: a pool that closes idle ones would reopen them during the rush.
 func openRedis() *redis.Pool {
 	url, size := setting("REDIS_URL"), poolSize("REDIS_POOL")
 	return &redis.Pool{
@@ -298,7 +299,7 @@ func main() {
 	signal.Notify(stop, syscall.SIGTERM)
 	go func() {
 		<-stop
-		os.Exit(0) // the bench has waited until nothing is under way
+		os.Exit(0) // the bench has waited until no request is in progress
 	}()
 	log.Fatal(server.ListenAndServe(setting("LISTEN")))
 }

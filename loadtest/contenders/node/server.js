@@ -1,11 +1,11 @@
-// The durable road of an order as a Node team would build it: fastify, ioredis, pg; one process a core.
+// The durable order path as a Node team would build it: fastify, ioredis, pg; one process for each core.
 //
-// POST /seckill/<voucher>, the user in X-User-Id. One script call decides in Redis and writes the journal; then, under
-// a lock of the user, one transaction writes the order; 201 follows its COMMIT. ioredis gathers the commands of a turn
-// of the event loop into one write by itself (enableAutoPipelining).
+// POST /seckill/<voucher>, the user in X-User-Id. One script call decides in Redis and writes the journal. Then, under
+// a lock of the user, one transaction writes the order. 201 follows its COMMIT. ioredis itself combines the commands of
+// one event loop turn into one write (enableAutoPipelining).
 //
-// What it leaves out of the service's promises, in its own favour: nobody reads the journal after a crash, Redis is
-// never rebuilt, the lock is not renewed, and no timer watches a command to Redis.
+// It omits these promises of the service, in its own favour. Nobody reads the journal after a crash, Redis is never
+// rebuilt, and the lock is not renewed. No timer watches a command to Redis.
 'use strict';
 
 const cluster = require('node:cluster');
@@ -20,7 +20,7 @@ const USER_MAX_BYTES = 64;
 const LOCK_TTL_MS = 10000;
 const STORE_DEADLINE_MS = 5000;
 const PLACE_ORDER = {
-  name: 'place_order', // prepared once a connection
+  name: 'place_order', // prepared once on each connection
   text: 'SELECT outcome FROM place_orders($1, $2, $3, ARRAY[$4::text]::uuid[], ARRAY[$5::text], $6)',
 };
 const VERDICTS = {
@@ -38,7 +38,7 @@ function setting(name) {
   return value;
 }
 
-// ---- ids: UUIDv7, which grow with time, so that the index is written at its right edge ----
+// ---- ids: UUIDv7, which grow with time, so that index writes go to its right edge ----
 
 const random = Buffer.alloc(16 * 256);
 let used = random.length;
@@ -57,7 +57,7 @@ function newOrderId() {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
-// ---- the road ----
+// ---- the order path ----
 
 function openRedis() {
   const redis = new Redis(setting('REDIS_URL'), { enableAutoPipelining: true });
@@ -68,7 +68,7 @@ function openRedis() {
   return redis;
 }
 
-// All connections are there before the rush, and stay.
+// All connections are open before the rush, and stay open.
 async function openPostgres(size) {
   const pool = new Pool({
     connectionString: setting('DATABASE_URL'),
@@ -102,13 +102,13 @@ class Shop {
     if (verdict !== 'PLACED') {
       throw new Refusal(verdict === 'UNKNOWN_VOUCHER' ? 404 : 409, verdict);
     }
-    // After an error its outcome is unknown: the journal keeps the entry, and the lock goes by its TTL.
+    // After an error its outcome is unknown: the journal keeps the entry, and the lock expires by its TTL.
     const lock = `seckill:{${voucher}}:lock:${user}`;
     const token = order;
     if ((await this.redis.set(lock, token, 'PX', LOCK_TTL_MS, 'NX')) !== 'OK') {
       throw new Error("another request holds the user's lock");
     }
-    // A statement by itself is a transaction: it is committed when its row is here.
+    // A single statement is a transaction: it is committed when its row arrives.
     const result = await this.pg.query({ ...PLACE_ORDER, values: [slot, voucher, epoch, order, user, journalId] });
     const settled = VERDICTS[result.rows[0].outcome];
     if (!settled) {
@@ -160,7 +160,7 @@ async function work() {
   const [host, port] = setting('LISTEN').split(':');
   const share = Math.max(1, Math.floor(Number(setting('PG_POOL')) / Number(setting('WORKERS'))));
   const shop = new Shop(openRedis(), await openPostgres(share));
-  process.on('SIGTERM', () => process.exit(0)); // the bench has waited until nothing is under way
+  process.on('SIGTERM', () => process.exit(0)); // the bench has waited until no request is in progress
   await routes(shop).listen({ host, port: Number(port), backlog: 4096 });
 }
 
