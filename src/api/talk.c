@@ -17,6 +17,7 @@ struct sk_talks {
     struct sk_asker *spare;
     int used;
     struct sk_talk *buckets[BUCKETS]; // by key; those without one are in the first
+    unsigned old_vouchers;            // conversations of users about vouchers that are not in the catalogue
     bool closing;
 };
 
@@ -41,6 +42,7 @@ void sk_talks_close(struct sk_talks *talks)
         while (talks->buckets[i] != NULL)
             sk_talk_end(talks->buckets[i], SK_VERDICT_UNAVAILABLE, NULL);
     }
+    SK_ASSERT(talks->old_vouchers == 0);
     free(talks);
 }
 
@@ -214,7 +216,7 @@ void sk_talk_end_with(struct sk_talk *talk, const struct sk_answer *answer)
     static const struct sk_answer overloaded = {.verdict = SK_VERDICT_OVERLOADED};
     if (talk->release != NULL)
         talk->release(talk);
-    talk->control->beside_catalogue -= talk->finding.beside;
+    talk->control->talks->old_vouchers -= talk->finding.beside;
     talk->finding.beside = false;
     talk_let_go(talk);
     sk_talk_answer(talk, talk->body.failed ? &overloaded : answer);
@@ -280,11 +282,11 @@ static void beside_on_followed(struct sk_talk *talk, bool ok)
 static void beside_ask_for_old(struct sk_talk *talk)
 {
     bool counted = talk->class == SK_PG_QUESTIONS;
-    if (counted && talk->control->beside_catalogue >= BESIDE_MAX) {
+    if (counted && talk->control->talks->old_vouchers >= BESIDE_MAX) {
         sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    talk->control->beside_catalogue += counted;
+    talk->control->talks->old_vouchers += counted;
     talk->finding.beside = counted;
     talk->finding.done(talk, SK_BESIDE_OLD);
 }

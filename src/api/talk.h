@@ -32,6 +32,7 @@ struct sk_batcher;
 struct sk_returns;
 struct sk_talk;
 struct sk_talks;
+struct sk_voucher_cache;
 struct sk_waiting;
 struct sk_live;
 
@@ -50,10 +51,7 @@ struct sk_control {
     void *routes;
     struct sk_pg *report_pg;                  // borrowed: the link of what takes PostgreSQL seconds
     struct sk_talks *talks;                   // owned
-    struct sk_shown list;                     // of vouchers, its first page; vouchers.c
-    char list_next[SK_CURSOR_SIZE];           // and where the next one begins
-    unsigned pages;                           // of vouchers, other than that one, that are asked for now
-    unsigned beside_catalogue;                // questions under way about vouchers that are not in it
+    struct sk_voucher_cache *shown;           // owned; vouchers.c
     const char *unknown[SK_TALK_UNKNOWN_MAX]; // who asks for such orders; NULL: free
     struct sk_uuid_gen keys;                  // create.c
     struct sk_waiting *waiting;               // owned: requests that wait for an order's change
@@ -84,7 +82,7 @@ struct sk_talk {
     struct {
         int64_t id;
         void (*done)(struct sk_talk *talk, enum sk_beside beside);
-        bool beside; // counted in control->beside_catalogue
+        bool beside; // counted among the conversations about such vouchers
     } finding;
     struct sk_buf body;
     char key[SK_TALK_KEY_SIZE];

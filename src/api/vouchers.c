@@ -39,6 +39,26 @@ static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, con
                   sk_redis_ready(sale->redis) ? "true" : "false", object + 1);
 }
 
+struct sk_voucher_cache *sk_voucher_cache_open(void)
+{
+    return calloc(1, sizeof(struct sk_voucher_cache));
+}
+
+void sk_voucher_cache_close(struct sk_voucher_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    for (size_t i = 0; i < SK_SHOWN_MAX; i++)
+        free(cache->vouchers[i].document);
+    free(cache->list.document);
+    free(cache);
+}
+
+static struct sk_shown *voucher_shown(struct sk_control *control, int64_t id)
+{
+    return &control->shown->vouchers[(uint64_t)id % SK_SHOWN_MAX];
+}
+
 // From memory; `next` as in the answer. False: what is there is too old.
 static bool voucher_answer_shown(struct sk_control *control, const struct sk_shown *shown, const char *next,
                                  uint64_t handle)
@@ -84,7 +104,9 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
 void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 {
     const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
-    if (voucher == NULL || !voucher_answer_shown(control, &voucher->shown, NULL, handle))
+    const struct sk_shown *shown = voucher_shown(control, id);
+    bool kept = voucher != NULL && shown->voucher_id == id && shown->change == voucher->change;
+    if (!kept || !voucher_answer_shown(control, shown, NULL, handle))
         voucher_ask(control, id, false, handle);
 }
 
@@ -132,14 +154,18 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
 // For the questions of the next second. Without memory each asks by itself.
 static void voucher_keep(struct voucher_query *query, const char *document)
 {
-    struct sk_voucher *voucher = query->talk.voucher;
+    struct sk_control *control = query->talk.control;
+    const struct sk_voucher *voucher = query->talk.voucher;
+    struct sk_shown *shown = voucher_shown(control, query->id);
     char *copy = voucher == NULL ? NULL : strdup(document);
     if (copy == NULL)
         return;
-    free(voucher->shown.document);
-    voucher->shown.document = copy;
-    voucher->shown.version = query->version;
-    voucher->shown.until_ms = uv_now(query->talk.control->sale->loop) + SK_VOUCHER_SHOWN_MS;
+    free(shown->document);
+    *shown = (struct sk_shown){.document = copy,
+                               .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
+                               .version = query->version,
+                               .voucher_id = query->id,
+                               .change = voucher->change};
 }
 
 static void voucher_end(struct voucher_query *query)
@@ -212,7 +238,7 @@ struct voucher_list {
     struct sk_page page;
     char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
     bool kept;                           // its answer is kept for the questions of the next second
-    bool counted;                        // in control->pages
+    bool counted;                        // in control->shown->pages
 };
 
 static void list_start(struct sk_talk *talk);
@@ -266,10 +292,10 @@ void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *as
 {
     char key[SK_TALK_KEY_SIZE];
     struct sk_page page;
-    const char *next = control->list_next[0] == '\0' ? NULL : control->list_next;
+    const char *next = control->shown->list_next[0] == '\0' ? NULL : control->shown->list_next;
     if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, handle))
         return;
-    if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->list, next, handle))
+    if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->shown->list, next, handle))
         return;
     (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
     list_begin(control, handle, key, &page, "open");
@@ -294,11 +320,11 @@ static void list_start(struct sk_talk *talk)
                             sk_page_most(&list->page, most)};
     list->page.next[0] = '\0';
     if (talk->key[0] != '\0' && !list->kept) {
-        if (talk->control->pages == PAGES_MAX) {
+        if (talk->control->shown->pages == PAGES_MAX) {
             sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
             return;
         }
-        talk->control->pages++;
+        talk->control->shown->pages++;
         list->counted = true;
     }
     sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 3, params, list_on_rows);
@@ -307,7 +333,7 @@ static void list_start(struct sk_talk *talk)
 static void list_release(struct sk_talk *talk)
 {
     struct voucher_list *list = (struct voucher_list *)talk;
-    talk->control->pages -= list->counted;
+    talk->control->shown->pages -= list->counted;
     list->counted = false;
 }
 
@@ -340,15 +366,16 @@ static void list_on_rows(void *arg, const struct sk_result *result)
 static void list_keep(struct voucher_list *list, struct sk_buf *document)
 {
     struct sk_control *control = list->talk.control;
+    struct sk_voucher_cache *cache = control->shown;
     const char *next = list->page.next;
     if (next[0] != '\0')
         sk_buf_printf(document, ",\"next\":\"%s\"", next);
     sk_buf_puts(document, "}");
     if (document->failed)
         return;
-    free(control->list.document);
-    control->list =
+    free(cache->list.document);
+    cache->list =
         (struct sk_shown){.document = document->data, .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS};
-    (void)snprintf(control->list_next, sizeof control->list_next, "%s", next);
+    (void)snprintf(cache->list_next, sizeof cache->list_next, "%s", next);
     *document = (struct sk_buf){0}; // its bytes belong to the list now
 }

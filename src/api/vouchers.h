@@ -14,6 +14,26 @@ sk_handle sk_handle_voucher, sk_handle_vouchers, sk_handle_inspect, sk_handle_ad
 // a second.
 enum { SK_VOUCHER_SHOWN_MS = 1000 };
 
+// A document that was shown, kept for the questions of the next second.
+struct sk_shown {
+    char *document; // owned; NULL: none
+    uint64_t until_ms;
+    int64_t version;
+    int64_t voucher_id, change; // of which voucher, and which change of it the catalogue had
+};
+
+// The documents that a reactor keeps. Of two vouchers that share a place the later one stays.
+enum { SK_SHOWN_MAX = 4096 };
+struct sk_voucher_cache {
+    struct sk_shown vouchers[SK_SHOWN_MAX]; // each at its id modulo their number
+    struct sk_shown list;                   // the first page of GET /vouchers
+    char list_next[SK_CURSOR_SIZE];         // where its next page begins
+    unsigned pages;                         // other pages of that list that are being read
+};
+
+struct sk_voucher_cache *sk_voucher_cache_open(void);        // NULL: out of memory
+void sk_voucher_cache_close(struct sk_voucher_cache *cache); // NULL is fine
+
 // FOUND and the voucher; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
 void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 

@@ -6,9 +6,10 @@
 #include "config.h"
 #include "failpoint.h"
 #include "purchase.h"
-#include "returns.h"
 #include "report.h"
+#include "returns.h"
 #include "talk.h"
+#include "vouchers.h"
 #include "waiting.h"
 
 enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
@@ -127,11 +128,12 @@ static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_shop
                                         .on_answer = options->on_answer,
                                         .routes = options->routes,
                                         .report_pg = shop->report_pg,
-                                        .talks = sk_talks_open()};
+                                        .talks = sk_talks_open(),
+                                        .shown = sk_voucher_cache_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);
     shop->control.live = sk_live_open(&shop->control, &options->wire);
-    return shop->batcher != NULL && shop->control.talks != NULL && shop->control.waiting != NULL &&
-                   shop->control.live != NULL
+    return shop->batcher != NULL && shop->control.talks != NULL && shop->control.shown != NULL &&
+                   shop->control.waiting != NULL && shop->control.live != NULL
                ? SK_OK
                : SK_NO_MEM;
 }
@@ -158,7 +160,7 @@ void sk_shop_close(struct sk_shop *shop)
     sk_live_close(shop->control.live);
     sk_waiting_close(shop->control.waiting);
     sk_talks_close(shop->control.talks);
-    free(shop->control.list.document);
+    sk_voucher_cache_close(shop->control.shown);
     sk_writer_close(shop->writer);
     sk_admit_close(shop->admit);
     sk_named_locks_close(shop->sale.locks);

@@ -75,7 +75,6 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->work_bits = row->work_bits;
         voucher->offer = row->offer;
         voucher->price = row->price;
-        voucher->shown.until_ms = 0;
     }
     return SK_OK;
 }

@@ -53,7 +53,6 @@ void sk_voucher_free(struct sk_voucher *voucher)
     SK_ASSERT(voucher->pins == 0);
     sk_filter_free(voucher->gate.filter);
     sk_histogram_close(voucher->durable);
-    free(voucher->shown.document);
     free(voucher->care);
     free(voucher);
 }

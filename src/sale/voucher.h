@@ -78,13 +78,6 @@ struct sk_entries {
     struct sk_voucher *previous, *next;
 };
 
-// The last document that was shown of it. Touched by vouchers.c alone.
-struct sk_shown {
-    char *document; // owned
-    int64_t version;
-    uint64_t until_ms;
-};
-
 struct sk_histogram;
 struct sk_care; // recovery's maintenance state, in recovery/care.h
 
@@ -112,7 +105,6 @@ struct sk_voucher {
     struct sk_gate gate;
     struct sk_granted granted;
     struct sk_entries entries;
-    struct sk_shown shown;
     struct sk_histogram *durable; // owned; times to durable, of durable.c alone; NULL: none yet
     struct sk_care *care;         // owned: a block of the size that the catalogue was given, zeroed at first
 };

@@ -13,6 +13,7 @@
 #include "fake_stores.h"
 #include "stack.h"
 #include "talk.h"
+#include "vouchers.h"
 
 enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
 
@@ -81,8 +82,9 @@ static inline void control_setup(void)
                                   .routes = &control,
                                   .upkeep = &upkeep,
                                   .report_pg = (struct sk_pg *)(void *)&links[4],
-                                  .talks = sk_talks_open()};
-    ck_assert(sale.catalogue != NULL && control.talks != NULL);
+                                  .talks = sk_talks_open(),
+                                  .shown = sk_voucher_cache_open()};
+    ck_assert(sale.catalogue != NULL && control.talks != NULL && control.shown != NULL);
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);
     told_count = 0;
@@ -135,11 +137,10 @@ static inline void control_teardown(void)
     for (size_t i = 0; i < fake_redis.count; i++)
         ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
     sk_talks_close(control.talks);
-    ck_assert_uint_eq(control.beside_catalogue, 0);
     for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++)
         ck_assert_ptr_null(control.unknown[i]);
-    ck_assert_uint_eq(control.pages, 0);
-    free(control.list.document);
+    ck_assert_uint_eq(control.shown->pages, 0);
+    sk_voucher_cache_close(control.shown);
     for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
         ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
     sk_catalogue_free(sale.catalogue);

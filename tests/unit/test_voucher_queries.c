@@ -45,8 +45,7 @@ static void must_show(uint64_t handle, const char *rest)
 
 static void a_second_passes(void)
 {
-    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
-    voucher->shown.until_ms = control.list.until_ms = uv_now(&loop);
+    control.shown->vouchers[VOUCHER].until_ms = control.shown->list.until_ms = uv_now(&loop);
 }
 
 // ---- in the catalogue ----
@@ -92,13 +91,42 @@ END_TEST
 
 START_TEST(what_is_kept_lasts_a_second)
 {
+    sk_query_voucher(&control, VOUCHER, 1);
+    pg_answers(&one_voucher);
+    ck_assert_uint_eq(control.shown->vouchers[VOUCHER].until_ms, uv_now(&loop) + 1000);
+    ask_list(2);
+    pg_answers(&list);
+    ck_assert_uint_eq(control.shown->list.until_ms, uv_now(&loop) + 1000);
+}
+END_TEST
+
+START_TEST(what_is_kept_ends_with_a_change)
+{
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     sk_query_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
-    ck_assert_uint_eq(voucher->shown.until_ms, uv_now(&loop) + 1000);
-    ask_list(2);
-    pg_answers(&list);
-    ck_assert_uint_eq(control.list.until_ms, uv_now(&loop) + 1000);
+    must_show(1, "\"id\":\"7\"}");
+    voucher->change++;
+    sk_query_voucher(&control, VOUCHER, 2);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    pg_answers(&one_voucher);
+    must_show(2, "\"id\":\"7\"}");
+}
+END_TEST
+
+// Two vouchers of one place do not show each other's document.
+START_TEST(the_later_voucher_of_a_place_stays)
+{
+    (void)a_voucher(sale.catalogue, VOUCHER + SK_SHOWN_MAX);
+    for (uint64_t handle = 1; handle <= 4; handle++) {
+        sk_query_voucher(&control, handle % 2 == 0 ? VOUCHER : VOUCHER + SK_SHOWN_MAX, handle);
+        ck_assert_uint_eq(fake_pg.count, handle);
+        pg_answers(&one_voucher);
+        must_be_told(handle, SK_VERDICT_FOUND);
+    }
+    sk_query_voucher(&control, VOUCHER, 5);
+    must_show(5, "\"id\":\"7\"}");
+    ck_assert_uint_eq(fake_pg.count, 4);
 }
 END_TEST
 
@@ -298,7 +326,6 @@ START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
         must_be_told(302, SK_VERDICT_FOUND);
         pg_answers(&no_rows);
         must_be_told(301, SK_VERDICT_UNKNOWN_VOUCHER);
-        ck_assert_uint_eq(control.beside_catalogue, 0);
         a_second_passes();
     }
 }
@@ -455,6 +482,8 @@ int main(void)
     tcase_add_test(tcase, a_crowd_costs_a_statement_a_second);
     tcase_add_test(tcase, whether_it_can_be_sold_is_of_this_moment);
     tcase_add_test(tcase, what_is_kept_lasts_a_second);
+    tcase_add_test(tcase, what_is_kept_ends_with_a_change);
+    tcase_add_test(tcase, the_later_voucher_of_a_place_stays);
     tcase_add_test(tcase, the_list_costs_a_statement_a_second);
     tcase_add_test(tcase, a_long_list_is_kept_with_its_next_page);
     tcase_add_test(tcase, other_pages_are_asked_for_a_few_at_a_time);
