@@ -1,4 +1,4 @@
-// The catalogue: it has all vouchers that are not retired, found by id and by slot, and what is pinned stays.
+// The catalogue: contains all vouchers that are not retired, finds them by id and by slot, and keeps pinned ones.
 #include "failing_memory.h"
 
 #include <inttypes.h>
@@ -122,7 +122,7 @@ START_TEST(only_a_newer_change_is_taken_over)
     ck_assert_int_eq(voucher->change, 5);
     ck_assert_int_eq(voucher->end_ms, 30);
     ck_assert_int_eq(voucher->state, SK_VOUCHER_CLOSED);
-    ck_assert_uint_eq(voucher->shown.until_ms, 0); // what was shown is out of date
+    ck_assert_uint_eq(voucher->shown.until_ms, 0); // the cached document is outdated
     row = row_of(7, 4, "7");
     row.state = SK_VOUCHER_PAUSED;
     put(row);
@@ -155,7 +155,7 @@ START_TEST(what_is_retired_leaves_and_may_return)
 }
 END_TEST
 
-// The sanitizer build says so if it goes too early, or never.
+// The sanitizer build detects if it is freed too early, or never.
 START_TEST(what_is_pinned_lives_until_its_last_pin)
 {
     put_voucher(7, 1);
@@ -164,12 +164,12 @@ START_TEST(what_is_pinned_lives_until_its_last_pin)
     sk_voucher_pin(voucher);
     ck_assert_uint_eq(voucher->pins, 2);
     sk_voucher_pin(voucher);
-    sk_voucher_unpin(voucher); // in the catalogue pins come and go
+    sk_voucher_unpin(voucher); // pins of catalogue vouchers come and go
     retire(7, 2);
     ck_assert(voucher->left);
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 7));
     ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, voucher->slot));
-    put_voucher(7, 3); // a new one, while the old one is still there
+    put_voucher(7, 3); // a new one, while the old one still exists
     ck_assert_ptr_ne(found(7), voucher);
     sk_voucher_unpin(voucher);
     ck_assert_str_eq(voucher->tag, "7");
@@ -207,7 +207,7 @@ START_TEST(there_may_be_many)
 }
 END_TEST
 
-// The vouchers of a slot go one by one, from any place of the list.
+// The vouchers of a slot are removed one by one, from any position in the list.
 START_TEST(vouchers_share_a_slot)
 {
     static const char *const tags[] = {"{a}", "{b}", "{c}"}; // here a tag is any word
@@ -227,7 +227,7 @@ START_TEST(vouchers_share_a_slot)
             retire(gone * 10 + i + 1, 3);
         ck_assert_uint_eq(count_at_slot(slot), 0);
     }
-    ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, SK_SLOTS + 5)); // no slot is beyond the table
+    ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, SK_SLOTS + 5)); // beyond the table there is no slot
 }
 END_TEST
 
@@ -241,7 +241,7 @@ START_TEST(rows_that_cannot_be_change_nothing)
         ck_assert_msg(sk_catalogue_put(catalogue, &rows[i]) == SK_FAIL, "row %d is taken", (int)i);
     ck_assert_uint_eq(sk_catalogue_count(catalogue), 0);
     put_voucher(7, 1);
-    rows[3].change = 2; // nor of a voucher that is known
+    rows[3].change = 2; // nor does a known voucher
     ck_assert_int_eq(sk_catalogue_put(catalogue, &rows[3]), SK_FAIL);
     ck_assert_int_eq(found(7)->change, 1);
     long_tag[SK_TAG_SIZE - 1] = '\0'; // the longest there can be
@@ -259,7 +259,7 @@ START_TEST(where_memory_is_short_nothing_changes)
     for (; status == SK_NO_MEM; n++) {
         struct sk_catalogue_row row = row_of(7, 1, "7");
         ck_assert_int_lt(n, ALLOCATIONS_MAX);
-        teardown(); // what was allocated for the last try is not there for this one
+        teardown(); // memory of the previous attempt must not be reused
         setup();
         allocations_left = n;
         status = sk_catalogue_put(catalogue, &row);
@@ -270,7 +270,7 @@ START_TEST(where_memory_is_short_nothing_changes)
             places_must_be_right(0);
         }
     }
-    ck_assert_int_gt(n, 4); // some were there to fail
+    ck_assert_int_gt(n, 4); // some allocations must have failed
     ck_assert_int_eq(status, SK_OK);
     ck_assert_uint_eq(count_at_slot(sk_slot("7", 1)), 1);
     places_must_be_right(1);
