@@ -1,4 +1,4 @@
-// What a voucher is offered for, asked before a ticket is given out: from the catalogue, or beside it.
+// A voucher's offer, read before a ticket is issued: from the catalogue, or from PostgreSQL.
 #include "fake_control.h"
 
 #include "offer.h"
@@ -69,7 +69,7 @@ START_TEST(memory_that_is_short)
     sk_query_offer(&control, OLD, TICKET);
     must_be_told(TICKET, SK_VERDICT_OVERLOADED);
     allocations_left = 1;
-    sk_query_offer(&control, VOUCHER, TICKET); // takes none
+    sk_query_offer(&control, VOUCHER, TICKET); // requires no work
     must_be_told_of(TICKET, VOUCHER);
 }
 END_TEST
