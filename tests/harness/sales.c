@@ -16,7 +16,7 @@ bool sales_full(void)
     return getenv("SECKILL_TEST_FULL") != NULL;
 }
 
-// ---- what is written behind the service's back ----
+// ---- direct writes to the stores ----
 
 int64_t sales_make(int count, int stock)
 {
@@ -84,7 +84,7 @@ void sales_notify_again(void)
     numbering[0] = '\0';
 }
 
-// ---- asking the service ----
+// ---- requests ----
 
 int sales_admin(const struct service *service, const char *method, const char *voucher, const char *what,
                 struct http_reply *reply)

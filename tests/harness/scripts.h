@@ -106,7 +106,7 @@ static inline void must_answer(const char *letters, ...)
     ck_assert_uint_eq(reply->elements, at);
 }
 
-// ---- what Redis holds ----
+// ---- Redis's data ----
 
 static inline int64_t now_ms(void)
 {

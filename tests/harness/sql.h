@@ -71,7 +71,7 @@ void sql_place(const char *epoch, size_t n, const struct sql_order *orders, cons
 // Refuses one order; checks its row and the outcome that the statement returns.
 void sql_refuse(const char *ids, const char *users, const char *reasons, const char *outcome);
 
-// ---- what is left ----
+// ---- results ----
 
 int64_t sql_stock(void);
 

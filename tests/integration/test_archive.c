@@ -110,7 +110,7 @@ static void archive(void)
     ck_assert_msg(code == 0, "%s", output);
 }
 
-// ---- what is in the files ----
+// ---- the content of the files ----
 
 static void load_file(PGconn *conn, const char *path, const char *table)
 {
@@ -238,7 +238,7 @@ START_TEST(killed_at_each_step_nothing_is_lost_and_nothing_comes_twice)
 }
 END_TEST
 
-// ---- what changes meanwhile ----
+// ---- concurrent changes ----
 
 static PGresult *ask(PGconn *conn, const char *format, const char *word, const char *other)
 {
@@ -379,7 +379,7 @@ START_TEST(an_order_that_may_be_in_a_file_is_told_from_one_that_is_not)
 }
 END_TEST
 
-// ---- what it refuses ----
+// ---- refusals ----
 
 START_TEST(wrong_words_and_rights_are_refused)
 {

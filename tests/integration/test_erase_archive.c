@@ -79,7 +79,7 @@ static void teardown(void)
     sql_teardown();
 }
 
-// ---- what must be ----
+// ---- checks ----
 
 // Each file must match its checksum in PostgreSQL.
 static bool sums_fit(void)

@@ -1102,7 +1102,7 @@ START_TEST(voucher_is_made)
 }
 END_TEST
 
-// ---- when a store cannot answer ----
+// ---- a store cannot answer ----
 
 START_TEST(redis_in_no_state_to_sell)
 {

@@ -42,7 +42,7 @@ static void teardown(void)
     service_stop_all();
 }
 
-// ---- asking ----
+// ---- requests ----
 
 static void make_voucher(int stock, int limit, int pay_within_s)
 {
@@ -87,7 +87,7 @@ static void cancel(struct service *service, const char *user, const char *id)
     ck_assert_msg(reply.status == 200, "%s", reply.body);
 }
 
-// ---- what is answered ----
+// ---- answers ----
 
 static void take_id(char id[ORDER_ID_SIZE])
 {
@@ -237,7 +237,7 @@ START_TEST(what_is_no_quantity_changes_nothing)
 }
 END_TEST
 
-// ---- what an order shows ----
+// ---- an order's document ----
 
 // The order in this JSON value.
 static void must_show(const json_t *order, const char *id, int64_t pay_within_ms)

@@ -34,7 +34,7 @@ static void teardown(void)
     service_stop_all();
 }
 
-// ---- asking ----
+// ---- requests ----
 
 // `who`: a user; NULL: the admin.
 static int move_to(struct service *service, const char *id, const char *what, const char *who, const char *body,
@@ -79,7 +79,7 @@ static void buy(struct service *service, const char *user, char id[ORDER_ID_SIZE
     (void)snprintf(id, ORDER_ID_SIZE, "%.*s", ORDER_ID_SIZE - 1, value);
 }
 
-// ---- what is answered ----
+// ---- answers ----
 
 // Checks the order in the last answer: status, payments "reference state,...", events "status by why,...".
 static void must_be_order(const char *status, const char *payments, const char *events)

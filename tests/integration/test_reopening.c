@@ -103,7 +103,7 @@ static void make(int stock, int begin_in_s, int end_in_s)
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher cache_ms", voucher), strtoll(CACHE_MS, NULL, 10));
 }
 
-// ---- what reopens ----
+// ---- changes that reopen ----
 
 START_TEST(resumed)
 {

@@ -26,7 +26,7 @@ static void setup(void)
     orders_max = "20";
 }
 
-// ---- what Redis holds ----
+// ---- Redis's data ----
 
 static int64_t journal_length(void)
 {

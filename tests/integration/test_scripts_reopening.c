@@ -45,7 +45,7 @@ static void pass_the_hold(void)
     redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)(now_ms() - AGES_AGO_MS));
 }
 
-// ---- what reopens ----
+// ---- changes that reopen ----
 
 enum { EARLIER = -HOUR_MS, LATER = HOUR_MS, MUCH_LATER = 2 * HOUR_MS };
 

@@ -25,7 +25,7 @@ static void setup(void)
     make_due();
 }
 
-// ---- asking ----
+// ---- calls ----
 
 static void send_payment(PGconn *conn, const char *id, const char *reference, const char *cents, const char *currency)
 {
@@ -104,7 +104,7 @@ static void must_return(const char *id, const char *move, const char *outcome)
     must_end(sql_service, outcome);
 }
 
-// ---- what is there then ----
+// ---- results ----
 
 // Checks status, payments ("reference state,...") and events ("status by why,...") in the document.
 static void must_show(json_t *order, const char *status, const char *payments, const char *events)
@@ -265,7 +265,7 @@ START_TEST(a_refunded_payment_is_not_taken_again)
 }
 END_TEST
 
-// ---- giving back ----
+// ---- refunds ----
 
 START_TEST(what_came_too_late_is_given_back_once)
 {

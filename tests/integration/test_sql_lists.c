@@ -509,7 +509,7 @@ START_TEST(an_event_says_what_became_of_which_order)
 }
 END_TEST
 
-// ---- what operators did ----
+// ---- the operators' record ----
 
 START_TEST(the_operators_record_comes_in_pages)
 {

@@ -29,7 +29,7 @@ struct end {
     int live_id, first_id; // 0: none
 };
 
-// ---- asking ----
+// ---- calls ----
 
 struct arrays {
     struct sk_buf ids, users, quantities, keys;
@@ -123,7 +123,7 @@ static void place(size_t n, const struct wish *wishes, const struct end *ends)
         place(sizeof(wishes) / sizeof(struct wish), wishes, ends);                                  \
     } while (0)
 
-// ---- what is there then ----
+// ---- results ----
 
 static void must_have(int64_t live, int64_t live_units, int64_t left)
 {
@@ -507,7 +507,7 @@ START_TEST(batches_without_quantities_are_of_one_unit_each)
 }
 END_TEST
 
-// ---- what Redis is rebuilt from ----
+// ---- data for a rebuild ----
 
 static void set_aside(const char *journal, const char *orders)
 {

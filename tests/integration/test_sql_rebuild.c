@@ -51,7 +51,7 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
 }
 END_TEST
 
-// ---- how much is read ----
+// ---- rows read ----
 
 // Orders of the last voucher made, of the users user-<id>.
 static void make_orders(int first, int last, const char *status)
@@ -157,7 +157,7 @@ START_TEST(a_refused_retirement_reads_one_order)
 }
 END_TEST
 
-// ---- for how long refusals may be cached ----
+// ---- cache times of refusals ----
 
 static void raise_epoch(const char *cache_ms, const char *epoch, const char *before, const char *now)
 {

@@ -31,7 +31,7 @@ static void teardown(void)
     sql_teardown();
 }
 
-// ---- asking ----
+// ---- calls ----
 
 static void put_ids(char out[IDS_SIZE], size_t n, const int *ids)
 {
@@ -106,7 +106,7 @@ static void pay(int id, const char *reference, const char *cents, const char *ou
     PQclear(result);
 }
 
-// ---- what is there then ----
+// ---- results ----
 
 // The counts of live orders and their units are right, and `left` units are left.
 static void must_balance(int64_t left)
@@ -242,7 +242,7 @@ START_TEST(a_refund_gives_the_accepted_payment_back)
 }
 END_TEST
 
-// ---- how many of a user's orders have ended ----
+// ---- counts of a user's ended orders ----
 
 // Ends one order of alice. `nth`: the expected number; empty: NULL.
 static void must_be_nth(int id, const char *move, const char *outcome, const char *nth)
@@ -437,7 +437,7 @@ START_TEST(a_call_that_is_rolled_back_leaves_nothing)
 }
 END_TEST
 
-// ---- what is due ----
+// ---- due orders ----
 
 struct due {
     int count, first, last;       // of the orders that are due: the digits of their ids
@@ -687,7 +687,7 @@ START_TEST(orders_that_were_settled_late_hide_none)
 }
 END_TEST
 
-// ---- how much is read ----
+// ---- rows read ----
 
 static int64_t rows_read(PGresult *result)
 {
@@ -801,7 +801,7 @@ START_TEST(nothing_costs_more_with_many_orders)
 }
 END_TEST
 
-// ---- at the same time ----
+// ---- concurrency ----
 
 enum { WRITERS = 4, ROUNDS = 250, USERS = 40, ASK_SIZE = 8192 };
 

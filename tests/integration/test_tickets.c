@@ -188,7 +188,7 @@ START_TEST(tickets_are_given_to_users_for_vouchers_that_there_are)
 }
 END_TEST
 
-// ---- what is no ticket ----
+// ---- invalid tickets ----
 
 START_TEST(a_ticket_is_of_one_user_and_one_voucher)
 {

@@ -204,7 +204,7 @@ START_TEST(keys_are_checked)
 }
 END_TEST
 
-// ---- at once ----
+// ---- concurrent calls ----
 
 // Creating then waits for the catalogue as long as it is locked, not only for the session's lock_timeout.
 static PGconn *hold_catalogue(void)
@@ -303,7 +303,7 @@ START_TEST(a_key_outlives_the_instance)
 }
 END_TEST
 
-// ---- when Redis cannot be loaded ----
+// ---- Redis cannot be loaded ----
 
 START_TEST(without_redis_a_voucher_is_created_and_sells_later)
 {
@@ -367,7 +367,7 @@ START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
 }
 END_TEST
 
-// ---- when the answer is lost ----
+// ---- the answer is lost ----
 
 static void end_connections(const char *which)
 {
@@ -515,7 +515,7 @@ START_TEST(an_instance_that_stops_answers_and_ends)
 }
 END_TEST
 
-// ---- what is wrong with the terms ----
+// ---- invalid terms ----
 
 static void errors_must_be(const struct http_reply *reply, const char *expected)
 {

@@ -14,7 +14,7 @@
 
 enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
 
-// ---- what was asked ----
+// ---- recorded calls ----
 
 struct asked {
     int what; // a script, a statement, or PLAIN_COMMAND

@@ -108,7 +108,7 @@ START_TEST(what_has_failed_shares_nothing)
 }
 END_TEST
 
-// ---- what is asked ----
+// ---- the statement ----
 
 static void on_result(void *arg, const struct sk_result *result)
 {

@@ -234,7 +234,7 @@ START_TEST(a_walk_goes_on_where_it_got_to)
 }
 END_TEST
 
-// ---- when it checks again ----
+// ---- the time of the next check ----
 
 static const struct {
     const char *name;

@@ -142,7 +142,7 @@ START_TEST(lines_below_the_level_are_dropped)
 }
 END_TEST
 
-// ---- how many lines ----
+// ---- rate limits ----
 
 START_TEST(a_flood_of_one_message_is_thinned_out)
 {

@@ -55,7 +55,7 @@ static void must_run(size_t run, int64_t voucher_id)
     ck_assert_int_eq(runs[run].voucher->id, voucher_id);
 }
 
-// ---- who waits ----
+// ---- waiting callers ----
 
 static int told[TOLD_MAX], good[TOLD_MAX];
 static struct sk_voucher *ask_again; // from the callback
@@ -116,7 +116,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// ---- how many, and in which order ----
+// ---- number and order ----
 
 START_TEST(a_few_run_at_a_time)
 {

@@ -92,7 +92,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// ---- asking ----
+// ---- calls ----
 
 static const char *order_id(int i)
 {
