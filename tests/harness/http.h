@@ -25,7 +25,7 @@ bool http_receive(int fd, struct http_reply *reply);
 // Waits until the other end closes the connection; discards what still arrives.
 bool http_closed(int fd);
 
-// One request on a connection of its own; returns the status.
+// Sends one request on a new connection; returns the status.
 int http_raw(const struct service *service, const void *bytes, size_t n, struct http_reply *reply);
 
 // `headers`: whole lines, each with its CRLF, or "". `body` NULL: none.

@@ -18,7 +18,7 @@ struct proc_options {
     const char *const *env; // NAME=VALUE, added to ours; NULL: nothing
     bool as_postgres;       // as an ordinary user if we are root, as PostgreSQL requires
     int death_signal;       // the kernel sends it when we die
-    // Its limits of file descriptors; 0: as ours.
+    // Its limits of file descriptors; 0: our own.
     unsigned soft_descriptors, hard_descriptors;
     int out_fd; // its standard output; 0: the log, too
 };

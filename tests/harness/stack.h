@@ -28,7 +28,7 @@ void stack_redis_with_all_rights(void);
 // Addresses. The strings live as long as the stack.
 const char *stack_redis_url(void);    // with the rights of deploy/redis.acl, or all
 const char *stack_database_url(void); // of the service's login
-const char *stack_keeper_url(void);   // of the login that archives and erases
+const char *stack_keeper_url(void);   // of the login for archiving and erasing
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
 const char *stack_superuser_url(void);
 int stack_redis_port(void);

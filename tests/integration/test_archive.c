@@ -292,7 +292,7 @@ START_TEST(the_catalogue_is_not_locked_while_orders_are_counted)
 }
 END_TEST
 
-// A voucher that is recalled during the count is skipped.
+// A voucher that is reloaded (recall_voucher) during the count is skipped.
 START_TEST(what_is_recalled_meanwhile_is_not_begun)
 {
     PGconn *other = db_connect();

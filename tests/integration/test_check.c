@@ -128,7 +128,7 @@ START_TEST(what_is_right_is_good)
     ck_assert_msg(found("ok   redis commands: ") && !found("fail"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_DEMO=on", NULL), WARNS);
     ck_assert_msg(found("warn demo: "), "%s", out);
-    // The check also passes beside a running service.
+    // The checks also pass next to a running service.
     struct service *service = service_start(NULL);
     must_be_good();
     service_await(service, true);
@@ -171,7 +171,7 @@ START_TEST(settings_of_redis_are_found)
 }
 END_TEST
 
-// `words` are of ACL SETUSER, parted by blanks.
+// `words` are arguments of ACL SETUSER, separated by blanks.
 static void redis_set_default(const char *words)
 {
     char command[NAME_SIZE];

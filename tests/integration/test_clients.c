@@ -319,7 +319,7 @@ START_TEST(so_many_purchases_a_second)
         placed += reply.status == 201;
     }
     ck_assert_uint_le((uint64_t)placed, 2 + (sk_monotonic_ms() - began_ms) / 1000);
-    ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200); // is no purchase
+    ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200); // not a purchase
     books_must_balance(voucher);
 }
 END_TEST

@@ -663,7 +663,7 @@ START_TEST(placed)
     (void)http_buy(service, voucher, "alice", &reply);
     must_be_order(&reply, 201, voucher, "alice", id);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND user_id = 'alice'", id), 1);
-    // Users' names may look like anything.
+    // User names may contain anything.
     static const char *const users[] = {"null", "NULL", TEN("123456") "1234", "-_.-"};
     for (size_t i = 0; i < COUNT(users); i++) {
         (void)http_buy(service, voucher, users[i], &reply);

@@ -31,7 +31,7 @@ static void teardown(void)
     redis_run("CONFIG SET maxmemory 0");
     sales_refuse_none();
     service_stop_all();
-    db_run("TRUNCATE voucher_order"); // the next test needs lists of its own
+    db_run("TRUNCATE voucher_order"); // the next test needs empty lists
 }
 
 // ---- a sale that is over ----

@@ -690,7 +690,7 @@ START_TEST(loading_again_closes_the_voucher_and_forgets_the_buyers)
     must_only_say("loading");
     ck_assert_int_eq(journal_length(), 1);
     int64_t before = changes();
-    rebuild_open("8", "4", "open"); // what is in the journal must be settled first
+    rebuild_open("8", "4", "open"); // the entries in the journal must be settled first
     must_return(2);
     ck_assert_int_eq(changes(), before);
     redis_run("DEL " JOURNAL);

@@ -206,7 +206,7 @@ END_TEST
 // A hold lasts until the longest cached refusal has surely expired: clocks truncate to milliseconds, and drift apart.
 START_TEST(a_hold_is_a_little_longer_than_a_refusal)
 {
-    bool held[2] = {false, false}; // when the refusal has just expired; when the hold is over
+    bool held[2] = {false, false}; // [0]: the refusal has just expired; [1]: the hold is over
     on_sale(1);
     redis_run("HSET " VOUCHER " cache_ms 20000");
     while (!held[0] || !held[1]) {

@@ -9,7 +9,7 @@
 
 static struct {
     bool lost;  // it is not held
-    bool asked; // ... and Redis has been asked for it
+    bool asked; // ... and was requested from Redis
 } fake_session;
 
 const char *sk_session_id(const struct sk_session *session)

@@ -67,7 +67,7 @@ static size_t count_at_slot(unsigned slot)
     return count;
 }
 
-// Each voucher has its place, and each place its voucher.
+// Each voucher has one place, and each place one voucher.
 static void places_must_be_right(size_t count)
 {
     ck_assert_uint_eq(sk_catalogue_count(catalogue), count);

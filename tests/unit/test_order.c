@@ -11,7 +11,7 @@ enum { MANY = 5000 };
 
 static struct sk_order_pool *pool;
 
-// New orders with handles from 0 on, at the end of the list.
+// Appends new orders with handles from 0 on to the list.
 static void take_into(struct sk_order_list *list, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
