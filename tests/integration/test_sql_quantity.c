@@ -299,7 +299,7 @@ START_TEST(the_first_order_under_a_key_may_have_ended)
         PLACE_UNITS(WISHES({2, "alice", 2, KEY1}), COME_TO({"repeated", 0, 1}));
         PLACE_UNITS(WISHES({3, "alice", 3, KEY1}), COME_TO({"reused", 0, 1}));
         ck_assert_int_eq(sql_stock(), left);
-        // She may buy again, under another key or none. The key still leads to the first order.
+        // She may buy again, under another key or none. A repeat then returns both, the first and the live order.
         PLACE_UNITS(WISHES({4, "alice", 1, i % 2 == 0 ? KEY2 : NULL}), COME_TO({"placed", 0, 0}));
         PLACE_UNITS(WISHES({5, "alice", 2, KEY1}), COME_TO({"repeated", 4, 1}));
         ck_assert_int_eq(sql_stock(), left - 1);
