@@ -1,7 +1,7 @@
 """A way to provoke each code: the steps that make the service answer with it.
 
-The test fails for a code of the document that is reached neither here nor by an allowed or forbidden call: add a way
-to provoke it, or a reason in NOT_PROVOKED.
+The test fails for a code of the document that is reached neither here nor by an allowed or forbidden call. Then add a
+way to provoke it, or a reason in NOT_PROVOKED.
 """
 
 from __future__ import annotations

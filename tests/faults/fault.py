@@ -83,8 +83,8 @@ class Result:
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether to try again: the fault itself could not be injected, which proves nothing about a promise, or only
-        time limits were missed, on a machine that was later than they allow for."""
+        """Whether to try again. Either the fault itself could not be injected, which proves nothing about a promise; or
+        only time limits were missed, on a machine that was later than they allow for."""
         only_late = self.machine_late > LATE_PART and self.complaints.get("seen_meanwhile", []) == self.too_late
         return bool(self.complaints) and set(self.complaints) <= (TIMELY | IN_TIME if only_late else TIMELY)
 

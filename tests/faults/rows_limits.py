@@ -1,5 +1,5 @@
-"""How buyers are protected from each other, and instances kept alive: rates, connections of an address, tickets whose
-secret changes, and a manager that replaces an instance with one loop, or all, hanging. 50a to 50d."""
+"""How buyers are protected from each other: rates, connections of an address, tickets whose secret changes. And how a
+manager replaces an instance of which one loop, or all, hang. 50a to 50d."""
 
 from __future__ import annotations
 

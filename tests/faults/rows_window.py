@@ -1,4 +1,4 @@
-"""A sale that starts, or ends, in the middle of a fault: by Redis's clock nothing is accepted outside its window,
+"""A sale that starts, or ends, in the middle of a fault. By Redis's clock nothing is accepted outside its window;
 strangers learn which side they are on, and winners get their order.
 
 The suite, Redis and the instances share one machine's clock, so the window can be judged from outside, unless a row

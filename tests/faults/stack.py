@@ -1,6 +1,6 @@
 """The real parts that faults are injected into: Redis, PostgreSQL, instances of the service, proxies between them.
 
-Everything runs on its own loopback ports, with its data in a scratch folder under /var/tmp: PostgreSQL refuses to run
+Everything runs on its own loopback ports, with its data in a scratch folder under /var/tmp. PostgreSQL refuses to run
 as root, and the user it then runs as must be able to enter the folder. Processes are ended by pid, all of them
 together with the stack.
 """

@@ -219,8 +219,8 @@ class World:
 
     def holders(self) -> dict[str, list[float]]:
         """For each voucher, the sorted times since which each unit may have been gone. A user with any other answer
-        than definite refusals, or with a row, may have had as many units as he ever requested until then: a grant lost
-        while its user waited ends in a refusal, too. Units refunded without restock do not return. Returned units are
+        than definite refusals, or with a row, may have had as many units as he ever requested until then. For a grant
+        lost while its user waited ends in a refusal, too. Units refunded without restock do not return. Returned units are
         ignored, since they may have been sold again."""
         most: dict[tuple[str, str], int] = {}
         gone: dict[str, list[float]] = {id: [] for id in self.vouchers}

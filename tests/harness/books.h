@@ -8,8 +8,8 @@
 
 enum { BOOKS_WHY_SIZE = 256 };
 
-// Checks once. Units in live orders <= units offered; one live order per user; PostgreSQL's stock = units - units in
-// live orders - units of refunds without restock, and its count of live orders is right. Redis has fewer units by what
+// Checks once. Units in live orders <= units offered; one live order per user. PostgreSQL's stock = units - units in
+// live orders - units of refunds without restock, and it counts its live orders right. Redis has fewer units by what
 // dead letters hold, its buyers match live and held orders with quantity and key, and its journal is empty. If not,
 // `why` describes the first difference.
 bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE]);

@@ -1,4 +1,4 @@
-// Who the user is, over HTTP: tokens instead of X-User-Id, one uniform answer to all that are rejected, keys that
+// Who the user is, over HTTP: tokens instead of X-User-Id, and one uniform answer to all rejected ones. Also keys that
 // change under load, and the addresses where a gateway's X-User-Id is trusted.
 #include <check.h>
 #include <pthread.h>

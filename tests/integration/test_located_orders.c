@@ -1,6 +1,6 @@
-// Every instance finds an order by its id, and an accepted order is never "not found": not while it is pending, not
-// where its voucher is unknown yet, and not if Redis has lost it and only a paused instance has it. The rule depends on
-// the epoch in the id, not on a clock, so the tests let epochs pass, not time.
+// Every instance finds an order by its id, and an accepted order is never "not found". This holds while it is pending,
+// where its voucher is unknown yet, and if Redis has lost it and only a paused instance has it. The rule depends on the
+// epoch in the id, not on a clock, so the tests let epochs pass, not time.
 #include <check.h>
 #include <inttypes.h>
 #include <jansson.h>

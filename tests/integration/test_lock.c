@@ -1,5 +1,5 @@
-// The per-user lock on a real Redis, made of claim and session: its guarantees to the holder and to others, also when
-// holders are paused, stopped or killed, or Redis is. Each guarantee has a control: without the claim, or without
+// The per-user lock on a real Redis, made of claim and session. It tests the guarantees to the holder and to others,
+// also when holders or Redis are paused, stopped or killed. Each guarantee has a control: without the claim, or without
 // checking the session, two are inside at once.
 #include <check.h>
 #include <signal.h>

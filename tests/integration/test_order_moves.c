@@ -1,5 +1,5 @@
-// Moves of an order over HTTP: pay, cancel, refund. Each is repeated, tried in a wrong state, by a wrong caller, while
-// the order is pending, with a store down, and for a retired voucher; and two moves race on two instances.
+// Moves of an order over HTTP: pay, cancel, refund. Each is repeated, and tried in a wrong state, by a wrong caller,
+// while the order is pending, with a store down, and for a retired voucher. Two moves also race on two instances.
 #include <check.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-// Orders of several units, and orders with an Idempotency-Key, in PostgreSQL: an order gets all its units or none, a
+// Orders of several units, and orders with an Idempotency-Key, in PostgreSQL. An order gets all its units or none, a
 // key leads to its order, and Redis is rebuilt from both.
 #include <check.h>
 #include <stdio.h>

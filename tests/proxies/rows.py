@@ -1,9 +1,8 @@
 """The requests to send: the input table, and requests that two parsers may interpret differently.
 
 A row has the bytes of one request, or of something similar, and the allowed results. Without a gateway the statuses are
-exact. A gateway may answer itself, or correct the request; the row then lists further results, and the checker ensures
-what must hold in any case: one answer for each request, its own; no purchase without an answer, and none of another
-user.
+exact. A gateway may answer itself, or correct the request; the row then lists further results. The checker ensures what
+must hold in any case: one answer for each request, its own; no purchase without an answer, and none of another user.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// The bodies of POST /orders/{id}/pay and /refund: 400 for missing or unexpected members, 422 for a value of a wrong
-// type or out of range, each with a list of all errors. test_terms.c covers what applies to every body.
+// The bodies of POST /orders/{id}/pay and /refund. Missing or unexpected members give 400, values of a wrong type or
+// out of range 422, each with a list of all errors. test_terms.c covers what applies to every body.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

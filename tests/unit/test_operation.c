@@ -1,5 +1,5 @@
 // An operator's call step by step: the statements to PostgreSQL, and how their result reaches Redis (changes.c is
-// included); lost replies, rebuilds in between, and units taken from Redis that PostgreSQL then refuses to remove.
+// included). Also lost replies, rebuilds in between, and units taken from Redis that PostgreSQL then refuses to remove.
 #include "fake_timer.h" // must precede the next one's loop
 
 #include "fake_control.h"
