@@ -1,13 +1,13 @@
-// The browser, and what is noticed in every page of every test without being asked for: errors on the console, uncaught
-// errors, reports of the Content-Security-Policy, and what axe-core finds.
+// The browser, and the problems detected in every page of every test: errors on the console, uncaught errors, reports
+// of the Content-Security-Policy, and the findings of axe-core.
 //
-// One browser serves all tests; a visitor is a browser context: storage, connections and language of its own.
+// One browser serves all tests; a visitor is a browser context with its own storage, connections and language.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 
-const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell'; // of Debian, without windows
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell'; // Debian's, without windows
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const GRAVE = ['serious', 'critical'];
 
@@ -18,16 +18,16 @@ export async function launch() {
     return chromium.launch({
         executablePath: CHROMIUM,
         headless: true,
-        chromiumSandbox: false, // the pages are ours; and neither root nor a user in a chroot gets a sandbox
+        chromiumSandbox: false, // the pages are ours, and neither root nor a user in a chroot can have a sandbox
         args: ['--no-proxy-server', '--disable-dev-shm-usage', '--font-render-hinting=none'],
     });
 }
 
 /**
- * A browser context whose pages are watched. `faults` takes what is found.
+ * A browser context whose pages are watched. Problems are added to `faults`.
  *
- * `answers`: statuses (or 'net': none at all) with which the API may refuse in this test. Chromium writes each refusal on
- * the console; files of the pages must never have one.
+ * `answers`: error statuses (or 'net': no answer) that the API may return in this test. Chromium prints each of them on
+ * the console; requests for page files must never fail.
  */
 export async function visitor(browser, { faults, answers, origin, user, storage = {}, ...options }) {
     const items = Object.entries({ ...(user && { 'seckill.user': user }), ...storage });
@@ -59,7 +59,7 @@ function isExpected(message, answers) {
     return refused !== null && (ofApi || answers.includes(pathname)) && answers.includes(Number(refused[1] ?? NaN) || 'net');
 }
 
-/** What axe-core finds serious or critical, a line each. It runs in a world of its own: the page's policy stays as it is. */
+/** axe-core's serious or critical findings, one a line. It runs in an isolated world: the page's policy still applies. */
 export async function axe(page) {
     const session = await page.context().newCDPSession(page);
     try {
@@ -86,7 +86,7 @@ export async function axe(page) {
     }
 }
 
-/** As DevTools' "slow 3G" does it. */
+/** Like "slow 3G" of DevTools. */
 export async function slowNetwork(page, { latency = 400, bytesPerSecond = 50000 } = {}) {
     const session = await page.context().newCDPSession(page);
     await session.send('Network.enable');
@@ -98,7 +98,7 @@ export async function slowNetwork(page, { latency = 400, bytesPerSecond = 50000 
     });
 }
 
-/** For context.addInitScript: the client's clock goes wrong by so many ms, before any script of the page runs. */
+/** For context.addInitScript: shifts the client's clock by this many ms before any script of the page runs. */
 export function shiftClock(byMs) {
     const Real = Date;
     const origin = performance.timeOrigin;
@@ -114,7 +114,7 @@ export function shiftClock(byMs) {
     Object.defineProperty(performance, 'timeOrigin', { get: () => origin + byMs });
 }
 
-/** For page.evaluate: what a page sees when its tab goes to the background or comes back. */
+/** For page.evaluate: imitates a tab that goes to the background or comes back. */
 export function setVisibility(state) {
     Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => state });
     Object.defineProperty(document, 'hidden', { configurable: true, get: () => state === 'hidden' });

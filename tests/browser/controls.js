@@ -1,12 +1,12 @@
 // Negative controls: each breaks the pages on their way to the browser, as a careless change would, and names the test
-// that must fail for it, and what that must say.
+// that must fail and the expected text of its failure.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const SHOP = '/web/shop/main.js';
 const DASHBOARD = '/web/admin/main.js';
 
-/** The module runs, and then `code`, which stands for what a careless change would have put into it. */
+/** Runs the module, and then `code`, which stands for a careless change in it. */
 function added(code, path = SHOP) {
     return (context) =>
         context.route(`**${path}`, async (route) => {
@@ -15,14 +15,14 @@ function added(code, path = SHOP) {
         });
 }
 
-/** Everything that appears later, too, is changed by `code`, which has it as `page`; before any test can see it. */
+/** `code` changes `page`, and everything added to it later, before any test can see it. */
 const always = (code) => added(`{ const page = document, watcher = new MutationObserver(spoil);
     function spoil() { ${code}
         watcher.takeRecords(); } // its own changes
     spoil();
     watcher.observe(page, { subtree: true, childList: true, attributes: true, characterData: true }); }`);
 
-/** The answer of the API to `pattern` is changed by `change(text, request)`. */
+/** `change(text, request)` changes the API's answers to `pattern`. */
 function rewritten(pattern, change) {
     return (context) =>
         context.route(pattern, async (route) => {
@@ -36,7 +36,7 @@ const isList = (url) => /^\/vouchers(\/\d+)?$/.test(url.pathname);
 const isStream = (url) => /\/events$/.test(url.pathname);
 const isOrders = (url) => url.pathname === '/orders';
 
-/** The same answer again, whatever changes. */
+/** Always the same answer, whatever changes. */
 function kept(pattern) {
     const answers = new Map();
     return rewritten(pattern, (text, request) => {
@@ -45,13 +45,13 @@ function kept(pattern) {
     });
 }
 
-/** A page that hears of nothing, of lists as of streams. */
+/** A page that receives no changes, from lists or streams. */
 async function deaf(context) {
     await context.route(isStream, (route) => route.abort());
     await kept(isList)(context);
 }
 
-/** A page that takes the client's clock, which is `byMs` off, for the server's. */
+/** A page that uses the client's clock, which is off by `byMs`, as the server's. */
 const trusting = (byMs) => async (context) => {
     await context.route(isStream, (route) => route.abort());
     await rewritten(isList, (text) =>

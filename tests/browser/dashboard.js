@@ -1,5 +1,5 @@
-// The operators' dashboard: what it shows is what the service says, what it does is confirmed first and made on the
-// voucher that was shown, and its token is nowhere but in memory.
+// The operators' dashboard: it shows the service's data, its actions are confirmed first and apply to the voucher
+// shown, and its token is only in memory.
 
 import assert from 'node:assert/strict';
 
@@ -29,7 +29,7 @@ async function logIn(page, token = setting('SECKILL_ADMIN_TOKEN')) {
 const action = (page, voucher, name) => card(page, voucher).locator(`button[data-action="${name}"]`);
 const dialog = (page) => page.locator('dialog[data-confirm][open]');
 
-/** Presses the button of an action, and in the dialog the one that does it. */
+/** Presses the button of an action, and confirms it in the dialog. */
 async function confirmed(page, voucher, name, fill) {
     await action(page, voucher, name).click();
     await appears(dialog(page), 'the question before it is done');
@@ -179,8 +179,8 @@ async function darkAndNarrow(scene) {
     }
 }
 
-// What docs/pages.md says that a dashboard asks for, however many vouchers there are. A window may have the beginning of
-// one more period in it.
+// The requests that docs/pages.md promises for a dashboard, however many vouchers there are. A measuring window may
+// include the start of one more period.
 async function asksLittle(scene) {
     const vouchers = [];
     for (let i = 0; i < 7; i++) {
@@ -200,7 +200,7 @@ async function hiddenIsSilent(scene) {
     const page = await dashboard(scene);
     await appears(card(page, voucher), 'the voucher');
     await page.evaluate(setVisibility, 'hidden');
-    await page.waitForTimeout(3000); // a round that is under way may end
+    await page.waitForTimeout(3000); // a round in progress may end
     const sent = requests(page, /./);
     await page.waitForTimeout(2500);
     assert.deepEqual(sent, [], 'a hidden dashboard asks');

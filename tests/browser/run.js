@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 // Drives the pages in a real browser, against the service with real stores (./dev browser starts what it needs):
 //
-//     tests/browser/run.js [NAME...]     the tests whose names have one of the texts, or all
-//     tests/browser/run.js --self-test   breaks the pages on their way to the browser: each check must notice
+//     tests/browser/run.js [NAME...]     the tests whose names contain one of the texts, or all
+//     tests/browser/run.js --self-test   breaks the pages on their way to the browser: each check must detect it
 //
-// Exit 0: all passed. What cannot run, because the browser is missing or no test has the name, is a failure.
+// Exit 0: all passed. A test that cannot run, because the browser is missing or no test has the name, is a failure.
 
 import { spawnSync } from 'node:child_process';
 
@@ -22,7 +22,7 @@ const TEST_MS = 90000;
 // The dashboard lists every voucher, so it comes before the tests that make many.
 const tests = [...dashboard, ...waiting, ...buying, ...showing];
 
-/** Runs one test in a scene of its own. Undefined: it passed; else the error. */
+/** Runs one test in its own scene. Returns undefined if it passed, else the error. */
 async function attempt(browser, { name, answers, run }, breakage) {
     const scene = new Scene(browser, { answers, breakage });
     let timer;
@@ -43,13 +43,13 @@ async function attempt(browser, { name, answers, run }, breakage) {
     }
 }
 
-/** What the watching saw explains most failures. */
+/** The problems seen in the pages explain most failures. */
 function withFaults(error, faults) {
     const lines = [...new Set(faults)].filter((line) => !error.message.includes(line));
     return new Error([error.message, ...lines].join('\n'), { cause: error });
 }
 
-/** Takes jobs from the front of the list, some at a time. */
+/** Runs the jobs in order, a few at a time. */
 async function eachOf(jobs, work, atOnce = AT_ONCE) {
     const left = [...jobs];
     const worker = async () => {
@@ -81,7 +81,7 @@ async function runTests(browser, chosen) {
     return failed;
 }
 
-/** What cannot run must not pass as having run. */
+/** A test that cannot run must not count as passed. */
 function refuses(name, words, env, notice) {
     const done = spawnSync(process.execPath, [process.argv[1], ...words], { env: { ...process.env, ...env }, encoding: 'utf8' });
     const refused = done.status !== 0 && notice.test(done.stderr);
@@ -94,7 +94,7 @@ const REFUSALS = [
     ['a test that there is not', ['no test is called so'], {}, /no test has/],
 ];
 
-/** Each control names a test that must fail, and what it must say. */
+/** Each control names a test that must fail, and the text of its failure. */
 async function runControls(browser, chosen) {
     let failed = 0;
     await eachOf(chosen, async ({ name, test, breakage, notice }) => {

@@ -1,5 +1,5 @@
-// What a test is given: the API, vouchers and instances that end with it, visitors and their pages, and the words in
-// which tests speak of a shop page. Pages are asked by the data attributes that they promise, and by role and name.
+// The means of a test: the API, vouchers and instances that end with it, visitors and their pages, and helpers for shop
+// pages. They find page elements by their promised data attributes, and by role and name.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { axe, visitor } from './browser.js';
 import { Api, Instance, RedisRoad, ROOT } from './site.js';
 
-const FAILED = join(ROOT, 'build/browser'); // pictures of what was wrong
-const SHOWN_MS = 20000; // the deadline of what has no time of its own: only a busy machine comes near
+const FAILED = join(ROOT, 'build/browser'); // screenshots of failures
+const SHOWN_MS = 20000; // the deadline of waits without their own: only a busy machine comes near
 
 export class Scene {
-    /** `breakage`: of a negative control, is called with every context before a page is opened in it. */
+    /** `breakage`: of a negative control; called with every context before a page is opened in it. */
     constructor(browser, { answers = [], breakage } = {}) {
         this.browser = browser;
         this.answers = answers;
@@ -95,13 +95,13 @@ export class Scene {
 
     async close() {
         for (const context of this.contexts) {
-            await context.unrouteAll({ behavior: 'ignoreErrors' }).catch(() => {}); // what is asked now has no answer to change
+            await context.unrouteAll({ behavior: 'ignoreErrors' }).catch(() => {}); // later requests have no answer to change
         }
         await Promise.all(this.contexts.map((context) => context.close().catch(() => {})));
         for (const voucher of this.vouchers) {
             await this.api.ask('POST', `/admin/vouchers/${voucher}/close`, { admin: true });
         }
-        this.roads.forEach((road) => road.mend()); // a clean end of the instances needs Redis
+        this.roads.forEach((road) => road.mend()); // instances need Redis for a clean exit
         await Promise.all(this.instances.map((instance) => instance.close()));
         this.roads.forEach((road) => road.close());
     }
@@ -121,7 +121,7 @@ export async function isOff(button) {
     return (await button.getAttribute('aria-disabled')) === 'true';
 }
 
-/** Waits until the card is in the state; says what it is in if it does not come. */
+/** Waits until the card is in the state; an error names its last state. */
 export async function shows(page, voucher, state, withinMs = SHOWN_MS) {
     await looksAt(page, voucher, withinMs);
     await appears(card(page, voucher, state), `voucher shown as ${state}`, withinMs, () =>
@@ -139,10 +139,10 @@ export async function ends(page, voucher, codes, withinMs = SHOWN_MS) {
     return (await outcome.first().innerText()).trim();
 }
 
-/** A page follows what is on screen; the cards of other tests may have moved this one off it. */
+/** A page follows only cards on the screen; those of other tests may have moved this one off it. */
 const looksAt = (page, voucher, timeout) => card(page, voucher).scrollIntoViewIfNeeded({ timeout }).catch(() => {});
 
-/** Waits until the card says that so many are left. */
+/** Waits until the card shows this number of units left. */
 export async function leaves(page, voucher, number, withinMs = SHOWN_MS) {
     await looksAt(page, voucher, withinMs);
     const left = card(page, voucher).locator('[data-remaining]');
@@ -151,7 +151,7 @@ export async function leaves(page, voucher, number, withinMs = SHOWN_MS) {
     );
 }
 
-/** Nothing of the kind reaches the service before `first` is done: what it does is faster than this buyer. */
+/** Delays matching requests until `first` is done, so that it is faster than this buyer. */
 export async function overtaken(context, pattern, first) {
     await context.route(pattern, async (route) => {
         await first();
@@ -188,7 +188,7 @@ export function requests(from, pattern) {
     return seen;
 }
 
-/** Marks the document, so that a reload is noticed. */
+/** Marks the document, so that a reload is detected. */
 export async function mark(page) {
     await page.evaluate(() => {
         globalThis.marked = true;

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// The pictures of the READMEs, taken of the real thing: ./dev screenshots
+// Takes the pictures of the READMEs from the real pages: ./dev screenshots
 //
-// One rush, which the terminal, the dashboard and the report show, then the shop with its buyers.
+// One rush, shown by the terminal, the dashboard and the report, then the shop with its buyers.
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { Api, moment, ROOT, setting, until } from './site.js';
 import { Terminal } from './terminal.js';
 
 const FOLDER = join(ROOT, 'docs/screenshots');
-const MOST_BYTES = 200 * 1024; // a clone has all of them
+const MOST_BYTES = 200 * 1024; // every clone contains all of them
 const RUSH_S = 12;
 const RUSH_STOCK = 120000;
 
@@ -56,7 +56,7 @@ async function sales(titles) {
     return made;
 }
 
-/** What is on sale would be in the next picture, too. */
+/** Else the next picture would show these sales, too. */
 async function closeAll() {
     const { vouchers } = await api.must('GET', '/vouchers');
     for (const { id } of vouchers) {
@@ -81,7 +81,7 @@ async function shop(browser, titles, shots) {
 
 // ---- a rush ----
 
-/** Runs loadtest/oversell in a terminal of its own, which is kept as it was at its busiest. */
+/** Runs loadtest/oversell in a terminal, and keeps its screen from the busiest moment. */
 function rush(folder) {
     const command = `loadtest/oversell --stock ${RUSH_STOCK} --users 400000 --connections 128 --duration ${RUSH_S}` +
         ` --watch 4 --report ${folder}`;
@@ -115,7 +115,7 @@ async function rushes(browser) {
         const { terminal, ended } = rush(folder);
         const shown = () => terminal.lines.map((cells) => cells.map((cell) => cell?.sign ?? ' ').join('')).join('\n');
         await Promise.race([until('the rush', () => /placed|201/.test(shown()), 30000), ended]);
-        await sleep(RUSH_S * 700); // most of it is over, and the charts have something to show
+        await sleep(RUSH_S * 700); // most of it is over, and the charts have data
         const kept = terminal.html();
         await shoot(watched, 'dashboard');
         await ended;
@@ -141,7 +141,7 @@ async function main() {
     const browser = await launch();
     try {
         const phone = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
-        await rushes(browser); // first: the dashboard lists sales that are over, too
+        await rushes(browser); // first: the dashboard also lists ended sales
         await closeAll();
         await shop(browser, ENGLISH, [
             ['shop-phone', 'alice', phone],

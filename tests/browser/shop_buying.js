@@ -1,4 +1,4 @@
-// What a buyer does, and every way in which a purchase ends.
+// A buyer's actions, and every outcome of a purchase.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -60,7 +60,7 @@ async function cancelsAndAnotherBuys(scene) {
     await shows(hers, voucher, 'sold_out');
 }
 
-/** A page may ask before it gives an order back. */
+/** A page may ask for confirmation before it cancels an order. */
 async function confirmIfAsked(page) {
     const dialog = page.locator('dialog[open]');
     if (await dialog.isVisible()) {
@@ -112,7 +112,7 @@ async function firesOnce(scene) {
     await buyButton(page, voucher).dblclick();
     await buyButton(page, voucher).press('Enter');
     await buyButton(page, voucher).press(' ');
-    await ends(page, voucher, ['won', 'already_ordered']); // of several tries any may be the first to arrive
+    await ends(page, voucher, ['won', 'already_ordered']); // any of several attempts may arrive first
     assert.equal(sent.length, 1, `sent: ${sent}`);
     await ends(page, voucher, 'won');
 }
@@ -141,7 +141,7 @@ async function acceptedIsFollowed(scene) {
     try {
         await buyButton(page, voucher).click();
         await ends(page, voucher, 'accepted');
-        await page.reload(); // what was accepted is followed on
+        await page.reload(); // the page continues to follow an accepted order
         await ends(page, voucher, 'accepted');
     } finally {
         await release();
@@ -150,7 +150,7 @@ async function acceptedIsFollowed(scene) {
     await appears(order(page, undefined, 'unpaid'), 'the order in the list');
 }
 
-/** Other purchases at the instance, whatever becomes of them. */
+/** Other purchases at the instance, whatever their outcome. */
 function purchases(url, voucher, users) {
     const post = (user) => fetch(`${url}/seckill/${voucher}`, { method: 'POST', headers: { 'X-User-Id': user } });
     return Promise.all(users.map(post));

@@ -1,4 +1,4 @@
-// How the shop page shows itself: languages, narrow screens, keyboard, colours, and what it says when it does not know.
+// The shop page's presentation: languages, narrow screens, keyboard, colours, and its texts when it has no data.
 
 import assert from 'node:assert/strict';
 
@@ -38,7 +38,7 @@ async function bothLanguages(scene) {
     assert.equal(await english.locator('html').getAttribute('lang'), 'en', 'of a language that the page does not speak');
 }
 
-/** Texts with Chinese characters, but for the switch, which names the other language in its own words. */
+/** Texts with Chinese characters, except the switch, which names the other language in that language. */
 async function chineseLeft(page) {
     const texts = await page.locator('header, main').allInnerTexts();
     const lines = texts.join('\n').split('\n');

@@ -1,5 +1,5 @@
-// Pages that wait: for the opening, for an instance that is away, for what an operator does. The server's time is this
-// machine's, which the test reads; that of the client is what a test makes it.
+// Pages that wait: for the opening, for an instance that is down, for an operator's change. The server's time is this
+// machine's clock, which the test reads; the test sets the client's clock.
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,13 +9,13 @@ import { appears, buyButton, card, ends, isOff, leaves, mark, order, overtaken, 
 import { moment, until } from './site.js';
 
 const HOUR_MS = 3600 * 1000;
-const EARLY_MS = 50; // clocks are read to the ms, and timers may be rounded
-const LATE_MS = 1500; // of the opening, on a machine that runs all of this at once
+const EARLY_MS = 50; // clocks are read in ms, and timers may be rounded
+const LATE_MS = 1500; // after the opening, on a machine that runs all of this at once
 const FOLLOW_MS = 2000;
 
 const countdown = (page, voucher) => card(page, voucher).locator('[data-countdown]');
 
-/** Waits for the opening with a page, buys at once, and checks when both were. */
+/** Waits for the opening on a page, buys at once, and checks the times of both. */
 async function opensInTime(scene, page, voucher, beginAt, { late = LATE_MS, notReloaded = async () => {} } = {}) {
     const begin = Date.parse(beginAt);
     await shows(page, voucher, 'open', begin - Date.now() + late + 5000);
@@ -23,7 +23,7 @@ async function opensInTime(scene, page, voucher, beginAt, { late = LATE_MS, notR
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'won');
     const bought = Date.now() - begin;
-    await notReloaded(); // which would be why it is late
+    await notReloaded(); // a reload would explain a delay
     assert.ok(opened >= -EARLY_MS, `opened ${-opened} ms early`);
     assert.ok(opened <= late, `opened ${opened} ms late`);
     assert.ok(bought <= 2 * late, `bought ${bought} ms after the opening`);
@@ -41,7 +41,7 @@ async function opensAtTheSecond(scene) {
     const first = await countdown(page, voucher).innerText();
     await until('the countdown to run', async () => (await countdown(page, voucher).innerText()) !== first);
     assert.ok(await isOff(buyButton(page, voucher)), 'the button is on before the start');
-    await buyButton(page, voucher).click({ force: true }); // off, but not out of reach
+    await buyButton(page, voucher).click({ force: true }); // disabled, but still clickable by force
     assert.deepEqual(sent, [], 'bought before the start');
     await opensInTime(scene, page, voucher, begin, { notReloaded });
     assert.equal(sent.length, 1);
@@ -115,7 +115,7 @@ async function pauseIsFollowed(scene) {
 async function withoutStreams(scene) {
     const voucher = await scene.voucher({ stock: 3 });
     const context = await scene.visitor({ user: scene.user() });
-    await context.route('**/vouchers/*/events', (route) => route.abort()); // as a proxy that lets no stream through
+    await context.route('**/vouchers/*/events', (route) => route.abort()); // like a proxy that blocks streams
     const page = await scene.open(context);
     await shows(page, voucher, 'open');
     await scene.api.buy(voucher, scene.user('other'));
@@ -127,7 +127,7 @@ async function hiddenIsSilent(scene) {
     const page = await scene.shop(scene.user());
     await shows(page, voucher, 'open');
     await page.evaluate(setVisibility, 'hidden');
-    await sleep(500); // what is under way may end
+    await sleep(500); // requests in progress may end
     const sent = requests(page, /./);
     const shown = await card(page, voucher).locator('[data-remaining]').innerText();
     await scene.api.buy(voucher, scene.user('other'));
@@ -180,8 +180,8 @@ export const tests = [
     { name: "the client's clock is an hour behind", run: clockIsOff(-HOUR_MS) },
     { name: 'a slow network', run: slowNetworkOpens },
     { name: 'an instance restarts while the page waits', answers: ['net', 503], run: instanceRestarts },
-    // A page has a few streams, and asks for what else is on screen every other second: with other tests' sales beside
-    // this one, two seconds are not what it promises.
+    // A page has a few streams, and polls for the rest of the screen every other second. With other tests' sales on the
+    // screen, too, two seconds are not promised.
     { name: 'pause, resume and more stock are followed within two seconds', alone: true, run: pauseIsFollowed },
     { name: 'a sale that is paused under the click', answers: [409], run: pausedUnderClick },
     { name: 'without streams', answers: ['net'], run: withoutStreams },

@@ -1,7 +1,7 @@
-// The service as the tests reach it beside the browser: calls of the API, vouchers, and instances of a test's own on the
+// The service as the tests use it outside the browser: calls of the API, vouchers, and a test's own instances on the
 // same stores.
 //
-// Addresses and secrets come from the environment, or from what `./dev up` left in .dev/env.
+// Addresses and secrets come from the environment, or from .dev/env as left by `./dev up`.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -37,7 +37,7 @@ export function setting(name) {
     return settings[name];
 }
 
-/** Asks until the answer is true, and gives it. */
+/** Repeats the condition until it is true, and returns its value. */
 export async function until(what, condition, withinMs = 20000) {
     const deadline = performance.now() + withinMs;
     for (;;) {
@@ -52,12 +52,12 @@ export async function until(what, condition, withinMs = 20000) {
     }
 }
 
-/** The moment so many seconds from now, as the API takes it: whole seconds, never earlier than asked for. */
+/** The time this many seconds from now, in the API's form: whole seconds, rounded up. */
 export function moment(seconds) {
     return new Date(Math.ceil(Date.now() / 1000 + seconds) * 1000).toISOString();
 }
 
-/** The stack's Redis by a way of its own, for an instance from which it is to be taken. */
+/** A separate route to the stack's Redis, which a test can cut for one instance. */
 export class RedisRoad {
     constructor() {
         this.sockets = new Set();
@@ -108,7 +108,7 @@ export class Api {
         this.url = url;
     }
 
-    /** { status, headers, body }: any answer is one; none is an error. */
+    /** Returns { status, headers, body } of any answer; throws if there is none. */
     async ask(method, path, { user, admin, body, headers = {} } = {}) {
         const all = { ...headers };
         if (user) {
@@ -144,7 +144,7 @@ export class Api {
         return this.must(method, path, { admin: true, body, headers });
     }
 
-    /** The id of a voucher that is on sale from a minute ago until in an hour, unless `terms` say otherwise. */
+    /** The id of a new voucher, on sale from a minute ago until in an hour unless `terms` differ. */
     async voucher(terms = {}) {
         const made = await this.admin('POST', '/admin/vouchers', {
             title: 'A tea set',
@@ -162,7 +162,7 @@ export class Api {
         return this.admin('GET', `/admin/vouchers/${voucher}`);
     }
 
-    /** The id of the user's new order, as another client would get it. */
+    /** The id of the user's new order, bought as by another client. */
     async buy(voucher, user) {
         const order = await this.must('POST', `/seckill/${voucher}`, { user });
         return order.id;
@@ -191,9 +191,9 @@ function freePort() {
 const running = new Set();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 
-/** An instance of the service that belongs to one test, which may end and start it again under the same address. */
+/** An instance of the service for one test, which may stop it and start it again under the same address. */
 export class Instance {
-    /** Nothing runs yet; `folder` is there for files that the settings `env` speak of. */
+    /** Does not start it; `folder` is for files that the settings `env` refer to. */
     constructor(env = {}) {
         this.env = env;
         this.folder = mkdtempSync(join(tmpdir(), 'seckill-browser-'));
@@ -244,7 +244,7 @@ export class Instance {
     }
 }
 
-/** Holds a voucher's row in PostgreSQL, as a slow transaction would, until the function is called. */
+/** Locks a voucher's row in PostgreSQL, like a slow transaction, until the returned function is called. */
 export async function holdStock(voucher) {
     const psql = spawn('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', setting('DATABASE_URL')], {
         stdio: ['pipe', 'pipe', 'inherit'],

@@ -1,5 +1,5 @@
-// A terminal's picture: what a program writes to one, kept as lines of cells, and these as an HTML page. It knows
-// what loadtest/report/watch.py uses: lines, the way up, erasing, and colours.
+// A terminal's picture: keeps a program's output as lines of cells, and renders them as an HTML page. It supports what
+// loadtest/report/watch.py uses: lines, moving up, erasing, and colours.
 
 const COLOURS = { 2: 'faint', 1: 'bold', 31: 'red', 32: 'green', 34: 'blue' };
 const PARTS = /\x1b\[([0-9;?]*)([A-Za-z])|\r|\n|[^\x1b\r\n]+/g;

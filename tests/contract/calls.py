@@ -1,4 +1,4 @@
-"""What to send: for each call, what the document allows, and what it forbids."""
+"""The requests to send: for each call, those that the document allows, and those that it forbids."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ BAD_NUMBERS = ("", "abc", "0", "-1", "%2B1", "01", "1.0", "1e3", "92233720368547
 BAD_ORDERS = ("", "x", "01a1ff71-fdd4-746e-a972-2a140b58440", "01A1FF71-FDD4-746E-A972-2A140B584401")
 ODD_BODIES = (b"", b"{", b"[]", b"null", b'"x"', b"1", b"{}x", b'{"a":1,"a":2}', b"{\"a\":NaN}", b"[" * 10000, b'{"a":"\\u0000"}')
 ODD_BODIES += (b'{"a":"\\ud800"}', b'{"a":1e999}', b'{"a":"\xff"}')
-TEXTS = ("wait", "while")  # parameters that mean something only together
+TEXTS = ("wait", "while")  # parameters that only work together
 
 
 class Caller:
-    """Makes requests of an operation, each on things of its own where it changes them."""
+    """Makes requests for an operation, each with its own data if it changes that data."""
 
     def __init__(self, document: Document, shop: Shop):
         self.document, self.shop = document, shop
 
-    # ---- where ----
+    # ---- the path ----
 
     def place(self, operation: Operation) -> str:
-        """The path, with things that are there."""
+        """The path, with existing data."""
         values: dict[str, str] = {}
         voucher = self.shop.voucher()
         values["voucher"] = voucher
@@ -48,10 +48,10 @@ class Caller:
             {"reference": f"r-{order[-12:]}-{order[:8]}", "amount_cents": 990, "currency": "CNY"},
         )
 
-    # ---- who ----
+    # ---- the caller ----
 
     def callers(self, operation: Operation, path: str, body: bytes = b"") -> list[list[tuple[str, str]]]:
-        """One set of headers for each way of the document to identify."""
+        """One set of headers for each of the document's ways to authenticate."""
         ways = {
             "gatewayUser": lambda roles: user("alice"),
             "adminToken": lambda roles: bearer({"read": READ_TOKEN, "payments": PAYMENTS_TOKEN}.get(roles[0], "")
@@ -92,7 +92,7 @@ class Caller:
             yield ask("HEAD", self.with_query(operation, self.place(operation)), self.callers(operation, "")[0])
 
     def ready(self, operation: Operation) -> tuple[str, str, list[tuple[str, str]], bytes | None]:
-        """A request that is allowed, to be sent later."""
+        """An allowed request, to be sent later."""
         path, body = self.place(operation), self.document.body(operation)
         text = None
         if body is not None:
@@ -204,7 +204,7 @@ class Caller:
 
 
 def bad_values(schema: dict) -> list[str]:
-    """Texts that a parameter of this schema cannot be."""
+    """Texts that this parameter's schema forbids."""
     if schema.get("type") == "integer":
         return ["", "x", "-1", "1.5", "%31", "+1", str(schema["minimum"] - 1), str(schema["maximum"] + 1), "9" * 30]
     if "enum" in schema:
@@ -217,7 +217,7 @@ def bad_values(schema: dict) -> list[str]:
 
 
 def mutations(schema: dict, example: dict) -> Iterator[bytes]:
-    """Bodies that are an object, and not what the schema says."""
+    """Bodies that are an object, but violate the schema."""
     full = dict(example)
     for name in schema.get("required", []):
         yield json.dumps({n: v for n, v in full.items() if n != name}).encode()

@@ -1,4 +1,4 @@
-"""The contract test's negative control: documents that are not the service's."""
+"""The contract test's negative control: documents that differ from the service's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def changed(tree: dict, change: Callable[[dict], object]) -> dict:
 
 
 def odd_documents(tree: dict) -> Iterator[tuple[str, dict]]:
-    """None is a document of OpenAPI 3.1 whose parts fit together. A few calls will do: checking all takes a second."""
+    """None is a consistent OpenAPI 3.1 document. A few calls are enough: checking all of them takes a second."""
     some = ("/seckill/{voucher}", "/orders/{order}", "/vouchers")
     tree = dict(tree, paths={path: tree["paths"][path] for path in some})
     if Document(tree).faults():
@@ -53,7 +53,7 @@ Change = tuple[str, dict, list[Exchange]]
 
 
 def changed_documents(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]:
-    """Each is a document, and says something else than one of the exchanges with it."""
+    """Each is a valid document that contradicts one of the exchanges with it."""
     yield from without_what_was_seen(tree, exchanges)
     yield from other_members(tree, different(tree, exchanges))
     parts, buy = lambda t: t["components"], lambda t: t["paths"]["/seckill/{voucher}"]["post"]
@@ -81,7 +81,7 @@ def changed_documents(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]
 
 
 def different(tree: dict, exchanges: list[Exchange]) -> list[Exchange]:
-    """One of each call, status and set of members."""
+    """One of each combination of call, status and set of members."""
     document, found = Document(tree), {}
     for exchange in exchanges:
         operation = document.operation_of(exchange.method, exchange.target)
@@ -91,7 +91,7 @@ def different(tree: dict, exchanges: list[Exchange]) -> list[Exchange]:
 
 
 def without_what_was_seen(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]:
-    """Each status of a call that was seen left out, and each code."""
+    """Leaves out each status, and each code, that a call has returned."""
     document, seen = Document(tree), set()
     for exchange in exchanges:
         operation = document.operation_of(exchange.method, exchange.target)
@@ -114,7 +114,7 @@ def without_what_was_seen(tree: dict, exchanges: list[Exchange]) -> Iterator[Cha
 
 
 def other_members(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]:
-    """Each member of an answer's schema that was seen left out; and one that never comes required."""
+    """Leaves out each member seen in an answer, or requires one that never comes."""
     text = b"".join(exchange.answer for exchange in exchanges).decode(errors="replace")
     sent = {"Purchase", "NewVoucher", "VoucherChange", "StockChange", "NewPayment", "Refund", "SaleEvent"}
     for name, schema in tree["components"]["schemas"].items():

@@ -1,7 +1,7 @@
-"""An OpenAPI document: whether it is one, what it says of a request, and whether an answer is as it says.
+"""An OpenAPI document: whether it is valid, what it requires of a request, and whether an answer conforms to it.
 
-The schemas are closed here: a member of an answer that the document does not name is an error, too, though its readers
-are free to pass over it.
+The schemas are closed here: a member of an answer that the document does not name is an error, too, although clients
+may ignore it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ FOLDER = Path(__file__).resolve().parent
 METHODS = ("get", "post", "patch", "put", "delete")
 PROBLEM = "application/problem+json"
 SHOWN_ANYWAY = {"cache-control", "content-length", "content-type"}  # to pages, by the Fetch standard
-NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive", "x-accel-buffering"}  # the connection's, caches' and gateways'
-SECRETS = {"paymentSignature", "paymentTimestamp"}  # of the shop's payment side, which is no page
+NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive", "x-accel-buffering"}  # for the connection, caches and gateways
+SECRETS = {"paymentSignature", "paymentTimestamp"}  # of the shop's payment side, which is not a page
 
 
 @dataclass
 class Exchange:
-    """A request as it was sent, and what came back."""
+    """A request as it was sent, and its answer."""
 
     method: str
     target: str
@@ -36,7 +36,7 @@ class Exchange:
     origins: tuple[str, ...] = ()  # whose pages may call the instance
 
     def header(self, name: str) -> str:
-        """What was sent; "": nothing, or more than one, which counts as nothing."""
+        """The value sent; "" if there was none, or more than one, which counts as none."""
         values = [value for sent, value in self.headers if sent.lower() == name.lower()]
         return values[0] if len(values) == 1 else ""
 
@@ -58,7 +58,7 @@ class Operation:
     id: str
     method: str
     path: str
-    raw: dict  # as the document has it
+    raw: dict  # as in the document
 
     @cached_property
     def pattern(self) -> re.Pattern:
@@ -71,7 +71,7 @@ class Operation:
 class Document:
     def __init__(self, tree: dict):
         self.tree = tree
-        self.validators: dict[str, jsonschema.Draft202012Validator] = {}  # by schema: each looks through all components once
+        self.validators: dict[str, jsonschema.Draft202012Validator] = {}  # by schema: each one searches all components only once
         self.operations = [
             Operation(raw["operationId"], method.upper(), path, raw)
             for path, item in tree["paths"].items()
@@ -79,7 +79,7 @@ class Document:
             if method in METHODS
         ]
 
-    # ---- what it refers to ----
+    # ---- references ----
 
     def follow(self, value: dict) -> dict:
         while "$ref" in value and len(value) == 1:
@@ -93,7 +93,7 @@ class Document:
         return next(operation for operation in self.operations if operation.id == name)
 
     def operation_of(self, method: str, target: str) -> Operation | None:
-        """A path without names is taken before one with."""
+        """A path without placeholders takes precedence over one with."""
         path = target.partition("?")[0]
         method = "GET" if method == "HEAD" else method
         fits = [operation for operation in self.operations if operation.matches(method, path)]
@@ -122,7 +122,7 @@ class Document:
 
     @cached_property
     def closed(self) -> dict:
-        """The components."""
+        """The components, with closed schemas."""
         parts = copied(self.tree["components"])
         close(parts["schemas"])
         return parts
@@ -137,7 +137,7 @@ class Document:
     def wrong(self, schema: dict, value: object) -> list[str]:
         return [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in self.validator(schema).iter_errors(value)]
 
-    # ---- is it a document ----
+    # ---- is the document valid ----
 
     def faults(self) -> list[str]:
         schema = json.loads((FOLDER / "openapi-3.1.schema.json").read_text())
@@ -210,7 +210,7 @@ class Document:
                 found += [f"{name}: example: {fault}" for fault in self.wrong(parameter["schema"], parameter["example"])]
         return found
 
-    # ---- is the answer as it says ----
+    # ---- does the answer conform ----
 
     def judge(self, exchange: Exchange) -> list[str]:
         asks = exchange.method == "OPTIONS" and exchange.header("Access-Control-Request-Method")
@@ -233,7 +233,7 @@ class Document:
         )
 
     def _judge_stranger(self, exchange: Exchange) -> list[str]:
-        """No such call: a problem that says so, of the method or of the path."""
+        """No such call: the problem must be about the method or the path."""
         fine = (405, 501) if self.operations_at(exchange.target) else (401, 403, 404)
         found = self.wrong({"$ref": "#/components/schemas/Problem"}, parse(exchange.answer))
         return found + ([] if exchange.status in fine else [f"{exchange.status} of what is no call"])
@@ -249,7 +249,7 @@ class Document:
         return found + self._judge_trace(exchange, response)
 
     def _judge_trace(self, exchange: Exchange, response: dict) -> list[str]:
-        """Who is in a trace is told so, under the same id, and who is not is told of none."""
+        """A traced request gets a traceparent with the same id; an untraced one gets none."""
         sent, told = exchange.header("traceparent"), exchange.fields.get("traceparent", "")
         if not sent:
             return [f"a traceparent of its own: {told}"] if told else []
@@ -259,11 +259,11 @@ class Document:
         ids = {sent[3:35], told[3:35], problem.get("trace_id", told[3:35])}
         return [] if len(ids) == 1 else [f"sent with the trace {sent}, answered with {told}, {problem.get('trace_id')}"]
 
-    # ---- what pages of other origins may do ----
+    # ---- pages of other origins ----
 
     def _judge_web(self, exchange: Exchange) -> list[str]:
-        """The page of a listed origin sees each field that the document names, and all others that came; no other page sees
-        anything."""
+        """A page of a listed origin can read each header that the document names, and all others that came; no other
+        page can read anything."""
         fields, origin = exchange.fields, exchange.header("Origin")
         if not exchange.origins or origin not in exchange.origins:
             found = [f"{name} for {origin or 'no origin'}" for name in fields if name.startswith("access-control-")]
@@ -280,7 +280,7 @@ class Document:
         return {name.lower() for response in responses for name in self.follow(response).get("headers", {})}
 
     def _judge_preflight(self, exchange: Exchange) -> list[str]:
-        """All that a page could want to send may be sent."""
+        """A page may send every method and header of the document."""
         fields, schemes = exchange.fields, self.tree["components"]["securitySchemes"]
         named = {p["name"].lower() for one in self.operations for p in self.parameters(one) if p["in"] == "header"}
         named |= {scheme["name"].lower() for name, scheme in schemes.items() if scheme["type"] == "apiKey" and name not in SECRETS}
@@ -303,7 +303,7 @@ class Document:
         return self.wrong(media["schema"], value)
 
     def _judge_request(self, exchange: Exchange, operation: Operation) -> list[str]:
-        """What the document forbids is not done, and what it allows is not called malformed."""
+        """A forbidden body must not succeed, and an allowed one must not be rejected as malformed."""
         body = self.body(operation)
         if body is None or not exchange.body or exchange.status >= 500:
             return []
@@ -321,12 +321,12 @@ class Document:
 
 
 def words(text: str) -> set[str]:
-    """Of a field that is a list."""
+    """The words of a header that is a list."""
     return {word.strip().lower() for word in text.split(",") if word.strip()}
 
 
 def copied(value: object) -> object:
-    """Of what is JSON; ten times as fast as copy.deepcopy()."""
+    """A copy of JSON data; ten times as fast as copy.deepcopy()."""
     return json.loads(json.dumps(value))
 
 
@@ -351,7 +351,7 @@ def no_member_twice(text: bytes) -> bool:
 
 
 def close(schema: object) -> None:
-    """Objects whose members are named have no others. Of a map the document says so."""
+    """An object with named members allows no others, unless the document declares it a map."""
     if isinstance(schema, list):
         for one in schema:
             close(one)

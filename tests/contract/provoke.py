@@ -1,7 +1,7 @@
-"""A way to each code: what has to be done so that the service answers with it.
+"""A way to provoke each code: the steps that make the service answer with it.
 
-A code of the document that nothing here, and no call that is merely allowed or forbidden, leads to fails the test: give
-it a way, or a reason in NOT_PROVOKED.
+The test fails for a code of the document that is reached neither here nor by an allowed or forbidden call. Then add a
+way to provoke it, or a reason in NOT_PROVOKED.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def buy(service: Service, voucher: str, who: str = "alice", quantity: int | None
 
 
 def until(code: str, ask, seconds: float = 15.0) -> None:
-    """Asks until the code comes: of what is so only for a while."""
+    """Repeats the call until the code comes, for temporary conditions."""
     wait_for(f"{code}", lambda: ask().code() == code, seconds)
 
 
 @contextmanager
 def held_orders(shop: Shop):
-    """No order can be written, all can be read."""
+    """Orders cannot be written, but can be read."""
     command = shop.stack.postgres.psql("seckill")
     session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     session.stdin.write("begin; lock table voucher_order in share mode; select 'held';\n")
@@ -55,8 +55,8 @@ def held_orders(shop: Shop):
 
 
 def offer_changed(shop: Shop) -> None:
-    """The price changes in both stores, and no notification tells the instance: until its next look it checks purchases by
-    the old one."""
+    """The price changes in both stores, without a notification to the instance: until its next poll it checks purchases
+    by the old price."""
     voucher, tries = shop.voucher(), iter(range(100))
 
     def another_price() -> Exchange:
@@ -86,7 +86,7 @@ def purchases(shop: Shop) -> None:
     voucher = shop.voucher()
     buy(main, voucher)
     buy(main, voucher)  # ALREADY_ORDERED
-    buy(main, voucher, "bob", 3)  # past the voucher's limit
+    buy(main, voucher, "bob", 3)  # above the voucher's limit
     for quantity in (1, 2):  # the first answer again; IDEMPOTENCY_KEY_REUSED
         for _ in range(2):
             buy(main, voucher, "carol", quantity, ("Idempotency-Key", "k-1"))
@@ -98,7 +98,7 @@ def purchases(shop: Shop) -> None:
 
 
 def loading(shop: Shop) -> None:
-    """A rebuild that does not end: its lock belongs to another."""
+    """A rebuild that does not end: another instance holds its lock."""
     voucher = shop.voucher()
     redis = shop.stack.redis
     redis.call("SET", f"seckill:lock:rebuild:{{{voucher}}}", "another", "PX", 5000)
@@ -154,7 +154,7 @@ def pending(shop: Shop) -> None:
 
 
 def archived(shop: Shop) -> None:
-    """ARCHIVED: retired, and moved out of PostgreSQL as `seckill archive` does it."""
+    """ARCHIVED: retired, and moved out of PostgreSQL as by `seckill archive`."""
     main, voucher = shop.main, shop.voucher()
     order = shop.order(voucher, "rita")
     shop.sql(
@@ -200,7 +200,7 @@ def operators(shop: Shop) -> None:
 
 
 def pages(shop: Shop) -> None:
-    """The next page of each list, and its cursor in another's place."""
+    """The next page of each list, and its cursor used for another list."""
     voucher = shop.voucher()
     for name in ("ivan", "judy", "kim"):
         shop.order(voucher, name)
@@ -250,7 +250,7 @@ def tickets(shop: Shop) -> None:
 
 
 def trouble(shop: Shop) -> None:
-    """INTERNAL: PostgreSQL refuses what it should take. ADMIN_OFF, RATE_LIMITED, OVERLOADED: by configuration."""
+    """INTERNAL: PostgreSQL rejects what it should accept. ADMIN_OFF, RATE_LIMITED, OVERLOADED: by configuration."""
     shop.sql("alter table seckill_voucher add constraint odd check (title <> 'odd')")
     terms = {"title": "odd", "stock": 1, "price_cents": 1, "begin_at": "2026-01-01T00:00:00Z", "end_at": "2099-01-01T00:00:00Z"}
     shop.main.ask("POST", "/admin/vouchers", bearer(), terms)
@@ -268,7 +268,7 @@ def trouble(shop: Shop) -> None:
 
 
 def limited(shop: Shop, ready: list[tuple]) -> None:
-    """RATE_LIMITED, of all calls that count for an address; the others are the shop's own."""
+    """RATE_LIMITED, for all calls that count for an address; the others are the shop's own."""
     service = shop.another(SECKILL_ADDRESS_RATE="1", SECKILL_USER_RATE="5")
     for one in ready:
         for _ in range(3):
@@ -276,7 +276,7 @@ def limited(shop: Shop, ready: list[tuple]) -> None:
 
 
 def tokens(shop: Shop) -> None:
-    """An instance that takes users' tokens."""
+    """An instance that accepts users' tokens."""
     keys = shop.stack.folder / "user-keys"
     keys.write_text(KEYS)
     service, voucher = shop.another(SECKILL_TOKEN_KEYS=str(keys), **ENV), shop.voucher()
@@ -298,7 +298,7 @@ def tokens(shop: Shop) -> None:
 
 
 def ending(shop: Shop) -> None:
-    """SHUTTING_DOWN: an order holds the end up, and one more comes on a connection that is there."""
+    """SHUTTING_DOWN: an order delays the shutdown, and another arrives on an existing connection."""
     last = shop.another(SECKILL_CONFIRM_TIMEOUT_MS="10000", SECKILL_DRAIN_TIMEOUT_MS="8000", SECKILL_PG_TIMEOUT_MS="9000")
     voucher = shop.voucher()
     link = last.link()
@@ -315,7 +315,7 @@ def ending(shop: Shop) -> None:
 
 
 def pages_of_others(shop: Shop) -> None:
-    """What browsers ask first, for a listed origin and another one, and where no origin is listed."""
+    """Preflights for a listed and another origin, and where no origin is listed."""
     bare = shop.another()
     for service in (shop.main, bare):
         for origin in (*ORIGINS, "https://other.example", "null"):
@@ -326,7 +326,7 @@ def pages_of_others(shop: Shop) -> None:
         shop.main.ask("POST", f"/{call}", user("alice") + [("Origin", "https://other.example")])  # CROSS_SITE
         shop.main.ask("POST", f"/{call}", user("alice") + [("Sec-Fetch-Site", "cross-site")])
     shop.main.ask("GET", "/vouchers", [("Origin", ORIGINS[0]), ("Origin", ORIGINS[0])])
-    shop.main.ask("OPTIONS", "/seckill/7", [("Origin", ORIGINS[0])])  # no browser asks so: METHOD_NOT_ALLOWED
+    shop.main.ask("OPTIONS", "/seckill/7", [("Origin", ORIGINS[0])])  # not sent by browsers: METHOD_NOT_ALLOWED
 
 
 def listens(port: int) -> bool:
@@ -335,7 +335,7 @@ def listens(port: int) -> bool:
 
 
 def away(shop: Shop, ready: list[tuple]) -> None:
-    """UNAVAILABLE, of all calls. Last, since what comes after it would meet a service that looks for its stores."""
+    """UNAVAILABLE, for all calls. It runs last, since the service must find its stores again afterwards."""
     voucher = shop.voucher()
     order = shop.order(voucher, "pia")
     shop.stack.redis.end(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A running instance as the contract test speaks to it: every exchange is kept, to be judged by the document."""
+"""A running instance for the contract test: it keeps every exchange, to be judged by the document."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from stack import ADMIN_TOKEN, PAYMENT_SECRET, PAYMENTS_TOKEN, Instance, Stack, 
 
 READ_TOKEN = "contract-reader-token"
 ORIGINS = ("https://shop.example", "http://localhost:3000")  # whose pages may call
-PAGES = (ORIGINS[0], "https://other.example", "", ORIGINS[1])  # where requests come from, in turn; "": from no page
+PAGES = (ORIGINS[0], "https://other.example", "", ORIGINS[1])  # origins of the requests, in turn; "": not from a page
 WAIT_S = 15
 
 
 class Service:
-    """One instance, and what has been said to it."""
+    """One instance, and the exchanges with it."""
 
     def __init__(self, instance: Instance, exchanges: list[Exchange]):
         self.instance, self.exchanges = instance, exchanges
         self.origins = tuple(instance.env.get("SECKILL_CORS_ORIGINS", "").split())
 
     def ask(self, method: str, target: str, headers=(), body: bytes | dict | None = None, link=None) -> Exchange:
-        """Headers: pairs, of which several may have one name."""
+        """`headers`: pairs, of which several may have the same name."""
         headers = list(headers)
         page = PAGES[len(self.exchanges) % len(PAGES)]
         if page not in self.origins and method not in ("GET", "HEAD", "OPTIONS"):
-            page = page and f"http://127.0.0.1:{self.instance.port}"  # one of the service's own: others may not
+            page = page and f"http://127.0.0.1:{self.instance.port}"  # the service's own origin: other origins may not
         if page and all(name != "Origin" for name, _ in headers):
             headers.append(("Origin", page))
         if isinstance(body, dict):
@@ -89,7 +89,7 @@ def signed(path: str, body: bytes, at: float | None = None) -> list[tuple[str, s
 
 
 class Shop:
-    """The stores, one instance that most is asked of, and what a call needs to be there."""
+    """The stores, one instance for most requests, and the data that calls need."""
 
     def __init__(self, binary: Path):
         self.exchanges: list[Exchange] = []
@@ -137,7 +137,7 @@ class Shop:
         return json.loads(placed.answer)["id"]
 
     def letter(self, voucher: str, orders: str | None = None) -> str:
-        """A dead letter; without orders one that cannot be read."""
+        """A dead letter; without orders an unreadable one."""
         self.made += 1
         self.sql(
             "insert into dead_letter (slot, voucher_id, journal_id, raw, orders, reason) select slot, voucher_id,"

@@ -1,4 +1,4 @@
-"""What must be true of what users were told. Each assertion is a function of a World and returns complaints."""
+"""Checks the answers that users received. Each assertion is a function of a World and returns complaints."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import defaultdict
 from crowd import REFUSALS
 from world import ENDED, LIVE, Voucher, World
 
-MARK_S = 0.3  # SECKILL_SOLD_OUT_MARK_MS, and a little
-EPOCHS = 1024  # that an order id tells apart
-LISTED_VOUCHERS = 64  # are asked for the pending orders of a list
-WITH_ANOTHER = {"ALREADY_ORDERED", "REPEATED"}  # refused because of another order of the user
-KEY_REASON = "REPEATED"  # its Idempotency-Key had made another one
-FEW = 20  # of fewer purchases no share is taken
-# What an order may be once it was something; while it is pending it may become anything.
+MARK_S = 0.3  # SECKILL_SOLD_OUT_MARK_MS, and some slack
+EPOCHS = 1024  # that an order id can distinguish
+LISTED_VOUCHERS = 64  # whose pending orders a list queries
+WITH_ANOTHER = {"ALREADY_ORDERED", "REPEATED"}  # refused because the user has another order
+KEY_REASON = "REPEATED"  # its Idempotency-Key had made another order
+FEW = 20  # below this number of purchases no share is computed
+# The states that may follow each state; a pending order may get any.
 AFTER = {
     "unpaid": {"unpaid", "paid", "cancelled", "expired", "refunded"},
     "paid": {"paid", "refunded"},
@@ -25,7 +25,7 @@ AFTER = {
 
 
 def created_is_a_row(world: World) -> list[str]:
-    """P3."""
+    """P3: a 201 has a row."""
     complaints = []
     rows = {id: {(o.id, o.user) for o in v.orders if o.status != "refused"} for id, v in world.vouchers.items()}
     for event in world.buys():
@@ -35,7 +35,7 @@ def created_is_a_row(world: World) -> list[str]:
 
 
 def accepted_ends(world: World) -> list[str]:
-    """P5: a row, or a refusal with its reason, or held by a dead letter."""
+    """P5: it ends as a row, as a refusal with a reason, or in a dead letter."""
     complaints, lost = [], world.forgiven()
     for (order, user), event in world.accepted().items():
         voucher = world.vouchers[event.voucher]
@@ -56,8 +56,8 @@ def accepted_is_the_users_own(world: World) -> list[str]:
 
 
 def accepted_is_mostly_confirmed(world: World) -> list[str]:
-    """How many accepted orders may end as refused is for each fault to say: none where nothing is lost, but those that
-    came under a key that had been used before, when only PostgreSQL knew of it."""
+    """Each fault sets how many accepted orders may end as refused: none if nothing is lost, except orders under a
+    reused key that only PostgreSQL knew."""
     refused = {o.id: o.reason for v in world.vouchers.values() for o in v.orders if o.status == "refused"}
     reasons = [
         refused[order]
@@ -76,7 +76,7 @@ def accepted_is_never_unknown(world: World) -> list[str]:
 
 
 def each_url_tells_the_end(world: World) -> list[str]:
-    """P5: once all is settled each accepted order can be read by its user, and is what its row is."""
+    """P5: at the end each accepted order can be read by its user, and matches its row."""
     if world.ends is None:
         return []
     rows = {(o.id, o.user): (o.status, o.reason) for v in world.vouchers.values() for o in v.orders}
@@ -95,8 +95,8 @@ def each_url_tells_the_end(world: World) -> list[str]:
 
 
 def lists_are_complete(world: World) -> list[str]:
-    """Each order of a user stands in his list. Where all is quiet and all vouchers are asked, it says that it is complete."""
-    complaints, later = [], {fresh.event.order for fresh in world.fresh}  # bought when the lists had been read
+    """A user's list has all his orders, and is complete if all is quiet and all vouchers are queried."""
+    complaints, later = [], {fresh.event.order for fresh in world.fresh}  # bought after the lists were read
     all_were_asked = world.listed <= LISTED_VOUCHERS
     for one in world.lists:
         own = {o.id for v in world.vouchers.values() for o in v.orders if o.user == one.user and o.id not in later}
@@ -108,8 +108,8 @@ def lists_are_complete(world: World) -> list[str]:
 
 
 def strangers_see_no_order(world: World) -> list[str]:
-    """Another user's order is 404. It may be 503 where its id is of an earlier epoch: an order that no store knows may
-    then be in the memory of an instance."""
+    """Another user's order is 404. It may be 503 if its id has an earlier epoch: an instance may then hold an order
+    that no store knows."""
     return [
         f"{e.user} asked for {e.order}: {e.status}"
         for e in world.strangers
@@ -118,14 +118,14 @@ def strangers_see_no_order(world: World) -> list[str]:
 
 
 def made_earlier(order: str, voucher: Voucher) -> bool:
-    """Whether the id was made under an earlier epoch than its voucher's: its last ten bits. An instance's first orders of
-    a voucher are of epoch 0, because it has not heard of a later one."""
+    """Whether the id has an earlier epoch than its voucher, by its last ten bits. An instance's first orders of a
+    voucher have epoch 0, because it knows no later one."""
     epoch = voucher.rebuilds + 1
     return epoch >= EPOCHS or int(order[-3:], 16) % EPOCHS < epoch
 
 
 def answers_are_for_who_asked(world: World) -> list[str]:
-    """The ids in a body are those that were asked for."""
+    """The ids in a body are those of the request."""
     complaints = []
     for event in [*world.history, *(world.ends or []), *world.strangers]:
         asked = [event.order, event.user, event.voucher]
@@ -135,7 +135,7 @@ def answers_are_for_who_asked(world: World) -> list[str]:
 
 
 def refused_left_no_order(world: World) -> list[str]:
-    """Users who heard nothing but definite refusals have no order."""
+    """Users who received only definite refusals have no order."""
     heard = defaultdict(set)
     for event in world.history:
         if event.what in ("buy", "hung") and event.voucher in world.vouchers:
@@ -149,7 +149,7 @@ def refused_left_no_order(world: World) -> list[str]:
 
 
 def sold_out_is_true(world: World) -> list[str]:
-    """It is not, if by then fewer users than there are units can have had one."""
+    """SOLD_OUT is wrong if too few users can have had a unit by then."""
     holders, complaints = world.holders(), []
     for event in world.buys():
         voucher = world.vouchers[event.voucher]
@@ -162,7 +162,7 @@ def sold_out_is_true(world: World) -> list[str]:
 
 
 def reasons_are_true(world: World) -> list[str]:
-    """ALREADY_ORDERED and its like need another order; that no unit was left needs that they all may have been gone."""
+    """ALREADY_ORDERED and its like require another order; a lack of units requires that all may have been gone."""
     holders, complaints = world.holders(), []
     for voucher in world.vouchers.values():
         placed = voucher.kept.keys() | {order.user for order in voucher.orders if order.status in ENDED}
@@ -177,7 +177,7 @@ def reasons_are_true(world: World) -> list[str]:
 
 
 def known_orders(world: World, written: bool = False) -> dict[tuple[str, str], float]:
-    """Since when each user has known of the order that is his at the end; or that it is written."""
+    """Since when each user has known of his final order, or known that it is written."""
     won: dict[tuple[str, str], float] = {}
     kept = {id: voucher.kept for id, voucher in world.vouchers.items()}
     for event in world.buys():
@@ -189,9 +189,9 @@ def known_orders(world: World, written: bool = False) -> dict[tuple[str, str], f
 
 
 def winners_are_told(world: World) -> list[str]:
-    """P6: who had won before asking again, and still has the order, is not told that there is nothing. Where Redis may lose
-    what it has granted, an order counts from its commit on: until an accepted one is granted again nothing knows of it
-    but the instance that holds it. Elsewhere one that is written counts at once: no instance has a refusal of before."""
+    """P6: a user who had won before asking again, and still has the order, is not refused. Where Redis may lose grants,
+    an order counts only from its commit: until it is granted again, only the instance that holds it knows it. Elsewhere
+    a written order counts at once, since no instance caches an older refusal."""
     loses, complaints = world.refused_most > 0, []
     won, written = known_orders(world, written=loses), known_orders(world, written=True)
     for event in world.buys():
@@ -207,8 +207,8 @@ def winners_are_told(world: World) -> list[str]:
 
 
 def repeats_name_the_order(world: World) -> list[str]:
-    """P6: with *the* order id, from the first time on that the user has heard of it. But where Redis may lose what it
-    has granted, the user of an accepted order may buy another one and end it before the first is granted again."""
+    """P6: with *the* order id, once the user has received it. Where Redis may lose grants, the user of an accepted
+    order may buy another one and end it before the first is granted again."""
     won, complaints, lost = known_orders(world), [], world.forgiven()
     written = known_orders(world, written=True)
     for event in world.buys():
@@ -227,7 +227,7 @@ def repeats_name_the_order(world: World) -> list[str]:
 
 
 def states_never_go_back(world: World) -> list[str]:
-    """A request repeated under its key has the first answer again, as it was then."""
+    """No order returns to an earlier state, except in the first answer that a key repeats."""
     told, complaints = defaultdict(list), []
     for event in [*world.history, *(world.ends or [])]:
         if event.order and event.state and not (event.what == "buy" and event.key):
@@ -243,7 +243,7 @@ def states_never_go_back(world: World) -> list[str]:
 
 
 def unknowns_are_few(world: World) -> list[str]:
-    """A fault may cost answers while it lasts, and no more than that."""
+    """A fault may cost answers while it lasts, but not more."""
     share, purchases = world.unknown_share()
     if purchases < FEW or share <= world.unknown_most:
         return []
@@ -251,8 +251,8 @@ def unknowns_are_few(world: World) -> list[str]:
 
 
 def newcomers_are_served(world: World) -> list[str]:
-    """P4, asked and not only counted: what Redis has for sale can be bought, but by those who have had all orders; and nothing
-    else is."""
+    """P4, tested by buying: the units in Redis's stock can be bought, except by users who have had all their orders;
+    nothing else can be."""
     complaints = []
     for fresh in world.fresh:
         event = fresh.event

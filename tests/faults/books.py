@@ -1,5 +1,4 @@
-"""What must be true of the stores and the processes. Each assertion is a function of a World and returns
-complaints."""
+"""Checks the stores and the processes. Each assertion is a function of a World and returns complaints."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from world import World
 
 
 def not_oversold(world: World) -> list[str]:
-    """P1: in units, those of refunds that did not return them among them."""
+    """P1: counted in units, including refunds that did not return theirs."""
     return [
         f"{v.live_units} units in live orders and {v.gone_units} in refunded ones, of {v.units}"
         for v in world.vouchers.values()
@@ -28,9 +27,9 @@ def one_live_order_each(world: World) -> list[str]:
 
 
 def every_unit_is_somewhere(world: World) -> list[str]:
-    """P4: in a live order, held, for sale, or refunded and kept; and PostgreSQL counts the same, units and orders apart.
-    That is also the end of each purchase whose outcome was unknown (P7): an order, or none; never an order and its unit
-    for sale as well."""
+    """P4: each unit is in a live order, held, for sale, or refunded and kept; and PostgreSQL's counts of units and
+    orders are right. This also covers purchases with an unknown outcome (P7): they end as an order or as none, never as
+    an order whose unit is for sale, too."""
     complaints = []
     for v in world.vouchers.values():
         there = v.live_units + v.gone_units + v.held_units + v.redis_stock
@@ -52,8 +51,8 @@ def every_unit_is_somewhere(world: World) -> list[str]:
 
 
 def units_are_held_meanwhile(world: World) -> list[str]:
-    """P7, at each moment at which Redis sold: a unit is for sale, or somebody's; what is unknown is held. Without
-    this a unit given back too early would be seen only if somebody was quick enough to buy it."""
+    """P7, at each moment at which Redis sold: a unit is for sale or somebody's, and an unknown one is held. Without
+    this check a unit returned too early would be noticed only if somebody bought it quickly enough."""
     complaints = []
     for sample in [] if world.may_differ else world.samples:
         units = world.vouchers[sample.voucher].units_most
@@ -65,7 +64,7 @@ def units_are_held_meanwhile(world: World) -> list[str]:
 
 
 def buyers_are_the_orders(world: World) -> list[str]:
-    """In Redis, as in PostgreSQL. Redis has forgotten those of a voucher that is retired."""
+    """The buyers in Redis match PostgreSQL's orders. Redis has forgotten those of a retired voucher."""
     complaints = []
     for v in world.vouchers.values():
         due = v.buyers if world.retirement_is_lost(v) else v.kept_in_redis
@@ -88,12 +87,12 @@ def letters_are_accounted_for(world: World) -> list[str]:
 
 
 def nothing_is_foreign(world: World) -> list[str]:
-    """No row or key but those of the run's vouchers; what does not go away by itself belongs to one of them."""
+    """All rows and keys belong to the run's vouchers, except those that disappear by themselves."""
     return world.foreign
 
 
 def rebuilds_are_few(world: World) -> list[str]:
-    """A voucher that is rebuilt again and again settles in the end, but does not sell meanwhile."""
+    """A voucher rebuilt again and again settles in the end, but does not sell meanwhile."""
     rebuilds = sum(v.rebuilds for v in world.vouchers.values())
     if rebuilds <= world.rebuilds_most:
         return []
@@ -106,9 +105,9 @@ def processes_are_well(world: World) -> list[str]:
 
 
 def the_audit_had_nothing_to_mend(world: World) -> list[str]:
-    """A difference that only the audit mended is a fault that something else let through. But units that an operator takes
-    away leave Redis first: where the answer of that is lost, nothing but the audit may find that they are not gone. And of
-    a granted order whose entry was removed by hand, and whose holder was killed, nothing is left but its buyer."""
+    """A difference that only the audit repaired means that another check missed it. Exceptions: units taken away by an
+    operator leave Redis first, and if that call's answer is lost only the audit may find that they are not gone. If a
+    granted order's entry was removed by hand and its holder was killed, only its buyer is left."""
     differ = [line for line in world.logs if "books differ" in line]
     found = [line for line in differ if not _has_too_few(line, world.taken) and not _has_lost_entries(line, world.cut)]
     return [] if world.may_differ else found[:1]
@@ -118,12 +117,12 @@ BOOKS = re.compile(r"voucher=(\d+) .*stock=(\d+)/(\d+) buyers=(\d+)/(\d+)")
 
 
 def _has_too_few(line: str, taken: set[str]) -> bool:
-    """Whether Redis has fewer units of such a voucher than PostgreSQL."""
+    """Whether Redis has fewer units than PostgreSQL of one of these vouchers."""
     seen = BOOKS.search(line)
     return bool(seen) and seen[1] in taken and int(seen[2]) < int(seen[3]) and seen[4] == seen[5]
 
 
 def _has_lost_entries(line: str, cut: set[str]) -> bool:
-    """Whether Redis has buyers of such a voucher, and has taken their units, that PostgreSQL does not know."""
+    """Whether Redis has buyers of one of these vouchers, and took their units, that PostgreSQL does not know."""
     seen = BOOKS.search(line)
     return bool(seen) and seen[1] in cut and int(seen[2]) < int(seen[3]) and int(seen[4]) > int(seen[5])

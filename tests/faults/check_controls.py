@@ -1,5 +1,5 @@
-"""Whether each broken guard still fits: the text that it replaces stands in its file exactly once, and what a migration
-defines there no later one defines again."""
+"""Whether each broken guard still applies: the text that it replaces is in its file exactly once, and no later
+migration redefines what the patched one defines."""
 
 import re
 import sys

@@ -1,5 +1,5 @@
-"""What must be true when a fault is over and everything has settled: of the stores (books.py) and of what users were
-told (answers.py). `self_test` shows that each assertion can complain.
+"""What must hold when a fault is over and everything has settled, in the stores (books.py) and in the answers to users
+(answers.py). `self_test` shows that each assertion can fail.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ASSERTIONS = [
     lives.not_enough_is_true,
     lives.orders_are_bounded,
 ]
-# What no waiting makes good.
+# Complaints that more waiting cannot resolve.
 HOPELESS = {
     "the_audit_had_nothing_to_mend",
     "units_are_held_meanwhile",
@@ -82,7 +82,7 @@ HOPELESS = {
     "not_enough_is_true",
     "orders_are_bounded",
 }
-# Of the processes: asked once more when they have ended.
+# About the processes: checked again after they have ended.
 processes_are_well = books.processes_are_well
 
 

@@ -1,7 +1,7 @@
-"""The negative controls: the product with one guard broken, in a copy; the suite must cry foul, and does.
+"""The negative controls: the product with one guard broken, in a copy. The suite must detect it.
 
-Each control names the guard, what is changed (a text that must be there once), and the fault under which it
-must be caught. A fault that holds with the guard in place is the other half of the proof: those are in the
+Each control names the guard, the change (a text that must occur exactly once), and the fault under which the change
+must be detected. The other half of the proof is that the fault holds with the guard in place: those runs are in the
 table of `./dev faults`.
 """
 
@@ -29,12 +29,12 @@ class Control:
     old: str
     new: str
     fault: str
-    by: str = ""  # the assertion that must be among those that catch it
-    more: tuple[tuple[str, ...], ...] = ()  # what else is changed, in that file or a named one: the guard stands twice
+    by: str = ""  # an assertion that must be among those that catch it
+    more: tuple[tuple[str, ...], ...] = ()  # further changes, in that file or a named one, when a guard has two places
 
     @property
     def changes(self) -> list[tuple[str, str, str]]:
-        """Files, and a text in each with what it becomes."""
+        """The files, and in each a text with its replacement."""
         return [(self.file, self.old, self.new), *((self.file, *one)[-3:] for one in self.more)]
 
 
@@ -588,7 +588,7 @@ TRIES = 3
 
 
 class Copy:
-    """The sources in a scratch folder, where they can be broken and mended again."""
+    """The sources in a scratch folder, where they can be broken and restored."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="seckill-broken.", dir="/var/tmp"))
@@ -597,7 +597,7 @@ class Copy:
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, self.folder / name)
-            elif source.exists():  # there may be no web
+            elif source.exists():  # the web folder may be missing
                 shutil.copy(source, self.folder)
         self._quietly("cmake", "-S", ".", "-B", "build", "-DSK_FAILPOINTS=ON", "-DSK_TESTS=OFF")
 
@@ -617,7 +617,7 @@ class Copy:
             self._quietly("cmake", "--build", "build", "-j2", "--target", "seckill")
         finally:
             for name, _, _ in control.changes:
-                shutil.copyfile(ROOT / name, self.folder / name)  # newer than what was built of it
+                shutil.copyfile(ROOT / name, self.folder / name)  # newer than its build products
         binary = self.folder / f"seckill-{control.name}"
         shutil.copy(self.folder / "build" / "seckill", binary)
         return binary
@@ -627,7 +627,7 @@ class Copy:
 
 
 def catch(control: Control, build: Future[Path], seed: int) -> Result:
-    """A guard may be needed in rare moments only: other seeds make others."""
+    """A guard may be needed only in rare moments, which other seeds produce."""
     stack = Stack(build.result())
     try:
         for number in range(TRIES):
@@ -644,13 +644,13 @@ def catch(control: Control, build: Future[Path], seed: int) -> Result:
 
 
 def caught_by(control: Control, result: Result) -> list[str]:
-    """The assertions that have caught it; none, unless the one that must is among them."""
+    """The assertions that caught it; none unless the required one is among them."""
     caught = [name for name in result.complaints if name != "the suite"]
     return caught if not control.by or control.by in caught else []
 
 
 def run_all(only: str | None, seed: int) -> int:
-    """While broken builds are tried the next ones are made."""
+    """The next builds are made while broken ones are tested."""
     chosen = [control for control in CONTROLS if only is None or control.name in only.split(",")]
     print(f"seed {seed}\n\n{'broken guard':<62}{'fault':<7}{'caught by'}")
     copy, missed = Copy(), 0

@@ -1,9 +1,9 @@
-"""Seeded users who buy over HTTP, and the history of what they asked and heard.
+"""Seeded users who buy over HTTP, and the history of their requests and answers.
 
-An outcome is `ok` (201, 202, or 409 ALREADY_ORDERED), `refused` (any other definite no), or `unknown`: a
-time-out, a broken connection, a 5xx. Users repeat themselves, some through several instances at once,
-some with Prefer: respond-async, some with an Idempotency-Key; clients that got a 202 look at the order's URL now and
-then. What is done with an order after that is in life.py, and stands in the same history.
+An outcome is `ok` (201, 202, or 409 ALREADY_ORDERED), `refused` (any other definite refusal), or `unknown`: a
+time-out, a broken connection, a 5xx. Users repeat requests, some through several instances at once, some with
+Prefer: respond-async, some with an Idempotency-Key. Clients with a 202 read the order's URL now and then. Later
+requests about an order are in life.py, and are part of the same history.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REFUSALS = {"SOLD_OUT", "NOT_ENOUGH", "NOT_STARTED", "PAUSED", "ENDED", "TOO_MAN
 class Event:
     began: float
     ended: float
-    what: str  # buy, look, hung: a purchase whose answer no client waited for; or pay, cancel, refund
+    what: str  # buy, look, hung: a purchase whose client did not wait for the answer; or pay, cancel, refund
     user: str  # whose order it is
     voucher: str
     instance: int
@@ -33,9 +33,9 @@ class Event:
     state: str = ""  # of the order in the answer
     reason: str = ""
     shown: list[str] = field(default_factory=list)  # the order, user and voucher in the answer's body
-    quantity: int = 1  # asked for
+    quantity: int = 1  # requested
     key: str = ""  # the Idempotency-Key
-    left: int = -1  # of the units, as NOT_ENOUGH says
+    left: int = -1  # the units left in a NOT_ENOUGH
     reference: str = ""  # of a payment, or of the one that a refund names
     amount: int = 0
     restock: bool = False
@@ -48,11 +48,11 @@ class Event:
 
     @property
     def was_late(self) -> bool:
-        """Whether the crowd itself had no time: its time-out came long after its time."""
+        """Whether the crowd itself was late: its time-out came long after its time."""
         return self.status == 0 and self.ended - self.began > PATIENCE_S + 0.5
 
     def hear(self, status: int, document: dict) -> None:
-        """Takes the answer down. The order of a purchase is known from its answer alone."""
+        """Records the answer. Only the answer gives the order of a purchase."""
         self.ended, self.status, self.code = time.time(), status, document.get("code", "")
         self.state, self.reason = document.get("status", ""), document.get("reason", "")
         if self.what == "buy":
@@ -97,7 +97,7 @@ class Crowd:
         self.pending: list[Event] = []
 
     def start(self, vouchers: list[str], seconds: float, rate: int, users: int, spread: bool, opposite: bool) -> None:
-        """`spread`: each user asks all instances at once. `opposite`: from both ends of the users."""
+        """`spread`: each user asks all instances at once. `opposite`: from both ends of the list of users."""
         self.plan = (vouchers, seconds, rate, users, spread, opposite)
         self.thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
         self.thread.start()
@@ -108,7 +108,7 @@ class Crowd:
         self.thread = None
 
     def _choose(self, n: int, part: float, users: int, opposite: bool) -> str:
-        """New users come as time goes by; one in three requests is of somebody who was there before."""
+        """New users arrive over time; one in three requests comes from an earlier user."""
         if opposite:
             return f"u{n % users if n % 2 else users - 1 - n % users}"
         reach = max(1, int(users * min(1.0, part + 0.02)))
@@ -159,7 +159,7 @@ class Crowd:
 
 
 class Link:
-    """Asks one instance, question after question, on one connection that is kept."""
+    """Sends requests to one instance, one after the other, on a kept connection."""
 
     def __init__(self, port: int):
         self.port, self.reader, self.writer = port, None, None

@@ -1,5 +1,5 @@
-"""Runs one fault: both stores as new, instances, a crowd; the fault in the middle of it; then waits until the
-service is back and everything has settled, and lets the checker judge."""
+"""Runs one fault: fresh stores, instances, a crowd, and the fault in the middle. Then it waits until the service is
+back and everything has settled, and calls the checker."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World
 
 SETTLE_S = 30.0
 BACK_S = 30.0
-ASKED = 50  # vouchers, by somebody new
-HOLDS = 5  # tries to see a lock while it is held
-LISTS = 10  # users who ask for all their orders
-STRANGERS = 10  # orders that another user asks for
-FORMER = 5  # users whose order has ended, who buy again
+ASKED = 50  # vouchers requested by a new user
+HOLDS = 5  # attempts to see a lock while it is held
+LISTS = 10  # users whose order lists are read
+STRANGERS = 10  # orders requested by another user
+FORMER = 5  # users with an ended order who buy again
 DEFINITE_S, SHAKY_S, SHAKY_LATE_S = 10.0, 4.0, 0.3  # a store is away for as long as its time-out, a session for a TTL
-OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, and a busy machine
-# Keys that belong to no voucher of the run: those that do not go away soon.
+OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, and slack for a busy machine
+# Keys that belong to none of the run's vouchers, except those that disappear soon.
 STRAY_KEYS = """
 local own, stray = {}, {}
 for _, id in ipairs(ARGV) do
@@ -56,7 +56,7 @@ select 'voucher ' || id from seckill_voucher where id <> all (%(own)s)
 union all select 'order ' || id || ' of voucher ' || voucher_id from voucher_order where voucher_id <> all (%(own)s)
 union all select 'dead letter of voucher ' || voucher_id from dead_letter where voucher_id <> all (%(own)s)
 """
-# What PostgreSQL has; the first column says of what. Of changes of a voucher's units, the sum from each on.
+# PostgreSQL's data; the first column is its kind. For changes of a voucher's units, the sum from each one on.
 BOOKS = """
 begin isolation level repeatable read read only;
 select 'order', voucher_id, o.id, user_id, status, coalesce(reason, ''), quantity, coalesce(request_key, ''),
@@ -81,7 +81,7 @@ commit;
 
 
 class Run:
-    """One fault under way: what its inject function works with."""
+    """One fault in progress, as its inject function sees it."""
 
     LEAD_IN = 0.3  # the part of the crowd's time before the fault
 
@@ -92,17 +92,17 @@ class Run:
         self.healed_at = 0.0
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
-        self.refused_more = 0  # accepted orders that the fault has refused, as it has counted them
-        self.seen_meanwhile: list[str] = []  # wrong, though nothing of it is left afterwards
-        self.too_late: list[str] = []  # of these, the bounds that were missed
-        self.taken: set[str] = set()  # vouchers of which an operator took units away, and the answer was lost
-        self.cut: set[str] = set()  # vouchers whose journal was cut when a holder of its entries was killed
-        self.unseen: dict[str, int] = {}  # units taken by the fault, not by a user of the history; by voucher
+        self.refused_more = 0  # accepted orders that the fault has refused, counted by itself
+        self.seen_meanwhile: list[str] = []  # errors of which nothing is left at the end
+        self.too_late: list[str] = []  # among these, missed time limits
+        self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer
+        self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed
+        self.unseen: dict[str, int] = {}  # units taken by the fault and by no user of the history; by voucher
         self.settled: World | None = None  # the last look
         self.ends: list[Event] | None = None
         self.strangers: list[Event] = []
         self.lists: list[OrderList] = []
-        self.listed = self.listed_more = 0  # more: that PostgreSQL has no more, and the instances still know
+        self.listed = self.listed_more = 0  # more: vouchers that the instances know and PostgreSQL no longer has
         self.fresh: list[Fresh] = []
         self.watch, self.feed = Watch(self), Feed(self)
 
@@ -127,8 +127,8 @@ class Run:
         return f"seckill:{{{self.vouchers[0]}}}:{part}"
 
     def hold_orders(self, seconds: float, table: str = "voucher_order") -> subprocess.Popen:
-        """No instance can commit an order for so long; orders pile up in the instances. With the table voucher_stock, none
-        can begin a rebuild either."""
+        """For this long no instance can commit an order, so orders pile up in the instances. With the table
+        voucher_stock no rebuild can begin either."""
         script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
         command = self.postgres.psql("seckill", "-c", script)
         held = f"select 1 from pg_locks where relation = '{table}'::regclass and mode = 'ShareLock' and granted"
@@ -136,12 +136,12 @@ class Run:
             holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             wait_for("the lock", lambda one=holder: self.postgres.sql(held) or one.poll() is not None, pause=0.01)
             if holder.poll() is None:
-                return holder  # else it was held and over before a slow machine had looked
+                return holder  # else it was over before a slow machine had noticed it
         raise Broken(f"{table} was never seen locked")
 
     def buy(self, user: str, instance: int | Instance = 1, timeout: float = 2.0, voucher: str = "") -> Event:
-        """One purchase beside the crowd's, kept in the history as theirs are: what is bought otherwise makes the
-        checker think that there must be units left."""
+        """One purchase in addition to the crowd's, kept in the history. Other purchases would make the checker expect
+        more units to be left."""
         one = instance if isinstance(instance, Instance) else self.stack.instances[instance]
         event = Event(time.time(), 0, "buy", user, voucher or self.vouchers[0], one.number)
         event.hear(*one.ask("POST", f"/seckill/{event.voucher}", user, timeout=timeout))
@@ -157,7 +157,7 @@ class Run:
         return self.stack.instances[instance].ask("POST", f"/admin/vouchers/{voucher}/reconcile", timeout=timeout)[0]
 
     def wait_dead(self, instance: int = 0, seconds: float = 8.0) -> bool:
-        """Whether a failpoint has ended it."""
+        """Waits until a failpoint has ended it; returns whether it has."""
         one = self.stack.instances[instance]
         one.expected_exits.add(-signal.SIGKILL)
         deadline = Deadline(seconds)
@@ -166,13 +166,13 @@ class Run:
         return not one.alive()
 
     def machine_late_s(self, began: float, ended: float | None = None) -> float:
-        """By how much the machine was late since then, or between two moments of time.time(): a bound of a row allows for
-        that. What waits for a condition does so by itself (wait_for, within, Deadline)."""
+        """How late the machine was since then, or between two times of time.time(): the time limits of a row allow for
+        that. Waits for conditions do so by themselves (wait_for, within, Deadline)."""
         return MACHINE.since(began).between_s(began, time.time() if ended is None else ended)
 
     def definite(self, ask: Callable[[], Event]) -> Event:
-        """An answer that is judged by itself. From a machine that was late 503 UNAVAILABLE says only that a store, or the
-        session, has not answered in time: it is asked again."""
+        """An answer that is judged by itself. On a late machine 503 UNAVAILABLE only means that a store, or the
+        session, was late: the request is repeated."""
         deadline = Deadline(DEFINITE_S)
         while (event := ask()).code == "UNAVAILABLE" and not deadline.passed():
             if self.machine_late_s(event.began - SHAKY_S, event.ended) < SHAKY_LATE_S:
@@ -181,7 +181,7 @@ class Run:
         return event
 
     def miss(self, bound: str) -> None:
-        """Something was not done in time."""
+        """A time limit was missed."""
         self.seen_meanwhile.append(bound)
         self.too_late.append(bound)
 
@@ -208,7 +208,7 @@ class Run:
         if self.fault.habits.pay_within_s:
             terms["pay_within_s"] = self.fault.habits.pay_within_s
         headers, deadline = {"Idempotency-Key": f"{self.fault.name}-{len(self.vouchers)}"}, Deadline(5)
-        while True:  # an instance may have a reactor that is not ready yet
+        while True:  # some reactor of an instance may not be ready yet
             status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms, headers=headers)
             if status not in (0, 503) or deadline.passed():
                 break
@@ -219,7 +219,7 @@ class Run:
         return document["id"]
 
     def count_descriptors(self) -> None:
-        """Of instances that are ready and have no clients: when two looks agree. One that is started again needs
+        """Counts those of instances that are ready and have no clients, until two counts agree. A restarted one needs
         as many."""
         for instance in self.stack.instances:
             before = -1
@@ -252,7 +252,7 @@ class Run:
                 instance.run()
 
     def wait_until_back(self) -> int:
-        """Until a new user gets a definite answer from every instance; ms since the fault was healed."""
+        """Waits until a new user gets a definite answer from every instance; ms since the fault was healed."""
         n = 0
         for instance in self.stack.instances:
             deadline = Deadline(self.patience(BACK_S))
@@ -348,7 +348,7 @@ class Run:
         return self.fault.unknown * (2 if self.terms.sanitized else 1)
 
     def look_at_redis(self) -> dict[str, list]:
-        """Buyers, state and stock, length of the journal, of each voucher."""
+        """Each voucher's buyers, state and stock, and journal length."""
         keys = [f"seckill:{{{id}}}:" for id in self.vouchers]
         buyers = self.redis.calls(["HGETALL", key + "buyers"] for key in keys)
         states = self.redis.calls(["HMGET", key + "voucher", "state", "stock"] for key in keys)
@@ -364,7 +364,7 @@ class Run:
         return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *self.vouchers)
 
     def settle(self, looks: int = 2) -> dict[str, list[str]]:
-        """Until so many looks find nothing that waiting could make good, or for long enough."""
+        """Waits until this many checks find nothing that waiting could resolve, or the time is over."""
         deadline, quiet = Deadline(self.patience(SETTLE_S)), 0
         while True:
             self.settled = self.look()
@@ -375,7 +375,7 @@ class Run:
             time.sleep(0.4)
 
     def read_list(self, user: str, instance: Instance) -> OrderList:
-        """All its pages. Whether it is complete is for the first page to say."""
+        """Reads all pages. The first page tells whether the list is complete."""
         status, page = instance.ask("GET", "/orders", user)
         whole = OrderList(user, status, page.get("complete", False), {order["id"] for order in page.get("orders", [])})
         while whole.status == 200 and "next" in page:
@@ -384,8 +384,8 @@ class Run:
         return whole
 
     def ask_at_the_end(self) -> dict[str, list[str]]:
-        """All is quiet. Each accepted order is read, and somebody new asks for vouchers, as do some whose order has ended;
-        then all is judged again."""
+        """All is quiet. Each accepted order is read, a new user requests vouchers, and some with an ended order buy
+        again; then all is judged again."""
         self.let_expire()
         for instance in self.stack.instances:
             wait_for(f"{instance.name} ready", instance.ready, self.patience(BACK_S))  # its links may be coming back
@@ -397,12 +397,12 @@ class Run:
         self.listed = self.listed_more + int(self.postgres.sql("select count(*) from seckill_voucher where state <> 'retired'")[0][0])
         for user in self.rng.sample(users, min(LISTS, len(users))):
             self.lists.append(self.read_list(user, self.rng.choice(self.stack.instances)))
-        time.sleep(self.fault.mark_s())  # what came back a moment ago may be sold out at an instance for so long
+        time.sleep(self.fault.mark_s())  # an instance may still cache its sold-out refusal for so long
         vouchers = list(self.settled.vouchers.items())
         for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):
             ask = lambda id=id: self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
             event = self.definite(ask)
-            if event.code == "LOADING":  # the first to ask after Redis's clock was set back: the sale holds back once more
+            if event.code == "LOADING":  # the first purchase after Redis's clock went back: the hold begins again
                 time.sleep(self.fault.mark_s())
                 event = self.definite(ask)
             self.fresh.append(Fresh(voucher.redis_stock, event))
@@ -420,19 +420,19 @@ class Run:
         return self.settle(1)
 
     def let_expire(self) -> None:
-        """What nobody has paid in time: nothing shall move by itself while the ends are asked for."""
+        """Waits for unpaid orders to expire: none may move by itself during the final reads."""
         if not self.fault.habits.pay_within_s:
             return
         soon = time.time() + self.fault.habits.pay_within_s
         unpaid = lambda: any(o.status == "unpaid" and 0 < o.due < soon for o in self.settled.orders().values())
         deadline = Deadline(self.patience(self.fault.habits.pay_within_s + OVERDUE_S))
-        while unpaid() and not deadline.passed():  # what is left then is overdue
+        while unpaid() and not deadline.passed():  # orders left then are overdue
             time.sleep(0.3)
             self.settled = self.look()
         self.settle()
 
     def former_owners(self) -> list[Event]:
-        """Some whose order has ended; they may buy again."""
+        """Some users with an ended order; they may buy again."""
         gone = {
             (id, order.user): Event(0, 0, "buy", order.user, id, 0)
             for id, voucher in self.settled.vouchers.items()
@@ -442,7 +442,7 @@ class Run:
         return self.rng.sample([*gone.values()], min(FORMER, len(gone)))
 
     def read(self, questions: list[Event]) -> None:
-        """Each of an instance picked at random."""
+        """Each from an instance picked at random."""
         mine: dict[int, list[Event]] = {}
         for event in questions:
             event.instance = self.rng.randrange(len(self.stack.instances))
@@ -466,7 +466,7 @@ class Run:
         ]
 
     def measured(self) -> dict[str, float]:
-        """What the bounds of the row are for."""
+        """The values that the row's limits apply to."""
         refused = {o.id for v in self.settled.vouchers.values() for o in v.orders if o.status == "refused"}
         return {
             "refused_202": sum(order in refused for order, _ in self.settled.accepted()),
@@ -476,7 +476,7 @@ class Run:
 
 
 def judge(run: Run, result: Result) -> None:
-    """While the instances are there, and once more when they have ended: what they said last, and how."""
+    """Judges while the instances run, and again after they have ended: their last log lines, and their exits."""
     result.complaints = run.settle()
     if result.complaints.keys() <= checker.HOPELESS:
         result.complaints = run.ask_at_the_end()

@@ -1,4 +1,4 @@
-"""A row of the table, the terms on which it runs, and what came of it."""
+"""A row of the table, the terms of its run, and its result."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Callable
 
 from life import Habits
 
-# Where a row does not say otherwise, the crowd of every fault pays, cancels and refunds.
+# Unless its row sets otherwise, the crowd of each fault pays, cancels and refunds.
 USUAL = Habits(moves=0.25, keyed=0.1)
-PLAIN = Habits()  # for rows that count on what moves and repeated requests do, too: corrections, above all
-# What another program on the machine may break as well; and where it was late by such a part of a row's time.
+PLAIN = Habits()  # for rows that rely on effects of moves and repeats, above all on corrections
+# What another program on the machine may also break; and by which part of a row's time the machine may be late.
 TIMELY = {"the suite", "unknowns_are_few"}
 LATE_PART, IN_TIME = 0.1, {"seen_meanwhile", "expiry_is_in_time"}
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How the suite runs, whichever the fault."""
+    """How the suite runs, for all faults."""
 
     full: bool = False  # each fault in its full size
-    sanitized: bool = False  # a slow build, in which memory is not compared and shares of time say less
-    judges_time: bool = True  # whether unknown outcomes are bounded; not where other things keep the machine busy
+    sanitized: bool = False  # a slow build: memory is not compared, and shares of time mean less
+    judges_time: bool = True  # whether unknown outcomes are limited; not on a machine busy with other things
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One row of the table. `inject` runs while the crowd buys; what it breaks it mends."""
+    """One row of the table. `inject` runs while the crowd buys, and repairs what it breaks."""
 
     name: str  # the number in the list, and a letter
     title: str
@@ -39,27 +39,27 @@ class Fault:
     seconds: float = 3.0
     vouchers: int = 1
     habits: Habits = USUAL
-    late_s: float = 0.0  # how late an order may expire at most while the fault lasts; 0: not judged
+    late_s: float = 0.0  # how late an order may expire during the fault; 0: not judged
     spread: bool = False
     opposite: bool = False
     proxied: bool = False
     appendfsync: str = "always"
     env: dict[str, str] = field(default_factory=dict)
     first_env: dict[str, str] = field(default_factory=dict)
-    may_differ: bool = False  # the fault itself makes the books differ, and the audit is there to mend it
+    may_differ: bool = False  # the fault itself makes the books differ, and the audit repairs them
     letters: int = 0
     fresh_redis: bool = False
     refused_202: int = 0  # accepted orders that may end as refused, where something is lost
-    rebuilds: int = 0  # reconciles that the fault may cause, beyond the first warm-up of each voucher
-    unknown: float = 0.05  # part of the purchases whose outcome may be unknown
-    known: str = ""  # what the next release mends: the row is expected to fail until then
-    known_by: tuple[str, ...] = ()  # by these assertions, and by no other
-    lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places they were in
+    rebuilds: int = 0  # rebuilds that the fault may cause, beyond each voucher's first warm-up
+    unknown: float = 0.05  # share of purchases whose outcome may be unknown
+    known: str = ""  # the release that will fix it: until then the row is expected to fail
+    known_by: tuple[str, ...] = ()  # by exactly these assertions
+    lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places of them
     full: bool = False  # with --all only
-    alone: bool = False  # judges times so short that no other row may run beside it
+    alone: bool = False  # its time limits are so short that no other row may run beside it
 
     def mark_s(self) -> float:
-        """For how long an instance may remember that a voucher is sold out, and a little."""
+        """How long an instance may cache that a voucher is sold out, and some slack."""
         settings = self.env | self.first_env
         return int(settings.get("SECKILL_SOLD_OUT_MARK_MS", 200)) / 1000 + 0.1
 
@@ -73,9 +73,9 @@ class Result:
     recovery_ms: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    measured: dict[str, float] = field(default_factory=dict)  # what the bounds of the row are for
-    too_late: list[str] = field(default_factory=list)  # of what was seen meanwhile, the bounds that were missed
-    machine_late: float = 0.0  # the part of its time by which the machine was late
+    measured: dict[str, float] = field(default_factory=dict)  # the values that the row's limits apply to
+    too_late: list[str] = field(default_factory=list)  # the missed time limits in seen_meanwhile
+    machine_late: float = 0.0  # the share of its time by which the machine was late
 
     @property
     def held(self) -> bool:
@@ -83,14 +83,14 @@ class Result:
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether it is to be tried once more: the fault itself could not be made, which says nothing about a promise; or
-        bounds alone were missed, on a machine that was late by more than they can allow for."""
+        """Whether to try again. Either the fault itself could not be injected, which proves nothing about a promise; or
+        only time limits were missed, on a machine that was later than they allow for."""
         only_late = self.machine_late > LATE_PART and self.complaints.get("seen_meanwhile", []) == self.too_late
         return bool(self.complaints) and set(self.complaints) <= (TIMELY | IN_TIME if only_late else TIMELY)
 
     @property
     def as_known(self) -> bool:
-        """Whether it fails as the row says that it does."""
+        """Whether it fails as its row expects."""
         return bool(self.fault.known and self.complaints) and set(self.complaints) <= set(self.fault.known_by)
 
     @property
@@ -123,7 +123,7 @@ class Result:
 
 
 def self_test() -> list[str]:
-    """What is wrong with the verdicts: a known failure is one by the named assertion alone, and must not pass."""
+    """Self-test of the verdicts: a known failure fails by the named assertion alone, and must not pass."""
     plain = Fault("0", "", lambda _: None)
     marked = Fault("0", "", lambda _: None, known="X1", known_by=("seen_meanwhile",))
     cases = [

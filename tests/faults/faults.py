@@ -1,14 +1,14 @@
-"""The table: every row of the suite, in the order of the list. The rows stand by theme in rows_*.py, each with what it
-injects: it breaks something while the crowd buys, and mends it.
+"""The table: every row of the suite, in the order of the list. The rows are in rows_*.py by theme, each with its inject
+function, which breaks something while the crowd buys, and repairs it.
 
 The bounds of a row, for a crowd of 350 a second of whom two in three are new:
-- refused_202: what Redis loses while it is in no other place is asked for again, and may be gone by then. That is what
-  waits for PostgreSQL: a tenth of a second's orders at most times, all of half a second's where orders are held. Who
-  bought again in between has another order (6f). Where Redis loses nothing, no user is refused.
-- rebuilds: one for each loss, or restart, of Redis, and one by an instance that looked just before; where a reconcile is
+- refused_202: orders that only Redis had, and lost, retry the reservation and may get no unit. These are the orders
+  that wait for PostgreSQL: those of a tenth of a second usually, of half a second where orders are held. Users who
+  bought again in between have another order (6f). If Redis loses nothing, no user is refused.
+- rebuilds: one for each loss or restart of Redis, and one by an instance that checked just before; if a reconcile is
   interrupted, that one too.
-- unknown: the part of the run in which the buyers get no answer though Redis, asked directly, gives one (what it does
-  not answer us is not counted). A fault begins at three tenths of the run.
+- unknown: the share of the run in which buyers get no answer although Redis answers the suite directly (times at
+  which it does not are excluded). A fault begins at three tenths of the run.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Another system that follows each order by GET /admin/events, at one instance after the other while the fault lasts."""
+"""Another system that follows each order by GET /admin/events, from one instance after the other during the fault."""
 
 from __future__ import annotations
 
 import threading
 
 PAUSE_S = 0.3
-PAGES = 1000  # at once: more are not ours
+PAGES = 1000  # in a row: more cannot be ours
 
 
 class Feed:
-    """Between start() and stop() it reads on a thread of its own; what it was told stays."""
+    """Reads on its own thread between start() and stop(); keeps the events."""
 
     def __init__(self, run):
         self.run, self.over, self.lock = run, threading.Event(), threading.Lock()
@@ -27,7 +27,7 @@ class Feed:
             self.thread.join()
 
     def catch_up(self, instance: int | None = None) -> list[tuple[str, str]] | None:
-        """All that it has been told by now, by that instance or by all of them; None: it follows nothing."""
+        """All events so far, from this instance or all of them; None: it follows nothing."""
         if not self.run.fault.habits.followed:
             return None
         with self.lock:
@@ -42,7 +42,7 @@ class Feed:
                 self._read()
 
     def _read(self, number: int | None = None) -> bool:
-        """One page. Whether there was anything in it."""
+        """Reads one page. Returns whether it had any event."""
         self.turn += 1
         number = self.turn % len(self.run.stack.instances) if number is None else number
         instance = self.run.stack.instances[number]

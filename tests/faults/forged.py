@@ -1,4 +1,4 @@
-"""A world in which all is well, and for each assertion ways to break it so that it must complain."""
+"""A sound world, and for each assertion ways to corrupt it so that the assertion must fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def heard(
     began: float, ended: float, what: str, user: str, status: int = 0, code: str = "", order: str = "", state="", voucher="1",
     **more,
 ):
-    """An event that shows what was asked for."""
+    """An event with the requested ids in its answer."""
     event = Event(began, ended, what, user, voucher, 0, status, code, order, state, **more)
     if status in (200, 201, 202):
         event.shown = [order, user, voucher]
@@ -24,8 +24,8 @@ def lived(*fields, **more) -> Event:
 
 
 def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
-    """Ten units, up to three for each user: one order paid, one cancelled and bought again, one expired and paid too late,
-    two refunded, of which one returned its units."""
+    """Ten units, up to three for each user: one order paid, one cancelled and bought again, one expired and paid too
+    late, two refunded, of which one returned its units."""
     orders = [
         Order("p1", "u20", "paid", "", 2, due=100),
         Order("c1", "u21", "cancelled", "", 1, key="f1", due=100),
@@ -90,7 +90,7 @@ def good_world() -> World:
     history = [
         heard(1, 2, "buy", "u0", 201, "", "o0", "unpaid"),
         heard(1, 2, "buy", "u1", 202, "", "o1", "pending"),
-        heard(2.5, 2.6, "buy", "u0", 409, "SOLD_OUT"),  # from a memory that the machine kept too long
+        heard(2.5, 2.6, "buy", "u0", 409, "SOLD_OUT"),  # from a cache that the machine kept too long
         heard(3, 4, "look", "u1", 200, "", "o1", "pending"),
         heard(5, 6, "look", "u1", 200, "", "o1", "unpaid"),
         heard(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o0"),
@@ -139,7 +139,7 @@ def good_world() -> World:
 
 
 def corruptions() -> dict[str, list]:
-    """For each assertion, ways to break a world so that it must complain."""
+    """For each assertion, ways to corrupt a world so that it must fail."""
 
     def voucher(change):
         return lambda world: change(world.vouchers["1"])
@@ -167,11 +167,11 @@ def corruptions() -> dict[str, list]:
         return voucher(lambda v: v.orders.append(Order("o8", user, "refused", reason)))
 
     def roomy(world: World) -> None:
-        """More units than anybody can have taken."""
+        """More units than could have been taken."""
         world.vouchers["1"].units = world.vouchers["1"].units_least = 6
 
     def retired(world: World) -> None:
-        """In PostgreSQL alone, and nothing was lost that could excuse it."""
+        """Retired in PostgreSQL alone, with no loss that could excuse it."""
         world.vouchers["1"].retired, world.refused_most = True, 0
 
     def order(id: str, **more):
@@ -301,7 +301,7 @@ def corruptions() -> dict[str, list]:
                 event(5, 6, "buy", "u4", 404, "UNKNOWN_VOUCHER")(world),
                 setattr(world, "refused_most", 0),  # only accepted so far
             ),
-            lambda world: setattr(world, "refused_most", 0),  # nothing was lost: no memory is of before
+            lambda world: setattr(world, "refused_most", 0),  # nothing was lost: no cached refusal is that old
         ],
         "repeats_name_the_order": [
             event(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o1"),

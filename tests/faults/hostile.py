@@ -1,4 +1,4 @@
-"""A server that speaks RESP, up to the point where it lies."""
+"""A server that speaks RESP correctly until it lies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INFO = b"run_id:" + b"0123456789" * 4 + b"\r\nrole:master\r\n"
 
 
 class HostileRedis:
-    """Greets a connection as Redis does; every EVALSHA, and what follows, meets the lie."""
+    """Greets a connection as Redis does; from the first EVALSHA on it sends the lie."""
 
     LIES = {
         "stray reply": b"+OK\r\n" * 5,

@@ -1,5 +1,5 @@
-"""Several rows at a time, each worker a process with stores and instances of its own. A row that is alone has no other
-beside it."""
+"""Several rows at a time, each in a worker process with its own stores and instances. A row marked `alone` runs without
+others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_S = 1.0
 
 
 class Room:
-    """A seat for each worker. Who needs all of them keeps the door shut until they are free."""
+    """A seat for each worker. A row that needs all seats closes the door until they are free."""
 
     def __init__(self, context, workers: int):
         self.door, self.free, self.all = context.Lock(), context.Semaphore(workers), workers
@@ -35,9 +35,9 @@ class Room:
 
 
 def in_order(faults: list, workers: int, work: Callable) -> Iterator[Result]:
-    """`work(take, give, seat)` runs in each worker: it takes the numbers of rows until there is None, has a seat while a
-    row runs, and gives results. They come out in the order of the list. Rows hold functions, which do not travel: their
-    numbers do."""
+    """`work(take, give, seat)` runs in each worker. It takes row numbers until there is None, holds a seat during a
+    row, and gives results, which come out in list order. Rows contain functions, which cannot be sent to another
+    process; so their numbers are sent."""
     context = multiprocessing.get_context("fork")
     workers = min(workers, len(faults))
     todo, done, room = context.Queue(), context.Queue(), Room(context, workers)
@@ -59,7 +59,7 @@ def in_order(faults: list, workers: int, work: Callable) -> Iterator[Result]:
         raise
     finally:
         for one in crew:
-            one.join()  # each clears up what it has started
+            one.join()  # each cleans up what it has started
 
 
 def _collect(faults: list, done, crew: list) -> Iterator[Result]:

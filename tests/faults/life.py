@@ -1,5 +1,5 @@
-"""What becomes of orders once they are placed: their users cancel, the shop's payment side pays, an operator refunds, or
-it is not paid in time. Each request is an event of the history, as a purchase is, of the user whose order it is.
+"""Orders after they were placed: their users cancel, the shop's payment side pays, an operator refunds, or they expire.
+Each request is an event of the history, of the order's user, as a purchase is.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from stack import OPERATE_TOKEN, PAYMENT_SECRET, PAYMENTS_TOKEN
 
 TRIES = 4  # of a move whose order is pending, or whose answer was lost
 PAUSE_S = 0.08
-AT_ONCE_S = 0.4  # an order is moved within so long after it was placed
+AT_ONCE_S = 0.4  # an order is moved within this time after it was placed
 
 
 @dataclass(frozen=True)
 class Habits:
-    """What the users of a crowd do beside buying one unit each."""
+    """What the users of a crowd do besides buying one unit each."""
 
-    moves: float = 0.0  # part of the orders that are paid, cancelled, refunded, or left to expire
-    keyed: float = 0.0  # part of the purchases with an Idempotency-Key
-    limit: int = 1  # units that a user asks for at most
+    moves: float = 0.0  # share of the orders that are paid, cancelled, refunded, or left to expire
+    keyed: float = 0.0  # share of the purchases with an Idempotency-Key
+    limit: int = 1  # units per purchase, at most
     price: int = 1  # of a unit, in cents
-    pay_within_s: int = 0  # until an unpaid order expires; 0: not while the run lasts
-    followed: bool = True  # another system reads the feed of their orders meanwhile
+    pay_within_s: int = 0  # until an unpaid order expires; 0: not during the run
+    followed: bool = True  # another system reads the feed of their orders
 
 
 def request_of(event: Event, signs: bool = False) -> tuple[str, dict[str, str], dict | None]:
-    """Path, headers and body of a move. `signs`: the payment side has no token, but the shared secret."""
+    """Path, headers and body of a move. `signs`: the payment side uses the shared secret instead of a token."""
     path = f"/orders/{event.order}/{event.what}"
     if event.what == "cancel":
         return path, {"X-User-Id": event.user}, None
@@ -50,7 +50,7 @@ def request_of(event: Event, signs: bool = False) -> tuple[str, dict[str, str], 
 
 
 def move(what: str, bought: Event, instance: int, **more) -> Event:
-    """An event that is still to be asked and heard."""
+    """An event that has not been sent yet."""
     return Event(time.time(), 0, what, bought.user, bought.voucher, instance, order=bought.order, **more)
 
 
@@ -163,7 +163,7 @@ class Shoppers(Crowd):
 
 
 def tell(run, event: Event, timeout: float = 5.0, signs: bool = False) -> Event:
-    """One move beside the crowd's, at the event's instance, kept in the history."""
+    """Sends one move besides the crowd's, to the event's instance, and keeps it in the history."""
     path, headers, body = request_of(event, signs)
     headers.setdefault("X-User-Id", event.user)
     one = run.stack.instances[event.instance]

@@ -1,5 +1,5 @@
-"""What must be true of orders after they were placed: of their moves, the payments, expiry, and repeated requests. Each
-assertion is a function of a World and returns complaints."""
+"""Checks orders after they were placed: their moves, payments, expiry, and repeated requests. Each assertion is a
+function of a World and returns complaints."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from answers import KEY_REASON, MARK_S
 from crowd import REFUSALS, Event
 from world import ENDED, FORGIVEN_S, LIVE, World
 
-# As order_move has them: whoever adds one there must add what it means here.
+# A copy of order_move: a move added there must be added here, with its meaning.
 ALLOWED = {("unpaid", "paid"), ("unpaid", "cancelled"), ("unpaid", "expired"), ("paid", "refunded")}
-# What an order may be in the end of which a user was told that its state forbids cancelling.
+# The final states in which a refused cancel is justified.
 NOT_CANCELLED = {"paid", "refunded", "expired", "refused"}
-TO_REFUND = "PAYMENT_TO_REFUND"  # why, of an event that notes a payment for an order that had ended
+TO_REFUND = "PAYMENT_TO_REFUND"  # the reason in an event for a payment of an ended order
 
 
 def paths(world: World) -> dict[str, list[str]]:
-    """Of each order what it became, one after the other; what was only noted is left out."""
+    """The states of each order in sequence; events that only record something are left out."""
     found: dict[str, list[str]] = defaultdict(lambda: ["unpaid"])
     refused = {order.id for order in world.orders().values() if order.status == "refused"}
     for move in world.moves:
@@ -28,7 +28,7 @@ def paths(world: World) -> dict[str, list[str]]:
 
 
 def moves_are_allowed(world: World) -> list[str]:
-    """What the events say is a way that the table of moves allows, and leads to what the order is."""
+    """The events form a path that the table of moves allows, and it ends in the order's state."""
     found, complaints = paths(world), []
     for order in world.orders().values():
         path = found[order.id]
@@ -43,7 +43,7 @@ def moves_are_allowed(world: World) -> list[str]:
 
 
 def ends_were_asked_for(world: World) -> list[str]:
-    """Nothing moves by itself but what is due, and what was definitely refused has not moved."""
+    """Orders move by themselves only when due, and a definitely rejected move did not happen."""
     asked: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in world.asked("pay", "cancel", "refund"):
         asked[event.what, event.order].append(event)
@@ -99,7 +99,7 @@ def _paid(event: Event, order, payment) -> list[str]:
 
 
 def refusals_of_moves_are_true(world: World) -> list[str]:
-    """What was refused for its state was in such a state; and a user's own order is never unknown."""
+    """A move rejected for the order's state was rejected rightly; and a user's own order is never unknown."""
     orders, complaints = world.orders(), []
     paid: dict[str, float] = {}  # since when it was known to be
     for event in world.asked("pay"):
@@ -122,7 +122,7 @@ def refusals_of_moves_are_true(world: World) -> list[str]:
 
 
 def payments_are_accounted_for(world: World) -> list[str]:
-    """A payment that was accepted belongs to a paid order, one of each; what came too late, to one that has ended."""
+    """An accepted payment belongs to a paid order, one for each; a late payment belongs to an ended order."""
     orders, complaints = world.orders(), []
     prices = {order.id: order.quantity * v.price for v in world.vouchers.values() for order in v.orders}
     asked = {event.reference for event in world.asked("pay") if event.outcome != "refused"}
@@ -150,9 +150,9 @@ def payments_are_accounted_for(world: World) -> list[str]:
 
 
 def refunds_settle_what_they_name(world: World) -> list[str]:
-    """A payment is refunded by a refund that names it, or by the order's first refund, if it was noted before that."""
+    """A payment is refunded by a refund naming it, or, if recorded before, by the order's first refund."""
     named = {(e.order, e.reference) for e in world.asked("refund") if e.reference and e.outcome != "refused"}
-    early: set[tuple[str, float]] = set()  # payments that were noted before a refund; one has the time of its event
+    early: set[tuple[str, float]] = set()  # payments recorded before a refund; one has the time of its event
     noted: dict[str, set[tuple[str, float]]] = defaultdict(set)
     refunded_once: set[str] = set()
     now: dict[str, str] = defaultdict(lambda: "unpaid")
@@ -175,9 +175,9 @@ def nothing_is_overdue(world: World) -> list[str]:
 
 
 def expiry_is_in_time(world: World) -> list[str]:
-    """Also while the fault lasted, as far as its row says so."""
+    """Also during the fault, as far as its row sets a limit."""
     orders = world.orders()
-    lateness: dict[str, float] = {}  # what is told of an order later is of a payment that came
+    lateness: dict[str, float] = {}  # later events of an order are about a payment that arrived
     for move in world.moves:
         if move.status == "expired" and move.order in orders:
             due = orders[move.order].due
@@ -190,8 +190,8 @@ def expiry_is_in_time(world: World) -> list[str]:
 
 
 def keys_made_one_order(world: World) -> list[str]:
-    """The same Idempotency-Key has the first answer again, whatever has become of the order, and makes no other. A 202
-    that was given before PostgreSQL was asked may end as refused."""
+    """The same Idempotency-Key gets the first answer again, whatever happened to the order, and makes no other order. A
+    202 given before PostgreSQL was queried may end as refused."""
     complaints, orders = [], world.orders()
     rows: dict[tuple[str, str, str], int] = defaultdict(int)
     for voucher in world.vouchers.values():
@@ -210,14 +210,14 @@ def keys_made_one_order(world: World) -> list[str]:
         if one is None or event.began <= one.ended or event.outcome == "unknown":
             continue
         if event.code == "ENDED" and world.vouchers[event.voucher].retired:
-            continue  # a key counts for a day, and by default a voucher is retired no sooner than that
+            continue  # a key counts for a day, and by default no voucher is retired sooner
         said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
         refused = event.status == 202 and named and named.reason == KEY_REASON
         if refused:
             continue
         late_s = world.delays.between_s(one.ended - MARK_S, event.began)
         if event.code in REFUSALS and event.began <= one.ended + MARK_S + late_s:
-            continue  # by an instance that did not know of the order yet, as winners_are_told() has it
+            continue  # by an instance that did not know the order yet, as in winners_are_told()
         if event.quantity == orders[one.order].quantity:
             if event.status not in (201, 202) or event.order != one.order:
                 complaints.append(f"{event.user} repeated {event.key} of {one.order} and was told {said}")
@@ -227,7 +227,7 @@ def keys_made_one_order(world: World) -> list[str]:
 
 
 def feed_tells_each_move_once(world: World) -> list[str]:
-    """In commit order for each order, without a gap, whichever instances were asked."""
+    """In commit order for each order, without a gap, whichever instances are read."""
     if world.feed is None:
         return []
     due, told = defaultdict(list), defaultdict(list)
@@ -242,7 +242,7 @@ def feed_tells_each_move_once(world: World) -> list[str]:
 
 
 def quantities_are_as_asked(world: World) -> list[str]:
-    """All or nothing, and never more than a user may have."""
+    """An order gets all its units or none, and never more than the user's limit."""
     complaints, orders = [], world.orders()
     for event in world.buys():
         order = orders.get(event.order)
@@ -255,7 +255,7 @@ def quantities_are_as_asked(world: World) -> list[str]:
 
 
 def not_enough_is_true(world: World) -> list[str]:
-    """NOT_ENOUGH names what is left: less than was asked for, more than none, and no fewer than there may have been."""
+    """NOT_ENOUGH names the units left: fewer than requested, more than none, and no fewer than there may have been."""
     holders, complaints = world.holders(), []
     for event in world.buys():
         if event.code != "NOT_ENOUGH":
@@ -270,8 +270,8 @@ def not_enough_is_true(world: World) -> list[str]:
 
 
 def orders_are_bounded(world: World) -> list[str]:
-    """A user has so many orders of a voucher, the ended ones included; who is told that there were too many has had them. What
-    Redis lost and granted again may come on top."""
+    """A user may have a bounded number of orders of a voucher, ended ones included; a user refused for it has had them.
+    Orders that Redis lost and granted again may come on top."""
     complaints = []
     for voucher in world.vouchers.values():
         had = Counter(order.user for order in voucher.orders if order.status in LIVE | ENDED)

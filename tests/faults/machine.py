@@ -1,11 +1,11 @@
-"""How late the machine itself is: what stands between a bound and the verdict on it.
+"""How late the machine itself is: a bound is judged only after allowing for it.
 
-A probe wakes every few milliseconds and notes by how much it was late, and how long a small write took to reach the
-disk. A machine that gives its processor or its disk to other programs delays the service, both stores and the suite in
-the same way, and a bound that a row asserts is one of the service: so what the probe was late by meanwhile is added to
-it (`Deadline`, `Delays.between_s`). On a quiet machine that is next to nothing, and the bound is what its row says.
+A probe wakes every few milliseconds. It records how late it was, and how long a small write took to reach the disk. A
+machine that gives its processor or disk to other programs delays the service, both stores and the suite alike, but the
+bounds of a row are meant for the service. So the probe's delay is added to them (`Deadline`, `Delays.between_s`). On a
+quiet machine it is almost zero, and the bound is the row's own.
 
-The probe is a thread of the suite: where the suite itself comes late to a look, that is no fault of the service either.
+The probe is a thread of the suite: a late check of the suite itself is no fault of the service either.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections import deque
 
 TICK_S = 0.01
 SYNC_S = 0.1  # between two writes to the disk
-NORMAL_S = 0.002  # a wake or a write that is no later is on time
+NORMAL_S = 0.002  # a wake or write with at most this delay is on time
 KEPT_S = 600.0
-MOST = 3.0  # a bound grows to so many times itself: however late the machine is, a wait ends
+MOST = 3.0  # a bound grows at most by this factor: however late the machine is, a wait ends
 
 
 class Delays:
-    """One after the other, none of which overlap."""
+    """Consecutive delays, without overlaps."""
 
     def __init__(self, delays: list[tuple[float, float]] = ()):
         self.all = list(delays)
@@ -34,7 +34,7 @@ class Delays:
         self.sums = [0.0, *itertools.accumulate(ended - began for began, ended in self.all)]
 
     def until_s(self, moment: float) -> float:
-        """By how much the machine was late until then."""
+        """How late the machine was in total until then."""
         over = bisect_right(self.ends, moment)
         under_way = moment - self.all[over][0] if over < len(self.all) else 0.0
         return self.sums[over] + max(0.0, under_way)
@@ -47,12 +47,12 @@ class Machine:
     """One for each process of the suite; its times are those of time.time(), as the history's."""
 
     def __init__(self) -> None:
-        self.delays: deque[tuple[float, float]] = deque()  # when the probe should have gone on, and when it did
+        self.delays: deque[tuple[float, float]] = deque()  # when the probe should have continued, and when it did
         self.thread: threading.Thread | None = None
         self.pid = 0
 
     def watch(self) -> None:
-        """From now on, for as long as the process lives. A worker is a fork, in which no thread goes on."""
+        """Watches for as long as the process lives. A worker is a fork, in which threads do not continue."""
         if self.pid == os.getpid():
             return
         self.pid, self.delays = os.getpid(), deque()
@@ -92,7 +92,7 @@ MACHINE = Machine()
 
 
 class Deadline:
-    """So many seconds of a machine that is on time."""
+    """This many seconds on a machine that is on time."""
 
     def __init__(self, seconds: float):
         self.began, self.seconds = time.time(), seconds
@@ -101,14 +101,14 @@ class Deadline:
         return self.spent_s() > self.seconds
 
     def spent_s(self) -> float:
-        """Since it began, without what the machine was late by."""
+        """The time since it began, without the machine's delays."""
         now = time.time()
         late_s = MACHINE.since(self.began).between_s(self.began, now)
         return max(now - self.began - late_s, (now - self.began) / MOST)
 
 
 def self_test() -> list[str]:
-    """What is wrong with the sums."""
+    """Self-test of the sums."""
     delays = Delays([(1.0, 2.0), (3.0, 3.5)])
     cases = {(0, 9): 1.5, (1.5, 3.25): 0.75, (2.2, 2.8): 0, (0, 1): 0, (4, 9): 0, (1.25, 1.5): 0.25}
     return [

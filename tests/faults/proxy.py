@@ -26,9 +26,9 @@ class Proxy:
     def reset(self, upstream: int) -> None:
         self.upstream = upstream
         self.delay_ms = 0.0
-        self.cut_chance = 0.0  # of each chunk: the connection ends instead
-        self.cut_after: dict[str, int | None] = {"up": None, "down": None}  # bytes of the next connections
-        self.swallow = {"up": False, "down": False}  # half-open: nothing arrives, neither side is told
+        self.cut_chance = 0.0  # of each chunk: closes the connection instead
+        self.cut_after: dict[str, int | None] = {"up": None, "down": None}  # bytes passed by the next connections
+        self.swallow = {"up": False, "down": False}  # half-open: nothing arrives, and neither side notices
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -71,7 +71,7 @@ class Proxy:
             one.close()
 
     def drop_all(self) -> None:
-        """Cuts every connection there is."""
+        """Closes all connections."""
         self.loop.call_soon_threadsafe(lambda: [link.transport.abort() for link in list(self.links)])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Creating a voucher, while what it needs fails: a client that repeats the call with its key has one voucher in the end."""
+"""Creating a voucher while a dependency fails: a client that repeats the call with its key gets one voucher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rows_tools import in_background, sells, terms
 
 
 def create_until_it_is(run: Run, name: str, seconds: float = 8.0) -> None:
-    """Retries its call, with its key, at one instance after the other, as a careful client does."""
+    """Retries its call with its key, at one instance after the other, as a careful client does."""
     title = f"wish {name}"
     wish, headers = terms(run, 20, title=title), {"Idempotency-Key": f"{run.fault.name}-{name}"}
     made: list[str] = []
@@ -55,14 +55,14 @@ def created_amid_failures(run: Run) -> None:
     def killed() -> None:
         run.redis.end(signal.SIGKILL)
 
-    # The row is committed and its answer lost; Redis cannot be loaded; Redis is not there at all.
+    # The row is committed and its answer lost; Redis cannot be loaded; Redis is down.
     wish("pg-silent", swallow(pg, True), swallow(pg, False), 1.2)
     wish("redis-silent", swallow(redis, True), swallow(redis, False), 1.2)
     wish("redis-gone", killed, lambda: run.redis.run(*run.stack.redis_settings), 1.2)
 
 
 def created_while_another_loads(run: Run) -> None:
-    """Somebody else has the lock under which a voucher is loaded: the answer does not wait for it."""
+    """Another instance holds the lock for loading a voucher: the answer does not wait for it."""
     following = int(run.postgres.sql("select max(id) from seckill_voucher")[0][0]) + 1
     run.redis.call("SET", f"seckill:lock:rebuild:{{{following}}}", "somebody", "PX", 3000)
     create_until_it_is(run, "lock-taken")

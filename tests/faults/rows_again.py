@@ -12,7 +12,7 @@ from fault import Fault
 from stack import ADMIN_TOKEN, Broken, Instance, wait_for
 
 GROWTH = 0.02
-FAILED = 0.05  # of the questions: a machine that stands still for a moment is not what this is about
+FAILED = 0.05  # of the requests: a machine that stalls for a moment does not matter here
 LINKS = 12  # connections to each instance
 BUYERS, ROUNDS = 700, 2
 ADMIN = f"Authorization: Bearer {ADMIN_TOKEN}\r\n"
@@ -54,7 +54,7 @@ async def crowd(run: Run, one: Instance, questions: list[tuple]) -> None:
 
 
 def one_round(run: Run, number: int) -> None:
-    """Every kind of request at every instance; nothing differs from round to round but the names."""
+    """Every kind of request at every instance; rounds differ only in the names."""
     voucher = run.vouchers[0]
     if number > 0:
         voucher = run.new_voucher()
@@ -63,12 +63,12 @@ def one_round(run: Run, number: int) -> None:
         mine = buyers[one.number :: len(run.stack.instances)]
         buys = [("POST", f"/seckill/{voucher}", user, ASYNC if n % 3 == 0 else "") for n, user in enumerate(mine)]
         asyncio.run(crowd(run, one, buys))
-        asyncio.run(crowd(run, one, buys[:200]))  # winners ask again
+        asyncio.run(crowd(run, one, buys[:200]))  # winners repeat
     wait_for("commits", lambda: not any(v.journal for v in run.look().vouchers.values()))
     orders = [(e.order, e.user) for e in run.history if e.voucher == voucher and e.status in (201, 202)]
     made_up = [f"{n:08x}-0000-7000-8000-000000000000" for n in range(400)]
     reads = [("GET", f"/orders/{order}", user, "") for order, user in orders * 2]
-    reads += [("GET", f"/orders/{order}", f"stranger{n}", "") for n, order in enumerate(made_up)]  # one may ask for few at a time
+    reads += [("GET", f"/orders/{order}", f"stranger{n}", "") for n, order in enumerate(made_up)]  # a user may ask for few at a time
     reads += [("GET", "/orders", user, "") for _, user in orders]
     reads += [("GET", "/vouchers", "x", ""), ("GET", f"/vouchers/{voucher}", "x", "")] * 300
     reads += [("GET", f"/vouchers/{10**12 + n}", "x", "") for n in range(300)]

@@ -13,15 +13,15 @@ from fault import Fault
 from stack import Broken
 from world import LATE_PART
 
-ASKED = 60  # purchases at an instance, by which it is judged
-ATTACK_S, LONGEST_S = 4, 12  # until each instance was asked so often
-# For rows that ask how many were served. Else each unit that comes back to a voucher that is sold out reopens its sale, and
-# the crowd gets 503 until the refusals that are cached have expired.
+ASKED = 60  # purchases at an instance that are enough to judge it
+ATTACK_S, LONGEST_S = 4, 12  # until each instance got that many
+# For rows that count how many were served. Otherwise each unit that returns to a sold-out voucher reopens its sale, and
+# the crowd gets 503 until the cached refusals have expired.
 NO_REFUSAL_CACHE = {"SECKILL_SOLD_OUT_MARK_MS": "0"}
 
 
 def clients_hang_up(run: Run) -> None:
-    """Ten thousand that reset, half-close, or leave while they wait."""
+    """Ten thousand clients that reset, half-close, or leave while they wait."""
     ports = [instance.port for instance in run.stack.instances]
 
     def some(offset: int) -> None:
@@ -48,8 +48,8 @@ def clients_hang_up(run: Run) -> None:
 
 
 def slowloris(run: Run) -> None:
-    """Nearly all connections of each instance are taken by those who send, or read, as slowly as they can; the
-    crowd is served meanwhile."""
+    """Clients that send, or read, as slowly as they can take nearly all connections of each instance; the crowd must
+    still be served."""
     links = []
     target = f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\n".encode()
     heads = [
@@ -81,18 +81,18 @@ def slowloris(run: Run) -> None:
 
 
 def outcomes_at(run: Run, number: int, began: float, ended: float) -> list[str]:
-    """Of purchases; without those that are unknown because the machine was late."""
+    """Outcomes of purchases, without unknown ones for which the machine was late."""
     here = [e for e in list(run.history) if e.instance == number and e.what == "buy" and began <= e.began and e.ended <= ended]
     return [e.outcome for e in here if e.outcome != "unknown" or not machine_was_late(run, e)]
 
 
 def few_asked(run: Run, began: float, ended: float) -> list[str]:
-    """The instances that were asked too seldom: the machine is slow."""
+    """Instances with too few purchases, because the machine is slow."""
     return [one.name for one in run.stack.instances if len(outcomes_at(run, one.number, began, ended)) < ASKED]
 
 
 def others_were_served(run: Run, began: float, ended: float) -> None:
-    """By each instance, while the fault was on."""
+    """By each instance, during the fault."""
     if few := few_asked(run, began, ended):
         raise Broken(f"in {ended - began:.1f} s of attack too few asked {', '.join(few)}")
     for instance in run.stack.instances:
@@ -103,7 +103,7 @@ def others_were_served(run: Run, began: float, ended: float) -> None:
 
 
 def machine_was_late(run: Run, event: Event) -> bool:
-    """As unknown_share() has it."""
+    """As in unknown_share()."""
     return run.machine_late_s(event.began, event.ended) > LATE_PART * (event.ended - event.began)
 
 

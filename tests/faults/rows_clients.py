@@ -1,5 +1,5 @@
-"""Clients of every route: at the end of an instance, and when memory is short. An answer is whole, or there is no byte
-of it; and the instance ends in order.
+"""Clients of every route, at the shutdown of an instance and when memory is short. An answer is complete or has no byte
+at all, and the instance exits cleanly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def request(method: str, path: str, user: str, body: dict | None = None, more: s
 
 
 def answers(data: bytes) -> list[tuple[int, dict]]:
-    """Each answer in what a connection has sent; (TORN, {}) at its end, if that is not the end of an answer."""
+    """Each answer in a connection's bytes; (TORN, {}) at its end if the last answer is incomplete."""
     found = []
     while data:
         head, end, rest = data.partition(b"\r\n\r\n")
@@ -59,7 +59,7 @@ def read_to_end(link: socket.socket, until: float) -> bytes:
     return data
 
 
-# ---- 28b: the end ----
+# ---- 28b: shutdown ----
 
 ROUNDS, EACH, SPREAD_S = 6, 75, 0.045
 
@@ -77,7 +77,7 @@ def connect(one: Instance) -> socket.socket:
 
 
 def ended_among(run: Run, one: Instance, number: int, order: Event) -> None:
-    """Connections of every route are open and idle; requests come from just before the signal to past the end."""
+    """Connections of every route are open and idle; requests arrive from just before the signal until after the end."""
     links = []
     for n in range(EACH):
         for method, path in routes(run, order):
@@ -122,12 +122,12 @@ def ended_among_clients(run: Run) -> None:
 # ---- 26c, 26d: memory ----
 
 AT_ONCE = 3  # instances
-LONGEST_S = 7  # more than the service waits for its stores before it answers 503
+LONGEST_S = 7  # longer than the service waits for its stores before it answers 503
 LAST = "Connection: close\r\n"
 
 
 def ready_by_its_log(one: Instance) -> bool:
-    """Asking would be the first request."""
+    """Read from its log: a query would be the first request."""
     return not one.alive() or all(f"{store} is ready" in one.text() for store in ("Redis", "PostgreSQL"))
 
 
@@ -143,7 +143,7 @@ def ask(one: Instance, data: bytes) -> int:
 
 
 def try_one(run: Run, number: int, calls: list[tuple[bytes, tuple[int, ...]]]) -> bool:
-    """The n-th allocation since the first of these calls fails; then they are made again. Whether it was among them."""
+    """Fails the n-th allocation since the first call, then repeats the calls. Returns whether it was theirs."""
     one = Instance(100 + number, run.stack.folder, run.stack.binary, run.stack.store_urls(False))
     one.run({"SECKILL_FAIL_MALLOC": f"{number}@http.request"})
     wait_for("stores", lambda: ready_by_its_log(one))
@@ -156,7 +156,7 @@ def try_one(run: Run, number: int, calls: list[tuple[bytes, tuple[int, ...]]]) -
     for data, due in calls:
         deadline = Deadline(LONGEST_S)
         while (status := ask(one, data)) not in due and one.alive() and not deadline.passed():
-            time.sleep(0.05)  # a link to a store may have been given up
+            time.sleep(0.05)  # a link to a store may have been closed
         if status not in due:
             wrong.append(f"{data[:60]!r}, asked again: {status}")
     code = one.end(signal.SIGTERM)
@@ -172,7 +172,7 @@ def last_words(one: Instance) -> str:
 
 
 def every_allocation_of(calls_of, most: int, step_by: int):
-    """`most`: of those that they make, and some more for what goes on beside them."""
+    """`most`: as many as they make, plus some for background work."""
 
     def inject(run: Run) -> None:
         calls = calls_of(run)

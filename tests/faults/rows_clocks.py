@@ -1,4 +1,4 @@
-"""Clocks that step: 23."""
+"""Clocks that jump: 23."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fault import Fault
 from rows_tools import accepted, clock_env, kill, release, session_of, set_clock, within
 from stack import wait_for
 
-SETTLED_S = 6.0  # the session is gone after 0.8 s, and there is a look once a second
+SETTLED_S = 6.0  # the session is gone after 0.8 s, and checks run once a second
 
 def step(file: Path) -> None:
     for seconds in (60, -60, 3600, -3600, 0):
@@ -40,8 +40,8 @@ def redis_clock_steps(run: Run) -> None:
 
 
 def clock_back_with_a_dead_instance(run: Run) -> None:
-    """What was written in the hour that did not take place has the newest ids for an hour; so have the dead one's
-    orders. It dies before it could renew its session on the clock that was set back."""
+    """Entries of the hour that is repeated keep the newest ids for an hour, and so do the dead instance's orders. It
+    dies before it could renew its session on the clock that went back."""
     file = run.stack.folder / "clock"
     run.redis.preload = clock_env(run, file)
     run.redis.end(signal.SIGTERM)

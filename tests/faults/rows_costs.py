@@ -1,4 +1,4 @@
-"""What a voucher costs once its sale is over: 56. (50,000 live orders among a million that ended: ./dev rebuild --ended.)"""
+"""The cost of a voucher after its sale: 56. (50,000 live orders among a million ended ones: ./dev rebuild --ended.)"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fault import Fault
 from rows_tools import HOUR_S, buy, clock_env, key, open_voucher, set_clock, within
 from stack import Deadline, wait_for
 
-TRIES_S = 9.0  # a look at a voucher at rest comes after five seconds at most, and it takes two
+TRIES_S = 9.0  # an idle voucher is checked at least every five seconds, and two checks are needed
 WINNERS = 10
 AT_ONCE = {"SECKILL_RETIRE_AFTER_MS": "0"}
 
@@ -26,7 +26,7 @@ def epoch(run: Run, voucher: str) -> str:
 
 
 def stays_as_it_is(run: Run, vouchers: list[str], seconds: float) -> None:
-    """However often upkeep would retire them: no new epoch, no closed Redis, and who has won is told so each time."""
+    """However often retiring is tried: no new epoch, Redis is not closed, and winners get their order."""
     before = {voucher: epoch(run, voucher) for voucher in vouchers}
     until, n = Deadline(seconds), 0
     while not until.passed():
@@ -41,7 +41,7 @@ def stays_as_it_is(run: Run, vouchers: list[str], seconds: float) -> None:
 
 
 def something_is_open(run: Run) -> None:
-    """An ended sale with a dead letter that waits for a decision, and one with an order that should have expired."""
+    """An ended sale with an open dead letter, and one with an order that should have expired."""
     letter, unpaid = sold(run, 3.0, pay_within_s=0), sold(run, 3.0, pay_within_s=900)
     run.postgres.sql(
         "select set_aside(slot, voucher_id, '1-1', 'raw', null, 'by hand') from voucher_stock"
@@ -57,7 +57,7 @@ def something_is_open(run: Run) -> None:
 
 
 def clock_ahead(run: Run) -> None:
-    """By the service's clock the sale was over long ago; by those of the stores it goes on."""
+    """By the service's clock the sale ended long ago; by those of the stores it is on."""
     file = run.stack.folder / "clock"
     env = clock_env(run, file)
     voucher = sold(run, HOUR_S, pay_within_s=0)

@@ -1,5 +1,5 @@
-"""Clients that hold connections: event streams and long polls until they are refused, without a gateway and through nginx and
-HAProxy, and connections that ask now and then. Buyers, probes and operators are served meanwhile. 51a to 51d."""
+"""Clients that hold connections: event streams and long polls until they are refused, directly and through nginx and
+HAProxy, and connections with occasional requests. Buyers, probes and operators must be served. 51a to 51d."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "proxies"))
 
 from roads import Gateways, Road  # noqa: E402
 
-CONNECTIONS = 256  # of an instance
-ATTACK_S, TRIED = 4.0, 400  # connections that a client opens to each instance
+CONNECTIONS = 256  # of each instance
+ATTACK_S, TRIED = 4.0, 400  # connections that a client tries at each instance
 TICK_S, AT_ONCE = 0.05, 6
 KEPT, PROMPT_S = 0.9, 1.0
-LEAD_S = 0.3  # of the crowd, before its rate counts
+LEAD_S = 0.3  # of the crowd, before its rate is measured
 UNITS = 50  # of the operator's voucher
 
 
 class Holder:
-    """Opens connections to one instance, and keeps those that are not refused. road: to its gateway, each from an address of
-    its own, so that no gateway's limit of an address stands in the way."""
+    """Opens connections to one instance, and keeps those that are accepted. road: through its gateway, each from its
+    own address, so that no gateway's limit for an address matters."""
 
     def __init__(self, one: Instance, requests: list[bytes], again_s: float = 0.0, road: Road | None = None):
         self.one, self.requests, self.again_s, self.road = one, requests, again_s, road
         self.links: list[socket.socket] = []
-        self.streams: set[socket.socket] = set()  # those of them that have been answered 200
+        self.streams: set[socket.socket] = set()  # those of them that were answered 200
         self.tried = self.refused = self.most = self.most_streams = 0
         self.ending = False
         self.thread = in_background(self.work)
@@ -121,8 +121,8 @@ def must_keep_their_rate(run: Run, began: float, ended: float) -> None:
 def held(
     run: Run, requests: list[bytes], voucher: str, again_s: float = 0.0, road: Road | None = None
 ) -> list[Holder]:
-    """While a client holds what it gets of each instance, probes and operators are answered in time, and buyers keep their
-    rate. Where it asks once (again_s 0), half of the connections are left, and others read as ever."""
+    """While a client holds all it gets from each instance, probes and operators are answered in time, and buyers keep
+    their rate. If it asks only once (again_s 0), half of the connections are left, and others read as usual."""
     holders = [Holder(one, requests, again_s, road) for one in run.stack.instances]
     began, until, reads = time.time(), time.monotonic() + ATTACK_S, []
     try:
@@ -144,7 +144,7 @@ def held(
 
 
 def operators_voucher(run: Run) -> str:
-    """It is nobody else's until the attack is over."""
+    """Nobody else uses it until the attack is over."""
     status, made = run.first.ask("POST", "/admin/vouchers", body=terms(run, UNITS))
     if status != 201:
         raise Broken(f"no voucher: {status} {made}")
@@ -152,14 +152,14 @@ def operators_voucher(run: Run) -> str:
 
 
 def vital(voucher: str) -> list[tuple[str, str]]:
-    """Probes, and what an operator does to the voucher."""
+    """Probes, and an operator's work on the voucher."""
     probes = [("GET", "/healthz"), ("GET", "/readyz")]
     return probes + [("POST", f"/admin/vouchers/{voucher}/{what}") for what in ("pause", "resume")]
 
 
 def long_requests(run: Run) -> None:
-    """Anonymous streams, and long polls of one user, until both are refused: half of the connections are theirs at most, so
-    that everything else is served as ever."""
+    """Anonymous streams and one user's long polls, until both are refused: they get at most half of the connections, so
+    that everything else is served as usual."""
     waiter = run.buy("waiter", 0)
     stream = f"GET /vouchers/{run.vouchers[0]}/events HTTP/1.1\r\nHost: x\r\n\r\n"
     poll = f"GET /orders/{waiter.order}?wait=60&while=unpaid HTTP/1.1\r\nHost: x\r\nX-User-Id: waiter\r\n\r\n"
@@ -173,7 +173,7 @@ def long_requests(run: Run) -> None:
 
 
 def connections_kept(run: Run) -> None:
-    """As many connections as there are, each of which asks for something before its time is over."""
+    """As many connections as possible, each with a request before its time-out."""
     ask = f"GET /vouchers/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     voucher = operators_voucher(run)
     for holder in held(run, [ask], voucher, again_s=0.2):
@@ -183,7 +183,7 @@ def connections_kept(run: Run) -> None:
 
 
 def through(run: Run, gateway: str) -> None:
-    """The same by way of a gateway, as it is shipped, from many addresses. Its other buyers are served, too."""
+    """The same through a gateway as shipped, from many addresses. Its other buyers must be served, too."""
     gateways = Gateways(run.stack.folder / f"{gateway}-{time.monotonic_ns()}", run.first, limited=True)
     try:
         road = getattr(gateways, gateway)()
@@ -200,7 +200,7 @@ def through(run: Run, gateway: str) -> None:
 
 
 def must_sell(run: Run, road: Road, user: str) -> None:
-    """The gateway's own way to the service is not taken by those who wait."""
+    """Waiting clients must not take the gateway's own connections to the service."""
     began = time.time()
     head = f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n".encode() + road.who(user) + b"\r\n"
     event = Event(began, 0, "buy", user, run.vouchers[0], run.first.number)

@@ -1,5 +1,5 @@
-"""Redis changed by hand: what is read from it may be anything. The voucher must be selling again in seconds, after a
-few rebuilds and no more; a user who was given an order keeps it; nothing goes to the dead letters but what cannot be read.
+"""Redis changed by hand: any data may be read from it. The voucher must sell again within seconds, after a limited
+number of rebuilds. A user who was given an order keeps it, and only unreadable entries become dead letters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LARGEST = "9223372036854775807"
 
 
 def well(run: Run) -> bool:
-    """The voucher's keys are what they must be, and Redis follows PostgreSQL's epoch."""
+    """The voucher's keys are valid, and Redis has PostgreSQL's epoch."""
     keys = [run.key(part) for part in ("voucher", "buyers", "journal")]
     types = run.redis.calls(["TYPE", key] for key in keys)
     if types[0] != "hash" or types[1] not in ("hash", "none") or types[2] not in ("stream", "none"):
@@ -28,12 +28,12 @@ def well(run: Run) -> bool:
     expected = run.postgres.sql(f"select epoch, stock from voucher_stock where voucher_id = {run.vouchers[0]}")[0]
     if state != "open" or epoch != expected[0] or not (stock or "").isdigit():
         return False
-    # While the crowd buys, the two counts are a moment apart; it buys less than this in that moment.
+    # While the crowd buys, the two counts are read at slightly different times; it buys less than this in between.
     return abs(int(stock) - int(expected[1])) < 400
 
 
 def damaged(*damages):
-    """One after the other, each mended before the next."""
+    """Damages one after the other, each repaired before the next."""
 
     def inject(run: Run) -> None:
         for what, damage in damages:
@@ -42,7 +42,7 @@ def damaged(*damages):
             mended = within(run, f"{what}: mended", lambda: well(run), MENDED_S)
             mended = mended and sells(run, run.vouchers[0], 5, what)
             used = epoch_of(run) - epoch
-            if used > REBUILDS_EACH and used < 10**6:  # a jump beyond what somebody wrote into Redis is one rebuild
+            if used > REBUILDS_EACH and used < 10**6:  # a jump past a number written into Redis is one rebuild
                 run.seen_meanwhile.append(f"{what}: {used} epochs")
             if not mended:
                 run.redis.call("DEL", *[run.key(part) for part in ("voucher", "buyers", "journal")])
@@ -57,7 +57,7 @@ def epoch_of(run: Run) -> int:
 
 
 def end_letters(run: Run) -> None:
-    """What could not be read may be kept for a person, who writes it off; an order is none of that."""
+    """An unreadable entry may be kept for an operator, who writes it off; an order must not be."""
     path = f"/admin/vouchers/{run.vouchers[0]}/dead-letters"
     for letter in run.first.ask("GET", path)[1].get("dead_letters", []):
         if any(order["user_id"] != "mallory" for order in letter.get("orders", [])):
@@ -67,11 +67,11 @@ def end_letters(run: Run) -> None:
 
 def entry_ahead(run: Run) -> None:
     run.redis.call("XADD", run.key("journal"), "*", "epoch", 1000000, "orders", f"{ORDER} mallory")
-    time.sleep(2.2)  # until it is old enough to be found, and has been
+    time.sleep(2.2)  # until it is old enough to be found, and was found
 
 
 def huge_journal_id(run: Run) -> None:
-    """The entry goes again; what stays is the stream's newest id, from which the next ones count on."""
+    """The entry is removed, but the stream's newest id stays, and later ids continue from it."""
     entry = "9999999999999999999-0"
     run.redis.call("XADD", run.key("journal"), entry, "epoch", 1, "orders", "x")
     run.redis.call("XDEL", run.key("journal"), entry)
@@ -79,7 +79,7 @@ def huge_journal_id(run: Run) -> None:
 
 
 def last_journal_id(run: Run) -> None:
-    """After the greatest id that there can be none can follow."""
+    """After the greatest possible id there can be no other."""
     entry = "18446744073709551615-18446744073709551615"
     run.redis.call("XADD", run.key("journal"), entry, "epoch", 1, "orders", "x")
     run.redis.call("XDEL", run.key("journal"), entry)
@@ -91,7 +91,7 @@ def field(name: str, value: str):
 
 
 def wrong_type(part: str):
-    """With no order in the journal: what it held would be lost to those whose instance goes now."""
+    """The journal must be empty: its content would be lost to users whose instance ends now."""
 
     def damage(run: Run) -> None:
         wait_for("replaced", lambda: run.redis.call("SET", run.key(part), "x") == "OK")

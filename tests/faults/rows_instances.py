@@ -1,4 +1,4 @@
-"""Instances that are killed, stopped or ended: 1 to 3, 28."""
+"""Instances that are killed, stopped or shut down: 1 to 3, 28."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LATECOMERS = 200
 
 
 def killed_at(run: Run) -> None:
-    """The failpoint is armed from the start; the crowd reaches it. On a slow machine, whose batches are larger, those who come
-    after it do, with a voucher of their own."""
+    """The failpoint is armed from the start; the crowd reaches it. On a slow machine, with larger batches, later users
+    reach it, with a voucher of their own."""
     if run.wait_dead():
         return
     voucher = open_voucher(run, LATECOMERS)
@@ -31,14 +31,14 @@ def killed_at(run: Run) -> None:
 
 
 def killed_correcting(run: Run) -> None:
-    """A user has an order that Redis does not know; buying again, it is corrected."""
+    """A user has an order that Redis does not know; another purchase corrects Redis."""
     hide_an_order(run)
     run.buy("twin", instance=0)
     killed_at(run)
 
 
 def hide_an_order(run: Run) -> None:
-    """The twin has an order, and its unit is taken; but Redis does not know whose it is."""
+    """The twin has an order, and its unit is taken, but Redis does not know its owner."""
     voucher = run.vouchers[0]
     run.postgres.sql(
         f"insert into voucher_order (id, slot, user_id, voucher_id)"
@@ -55,7 +55,7 @@ def bought_twice(run: Run) -> None:
 
 
 def compensated_twice(run: Run) -> None:
-    """It stops just before it compensates; another does so; then it goes on, and does so too."""
+    """It stops just before it compensates; another instance compensates; then it continues, and does so again."""
     hide_an_order(run)
     run.buy("twin", instance=0, timeout=1)
     wait_for("stopped", lambda: "writer.correcting" in run.first.text())
@@ -64,15 +64,14 @@ def compensated_twice(run: Run) -> None:
 
 
 def recovered(run: Run) -> bool:
-    """Whether another has given the twin's entry its older order."""
+    """Whether another instance has given the twin's entry its older order."""
     order = run.redis.call("HGET", run.key("buyers"), "twin")
     older = run.postgres.sql(f"select id from voucher_order where user_id = 'twin' and status = 'unpaid'")
     return [order] in older
 
 
 def killed_reconciling(run: Run) -> None:
-    """There is a journal to settle: an entry of a living session, so that nothing but a reconcile settles it. Then an
-    admin reconciles."""
+    """The journal has an entry of a living session, so that only a reconcile settles it. Then an admin reconciles."""
     order = "01a1fbe1-0c46-72f8-bdd2-587980274995"
     entry_by_hand(run, run.vouchers[0], "adam", order, session_of(run.stack.instances[1]))
     thread = threading.Thread(target=run.reconcile)
@@ -83,8 +82,8 @@ def killed_reconciling(run: Run) -> None:
 
 
 def killed_granting_again(run: Run) -> None:
-    """Orders pile up in the instance while the other one's reconcile fences them off. That one cannot settle the journal
-    either, so it takes another."""
+    """Orders pile up in the instance while the other one's reconcile makes them stale. That reconcile cannot settle the
+    journal either, so a second one follows."""
     epoch = f"select epoch > 1 from voucher_stock where voucher_id = {run.vouchers[0]}"
     holder = run.hold_orders(12)
     wait_for("orders under way", lambda: run.redis.call("XLEN", run.key("journal")) > 4)
@@ -115,11 +114,11 @@ def at(point: str, number: int = 1) -> dict[str, str]:
     return {"SECKILL_FAILPOINTS": f"{point}=kill@{number}"}
 
 
-# Patient with Redis, so that what it was about to say is still said when it goes on.
+# A long time-out for Redis, so that what it was about to send is still sent when it continues.
 STOPPED_CORRECTING = {"SECKILL_FAILPOINTS": "writer.correcting=stop", "SECKILL_REDIS_TIMEOUT_MS": "15000"}
-SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
+SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # so that many wait
 
-# Killed in a reconcile: the voucher stays closed for the TTL of the lock around it, and for a pause after failed tries.
+# Killed during a reconcile: the voucher stays closed for the TTL of its lock, and for a pause after failed attempts.
 ROWS = [
     Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60), unknown=0.15),
     Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60), unknown=0.15),

@@ -1,4 +1,4 @@
-"""What is broken in the journal: 24, 25."""
+"""A damaged journal: 24, 25."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def journal_trimmed(run: Run) -> None:
 
 
 def refused_by_postgres(run: Run) -> None:
-    """One user's orders are refused whatever happens: they are set aside, and settled once that is over."""
+    """PostgreSQL always rejects one user's orders: they become dead letters, and are settled once it accepts them."""
     run.postgres.sql(
         "create function refuse_victor() returns trigger language plpgsql as $$ begin"
         " if new.user_id = 'victor' and new.status <> 'refused' then raise 'not victor'; end if; return new; end $$;"

@@ -18,17 +18,17 @@ from rows_tools import set_clock, within
 from stack import Broken, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
-IN_TIME_S = 3.0  # how late an order may expire: 2 s, and a busy machine
+IN_TIME_S = 3.0  # how late an order may expire: 2 s, plus slack for a busy machine
 TAKEN_OVER_S = IN_TIME_S + TTL_S
 SETTLED_S = 10.0
-RETIRED_S = 14.0  # a look at a voucher at rest comes after five seconds at most, and it takes two
-BACK_S = 0.6  # a unit that has returned sells within 300 ms; a busy machine
+RETIRED_S = 14.0  # an idle voucher is checked at least every five seconds, and two checks are needed
+BACK_S = 0.6  # a returned unit sells within 300 ms; plus slack for a busy machine
 LIVELY = Habits(moves=1.0, keyed=0.3, limit=3, price=5, pay_within_s=2)
-STEADY = Habits(moves=0.4, limit=2, price=5, pay_within_s=1)  # from the second second on orders expire all the time
+STEADY = Habits(moves=0.4, limit=2, price=5, pay_within_s=1)  # from the second second on orders expire continuously
 
 
 def nothing(_run: Run) -> None:
-    """What the users do is the fault."""
+    """The users' own actions are the fault."""
 
 
 def status_of(run: Run, order: str) -> str:
@@ -45,7 +45,7 @@ def units_for_sale(run: Run, voucher: str) -> int:
 
 
 def bought(run: Run, voucher: str, user: str, instance: int = 0, quantity: int = 1) -> Event:
-    """An order that is committed."""
+    """A committed order."""
     event = buy(run, voucher, user, instance, quantity=quantity)
     if event.status not in (201, 202):
         raise Broken(f"{user} has no order: {event.status} {event.code}")
@@ -71,7 +71,7 @@ def rebuilt_meanwhile(run: Run) -> None:
 
 
 def killed_expiring(run: Run) -> None:
-    """The other instance is away until this one has the work, and back before it dies of it."""
+    """The other instance is paused until this one has the work, and back before it dies of it."""
     kill(run, 1)
     time.sleep(TTL_S + 0.5)
     run.stack.instances[1].run()
@@ -79,7 +79,7 @@ def killed_expiring(run: Run) -> None:
 
 
 def holders_killed(run: Run) -> None:
-    """One instance after the other: whichever of them lets orders expire, the other goes on."""
+    """One instance after the other is killed: whichever expires orders, the other continues."""
     for number, one in enumerate(run.stack.instances):
         before = expired(run)
         kill(run, number)
@@ -93,14 +93,14 @@ def stopped_at(run: Run, point: str) -> None:
 
 
 def returned_twice(run: Run) -> None:
-    """It stops when the return is committed and before Redis knows; the other instance carries it out, and the user buys
-    again. Then it goes on, and carries it out as well."""
+    """It stops after the return is committed and before Redis knows. The other instance completes it, and the user buys
+    again. Then it continues, and completes the return once more."""
     voucher = run.vouchers[0]
     order = bought(run, voucher, "ann", quantity=2)
     asking = in_background(lambda: tell(run, move("cancel", order, 0), timeout=SETTLED_S + 5))
     stopped_at(run, "return.committed")
     within(run, "carried out by the other", lambda: not run.redis.call("HGET", key(voucher, "buyers"), "ann"), SETTLED_S)
-    time.sleep(0.5)  # the mark of a sold-out voucher
+    time.sleep(0.5)  # until the cached sold-out refusal has expired
     again = bought(run, voucher, "ann", 1, quantity=1)
     run.first.signal(signal.SIGCONT)
     asking.join()
@@ -110,8 +110,8 @@ def returned_twice(run: Run) -> None:
 
 
 def returned_under_an_old_epoch(run: Run) -> None:
-    """It has noted the return and stops; Redis loses that, and another instance begins a rebuild, under a new epoch. The
-    return is not carried out under the old one."""
+    """It has noted the return and stops. Redis loses the note, and another instance begins a rebuild under a new epoch.
+    The return is not executed under the old one."""
     voucher, second = run.vouchers[0], run.stack.instances[1]
     restart(second, {"SECKILL_FAILPOINTS": "rebuild.opening=stop"})
     order = bought(run, voucher, "ann", 0, quantity=2)
@@ -127,14 +127,14 @@ def returned_under_an_old_epoch(run: Run) -> None:
     second.signal(signal.SIGCONT)
     asks.join()
     asking.join()
-    again = lambda: tell(run, move("cancel", order, 1)).status == 200  # its links come back
+    again = lambda: tell(run, move("cancel", order, 1)).status == 200  # its links are reconnecting
     within(run, "returned under the new epoch", again, SETTLED_S)
     within(run, "its units back", lambda: not run.redis.call("HGET", key(voucher, "buyers"), "ann"), SETTLED_S)
 
 
 def stopped_expiring(run: Run) -> None:
-    """It has found what is due and stops; the other lets it expire, and the units sell again. Then it goes on with what it
-    has found."""
+    """It has found due orders and stops. The other instance expires them, and the units sell again. Then it continues
+    with the orders found."""
     stopped_at(run, "expiry.found")
     before = expired(run)
     within(run, "expiry goes on without it", lambda: expired(run) > before, TAKEN_OVER_S + 1)
@@ -143,7 +143,7 @@ def stopped_expiring(run: Run) -> None:
 
 
 def moved_when_retired(run: Run) -> None:
-    """Redis has forgotten the buyers of a sale that is over. Its orders are moved all the same."""
+    """Redis has forgotten the buyers of an ended sale; its orders can still be moved."""
     voucher = open_voucher(run, 20, end_s=2.5, pay_within_s=0, limit=2)
     orders = [bought(run, voucher, f"ann{n}", n % 2, quantity=2) for n in range(4)]
     expect(run, tell(run, move("pay", orders[0], 0, reference="before", amount=2)), 200, state="paid")
@@ -158,7 +158,7 @@ def moved_when_retired(run: Run) -> None:
 
 
 def unpaid_when_it_ends(run: Run) -> None:
-    """A sale ends, and is retired as soon as may be: the orders that are not paid expire nevertheless."""
+    """A sale ends, and is retired as soon as possible: unpaid orders still expire."""
     voucher = open_voucher(run, 20, end_s=2.5, pay_within_s=9)
     order = bought(run, voucher, "ann")
     within(run, "expired", lambda: status_of(run, order.order) == "expired", 9 + IN_TIME_S)
@@ -168,7 +168,7 @@ def unpaid_when_it_ends(run: Run) -> None:
 
 
 def paid_while_it_expires(run: Run) -> None:
-    """The order is found to be due and cannot be moved yet; meanwhile it is paid. It stays so."""
+    """An order is found due and cannot be moved yet; meanwhile it is paid. It stays paid."""
     voucher = open_voucher(run, 20, pay_within_s=1, limit=3)
     order = bought(run, voucher, "ann", quantity=3)
     holder = lock_row(run, voucher, 20)
@@ -187,7 +187,7 @@ def paid_while_it_expires(run: Run) -> None:
 
 
 def paid_after_it_expired(run: Run) -> None:
-    """The money is noted, to be given back, and the order stays expired; its unit is somebody else's by now."""
+    """The payment is recorded, to be refunded, and the order stays expired; its unit belongs to another user by now."""
     voucher = open_voucher(run, 1, pay_within_s=1)
     order = bought(run, voucher, "ann")
     within(run, "expired", lambda: status_of(run, order.order) == "expired", 1 + IN_TIME_S)
@@ -204,7 +204,7 @@ def paid_after_it_expired(run: Run) -> None:
 
 
 def refunded_again(run: Run) -> None:
-    """A refund is repeated after another payment came. The shop has sent that money to nobody: it stays to be refunded."""
+    """A refund is repeated after another payment. The shop has not returned that one: it stays to be refunded."""
     voucher = open_voucher(run, 4, limit=1)
     states = "select string_agg(reference || ' ' || state, ', ' order by reference) from payment where reference like '{}%'"
 
@@ -232,10 +232,10 @@ def refunded_again(run: Run) -> None:
 
 
 def pending_is_not_moved(run: Run) -> None:
-    """An order that PostgreSQL does not know yet: no move of it is 404, and none is done."""
+    """An order that PostgreSQL does not know yet: a move of it is never 404, and never executed."""
     voucher = run.vouchers[0]
     for instance in range(2):
-        bought(run, voucher, f"early{instance}", instance)  # from the first answer on it knows the epoch
+        bought(run, voucher, f"early{instance}", instance)  # after the first answer it knows the epoch
     holder = run.hold_orders(20)
     order = accepted(run, voucher, "ann")
     for n, what in enumerate(("pay", "cancel", "refund", "pay", "cancel")):
@@ -247,8 +247,8 @@ def pending_is_not_moved(run: Run) -> None:
 
 
 def sold_again_everywhere(run: Run) -> None:
-    """All is sold, and all instances refuse from memory. A unit returns: it sells, at each of them, at once; and its former
-    owner may buy again."""
+    """All units are sold, and all instances refuse from memory. A unit returns: it sells at each of them, at once, and
+    its former owner may buy again."""
     count, slow = len(run.stack.instances), []
     for n in range(2 * count):
         voucher = open_voucher(run, 2, limit=2)
@@ -267,8 +267,8 @@ def sold_again_everywhere(run: Run) -> None:
 
 
 def asked_again(run: Run) -> None:
-    """Under one key: the same order, while it is pending, when it is committed, after it was cancelled, and after Redis has
-    lost all it knew; and never another."""
+    """Repeats under one key return the same order: while it is pending, when it is committed, after it was cancelled,
+    and after Redis has lost everything. They never make another one."""
     voucher = open_voucher(run, 20, limit=3)
     holder = run.hold_orders(20)
     first = buy(run, voucher, "ann", 0, later=True, quantity=2, key="wish")
@@ -297,8 +297,8 @@ def asked_again(run: Run) -> None:
         event = buy(run, voucher, "eve", number, key=wish)
         wait_for("committed", lambda: status_of(run, event.order) == "unpaid")
         expect(run, tell(run, move("cancel", event, number)), 200, state="cancelled")
-    buy(run, voucher, "eve", 0, key="one")  # of the two orders that have ended, the older
-    run.redis.call("DEL", key(voucher, "repeats"))  # which no audit misses: PostgreSQL knows the keys
+    buy(run, voucher, "eve", 0, key="one")  # the older of the two ended orders
+    run.redis.call("DEL", key(voucher, "repeats"))  # no audit notices: PostgreSQL knows the keys
     buy(run, voucher, "eve", 1, key="two")
 
 
@@ -310,15 +310,14 @@ create trigger sleep_a_while after insert on payment for each row execute functi
 
 
 def told_late(run: Run) -> None:
-    """A payment whose transaction takes long, while others begin later and end earlier: no reader of the feed passes it
-    by."""
+    """A payment has a long transaction, while others begin later and end earlier: no reader of the feed misses it."""
     voucher = run.vouchers[0]
     orders = [bought(run, voucher, f"ann{n}", n % 2) for n in range(12)]
     run.postgres.sql(SLOW)
     try:
         slow = in_background(lambda: tell(run, move("pay", orders[0], 0, reference="slow", amount=1)))
         time.sleep(0.2)
-        for n, order in enumerate(orders[1:]):  # at the other instance: payments do not wait for each other there
+        for n, order in enumerate(orders[1:]):  # at the other instance: there payments do not wait for each other
             expect(run, tell(run, move("pay", order, 1, reference=f"quick{n}", amount=1)), 200, state="paid")
             run.feed.catch_up(1)
         slow.join()
@@ -347,8 +346,8 @@ def flushed_expiring(run: Run) -> None:
 
 
 def clocks_differ(run: Run) -> None:
-    """Redis's clock is ahead of PostgreSQL's, then behind it: nothing expires meanwhile, the log says so, and it goes on
-    when the clocks agree."""
+    """Redis's clock is ahead of PostgreSQL's, then behind: nothing expires meanwhile, the log reports it, and expiry
+    continues when the clocks agree."""
     file = run.stack.folder / "clock"
     run.redis.preload = clock_env(run, file)
     run.redis.end(signal.SIGTERM)
@@ -374,7 +373,7 @@ def clocks_differ(run: Run) -> None:
 
 
 REBUILT = {"rebuilds": 3, "unknown": 0.4}
-STOPPED = {"SECKILL_REDIS_TIMEOUT_MS": "15000", "SECKILL_PG_TIMEOUT_MS": "15000"}  # it goes on with what it has
+STOPPED = {"SECKILL_REDIS_TIMEOUT_MS": "15000", "SECKILL_PG_TIMEOUT_MS": "15000"}  # it continues with its data
 
 
 def stop(point: str) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""What keeps buyers from each other, and instances alive: rates, connections of an address, tickets whose secret changes,
-and a manager that replaces an instance of which a loop, or all, stands still. 50a to 50d."""
+"""How buyers are protected from each other: rates, connections of an address, tickets whose secret changes. And how a
+manager replaces an instance of which one loop, or all, hang. 50a to 50d."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def whole_answers(link: socket.socket, count: int) -> list[tuple[int, dict]]:
 
 
 def flood(run: Run, user: str, instance: Instance) -> None:
-    """Tries to buy as fast as it can. What it gets is in the history as anybody's."""
+    """Tries to buy as fast as it can. Its answers are in the history like all others."""
     ask = request("POST", f"/seckill/{run.vouchers[0]}", user) * AT_ONCE
     tried, passed, began = 0, 0, time.monotonic()
     with socket.create_connection(("127.0.0.1", instance.port), timeout=5) as link:
@@ -58,7 +58,7 @@ def flood(run: Run, user: str, instance: Instance) -> None:
 
 
 def users_flood(run: Run) -> None:
-    """Some try far more often than they may; nobody else is told that he has."""
+    """Some try far more often than allowed; nobody else gets 429."""
     began = now = time.time()
     while now == began or (now < began + LONGEST_S and few_asked(run, began, now)):
         floods = [
@@ -99,8 +99,8 @@ def may_connect(address: str, port: int) -> bool:
 
 
 def connections_taken(run: Run) -> None:
-    """One address takes as many connections of each instance as it gets, and keeps them busy enough to stay. The crowd comes
-    by way of a trusted proxy, whose connections are not counted."""
+    """One address takes as many connections of each instance as it gets, and keeps them busy enough to stay. The crowd
+    comes through a trusted proxy, whose connections are not counted."""
     instances = run.stack.instances
     links = {one: [connect_from(FROM, one.port) for _ in range(TRIED)] for one in instances}
     began, exceeded = time.time(), False
@@ -123,7 +123,7 @@ def connections_taken(run: Run) -> None:
 # ---- 50c: tickets ----
 
 OLD, NEW, TTL_S = "the-old-secret-of-tickets", "the-new-secret-of-tickets", 4
-BUYERS, WAIT_S, RETRY_S, TICKET_S = 4, 0.5, 2.0, 6.0  # a ticket lives for a second less, at worst
+BUYERS, WAIT_S, RETRY_S, TICKET_S = 4, 0.5, 2.0, 6.0  # a ticket may live a second less
 
 
 class TicketBuyer:
@@ -154,7 +154,7 @@ class TicketBuyer:
         return ""
 
     def buy(self, user: str) -> None:
-        """An instance that is being restarted answers nothing; a purchase may be repeated."""
+        """An instance that is being restarted does not answer; a purchase may be repeated."""
         headers = {"X-Seckill-Ticket": self.ticket(user)}
         time.sleep(self.rng.random() * WAIT_S)
         deadline = Deadline(RETRY_S)
@@ -171,7 +171,7 @@ class TicketBuyer:
 
 
 def sell_without_tickets(run: Run, voucher: str) -> None:
-    """From now on the voucher is one as the crowd's, and judged as theirs is."""
+    """From now on the voucher is like the crowd's, and judged the same."""
     run.stack.instances[-1].ask("PATCH", f"/admin/vouchers/{voucher}", body={"ticket": False})
 
     def all_sell() -> bool:
@@ -182,7 +182,7 @@ def sell_without_tickets(run: Run, voucher: str) -> None:
 
 
 def secret_exchanged(run: Run) -> None:
-    """As operations.md says: a second line, exchanged, the old one away; instances are restarted one after the other."""
+    """As in operations.md: add a second line, swap, remove the old one; instances restart one after the other."""
     status, made = run.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms(run, 5000) | {"ticket": True})
     if status != 201:
         raise Broken(f"no voucher: {status} {made}")
@@ -210,8 +210,8 @@ WATCHDOG_S, LATE_S = 0.8, 2.0
 
 
 class Manager:
-    """What systemd does for a unit with Type=notify and WatchdogSec: it ends a process that is silent, and starts the
-    next one."""
+    """Does what systemd does for a unit with Type=notify and WatchdogSec: ends a silent process, and starts the
+    next."""
 
     def __init__(self, run: Run, one: Instance, env: dict[str, str]):
         self.one, path = one, run.stack.folder / "notify"
@@ -253,8 +253,8 @@ class Manager:
 
 
 def stands_still(run: Run) -> None:
-    """First one loop of three hangs, which leaves the two others, then the whole process stands still. Who sells through
-    them is served again within seconds, without a hand."""
+    """First one of three loops hangs, which leaves two others, then the whole process is paused. Its users are served
+    again within seconds, without manual action."""
     library, file, one = run.stack.folder / "hanging_loop.so", run.stack.folder / "hanging", run.stack.instances[0]
     source = ROOT / "tests/integration/hanging_loop.c"
     done = subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source], capture_output=True, text=True)
@@ -287,7 +287,7 @@ ROWS = [
     Fault(
         "50a", "users who try far more often than they may", users_flood,
         env={"SECKILL_USER_RATE": str(USER_RATE), **NO_REFUSAL_CACHE},
-        users=2000, seconds=7.0, short=True,  # a crowd that has run out repeats
+        users=2000, seconds=7.0, short=True,  # a crowd that has no more users repeats
     ),
     Fault(
         "50b", "one address takes all the connections that it gets", connections_taken,

@@ -1,4 +1,4 @@
-"""Links that are half open, slow, or cut: 19, 20."""
+"""Half-open, slow or cut links: 19, 20."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def half_open(which: str, direction: str):
 
 def slow_links(run: Run) -> None:
     for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
-        proxy.delay_ms = 100  # each way: 200 ms more for each answer
+        proxy.delay_ms = 100  # in each direction: 200 ms more for each reply
     time.sleep(2.0)
     for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
         proxy.delay_ms = 0

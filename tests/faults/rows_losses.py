@@ -14,7 +14,7 @@ from machine import Deadline
 from rows_tools import accepted, is_open, look, release
 from stack import Broken, wait_for
 
-HELD_S = 20  # commits, until they are released
+HELD_S = 20  # commits are held until they are released
 
 
 def redis_killed(run: Run) -> None:
@@ -39,7 +39,7 @@ def redis_back_a_second(run: Run) -> None:
 
 
 def redis_erased(run: Run) -> None:
-    holder = run.hold_orders(0.5)  # orders are in the instances alone
+    holder = run.hold_orders(0.5)  # only the instances have the orders
     run.redis.end(signal.SIGKILL)
     run.redis.erase()
     run.redis.run(*run.stack.redis_settings)
@@ -58,9 +58,9 @@ def flushall_while_orders_wait(run: Run) -> None:
 
 
 def sold_out_meanwhile(run: Run) -> None:
-    """Redis loses the grants of one instance that is stopped; by the time it goes on, all units are sold."""
+    """Redis loses the grants of a stopped instance; by the time it continues, all units are sold."""
     holder = run.hold_orders(HELD_S)
-    accepted(run, run.vouchers[0], "sleeper")  # whatever the crowd has done by now
+    accepted(run, run.vouchers[0], "sleeper")  # whatever the crowd has done by then
     time.sleep(0.3)
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
@@ -78,9 +78,9 @@ def sold_out_meanwhile(run: Run) -> None:
 
 
 def rebuilt_meanwhile(run: Run) -> None:
-    """The same, but there are units left: what it says late must not slip past Redis."""
+    """The same with units left: its late orders must not bypass Redis."""
     holder = run.hold_orders(HELD_S)
-    accepted(run, run.vouchers[0], "sleeper")  # whatever the crowd has done by now
+    accepted(run, run.vouchers[0], "sleeper")  # whatever the crowd has done by then
     time.sleep(0.4)
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
@@ -92,7 +92,7 @@ def rebuilt_meanwhile(run: Run) -> None:
 
 
 def rolled_back_mid_reconcile(run: Run) -> None:
-    """A reconcile is stopped while it writes the buyers; meanwhile Redis loses those it has."""
+    """A reconcile is stopped while it writes the buyers; meanwhile Redis loses those written."""
     thread = threading.Thread(target=run.reconcile)
     thread.start()
     wait_for("stopped", lambda: "rebuild.buyers" in run.first.text())
@@ -102,19 +102,19 @@ def rolled_back_mid_reconcile(run: Run) -> None:
 
 
 def flushed_while_buyers_are_read(run: Run) -> None:
-    """All is sold, and an instance reads who has bought, to refuse the others from memory: there are none any more."""
+    """All is sold, and an instance reads the buyers, to refuse all others from memory: now there are none."""
     wait_for("stopped", lambda: "admit.counted" in run.first.text())
     winners = sorted({event.user for event in list(run.history) if event.status == 201})[:40]
     holder = run.hold_orders(0.5, "voucher_stock")  # no instance rebuilds the voucher yet
     run.redis.call("FLUSHALL")
     run.first.signal(signal.SIGCONT)
-    for winner in winners:  # now: the first try to rebuild it makes the instance forget
+    for winner in winners:  # now: the first attempt at a rebuild makes the instance forget
         run.buy(winner, 0)
     holder.wait()
 
 
 def forgotten_after_a_rebuild(run: Run) -> None:
-    """An instance with accepted orders is stopped, Redis loses its data, another rebuilds."""
+    """An instance with accepted orders is stopped, Redis loses its data, and another instance rebuilds."""
     holder = run.hold_orders(0.6)
     orders = [accepted(run, run.vouchers[0], f"waiting{n}") for n in range(20)]
     run.first.signal(signal.SIGSTOP)
@@ -138,8 +138,8 @@ def old_copy_restored(run: Run) -> None:
 
 
 def old_copy_restored_in_place(run: Run) -> None:
-    """The same process, so no new run id tells: only what it holds does. Both keys in one step: a voucher that went
-    back alone is rebuilt at once, and old buyers put into the new one are beyond what anybody can notice soon."""
+    """The process is the same, so no new run id reveals it, only the data. Both keys change in one step: a voucher that
+    went back alone is rebuilt at once, and nothing could soon detect old buyers in the new voucher."""
     keys = [run.key("voucher"), run.key("buyers")]
     copies = run.redis.call("EVAL", "return { redis.call('DUMP', KEYS[1]), redis.call('DUMP', KEYS[2]) }", 2, *keys)
     time.sleep(0.8)
@@ -148,7 +148,7 @@ def old_copy_restored_in_place(run: Run) -> None:
 
 
 def restarted_behind(run: Run) -> None:
-    """Redis comes back with an older state, while PostgreSQL, which knows better, is away."""
+    """Redis comes back with an older state, while PostgreSQL, which has the newer one, is down."""
     copy = run.redis.dir.with_name("redis-copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(run.redis.dir, copy)
@@ -167,10 +167,10 @@ def restarted_behind(run: Run) -> None:
         run.buy(winner)
     run.postgres.run()
     wait_for("rebuilt", lambda: run.redis.call("HGET", run.key("voucher"), "epoch") != epoch and is_open(run, run.vouchers[0]))
-    time.sleep(run.fault.mark_s())  # a unit that came back while there were none does not sell for so long
+    time.sleep(run.fault.mark_s())  # a unit that returned after a sell-out does not sell before that
 
 
-SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
+SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # so that many wait
 STOPPED_COUNTING = {
     "SECKILL_FAILPOINTS": "admit.counted=stop",
     "SECKILL_REDIS_TIMEOUT_MS": "5000",  # longer than it is stopped
@@ -197,7 +197,7 @@ ROWS = [
     Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=120, rebuilds=2, unknown=0.3),
     Fault(
         "6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile,
-        # Who waits is lost, and how many do depends on the machine: at most the units that one of two instances grants.
+        # The machine decides how many orders wait and are lost: at most the units that one of two instances grants.
         units=400, env=SMALL_BATCHES, refused_202=200, rebuilds=2, unknown=0.3,
     ),
     Fault(
@@ -229,6 +229,6 @@ ROWS = [
     ),
     Fault(
         "7c", "an old copy restored, the winners since ask again", restarted_behind,
-        units=2000, refused_202=25, rebuilds=2, unknown=0.85,  # as 7a: what was accepted since the copy is lost
+        units=2000, refused_202=25, rebuilds=2, unknown=0.85,  # as in 7a: orders accepted since the copy are lost
     ),
 ]

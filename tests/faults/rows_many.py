@@ -10,7 +10,7 @@ from fault import Fault
 from rows_tools import accepted, crowd, insert_vouchers, key, kill, look, open_voucher, within
 from stack import wait_for
 
-MANY = 999  # and the one that each row has
+MANY = 999  # plus the one of each row
 
 
 def all_open(run: Run, vouchers: list[str]) -> bool:
@@ -19,7 +19,7 @@ def all_open(run: Run, vouchers: list[str]) -> bool:
 
 
 def many(then):
-    """A crowd buys each of many vouchers; in the middle of it, what `then` does."""
+    """A crowd buys each of many vouchers; in the middle of it `then` runs."""
 
     def inject(run: Run) -> None:
         vouchers = insert_vouchers(run, MANY, run.fault.units)
@@ -59,7 +59,7 @@ def sold_out(run: Run, voucher: str) -> bool:
 
 
 def second_sale(run: Run) -> None:
-    """The same people buy all there is, and later all there is of the next; nothing is cleared in between."""
+    """The same people buy all units, and later all units of the next sale; nothing is cleared in between."""
     for n in range(2):
         voucher = open_voucher(run, run.fault.units)
         buyers = crowd(run, [voucher], 1.8, 500, 700)
@@ -71,10 +71,10 @@ def second_sale(run: Run) -> None:
 
 
 def older_than_1000_others(run: Run) -> None:
-    """The newest thousand are looked at, and the accepted order is of none of them. All are loaded, as they would be
-    after a while; loading them is for another row. Who is asked has nothing to write, so it can ask PostgreSQL."""
+    """The newest thousand vouchers are checked, and the accepted order is of none of them. All are loaded first;
+    another row covers loading. The instance has no pending writes, so it can query PostgreSQL."""
     process = run.redis.call("HGET", run.key("voucher"), "run")
-    holder = run.hold_orders(5)  # longer than loading them takes on a slow disk
+    holder = run.hold_orders(5)  # longer than loading takes on a slow disk
     order = accepted(run, run.vouchers[0], "first-of-all")
     others = insert_vouchers(run, 1300, 1, epoch=1)
     loaded = ["state", "open", "epoch", 1, "last", "epoch-1", "stock", 1, "run", process]
@@ -88,9 +88,9 @@ def older_than_1000_others(run: Run) -> None:
 
 
 def rebuilt_at_once(run: Run) -> None:
-    """Many vouchers are missing in Redis, and each statement takes a while: less than the patience with one, but more
-    for one of each voucher. In good order all are done in six seconds."""
-    run.stack.pg_proxy.delay_ms = 5  # each way
+    """Many vouchers are missing in Redis, and each statement takes a while: less than the time-out of one statement,
+    but more for one of each voucher. In the right order all are done in six seconds."""
+    run.stack.pg_proxy.delay_ms = 5  # in each direction
     vouchers = insert_vouchers(run, IMPATIENT_MANY, 10)
     run.vouchers += vouchers
     states = lambda: run.redis.calls(["HGET", key(voucher, "voucher"), "state"] for voucher in vouchers)

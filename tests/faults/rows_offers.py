@@ -1,6 +1,6 @@
-"""Terms that change under an instance that cannot follow: 58. It reads the catalogue on its link for questions, which is
-cut; its orders go through. After the answer to an operator's change nothing is sold under the old terms, and an order costs
-what its buyer was shown."""
+"""Terms that change while an instance cannot follow: 58. The link on which it reads the catalogue is cut; its orders
+pass. After the answer to an operator's change nothing is sold under the old terms, and an order costs the price that
+its buyer saw."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stack import Broken, free_port, redis_url
 
 LEAD_S = 2.5  # from creating a voucher to its start
 SELLING_S = 2.0
-BUYERS = 6  # at a time and instance: each of those that are held waits for about a second
+BUYERS = 6  # at a time and instance: each delayed one waits for about a second
 OLD, NEW = 100, 200  # prices
-STOCK = 5000  # more units than the buyers of any machine take
-LATE_S = 0.2  # each way between Redis and the instance that makes the change
+STOCK = 5000  # more units than the buyers can take on any machine
+LATE_S = 0.2  # in each direction between Redis and the instance that makes the change
 
 
 class Questions(Proxy):
-    """Swallows what is said on the links for questions, from `cut` on."""
+    """Swallows the traffic on the links for queries, from `cut` on."""
 
     def __init__(self, port: int):
         self.cut, self.found = False, set()
@@ -43,7 +43,7 @@ class Questions(Proxy):
 
 
 def cut_off(run: Run) -> Questions:
-    """The first instance asks PostgreSQL through it."""
+    """The first instance queries PostgreSQL through it."""
     own = Questions(free_port())
     own.reset(run.postgres.port)
     run.stack.more_proxies.append(own)
@@ -60,7 +60,7 @@ def known_everywhere(run: Run, voucher: str, code: str) -> None:
 
 
 def change(run: Run, voucher: str, terms: dict) -> float:
-    """At the second instance; when it was answered."""
+    """Makes a change at the second instance; returns when it was answered."""
     status, document = run.stack.instances[1].ask("PATCH", f"/admin/vouchers/{voucher}", body=terms, timeout=10.0)
     if status != 200:
         raise Broken(f"not changed: {status} {document}")
@@ -68,7 +68,7 @@ def change(run: Run, voucher: str, terms: dict) -> float:
 
 
 def buyers(run: Run, voucher: str, seconds: float, quantities=(1,)) -> list[tuple[Event, dict]]:
-    """New users at both instances, for so long; what each was told."""
+    """New users at both instances, for this long; returns their answers."""
     heard: list[tuple[Event, dict]] = []
     end = time.monotonic() + seconds
 
@@ -121,7 +121,7 @@ def limit_lowered(run: Run) -> None:
 
 
 def ticket_switched_on(run: Run) -> None:
-    """In the middle of the sale. Who has won is told so by the instance that is behind, too (P6)."""
+    """In the middle of the sale. Winners also get their order from the instance that is behind (P6)."""
     own = cut_off(run)
     voucher = open_voucher(run, STOCK)
     winner = "before"
@@ -136,13 +136,13 @@ def ticket_switched_on(run: Run) -> None:
     if told.code != "ALREADY_ORDERED":
         run.seen_meanwhile.append(f"a winner who repeated was told {told.status} {told.code}")
     must_have_been_behind(heard)
-    change(run, voucher, {"ticket": False})  # for those who ask at the end
+    change(run, voucher, {"ticket": False})  # for the purchases at the end
     follows_again(run, own, voucher)
 
 
 def price_changed_at_the_last_moment(run: Run) -> None:
-    """PostgreSQL has the change just before the start, and Redis just after it: in between the instance that is behind sells at
-    the old price, as it should, and these orders keep it."""
+    """PostgreSQL has the change just before the start, and Redis just after it. In between the instance that is behind
+    rightly sells at the old price, and these orders keep it."""
     own, slow = cut_off(run), run.stack.another_proxy(run.redis.port)
     restart(run.stack.instances[1], {"SECKILL_REDIS_URL": redis_url(slow.port)})
     begins = time.time() + LEAD_S
@@ -151,7 +151,7 @@ def price_changed_at_the_last_moment(run: Run) -> None:
     own.cut = True
     slow.delay_ms = LATE_S * 1000
     answered: list[float] = []
-    time.sleep(max(0.0, begins - 2 * LATE_S - time.time()))  # Redis has it three such times later
+    time.sleep(max(0.0, begins - 2 * LATE_S - time.time()))  # Redis has it three times that later
     changing = in_background(lambda: answered.append(change(run, voucher, {"price_cents": NEW})))
     heard = buyers(run, voucher, SELLING_S)
     changing.join()

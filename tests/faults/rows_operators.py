@@ -1,4 +1,4 @@
-"""Operators at work in a rush, while instances are stopped and stores fail: 35."""
+"""Operators at work during a rush, while instances are stopped and stores fail: 35."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from machine import Deadline
 from rows_tools import buy, in_background, instant, key, open_voucher, within
 from stack import OPERATE_TOKEN, OTHER_TOKEN
 
-DEFINITE_S = 15.0  # until a call that is repeated with its key has an answer
-EVERYWHERE_S = 1.0  # a change is effective on all instances
-SLACK_S = 0.5  # a busy machine
+DEFINITE_S = 15.0  # until a call repeated with its key gets an answer
+EVERYWHERE_S = 1.0  # a change takes effect on all instances
+SLACK_S = 0.5  # for a busy machine
 SETTLED_S = 12.0
-REDUCED_S = 30.0  # no promise: until two operators have taken away what the crowd leaves
+REDUCED_S = 30.0  # not a promise: until two operators have taken away what the crowd leaves
 
 
 @dataclass
@@ -31,13 +31,13 @@ class Operator:
     name: str
     token: str
     rng: random.Random
-    version: int = 0  # as the last answer said
-    done: list[tuple[str, dict]] = field(default_factory=list)  # what was answered with 200
-    doubtful: list[tuple[str, dict]] = field(default_factory=list)  # refused, after a try that was not answered
+    version: int = 0  # from the last answer
+    done: list[tuple[str, dict]] = field(default_factory=list)  # calls answered with 200
+    doubtful: list[tuple[str, dict]] = field(default_factory=list)  # rejected, after an attempt without an answer
     heard: Counter = field(default_factory=Counter)
     calls: int = 0
     patience_s: float = DEFINITE_S
-    repeated: int = 0  # calls that took units away, and whose answer was lost
+    repeated: int = 0  # calls that took units away, and got no answer
 
     def call(self, what: str, body: dict | None = None, method: str = "POST", if_match: int = 0, instance: int = -1):
         """(status, document) of POST .../what, or of PATCH of the voucher."""
@@ -91,7 +91,7 @@ def two(run: Run, voucher: str) -> list[Operator]:
 
 
 def work(operators: list[Operator], seconds: float) -> list[threading.Thread]:
-    """Both at once, at random."""
+    """Both at once, with random calls."""
 
     def until(operator: Operator, end: float) -> None:
         while time.monotonic() < end:
@@ -102,12 +102,12 @@ def work(operators: list[Operator], seconds: float) -> list[threading.Thread]:
 
 
 def stock_calls(calls: list[tuple[str, dict]]) -> Counter:
-    """How often each number of units was added, or taken away: then it is negative."""
+    """How often each number of units was added, or, if negative, taken away."""
     return Counter(body.get("add", 0) - body.get("reduce", 0) for what, body in calls if what == "stock")
 
 
 def stock_changes(run: Run, voucher: str, name: str) -> tuple[Counter, int]:
-    """The same as PostgreSQL has it, and how many changes of any kind there are."""
+    """The same from PostgreSQL, and the number of changes of any kind."""
     number = "coalesce((detail->>'add')::int, -(detail->>'reduce')::int)"
     rows = run.postgres.sql(
         f"select what, {number} from admin_event where voucher_id = {voucher} and by_whom = '{name}'"
@@ -116,14 +116,14 @@ def stock_changes(run: Run, voucher: str, name: str) -> tuple[Counter, int]:
 
 
 def accounted(run: Run, voucher: str, operators: list[Operator], units: int) -> None:
-    """Each change that was answered was made once, and no other; Redis is up to date with the last of them."""
+    """Each answered change was made once, and no other; Redis has the last of them."""
     made_once(run, voucher, operators, units)
     up_to_date(run, voucher)
 
 
 def made_once(run: Run, voucher: str, operators: list[Operator], units: int) -> None:
-    """A refusal is of the try that was answered: an earlier one, at an instance that stood still, may be carried out when it
-    goes on."""
+    """A rejection is about the attempt that was answered: an earlier one, at a paused instance, may still be executed
+    when it continues."""
     for operator in operators:
         made, events = stock_changes(run, voucher, operator.name)
         units += sum(made.elements())
@@ -164,7 +164,7 @@ def operators_in_a_rush(run: Run) -> None:
 
 
 def operators_while(breaks):
-    """The same, while something breaks."""
+    """The same while something breaks."""
 
     def inject(run: Run) -> None:
         voucher = run.vouchers[0]
@@ -196,7 +196,7 @@ def redis_restarted(run: Run) -> None:
 
 
 def one_of_two(run: Run) -> None:
-    """Both have read the voucher and change it at once: one does, the other is told that it has changed."""
+    """Both have read the voucher and change it at once: one succeeds, the other gets a version conflict."""
     voucher = run.vouchers[0]
     operators = two(run, voucher)
     for n in range(12):
@@ -216,7 +216,7 @@ def one_of_two(run: Run) -> None:
 
 
 def effective_everywhere(run: Run) -> None:
-    """Each change, at each instance, within a second of its answer."""
+    """Each change takes effect at each instance within a second of its answer."""
     voucher = open_voucher(run, 2)
     operator = two(run, voucher)[0]
     count, names = len(run.stack.instances), iter(range(10000))
@@ -246,7 +246,7 @@ def effective_everywhere(run: Run) -> None:
     if event.code != "SOLD_OUT":
         run.seen_meanwhile.append(f"the last one was told {event.status} {event.code}")
     for instance in range(count):
-        buy(run, voucher, f"early{instance}", instance)  # each has seen that all is sold
+        buy(run, voucher, f"early{instance}", instance)  # each has seen the sell-out
     operator.call("stock", {"add": 4})
     hears("added when all was sold", "", 201)
     for answer, due in (
@@ -263,7 +263,7 @@ def effective_everywhere(run: Run) -> None:
 
 
 def reduced_amid_buyers(run: Run) -> None:
-    """Down to what is sold, and never below."""
+    """Down to the sold units, and never below."""
     voucher = run.vouchers[0]
     operators = two(run, voucher)
     refused: list[dict] = []
@@ -287,8 +287,8 @@ def reduced_amid_buyers(run: Run) -> None:
 
 
 def committed_without_redis(run: Run) -> None:
-    """PostgreSQL has the change and Redis does not answer: it is carried out when Redis is back, once, whether the call is
-    repeated or not."""
+    """PostgreSQL has the change and Redis does not answer: it is applied when Redis is back, once, whether or not the
+    call is repeated."""
     voucher = run.vouchers[0]
     operators = two(run, voucher)
     asked = []
@@ -314,7 +314,7 @@ ROWS = [
     ),
     Fault(
         "35c", "two operators in a rush, an instance killed", operators_while(killed),
-        seconds=4.0, rebuilds=2, unknown=0.3,  # units that had left Redis when it died
+        seconds=4.0, rebuilds=2, unknown=0.3,  # units that had left Redis when the instance died
     ),
     Fault(
         "35d", "two operators in a rush, Redis killed", operators_while(redis_restarted),

@@ -1,5 +1,5 @@
-"""A script that ran after its caller gave up: its orders are in the journal under the session of a reactor that lives and
-does not hold them. Only that reactor can tell, and it settles them: 33a, 33b.
+"""A script that ran after its caller gave up: its orders are in the journal under the session of a living reactor that
+does not hold them. Only that reactor can detect this, and it settles them: 33a, 33b.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from rows_tools import buy, recoveries, restart, within
 from stack import Broken, redis_url, wait_for
 
 BUYERS = 8
-SETTLED_S = 8.0  # the reactor looks once a second, once it has its link back
+SETTLED_S = 8.0  # the reactor checks once a second after its link is back
 LONG_TTL = {"SECKILL_LOCK_TTL_MS": "20000"}  # no session ends while the caller waits, nor soon after
 
 
 def buyers_meanwhile(run: Run, instance: int) -> list[threading.Thread]:
-    """They buy at one instance; none of them will hear more than that the outcome is unknown."""
+    """They buy at one instance; each of them gets an unknown outcome at best."""
     threads = [
         threading.Thread(target=buy, args=(run, run.vouchers[0], f"late{instance}-{n}", instance)) for n in range(BUYERS)
     ]
@@ -45,8 +45,8 @@ def settled_by_its_own(run: Run, instance: int, threads: list[threading.Thread])
 
 
 def redis_stopped(run: Run) -> None:
-    """What an instance has sent waits in Redis's socket. It gives up and closes its link; Redis goes on and does it.
-    First one instance, then the other: one of them would look at the journal anyway."""
+    """An instance's call waits in Redis's socket. The instance gives up and closes its link; Redis continues and
+    executes the call. First one instance, then the other, since one of them would check the journal anyway."""
     for instance in (0, 1):
         nothing_under_way(run)
         run.redis.signal(signal.SIGSTOP)
@@ -57,7 +57,7 @@ def redis_stopped(run: Run) -> None:
 
 
 def nothing_under_way(run: Run) -> None:
-    """A link that waits for an answer sends no batch."""
+    """A link that waits for a reply sends no batch."""
     for instance in run.stack.instances:
         wait_for("ready", instance.ready)
     wait_for("selling", lambda: all(buy(run, run.vouchers[0], f"early{n}", n).outcome == "ok" for n in (0, 1)))
@@ -66,7 +66,7 @@ def nothing_under_way(run: Run) -> None:
 
 
 def link_cut(run: Run) -> None:
-    """Redis does at once what it is told, and its answers do not arrive."""
+    """Redis executes calls at once, and its replies are lost."""
     own = run.stack.another_proxy(run.redis.port)
     restart(run.first, {"SECKILL_REDIS_URL": redis_url(own.port)})
     nothing_under_way(run)

@@ -1,8 +1,8 @@
-"""Two faults at once: Redis loses data, and an instance that holds accepted orders goes.
+"""Two faults at once: Redis loses data, and an instance that holds accepted orders ends.
 
 An accepted order is in two places until it is committed: in Redis's journal, and in the instance that granted it. A
-row that takes both says how many it may cost (`lost_202`); nothing else may be lost, and an instance that is only
-stopped, or that ends in order, costs none.
+row that takes both sets the number of orders that it may cost (`lost_202`). Nothing else may be lost, and an instance
+that is only stopped, or that shuts down cleanly, costs none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fault import Fault
 from rows_tools import accepted, kill, look, within
 from stack import wait_for
 
-HOLD_S = 0.5  # nothing is committed for so long: orders pile up
+HOLD_S = 0.5  # nothing is committed for this long: orders pile up
 
 
 def flushed(run: Run) -> None:
@@ -40,7 +40,7 @@ def gone(run: Run) -> None:
 
 
 def ended(run: Run) -> None:
-    """It drains while the loss goes on."""
+    """It drains while the loss happens."""
     run.first.signal(signal.SIGTERM)
 
 
@@ -49,7 +49,7 @@ def stopped(run: Run) -> None:
 
 
 def pair(leave, lose, leave_first: bool = True):
-    """Orders wait in both instances; one of them leaves, and Redis loses them."""
+    """Orders wait in both instances; one of them ends, and Redis loses them."""
 
     def inject(run: Run) -> None:
         size = run.redis.aof().stat().st_size
@@ -71,15 +71,15 @@ def pair(leave, lose, leave_first: bool = True):
 
 
 def ended_with_nothing_granted(run: Run) -> None:
-    """What Redis lost cannot be granted again before the instance must end: it has to be refused, not forgotten, though
-    there may be units left."""
+    """The orders that Redis lost cannot be granted again before the instance must end: they must be refused, not
+    forgotten, although units may be left."""
     run.hide_units(run.fault.units)
     began, holder = time.time(), run.hold_orders(HOLD_S)
     orders = [accepted(run, run.vouchers[0], f"waiting{n}") for n in range(20)]
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
     held = [e for e in list(run.history) if e.instance == run.first.number and e.status == 202 and e.began >= began]
-    run.refused_more = len(held)  # how many it had accepted depends on the machine; of the other instance's none is lost
+    run.refused_more = len(held)  # how many it had accepted depends on the machine; the other instance loses none
     holder.wait()
     rebuilt = lambda: run.redis.call("HGET", run.key("voucher"), "state") == "open"
     wait_for("rebuilt by the other", rebuilt)
@@ -93,7 +93,7 @@ def ended_with_nothing_granted(run: Run) -> None:
         look(run, order, 1)
 
 
-# The instance's orders that were answered with 202 in the hold, and those whose buyers heard nothing.
+# The instance's orders that were answered with 202 while commits were held, and those whose buyers got no answer.
 TAKES_BOTH = {"seconds": 2.5, "units": 2000, "lost_202": 60, "refused_202": 30, "rebuilds": 4, "unknown": 0.4}
 TAKES_ONE = {"seconds": 2.5, "units": 2000, "refused_202": 30, "rebuilds": 4, "unknown": 0.4}
 SHORT_DRAIN = {"SECKILL_DRAIN_TIMEOUT_MS": "1500"}

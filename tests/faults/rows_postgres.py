@@ -1,4 +1,4 @@
-"""PostgreSQL away, full, read-only, or locked: 13 to 18."""
+"""PostgreSQL down, full, read-only, or locked: 13 to 18."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def orders_locked(run: Run) -> None:
 
 
 def commits_held(run: Run) -> None:
-    """Nothing can be committed: no client may get 201, and a user with an order under way stays locked. Each instance has an
-    order: one of them looks at the journal, and meets the other's."""
+    """Nothing can be committed: no client may get 201, and a user with a pending order stays locked. Each instance has
+    an order: one of them checks the journal, and finds the other's."""
     holder = run.hold_orders(3.8)
     buyers = [threading.Thread(target=run.buy, args=(f"solo{n}", n, 1.0)) for n in (0, 1)]
     for buyer in buyers:
         buyer.start()
     locked = True
-    for _ in range(7):  # longer than a session lives without being renewed, and two looks
+    for _ in range(7):  # longer than a session lives without renewal, plus two checks
         time.sleep(0.5)
         locked = locked and run.redis.call("HLEN", run.key("buyers")) == 2
         locked = locked and run.redis.call("XLEN", run.key("journal")) == 2
@@ -96,9 +96,9 @@ def read_only(run: Run) -> None:
         time.sleep(1.0 if value == "on" else 0)
 
 
-# ---- one voucher's trouble is no other's ----
+# ---- a problem of one voucher affects no other ----
 
-MORE_MS = 60  # lock_timeout is 100: what goes with the locked ones waits for that
+MORE_MS = 60  # lock_timeout is 100: batches with the locked voucher wait for that
 
 
 def p99_ms(run: Run, events: list[Event]) -> float:
@@ -107,7 +107,7 @@ def p99_ms(run: Run, events: list[Event]) -> float:
 
 
 def steady_buyers(run: Run, voucher: str, name: str, seconds: float) -> list[Event]:
-    """A few who buy one after the other, each a new user who waits for the commit."""
+    """A few users who buy one after the other, each a new user who waits for the commit."""
     events: list[Event] = []
 
     def work(which: int) -> None:
@@ -126,9 +126,9 @@ def steady_buyers(run: Run, voucher: str, name: str, seconds: float) -> list[Eve
 
 
 def row_locked(run: Run) -> None:
-    """Somebody's transaction has the row of the crowd's voucher; those of another voucher must not notice."""
+    """Another transaction locks the row of the crowd's voucher; buyers of another voucher must not notice."""
     other = open_voucher(run, 3000)
-    for name in ("once", "again"):  # a machine that stands still for a moment is not what this is about
+    for name in ("once", "again"):  # a machine that stalls for a moment does not matter here
         before = steady_buyers(run, other, f"before-{name}", 1.0)
         holder = lock_row(run, run.vouchers[0], 2.5)
         meanwhile = steady_buyers(run, other, f"meanwhile-{name}", 2.0)
@@ -145,8 +145,8 @@ def row_locked(run: Run) -> None:
     run.seen_meanwhile.append(f"twice: {slower}")
 
 
-AUDITED_S = 7  # every 5 s where nothing moves, and a round of the watch
-DEAD = "01a1fbe1-0c46-72f8-bdd2-587980274000"  # a session that never was
+AUDITED_S = 7  # every 5 s where nothing changes, plus a round of the watch
+DEAD = "01a1fbe1-0c46-72f8-bdd2-587980274000"  # a session that never existed
 
 
 def recovery_held_up(run: Run) -> None:

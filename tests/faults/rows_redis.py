@@ -1,4 +1,4 @@
-"""A Redis that is full, busy, stopped, demoted, or lies: 8 to 12, 29."""
+"""A full, busy, stopped, demoted or lying Redis: 8 to 12, 29."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def redis_memory_full(run: Run) -> None:
 
 
 def redis_disk_full(run: Run) -> None:
-    """Redis ends itself when it cannot write its file with appendfsync always; it comes back with room."""
+    """Redis exits when it cannot write its file under appendfsync always; it comes back with room."""
     disk = run.stack.small_disk("disk", 3)
     run.redis.end(signal.SIGTERM)
     target = disk / "redis"
@@ -75,7 +75,7 @@ def replica_promoted(run: Run) -> None:
 
 
 def redis_demoted(run: Run) -> None:
-    """It becomes a replica while connections are open, and a master again."""
+    """It becomes a replica while connections are open, and then a master again."""
     run.redis.call("REPLICAOF", "127.0.0.1", free_port())
     time.sleep(0.8)
     run.redis.call("REPLICAOF", "NO", "ONE")
@@ -105,7 +105,7 @@ def both_masters(run: Run) -> None:
 
 
 def hostile_redis(run: Run) -> None:
-    """An instance of its own meets a Redis that lies; it must not crash, and sell nothing."""
+    """A separate instance connects to a lying Redis: it must neither crash nor sell."""
     for lie in HostileRedis.LIES:
         with HostileRedis(lie) as server:
             one = another(run, {"SECKILL_REDIS_URL": redis_url(server.port)})

@@ -1,7 +1,7 @@
 """A sale reopens while every instance refuses from memory, and its winners repeat at all of them: 38.
 
-The refusals last for seconds, and users ask all the time, at every instance: so refusals are cached up to the moment at
-which the sale sells again. Who wins then asks every instance at once, and none may refuse him (winners_are_told)."""
+The refusals last for seconds, and users ask continuously at every instance, so that refusals are cached up to the moment
+at which the sale sells again. A winner then asks every instance at once, and none may refuse him (winners_are_told)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from stack import Broken, wait_for
 
 CACHE_S = 1.5
 ROUNDS = 3
-ASKERS = 3  # of each instance
+ASKERS = 3  # at each instance
 WON_S = CACHE_S + 5.0
 
 Step = Callable[[Run, str], None]
 
 
 class Askers:
-    """Users who each ask one instance after the other until they win, then every instance twice; then others come."""
+    """Users who ask one instance after the other until they win, then every instance twice; then others follow."""
 
     def __init__(self, run: Run, voucher: str):
         self.run, self.voucher, self.wins, self.over = run, voucher, 0, threading.Event()
@@ -57,14 +57,14 @@ class Askers:
             time.sleep(0.01)
 
     def win(self) -> None:
-        """Once more: after it has reopened."""
+        """Wins once more, after it has reopened."""
         before, deadline = self.wins, Deadline(WON_S)
         while self.wins == before:
             if deadline.passed():
                 self.run.miss(f"nobody has won within {WON_S} s")
                 return
             time.sleep(0.01)
-        time.sleep(0.2)  # others win and ask, too
+        time.sleep(0.2)  # others also win and repeat
 
 
 def operate(run: Run, voucher: str, method: str, what: str, body: dict | None = None, instance: int = 0) -> None:
@@ -98,7 +98,7 @@ def start_now(run: Run, voucher: str) -> None:
 
 
 def unit_more(run: Run, voucher: str) -> None:
-    """PostgreSQL has a unit that Redis does not know, and no change that says so: the next rebuild brings it."""
+    """PostgreSQL has a unit that Redis does not know, without a change number: the next rebuild loads it."""
     run.postgres.sql(
         f"update voucher_stock set units = units + 1, stock = stock + 1 where voucher_id = {voucher};"
         " insert into stock_change (voucher_id, change, units)"
@@ -126,7 +126,7 @@ def return_unit(run: Run, voucher: str) -> None:
 
 
 def nothing(run: Run, voucher: str) -> None:
-    """It refuses by itself: all is sold."""
+    """It refuses by itself: all units are sold."""
 
 
 def again(units: int, refuse: Step, reopen: Step):
@@ -138,7 +138,7 @@ def again(units: int, refuse: Step, reopen: Step):
             askers.win()
             for _ in range(ROUNDS):
                 refuse(run, voucher)
-                time.sleep(CACHE_S / 2)  # every instance caches that
+                time.sleep(CACHE_S / 2)  # every instance caches the refusal
                 reopen(run, voucher)
                 askers.win()
 
@@ -146,7 +146,7 @@ def again(units: int, refuse: Step, reopen: Step):
 
 
 def once(begin_s: float, end_s: float, reopen: Step):
-    """Sales that have not begun, or are over; each is reopened once."""
+    """Sales that have not begun, or have ended; each is reopened once."""
 
     def inject(run: Run) -> None:
         for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""What users leave in Redis by ordering and giving back without end, and what is known of them afterwards: 59."""
+"""What users leave in Redis by endless ordering and cancelling, and what is known of them afterwards: 59."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stack import Broken, wait_for
 
 ACCOUNTS, THREADS, BOUND, UNITS = 64, 8, 5, 32  # BOUND: SECKILL_ORDERS_PER_USER
 SHORT_S, FULL_S, LATEST_S = 6.0, 60.0, 60.0
-# Of Redis's memory: what a voucher takes by itself, a buyer, a user at the bound, an order that ended under a key.
+# Memory in Redis: a voucher by itself, a buyer, a user at the bound, an ended order with a key.
 VOUCHER_B, BUYER_B, ENDED_B, KEYED_B = 8192, 150, 100, 160
 PARTS = ("voucher", "buyers", "journal", "repeats", "ended")
 STRANGERS, FROM_MEMORY, ASKED_S = 100, 0.7, 15.0
 
 
 def orders_of(run: Run, voucher: str) -> tuple[int, int]:
-    """Users at the bound and the most orders of one."""
+    """Users at the bound, and the most orders of any user."""
     ended = "status in ('cancelled', 'expired', 'refunded')"
     rows = run.postgres.sql(
         f"select count(*) filter (where n >= {BOUND}), coalesce(max(n), 0) from (select count(*) as n from voucher_order"
@@ -39,7 +39,7 @@ def memory_of(run: Run, voucher: str) -> int:
 
 
 def refused_from_memory(run: Run) -> int:
-    """By all instances together, since they started."""
+    """By all instances together, since their start."""
     total = 0
     for one in run.stack.instances:
         with urllib.request.urlopen(f"http://127.0.0.1:{one.port}/metrics", timeout=5) as answer:
@@ -48,7 +48,7 @@ def refused_from_memory(run: Run) -> int:
 
 
 def own_voucher(run: Run, units: int) -> str:
-    """Of which the crowd does not hear until it is sold out."""
+    """The crowd does not know it until it is sold out."""
     status, document = run.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms(run, units))
     if status != 201:
         raise Broken(f"no voucher: {status} {document}")
@@ -56,7 +56,7 @@ def own_voucher(run: Run, units: int) -> str:
 
 
 def answered(run: Run, voucher: str, user: str, instance: int) -> Event:
-    """The voucher may be loading, or reopen."""
+    """The voucher may be loading or reopening."""
     deadline = Deadline(ASKED_S)
     while (event := buy(run, voucher, user, instance)).code == "LOADING":
         if deadline.passed():
@@ -78,7 +78,7 @@ def give_back(run: Run, bought: Event, instance: int) -> None:
 
 
 def order_and_give_back(run: Run, voucher: str, thread: int, ending: threading.Event) -> None:
-    """Each order under a key of its own. Who is refused goes on all the same."""
+    """Each order has its own key. A refused user continues anyway."""
     count, n = len(run.stack.instances), 0
     while not ending.is_set():
         for account in range(thread, ACCOUNTS, THREADS):
@@ -98,7 +98,7 @@ def sell_out(run: Run, voucher: str, units: int) -> None:
 
 
 def refuse_from_memory(run: Run, voucher: str) -> bool:
-    """Whether most of so many strangers are. A refusal is remembered for 200 ms, and read again."""
+    """Whether most of this many strangers are. A refusal is cached for 200 ms, then read again."""
     before = refused_from_memory(run)
     for n in range(STRANGERS):
         event = buy(run, voucher, f"stranger{n}", n % len(run.stack.instances))
@@ -108,7 +108,7 @@ def refuse_from_memory(run: Run, voucher: str) -> bool:
 
 
 def without_end(run: Run) -> None:
-    """Accounts order and give back for as long as they may, under keys of their own."""
+    """Accounts order and cancel for as long as they may, with their own keys."""
     voucher, ending, began = own_voucher(run, UNITS), threading.Event(), time.monotonic()
     threads = [in_background(lambda n=n: order_and_give_back(run, voucher, n, ending)) for n in range(THREADS)]
     try:
@@ -131,7 +131,7 @@ def without_end(run: Run) -> None:
 
 
 def counted_after_a_rebuild(run: Run) -> None:
-    """Who has had all orders is refused as before, at each instance, and who has one left may have that one."""
+    """Users who have had all orders are refused as before, at each instance, and one with an order left may have it."""
     voucher, count = own_voucher(run, UNITS), len(run.stack.instances)
     for user, orders in (("all", BOUND), ("most", BOUND - 1)):
         for n in range(orders):

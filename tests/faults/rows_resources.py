@@ -14,8 +14,8 @@ from stack import Broken, Instance
 START_S = 10.0
 
 def every_allocation_fails(where: str, most: int, step_by: int):
-    """An instance beside the others, again and again: it may refuse to start, or a request; nothing else. Each
-    step_by-th allocation, or each of them in full size."""
+    """A separate instance, again and again: it may refuse to start, or reject a request, nothing else. Each step_by-th
+    allocation fails; in full size, each one."""
 
     def inject(run: Run) -> None:
         number, fired = 1, 0
@@ -52,7 +52,7 @@ def descriptors_exhausted(run: Run) -> None:
 
     old = resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE, (run.first.fds() + 2, old[1]))
-    run.stack.redis.call("CLIENT", "KILL", "TYPE", "normal")  # it has to connect again, and cannot
+    run.stack.redis.call("CLIENT", "KILL", "TYPE", "normal")  # it must reconnect, and cannot
     time.sleep(1.5)
     resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE, old)
 

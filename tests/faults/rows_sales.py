@@ -1,4 +1,4 @@
-"""What becomes of vouchers and of what is open of them: 43 to 46."""
+"""Vouchers after their sale, and their open work: 43 to 46."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSE_ALL = (
 )
 
 def ended_yesterday(run: Run) -> None:
-    """An accepted order waits in a dead letter for a person's decision, who comes after the weekend."""
+    """An accepted order waits in a dead letter for an operator, who comes after the weekend."""
     voucher = open_voucher(run, 50)
     run.postgres.sql(REFUSE_ALL % voucher)
     path = f"/admin/vouchers/{voucher}/dead-letters"
@@ -40,14 +40,14 @@ def ended_yesterday(run: Run) -> None:
 
 
 def retired(run: Run, voucher: str) -> bool:
-    """In both stores."""
+    """Retired in both stores."""
     states = run.postgres.sql(f"select state from seckill_voucher where id = {voucher}")
     return states == [["retired"]] and run.redis.call("HGET", key(voucher, "voucher"), "state") == "retired"
 
 
 def buyers_stay(run: Run) -> None:
-    """A sale is over and all of it is settled: Redis need not know its buyers any more. PostgreSQL does."""
-    voucher = open_voucher(run, 200, end_s=2.0, pay_within_s=0)  # nothing of it is to expire first
+    """A sale has ended and is settled: Redis need not keep its buyers any more. PostgreSQL does."""
+    voucher = open_voucher(run, 200, end_s=2.0, pay_within_s=0)  # so that none of its orders is still to expire
     buyers = crowd(run, [voucher], 1.2, 300, 300)
     buyers.join()
     winners = {e.user: e.order for e in run.history if e.voucher == voucher and e.status in (201, 202)}
@@ -66,21 +66,21 @@ def buyers_stay(run: Run) -> None:
 
 
 def asked_until_told(run: Run, voucher: str, user: str, instance: int) -> Event:
-    """503 is no answer: the client retries."""
+    """503 is not a final answer: the client retries."""
     deadline = Deadline(5)
     while (event := buy(run, voucher, user, instance)).outcome == "unknown" and not deadline.passed():
         time.sleep(0.05)
     return event
 
 
-# ---- new vouchers, and ids that were made up ----
+# ---- new vouchers, and made-up ids ----
 
 NEW_VOUCHERS = 12
 
 
 def sold_elsewhere(run: Run) -> None:
-    """Each is made on the first instance and bought at the other at once; for the second half of them, that one's
-    connection for notifications has just been terminated."""
+    """Each is made on the first instance and bought at the other at once; before the second half, that one's connection
+    for notifications is terminated."""
     run.postgres.sql(
         "do $$ begin create role seckill_other login in role seckill_service;"
         " exception when duplicate_object then null; end $$"
@@ -103,8 +103,8 @@ def sold_elsewhere(run: Run) -> None:
 
 
 def asked_for_what_is_not(run: Run) -> None:
-    """Three in four requests are for vouchers and orders that do not exist. The buyers, who are the crowd, must not
-    notice, and each such request hears 404, or that there are too many."""
+    """Three in four requests are for vouchers and orders that do not exist. The crowd's buyers must not notice, and
+    each such request gets 404, or a refusal for too many requests."""
     ports, heard = [instance.port for instance in run.stack.instances], Counter()
     newest = int(run.vouchers[0])
 
@@ -129,12 +129,12 @@ def asked_for_what_is_not(run: Run) -> None:
         run.seen_meanwhile.append(f"what does not exist was answered {dict(heard)}")
 
 
-# ---- a sale that is retired while an instance is away ----
+# ---- a sale that is retired while an instance is paused ----
 
 
 def retired_meanwhile(run: Run) -> None:
-    """Redis has lost the grants of an instance that stands still; the sale ends and is retired without them. When the
-    instance goes on its orders have no grant and can have none, so they end as refused."""
+    """Redis has lost the grants of a paused instance; the sale ends and is retired without them. When the instance
+    continues, its orders have no grant and can get none, so they end as refused."""
     voucher = open_voucher(run, 500, end_s=4.0, pay_within_s=0)
     holder = run.hold_orders(0.8)
     orders = [accepted(run, voucher, f"waiting{n}") for n in range(10)]
@@ -146,13 +146,13 @@ def retired_meanwhile(run: Run) -> None:
     for order in orders:
         look(run, order, 1)  # not 404 as long as the sale has not been retired
     within(run, "retired without them", lambda: retired(run, voucher), 4 + RETIRED_S)
-    run.unseen[voucher] = 500  # that none was left is not why they were refused
+    run.unseen[voucher] = 500  # they were not refused for lack of units
     run.first.signal(signal.SIGCONT)
     refused = "select count(*) from voucher_order where user_id like 'waiting%' and reason = 'GRANT_LOST'"
     within(run, "its orders refused", lambda: run.postgres.sql(refused) == [[str(len(orders))]], 10)
 
 
-RETIRED_S = 12.0  # a look at a voucher at rest comes after five seconds at most, and it takes two
+RETIRED_S = 12.0  # an idle voucher is checked at least every five seconds, and two checks are needed
 AT_ONCE = {"SECKILL_RETIRE_AFTER_MS": "0"}
 
 ROWS = [

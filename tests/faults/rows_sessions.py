@@ -1,7 +1,7 @@
-"""Sessions: whose entries may be settled by another, and when: 33c to 33j.
+"""Sessions: which instance may settle whose entries, and when: 33c to 33j.
 
-The session of an instance that is dead ends by its TTL; then others settle what it held. While a session lives, however
-long PostgreSQL is away, no other instance does: the log of the others would say "recovering".
+The session of a dead instance ends by its TTL; then others settle its entries. While a session lives, no other instance
+does, however long PostgreSQL is down: otherwise its log would contain "recovering".
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from stack import redis_url, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
 COMMITTED_S = 5.0  # with the defaults
-SETTLED_S = 10.0  # a TTL, a look at the voucher and its judgement; a busy machine
+SETTLED_S = 10.0  # a TTL, a check of the voucher and its judgement; plus slack for a busy machine
 
-# How many entries of a session are in the journal, and whether it lives: at one moment.
+# How many journal entries a session has, and whether it lives, at one moment.
 HELD = """
 local held = 0
 for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '-', '+')) do
@@ -52,7 +52,7 @@ def none_recovers(run: Run, why: str) -> None:
 
 
 def killed_with_orders(run: Run) -> None:
-    """Its orders stay in the journal until its session is gone, and no longer."""
+    """Its orders stay in the journal exactly until its session is gone."""
     session, holder = session_of(run.first), run.hold_orders(20)
     stranded_orders(run)
     kill(run)
@@ -72,7 +72,7 @@ def killed_with_orders(run: Run) -> None:
 
 
 def killed_at_the_defaults(run: Run) -> None:
-    """What the defaults promise to those who were told 202: the time until another instance has committed it."""
+    """With the defaults: the time until another instance has committed the orders answered with 202."""
     holder = run.hold_orders(20)
     orders = stranded_orders(run)
     kill(run)
@@ -83,7 +83,7 @@ def killed_at_the_defaults(run: Run) -> None:
 
 
 def paused_while_another_settles(run: Run) -> None:
-    """Both write the same orders, under the same ids and epoch: one settlement."""
+    """Both write the same orders with the same ids and epoch: one settlement."""
     session, other = session_of(run.first), run.stack.instances[1]
     holder = run.hold_orders(12)
     orders = stranded_orders(run, 20)
@@ -99,7 +99,7 @@ def paused_while_another_settles(run: Run) -> None:
 
 
 def postgres_away_for_long(run: Run) -> None:
-    """Several times as long as a session lives without being renewed."""
+    """Several times as long as a session lives without renewal."""
     run.postgres.stop_immediate()
     time.sleep(5 * TTL_S)
     run.postgres.run()
@@ -108,7 +108,7 @@ def postgres_away_for_long(run: Run) -> None:
 
 
 def redis_restarted(run: Run) -> None:
-    """All sessions have ended in the meantime, and each instance comes back when it can."""
+    """All sessions have ended meanwhile, and each instance returns when it can."""
     holder = run.hold_orders(1.5)
     time.sleep(0.3)
     run.redis.end(signal.SIGKILL)
@@ -120,8 +120,8 @@ def redis_restarted(run: Run) -> None:
 
 
 def one_comes_back_later(run: Run) -> None:
-    """Redis stands still for longer than a session lives. The second instance has its link back later than the first,
-    but within a TTL: until then its session is gone, and it is not dead."""
+    """Redis is paused for longer than a session lives. The second instance gets its link back later than the first, but
+    within a TTL: until then its session is gone, but it must not be judged dead."""
     second, ttl_s = run.stack.instances[1], float(run.fault.env["SECKILL_LOCK_TTL_MS"]) / 1000
     own = run.stack.another_proxy(run.redis.port)
     restart(second, {"SECKILL_REDIS_URL": redis_url(own.port)})
@@ -158,9 +158,9 @@ def sessions_flushed(run: Run) -> None:
 
 
 def ended_with_orders(run: Run) -> None:
-    """It cannot commit what it has, and ends when its time is over: its session with it, so no other instance waits for a TTL."""
+    """It cannot commit, and ends with its session when its time is over: no other instance waits for a TTL."""
     ttl_s = float(run.fault.env["SECKILL_LOCK_TTL_MS"]) / 1000
-    time.sleep(ttl_s)  # a session that is younger calls no other one dead
+    time.sleep(ttl_s)  # a younger session judges no other one dead
     session, holder = session_of(run.first), run.hold_orders(20)
     stranded_orders(run)
     ending = threading.Thread(target=run.first.end, args=(signal.SIGTERM,))
@@ -174,7 +174,7 @@ def ended_with_orders(run: Run) -> None:
         run.seen_meanwhile.append("nothing was left to settle, which proves nothing")
     release(run)
     holder.wait()
-    # One that was killed keeps its session for at least two thirds of its TTL.
+    # A killed instance keeps its session for at least two thirds of its TTL.
     within(run, "its orders settled", lambda: held_by(run, session)[1] == 0, ttl_s * 0.6)
 
 

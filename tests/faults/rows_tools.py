@@ -1,4 +1,4 @@
-"""What the rows in the files beside this one share: vouchers of their own, buyers of their own, and bounded waiting."""
+"""Shared by the rows: separate vouchers, separate buyers, and bounded waiting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOUR_S = 3600.0
 
 
 def instant(seconds: float) -> str:
-    """RFC 3339, so many seconds from now."""
+    """RFC 3339, this many seconds from now."""
     return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -36,7 +36,7 @@ def terms(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 
 
 
 def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S, **more) -> str:
-    """A voucher beside the crowd's; it is judged as theirs is. `more`: terms of its own."""
+    """A voucher besides the crowd's, judged the same. `more`: its own terms."""
     last = run.stack.instances[-1]
     wait_for("an instance ready", last.ready)
     status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s) | more)
@@ -47,7 +47,7 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
 
 
 def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
-    """Many at once, past the service: they are in no Redis yet. `epoch`: how often they have been."""
+    """Many at once, bypassing the service, so not in Redis yet. `epoch`: how often they have been loaded."""
     rows = run.postgres.sql(
         "with made as (insert into seckill_voucher (title, price_cents, begin_at, end_at, created_at)"
         f" select 'Fault {run.fault.name}', 1, now() - interval '3 hours', now() + interval '1 day',"
@@ -67,14 +67,14 @@ def is_open(run: Run, voucher: str) -> bool:
 
 
 class Buyers(Crowd):
-    """They look at no order before the end: with a thousand vouchers, each look asks Redis for all of them."""
+    """They read no order before the end: with a thousand vouchers, each read queries all of them in Redis."""
 
     async def _look(self, bought: Event) -> None:
         self.pending.clear()
 
 
 def crowd(run: Run, vouchers: list[str], seconds: float, rate: int = 300, users: int = 700) -> Crowd:
-    """A crowd of the row's own, started; who starts it joins it."""
+    """A separate crowd of the row, started; the caller joins it."""
     kind = Buyers if len(vouchers) > 100 else Crowd
     one = kind([instance.port for instance in run.stack.instances], run.rng, run.history)
     one.start(vouchers, seconds, rate, users, False, False)
@@ -95,7 +95,7 @@ def buy(
 
 
 def look(run: Run, bought: Event, instance: int = 0) -> Event:
-    """The URL of an accepted order, kept in the history."""
+    """Reads the URL of an accepted order, and keeps it in the history."""
     event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
     event.hear(*run.stack.instances[instance].ask("GET", f"/orders/{bought.order}", bought.user))
     run.history.append(event)
@@ -103,7 +103,7 @@ def look(run: Run, bought: Event, instance: int = 0) -> Event:
 
 
 def accepted(run: Run, voucher: str, user: str, instance: int = 0) -> Event:
-    """An order that was accepted and is not committed yet; the caller sees to that."""
+    """An order that is accepted and not committed yet, which the caller must ensure."""
     deadline = Deadline(3)
     while (event := buy(run, voucher, user, instance, later=True)).status not in (202, 409):
         if deadline.passed():
@@ -113,7 +113,7 @@ def accepted(run: Run, voucher: str, user: str, instance: int = 0) -> Event:
 
 
 def lock_row(run: Run, voucher: str, seconds: float) -> subprocess.Popen:
-    """Somebody's transaction has the row of the voucher."""
+    """Another transaction locks the row of the voucher."""
     script = f"begin; select from voucher_stock where voucher_id = {voucher} for update; select pg_sleep({seconds}); commit;"
     command = run.postgres.psql("seckill", "-c", script)
     holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -123,12 +123,12 @@ def lock_row(run: Run, voucher: str, seconds: float) -> subprocess.Popen:
 
 
 def release(run: Run, what: str = "begin; lock table") -> None:
-    """Ends what hold_orders, or with its text lock_row, began, before its time."""
+    """Ends early what hold_orders, or with its text lock_row, began."""
     run.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where query like '{what}%'")
 
 
 def within(run: Run, what: str, condition, seconds: float) -> bool:
-    """A bound that the row itself asserts, of a machine that is on time."""
+    """A time limit that the row itself asserts, on a machine that is on time."""
     try:
         wait_for(what, condition, seconds)
         return True
@@ -138,7 +138,7 @@ def within(run: Run, what: str, condition, seconds: float) -> bool:
 
 
 def sells(run: Run, voucher: str, seconds: float, what: str) -> bool:
-    """Each instance sells it to somebody new, with the row committed, within so long."""
+    """Each instance sells it to a new user, with the row committed, within this time."""
     numbers, name = itertools.count(), re.sub("[^a-z0-9]", "-", what.lower())
     return all(
         within(
@@ -153,7 +153,7 @@ def sells(run: Run, voucher: str, seconds: float, what: str) -> bool:
 
 
 def set_clock(file: Path, seconds: int) -> None:
-    """Of the processes that use it. In place: the file is mapped."""
+    """Sets the clock of the processes that use it. In place, since the file is mapped."""
     with open(file, "r+b", buffering=0) as clock:
         clock.write(struct.pack("q", seconds))
 
@@ -180,14 +180,14 @@ redis.call('HSET', KEYS[1], 'last', entry)
 
 
 def entry_by_hand(run: Run, voucher: str, user: str, order: str, session: str) -> None:
-    """A granted order in the journal that is in no instance's hands, whosesoever the session is."""
+    """A granted order in the journal that no instance holds, whatever session it names."""
     keys = [key(voucher, part) for part in ("voucher", "buyers", "journal")]
     run.redis.call("EVAL", ENTRY_BY_HAND, 3, *keys, user, order, session)
     run.unseen[voucher] = run.unseen.get(voucher, 0) + 1
 
 
 def recoveries(instance: Instance) -> int:
-    """How often it has settled entries that were in no instance's hands, or in its own without its knowledge."""
+    """How often it has settled entries that no instance held, or its own that it did not know."""
     return instance.text().count("recovering journal entries")
 
 
@@ -209,14 +209,14 @@ def in_background(work) -> threading.Thread:
 
 
 def another(run: Run, env: dict[str, str]) -> Instance:
-    """An instance beside those of the crowd, started."""
+    """An instance besides those of the crowd, started."""
     one = Instance(90, run.stack.folder, run.stack.binary, run.stack.store_urls(False) | env)
     one.run()
     return one
 
 
 def clock_env(run: Run, file: Path) -> dict[str, str]:
-    """What a process needs to live by the clock in `file`."""
+    """The environment with which a process uses the clock in `file`."""
     library = run.stack.folder / "clock.so"
     source = Path(__file__).with_name("clock.c")
     done = subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], capture_output=True, text=True)

@@ -1,8 +1,8 @@
-"""A sale that starts, or ends, in the middle of a fault: nothing is accepted outside its window by Redis's clock,
-strangers are told which side they are on, and winners are told that they have won.
+"""A sale that starts, or ends, in the middle of a fault. By Redis's clock nothing is accepted outside its window;
+strangers learn which side they are on, and winners get their order.
 
-The suite, Redis and the instances share one machine's clock, so the window can be judged from outside; but where a
-row moves Redis's clock, as it says.
+The suite, Redis and the instances share one machine's clock, so the window can be judged from outside, unless a row
+moves Redis's clock.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fault import Fault
 from rows_tools import buy, clock_env, crowd, open_voucher, set_clock, within
 from stack import wait_for
 
-EDGE_S = 0.05  # a request under way at the moment itself may be on either side
-MARK_S = 0.4  # SECKILL_SOLD_OUT_MARK_MS of memory, and a little
-STRANGERS = 2000  # more than ask: most ask once
+EDGE_S = 0.05  # a request in progress at that moment may be on either side
+MARK_S = 0.4  # SECKILL_SOLD_OUT_MARK_MS of caching, and some slack
+STRANGERS = 2000  # more than enough: most ask once
 
 
 def judge_window(run: Run, voucher: str, began: float, begins: float, ends: float) -> None:
-    """By the clock of this machine; `began`: when the first could ask. Only what heard an answer can be wrong."""
+    """By this machine's clock; `began`: when the first could ask. Only answered requests can be wrong."""
     told, late_s = run.seen_meanwhile, run.machine_late_s
     for event in (e for e in run.history if e.what == "buy" and e.voucher == voucher and e.status):
         new = event.status in (201, 202)
@@ -57,7 +57,7 @@ def around_the_start(fault):
 
 
 def around_the_end(fault):
-    """Winners of before the end ask again after it."""
+    """Earlier winners ask again after the end."""
 
     def inject(run: Run) -> None:
         began = time.time()
@@ -69,7 +69,7 @@ def around_the_end(fault):
         fault(run)
         run.healed()
         buyers.join()
-        names = (f"late{n}" for n in itertools.count())  # the crowd may be over before it can be told
+        names = (f"late{n}" for n in itertools.count())  # the crowd may end too early to be asked
         within(run, "a stranger told after the end", lambda: buy(run, voucher, next(names)).code == "ENDED", 5)
         judge_window(run, voucher, began, began - 60, ends)
         winners = {e.user: e for e in list(run.history) if e.voucher == voucher and e.status in (201, 202)}
@@ -98,7 +98,7 @@ def flushall(run: Run) -> None:
 
 
 def started_and_set_back(run: Run) -> None:
-    """Redis's clock goes back to before the start: strangers are told so, and those who have won that they have."""
+    """Redis's clock goes back to before the start: strangers are refused for it, and winners still get their order."""
     file = run.stack.folder / "clock"
     run.redis.preload = clock_env(run, file)
     run.redis.end(signal.SIGTERM)

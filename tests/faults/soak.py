@@ -1,22 +1,22 @@
 """The soak: the whole life of orders under all faults at once, at random, in rounds.
 
-In each round a crowd buys several vouchers (quantities, keys, repeats), pays, cancels, is refunded or lets its orders
-expire; two operators add and remove units, pause, resume, extend, close and open vouchers; and on four lanes troubles
-come at random moments: instances, Redis, PostgreSQL, and the links between them. Two troubles of one lane never overlap,
-those of different lanes do. Then all is mended, ended sales must be retired, and the suite's checker judges the round as
-it judges a row; so a failure is found near its cause.
+In each round a crowd buys several vouchers (quantities, keys, repeats), pays, cancels, gets refunds or lets its orders
+expire. Two operators add and remove units, pause, resume, extend, close and open vouchers. On four lanes troubles occur
+at random moments: instances, Redis, PostgreSQL, and the links between them. Troubles of one lane never overlap, those
+of different lanes do. Then everything is repaired, ended sales must be retired, and the suite's checker judges the
+round like a row; so a failure is found near its cause.
 
-All decisions of a round are drawn before it begins, from the seed and its number: `--seed X --round N` repeats them. The
-moments at which processes meet are the machine's, so a failure may need a few repetitions.
+All decisions of a round are drawn before it begins, from the seed and its number: `--seed X --round N` repeats them.
+Timing depends on the machine, so a failure may need a few repetitions.
 
-What a round may cost follows from what was done in it. A trouble costs what its row in the table allows, for each voucher
-where a rebuild is meant. Two troubles that meet can cost what neither does alone; `allowances` has those cases:
-- Redis loses data while nothing can be committed, or while an instance stands still: all that was accepted since then is
-  granted again, later, when it may be gone.
+The allowed cost of a round follows from its troubles. Each may cost what its row in the table allows, and for each
+voucher if a rebuild is meant. Two simultaneous troubles may cost more than the sum; `allowances` has these cases:
+- Redis loses data while nothing can be committed, or while an instance is paused: everything accepted since then is
+  granted again later, when it may be gone.
 - Redis loses data when an instance has died and its orders are not settled yet, or the other way round: both places of
   an accepted order are gone, as in 37.
-- A journal is cut when an instance has died, or the other way round: of an order that was granted, and that nobody holds,
-  Redis has the buyer alone. The audit finds that the books differ.
+- A journal is cut when an instance has died, or the other way round: of a granted order that nobody holds, Redis has
+  only the buyer. The audit finds that the books differ.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ POINTS = sorted({
 })
 UNITS, LIMIT, PRICE = (20, 400), 3, 5
 MOST_VOUCHERS = 8  # as many as are watched
-DEFINITE_S = 40.0  # until an operator's call has an answer: longer than any chain of troubles
-RETIRED_S = 80.0  # as rows 34s and 46 have it, with several to retire; where a try failed, the next comes a minute later
-NEAR_S = 15.0  # until what a dead instance held is settled, also where a store comes back meanwhile
-HELD = 60  # accepted orders that an instance has in its hands at most, as in 37
-INTERRUPTED = 1  # a rebuild that a trouble meets is broken off, and made once more
-AFTER_S = 1.5  # links, sessions and vouchers come back so long after a trouble
+DEFINITE_S = 40.0  # until an operator's call is answered: longer than any sequence of troubles
+RETIRED_S = 80.0  # as in rows 34s and 46, with several to retire; after a failed attempt the next comes a minute later
+NEAR_S = 15.0  # until a dead instance's orders are settled, also if a store comes back meanwhile
+HELD = 60  # accepted orders that an instance holds at most, as in 37
+INTERRUPTED = 1  # a rebuild that a trouble interrupts is repeated once
+AFTER_S = 1.5  # links, sessions and vouchers need this long after a trouble
 
 # ---- troubles ----
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that breaks, and is mended by itself."""
+    """Something that breaks and is repaired by itself."""
 
     name: str
     make: Callable[[Run, random.Random], None]
-    row: Fault | None = None  # whose allowances it has
-    kills: bool = False  # an instance, at once
-    stops: bool = False  # an instance, or commits: what is accepted meanwhile is in one place more than usual
-    loses: bool = False  # what Redis knows of granted orders
+    row: Fault | None = None  # the row whose allowances apply
+    kills: bool = False  # kills an instance at once
+    stops: bool = False  # pauses an instance, or commits: orders accepted meanwhile are in one place more than usual
+    loses: bool = False  # loses Redis's data on granted orders
 
 
 def as_row(name: str, **more) -> Trouble:
@@ -87,7 +87,7 @@ def instance_killed(run: Run, rng: random.Random) -> None:
 
 
 def instance_killed_at_a_point(run: Run, rng: random.Random) -> None:
-    """It dies when it passes the point, if it does."""
+    """It dies at this point, if it reaches it."""
     one, point, number = some(run, rng), rng.choice(POINTS), rng.randint(1, 40)
     one.end(signal.SIGTERM)
     one.run({"SECKILL_FAILPOINTS": f"{point}=kill@{number}"})
@@ -126,7 +126,7 @@ def links_dropped(run: Run, rng: random.Random) -> None:
 
 
 def voucher_deleted(run: Run, rng: random.Random) -> None:
-    """With its buyers, or without: as one that was never loaded."""
+    """With its buyers, or without them, like one that was never loaded."""
     voucher, parts = rng.choice(run.vouchers), ["voucher", "buyers"][: rng.randint(1, 2)]
     run.redis.call("DEL", *[key(voucher, part) for part in parts])
 
@@ -155,7 +155,7 @@ LANES: dict[str, list[Trouble]] = {
     "links": [as_row(name, stops=True) for name in ("19a", "19b", "19c", "19d", "20a", "20b", "20c", "20d", "20e")]
     + [Trouble("links dropped", links_dropped, ROWS["20b"])],
 }
-DOINGS = {  # of the operators, and how often
+DOINGS = {  # of the operators, with their weights
     "add": 5,
     "reduce": 4,
     "pause": 3,
@@ -171,7 +171,7 @@ DOINGS = {  # of the operators, and how often
 
 @dataclass(frozen=True)
 class Step:
-    """After a pause, a trouble of a lane or what an operator does, and what it draws its details from."""
+    """After a pause, a trouble of a lane or an operator's action, and the seed of its details."""
 
     pause_s: float
     what: Trouble | str
@@ -188,7 +188,7 @@ class Done:
 
 @dataclass
 class Round:
-    """All that is drawn before it begins."""
+    """Everything drawn before it begins."""
 
     number: int
     seed: int
@@ -235,7 +235,7 @@ def steps(rng: random.Random, seconds: float, pause_s: float, choose: Callable) 
 
 
 class SoakRun(Run):
-    """A round under way."""
+    """A round in progress."""
 
     LEAD_IN = 0.05
 
@@ -244,7 +244,7 @@ class SoakRun(Run):
         self.round = drawn(seed, int(fault.name.removeprefix("r")))
         self.done: list[Done] = []
         self.lock, self.until = threading.Lock(), 0.0
-        self.units: dict[str, int] = {}  # of each voucher, as it was made
+        self.units: dict[str, int] = {}  # of each voucher when it was made
         self.staff: dict[tuple[str, str], Operator] = {}
         self.opened = 0
         self.journals_cut: list[tuple[str, float]] = []  # of which voucher, and when
@@ -282,7 +282,7 @@ class SoakRun(Run):
 
 
 def live_through(run: SoakRun) -> None:
-    """The inject function of a round: all that happens beside the crowd."""
+    """The inject function of a round: everything that happens besides the crowd."""
     run.until = time.monotonic() + run.fault.seconds * (1 - 2 * run.LEAD_IN)
     for one in run.stack.instances:
         one.expected_exits.add(-signal.SIGKILL)
@@ -302,13 +302,13 @@ def trouble_of(run: SoakRun, lane: list[Step]) -> None:
         try:
             step.what.make(run, random.Random(step.seed))
         except (Broken, OSError, RuntimeError, ValueError) as error:
-            done.text += f" (half: {str(error)[:80]})"  # another trouble was in its way; it is mended at the end
+            done.text += f" (half: {str(error)[:80]})"  # another trouble interfered; the end repairs it
             mend_own(run, step.what)
         done.ended = time.time()
 
 
 def mend_own(run: SoakRun, what: Trouble) -> None:
-    """A trouble that was broken off leaves its lane as the next one expects it."""
+    """An interrupted trouble leaves its lane as the next one expects it."""
     if what in LANES["redis"]:
         redis_up(run)
     if what in LANES["postgres"] and not run.postgres.alive():
@@ -326,7 +326,7 @@ def redis_up(run: SoakRun) -> None:
 
 
 def mend(run: SoakRun) -> None:
-    """What a row mends by itself, and what one was kept from mending."""
+    """Repairs what a row repairs by itself, and what one was kept from repairing."""
     redis_up(run)
     if not run.postgres.alive():
         run.postgres.run()
@@ -363,7 +363,7 @@ def operate(run: SoakRun, name: str) -> None:
 
 
 def employee(run: SoakRun, name: str, voucher: str, rng: random.Random) -> Operator:
-    """One for each voucher, since each is accounted for by itself; with keys of its own."""
+    """One for each voucher, since each is accounted for separately; with its own keys."""
     with run.lock:
         token = {"olga": OPERATE_TOKEN, "otto": OTHER_TOKEN}[name]
         made = Operator(run, voucher, name, token, rng, patience_s=DEFINITE_S, calls=int(voucher) * 1000)
@@ -394,7 +394,7 @@ def do(run: SoakRun, one: Operator, what: str, rng: random.Random) -> None:
 
 
 def open_another(run: SoakRun, rng: random.Random) -> None:
-    """One that begins soon or has begun, and ends soon or not at all. Its client retries until there is one."""
+    """One that begins soon or has begun, and ends soon or never. Its client retries until it exists."""
     with run.lock:
         if run.opened + run.fault.vouchers >= MOST_VOUCHERS:
             return
@@ -422,7 +422,7 @@ def open_another(run: SoakRun, rng: random.Random) -> None:
 
 
 def sales_end(run: SoakRun) -> None:
-    """Those that end soon do so first; what has ended is retired; each operator's change was made once."""
+    """Sales due to end soon end first; ended ones are retired; each operator's change was made once."""
     ends = "select coalesce(extract(epoch from max(end_at) - now()), 0) from seckill_voucher where end_at < now() + interval '5 min'"
     time.sleep(max(0.0, float(run.postgres.sql(ends)[0][0])))
     open_still = "select id, state from seckill_voucher where end_at <= now() and state <> 'retired'"
@@ -437,7 +437,7 @@ def sales_end(run: SoakRun) -> None:
             up_to_date(run, voucher)
 
 
-# ---- what it may cost ----
+# ---- the allowed cost ----
 
 
 def allowances(run: SoakRun) -> dict:
@@ -447,7 +447,7 @@ def allowances(run: SoakRun) -> dict:
     rebuilds = sum(one.what.row.rebuilds + INTERRUPTED for one in done) * len(run.vouchers)
     rebuilds += sum(what == "reconcile" for one in run.staff.values() for what, _ in one.done + one.doubtful)
     rebuilds += sum(one.repeated for one in run.staff.values())  # see the_audit_had_nothing_to_mend
-    rebuilds += 2 * len(run.vouchers)  # each may be retired, which is a rebuild; and may be tried before its time
+    rebuilds += 2 * len(run.vouchers)  # each may be retired, which is a rebuild, and may be tried too early
     lost = 0
     for loss in (one for one in done if one.what.loses):
         waiting = int(run.fault.rate * held_up_s(done, loss))
@@ -457,7 +457,7 @@ def allowances(run: SoakRun) -> dict:
 
 
 def held_up_s(done: list[Done], loss: Done) -> float:
-    """For how long commits waited around a loss: what was accepted meanwhile is where it was granted, and nowhere else."""
+    """How long commits waited around a loss: orders accepted then were only where they were granted."""
     return sum(one.ended - one.began + AFTER_S for one in done if one.what.stops and meets(loss, one, NEAR_S))
 
 
@@ -466,7 +466,7 @@ def meets(one: Done, other: Done, seconds: float) -> bool:
 
 
 def unknown_part(run: SoakRun, done: list[Done]) -> float:
-    """The part of the round in which there was some trouble, or links came back; and a little."""
+    """The share of the round with some trouble, or with reconnecting links, plus some slack."""
     covered, last = 0.0, 0.0
     for one in sorted(done, key=lambda one: one.began):
         began, ended = max(one.began, last), max(one.ended + AFTER_S, last)
@@ -474,7 +474,7 @@ def unknown_part(run: SoakRun, done: list[Done]) -> float:
     return min(0.95, 0.1 + covered / run.fault.seconds)
 
 
-# ---- the closing lines ----
+# ---- the last lines ----
 
 
 def summary(results: list) -> str:

@@ -1,8 +1,8 @@
-"""The real parts a fault is injected into: Redis, PostgreSQL, instances of the service, proxies between them.
+"""The real parts that faults are injected into: Redis, PostgreSQL, instances of the service, proxies between them.
 
-Everything runs on loopback ports of its own, with its data in a scratch folder under /var/tmp, because
-PostgreSQL refuses to run as root and the user it then runs as must be able to enter the folder. Processes
-are ended by their pid, and all of them with the stack.
+Everything runs on its own loopback ports, with its data in a scratch folder under /var/tmp. PostgreSQL refuses to run
+as root, and the user it then runs as must be able to enter the folder. Processes are ended by pid, all of them
+together with the stack.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REDIS_PASSWORD = "faults-redis-password"
 OPERATE_TOKEN, OTHER_TOKEN = "faults-olga-token", "faults-otto-token"  # two operators
 PAYMENTS_TOKEN, PAYMENT_SECRET = "faults-payments-token", "faults-payment-secret"
 TOKENS = f"olga operate {OPERATE_TOKEN}\notto operate {OTHER_TOKEN}\nshop payments {PAYMENTS_TOKEN}\n"
-# Short, so that whatever is waited for comes soon; the order of their sizes is that of the defaults.
+# Short, so that waits are short; their relative order is that of the defaults.
 PATIENCE = {
     "SECKILL_LOCK_TTL_MS": "800",
     "SECKILL_PG_TIMEOUT_MS": "1500",
@@ -43,15 +43,15 @@ PATIENCE = {
 
 
 class Broken(Exception):
-    """The suite itself cannot go on: said in one line."""
+    """The suite itself cannot continue: reported in one line."""
 
 
 class NotInjectable(Exception):
-    """This machine cannot do what the fault needs."""
+    """This machine cannot inject the fault."""
 
 
 def free_port() -> int:
-    """A port outside the range from which clients' ports are taken."""
+    """A port outside the range of client ports."""
     while True:
         port = random.SystemRandom().randrange(15000, 31000)
         with socket.socket() as probe:
@@ -60,7 +60,7 @@ def free_port() -> int:
 
 
 def wait_for(what: str, condition, seconds: float = 20.0, pause: float = 0.05) -> None:
-    """So many seconds of a machine that is on time: see machine.py."""
+    """This many seconds on a machine that is on time: see machine.py."""
     deadline = Deadline(seconds)
     while not condition():
         if deadline.passed():
@@ -98,7 +98,7 @@ class Process:
             os.kill(self.pid, number)
 
     def end(self, number: int, seconds: float = 15.0) -> int | None:
-        """Signals and waits; the exit code (negative: the signal that ended it)."""
+        """Signals and waits; returns the exit code (negative: the signal that ended it)."""
         if self.process is None:
             return None
         self.signal(number)
@@ -116,7 +116,7 @@ def as_user(user: str | None) -> dict:
 
 
 def rights() -> str:
-    """The service's are those of deploy/redis.acl; the suite itself, Redis's user `default`, has all."""
+    """The service has the rights of deploy/redis.acl; the suite, Redis's user `default`, has all."""
     service = (ROOT / "deploy/redis.acl").read_text().replace("SECKILL_REDIS_PASSWORD", REDIS_PASSWORD)
     service = "".join(line for line in service.splitlines(True) if not line.startswith("user default "))
     return service + "user default on nopass ~* &* +@all\n"
@@ -163,7 +163,7 @@ class RedisServer(Process):
         return max(self.dir.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
 
     def call(self, *words: object, timeout: float = 5.0):
-        """One command on a connection of its own. Errors are RuntimeError."""
+        """One command on a separate connection. Errors are RuntimeError."""
         return self.calls([words], timeout)[0]
 
     def calls(self, commands, timeout: float = 5.0) -> list:
@@ -245,7 +245,7 @@ class PostgresServer(Process):
         return command + ["-U", "postgres", *more]
 
     def sql(self, script: str, database: str = "seckill") -> list[list[str]]:
-        """Runs the script as superuser in one session and gives the rows of all its queries."""
+        """Runs the script as superuser in one session and returns the rows of all its queries."""
         done = subprocess.run(self.psql(database), input=script, text=True, capture_output=True)
         if done.returncode != 0:
             raise Broken(f"psql: {done.stderr.strip()}")
@@ -270,7 +270,7 @@ class Instance(Process):
             "SECKILL_ADMIN_TOKENS_FILE": str(tokens),
             "SECKILL_PAYMENT_SECRET": PAYMENT_SECRET,
         }
-        if "SECKILL_ADMIN_LISTEN" in env:  # whatever it says: each instance has a port of its own
+        if "SECKILL_ADMIN_LISTEN" in env:  # whatever its value: each instance has its own port
             self.admin_port = free_port()
             own["SECKILL_ADMIN_LISTEN"] = f"127.0.0.1:{self.admin_port}"
         self.env = PATIENCE | env | own
@@ -357,7 +357,7 @@ class Stack:
         return RedisServer(self.folder, f"redis-{self.servers}")
 
     def prepare(self, appendfsync: str, fresh_redis: bool = False) -> None:
-        """Both stores as new, the proxies without faults."""
+        """Fresh stores, and proxies without faults."""
         if self.redis is None or not self.redis.well() or (appendfsync,) != self.redis_settings or fresh_redis:
             if self.redis is not None:
                 self.redis.end(signal.SIGKILL)
@@ -391,14 +391,14 @@ class Stack:
             instance.wait_ready()
 
     def another_proxy(self, upstream: int) -> Proxy:
-        """For one instance alone, so that it meets another store than the others."""
+        """For one instance alone, so that it has another store than the others."""
         proxy = Proxy(free_port())
         proxy.reset(upstream)
         self.more_proxies.append(proxy)
         return proxy
 
     def land(self) -> None:
-        """Ends what belongs to one fault. Instances must stop in order."""
+        """Ends everything of one fault. Instances must exit cleanly."""
         for instance in self.instances:
             instance.note_exit()
             instance.signal(signal.SIGTERM)
@@ -414,7 +414,7 @@ class Stack:
         self.more_proxies = []
 
     def small_disk(self, name: str, megabytes: int) -> Path:
-        """A file system of its own, that can be filled up."""
+        """A separate file system that can be filled up."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(folder)]

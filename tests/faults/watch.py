@@ -1,4 +1,4 @@
-"""Looks at the vouchers in Redis while a fault is under way, each look one script, so at one moment."""
+"""Checks the vouchers in Redis during a fault; each check is one script, so at one moment."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from world import Sample
 
 PAUSE_S = 0.02
 SLOW_S = 0.2
-# The process that a voucher was opened under must be the one that answers: else no unit is sold, whatever
-# it says.
+# A voucher sells only under the process it was opened under; else no unit is sold, whatever the state is.
 LOOK = """
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -32,14 +31,14 @@ return found
 
 
 class Watch:
-    """Between start() and stop(), on a thread of its own."""
+    """Runs on its own thread between start() and stop()."""
 
     def __init__(self, run):
         self.run, self.over = run, threading.Event()
         self.samples: list[Sample] = []
-        self.stalls: list[tuple[float, float]] = []  # when Redis did not answer us either
-        self.holds: set[tuple[str, float, float]] = set()  # when a voucher that had reopened sold nothing yet
-        self.timed: list[tuple] = []  # the same with their times, for rows that read them
+        self.stalls: list[tuple[float, float]] = []  # when Redis did not answer the suite either
+        self.holds: set[tuple[str, float, float]] = set()  # when a reopened voucher sold nothing yet
+        self.timed: list[tuple] = []  # the same with times, for rows that read them
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def start(self) -> None:
@@ -57,7 +56,7 @@ class Watch:
             try:
                 found = self.run.redis.call("EVAL", LOOK, 0, *self.run.vouchers[:8], timeout=1)
             except (OSError, RuntimeError, ValueError, IndexError):
-                pass  # Redis is what the fault is about
+                pass  # the fault may be about Redis
             if not found or time.time() - began > SLOW_S:
                 self.stalls.append((began, time.time()))
             for id, state, stock, buyers, epoch, since_ms, cache_ms in zip(*(found[part::7] for part in range(7))):

@@ -1,4 +1,4 @@
-"""What a run leaves behind for its judges: what everybody heard, and what is in both stores."""
+"""The results of a run for its judges: everybody's answers, and the data of both stores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from crowd import Event
 from machine import Delays
 
 AFTER_STALL_S = 0.5
-HOLD_ROOM_S = 0.1  # it is looked at 50 times a second
-LATE_PART = 0.2  # of the time that a client waited: a machine that is late by so much is why
+HOLD_ROOM_S = 0.1  # it is checked 50 times a second
+LATE_PART = 0.2  # of a client's waiting time: a machine late by this much is the cause
 LIVE = {"unpaid", "paid"}
 ENDED = {"cancelled", "expired", "refunded"}  # after it was placed
-FORGIVEN_S = 0.05  # two clocks, and the rounding of milliseconds
+FORGIVEN_S = 0.05  # two clocks, and rounding to milliseconds
 
 
 @dataclass
@@ -24,11 +24,11 @@ class Order:
     reason: str
     quantity: int = 1
     key: str = ""  # the fingerprint of its Idempotency-Key
-    due: float = 0.0  # when it expires, if it is not paid; 0: never
+    due: float = 0.0  # when it expires if unpaid; 0: never
 
     @property
     def is_kept(self) -> bool:
-        """Refunded, and its units are gone."""
+        """Refunded without restock: its units are gone."""
         return self.status == "refunded" and self.reason == "KEPT"
 
 
@@ -54,7 +54,7 @@ class Payment:
 
 @dataclass
 class Voucher:
-    """Both stores' view."""
+    """One voucher in both stores."""
 
     id: str
     units: int
@@ -67,11 +67,11 @@ class Voucher:
     journal: int
     state: str = "open"
     window: str = "open"  # or NOT_STARTED, ENDED: by PostgreSQL's clock
-    retired: bool = False  # in PostgreSQL; Redis has a mark and no more
+    retired: bool = False  # in PostgreSQL; Redis has only a mark
     rebuilds: int = 0  # epochs since the first warm-up
     due_state: str = "open"  # as PostgreSQL has it
     held_units: int = 0
-    units_least: int = 0  # at any time; as many as now, where no operator changed them
+    units_least: int = 0  # at any time; the present number unless an operator changed it
     units_most: int = 0
     limit: int = 1
     price: int = 1
@@ -86,7 +86,7 @@ class Voucher:
 
     @property
     def gone_units(self) -> int:
-        """Of refunds that did not return them."""
+        """Units of refunds without restock."""
         return sum(order.quantity for order in self.orders if order.is_kept)
 
     @property
@@ -100,13 +100,13 @@ class Voucher:
 
     @property
     def kept_in_redis(self) -> dict[str, str]:
-        """The same, as Redis must have it."""
+        """The same in the form that Redis must have."""
         return {} if self.retired else self.kept
 
 
 @dataclass
 class Sample:
-    """What Redis had of a voucher at one moment of the run."""
+    """Redis's data on a voucher at one moment of the run."""
 
     voucher: str
     state: str
@@ -117,7 +117,7 @@ class Sample:
 
 @dataclass
 class Fresh:
-    """Somebody new who asks when all is settled."""
+    """A new user's purchase after everything is settled."""
 
     stock: int  # in Redis, just before
     event: Event
@@ -125,7 +125,7 @@ class Fresh:
 
 @dataclass
 class OrderList:
-    """What a user was told of all orders of his, when all is settled."""
+    """A user's list of all his orders, after everything is settled."""
 
     user: str
     status: int
@@ -140,42 +140,42 @@ class World:
     letters: int = 0
     letters_expected: int = 0
     logs: list[str] = field(default_factory=list)
-    exits: list[str] = field(default_factory=list)  # those that were not expected
+    exits: list[str] = field(default_factory=list)  # the unexpected ones
     leaks: list[str] = field(default_factory=list)
     may_differ: bool = False
-    taken: set[str] = field(default_factory=set)  # vouchers of which units were taken away, and the answer was lost
-    cut: set[str] = field(default_factory=set)  # vouchers whose journal was cut when a holder of its entries was killed
+    taken: set[str] = field(default_factory=set)  # vouchers whose reduction by an operator got no answer
+    cut: set[str] = field(default_factory=set)  # vouchers with a cut journal, of which a holder of entries was killed
     unseen: dict[str, int] = field(default_factory=dict)  # units taken by no user of the history, by voucher
     refused_most: int = 0
     rebuilds_most: int = 0
     unknown_most: float = 1.0
     samples: list[Sample] = field(default_factory=list)
     stalls: list[tuple[float, float]] = field(default_factory=list)  # when Redis, asked directly, did not answer
-    holds: list[tuple[str, float, float]] = field(default_factory=list)  # of a voucher that has reopened: nothing is sold yet
+    holds: list[tuple[str, float, float]] = field(default_factory=list)  # of a reopened voucher that sells nothing yet
     delays: Delays = field(default_factory=Delays)  # when the machine itself was late
     foreign: list[str] = field(default_factory=list)  # rows and keys of no user of the history
-    ends: list[Event] | None = None  # each accepted order, read by its user when all is settled; None: not yet
-    strangers: list[Event] = field(default_factory=list)  # some of them, read by somebody else
+    ends: list[Event] | None = None  # each accepted order, read by its user after everything is settled; None: not yet
+    strangers: list[Event] = field(default_factory=list)  # some of them, read by another user
     lists: list[OrderList] = field(default_factory=list)
-    listed: int = 1  # vouchers that are not retired, those of no run included
+    listed: int = 1  # vouchers that are not retired, those of other runs included
     fresh: list[Fresh] = field(default_factory=list)
     lost_202: int = 0  # accepted orders that may have no end
     orders_most: int = 20  # SECKILL_ORDERS_PER_USER
     moves: list[Move] = field(default_factory=list)  # in the order of the feed
     payments: list[Payment] = field(default_factory=list)
     overdue: list[str] = field(default_factory=list)  # orders that should have expired by now
-    late_s: float = 0.0  # how late an order may expire at most; 0: not judged
-    feed: list[tuple[str, str]] | None = None  # order and status, as GET /admin/events told; None: not followed
+    late_s: float = 0.0  # how late an order may expire; 0: not judged
+    feed: list[tuple[str, str]] | None = None  # order and status from GET /admin/events; None: not followed
 
     def asked(self, *what: str):
         return (event for event in self.history if event.what in what and event.voucher in self.vouchers)
 
     def retirement_is_lost(self, voucher: Voucher) -> bool:
-        """Redis has lost the moment of it: the keys came back, or the mark went. docs/reliability.md, "What is open"."""
+        """Redis has lost it: the keys came back, or the mark is gone. docs/reliability.md, "What is open"."""
         return voucher.retired and voucher.state != "retired" and self.refused_most > 0
 
     def has_had_all(self, voucher: Voucher, user: str) -> bool:
-        """Whether as many orders of the user have ended as one may have."""
+        """Whether as many orders of the user have ended as allowed."""
         return sum(order.user == user and order.status in ENDED for order in voucher.orders) >= self.orders_most
 
     def orders(self) -> dict[str, Order]:
@@ -185,8 +185,8 @@ class World:
         return (event for event in self.history if event.what == "buy" and event.voucher in self.vouchers)
 
     def unknown_share(self) -> tuple[float, int]:
-        """Of the crowd's purchases, those without a definite answer though Redis would have answered, on a machine that was
-        on time; and how many there were. Links that broke need a moment afterwards."""
+        """The share of the crowd's purchases without a definite answer although Redis would have answered, on a machine
+        that was on time; and their number. Broken links need a moment afterwards."""
         events = [event for event in self.buys() if not event.user.startswith("back")]
         unknown = [event for event in events if event.outcome == "unknown" and not event.was_late]
         unknown = [e for e in unknown if self.delays.between_s(e.began, e.ended) < LATE_PART * (e.ended - e.began)]
@@ -195,14 +195,14 @@ class World:
         return len(served) / max(len(events), 1), len(events)
 
     def was_held(self, event: Event) -> bool:
-        """Whether it was told to come again because the sale had reopened a moment ago. That is a definite answer."""
+        """Whether it was told to retry because the sale had just reopened. That is a definite answer."""
         return event.code == "LOADING" and any(
             id == event.voucher and since - HOLD_ROOM_S < event.ended and event.began < until + HOLD_ROOM_S
             for id, since, until in self.holds
         )
 
     def accepted(self) -> dict[tuple[str, str], Event]:
-        """Each order that was promised, by 201 or 202: (order, user) -> the first answer."""
+        """Each order promised by 201 or 202: (order, user) -> the first answer."""
         found: dict[tuple[str, str], Event] = {}
         for event in self.buys():
             if event.status in (201, 202):
@@ -210,18 +210,18 @@ class World:
         return found
 
     def forgiven(self) -> set[str]:
-        """Accepted orders without an end that two faults at once may have taken; none, where they are more than the
-        row allows. Who is told ALREADY_ORDERED is told of an accepted order."""
+        """Accepted orders without an end that two simultaneous faults may have taken; none if they are more than the
+        row allows. ALREADY_ORDERED also names an accepted order."""
         kept = {order.id for v in self.vouchers.values() for order in v.orders}
         kept |= {order for v in self.vouchers.values() for order in v.held.values()}
         lost = {e.order for e in self.buys() if e.status == 202 or e.code == "ALREADY_ORDERED"} - kept
         return lost if len(lost) <= self.lost_202 else set()
 
     def holders(self) -> dict[str, list[float]]:
-        """For each voucher, since when each of its units may have been gone, sorted: a user who heard anything but
-        definite refusals, or who has a row, may have had as many as he ever asked for until then (a grant that was
-        lost while its user waited ends in a refusal, too); and what was refunded and kept does not come back. What was
-        returned meanwhile is not counted: it may have been sold again."""
+        """For each voucher, the sorted times since which each unit may have been gone. A user with any other answer
+        than definite refusals, or with a row, may have had as many units as he ever requested until then. For a grant
+        lost while its user waited ends in a refusal, too. Units refunded without restock do not return. Returned units are
+        ignored, since they may have been sold again."""
         most: dict[tuple[str, str], int] = {}
         gone: dict[str, list[float]] = {id: [] for id in self.vouchers}
         rows = {id: {order.user for order in voucher.orders} for id, voucher in self.vouchers.items()}
@@ -241,5 +241,5 @@ class World:
         return {id: sorted(times) for id, times in gone.items()}
 
     def could_be_gone(self, voucher: Voucher, holders: list[float], at: float) -> int:
-        """How many units may have been taken before that moment, at the very most."""
+        """The maximum number of units that may have been taken before that moment."""
         return bisect_left(holders, at) + self.unseen.get(voucher.id, 0)

@@ -1,6 +1,5 @@
-// The field Accept of a scrape. Whatever it says, OpenMetrics is chosen only where it is named; a range that wants it
-// and nothing else, put behind, is heard, unless quotes are open. The same of Accept-Encoding and gzip, which `*` also
-// names.
+// The Accept field of a scrape. OpenMetrics is chosen only if the field names it. An appended range that accepts only
+// OpenMetrics counts unless a quote is open. The same for Accept-Encoding and gzip, which `*` also names.
 #include <stdbool.h>
 #include <stdio.h>
 #include <strings.h>

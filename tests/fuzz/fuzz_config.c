@@ -1,6 +1,6 @@
-// The environment and the command line. An input is one setting a line: SECKILL_...=value is put into the
-// environment, anything else is a word of the command line; what follows a line "--" is the content of a
-// file, whose path stands wherever the input says @.
+// The environment and the command line. An input has one setting a line: SECKILL_...=value goes into the environment,
+// any other line is a command-line argument. The lines after "--" are the content of a file; each @ in the input is
+// replaced by its path.
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ static void put_secret(const char *text, size_t len)
     MUST(pwrite(secret_fd, text, len, 0) == (ssize_t)len);
 }
 
-// Without a file of ours in its place a path would lead anywhere, to a terminal that never answers for example.
+// Without our file an input could name any path, such as a terminal that blocks forever.
 static char *with_path(const char *line)
 {
     const char *at = strchr(line, '@');
@@ -76,7 +76,7 @@ struct input {
     char *words[WORDS_MAX], *environment[ENVIRONMENT_MAX];
     int word_count;
     size_t environment_count;
-    bool path_follows; // the last word asks for one
+    bool path_follows; // the last argument expects a path
 };
 
 static void take_line(struct input *input, const char *line)

@@ -1,5 +1,5 @@
-// SECKILL_CORS_ORIGINS. What is accepted are the words of the list, each an origin as a browser sends it, and no other
-// request comes from one of them; what is refused is refused in one line.
+// SECKILL_CORS_ORIGINS. An accepted list consists of its words, each an origin as browsers send it, and no other origin
+// matches. A rejected list prints one line.
 #include <stdio.h>
 
 #include "cors.h"
@@ -9,7 +9,7 @@ enum { SAID_SIZE = 256 };
 
 static const char *origin; // of the request
 
-// In place of the server's.
+// Replaces the server's function.
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
     (void)request;

@@ -1,4 +1,4 @@
-// The usual form of an object, held against jansson: what is read in that form, jansson reads too, as the same.
+// The parser for the usual form of an object, checked against jansson: whatever it reads, jansson must read the same.
 #include <jansson.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-// Forwarded and X-Forwarded-For, each a list of fields parted by newlines. Whatever a client has written: what the
-// first trusted proxy adds to the right of it decides, in the same field or in one behind it.
+// Forwarded and X-Forwarded-For, each as a list of fields separated by newlines. Whatever the client sends, the element
+// that the first trusted proxy appends decides, in the same field or a later one.
 #include <stdio.h>
 
 #include "forwarded.h"
@@ -22,7 +22,7 @@ static bool is(const struct sk_address *one, const char *text)
     return memcmp(one, &other, sizeof other) == 0;
 }
 
-// A client that is none of the proxies was written down by one of them, and is found by another look.
+// Parsing twice gives the same client. Without fields, or from an untrusted peer, the client is the peer.
 static void must_be_known(enum sk_forwarded form, const struct sk_address *peer, const char *const *values,
                           size_t count)
 {

@@ -1,7 +1,7 @@
-// The text of a journal entry, and the order of journal ids. What can be read must be, written down again, what
-// was there: otherwise somebody's order would change hands on its way through the journal.
+// The text of a journal entry, and the order of journal ids. A readable entry, written again, must give the original
+// text; otherwise the journal would change whose order it is.
 //
-// Built with SK_FUZZ_PLANT it holds a bug, which `run --self-test` has to find.
+// With SK_FUZZ_PLANT it is built with a bug that `run --self-test` must find.
 #include "journal.h"
 #include "order.h"
 

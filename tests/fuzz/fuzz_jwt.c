@@ -1,6 +1,6 @@
-// Users' tokens. An input that begins with '{' is a header, a line break and claims, which are signed here with the key
-// that the header names, if there is one: what is good then must say so to jansson as well. Anything else is a token as
-// a client sends it, and none of these is good: nobody can sign without a key.
+// Users' tokens. An input that begins with '{' is a header, a line break and claims. The target signs it with the key
+// that the header names, if any; jansson must then agree on every token accepted. Any other input is a token from a
+// client and must be rejected, since nobody can sign without a key.
 #include <jansson.h>
 #include <stdio.h>
 #include <sys/mman.h>

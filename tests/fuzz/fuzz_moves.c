@@ -1,5 +1,5 @@
-// The bodies of POST /orders/{id}/pay and /refund. What is found acceptable must be within the bounds that the control
-// floor counts on, and no body is good for both calls.
+// The bodies of POST /orders/{id}/pay and /refund. Accepted values must be within the bounds that the control plane
+// relies on, and no body is valid for both calls.
 #include "fuzz.h"
 #include "moves.h"
 

@@ -1,5 +1,5 @@
-// SECKILL_TRUSTED_PROXIES. What is accepted has the first address of each of its networks, means the same when it is
-// written down again, and is never every address; what is refused is refused for a piece of its own.
+// SECKILL_TRUSTED_PROXIES. Each accepted network contains its first address, has the same meaning when written again,
+// and is never the whole address space. A rejection points at a word of the input.
 #include <arpa/inet.h>
 #include <stdio.h>
 

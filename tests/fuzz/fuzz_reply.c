@@ -1,5 +1,5 @@
-// What Redis says, from the bytes on: hiredis reads them, and every reader of ours gets every reply, as if it were
-// the answer to its question. Anyone who can write to Redis decides what is in there.
+// Redis's replies as raw bytes: hiredis parses them, and each of our readers gets each reply as if it were the answer
+// to its command. Anyone who can write to Redis controls their content.
 #include <ctype.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/read.h>
@@ -18,8 +18,8 @@ enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
 
 static char run[SK_RUN_SIZE] = "0123456789abcdef0123456789abcdef01234567";
 
-// hiredis makes room for as many elements as the head of an array announces: fine for one process and one server,
-// but it would use up the memory of this one.
+// hiredis allocates as many elements as an array's head announces. That is fine against one server, but would use up
+// the fuzzer's memory.
 static bool announces_too_much(const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i + 1 < size; i++) {
@@ -35,7 +35,7 @@ static bool announces_too_much(const uint8_t *data, size_t size)
 
 // ---- the accessors ----
 
-// Adds up what is there, so that a sanitizer sees each byte touched.
+// Sums up all bytes, so that a sanitizer sees each one read.
 static size_t walk(const struct sk_reply *reply)
 {
     size_t len = 0, sum = 0;
@@ -79,7 +79,7 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     MUST(grant->epoch >= 0 && grant->epoch <= SK_TRUST_MAX);
     MUST(strchr(grant->results, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
     for (size_t i = 0; i < users; i++) {
-        bool other = grant->status == SK_GRANT_OTHER; // then nobody was granted anything
+        bool other = grant->status == SK_GRANT_OTHER; // then nothing was granted
         MUST(strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", grant->results[i]) != NULL);
         if (grant->results[i] == SK_GRANT_TOO_FEW) {
             int64_t left = sk_grant_next_left(grant);
@@ -87,7 +87,7 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
         }
         if (!sk_grant_has_existing(grant->results[i]))
             continue;
-        // It goes into an answer as it is.
+        // It is copied into an answer unchanged.
         const char *existing = sk_grant_next_existing(grant);
         MUST(existing == NULL || sk_uuid_valid(existing));
     }
@@ -109,7 +109,7 @@ static void read_as_grant(const struct sk_reply *reply)
 
 // ---- the journal ----
 
-// "<length>:<bytes>," for each field and value, as the dead letter keeps them.
+// "<length>:<bytes>," for each field and value, as a dead letter keeps them.
 static void must_hold_every_field(const struct sk_reply *element, const struct sk_buf *raw)
 {
     const struct sk_reply *fields = sk_reply_at(element, 1);
@@ -180,7 +180,7 @@ static void read_as_look(const struct sk_reply *reply)
     MUST(look.epoch >= 0 && look.stock >= 0 && look.buyers >= 0 && look.journal >= 0);
     enum sk_finding first = sk_audit(&account, &never, &look), second = sk_audit(&account, &look, &look);
     MUST(sk_finding_name(first) != NULL && sk_finding_name(second) != NULL);
-    // Redis as it should be is the only one that may go on selling after two looks.
+    // Only if Redis is in its expected state may it continue selling after two checks.
     if (second == SK_BOOKS_AGREE)
         MUST(look.present && !look.loading && look.same_run && look.epoch == account.epoch);
     if (second == SK_BOOKS_AGREE && look.journal == 0)
@@ -209,11 +209,11 @@ static void read_as_everything(const struct sk_reply *reply)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (announces_too_much(data, size))
-        return -1; // of no use for the corpus
+        return -1; // not useful for the corpus
     redisReader *reader = redisReaderCreate();
     MUST(reader != NULL);
     must_bear_what_is_missing();
-    // In two parts, as a network delivers it.
+    // In two parts, as from a network.
     for (size_t fed = 0, part = size / 2; fed < size; fed += part, part = size - fed) {
         void *reply = NULL;
         if (part > 0 && redisReaderFeed(reader, (const char *)data + fed, part) != REDIS_OK)

@@ -1,6 +1,6 @@
-// The body of POST /admin/vouchers. What is found acceptable must be within bounds, and be found the same after
-// it has been written again. What is refused must be told why, in JSON, with pointers that follow RFC 6901 and, where
-// they name an unknown member, lead to it.
+// The body of POST /admin/vouchers. Accepted terms must be within bounds, and be the same after they are written and
+// read again. A rejection must list its reasons as JSON, with RFC 6901 pointers; a pointer to an unknown member must
+// lead to it.
 #include <jansson.h>
 
 #include "fuzz.h"
@@ -8,7 +8,7 @@
 
 static void must_be_within_bounds(const struct sk_terms *terms)
 {
-    size_t title_len = strlen(terms->title); // to the first NUL, of which there must be none
+    size_t title_len = strlen(terms->title); // to the first NUL; it must contain none
     json_t *title = json_stringn(terms->title, title_len);
     MUST(title != NULL); // it is UTF-8
     json_decref(title);
@@ -41,7 +41,7 @@ static char *name_in(const char *pointer)
     char *name = strdup(pointer + 1), *to = name;
     MUST(name != NULL && pointer[0] == '/');
     for (const char *at = pointer + 1; *at != '\0'; at++) {
-        MUST(*at != '/'); // nothing is said of members of members
+        MUST(*at != '/'); // members of members are not reported
         MUST(*at != '~' || at[1] == '0' || at[1] == '1');
         if (*at == '~')
             *to++ = *++at == '0' ? '~' : '/';

@@ -1,5 +1,5 @@
-// Ids, numbers, names, times and cursors. Each parser is held against a second opinion, written in another way, and
-// what it accepts must come out again as it went in.
+// Ids, numbers, names, times and cursors. Each parser is checked against a second, independent implementation, and
+// accepted values must be printed as they were read.
 #include "text.h"
 
 #include <ctype.h>
@@ -43,7 +43,7 @@ static void user_must_be_right(const char *text)
     MUST(sk_text_user(text) == (n >= 1 && n <= SK_USER_MAX && text[n] == '\0'));
 }
 
-// Whatever is accepted can be shown, and is then read as the same moment.
+// Every accepted time can be printed, and is then read as the same time.
 static void time_must_be_right(const char *text)
 {
     int64_t unix_ms = -1, again = -1;
@@ -70,7 +70,7 @@ static void uuid_must_be_right(const char *text)
     MUST(sk_uuid_valid(text) == (strlen(text) == SK_UUID_CHARS && strcmp(printed, text) == 0));
 }
 
-// What is accepted is the only text of its position; and a text that is a cursor of one kind is one of no other.
+// Each position has only one accepted text, and a cursor of one kind is no cursor of another.
 static void cursor_must_be_right(const char *text)
 {
     int kinds = 0;
@@ -86,7 +86,7 @@ static void cursor_must_be_right(const char *text)
     MUST(kinds <= 1);
 }
 
-// Whatever the position, a cursor leads back to it.
+// Every position survives being written as a cursor and read.
 static void position_must_come_back(const uint8_t *data, size_t size)
 {
     struct sk_position position = {0}, read;

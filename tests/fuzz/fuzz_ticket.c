@@ -1,5 +1,5 @@
-// The ticket that a client sends, the work for one, and the secrets of the configuration. A text is good only if it is
-// the one that is made for just that; what is made is good, and is not when a bit of it is another one.
+// A client's ticket, the work for it, and the configured secrets. Only the ticket made for exactly this purpose is
+// valid, and flipping a bit makes it invalid.
 #include <stdio.h>
 
 #include "fuzz.h"
@@ -20,7 +20,7 @@ static struct sk_tickets *open_with(char *secret, char said[SAID_SIZE])
     return tickets;
 }
 
-// A good text is the only one of its ticket.
+// A valid text is the only one for its ticket.
 static void must_be_the_one(struct sk_tickets *tickets, const char *text, enum sk_ticket_kind kind)
 {
     struct sk_ticket ticket = {.kind = kind, .voucher_id = 7, .user = "alice"};

@@ -1,9 +1,9 @@
-// The file with the keys of users' tokens. What is accepted has a good key id and a key for each of its keys, and can
-// be read again to the same; what is refused is refused in words of our own.
+// The file with the keys of users' tokens. Accepted keys have a valid key id each, and reading the file again gives the
+// same keys. A rejection repeats nothing of the file.
 #include "fuzz.h"
 #include "token_keys.h"
 
-// A place, which is a number of ours, and words of ours: nothing of the text.
+// A rejection has a place, which is only a number, and a fixed text: nothing of the file.
 static void must_be_a_refusal(const char *wrong)
 {
     static const char *const places[] = {"line ", "keys["};

@@ -1,5 +1,5 @@
-// SECKILL_ADMIN_TOKENS. What is accepted has a name and roles for each token, and no other text is one; what is refused
-// is refused in one line, which repeats nothing of it.
+// SECKILL_ADMIN_TOKENS. Each accepted token has a name and roles, and no other text is a token. A rejection prints one
+// line, which repeats nothing of the list.
 #include <stdio.h>
 
 #include "fuzz.h"
@@ -7,7 +7,7 @@
 
 enum { SAID_SIZE = 256, WORD_MIN = 16 };
 
-// A refusal is one line, made of words of our own.
+// A rejection is one line of fixed text.
 static void must_be_a_refusal(const char *said, const char *lines)
 {
     static const char start[] = "seckill: SECKILL_ADMIN_TOKENS: line ";
@@ -18,7 +18,7 @@ static void must_be_a_refusal(const char *said, const char *lines)
     MUST(strlen(lines) < WORD_MIN || strstr(said, lines) == NULL);
 }
 
-// Every word of the lines that is a token has a good name; there is none but these.
+// Each word that is a token has a valid name; there are no other tokens.
 static void must_be_tokens(const struct sk_tokens *tokens, const char *lines)
 {
     char word[SK_TOKEN_LEN_MAX + 1], name[SK_ADMIN_NAME_SIZE];
@@ -30,7 +30,7 @@ static void must_be_tokens(const struct sk_tokens *tokens, const char *lines)
             unsigned roles = sk_tokens_find(tokens, word, name);
             MUST(roles <= SK_ROLE_ANY && (roles == 0 || (len >= SK_TOKEN_LEN_MIN && sk_text_user(name))));
             MUST(roles == 0 || sk_tokens_any(tokens));
-            word[len > 0 ? len - 1 : 0] ^= 1; // of one that differs in a bit there may be another line
+            word[len > 0 ? len - 1 : 0] ^= 1; // another line may differ in just this bit
             unsigned others = sk_tokens_find(tokens, word, name);
             MUST(others == 0 || strstr(lines, word) != NULL || strcmp(name, "admin") == 0);
         }

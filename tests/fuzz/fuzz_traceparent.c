@@ -1,4 +1,4 @@
-// The field `traceparent`, held against a second opinion that is written as the grammar of the specification reads.
+// The field `traceparent`, checked against a second parser that follows the grammar of the specification.
 #include "trace.h"
 
 #include <regex.h>
@@ -22,7 +22,7 @@ static bool is_zero(const char *digits, size_t n)
     return strspn(digits, "0") >= n;
 }
 
-// Ends the text where its blanks begin.
+// Cuts off trailing blanks.
 static bool second_opinion(char *text, regmatch_t parts[6])
 {
     regmatch_t end;

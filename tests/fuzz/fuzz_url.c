@@ -1,5 +1,4 @@
-// SECKILL_REDIS_URL. What is accepted must make sense to the one who connects, and mean the same when it is
-// written down again.
+// SECKILL_REDIS_URL. An accepted URL must be usable for connecting, and mean the same when written again.
 #include <stdio.h>
 #include <sys/un.h>
 

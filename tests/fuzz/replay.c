@@ -1,5 +1,5 @@
-// Takes libFuzzer's place where there is no clang: hands a target each case of the files that are named, once. So what
-// was found stays found, in every test run. tests/fuzz/cases has the form of the files.
+// Replaces libFuzzer where clang is missing: runs a target once with each case of the named files. So every test run
+// repeats past findings. tests/fuzz/cases explains the form of the files.
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int hex_digit(char digit)
     return (int)(found - digits);
 }
 
-// What follows a backslash.
+// Reads what follows a backslash.
 static const char *read_escape(const char *at, uint8_t *byte)
 {
     static const char letters[] = "nrt\\\"", meant[] = "\n\r\t\\\"";
@@ -53,7 +53,7 @@ static const char *read_escape(const char *at, uint8_t *byte)
     return at + 1;
 }
 
-// What follows the quote that begins a piece.
+// Reads what follows a piece's opening quote.
 static const char *read_piece(const char *at, struct input *input)
 {
     size_t start = input->size;
@@ -92,7 +92,7 @@ static size_t replay(const char *at)
     for (at = skip_blanks(at); *at != '\0'; count++) {
         size_t length = name_length(at);
         MUST(length > 0);
-        (void)fprintf(stderr, "%.*s\n", (int)length, at); // the last one named is the one that failed
+        (void)fprintf(stderr, "%.*s\n", (int)length, at); // the last case printed is the one that failed
         at = skip_blanks(at + length);
         MUST(*at == '"');
         input.size = 0;

@@ -15,8 +15,8 @@ static bool wrong(char why[BOOKS_WHY_SIZE], const char *what, int64_t is, int64_
     return false;
 }
 
-// Every order, live or held, is its user's entry in Redis, with its quantity and key. With as many entries as orders,
-// they are the same.
+// Every live or held order must be its user's entry in Redis, with its quantity and key. If the number of entries
+// equals the number of orders, both sets are equal.
 static bool same_buyers(const char *voucher, PGresult *orders, redisContext *redis, char why[BOOKS_WHY_SIZE])
 {
     for (int i = 0; i < PQntuples(orders); i++) {
@@ -52,10 +52,10 @@ static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
     return same;
 }
 
-// What PostgreSQL has, all at one moment.
+// The state in PostgreSQL, read in one snapshot.
 struct account {
-    int64_t units, stock, counted;                           // the vouchers' own numbers
-    int64_t live, live_units, users, held, held_units, kept; // of their orders; kept: units of refunds that stay away
+    int64_t units, stock, counted;                           // the voucher's own counters
+    int64_t live, live_units, users, held, held_units, kept; // of its orders; kept: units of refunds without restock
 };
 
 static struct account read_account(const char *voucher)

@@ -1,5 +1,5 @@
-// Looks at what is there before it takes it, so that of pipelined replies none is read too far. Bodies come by
-// Content-Length, which is all the service sends.
+// Peeks before it reads, so that with pipelined replies it never reads past the current one. Supports only
+// Content-Length bodies, since the service sends no others.
 #include "http.h"
 
 #include <arpa/inet.h>
@@ -70,7 +70,7 @@ static bool receive_head(int fd, struct http_reply *reply, size_t *len)
     static const char end[] = "\r\n\r\n";
     *len = 0;
     while (*len < HTTP_REPLY_SIZE - 1) {
-        // Of what is there, at most the rest of the head is taken.
+        // Takes at most the rest of the head.
         char *at = reply->text + *len, *from = reply->text + (*len < 3 ? 0 : *len - 3);
         ssize_t n = recv(fd, at, HTTP_REPLY_SIZE - 1 - *len, MSG_PEEK);
         const char *found = n <= 0 ? NULL : memmem(from, (size_t)(at + n - from), end, sizeof end - 1);

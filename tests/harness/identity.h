@@ -1,4 +1,4 @@
-// Keys and tokens for the tests of users' tokens. The test makes them; the service's own minting is another matter.
+// Keys and tokens for the tests of users' tokens. The test makes them itself, not with the service's `token` command.
 #ifndef HARNESS_IDENTITY_H
 #define HARNESS_IDENTITY_H
 
@@ -31,7 +31,7 @@ static inline void token_put_part(struct sk_buf *buf, const void *bytes, size_t 
     free(text);
 }
 
-// A token with this header and these claims, signed with the key whatever they say. The caller frees it.
+// A token with this header and these claims, valid or not, signed with the key. The caller frees it.
 static inline char *token_make(const struct token_key *key, const char *header, const char *claims)
 {
     unsigned char bytes[SK_JWS_SECRET_MAX], other[SK_JWS_POINT_SIZE], signature[SK_JWS_SIGNATURE_MAX];

@@ -1,6 +1,6 @@
-// Several processes' worth of Redis clients in one test: a party is a loop and a link, and what the test opens on them.
-// Most tests keep their parties in this process and let one stand still by not running its loop; the others fork real
-// processes, each with parties of its own.
+// Several Redis clients, as of several processes, in one test. A party is a loop, a link, and what the test opens on
+// them. Most tests keep their parties in this process and pause one by not running its loop; the others fork real
+// processes, each with its own parties.
 #ifndef HARNESS_PARTIES_H
 #define HARNESS_PARTIES_H
 
@@ -17,19 +17,19 @@ struct party {
     uv_loop_t loop;
     uv_prepare_t turn;
     struct sk_redis *redis;
-    void *part; // the test's: what it opens on loop and link; NULL: nothing
+    void *part; // what the test opens on loop and link; NULL: nothing
     void (*close_part)(void *part);
     bool open, paused;
 };
 
-// Waits until its link is ready. The memory is the harness's; at most three are open at a time.
+// Waits until its link is ready. The harness owns the memory; at most three are open at a time.
 struct party *party_open(uint32_t redis_timeout_ms);
-// As a process that ends in order: closes the link, then the part.
+// Closes in the order of a clean exit: the link, then the part.
 void party_close(struct party *party);
-// Waits until Redis has done all that the party has asked for.
+// Waits until Redis has executed everything that the party has sent.
 void party_settle(struct party *party);
 
-// Lets every party run once, but those that are paused.
+// Runs the loop of every party once, except paused ones.
 void parties_run(void);
 
 #define RUN_UNTIL(condition)                                                \
@@ -41,22 +41,22 @@ void parties_run(void);
         }                                                                   \
     } while (0)
 
-// For the end of a checked fixture: kills the processes that a failed test has left, and gives up its parties.
+// For the end of a checked fixture: kills processes left by a failed test, and drops its parties.
 void parties_give_up(void);
 
-// A check that also works in a child process, where it ends the process.
+// A check that also works in a child process, which it then ends.
 void must(bool ok, const char *what);
 
 // ---- processes ----
 
 struct child;
 
-// Runs `body` in a process of its own, which exits with success after it. It has no parties yet.
+// Runs `body` in its own process, which then exits with success. The process starts without parties.
 struct child *child_start(void (*body)(int says, void *arg), void *arg);
 void child_say(int says, char word);
 void child_must_say(const struct child *child, char word);
 void child_signal(const struct child *child, int signal);
-int child_wait(struct child *child); // its status, as of waitpid
+int child_wait(struct child *child); // its status as from waitpid
 
 // How often Redis has executed a command since its statistics were reset.
 int64_t redis_calls_of(const char *command);

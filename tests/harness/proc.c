@@ -1,5 +1,5 @@
-// Two nets catch what a crashed test program leaves: the kernel signals its children when it dies
-// (PR_SET_PDEATHSIG), and a sweeper, a child that only waits for the end of a pipe, removes the folder.
+// Two mechanisms clean up after a crashed test program. The kernel signals its children when it dies
+// (PR_SET_PDEATHSIG). A sweeper, a child that only waits for the end of a pipe, removes the folder.
 #include "proc.h"
 
 #include <check.h>
@@ -25,7 +25,7 @@ enum { LOG_TAIL_BYTES = 4000, ENV_MAX = 64, EXIT_CANNOT_START = 127, FTW_DESCRIP
 static struct {
     char path[PROC_PATH_SIZE]; // empty: there is none
     pid_t sweeper;
-    int alive_fd; // closed when we end
+    int alive_fd; // closed when this program ends
 } scratch;
 
 // ---- the scratch folder ----
@@ -38,11 +38,11 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
     return remove(path);
 }
 
-// Servers that are just dying may still write, so this is tried for a while.
+// Retries for a while, since dying servers may still write.
 static void sweep(int alive_fd)
 {
     char byte;
-    (void)setsid(); // out of reach of Ctrl-C
+    (void)setsid(); // not reached by Ctrl-C
     (void)close(STDIN_FILENO);
     (void)close(STDOUT_FILENO);
     (void)close(STDERR_FILENO);
@@ -64,7 +64,7 @@ const char *proc_scratch(void)
     int n = snprintf(scratch.path, sizeof scratch.path, "%s/seckill-test.XXXXXX", parent == NULL ? "/tmp" : parent);
     ck_assert(n > 0 && (size_t)n < sizeof scratch.path);
     ck_assert_ptr_nonnull(mkdtemp(scratch.path));
-    ck_assert_int_eq(chmod(scratch.path, 0711), 0); // the user postgres must get to its folder
+    ck_assert_int_eq(chmod(scratch.path, 0711), 0); // the user postgres must reach its own folder
     ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
     scratch.sweeper = fork();
     ck_assert_int_ge(scratch.sweeper, 0);
@@ -119,7 +119,7 @@ void proc_show_log(const char *name)
 
 // ---- processes ----
 
-// Gives up the rights of root. Comes before PR_SET_PDEATHSIG, which it would clear.
+// Drops root. Must come before PR_SET_PDEATHSIG, which it would clear.
 static bool become_postgres(void)
 {
     const struct passwd *user = geteuid() == 0 ? getpwnam("postgres") : NULL;
@@ -128,7 +128,7 @@ static bool become_postgres(void)
     return user != NULL && setgroups(0, NULL) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0;
 }
 
-// Ours without what steers the service, and then what was asked for.
+// Our environment without the service's settings, plus what the caller asked for.
 static void set_environment(const char *const *env)
 {
     const char *names[ENV_MAX];
@@ -157,7 +157,7 @@ static bool limit_descriptors(const struct proc_options *options)
 
 static void become(const struct proc_options *options, int log_fd, pid_t parent)
 {
-    // exec does not write to the words; its interface only lacks the const.
+    // exec does not write to its arguments; only its interface lacks the const.
     union {
         const char *const *in;
         char *const *out;

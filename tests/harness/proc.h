@@ -16,35 +16,35 @@ struct proc_options {
     const char *name; // its output goes to <scratch>/<name>.log
     const char *const *argv;
     const char *const *env; // NAME=VALUE, added to ours; NULL: nothing
-    bool as_postgres;       // as an ordinary user if we are root: PostgreSQL insists
-    int death_signal;       // what the kernel sends it when we die
-    // Its limits of file descriptors; 0: as ours.
+    bool as_postgres;       // as an ordinary user if we are root, as PostgreSQL requires
+    int death_signal;       // the kernel sends it when we die
+    // Its limits of file descriptors; 0: our own.
     unsigned soft_descriptors, hard_descriptors;
     int out_fd; // its standard output; 0: the log, too
 };
 
-// A folder of our own, made when first asked for; it goes when the program ends, crashes included.
+// Our own folder, created on first use and removed when the program ends, also after a crash.
 const char *proc_scratch(void);
 
-// Waits until every process has ended that was started, and removes the folder.
+// Waits until every started process has ended, and removes the folder.
 void proc_scratch_remove(void);
 
 // Starts a program. The test fails if it cannot be forked; a missing program exits with 127.
 void proc_start(struct proc *proc, const struct proc_options *options);
 
-// Whether it is still running; if not, *status is what waitpid says and proc->pid is 0.
+// Whether it is still running; if not, *status is that of waitpid and proc->pid is 0.
 bool proc_running(struct proc *proc, int *status);
 
 // Sends a signal to a process that must still be running.
 void proc_signal(struct proc *proc, int signal);
 
-// Waits for its end, which must come before the deadline. Returns what waitpid says.
+// Waits until it ends, at most until the deadline. Returns the status of waitpid.
 int proc_wait(struct proc *proc);
 
-// The last lines of its output go to standard error.
+// Prints the last lines of its output to standard error.
 void proc_show_log(const char *name);
 
-// All of its output, NUL-terminated and cut at size.
+// Reads all of its output, NUL-terminated and cut at size.
 void proc_read_log(const char *name, char *out, size_t size);
 
 #endif

@@ -16,7 +16,7 @@ bool sales_full(void)
     return getenv("SECKILL_TEST_FULL") != NULL;
 }
 
-// ---- what is written behind the service's back ----
+// ---- direct writes to the stores ----
 
 int64_t sales_make(int count, int stock)
 {
@@ -26,7 +26,7 @@ int64_t sales_make(int count, int stock)
                      count, stock);
 }
 
-// The ids are as the service makes them: their last 24 bits are slot and epoch.
+// The ids are built like the service's: their last 24 bits are slot and epoch.
 void sales_add_orders(int64_t first, int vouchers, int each)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
@@ -63,7 +63,7 @@ void sales_refuse_none(void)
     db_run("SET client_min_messages = warning; DROP TRIGGER IF EXISTS refuse_user ON voucher_order");
 }
 
-static char numbering[FUNCTION_SIZE]; // the trigger's function as it was; empty: it is as it was
+static char numbering[FUNCTION_SIZE]; // the trigger's original function; empty: not replaced
 
 void sales_stop_notifying(void)
 {
@@ -84,7 +84,7 @@ void sales_notify_again(void)
     numbering[0] = '\0';
 }
 
-// ---- asking the service ----
+// ---- requests ----
 
 int sales_admin(const struct service *service, const char *method, const char *voucher, const char *what,
                 struct http_reply *reply)

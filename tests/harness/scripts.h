@@ -1,5 +1,5 @@
-// What the programs share that call the Lua scripts by themselves, on a real Redis: the keys of voucher 1, the calls,
-// and looks at what they leave there.
+// Shared by the programs that call the Lua scripts directly on a real Redis: the keys of voucher 1, the calls, and
+// checks of the result in Redis.
 #ifndef HARNESS_SCRIPTS_H
 #define HARNESS_SCRIPTS_H
 
@@ -86,7 +86,7 @@ static inline const char *element(size_t i)
     return reply->element[i]->str;
 }
 
-// Of place_orders: letters, and what belongs to them, ids or numbers as text, ended by NULL.
+// Checks the reply of place_orders: letters and their values, ids or numbers as text, ended by NULL.
 static inline void must_answer(const char *letters, ...)
 {
     size_t at = 7;
@@ -106,7 +106,7 @@ static inline void must_answer(const char *letters, ...)
     ck_assert_uint_eq(reply->elements, at);
 }
 
-// ---- what Redis holds ----
+// ---- Redis's data ----
 
 static inline int64_t now_ms(void)
 {
@@ -116,7 +116,7 @@ static inline int64_t now_ms(void)
     return ms;
 }
 
-// Changes of the data set so far, of any kind.
+// The number of changes to the data set so far, of any kind.
 static inline int64_t changes(void)
 {
     static const char name[] = "rdb_changes_since_last_save:";
@@ -127,7 +127,7 @@ static inline int64_t changes(void)
     return strtoll(at + sizeof name - 1, NULL, 10);
 }
 
-// `value` NULL: there is no such field.
+// `value` NULL: the field must not exist.
 static inline void must_be(const char *key, const char *field, const char *value)
 {
     char now[TEXT_SIZE];

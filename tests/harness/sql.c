@@ -157,7 +157,7 @@ void sql_refuse(const char *ids, const char *users, const char *reasons, const c
     PQclear(result);
 }
 
-// ---- what is left ----
+// ---- results ----
 
 int64_t sql_stock(void)
 {

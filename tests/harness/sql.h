@@ -1,5 +1,5 @@
-// What the tests of PostgreSQL's own promises share: the service's statements, run as its login, and batches of orders
-// with what each must come to.
+// Shared by the tests of PostgreSQL's own promises: runs the service's statements as its login, and batches of orders
+// with the expected outcome of each.
 #ifndef HARNESS_SQL_H
 #define HARNESS_SQL_H
 
@@ -12,11 +12,11 @@
 #include "embedded.h"
 #include "uuid.h"
 
-extern PGconn *sql_service;        // a connection of the service's login
-extern char sql_voucher[24];       // made last, with one voucher
-extern char sql_slot[8];           // of its voucher
-extern const char *sql_journal_id; // of the next batches; NULL: none
-extern const char *sql_offer;      // of the next batches; "0": older than offers
+extern PGconn *sql_service;        // a connection as the service's login
+extern char sql_voucher[24];       // the last voucher made
+extern char sql_slot[8];           // its slot
+extern const char *sql_journal_id; // for the next batches; NULL: none
+extern const char *sql_offer;      // for the next batches; "0": from before offers existed
 
 // Fixtures: start PostgreSQL; empty tables and a connection for each test.
 void sql_start(void);
@@ -25,7 +25,7 @@ void sql_teardown(void);
 
 PGconn *sql_connect(void); // as the service's login
 
-// A voucher on sale under epoch 3: it becomes sql_voucher and sql_slot.
+// Makes a voucher on sale under epoch 3; sets sql_voucher and sql_slot.
 void sql_make_voucher(int stock);
 
 // Runs one of the service's statements as the service does; it must succeed.
@@ -34,10 +34,10 @@ PGresult *sql_run(enum sk_statement statement, int n, const char *const *params)
 #define SQL_RUN(statement, ...) \
     sql_run(statement, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
 
-// The JSON in the only row of a result; the caller gives it up.
+// Parses the JSON in the only row of a result; the caller releases it.
 json_t *sql_document(const PGresult *result, int column);
 
-// Begins a transaction in which functions run as their caller: only then does a plan show what they do.
+// Begins a transaction in which functions run with their caller's rights: only then does a plan show their statements.
 void sql_see_through(PGconn *conn);
 
 // ---- batches ----
@@ -59,7 +59,7 @@ PGresult *sql_receive(PGconn *conn);
 void sql_must_end(PGresult *result, size_t n, const struct sql_end *ends);
 void sql_place(const char *epoch, size_t n, const struct sql_order *orders, const struct sql_end *ends);
 
-// The orders, and what each comes to, side by side.
+// The orders and their expected outcomes, in the same order.
 #define ORDERS(...) ((const struct sql_order[]){__VA_ARGS__})
 #define ENDS(...)   ((const struct sql_end[]){__VA_ARGS__})
 #define PLACE(epoch, orders, ends)                                                                           \
@@ -68,18 +68,18 @@ void sql_place(const char *epoch, size_t n, const struct sql_order *orders, cons
         sql_place(epoch, sizeof(orders) / sizeof(struct sql_order), orders, ends);                           \
     } while (0)
 
-// One order refused as it is: its row, and what the statement says of it.
+// Refuses one order; checks its row and the outcome that the statement returns.
 void sql_refuse(const char *ids, const char *users, const char *reasons, const char *outcome);
 
-// ---- what is left ----
+// ---- results ----
 
 int64_t sql_stock(void);
 
-// Units offered = live orders + stock, and these are they; the live orders are counted right.
+// Units offered = live orders + stock; checks both, and the count of live orders.
 void sql_must_have(int64_t live, int64_t left);
 void sql_must_be(int id, const char *status, const char *reason);
 
-// What a cancelling function does, but for the unit; and that.
+// sql_cancel does what a cancelling function does, except for the unit; sql_return_unit returns the unit.
 void sql_cancel(int id);
 void sql_return_unit(void);
 

@@ -1,6 +1,5 @@
-// Ports are taken from below the range of the kernel's own choices, at a place that depends on our process
-// id, so that neither a client's connection nor a test program beside us takes a port while the server
-// that owns it restarts.
+// Ports come from below the kernel's ephemeral range, starting at an offset that depends on our process id. So no
+// client connection or parallel test program takes a port while the server that owns it restarts.
 #include "stack.h"
 
 #include <arpa/inet.h>
@@ -24,7 +23,7 @@
 enum {
     PORT_FIRST = 15000,
     PORTS = 16000,
-    PORTS_EACH = 64, // distance between programs that start one after the other
+    PORTS_EACH = 64, // distance between programs started one after the other
     SERVICES_MAX = 8,
     URL_SIZE = 128,
     READY_IN_A_ROW = 8,
@@ -35,7 +34,7 @@ enum {
 
 const char stack_admin_token[] = "admin-token-of-the-tests";
 
-// Passwords only keep strangers on the machine from stumbling in; that authentication works is a gain.
+// The passwords only keep out strangers on this machine; that they also test authentication is a benefit.
 const char stack_redis_password[] = "redis-password";
 static const char db_password[] = "db-password";
 
@@ -49,12 +48,12 @@ struct service {
 static struct {
     struct proc redis, postgres;
     int redis_port, postgres_port, next_port;
-    bool all_rights; // of who connects by redis_url
+    bool all_rights; // of the user in redis_url
     char postgres_bin[URL_SIZE];
     char redis_url[URL_SIZE], database_url[URL_SIZE], keeper_url[URL_SIZE], owner_url[URL_SIZE],
         superuser_url[URL_SIZE];
     struct service services[SERVICES_MAX];
-    int service_count; // of this test
+    int service_count; // in this test
     unsigned soft_descriptors, hard_descriptors;
     int out_fd;
 } stack;
@@ -109,7 +108,7 @@ static int take_port(void)
     return PORT_FIRST + stack.next_port;
 }
 
-// Waits until the server answers; a server that has ended meanwhile fails the test, with its log.
+// Waits until the server answers. If the server has ended, fails the test and shows its log.
 static void await_server(struct proc *proc, bool (*answers)(void))
 {
     int status = 0;
@@ -140,7 +139,7 @@ static bool redis_answers(void)
     return answers;
 }
 
-// The service has the rights of deploy/redis.acl; the tests, under a name of their own, all.
+// The service gets the rights of deploy/redis.acl; the tests use another user with all rights.
 static void write_acl(const char *path)
 {
     static const char placeholder[] = "SECKILL_REDIS_PASSWORD";
@@ -216,7 +215,7 @@ void redis_resume(void)
 
 // ---- PostgreSQL ----
 
-// Debian keeps the server's programs out of the PATH. Elsewhere they are in it.
+// Debian keeps the server's programs out of the PATH; elsewhere they are in it.
 static void find_postgres(void)
 {
     glob_t found;
@@ -267,7 +266,7 @@ static void make_cluster(void)
                                 "--pwfile",      password_file, "--locale", "C.UTF-8",    "--auth",
                                 "scram-sha-256", "--no-sync",   NULL};
     run_to_end("initdb", argv, NULL, true);
-    // No fsync: what is tested are crashes of processes, not of the machine. In the file, where a test may change it.
+    // No fsync: the tests crash processes, not the machine. It is set in the file, where a test may change it.
     (void)snprintf(data, sizeof data, "%s/data/postgresql.conf", folder);
     file = fopen(data, "ae");
     ck_assert_ptr_nonnull(file);
@@ -290,7 +289,7 @@ void postgres_start(void)
 
 void postgres_stop(void)
 {
-    proc_signal(&stack.postgres, SIGINT); // does not wait for clients to leave
+    proc_signal(&stack.postgres, SIGINT); // does not wait for clients to disconnect
     ck_assert_int_eq(proc_wait(&stack.postgres), 0);
 }
 
@@ -306,7 +305,7 @@ static void run_as(const char *url, const char *sql)
 static void make_database(void)
 {
     char env[URL_SIZE + 32];
-    // As deploy/owner.sql and deploy/login.sql do.
+    // The same as deploy/owner.sql and deploy/login.sql.
     run_as(stack.superuser_url, "CREATE ROLE owner LOGIN PASSWORD 'db-password'");
     run_as(stack.superuser_url, "CREATE ROLE seckill_service NOLOGIN");
     run_as(stack.superuser_url, "CREATE ROLE seckill_keeper NOLOGIN");
@@ -324,8 +323,8 @@ static void set_db_url(char out[URL_SIZE], const char *user, const char *databas
                    database);
 }
 
-// To make a cluster and migrate it would be most of what a short program does: all copy one, if there is one to copy.
-// The copy belongs to whom the original belongs.
+// Making and migrating a cluster takes most of a short program's time, so all programs copy one if it exists. The copy
+// keeps the owner of the original.
 static void copy_cluster(const char *from, const char *to)
 {
     const char *const argv[] = {"cp", "-a", from, to, NULL};
@@ -337,7 +336,7 @@ static void make_postgres(void)
     char folder[PROC_PATH_SIZE], data[PROC_PATH_SIZE + 8];
     const char *made = getenv("HARNESS_CLUSTER");
     stack.postgres_port = take_port();
-    set_db_url(stack.superuser_url, "postgres", "postgres"); // until there is a better one
+    set_db_url(stack.superuser_url, "postgres", "postgres"); // replaced later
     set_db_url(stack.owner_url, "owner", "seckill");
     set_db_url(stack.database_url, "seckill", "seckill");
     set_db_url(stack.keeper_url, "keeper", "seckill");
@@ -345,7 +344,7 @@ static void make_postgres(void)
     postgres_folder(folder);
     (void)snprintf(data, sizeof data, "%s/data", folder);
     ck_assert_int_eq(mkdir(folder, 0777), 0);
-    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, whatever user it runs as
+    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, under whatever user it runs
     if (made != NULL)
         copy_cluster(made, data);
     else
@@ -422,7 +421,7 @@ void service_direct_output(int fd)
     stack.out_fd = fd;
 }
 
-// One that is gone counts as an answer, so that no caller waits for it in vain.
+// An instance that has ended counts as an answer, so that no caller waits for it in vain.
 static bool answers_readyz(struct service *service, bool ready)
 {
     struct http_reply reply;
@@ -431,7 +430,7 @@ static bool answers_readyz(struct service *service, bool ready)
         proc_show_log(service->proc.name);
         ck_abort_msg("%s has ended with status %d", service->proc.name, status);
     }
-    // Each reactor answers for itself, and the kernel chooses which one is asked.
+    // Each reactor answers for itself, and the kernel chooses the reactor.
     int times = service->reactors > 1 ? service->reactors * READY_IN_A_ROW : 1;
     while (times > 0 && (http_get(service, "/readyz", NULL, &reply) == 200) == ready)
         times--;
@@ -510,7 +509,7 @@ void service_stop_all(void)
     for (int i = 0; i < stack.service_count; i++) {
         struct service *service = &stack.services[i];
         if (service->proc.pid == 0)
-            continue; // the test has seen its end
+            continue; // the test has already waited for it
         if (proc_running(&service->proc, &status)) {
             service_signal(service, SIGCONT);
             service_signal(service, SIGTERM);
@@ -559,7 +558,7 @@ void stack_start(unsigned parts)
 int harness_main(TCase *tcase, enum fork_status fork_status)
 {
     Suite *suite = suite_create("seckill");
-    (void)signal(SIGPIPE, SIG_IGN); // servers cut our connections, and some tests ask for it
+    (void)signal(SIGPIPE, SIG_IGN); // servers cut our connections, and some tests provoke it
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, fork_status);

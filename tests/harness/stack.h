@@ -1,9 +1,9 @@
 // The real parts of one test program: a private Redis, a private PostgreSQL and instances of the service,
-// on loopback ports of their own, with their data in a scratch folder.
+// on their own loopback ports, with their data in a scratch folder.
 //
-// There is one stack per program, and what goes wrong with it fails the running test. Start it in an
-// unchecked fixture; harness_main stops it. Programs whose tests start, kill or restart parts run their
-// tests in one process (CK_NOFORK): a test that ran in a child would take its parts with it.
+// There is one stack per program, and a failure of it fails the running test. Start it in an unchecked fixture;
+// harness_main stops it. Programs whose tests start, kill or restart parts run their tests in one process
+// (CK_NOFORK): a forked test would take its parts with it when it ends.
 #ifndef HARNESS_STACK_H
 #define HARNESS_STACK_H
 
@@ -13,32 +13,32 @@
 
 enum stack_part { STACK_REDIS = 1, STACK_POSTGRES = 2, STACK_ALL = 3 };
 
-// Starts the servers, unless they run, and waits until they answer. PostgreSQL comes migrated, with a login
-// for the service: a copy of the cluster at HARNESS_CLUSTER, a variable of the environment, or without it a new one. A
-// missing program is a failure.
+// Starts the servers, unless they run, and waits until they answer. PostgreSQL is migrated and has a login for the
+// service: it is a copy of the cluster named by the environment variable HARNESS_CLUSTER, or else a new one. A missing
+// program is a failure.
 void stack_start(unsigned parts);
 
-// The body of main(): runs the tests, stops the stack, and returns the exit status, which is also 1 when
-// a part did not end as it should.
+// The body of main(): runs the tests, stops the stack, and returns the exit status, which is also 1 if a part did not
+// end as it should.
 int harness_main(TCase *tcase, enum fork_status fork_status);
 
-// Before stack_start(), for what is not the service: the address of Redis is that of a user with all rights.
+// For programs that do not test the service, before stack_start(): stack_redis_url() gets a user with all rights.
 void stack_redis_with_all_rights(void);
 
 // Addresses. The strings live as long as the stack.
 const char *stack_redis_url(void);    // with the rights of deploy/redis.acl, or all
 const char *stack_database_url(void); // of the service's login
-const char *stack_keeper_url(void);   // of the login that archives and erases
+const char *stack_keeper_url(void);   // of the login for archiving and erasing
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
 const char *stack_superuser_url(void);
 int stack_redis_port(void);
 extern const char stack_redis_password[],
     stack_admin_token[]; // of Redis's users `seckill` and `tests`, who has all rights
 
-// Faults. What is stopped or killed keeps its data.
+// Faults. Servers that are stopped or killed keep their data.
 void redis_kill(void);
 void redis_start(void);
-void redis_erase(void); // its data; while it is not running
+void redis_erase(void); // deletes its data; only while it is not running
 void redis_pause(void);
 void redis_resume(void);
 void postgres_stop(void);
@@ -51,44 +51,44 @@ void postgres_keep(const char *path);
 
 struct service;
 
-// For `env`: ENV("SECKILL_REACTORS=2", ...). A name without a value takes the variable away.
+// For `env`: ENV("SECKILL_REACTORS=2", ...). A name without a value unsets the variable.
 #define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-// For ENV: patience is short, so that what is left over is soon picked up by others.
+// For ENV: short time-outs, so that others soon take over leftovers.
 #define HASTY "SECKILL_LOCK_TTL_MS=300", "SECKILL_PG_TIMEOUT_MS=500", "SECKILL_REDIS_TIMEOUT_MS=500"
 
-// Starts an instance with more environment (NULL: none); service_start waits until it is ready. The
-// instance belongs to the harness.
+// service_launch starts an instance with more environment (NULL: none); service_start also waits until it is ready. The
+// harness owns the instance.
 struct service *service_launch(const char *const *env);
 struct service *service_start(const char *const *env);
 
-// The same where operators have a listener of their own: *operators is asked as an instance is, and does nothing else.
-// Of the last one of a test.
+// The same with a separate listener for operators: *operators serves only as an address for requests. It is valid for
+// the last such instance of a test.
 struct service *service_start_apart(const char *const *env, const struct service **operators);
 
-// For ENV beside LD_PRELOAD: a sanitizer wants to be loaded first, and would end the program.
+// For ENV together with LD_PRELOAD: a sanitizer insists on being loaded first, and would end the program.
 const char *service_preload_options(void);
 
-// The limits of file descriptors of instances from now on, until the end of the test; 0: as ours.
+// Limits the file descriptors of instances started from now until the end of the test; 0: our own limits.
 void service_limit_descriptors(unsigned soft, unsigned hard);
 
-// The standard output of instances from now on, until the end of the test, which keeps it open; 0: their log.
+// Sets the standard output of instances started from now until the end of the test, which keeps it open; 0: their log.
 void service_direct_output(int fd);
 
-// Asks /readyz until the answer is (or is not) 200.
+// Polls /readyz until the answer is (or is not) 200.
 void service_await(struct service *service, bool ready);
 
 int service_port(const struct service *service);
-void service_signal(struct service *service, int signal); // it must be running
-void service_kill(struct service *service);               // SIGKILL, and waits
-int service_wait(struct service *service);                // for its end; returns the exit code, or -1
+void service_signal(struct service *service, int signal); // must be running
+void service_kill(struct service *service);               // with SIGKILL, and waits
+int service_wait(struct service *service);                // until it ends; returns the exit code, or -1
 void service_read_log(const struct service *service, char *out, size_t size);
 
-// Stops all instances with SIGTERM; each must exit with 0. For a checked fixture: it also clears up after
-// a test that failed (paused parts go on, stopped ones come back, held orders are let go).
+// Stops all instances with SIGTERM; each must exit with 0. For a checked fixture: it also clears up after a failed test
+// (resumes paused servers, starts stopped ones, releases held orders).
 void service_stop_all(void);
 
-// Runs the program to its end with these words; returns its exit code and what it wrote.
+// Runs the program to its end with these arguments; returns its exit code and its output.
 int service_run(const char *const *words, const char *const *env, char *out, size_t size);
 
 #endif

@@ -20,7 +20,7 @@ PGconn *db_connect(void)
 
 static PGconn *session;
 static pid_t session_owner;
-__attribute__((used)) static PGconn *parents_session; // not closed: its other end is the parent's, and no leak of ours
+__attribute__((used)) static PGconn *parents_session; // not closed: its other end is the parent's; no leak of ours
 
 static bool is_as_new(PGconn *conn)
 {
@@ -30,8 +30,8 @@ static bool is_as_new(PGconn *conn)
     return is_new;
 }
 
-// To connect costs far more than most looks, and tests look every few milliseconds: one session serves them all, made
-// as new each time. Where it was cut another takes its place; a child has one of its own.
+// Connecting costs far more than most queries, and tests query every few milliseconds. So one session serves them all,
+// reset before each use. A broken session is replaced; a child opens its own.
 static PGconn *db_session(void)
 {
     bool is_ours = session != NULL && session_owner == getpid();
@@ -95,7 +95,7 @@ void db_text(char *out, size_t size, const char *format, ...)
     PQclear(result);
 }
 
-// Statements wait in a trigger, by asking again and again: a wait for a lock would end by lock_timeout.
+// Statements wait in a trigger that polls: waiting for a lock would end by lock_timeout.
 #define HELD_KEY "20260101"
 
 static PGconn *holder;

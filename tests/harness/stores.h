@@ -1,4 +1,4 @@
-// Looking into the two stores behind the service's back, and changing them.
+// Reads and changes the two stores directly, without the service.
 #ifndef HARNESS_STORES_H
 #define HARNESS_STORES_H
 
@@ -11,22 +11,22 @@
 // A connection as superuser; the caller closes it with PQfinish.
 PGconn *db_connect(void);
 
-// A statement made as by printf, in a session that is as new; the test fails if PostgreSQL refuses it.
+// Runs a statement formatted as by printf, in a reset session; the test fails if PostgreSQL rejects it.
 void db_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int64_t db_number(const char *format, ...) __attribute__((format(printf, 1, 2))); // the one value it returns
 int64_t voucher_epoch(const char *voucher);                                       // as PostgreSQL has it
 void db_text(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// Holds up every commit of an order until they are let go, at the latest with the end of the test.
+// Delays every commit of an order until released, at the latest at the end of the test.
 void db_hold_orders(void);
 void db_let_orders_go(void);
-// How long a statement has been waiting for that; 0: none is.
+// How long a statement has been waiting for the release; 0: none waits.
 int64_t db_orders_held_ms(void);
 
 // A connection to Redis, authenticated; the caller closes it with redisFree.
 redisContext *redis_connect(void);
 
-// A command made as by redisCommand, on a connection of its own; the test fails if Redis refuses it.
+// Runs a command formatted as by redisCommand, on its own connection; the test fails if Redis rejects it.
 void redis_run(const char *format, ...);
 int64_t redis_number(const char *format, ...);                    // an integer or digits; -1: nil
 bool redis_text(char *out, size_t size, const char *format, ...); // false, and "": nil

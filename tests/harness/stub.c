@@ -42,7 +42,7 @@ static void stub_on_connection(uv_stream_t *listener, int status)
     ck_assert_ptr_nonnull(stub->client);
     ck_assert_int_eq(uv_tcp_init(stub->loop, stub->client), 0);
     stub->client->data = stub;
-    (void)uv_tcp_nodelay(stub->client, 1); // else each answer in two writes waits for a delayed ACK
+    (void)uv_tcp_nodelay(stub->client, 1); // else an answer in two writes waits for a delayed ACK
     ck_assert_int_eq(uv_accept(listener, (uv_stream_t *)stub->client), 0);
     ck_assert_int_eq(uv_read_start((uv_stream_t *)stub->client, stub_on_room, stub_on_bytes), 0);
     stub->clients++;

@@ -1,5 +1,5 @@
-// A server of the test's own, on the test's own loop: it says what no real server can be brought to say, when the test
-// wants it. One client at a time; a new one takes the place of the one before.
+// A fake server on the test's own loop: it sends, when the test wants it, replies that no real server can be made to
+// send. One client at a time; a new one replaces the previous.
 #ifndef HARNESS_STUB_H
 #define HARNESS_STUB_H
 
@@ -16,7 +16,7 @@ struct stub {
     int clients; // so far
     char bytes[STUB_BYTES_MAX];
     size_t len;
-    // Takes what it can from the `n` bytes received so far; returns how many.
+    // Consumes what it can of the `n` bytes received so far; returns how many.
     size_t (*receive)(const char *bytes, size_t n);
 };
 
@@ -24,7 +24,7 @@ struct stub {
 void stub_open(struct stub *stub, uv_loop_t *loop, size_t (*receive)(const char *bytes, size_t n));
 void stub_close(struct stub *stub);
 
-// To the client, which must be there.
+// Sends to the client, which must be connected.
 void stub_send(struct stub *stub, const void *bytes, size_t n);
 void stub_hang_up(struct stub *stub);
 

@@ -1,4 +1,4 @@
-// Waiting for something to become true: by asking, with a deadline, never by sleeping and hoping.
+// Waits until a condition becomes true: polls with a deadline, never with a fixed sleep.
 #ifndef HARNESS_WAIT_H
 #define HARNESS_WAIT_H
 
@@ -8,10 +8,10 @@
 
 #include "clock.h"
 
-// Long enough for a busy machine and a sanitizer build: it is only ever reached when something is broken.
+// Long enough for a busy machine and a sanitizer build: it is reached only if something is broken.
 enum { WAIT_DEADLINE_MS = 20000, WAIT_PAUSE_US = 5000 };
 
-// Asks again and again until the condition holds; the test fails if it does not in time.
+// Polls until the condition holds; the test fails at the deadline.
 #define WAIT_FOR(condition)                                                                \
     do {                                                                                   \
         uint64_t wait_until_ms = sk_monotonic_ms() + WAIT_DEADLINE_MS;                     \

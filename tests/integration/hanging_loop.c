@@ -1,5 +1,5 @@
-// Preloaded into an instance of the service: while the file that HANGING_LOOP names is there, one thread that waits for
-// events, the first to do so, waits for ever.
+// Preloaded into an instance of the service. While the file named by HANGING_LOOP exists, the first thread that waits
+// for events hangs forever.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>

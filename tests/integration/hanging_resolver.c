@@ -1,4 +1,4 @@
-// Preloaded into an instance of the service: a look-up of the name hangs.test never ends.
+// Preloaded into an instance of the service: resolving the name hangs.test never returns.
 #include <dlfcn.h>
 #include <netdb.h>
 #include <stddef.h>

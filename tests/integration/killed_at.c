@@ -1,5 +1,5 @@
-// Kills its process at the step number SK_KILLED_AT: a step is a file opened, written, synced or renamed, or a
-// statement sent to PostgreSQL, or its answer. What is being written then is written in half.
+// Kills its process at step number SK_KILLED_AT. A step opens, writes, syncs or renames a file, sends a statement to
+// PostgreSQL, or receives its answer. A write at that step is cut in half.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <libpq-fe.h>
@@ -23,7 +23,7 @@ static void step(void)
         (void)kill(getpid(), SIGKILL);
 }
 
-// dlsym gives functions as pointers to data.
+// dlsym returns functions as data pointers.
 #define NEXT(type, name) \
     type *next;          \
     *(void **)&next = dlsym(RTLD_NEXT, name)

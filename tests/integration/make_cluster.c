@@ -1,4 +1,4 @@
-// The cluster that the programs beside this one copy: with the schema as this build's service migrates it.
+// Makes the cluster that the other test programs copy, with the schema migrated by this build's service.
 #include <stdlib.h>
 
 #include "stack.h"

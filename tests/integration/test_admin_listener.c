@@ -1,5 +1,5 @@
-// Operators with a listener of their own: what is served where, who is believed there, and that they are served while
-// clients hold every connection of the other one.
+// A separate listener for operators: which routes each listener serves, which credentials count, and that operators are
+// served while clients hold every connection of the public listener.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ START_TEST(each_listener_serves_its_own)
         ck_assert_msg(ask(operators, "GET", theirs[i], token) == 200, "%s: %d", theirs[i], reply.status);
         ck_assert_int_eq(ask(operators, "GET", theirs[i], ""), 401);
         ck_assert_int_eq(ask(buyers, "GET", theirs[i], token), 404);
-        ck_assert_int_eq(ask(buyers, "POST", theirs[i], ""), 404); // nothing is told about what there is
+        ck_assert_int_eq(ask(buyers, "POST", theirs[i], ""), 404); // reveals nothing about what exists
     }
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         ck_assert_int_eq(ask(operators, "GET", pages[i], ""), 200);
@@ -72,7 +72,7 @@ START_TEST(operators_are_no_users)
     ck_assert(http_member(&reply, "id", id));
     ck_assert_int_eq(http_buy(operators, voucher, "bob", &reply), 404);
     (void)snprintf(path, sizeof path, "/orders/%s", id);
-    ck_assert_int_eq(http_get(operators, path, "alice", &reply), 401); // X-User-Id says nothing there
+    ck_assert_int_eq(http_get(operators, path, "alice", &reply), 401); // X-User-Id does not count there
     (void)snprintf(headers, sizeof headers, "%sX-User-Id: bob\r\n", token);
     ck_assert_int_eq(ask(operators, "GET", path, headers), 200); // a token sees every order
     ck_assert_int_eq(http_get(buyers, path, "alice", &reply), 200);
@@ -87,7 +87,7 @@ START_TEST(operators_are_no_users)
 }
 END_TEST
 
-// Not one connection is left, and they do not end by themselves.
+// No client connection is left, and none ends by itself.
 START_TEST(operators_are_served_while_no_connection_is_left)
 {
     int fds[CONNECTIONS];

@@ -1,5 +1,5 @@
-// Who may make which admin call, over HTTP: tokens with roles from a file, versions that a change is meant for, and
-// queries. Whatever is refused leaves the voucher as it was.
+// Who may make which admin call, over HTTP: tokens with roles from a file, changes bound to a version, and queries. A
+// rejected call leaves the voucher unchanged.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void path_of(char path[PATH_SIZE], const char *pattern, const char *vouch
     (void)snprintf(path, PATH_SIZE, pattern, voucher);
 }
 
-// Rebuilding raises the epoch, and is what a call that gets through would do.
+// A rebuild raises the epoch, so the epoch shows whether a call got through.
 static int64_t epoch_of(const char *voucher)
 {
     return db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", voucher);
@@ -49,7 +49,7 @@ START_TEST(roles)
     static const struct {
         const char *headers, *method, *path;
         int status;
-        const char *code; // NULL: none, it is allowed
+        const char *code; // NULL: the call is allowed
     } rows[] = {
         {READER, "GET", "/admin/vouchers", 200, NULL},
         {READER, "GET", "/metrics", 200, NULL},
@@ -85,7 +85,7 @@ START_TEST(roles)
         {"Authorization: Bearer reader\r\n", "GET", "/admin/vouchers/%s", 401, "UNAUTHENTICATED"},
         {OPERATOR, "GET", "/admin/vouchers/%s", 200, NULL},
         {ADMIN, "GET", "/admin/vouchers/%s", 200, NULL},
-        {READER, "POST", "/seckill/%s", 401, "UNAUTHENTICATED"}, // a token is no user
+        {READER, "POST", "/seckill/%s", 401, "UNAUTHENTICATED"}, // a token does not identify a user
         {ADMIN, "GET", "/orders", 401, "UNAUTHENTICATED"},
         {SHOP, "GET", "/orders/018bcfe5-6800-7000-8000-0123456789ab", 403, "FORBIDDEN"},
     };
@@ -118,10 +118,10 @@ START_TEST(tokens_come_from_a_file)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, LINES, sizeof LINES - 1), sizeof LINES - 1);
     (void)snprintf(env, sizeof env, "SECKILL_ADMIN_TOKENS_FILE=%s", path);
-    struct service *service = service_start(ENV("SECKILL_ADMIN_TOKEN", env)); // the file's alone
+    struct service *service = service_start(ENV("SECKILL_ADMIN_TOKEN", env)); // tokens come from the file alone
     ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", READER, NULL, &reply), 200);
     ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply), 401);
-    // One more line, and no instance starts any more.
+    // With one more line no instance starts.
     ck_assert_int_eq(write(fd, "reader read another-token-0001\n", 31), 31);
     (void)close(fd);
     int code = service_run((const char *const[]){NULL},
@@ -141,7 +141,7 @@ static void write_lines(const char *path, const char *lines)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-// All reactors, whichever of them gets the connection.
+// Asks until all reactors have answered, since any of them may get the connection.
 static bool all_say(const struct service *service, const char *headers, int status)
 {
     struct http_reply reply;
@@ -152,7 +152,7 @@ static bool all_say(const struct service *service, const char *headers, int stat
     return true;
 }
 
-// What is wrong changes nothing; what is right holds for all reactors at once, and a token that is gone is none.
+// A faulty file changes nothing. A valid one applies to all reactors at once, and removed tokens stop working.
 START_TEST(tokens_are_read_again)
 {
     char path[] = "/tmp/seckill-tokens-XXXXXX", env[PATH_SIZE];
@@ -163,11 +163,11 @@ START_TEST(tokens_are_read_again)
     for (int round = 0; round < ROUNDS; round++) {
         ck_assert(all_say(service, READER, 200));
         write_lines(path, "ops operate operator-token-01\n");
-        ck_assert(all_say(service, OPERATOR, 401)); // nothing is read unasked
+        ck_assert(all_say(service, OPERATOR, 401)); // the file is not read before SIGHUP
         service_signal(service, SIGHUP);
         WAIT_FOR(all_say(service, OPERATOR, 200));
         WAIT_FOR(all_say(service, READER, 401));
-        ck_assert(all_say(service, ADMIN, 200)); // from the environment, which stays
+        ck_assert(all_say(service, ADMIN, 200)); // the token from the environment stays
         write_lines(path, "ops operate odd-secret\n");
         service_signal(service, SIGHUP);
         service_log_must_have(service, round + 1, "cannot read the new secrets; the old ones stay");

@@ -1,5 +1,5 @@
-// Orders of retired vouchers that are moved out to files: nothing is lost and nothing comes twice, whenever the command
-// is killed, and what was counted stays the same.
+// Moves orders of retired vouchers to files. Nothing is lost or duplicated, whenever the command is killed, and the
+// settlement totals stay the same.
 #include <check.h>
 #include <glob.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@
 enum { ORDERS = 11, OUTPUT_SIZE = 1 << 16, URL_SIZE = 256, STEPS_MAX = 400, TEXT_SIZE = 2048 };
 
 static char folder[PROC_PATH_SIZE], output[OUTPUT_SIZE];
-static PGconn *keeper; // as long as it is there and has begun to move, `archive` waits
+static PGconn *keeper; // while it is open and has begun to move, `archive` waits
 
 // ---- a sale that is over ----
 
-// Orders of every status, with events and payments whose texts want quoting.
+// Orders of every status, with events and payments whose texts need quoting.
 static void make_sale(void)
 {
     sql_make_voucher(100);
@@ -110,7 +110,7 @@ static void archive(void)
     ck_assert_msg(code == 0, "%s", output);
 }
 
-// ---- what is in the files ----
+// ---- the content of the files ----
 
 static void load_file(PGconn *conn, const char *path, const char *table)
 {
@@ -129,7 +129,7 @@ static void load_file(PGconn *conn, const char *path, const char *table)
     PQclear(PQgetResult(conn));
 }
 
-// Into tables back_orders, back_events, back_payments. What was not finished does not count.
+// Loads the files into the tables back_orders, back_events, back_payments. Ignores unfinished files.
 static void load_files(void)
 {
     static const char *const kinds[] = {"orders", "events", "payments"};
@@ -152,7 +152,7 @@ static void load_files(void)
     PQfinish(conn);
 }
 
-// Each row is in the files once, as it was, and in PostgreSQL no more.
+// Each row must be in the files once, unchanged, and no longer in PostgreSQL.
 static void all_must_be_moved(void)
 {
     static const char *const kinds[] = {"orders", "events", "payments"};
@@ -181,9 +181,8 @@ static void settlement_now(char out[TEXT_SIZE])
     db_text(out, TEXT_SIZE, "SELECT (to_jsonb(s) - 'at_ms')::text FROM settlement(%s) s", sql_voucher);
 }
 
-// A column that is added to a table must come into its file, too. The slot is that of the order,
-// and an order's price is that of its offer; ended_nth counts orders for Redis, which has nothing of an archived
-// voucher.
+// A column added to a table must also be added to its file. Exceptions: the files take the slot from the order and the
+// price from the offer; ended_nth counts orders for Redis, which holds nothing of an archived voucher.
 START_TEST(files_have_all_columns)
 {
     static const char *const tables[][3] = {
@@ -205,13 +204,13 @@ START_TEST(all_is_moved_and_counted_as_before)
     all_must_be_moved();
     settlement_now(after);
     ck_assert_str_eq(after, before);
-    // The sums that PostgreSQL keeps are those of the files.
+    // The checksums that PostgreSQL keeps must match the files.
     db_text(sha, sizeof sha, "SELECT encode(orders_sha256, 'hex') FROM archived_part WHERE part = 1");
     (void)snprintf(name, sizeof name, "echo '%s  %s/%s-000001-orders.csv' | sha256sum --check --status", sha, folder,
                    sql_voucher);
     // NOLINTNEXTLINE(cert-env33-c): the words are our own
     ck_assert_int_eq(system(name), 0);
-    // Once more: nothing is there.
+    // A second run finds nothing to move.
     archive();
     all_must_be_moved();
 }
@@ -239,7 +238,7 @@ START_TEST(killed_at_each_step_nothing_is_lost_and_nothing_comes_twice)
 }
 END_TEST
 
-// ---- what changes meanwhile ----
+// ---- concurrent changes ----
 
 static PGresult *ask(PGconn *conn, const char *format, const char *word, const char *other)
 {
@@ -276,7 +275,7 @@ static bool keeper_waits(void)
                      " AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()") == 1;
 }
 
-// As if they were a million: while they are counted, vouchers may be created and changed.
+// As if there were a million orders: vouchers may be created and changed during the count.
 START_TEST(the_catalogue_is_not_locked_while_orders_are_counted)
 {
     PGconn *other = db_connect();
@@ -293,7 +292,7 @@ START_TEST(the_catalogue_is_not_locked_while_orders_are_counted)
 }
 END_TEST
 
-// Recalled while it was being counted: it is passed by.
+// A voucher that is reloaded (recall_voucher) during the count is skipped.
 START_TEST(what_is_recalled_meanwhile_is_not_begun)
 {
     PGconn *other = db_connect();
@@ -331,7 +330,7 @@ START_TEST(what_is_not_over_stays)
 }
 END_TEST
 
-// Money that came late, while its voucher was being moved: the order stays until that is given back.
+// A late payment while its voucher was being moved: the order stays until the payment is refunded.
 START_TEST(an_order_that_is_owed_money_stays)
 {
     keeper = PQconnectdb(stack_keeper_url());
@@ -357,7 +356,7 @@ START_TEST(an_archived_voucher_is_neither_recalled_nor_written)
     ck_assert_str_eq(PQgetvalue(end, 0, 0), "archived");
     PQclear(end);
     (void)snprintf(ids, sizeof ids, "{%s}", SQL_ID1);
-    sql_refuse(ids, "{u1}", "{GRANT_LOST}", "ended"); // an instance that was paused all the time
+    sql_refuse(ids, "{u1}", "{GRANT_LOST}", "ended"); // from an instance that was paused all the time
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
 }
 END_TEST
@@ -380,7 +379,7 @@ START_TEST(an_order_that_may_be_in_a_file_is_told_from_one_that_is_not)
 }
 END_TEST
 
-// ---- what it refuses ----
+// ---- refusals ----
 
 START_TEST(wrong_words_and_rights_are_refused)
 {
@@ -391,7 +390,7 @@ START_TEST(wrong_words_and_rights_are_refused)
     ck_assert_int_eq(archive_with(WORDS(folder, "80", "0"), NULL, 0), 1);
     ck_assert_int_eq(archive_with((const char *const[]){"archive", NULL}, NULL, 0), 2);
     ck_assert_int_eq(archive_with(WORDS(folder, "80", "4", "5"), NULL, 0), 2);
-    // The service's own login may not.
+    // The service's own login must not be able to.
     (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_database_url());
     ck_assert_int_eq(service_run(WORDS(folder, "80"), ENV(url), output, sizeof output), 1);
     ck_assert_ptr_nonnull(strstr(output, "permission denied"));

@@ -1,4 +1,4 @@
-// The negative control of the books: corrupted in each way they must be found wrong, for the right reason.
+// The negative control of the books check: it must detect each kind of corruption, with the right reason.
 #include <check.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// Each statement, run in the store that its first words name, spoils the books of voucher %s; `sign` is
-// what the check then says.
+// Each statement runs in the store that its first words name and corrupts the books of voucher %s; `sign` is the reason
+// that the check then reports.
 struct corruption {
     const char *sql, *redis, *sign;
 };
@@ -41,7 +41,7 @@ static const struct corruption corruptions[] = {
     {NULL, "HSET seckill:{%s}:buyers mallory 00000000-0000-7000-8000-000000000000", "buyers in Redis"},
     {NULL, "HDEL seckill:{%s}:buyers alice", "buyers in Redis"},
     {NULL, "HSET seckill:{%s}:buyers alice 00000000-0000-7000-8000-000000000000", "buyer in Redis: alice"},
-    {NULL, // the same order, of two units
+    {NULL, // the same order, with two units
      "EVAL redis.call('HSET',KEYS[1],'alice',redis.call('HGET',KEYS[1],'alice')..'\\0322') 1 seckill:{%s}:buyers",
      "buyer in Redis: alice"},
     {NULL, "XADD seckill:{%s}:journal * epoch 1 orders broken", "journal entries"},
@@ -56,7 +56,7 @@ START_TEST(corruption_is_noticed)
     voucher_on_sale(service, 3, voucher);
     ck_assert_msg(http_buy(service, voucher, "alice", &reply) == 201, "%s", reply.body);
     books_must_balance(voucher);
-    service_stop_all(); // or the audit may mend it before it is looked at
+    service_stop_all(); // else the audit may repair it before the check
 
     if (corruption->sql != NULL) {
         db_run("SET client_min_messages = warning; DROP INDEX IF EXISTS voucher_order_live");

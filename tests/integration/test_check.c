@@ -1,5 +1,5 @@
-// seckill --check against real stores: each setting, right and role is broken in turn, must be found, and is not found
-// any more once it is mended.
+// seckill --check against real stores: each setting, right and role is broken in turn. The check must report it, and
+// stop reporting it after the repair.
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int check_with(const char *one, const char *two)
     return service_run(CHECK, env, out, sizeof out);
 }
 
-// A gateway whose X-Forwarded-For is not believed.
+// Behind a gateway whose X-Forwarded-For is not trusted.
 static int check_without_addresses(const char *more)
 {
     const char *const env[] = {database, redis, more, NULL};
@@ -51,7 +51,7 @@ static int check_now(void)
     return check_with(NULL, NULL);
 }
 
-// A line that begins so.
+// Whether the output has a line that begins with this text.
 static bool found(const char *line)
 {
     for (const char *at = out; at != NULL; at = strchr(at, '\n')) {
@@ -75,7 +75,7 @@ static void must_be_good(void)
     ck_assert_msg(got == GOOD && !found("warn") && !found("fail"), "%d: %s", got, out);
 }
 
-// New sessions have what was set: the server reads its files a moment after it is told to.
+// Waits until new sessions have the value: the server reads its files shortly after the call.
 static void reload(const char *name, const char *value)
 {
     char is[NAME_SIZE];
@@ -87,7 +87,7 @@ static void setup(void)
 {
     stack_start(STACK_ALL);
     (void)snprintf(database, sizeof database, "SECKILL_DATABASE_URL=%s", stack_database_url());
-    // A login with all rights, which the tests then take away one by one.
+    // A login with all rights; the tests then remove them one by one.
     redis_run("ACL SETUSER default on >" PASSWORD " ~* &* +@all");
     (void)snprintf(redis, sizeof redis, "SECKILL_REDIS_URL=redis://:" PASSWORD "@127.0.0.1:%d", stack_redis_port());
     db_run("ALTER SYSTEM SET fsync = on");
@@ -119,16 +119,16 @@ START_TEST(what_is_right_is_good)
     };
     for (size_t i = 0; i < COUNT(lines); i++)
         ck_assert_msg(found(lines[i]), "%s is missing:\n%s", lines[i], out);
-    // Nothing stays of what was tried.
+    // The checks leave nothing behind.
     ck_assert_int_eq(redis_number("DBSIZE"), 0);
-    // The service's own login may do all that the service does.
+    // The service's own login has every right that the service needs.
     char url[ENV_SIZE];
     (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s", stack_redis_url());
     ck_assert_int_ne(check_with(url, NULL), FAILS);
     ck_assert_msg(found("ok   redis commands: ") && !found("fail"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_DEMO=on", NULL), WARNS);
     ck_assert_msg(found("warn demo: "), "%s", out);
-    // Beside a service that sells, too.
+    // The checks also pass next to a running service.
     struct service *service = service_start(NULL);
     must_be_good();
     service_await(service, true);
@@ -171,7 +171,7 @@ START_TEST(settings_of_redis_are_found)
 }
 END_TEST
 
-// `words` are of ACL SETUSER, parted by blanks.
+// `words` are arguments of ACL SETUSER, separated by blanks.
 static void redis_set_default(const char *words)
 {
     char command[NAME_SIZE];
@@ -179,8 +179,8 @@ static void redis_set_default(const char *words)
     redis_run(command);
 }
 
-// Each command that is taken from the login is missed, and no other. The list is that of lua/check_commands.lua, which
-// `./dev lint` compares with what the service uses.
+// Removes each command from the login: the check must report this one and no other. The list is that of
+// lua/check_commands.lua, which `./dev lint` compares with the service's commands.
 START_TEST(commands_of_redis_are_found)
 {
     static const char *const commands[] = {
@@ -219,7 +219,7 @@ START_TEST(commands_of_redis_are_found)
 }
 END_TEST
 
-// What Redis's file is loaded with is no right of the login: another user, who has all, asks.
+// The rights of Redis's ACL file at load are not the login's own: another user, with all rights, asks.
 START_TEST(rights_that_loading_lacks_are_found)
 {
     static const char *const lacking[][2] = {
@@ -248,7 +248,7 @@ START_TEST(rights_that_loading_lacks_are_found)
         ck_assert_msg(check_with(url, NULL) == GOOD && found("ok   redis user default: "), "%s: %s", enough[i], out);
     }
     redis_set_default("on +@all allkeys");
-    // The service itself may not ask, and says so.
+    // The service's own user may not read these rights; the check reports that.
     (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s", stack_redis_url());
     ck_assert_int_eq(check_with(url, NULL), WARNS);
     ck_assert_msg(found("warn redis user default: its rights cannot be asked (NOPERM"), "%s", out);
@@ -268,7 +268,7 @@ START_TEST(other_redises_are_found)
     ck_assert_msg(found("fail redis reachable: ") && found("ok   postgresql schema: "), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_REDIS_URL=http://127.0.0.1", NULL), FAILS);
     ck_assert_msg(found("fail redis url: "), "%s", out);
-    redis_pause(); // takes connections, and answers nothing
+    redis_pause(); // accepts connections, and never answers
     int code = check_with("SECKILL_REDIS_TIMEOUT_MS=200", NULL);
     redis_resume();
     ck_assert_int_eq(code, FAILS);
@@ -276,20 +276,20 @@ START_TEST(other_redises_are_found)
 }
 END_TEST
 
-// ---- a Redis that says what no real one can be brought to say ----
+// ---- a fake Redis, for replies that no real one can be made to send ----
 
 enum { FAKE_SIZE = 1 << 14, COMMAND_SIZE = 32 };
 
 static const struct fake {
-    const char *info;  // NULL: an error
+    const char *info;  // NULL: an error reply
     const char *tried; // the reply of the script
     int64_t ahead_ms;  // its clock
-    const char *may;   // what the user `default` may do; NULL: all
+    const char *may;   // the rights of the user `default`; NULL: all
 } * fake;
 
 static int fake_listener = -1;
 
-// The length of the whole command at `bytes`, and its first word; 0: it is not there yet.
+// The length of the whole command at `bytes`, and its first word; 0: incomplete.
 static size_t fake_take(const char *bytes, char word[COMMAND_SIZE])
 {
     char *at = NULL;
@@ -455,7 +455,7 @@ START_TEST(a_wrong_login_is_found)
          "ok   postgresql connections of the login: 3 more"},
         {"ALTER ROLE seckill CONNECTION LIMIT 2", "ALTER ROLE seckill CONNECTION LIMIT -1", WARNS,
          "warn postgresql connections of the login: 2 more"},
-        // One of them is this test's.
+        // One connection is this test's own.
         {"ALTER DATABASE seckill CONNECTION LIMIT 3", "ALTER DATABASE seckill CONNECTION LIMIT -1", WARNS,
          "warn postgresql connections of the database: 2 more"},
         {"ALTER ROLE seckill NOLOGIN", "ALTER ROLE seckill LOGIN", FAILS, "fail postgresql reachable: "},
@@ -481,7 +481,7 @@ struct right {
     char take[NAME_SIZE * 2], give[NAME_SIZE * 2], line[NAME_SIZE];
 };
 
-// Each right that the service's role has, some at a time: those that lack are found, and no other.
+// Removes the rights of the service's role, a few at a time: the check must report exactly these.
 START_TEST(rights_that_lack_are_found)
 {
     static struct right rights[RIGHTS_MAX];
@@ -598,7 +598,7 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_int_eq(check_without_addresses("SECKILL_ADDRESS_RATE=5"), WARNS);
     ck_assert_msg(found("warn client addresses: are counted, and all clients of the gateway have one"), "%s", out);
     ck_assert_int_eq(check_without_addresses("SECKILL_ADDRESS_CONNECTIONS=5"), WARNS);
-    // What --help shows is refused before anything is tried.
+    // An invalid value of a setting is rejected before any check runs.
     ck_assert_int_eq(check_with("SECKILL_BATCH_MAX=many", NULL), FAILS);
     ck_assert_msg(strstr(out, "SECKILL_BATCH_MAX") != NULL && !found("ok"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_ORDERS_MAX=1", NULL), FAILS);

@@ -1,5 +1,5 @@
-// Clients that want too much: each limit on a running instance, also of several reactors, what it answers, and to whom.
-// Loopback has many addresses, so a client may come from any 127.x.y.z.
+// Clients that exceed limits: each limit on a running instance, also with several reactors, its answer, and who gets
+// it. Loopback has many addresses, so a client may use any 127.x.y.z.
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ static int connect_from(const struct service *service, const char *address)
     return fd;
 }
 
-// One request from this address, with these lines of its header; gives the status.
+// Sends one request from this address with these header lines; returns the status.
 static int ask_from(const struct service *service, const char *address, const char *line, const char *headers)
 {
     char request[REQUEST_SIZE];
@@ -65,7 +65,7 @@ static void field_must_be(const char *name, const char *expected)
     ck_assert_msg(strcmp(value, expected) == 0, "%s is '%s', not '%s'", name, value, expected);
 }
 
-// How many of `tries` pass; that is what a rate allows in the time that they took. At least one must be refused.
+// Returns how many of `tries` are rejected. As many must pass as the rate allows in the time that they took.
 static int pass(const struct service *service, const char *line, const char *headers, int tries, int rate)
 {
     uint64_t began_ms = sk_monotonic_ms();
@@ -85,7 +85,7 @@ static int pass(const struct service *service, const char *line, const char *hea
 
 // ---- rates ----
 
-// Each request comes on a connection of its own, and so to any of the reactors.
+// Each request uses a new connection, and so may reach any reactor.
 START_TEST(a_user_has_one_rate_at_all_reactors)
 {
     enum { RATE = 5 };
@@ -99,7 +99,7 @@ START_TEST(a_user_has_one_rate_at_all_reactors)
     field_must_be("Retry-After", "1");
     field_must_be("RateLimit-Policy", "\"user\";q=5;w=1");
     field_must_be("RateLimit", "\"user\";r=0;t=1");
-    (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n"); // others are not held up
+    (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n"); // other users are not limited
     http_must_be_problem(&reply, 409, "SOLD_OUT");
     field_must_be("RateLimit", "\"user\";r=4;t=1");
     ck_assert_int_eq(ask_from(service, "127.0.0.1", "GET /orders", "X-User-Id: alice\r\n"), 200);
@@ -108,7 +108,7 @@ START_TEST(a_user_has_one_rate_at_all_reactors)
 }
 END_TEST
 
-// What gives an order back takes from the same rate, so that the two together cannot be repeated without end.
+// Cancellations count against the same rate, so that buying and cancelling cannot be repeated without end.
 START_TEST(cancellations_are_tries_of_the_user)
 {
     enum { RATE = 5 };
@@ -134,7 +134,7 @@ START_TEST(an_address_has_one_rate)
     http_must_be_problem(&reply, 429, "RATE_LIMITED");
     field_must_be("RateLimit-Policy", "\"address\";q=5;w=1");
     field_must_be("RateLimit", "\"address\";r=0;t=1");
-    // What a client says of itself changes nothing: no proxy is trusted.
+    // The client's X-Forwarded-For has no effect: no proxy is trusted.
     WAIT_FOR(ask_from(service, "127.0.0.1", "GET /vouchers", "X-Forwarded-For: 192.0.2.1\r\n") == 429);
     WAIT_FOR(ask_from(service, "127.0.0.1", "GET /vouchers", "Forwarded: for=192.0.2.1\r\n") == 429);
     ck_assert_int_eq(ask_from(service, "127.0.0.2", "GET /vouchers", ""), 200);
@@ -146,7 +146,7 @@ START_TEST(an_address_has_one_rate)
 }
 END_TEST
 
-// The answer to a purchase tells of the limit that is nearest to its end.
+// The answer to a purchase reports the limit that is nearest to exhaustion.
 START_TEST(purchases_are_told_what_is_left)
 {
     struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1000000", "SECKILL_USER_RATE=2"));
@@ -162,7 +162,7 @@ START_TEST(purchases_are_told_what_is_left)
     field_must_be("RateLimit", "\"user\";r=1;t=1");
     books_must_balance(voucher);
     service_stop_all();
-    service = service_start(NULL); // nothing is said of limits that are off
+    service = service_start(NULL); // limits that are off are not reported
     (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n");
     ck_assert_ptr_null(strstr(reply.text, "RateLimit"));
 }
@@ -198,14 +198,14 @@ START_TEST(behind_proxies_the_client_counts)
     ck_assert_int_eq(ask_through(service, "127.0.0.1", "X-Forwarded-For: 192.0.2.2"), 200);
     ck_assert_int_eq(ask_through(service, "127.0.0.1", "Forwarded: for=\"[2001:db8::1]\""), 200);
     WAIT_FOR(ask_through(service, "127.0.0.1", "Forwarded: for=\"[2001:db8::2]:80\"") == 429);
-    // One that is not trusted speaks for itself alone, whatever it says.
+    // An untrusted address counts as itself, whatever it sends.
     WAIT_FOR(ask_through(service, "127.0.0.2", "X-Forwarded-For: 192.0.2.77") == 429);
     WAIT_FOR(ask_through(service, "127.0.0.2", "Forwarded: for=192.0.2.78") == 429);
     ck_assert_int_eq(ask_through(service, "127.0.0.1", "X-Forwarded-For: 192.0.2.77"), 200);
 }
 END_TEST
 
-// What the two fields do not agree on counts for the proxy, as what says nothing.
+// If the two fields disagree, or name no address, the request counts for the proxy.
 START_TEST(what_cannot_be_believed_counts_for_the_proxy)
 {
     static const char *const same[] = {
@@ -222,7 +222,7 @@ START_TEST(what_cannot_be_believed_counts_for_the_proxy)
 }
 END_TEST
 
-// More addresses than there are places to remember them: none is refused for that.
+// More addresses than the table can hold: none is rejected for that.
 START_TEST(a_crowd_of_addresses_is_not_refused)
 {
     struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1", "SECKILL_TRUSTED_PROXIES=127.0.0.0/8"));
@@ -252,7 +252,7 @@ static bool answers(int fd)
            reply.status == 200;
 }
 
-// Closed at once: the end may come as a reset, since what was sent was not read.
+// Closed at once. The end may be a reset, since the service has not read what was sent.
 static bool is_turned_away(const struct service *service, const char *address)
 {
     int fd = connect_from(service, address);
@@ -264,7 +264,7 @@ static bool is_turned_away(const struct service *service, const char *address)
     return n <= 0;
 }
 
-// One that is let in: until those that were closed are forgotten, a moment may pass.
+// Retries until a connection is accepted: the service forgets closed ones after a moment.
 static int connect_patiently(const struct service *service, const char *address)
 {
     int fd;
@@ -284,13 +284,13 @@ START_TEST(an_address_has_so_many_connections)
         for (int i = 0; i < 10; i++)
             ck_assert(is_turned_away(service, "127.0.0.2"));
         ck_assert(!is_turned_away(service, "127.0.0.3"));
-        for (int i = 0; i < MOST; i++) { // those that were there are not disturbed
+        for (int i = 0; i < MOST; i++) { // existing connections are not affected
             ck_assert(answers(fds[i]));
             (void)close(fds[i]);
         }
     }
     ck_assert(http_sample(service, "seckill_connections_refused_total") >= ROUNDS * 10);
-    for (int i = 0; i < GATEWAYS; i++) // what proxies have is not counted
+    for (int i = 0; i < GATEWAYS; i++) // connections of proxies are not counted
         gateway[i] = connect_from(service, "127.0.9.1");
     for (int i = 0; i < GATEWAYS; i++) {
         ck_assert(answers(gateway[i]));
@@ -319,7 +319,7 @@ START_TEST(so_many_purchases_a_second)
         placed += reply.status == 201;
     }
     ck_assert_uint_le((uint64_t)placed, 2 + (sk_monotonic_ms() - began_ms) / 1000);
-    ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200); // is no purchase
+    ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200); // not a purchase
     books_must_balance(voucher);
 }
 END_TEST
@@ -333,7 +333,7 @@ START_TEST(so_many_purchases_under_way)
     db_hold_orders();
     for (int i = 0; i < 2; i++) {
         (void)snprintf(user, sizeof user, "user-%d", i);
-        sales_accept(service, voucher, user, id); // patiently: the first may not be done with yet
+        sales_accept(service, voucher, user, id); // retries: the first request may still be in progress
     }
     (void)http_buy(service, voucher, "one-too-many", &reply);
     http_must_be_problem(&reply, 503, "OVERLOADED");
@@ -346,7 +346,7 @@ END_TEST
 
 // ---- time ----
 
-// Sends so many requests, `at_once` of them in one piece, and gives how long all their answers took.
+// Sends `requests` requests, `at_once` of them in one write, and returns how long all answers took.
 static uint64_t ask_piped(int fd, int requests, int at_once)
 {
     uint64_t began_ms = sk_monotonic_ms();
@@ -364,7 +364,7 @@ static uint64_t ask_piped(int fd, int requests, int at_once)
     return sk_monotonic_ms() - began_ms;
 }
 
-// All but the first of them lie in the server's memory, where no event tells of them.
+// All but the first wait in the server's own buffer, where no socket event reports them.
 START_TEST(a_long_pipeline_is_no_slower_than_one_by_one)
 {
     enum { REQUESTS = 2000, MARGIN_MS = 200 };
@@ -377,7 +377,7 @@ START_TEST(a_long_pipeline_is_no_slower_than_one_by_one)
 }
 END_TEST
 
-// It has begun, so the time to be idle does not count any more, and each byte extends nothing.
+// The header has begun, so the idle time-out no longer applies, and further bytes extend no deadline.
 START_TEST(a_header_ends_in_time_or_never)
 {
     struct service *service = service_start(ENV("SECKILL_IDLE_TIMEOUT_MS=3600000", "SECKILL_REQUEST_TIMEOUT_MS=300"));
@@ -386,7 +386,7 @@ START_TEST(a_header_ends_in_time_or_never)
     WAIT_FOR(!http_send_text(fd, "x"));
     (void)close(fd);
     ck_assert(answers(idle));
-    fd = http_connect(service); // in the second request of a connection, too
+    fd = http_connect(service); // also in the second request of a connection
     ck_assert(answers(fd));
     ck_assert(http_send_text(fd, "GET /healthz HTTP/1.1\r\nX-Slow: "));
     WAIT_FOR(!http_send_text(fd, "x"));
@@ -396,7 +396,7 @@ START_TEST(a_header_ends_in_time_or_never)
 }
 END_TEST
 
-// Bytes that the kernel keeps for the client of this connection; -1: there is no such connection.
+// The bytes that the kernel queues for the client of this connection; -1: no such connection.
 static long queued_for(const struct service *service, int fd)
 {
     struct sockaddr_in mine = {0};
@@ -417,7 +417,7 @@ static long queued_for(const struct service *service, int fd)
     return found;
 }
 
-// Sends as long as the other end reads; false when it does not.
+// Sends while the other end reads; returns false if it reads nothing.
 static bool is_read(int fd, const char *text)
 {
     ssize_t first = send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT), n = first;
@@ -427,7 +427,7 @@ static bool is_read(int fd, const char *text)
     return first > 0;
 }
 
-// It asks as long as it is let, and takes nothing. More is answered only when some of it is on its way.
+// The client only sends, and reads nothing. The service answers more only after some output is sent.
 START_TEST(little_is_kept_for_a_client_that_does_not_read)
 {
     enum { LEAST = 32768, MOST = 131072 };
@@ -437,14 +437,14 @@ START_TEST(little_is_kept_for_a_client_that_does_not_read)
     for (int i = 0; i < 50; i++)
         voucher_on_sale(service, 1, voucher);
     int fd = http_connect(service);
-    // Until its requests stay where they are: the service does not read on while it has something to send.
+    // Until the service stops reading: it does not read on while it has output to send.
     WAIT_FOR(!is_read(fd, request) && queued_for(service, fd) > LEAST);
     ck_assert_int_lt(queued_for(service, fd), MOST);
     (void)close(fd);
 }
 END_TEST
 
-// What it has not taken in time it never gets: the service keeps none of it, and neither does the kernel.
+// A client that did not read in time never gets the rest: neither the service nor the kernel keeps it.
 START_TEST(a_reader_that_was_cut_gets_no_rest)
 {
     struct service *service = service_start(ENV("SECKILL_REQUEST_TIMEOUT_MS=300"));
@@ -453,7 +453,7 @@ START_TEST(a_reader_that_was_cut_gets_no_rest)
     int least = 1;
     ssize_t n = 1;
     for (int i = 0; i < 20; i++)
-        voucher_on_sale(service, 1, voucher); // so that there is something to say
+        voucher_on_sale(service, 1, voucher); // so that the answer is long
     int fd = http_connect(service);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
     WAIT_FOR((send(fd, request, sizeof request - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN));

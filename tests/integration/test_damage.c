@@ -1,5 +1,5 @@
-// Redis says what cannot be, because somebody wrote it or its clock went back: no order is lost, no refusal hides a
-// win, and nothing is rebuilt again and again.
+// Redis holds impossible values, written by hand or caused by a clock that went back. No order is lost, no refusal
+// hides a win, and nothing is rebuilt again and again.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int64_t letters(const char *voucher)
 
 // ---- journal entries ----
 
-// It is fenced off under an epoch that no rebuild seems to get past.
+// PostgreSQL rejects its epoch, and no rebuild seems to reach it.
 START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
 {
     static const char *const epochs[] = {"1000000", "999999999999999"};
@@ -49,7 +49,7 @@ START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
         WAIT_FOR(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s AND user_id = 'mallory'",
                            voucher) == 1);
         books_must_balance(voucher);
-        redis_run("DEL seckill:{%s}:voucher", other); // the others are looked after all the while
+        redis_run("DEL seckill:{%s}:voucher", other); // other vouchers are still maintained meanwhile
         WAIT_FOR(redis_number("EXISTS seckill:{%s}:voucher", other) == 1);
         http_must_buy(service, voucher, "bob");
         ck_assert_int_le(voucher_epoch(voucher), epoch + REBUILDS_MAX);
@@ -60,7 +60,7 @@ START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
 }
 END_TEST
 
-// Redis counts on from the largest id it has had.
+// Redis continues from the largest id it has had.
 START_TEST(a_journal_id_out_of_range_stops_no_order)
 {
     static const char *const ids[] = {"9999999999999999999-0", "1000000000000000-7", "999999999999999-9999999999999999",
@@ -85,7 +85,7 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
 }
 END_TEST
 
-// Each POST would take a unit, and no client could be told of it.
+// Otherwise each POST would take a unit without any client learning of it.
 START_TEST(an_epoch_out_of_range_costs_no_unit)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -105,8 +105,8 @@ END_TEST
 
 // ---- clocks ----
 
-// Redis stamps the journal's entries, and ids never go back: after its clock has, they look as if they were of the
-// future, and would never be old enough to be settled.
+// Redis stamps journal entries, and ids never decrease. After its clock went back, they seem to come from the future
+// and would never be old enough to be settled.
 START_TEST(a_clock_that_went_back_does_not_stop_recovery)
 {
     struct service *first = service_start(ENV(HASTY, "SECKILL_PG_TIMEOUT_MS=20000")), *second;
@@ -136,7 +136,7 @@ END_TEST
 
 // ---- refusals from memory ----
 
-// A sale that had begun has not begun any more: its winners have won all the same (P6).
+// A sale that had begun now lies in the future: its winners have still won (P6).
 START_TEST(not_started_hides_no_win)
 {
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000"));
@@ -151,7 +151,7 @@ START_TEST(not_started_hides_no_win)
 }
 END_TEST
 
-// It did not exist when it was asked for, and has been sold by another instance since.
+// The voucher did not exist when it was requested; another instance has sold it since.
 START_TEST(an_unknown_voucher_hides_no_win)
 {
     struct service *first = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000")), *second = service_start(NULL);

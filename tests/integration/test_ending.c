@@ -1,5 +1,5 @@
-// The end of an instance: whatever its clients, its stores or its resolver do at that moment, it ends in order. And the
-// limit of file descriptors, without which its clients could cut it off from its stores.
+// Shutdown of an instance: it ends cleanly, whatever its clients, stores or resolver do at that moment. And the limit
+// of file descriptors, without which clients could cut it off from its stores.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// Every route; %s: the voucher's id, %d: a number that no other request has.
+// Every route; %s: the voucher's id, %d: a number unique to the request.
 static const char *const routes[] = {
     "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
     "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: respond-async\r\n\r\n",
@@ -57,7 +57,7 @@ static void send_route(int fd, size_t route, const char *voucher, int number)
     char request[REQUEST_SIZE];
     int n = snprintf(request, sizeof request, routes[route], voucher, number);
     ck_assert(n > 0 && n < REQUEST_SIZE);
-    (void)http_send(fd, request, (size_t)n); // it may have ended by now
+    (void)http_send(fd, request, (size_t)n); // the service may have ended
 }
 
 static int keep_alive(struct service *service)
@@ -70,7 +70,7 @@ static int keep_alive(struct service *service)
     return fd;
 }
 
-// Everything that comes until the connection ends: one whole answer, or nothing.
+// Reads until the connection ends: one complete answer, or nothing.
 static void must_be_whole(int fd, size_t number)
 {
     static char answer[ANSWER_SIZE];
@@ -97,7 +97,7 @@ static void must_have_ended_well(struct service *service)
     ck_assert_msg(code == 0, "exit code %d: %.*s", code, REPORT_MAX, report == NULL ? "" : report);
 }
 
-// Hundreds of idle connections wake up around the end, one after the other, with a request for every route.
+// Hundreds of idle connections send requests for every route, one after the other, around the shutdown.
 START_TEST(every_route_around_the_end)
 {
     static const char *const drain[] = {"SECKILL_DRAIN_TIMEOUT_MS=0", "SECKILL_DRAIN_TIMEOUT_MS=100"};
@@ -117,13 +117,13 @@ START_TEST(every_route_around_the_end)
         (void)close(fds[i]);
     }
     must_have_ended_well(service);
-    (void)service_start(ENV(HASTY)); // settles what the end has left
+    (void)service_start(ENV(HASTY)); // settles what the ended instance left
     books_must_balance(voucher);
 }
 END_TEST
 
-// While something is still on its way every route is served, or says that it is not any more, and every answer is the
-// last one of its connection.
+// While work is pending, every route is served or rejected because of the shutdown, and every answer is the last one of
+// its connection.
 START_TEST(every_route_while_draining)
 {
     struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000"));
@@ -159,7 +159,7 @@ START_TEST(every_route_while_draining)
 }
 END_TEST
 
-// What a slow reader has not taken yet is sent to its end before the process ends.
+// Data that a slow reader has not read yet is sent completely before the process ends.
 START_TEST(answers_are_sent_to_their_end)
 {
     struct service *service = service_start(NULL);
@@ -172,7 +172,7 @@ START_TEST(answers_are_sent_to_their_end)
     db_run("UPDATE seckill_voucher SET title = 'x' WHERE id = %s", voucher);
     service_signal(service, SIGTERM);
     WAIT_FOR((other = http_connect(service)) < 0 || close(other) != 0);
-    (void)usleep(200000); // in which it could end
+    (void)usleep(200000); // time in which it could end
     must_be_whole(fd, 0);
     (void)close(fd);
     must_have_ended_well(service);
@@ -212,16 +212,16 @@ END_TEST
 
 static bool links_are_back(struct service *service, int *client)
 {
-    (void)close(*client); // its place is taken by one that waits
+    (void)close(*client); // a waiting client takes its place
     *client = http_connect(service);
     return service_log_count(service, "Redis is ready") >= 2 && service_log_count(service, "PostgreSQL is ready") >= 2;
 }
 
-// Clients hold every connection they may have, and more of them wait for one to become free. The links to both stores
-// break: they are made again all the same.
+// Clients hold every allowed connection, and more are waiting. When the links to both stores break, they still
+// reconnect.
 START_TEST(clients_do_not_keep_the_stores_away)
 {
-    service_limit_descriptors(64, 0); // the soft limit, which is too low
+    service_limit_descriptors(64, 0); // the soft limit, set too low
     struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=100", "SECKILL_IDLE_TIMEOUT_MS=60000"));
     char voucher[VOUCHER_ID_SIZE];
     struct http_reply reply;

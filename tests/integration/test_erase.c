@@ -1,4 +1,5 @@
-// A user whose id is erased: it is nowhere any more, counts and one order per user stay, and what is open is refused.
+// Erases a user's id: it is gone everywhere, counts and one order per user stay, and open work makes the command
+// refuse.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static void erase(const char *user)
     ck_assert_ptr_null(strstr(output, user)); // nor in the log
 }
 
-// In whichever column of whichever table.
+// In any column of any table.
 static int64_t places_of(const char *user)
 {
     return db_number("SELECT (SELECT count(*) FROM voucher_order o WHERE o.user_id = '%s')"
@@ -62,7 +63,7 @@ START_TEST(an_id_is_erased_everywhere_and_counts_stay)
     ck_assert_int_eq(places_of("alice"), 0);
     settlement_now(after);
     ck_assert_str_eq(after, before);
-    // One pseudonym for all; others are as they were.
+    // One pseudonym everywhere; other users are unchanged.
     ck_assert_int_eq(
         db_number("SELECT count(DISTINCT user_id) FROM voucher_order WHERE user_id ~ '^erased-[0-9a-f]{32}$'"
                   " AND id IN ('" SQL_ID1 "', '00000000-0000-7000-8000-000000000004')"),
@@ -76,7 +77,7 @@ START_TEST(an_id_is_erased_everywhere_and_counts_stay)
                   " AND voucher_id = %s AND (detail->>'orders')::int = 2 AND (detail->>'letters')::int = 1",
                   sql_voucher),
         1);
-    // Once more: nothing is left to be done, and nothing is noted.
+    // A second run has nothing to do and records nothing.
     erase("alice");
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'erased'"), 1);
 }
@@ -96,7 +97,7 @@ START_TEST(orders_of_a_voucher_that_is_not_retired_refuse_it)
         db_run("UPDATE voucher_order SET status = '%s' WHERE voucher_id = %s", statuses[i], sql_voucher);
         ck_assert_int_eq(erase_as(stack_keeper_url(), "alice"), 1);
         ck_assert_ptr_nonnull(strstr(output, sql_voucher));
-        ck_assert_int_eq(places_of("alice"), 2); // not of the other one either
+        ck_assert_int_eq(places_of("alice"), 2); // the order of the retired voucher stays, too
     }
     retire();
     erase("alice");
@@ -113,7 +114,7 @@ START_TEST(an_open_letter_refuses_it)
 }
 END_TEST
 
-// Ids that are part of others, or of the form around them; a dot is no wildcard.
+// Ids that are parts of other ids or of the surrounding format; a dot is no wildcard.
 START_TEST(only_whole_ids_are_erased)
 {
     static const struct {

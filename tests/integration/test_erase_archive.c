@@ -1,5 +1,5 @@
-// A user who is erased in the files of an archive: in all of them or, when the command is killed, by running it again;
-// the sums that PostgreSQL keeps are those of the files; and what is not as it was archived is left alone.
+// Erases a user in the files of an archive: in all of them or, if the command was killed, after running it again.
+// PostgreSQL's checksums match the files, and files that differ from what was archived are left alone.
 #include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static int run(const char *const *words, const char *preload, int step)
 
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL}, NULL, 0)
 
-// In the folder, as `sh` does it; 0: it holds.
+// Runs a shell command in the folder; returns 0 if it succeeds.
 static int in_folder(const char *format, const char *word)
 {
     char command[COMMAND_SIZE];
@@ -79,9 +79,9 @@ static void teardown(void)
     sql_teardown();
 }
 
-// ---- what must be ----
+// ---- checks ----
 
-// Each file's sum is what PostgreSQL says of it.
+// Each file must match its checksum in PostgreSQL.
 static bool sums_fit(void)
 {
     char lines[TEXT_SIZE];
@@ -92,7 +92,7 @@ static bool sums_fit(void)
     return in_folder("echo '%s' | sha256sum --check --status", lines) == 0;
 }
 
-// Nothing but alice's id and the key of her request is changed, and nothing leads from the files to her.
+// Only alice's id and the key of her request are changed, and nothing in the files leads to her.
 static void alice_must_be_erased(void)
 {
     ck_assert(sums_fit());
@@ -120,24 +120,24 @@ START_TEST(a_user_is_erased_in_files_and_sums_fit)
                      2);
     ck_assert_int_eq(db_number("SELECT count(DISTINCT detail->>'pseudonym') FROM admin_event WHERE what = 'erased'"),
                      1);
-    // Once more: nothing is left to be done.
+    // A second run has nothing to do.
     ck_assert_int_eq(RUN("erase", "alice", folder), 0);
     ck_assert_ptr_nonnull(strstr(output, "files=0 orders=0"));
     alice_must_be_erased();
-    // Another one in the same file.
+    // Erases another user in the same file.
     ck_assert_int_eq(RUN("erase", "al.ce", folder), 0);
     ck_assert_ptr_nonnull(strstr(output, "files=1 orders=1"));
     ck_assert(sums_fit());
 }
 END_TEST
 
-// What is here and what is in files is one user under one pseudonym.
+// A user gets the same pseudonym in tables and in files.
 START_TEST(files_and_tables_have_one_pseudonym)
 {
     char pseudonym[80];
     sql_make_voucher(10);
     PLACE("3", ORDERS({7, "alice"}), ENDS({"placed", 0}));
-    ck_assert_int_eq(RUN("erase", "alice", folder), 1); // that sale is on
+    ck_assert_int_eq(RUN("erase", "alice", folder), 1); // that sale is still on
     ck_assert_int_eq(in_folder("cmp %s*-000001-orders.csv ../kept/*-000001-orders.csv", ""), 0);
     db_run("UPDATE seckill_voucher SET state = 'retired'");
     ck_assert_int_eq(RUN("erase", "alice", folder), 0);
@@ -157,7 +157,7 @@ START_TEST(killed_at_each_step_running_it_again_does_the_rest)
         const char *const words[] = {"erase", "alice", folder, NULL};
         if (run(words, "LD_PRELOAD=" KILLED_AT, step) == 0)
             break;
-        // Each file is whole, as it was or as it is to be.
+        // Each file is complete, in its old or its new form.
         ck_assert_int_eq(in_folder("test $(cat *-orders.csv | %s -l) = $(cat ../kept/*-orders.csv | wc -l)", "wc"), 0);
         ck_assert_msg(RUN("erase", "alice", folder) == 0, "%s", output);
         alice_must_be_erased();
@@ -168,8 +168,7 @@ START_TEST(killed_at_each_step_running_it_again_does_the_rest)
 }
 END_TEST
 
-// A file that was changed by hand, one that PostgreSQL does not know, one that is none; others are rewritten all the
-// same.
+// A file changed by hand, one unknown to PostgreSQL, and one that is not an archive: the others are still rewritten.
 START_TEST(what_is_not_as_it_was_archived_is_left_alone)
 {
     static const char *const changes[] = {
@@ -181,7 +180,7 @@ START_TEST(what_is_not_as_it_was_archived_is_left_alone)
         teardown();
         setup();
         ck_assert_int_eq(in_folder("%s", changes[i]), 0);
-        ck_assert_int_eq(sums_fit(), i > 0); // the check of sums finds the first
+        ck_assert_int_eq(sums_fit(), i > 0); // the checksums detect only the first
         ck_assert_int_eq(RUN("erase", "alice", folder), 1);
         ck_assert_ptr_nonnull(strstr(output, "not as it was archived"));
         ck_assert_int_eq(in_folder("! grep -q '^[^,]*0002,.*,%s,' *-000001-orders.csv", "alice"), 0);

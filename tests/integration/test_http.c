@@ -1,5 +1,5 @@
-// The interface, row by row: every status it knows, and what it says to input that no client should send.
-// Whatever is refused must leave the stock as it was.
+// The HTTP interface, row by row: every status, and the answers to input that no client should send. A rejected request
+// must leave the stock unchanged.
 #include <check.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -50,7 +50,7 @@ static void member_must_be(const struct http_reply *reply, const char *name, con
     ck_assert_msg(strcmp(found, value) == 0, "%s is '%s', not '%s': %s", name, found, value, reply->body);
 }
 
-// The order of a 201 or 202: its body says so, and Location leads to it.
+// A 201 or 202 whose body names its order, and whose Location leads to it.
 static void must_be_order(const struct http_reply *reply, int status, const char *voucher, const char *user,
                           char id[HTTP_FIELD_SIZE])
 {
@@ -72,7 +72,7 @@ static int get_order(struct service *service, const char *id, const char *user, 
     return http_get(service, path, user, reply);
 }
 
-// While PostgreSQL is held up the service may have to say 503; it must never say 404 (P5).
+// While PostgreSQL is blocked the service may answer 503, but never 404 (P5).
 static bool order_has_status(struct service *service, const char *id, const char *user, const char *status)
 {
     struct http_reply reply;
@@ -86,7 +86,7 @@ static bool order_has_status(struct service *service, const char *id, const char
 struct bad_input {
     const char *request; // %s, twice at most: the voucher's id
     int status;
-    const char *code; // NULL: libmicrohttpd answers by itself
+    const char *code; // NULL: libmicrohttpd itself answers
 };
 
 #define TWICE(text)  text text
@@ -188,7 +188,7 @@ END_TEST
 
 START_TEST(wrong_bodies)
 {
-    // Half of these have no body at all: the answer must not wait for one.
+    // Half of these have no body at all: the service must not wait for one.
     static const struct bad_input rows[] = {
         {BODY("Content-Length: 16385\r\n"), 413, "BODY_TOO_LARGE"},
         {BODY("Content-Length: 9223372036854775807\r\n"), 413, "BODY_TOO_LARGE"},
@@ -219,7 +219,7 @@ START_TEST(wrong_bodies)
 }
 END_TEST
 
-// ---- bytes: what HTTP does not allow in a field is refused wherever it stands, and ends the connection ----
+// ---- bytes that HTTP does not allow in a field: rejected wherever they are, and the connection ends ----
 
 struct field {
     const char *name, *value;
@@ -233,8 +233,8 @@ static const struct field fields[] = {
     {"Authorization", "Bearer admin-token-of-the-tests"},
 };
 
-// A purchase with these fields, in an order that begins with number `first`; in number `bad` a byte is put before
-// character `at` of its line, unless it is negative.
+// A purchase with these fields, starting with field number `first`. If `bad` is not negative, a byte is inserted before
+// character `at` of the line of that field.
 static void put_purchase(struct sk_buf *out, const char *voucher, size_t first, size_t bad, size_t at, int byte)
 {
     char line[REQUEST_SIZE], odd = (char)byte;
@@ -254,8 +254,8 @@ static void put_purchase(struct sk_buf *out, const char *voucher, size_t first, 
     ck_assert(!out->failed);
 }
 
-// Purchases that must all be refused with 400, by us or by the library, and their connections closed. They are sent
-// side by side, since closing takes a moment.
+// Purchases that must all be rejected with 400, by us or by libmicrohttpd, and their connections closed. They are sent
+// in parallel, since closing takes a moment.
 struct crowd {
     struct service *service;
     const char *voucher;
@@ -296,7 +296,7 @@ START_TEST(bytes_that_no_field_may_have)
     voucher_on_sale(crowd.service, STOCK, voucher);
     for (size_t bad = 0; bad < COUNT(fields); bad++) {
         size_t name_len = strlen(fields[bad].name), len = name_len + 2 + strlen(fields[bad].value);
-        // Before, in and behind the name, before and behind the blank, in the value, at its end.
+        // Before, in and after the name, before and after the blank, in the value, at its end.
         const size_t places[] = {0, 1, name_len, name_len + 1, name_len + 2, name_len + 3, len - 1, len};
         for (size_t first = 0; first < COUNT(fields); first++) {
             for (size_t i = 0; i < COUNT(places); i++) {
@@ -462,14 +462,14 @@ START_TEST(body_limit)
     (void)close(fd);
     stock_must_be(voucher, STOCK);
 
-    // One that never ends is cut off.
+    // A line without end is cut off.
     fd = http_connect(service);
     ck_assert(http_send_text(fd, request));
     WAIT_FOR(!http_send_text(fd, "3e8\r\n" TEN(TEN("0123456789")) "\r\n"));
     (void)close(fd);
     stock_must_be(voucher, STOCK);
 
-    // A body that fills the limit is read.
+    // A body of exactly the limit is read.
     (void)snprintf(request, sizeof request, BODY("Content-Length: 1000\r\n" JSON) "{\"quantity\":1%987s", voucher, "}");
     ck_assert_int_eq(http_raw(service, request, strlen(request), &reply), 201);
     books_must_balance(voucher);
@@ -503,7 +503,7 @@ START_TEST(header_limit)
         sk_buf_printf(&request, "%s\r\n", rows[i].after);
         ck_assert(!request.failed);
         (void)http_raw(service, request.data, request.len, &reply);
-        // The end of a connection that was cut before all was sent may overtake the answer.
+        // The end of a connection that is cut before everything is sent may overtake the answer.
         ck_assert_msg(rows[i].fits ? reply.status == 201 : reply.status == 431 || reply.status == 0, "row %zu: %d", i,
                       reply.status);
         stock_must_be(voucher, STOCK - 1);
@@ -525,7 +525,7 @@ START_TEST(connection_limit)
         ck_assert(http_send_text(fds[i], ask) && http_receive(fds[i], &reply));
         ck_assert_int_eq(reply.status, 200);
     }
-    // One more is not served while the others are.
+    // One connection more than the limit is not served while the others are.
     int late = http_connect(service);
     ck_assert(http_send_text(late, ask));
     for (int round = 0; round < 3; round++) {
@@ -536,7 +536,7 @@ START_TEST(connection_limit)
     }
     char byte;
     ck_assert_int_le(recv(late, &byte, 1, MSG_DONTWAIT), 0);
-    // Once one has left there is room.
+    // After one has closed there is room again.
     (void)close(fds[0]);
     ck_assert(http_receive(late, &reply));
     ck_assert_int_eq(reply.status, 200);
@@ -546,7 +546,7 @@ START_TEST(connection_limit)
 }
 END_TEST
 
-// ---- slow clients: each is cut by an absolute deadline, however often it sends a byte ----
+// ---- slow clients: an absolute deadline cuts them, however often they send a byte ----
 
 static bool others_are_served(struct service *service)
 {
@@ -557,7 +557,7 @@ static bool others_are_served(struct service *service)
 START_TEST(slow_senders)
 {
     static const char *const starts[] = {
-        "",                                                                // says nothing
+        "",                                                                // sends nothing
         "GET /healthz HTTP/1.1\r\nX-Slow: ",                               // never ends its header
         "POST /vouchers HTTP/1.1\r\n" HOST "Content-Length: 9999\r\n\r\n", // nor its body
         "POST /vouchers HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n270f\r\n",
@@ -576,7 +576,7 @@ START_TEST(slow_senders)
 }
 END_TEST
 
-// Sends as long as the other end takes it; false when it has cut the connection.
+// Sends as much as the kernel takes; returns false if the other end has cut the connection.
 static bool send_more(int fd, const char *text)
 {
     struct pollfd cut = {.fd = fd, .events = POLLRDHUP};
@@ -590,7 +590,7 @@ START_TEST(slow_reader)
     struct service *service = service_start(ENV("SECKILL_REQUEST_TIMEOUT_MS=300"));
     char voucher[VOUCHER_ID_SIZE];
     for (int i = 0; i < 20; i++)
-        voucher_on_sale(service, 1, voucher); // so that GET /vouchers has something to say
+        voucher_on_sale(service, 1, voucher); // so that GET /vouchers has content
     int fd = http_connect(service), least = 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
     WAIT_FOR(others_are_served(service) && !send_more(fd, "GET /vouchers HTTP/1.1\r\n" HOST "\r\n"));
@@ -628,8 +628,7 @@ START_TEST(pipelined_requests)
 }
 END_TEST
 
-// What a client that has left would have been told reaches no other client, not even the one who has taken
-// its place.
+// An answer owed to a client that has left reaches no other client, even on its reused slot.
 START_TEST(clients_that_leave)
 {
     struct service *other = service_start(NULL), *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=1"));
@@ -637,7 +636,7 @@ START_TEST(clients_that_leave)
     struct http_reply reply;
     voucher_on_sale(other, STOCK, plenty);
     voucher_on_sale(other, 0, none);
-    redis_run("HINCRBY seckill:{%s}:voucher stock 1", none); // so that PostgreSQL will refuse the order
+    redis_run("HINCRBY seckill:{%s}:voucher stock 1", none); // so that PostgreSQL will reject the order
     db_hold_orders();
     int fd = http_begin_buying(service, plenty, "leaver");
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", plenty) == 1);
@@ -664,7 +663,7 @@ START_TEST(placed)
     (void)http_buy(service, voucher, "alice", &reply);
     must_be_order(&reply, 201, voucher, "alice", id);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND user_id = 'alice'", id), 1);
-    // Users' names may look like anything.
+    // User names may contain anything.
     static const char *const users[] = {"null", "NULL", TEN("123456") "1234", "-_.-"};
     for (size_t i = 0; i < COUNT(users); i++) {
         (void)http_buy(service, voucher, users[i], &reply);
@@ -688,7 +687,7 @@ START_TEST(accepted_on_request)
 }
 END_TEST
 
-// A commit that takes too long gives 202; meanwhile the order can be seen, and never 404 (P5).
+// If a commit takes too long the answer is 202; meanwhile the order is visible, never 404 (P5).
 START_TEST(accepted_after_time_out)
 {
     struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=100", "SECKILL_PG_TIMEOUT_MS=300"));
@@ -702,7 +701,7 @@ START_TEST(accepted_after_time_out)
     WAIT_FOR(order_has_status(other, id, "alice", "pending"));
     WAIT_FOR(order_has_status(service, id, "alice", "pending"));
     ck_assert_int_eq(get_order(other, id, "bob", &reply), 404);
-    // Asking again tells the same order, not a second one.
+    // A repeated purchase returns the same order, not a second one.
     ck_assert_int_eq(http_buy(other, voucher, "alice", &reply), 409);
     ck_assert(http_member(&reply, "order_id", again));
     ck_assert_str_eq(again, id);
@@ -747,7 +746,7 @@ static bool refused_from_memory(struct service *service, const char *voucher)
     return script_calls() == before;
 }
 
-// The mark answers the crowd, but it must never tell a winner that it has lost (P6).
+// The refusal cache answers the crowd, but must never hide a win (P6).
 START_TEST(sold_out)
 {
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000"));
@@ -789,7 +788,7 @@ START_TEST(not_started_and_ended)
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE];
     struct http_reply reply;
-    // The second of each is answered from memory.
+    // The second request of each is answered from the cache.
     voucher_make(service, &later, voucher);
     for (int i = 0; i < 2; i++) {
         (void)http_buy(service, voucher, "alice", &reply);
@@ -806,7 +805,7 @@ START_TEST(not_started_and_ended)
 }
 END_TEST
 
-// The end of the sale does not make a winner a loser.
+// The end of the sale does not hide a win.
 START_TEST(winner_after_the_end)
 {
     struct service *service = service_start(NULL);
@@ -830,16 +829,16 @@ START_TEST(rate_limited)
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
     ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
-    // The second try of a second is one too many; on a slow machine a second may pass between the two.
+    // The second request in a second exceeds the limit; on a slow machine they may fall into two seconds.
     WAIT_FOR(http_buy(service, voucher, "alice", &reply) == 429);
     http_must_be_problem(&reply, 429, "RATE_LIMITED");
     must_retry_after(&reply, 1, 1);
-    ck_assert_int_eq(http_buy(service, voucher, "bob", &reply), 201); // others are not held up
+    ck_assert_int_eq(http_buy(service, voucher, "bob", &reply), 201); // other users are not limited
     books_must_balance(voucher);
 }
 END_TEST
 
-// ---- when PostgreSQL says no to what Redis has granted ----
+// ---- PostgreSQL rejects what Redis has granted ----
 
 START_TEST(refused_as_duplicate)
 {
@@ -858,7 +857,7 @@ START_TEST(refused_as_duplicate)
     member_must_be(&reply, "order_id", first);
     books_must_balance(voucher);
 
-    // The same for one who did not wait: the order that was accepted says why it is none.
+    // The same for a client that did not wait: the accepted order shows the reason.
     redis_run("HDEL seckill:{%s}:buyers alice", voucher);
     (void)http_buy_async(service, voucher, "alice", &reply);
     must_be_order(&reply, 202, voucher, "alice", second);
@@ -980,7 +979,7 @@ START_TEST(vouchers_are_shown)
     ck_assert(json_is_string(json_object_get(json, "server_time")));
     json_decref(json);
 
-    // The admin sees both stores.
+    // The admin view has the state of both stores.
     (void)snprintf(path, sizeof path, "/admin/vouchers/%s", voucher);
     ck_assert_int_eq(http_ask(service, "GET", path, ADMIN, NULL, &reply), 200);
     json = json_loads(reply.body, 0, NULL);
@@ -1093,7 +1092,7 @@ START_TEST(voucher_is_made)
     ck_assert(http_member(&reply, "id", id));
     member_must_be(&reply, "title", "\xc3\xa9 \"quoted\"");
     member_must_be(&reply, "begin_at", "2020-01-01T00:00:00.500Z");
-    // It is warmed up when it is answered.
+    // The answer comes after the warm-up.
     char state[16];
     ck_assert(redis_text(state, sizeof state, "HGET seckill:{%s}:voucher state", id));
     ck_assert_str_eq(state, "open");
@@ -1103,7 +1102,7 @@ START_TEST(voucher_is_made)
 }
 END_TEST
 
-// ---- when a store cannot answer ----
+// ---- a store cannot answer ----
 
 START_TEST(redis_in_no_state_to_sell)
 {
@@ -1127,7 +1126,7 @@ START_TEST(redis_in_no_state_to_sell)
         stock_must_be(voucher, STOCK);
         service_await(service, true); // a replica loses its connections
     }
-    // Somebody else is loading the voucher, and then has died at it: that is found out.
+    // Another instance held the rebuild lock and died: the service detects that.
     redis_run("SET seckill:lock:rebuild:{%s} somebody", voucher);
     redis_run("HSET seckill:{%s}:voucher state loading", voucher);
     WAIT_FOR(http_buy(service, voucher, "alice", &reply) != 503 || http_is_problem(&reply, 503, "LOADING"));
@@ -1158,7 +1157,7 @@ START_TEST(stores_away)
     voucher_on_sale(service, STOCK, voucher);
     ck_assert_int_eq(http_buy_patiently(service, voucher, "zoe", &reply), 201);
     ck_assert(http_member(&reply, "id", order));
-    order[20] = order[20] == '0' ? '1' : '0'; // of the same slot and epoch, and of no order
+    order[20] = order[20] == '0' ? '1' : '0'; // same slot and epoch, but no such order
     (void)snprintf(order_path, sizeof order_path, "/orders/%s", order);
     ck_assert_int_eq(http_get(service, order_path, "alice", &reply), 404);
     int64_t vouchers = db_number("SELECT count(*) FROM seckill_voucher");
@@ -1170,7 +1169,7 @@ START_TEST(stores_away)
         service_await(service, false);
         for (size_t i = 0; i < COUNT(rows); i++) {
             if (rows[i].body != NULL && !postgres_too)
-                continue; // a voucher is created without Redis
+                continue; // creating a voucher needs no Redis
             (void)snprintf(path, sizeof path, rows[i].path, voucher);
             (void)http_ask(service, rows[i].method, path, rows[i].headers, rows[i].body, &reply);
             ck_assert_msg(http_is_problem(&reply, 503, "UNAVAILABLE"), "%s: %d %s", path, reply.status, reply.body);
@@ -1189,7 +1188,7 @@ START_TEST(stores_away)
 }
 END_TEST
 
-// Redis does not answer in time: that is no refusal, and what it did nevertheless is settled later (P7).
+// Redis does not answer in time: that is no refusal. What it executed anyway is settled later (P7).
 START_TEST(redis_does_not_answer)
 {
     struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=300"));
@@ -1209,7 +1208,7 @@ START_TEST(redis_does_not_answer)
 }
 END_TEST
 
-// PostgreSQL is there, but stuck: what is asked of it ends in time.
+// PostgreSQL is connected but stuck: each query ends by its time-out.
 START_TEST(postgres_does_not_answer)
 {
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=200"));

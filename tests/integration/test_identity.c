@@ -1,5 +1,5 @@
-// Who the user is, over HTTP: tokens instead of X-User-Id, all that is refused with one and the same answer, keys that
-// are changed under load, and the addresses that a gateway's word is good for.
+// Who the user is, over HTTP: tokens instead of X-User-Id, and one uniform answer to all rejected ones. Also keys that
+// change under load, and the addresses where a gateway's X-User-Id is trusted.
 #include <check.h>
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ static char keys_path[] = "/tmp/seckill-keys-XXXXXX", keys_env[PATH_SIZE];
 
 // ---- keys and tokens ----
 
-// In one step, as an operator should.
+// Replaces the file atomically, as an operator should.
 static void write_keys(const char *text)
 {
     char beside[PATH_SIZE];
@@ -74,7 +74,7 @@ static struct service *start_by_token(const char *keys)
     return service_start(ENV(BY_TOKEN, "SECKILL_REACTORS=2", "SECKILL_ADMIN_TOKENS=reader read reader-token-0001"));
 }
 
-// `from_now_s`: when it ends.
+// `from_now_s`: when the token expires.
 static void claims_of(char out[TEXT_SIZE], const char *user, long from_now_s, const char *more)
 {
     (void)snprintf(out, TEXT_SIZE, "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"%s\",\"exp\":%ld%s}",
@@ -87,7 +87,7 @@ static void field_of(char out[TEXT_SIZE], const char *token)
     ck_assert(n > 0 && n < TEXT_SIZE);
 }
 
-// The field with a token of the key.
+// The header field with a token signed by this key.
 static void token_of(char out[TEXT_SIZE], const struct token_key *key, const char *header, const char *claims)
 {
     char *token = token_make(key, header, claims);
@@ -109,9 +109,9 @@ static int buy(const struct service *service, const char *voucher, const char *h
     return http_ask(service, "POST", path, headers, NULL, reply);
 }
 
-// ---- what is not looked at ----
+// ---- tokens that are not checked ----
 
-// A signature of Ed25519 takes longer than all else that a refusal does.
+// Checking an Ed25519 signature takes longer than everything else in a rejected request.
 START_TEST(an_operators_call_computes_no_signature)
 {
     static const char *const calls[][2] = {{"GET", "/admin/vouchers"},
@@ -133,14 +133,14 @@ START_TEST(an_operators_call_computes_no_signature)
     }
     ck_assert_int_eq((int)http_sample(service, "seckill_user_token_signatures_total"), 0);
     ck_assert_int_eq((int)http_sample(service, "seckill_auth_failures_total{kind=\"admin_token\"}"), FORGED);
-    good_token(field, "alice"); // nor is a good one good there
+    good_token(field, "alice"); // a valid user token does not count there either
     (void)snprintf(path, sizeof path, "/admin/vouchers");
     (void)http_ask(service, "GET", path, field, NULL, &reply);
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
 }
 END_TEST
 
-// Of an address that sends wrong ones, no more are looked at than its rate.
+// Wrong tokens from one address are checked only up to its rate.
 START_TEST(guessing_is_limited_and_counted)
 {
     enum { GUESSES = 300, RATE = 20 };
@@ -163,7 +163,7 @@ START_TEST(guessing_is_limited_and_counted)
 }
 END_TEST
 
-// ---- what is good ----
+// ---- valid tokens ----
 
 START_TEST(a_token_is_a_user)
 {
@@ -175,7 +175,7 @@ START_TEST(a_token_is_a_user)
     good_token(alice, "alice");
     claims_of(claims, "bob", 600, ",\"nbf\":1,\"name\":\"B\\u00f6b\"");
     token_of(bob, &key_ed, HEADER_ED, claims);
-    // What the client says beside it does not count.
+    // X-User-Id next to a token does not count.
     (void)snprintf(both, sizeof both, "X-User-Id: mallory\r\nX-User-Id: eve\r\nX_User_Id: eve\r\n%s", alice);
     WAIT_FOR(buy(service, voucher, both, &reply) != 503);
     ck_assert_msg(reply.status == 201, "%s", reply.body);
@@ -191,7 +191,7 @@ START_TEST(a_token_is_a_user)
     ck_assert_int_eq(http_ask(service, "GET", path, ADMIN, NULL, &reply), 200);
     ck_assert_int_eq(http_ask(service, "GET", "/orders", bob, NULL, &reply), 200);
     ck_assert_ptr_null(strstr(reply.body, order));
-    // A scheme has no case.
+    // The scheme is case-insensitive.
     strstr(alice, "Bearer")[1] = 'E';
     ck_assert_int_eq(http_ask(service, "GET", path, alice, NULL, &reply), 200);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 2);
@@ -207,7 +207,7 @@ START_TEST(a_minted_token_is_good)
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
     ck_assert_int_eq(service_run(WORDS("token", "carol", "60"), ENV(BY_TOKEN), said, sizeof said), 0);
-    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1); // and nothing else
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1); // and prints nothing else
     said[strlen(said) - 1] = '\0';
     field_of(field, said);
     WAIT_FOR(buy(service, voucher, field, &reply) != 503);
@@ -231,7 +231,7 @@ START_TEST(a_minted_token_is_good)
 }
 END_TEST
 
-// ---- what is not ----
+// ---- invalid tokens ----
 
 struct refused {
     const char *name;
@@ -359,7 +359,7 @@ static void refuse_all_claims(void)
     refuse_claims("claims that are a list", "[%ld]", 600);
 }
 
-// All of an answer but when it was given.
+// The answer without its date.
 static void without_date(const struct http_reply *reply, struct sk_buf *out)
 {
     const char *date = strstr(reply->text, "\r\nDate: ");
@@ -399,7 +399,7 @@ START_TEST(all_refusals_are_one)
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 0);
     sk_buf_free(&first);
     sk_buf_free(&text);
-    // The control: with the same claims, rightly signed, it is good.
+    // The control: the same claims with a valid signature are accepted.
     good_token(alice, "alice");
     WAIT_FOR(buy(service, voucher, alice, &reply) != 503);
     ck_assert_int_eq(reply.status, 201);
@@ -453,7 +453,7 @@ struct load {
     long answers, lost;
 };
 
-// One connection, one request after the other.
+// Sends requests on one connection, one after the other.
 static void *keep_asking(void *arg)
 {
     struct load *load = arg;
@@ -520,9 +520,9 @@ START_TEST(keys_rotate)
     service_signal(service, SIGHUP);
     WAIT_FOR(http_ask(service, "GET", "/orders", new, NULL, &reply) == 200);
     ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 200);
-    for (int i = 0; i < 8; i++) // both reactors remember it
+    for (int i = 0; i < 8; i++) // both reactors have cached it
         ck_assert_int_eq(http_ask(service, "GET", "/orders", point, NULL, &reply), 200);
-    // Garbage, and no file at all: what was there counts.
+    // After garbage, or without the file, the previous keys stay in use.
     write_keys("{\"keys\":[");
     service_signal(service, SIGHUP);
     service_log_must_have(service, 1, "the old ones stay");
@@ -533,7 +533,7 @@ START_TEST(keys_rotate)
     write_keys("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"b\",\"alg\":\"HS256\",\"k\":\"" SECRET_B "\"}]}");
     service_signal(service, SIGHUP);
     service_log_must_have(service, 1, "keys=1 version=3");
-    for (int i = 0; i < 16; i++) { // at whichever reactor
+    for (int i = 0; i < 16; i++) { // at either reactor
         ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 401);
         ck_assert_int_eq(http_ask(service, "GET", "/orders", point, NULL, &reply), 401);
         ck_assert_int_eq(http_ask(service, "GET", "/orders", new, NULL, &reply), 200);
@@ -574,7 +574,7 @@ START_TEST(wrong_identity_is_refused)
 }
 END_TEST
 
-// 192.0.2.1 is no address of any machine: who gets as far as to listen there fails.
+// 192.0.2.1 belongs to no machine: an instance that gets as far as listening there fails.
 START_TEST(a_gateways_word_is_good_on_loopback)
 {
     static const struct {
@@ -599,7 +599,7 @@ START_TEST(a_gateways_word_is_good_on_loopback)
             out, sizeof out);
         ck_assert_msg(code == 1 && strstr(out, rows[i].says) != NULL, "row %zu: %d: %s", i, code, out);
     }
-    // A signal for nothing is no reason to end.
+    // SIGHUP without any file to read does not end the process.
     struct service *service = service_start(NULL);
     service_signal(service, SIGHUP);
     service_log_must_have(service, 1, "secrets read again");

@@ -1,5 +1,5 @@
-// The life of an order over HTTP, on two instances: how many units it has, what an Idempotency-Key leads to, and its
-// expiry, also while instances die and the voucher is rebuilt.
+// The life of an order over HTTP, on two instances: its quantity, repeats under an Idempotency-Key, and expiry, also
+// while instances die and the voucher is rebuilt.
 #include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -42,7 +42,7 @@ static void teardown(void)
     service_stop_all();
 }
 
-// ---- asking ----
+// ---- requests ----
 
 static void make_voucher(int stock, int limit, int pay_within_s)
 {
@@ -66,7 +66,7 @@ static int buy(struct service *service, const char *user, const char *more, cons
     char path[PATH_SIZE], headers[BODY_SIZE];
     (void)snprintf(path, sizeof path, "/seckill/%s", voucher);
     (void)snprintf(headers, sizeof headers, "X-User-Id: %s\r\n%s", user, more);
-    WAIT_FOR(http_ask(service, "POST", path, headers, body, &reply) != 503); // it is loaded for a moment
+    WAIT_FOR(http_ask(service, "POST", path, headers, body, &reply) != 503); // the voucher is briefly being loaded
     return reply.status;
 }
 
@@ -87,7 +87,7 @@ static void cancel(struct service *service, const char *user, const char *id)
     ck_assert_msg(reply.status == 200, "%s", reply.body);
 }
 
-// ---- what is answered ----
+// ---- answers ----
 
 static void take_id(char id[ORDER_ID_SIZE])
 {
@@ -107,7 +107,7 @@ static void must_have_member(const char *name, const char *value)
     ck_assert_msg(strcmp(found, value) == 0, "%s is '%s' instead of '%s': %s", name, found, value, reply.body);
 }
 
-// The last answer is this order; `order_status` NULL: that of its first answer or the one that it has now.
+// The last answer must be this order. `order_status` NULL: either the status of its first answer or its current one.
 static void must_answer(int status, const char *id, const char *quantity, const char *order_status)
 {
     char found[ORDER_ID_SIZE];
@@ -119,7 +119,7 @@ static void must_answer(int status, const char *id, const char *quantity, const 
         must_have_member("status", order_status);
 }
 
-// -1: the stores do not agree about it, at the moment.
+// -1: the stores disagree at the moment.
 static int64_t units_left(void)
 {
     int64_t left = redis_number("HGET seckill:{%s}:voucher stock", voucher);
@@ -155,9 +155,9 @@ START_TEST(an_order_may_have_several_units)
     must_have_member("quantity", "3");
     ck_assert_int_eq(buy(other, "bob", "", NULL), 201);
     must_have_member("quantity", "1");
-    ck_assert_int_eq(buy(other, "carol", "", ""), 201); // an empty body is none
+    ck_assert_int_eq(buy(other, "carol", "", ""), 201); // an empty body counts as none
     must_have_member("quantity", "1");
-    ck_assert_int_eq(buy_units(other, "alice", "", 1), 409); // one order each, whatever its quantity
+    ck_assert_int_eq(buy_units(other, "alice", "", 1), 409); // one order per user, whatever its quantity
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     must_have_member("order_id", id);
     ck_assert_int_eq(units_left(), 2);
@@ -178,7 +178,7 @@ START_TEST(an_order_gets_all_its_units_or_none)
         must_have_member("left", "2");
     }
     ck_assert_int_eq(units_left(), 2);
-    ck_assert_int_eq(buy_units(one, "bob", "", 2), 201); // nothing is marked as sold out
+    ck_assert_int_eq(buy_units(one, "bob", "", 2), 201); // the sold-out refusal is not cached
     (void)buy_units(other, "carol", "", 2);
     http_must_be_problem(&reply, 409, "SOLD_OUT");
     ck_assert_int_eq(units_left(), 0);
@@ -204,7 +204,7 @@ START_TEST(what_is_no_quantity_changes_nothing)
         {JSON, "{\"quantity\":[1]}", "INVALID", 422},
         {JSON, "{\"quantity\":1000}", "INVALID", 422},
         {JSON, "{\"quantity\":1001}", "INVALID", 422},
-        {JSON, "{\"quantity\":65537}", "INVALID", 422}, // 1, cut to 16 bits
+        {JSON, "{\"quantity\":65537}", "INVALID", 422}, // becomes 1 if cut to 16 bits
         {JSON, "{\"quantity\":2147483648}", "INVALID", 422},
         {JSON, "{\"quantity\":4294967297}", "INVALID", 422},
         {JSON, "{\"quantity\":9223372036854775807}", "INVALID", 422},
@@ -237,7 +237,7 @@ START_TEST(what_is_no_quantity_changes_nothing)
 }
 END_TEST
 
-// ---- what an order shows ----
+// ---- an order's document ----
 
 // The order in this JSON value.
 static void must_show(const json_t *order, const char *id, int64_t pay_within_ms)
@@ -271,7 +271,7 @@ START_TEST(every_order_says_when_it_expires)
     start();
     for (int i = 0; i < 2; i++) {
         char id[ORDER_ID_SIZE], path[PATH_SIZE], user[HTTP_FIELD_SIZE], admin[HTTP_FIELD_SIZE];
-        int64_t within_ms = i == 0 ? 900 * 1000 : 0; // it never does
+        int64_t within_ms = i == 0 ? 900 * 1000 : 0; // the order never expires
         (void)snprintf(user, sizeof user, "X-User-Id: shown-%d\r\n", i);
         (void)snprintf(admin, sizeof admin, "Authorization: Bearer %s\r\n", stack_admin_token);
         make_voucher(10, 3, i == 0 ? 900 : 0);
@@ -315,7 +315,7 @@ START_TEST(the_same_key_gets_the_first_answer)
     }
     (void)buy(other, "alice", KEY("k-1"), NULL); // one unit, without a body
     http_must_be_problem(&reply, 422, "IDEMPOTENCY_KEY_REUSED");
-    // It belongs to its user, and to its URL.
+    // A key belongs to its user and its URL.
     ck_assert_int_eq(buy_units(other, "bob", KEY("k-1"), 1), 201);
     take_id(bobs);
     ck_assert_str_ne(bobs, id);
@@ -330,7 +330,7 @@ END_TEST
 
 // ---- as many orders as a user may have ----
 
-// Buys under a key of its own, and gives the order back.
+// Buys under a new key, then cancels the order.
 static void buy_and_cancel(const char *user, int n, char id[ORDER_ID_SIZE])
 {
     char key[HTTP_FIELD_SIZE];
@@ -350,20 +350,20 @@ START_TEST(the_21st_order_of_a_user_is_one_too_many)
         buy_and_cancel("alice", i, ids[i]);
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:ended alice", voucher), MOST);
     ck_assert_int_eq(redis_number("HLEN seckill:{%s}:repeats", voucher), MOST);
-    buy_and_cancel("bob", 1, bobs); // others are not concerned
+    buy_and_cancel("bob", 1, bobs); // other users are not affected
     for (int i = 0; i < 8; i++) {
         struct service *asked = i % 2 == 0 ? one : other;
         (void)buy(asked, "alice", i % 4 < 2 ? "" : KEY("another"), NULL);
         http_must_be_problem(&reply, 409, "TOO_MANY_ORDERS");
-        (void)buy(asked, "alice", KEY("alice-3"), NULL); // a repeat is one as ever
+        (void)buy(asked, "alice", KEY("alice-3"), NULL); // a repeat stays a repeat
         must_answer(201, ids[3], "1", NULL);
         if (i == 3) {
             WAIT_FOR(sales_admin(one, "POST", voucher, "/reconcile", &reply) == 200);
-            ck_assert_int_eq(redis_number("HLEN seckill:{%s}:ended", voucher), 1); // of users at the bound alone
+            ck_assert_int_eq(redis_number("HLEN seckill:{%s}:ended", voucher), 1); // only users at the bound are listed
         }
     }
     ck_assert_int_eq(buy(one, "bob", "", NULL), 201);
-    make_voucher(1, 1, 900); // nor is another voucher
+    make_voucher(1, 1, 900); // another voucher is not affected
     buy_and_cancel("alice", 0, ids[MOST]);
 }
 END_TEST
@@ -387,7 +387,7 @@ START_TEST(a_malformed_key_is_refused)
     }
     WAIT_FOR(redis_number("EXISTS seckill:{%s}:voucher", voucher) == 1);
     ck_assert_int_eq(units_left(), 10);
-    lengthy[len + 255] = '\r'; // the longest
+    lengthy[len + 255] = '\r'; // the longest allowed
     lengthy[len + 256] = '\n';
     lengthy[len + 257] = '\0';
     char path[PATH_SIZE], headers[2 * BODY_SIZE];
@@ -424,7 +424,7 @@ START_TEST(the_same_key_waits_with_its_order)
 }
 END_TEST
 
-// Also where all is sold out meanwhile, and after a rebuild.
+// Also after a sell-out in between, and after a rebuild.
 START_TEST(the_same_key_gets_the_first_answer_after_a_cancel)
 {
     char id[ORDER_ID_SIZE], next[ORDER_ID_SIZE];
@@ -438,7 +438,7 @@ START_TEST(the_same_key_gets_the_first_answer_after_a_cancel)
     WAIT_FOR(buy_units(one, "bob", "", 2) == 201);
     for (int i = 0; i < 6; i++) {
         struct service *asked = i % 2 == 0 ? one : other;
-        (void)buy_units(asked, "carol", KEY("k-1"), 2); // the instances note that all is sold out
+        (void)buy_units(asked, "carol", KEY("k-1"), 2); // the instances cache that all is sold out
         http_must_be_problem(&reply, 409, "SOLD_OUT");
         (void)buy_units(asked, "alice", KEY("k-1"), 2);
         must_answer(201, id, "2", NULL);
@@ -451,10 +451,10 @@ START_TEST(the_same_key_gets_the_first_answer_after_a_cancel)
     http_must_be_problem(&reply, 409, "SOLD_OUT");
     db_text(next, sizeof next, "SELECT id FROM voucher_order WHERE user_id = 'bob' AND voucher_id = %s", voucher);
     cancel(one, "bob", next);
-    WAIT_FOR(buy_units(other, "alice", KEY("k-2"), 1) == 201); // another key is another order
+    WAIT_FOR(buy_units(other, "alice", KEY("k-2"), 1) == 201); // another key makes another order
     take_id(next);
     ck_assert_str_ne(next, id);
-    for (int i = 0; i < 4; i++) { // each has its own, live or ended
+    for (int i = 0; i < 4; i++) { // each key keeps its order, live or ended
         (void)buy_units(i % 2 == 0 ? one : other, "alice", KEY("k-1"), 2);
         must_answer(201, id, "2", NULL);
         (void)buy_units(i % 2 == 0 ? one : other, "alice", KEY("k-2"), 1);
@@ -485,7 +485,7 @@ START_TEST(an_expired_unit_sells_again_on_every_instance)
     WAIT_FOR(buy_units(other, "bob", "", 2) != 409);
     ck_assert_int_eq(reply.status, 201);
     take_id(bobs);
-    // Generously: how long it takes is measured elsewhere.
+    // A generous limit: the benchmarks measure how long it takes.
     ck_assert_int_le(db_number("SELECT unix_ms(e.at) - unix_ms(o.created_at) - 2000 FROM order_event e"
                                " JOIN voucher_order o ON o.id = e.order_id WHERE o.id = '%s'",
                                id),
@@ -536,7 +536,7 @@ static void buy_many(struct service *service, int first, int count)
     }
 }
 
-// Which of the two lets the orders of the voucher expire: it holds the lock, whose value begins with its session's id.
+// The instance that lets the voucher's orders expire: it holds the lock, whose value begins with its session id.
 static struct service *find_holder(void)
 {
     char lock[HTTP_FIELD_SIZE];
@@ -548,7 +548,7 @@ static struct service *find_holder(void)
     return is_one ? one : other;
 }
 
-// Its batch is in the journal, and under way to PostgreSQL, which carries it out or not.
+// Its batch is in the journal and was sent to PostgreSQL, which may or may not execute it.
 START_TEST(when_the_holder_dies_another_goes_on)
 {
     start();

@@ -1,5 +1,5 @@
-// The link to PostgreSQL with a real server: notifications arrive, also after a reconnect, and a row that another
-// transaction holds is given up soon.
+// The link to PostgreSQL with a real server: notifications arrive, also after a reconnect, and a statement soon gives
+// up on a row that another transaction has locked.
 #include <check.h>
 
 #include "clock.h"
@@ -109,7 +109,7 @@ START_TEST(what_is_locked_is_given_up_soon)
     uint64_t since_ms = sk_monotonic_ms();
     create_voucher();
     ck_assert_int_eq(seen.kind, SK_RESULT_LOCKED);
-    ck_assert_uint_lt(sk_monotonic_ms() - since_ms, TIMEOUT_MS); // not by the statement's time-out
+    ck_assert_uint_lt(sk_monotonic_ms() - since_ms, TIMEOUT_MS); // not only after the statement's time-out
     PQfinish(holder);
     create_voucher();
     ck_assert_int_eq(seen.kind, SK_RESULT_ROWS);

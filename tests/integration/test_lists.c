@@ -1,4 +1,4 @@
-// Lists over HTTP: pages lead on to each other, and what is no page of the list is refused.
+// Lists over HTTP: each page leads to the next, and requests for invalid pages are rejected.
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int get(const char *path, const char *headers)
     return http_ask(service, "GET", path, headers, NULL, &reply);
 }
 
-// One page: adds the member `name` of its rows, and a blank after each, to `ids`; gives the next page's cursor, or "".
+// Reads one page: appends the member `name` of each row and a blank to `ids`; returns the next page's cursor, or "".
 static int read_page(const char *path, const char *headers, const char *list, const char *name, char *ids,
                      char cursor[CURSOR_SIZE])
 {
@@ -57,7 +57,7 @@ static int read_page(const char *path, const char *headers, const char *list, co
     return count;
 }
 
-// The target that the answer's Link names as the next page; false: it has none.
+// The target of the answer's next link; false: it has none.
 static bool next_of(char path[PATH_SIZE])
 {
     char link[HTTP_FIELD_SIZE];
@@ -69,8 +69,7 @@ static bool next_of(char path[PATH_SIZE])
     return true;
 }
 
-// Goes through a list, from link to link, and returns how many pages it has. `path` ends with what takes another
-// parameter.
+// Follows a list from link to link; returns the number of pages. `path` must accept another parameter at its end.
 static int read_list(const char *path, const char *headers, const char *list, const char *name, int limit,
                      char ids[IDS_SIZE])
 {
@@ -89,7 +88,7 @@ static int read_list(const char *path, const char *headers, const char *list, co
     return pages;
 }
 
-// All that one column of a statement gives, in its order.
+// The list must match one column of a statement, in order.
 static void must_be_all(const char *ids, const char *sql)
 {
     static char expected[IDS_SIZE];
@@ -114,7 +113,7 @@ START_TEST(a_users_orders_come_in_pages)
     ck_assert_int_eq(read_list("/orders?", ALICE, "orders", "id", MADE, ids), 1);
     ck_assert_int_eq(read_list("/orders?", ALICE, "orders", "id", 100, ids), 1);
 
-    // With orders under way: these are on the first page, beyond its limit.
+    // Pending orders are on the first page, beyond its limit.
     ids[0] = '\0';
     voucher_on_sale(service, STOCK, voucher);
     db_hold_orders();
@@ -127,7 +126,7 @@ START_TEST(a_users_orders_come_in_pages)
     ck_assert_ptr_null(strstr(ids, "pending"));
     db_let_orders_go();
 
-    get(path, BOB); // a cursor of hers
+    get(path, BOB); // with alice's cursor
     http_must_be_problem(&reply, 422, "BAD_PARAMETER");
     get(path, "");
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
@@ -145,7 +144,7 @@ START_TEST(vouchers_come_in_pages)
     (void)read_list("/vouchers?", "", "vouchers", "id", 3, ids);
     must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC");
     ids[0] = '\0';
-    (void)read_page("/vouchers", "", "vouchers", "id", ids, next); // as a crowd asks
+    (void)read_page("/vouchers", "", "vouchers", "id", ids, next); // without parameters, as the crowd asks
     must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC LIMIT 100");
     (void)read_list("/admin/vouchers?", ADMIN, "vouchers", "id", 3, ids);
     must_be_all(ids, "SELECT id FROM seckill_voucher ORDER BY id DESC");
@@ -231,20 +230,20 @@ START_TEST(the_operators_record_and_the_feed_are_read)
     ck_assert_str_eq(ids, "why-1 why-2 why-3 why-4 why-5 ");
     char page[PATH_SIZE];
     ck_assert(!next_of(page));                // the feed has no last page
-    for (int times = 0; times < 2; times++) { // at its end the feed leads to itself
+    for (int times = 0; times < 2; times++) { // at its end the feed links to itself
         (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
         ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, after), 0);
         ck_assert_str_eq(after, cursor);
     }
     ids[0] = '\0';
-    (void)read_page("/admin/events?limit=3", ADMIN, "events", "id", ids, cursor); // an event's id is a place, too
+    (void)read_page("/admin/events?limit=3", ADMIN, "events", "id", ids, cursor); // an event id is a cursor, too
     (void)snprintf(path, sizeof path, "/admin/events?limit=1&after=%.32s", ids);
     ids[0] = '\0';
     (void)read_page(path, ADMIN, "events", "why", ids, cursor);
     ck_assert_str_eq(ids, "why-2 ");
     db_run("TRUNCATE order_event");
     ck_assert_int_eq(read_page("/admin/events", ADMIN, "events", "id", ids, cursor), 0);
-    ck_assert_uint_eq(strlen(cursor), 32); // also before there is any
+    ck_assert_uint_eq(strlen(cursor), 32); // also before there is any event
 }
 END_TEST
 
@@ -270,7 +269,7 @@ START_TEST(the_feed_is_read_from_its_end)
     voucher_on_sale(service, STOCK, voucher);
     http_must_buy(service, voucher, "alice");
     db_run("TRUNCATE order_event");
-    ck_assert_int_eq(read_page("/admin/events?last=2", ADMIN, "events", "why", ids, cursor), 0); // nothing is there yet
+    ck_assert_int_eq(read_page("/admin/events?last=2", ADMIN, "events", "why", ids, cursor), 0); // no events yet
     note_why(voucher, 1, 5);
     (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
     ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 5);
@@ -280,11 +279,11 @@ START_TEST(the_feed_is_read_from_its_end)
         (void)read_page(path, ADMIN, "events", "why", ids, ends[i]);
         ck_assert_str_eq(ids, rows[i].expected);
     }
-    (void)snprintf(path, sizeof path, "/admin/events?last=1&after=%s", cursor); // two places to begin at
+    (void)snprintf(path, sizeof path, "/admin/events?last=1&after=%s", cursor); // two start positions
     (void)get(path, ADMIN);
     ck_assert(http_is_problem(&reply, 422, "BAD_PARAMETER"));
     note_why(voucher, 6, 7);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { // each goes on without a gap
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { // each continues without a gap
         char expected[IDS_SIZE];
         ids[0] = '\0';
         (void)snprintf(path, sizeof path, "/admin/events?after=%s", ends[i]);
@@ -336,7 +335,7 @@ START_TEST(what_is_no_page_is_refused)
             (void)get(path, lists[i][1]);
             ck_assert_msg(http_is_problem(&reply, 422, "BAD_PARAMETER"), "%s: %d %s", path, reply.status, reply.body);
         }
-        (void)get(lists[i][0], lists[i][1]); // without any it is a list
+        (void)get(lists[i][0], lists[i][1]); // without any parameter it is a list
         ck_assert_int_eq(reply.status, 200);
     }
     static const char *const filters[] = {
@@ -366,7 +365,7 @@ START_TEST(what_is_no_page_is_refused)
         "/admin/orders?voucher=1&from=",
         "/admin/orders?voucher=1&from=1",
         "/admin/orders?voucher=1&from=2026-11-11",
-        "/admin/orders?voucher=1&from=2026-11-11T00:00:00+08:00", // + is a blank
+        "/admin/orders?voucher=1&from=2026-11-11T00:00:00+08:00", // + means a blank
         "/admin/orders?voucher=1&x=%zz",
         "/admin/orders?voucher=1&to=x",
         "/admin/orders?voucher=1&to=2026-11-11T00:00:00Z&to=2026-11-11T00:00:00Z",
@@ -398,7 +397,7 @@ START_TEST(a_cursor_belongs_to_its_filter)
     http_must_be_problem(&reply, 422, "BAD_PARAMETER");
     (void)snprintf(path, sizeof path, "/admin/orders?cursor=%s&voucher=%s", cursor, voucher);
     ids[0] = '\0';
-    ck_assert_int_eq(read_page(path, ADMIN, "orders", "id", ids, cursor), 1); // the limit may change
+    ck_assert_int_eq(read_page(path, ADMIN, "orders", "id", ids, cursor), 1); // the limit may change between pages
 }
 END_TEST
 

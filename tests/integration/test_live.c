@@ -1,5 +1,5 @@
-// Requests that take their time, beside another instance that changes what they wait for: GET /orders/{id}?wait= and
-// GET /vouchers/{id}/events.
+// Long requests, while another instance changes what they wait for: GET /orders/{id}?wait= and GET
+// /vouchers/{id}/events.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void buy(const char *user, char id[ORDER_ID_SIZE])
     memcpy(id, value, strlen(value) + 1);
 }
 
-// What the shop's payment side does to an order, or a clock.
+// Changes the status as the shop's payment side or an expiry would.
 static void order_moves(const char *id, const char *status)
 {
     db_run("WITH moved AS (UPDATE voucher_order SET status = '%s' WHERE id = '%s' RETURNING *)"
@@ -77,7 +77,7 @@ static bool is_silent(int fd)
     return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
 }
 
-// Some instance has asked for those that wait in the last half second.
+// Whether any instance has queried for waiting requests in the last half second.
 static bool waiting_is_asked(void)
 {
     return db_number("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
@@ -104,7 +104,7 @@ START_TEST(a_pending_order_settles)
     sales_accept(here, voucher, "alice", id);
     int any = ask(there, id, "?wait=30", "alice"), pending = ask(there, id, "?wait=30&while=pending", "alice");
     int unpaid = ask(there, id, "?while=unpaid&wait=30", "alice");
-    must_hear(unpaid, "pending"); // not what its client has seen
+    must_hear(unpaid, "pending"); // the client has not seen this status yet
     WAIT_FOR(waiting_is_asked());
     ck_assert(is_silent(any) && is_silent(pending));
     uint64_t since_ms = sk_monotonic_ms();
@@ -119,7 +119,7 @@ START_TEST(a_pending_order_settles)
 }
 END_TEST
 
-// Also while a transaction goes on that is older than the move.
+// Also during an open transaction that is older than the move.
 START_TEST(an_unpaid_order_moves)
 {
     static const char *const moves[] = {"paid", "cancelled", "expired"};
@@ -141,7 +141,7 @@ START_TEST(an_unpaid_order_moves)
             must_hear(fds[k], moves[i]);
         must_be_prompt(since_ms);
         (void)close(settled);
-        settled = ask(there, id, "?wait=30", moves[i]); // at an end: at once
+        settled = ask(there, id, "?wait=30", moves[i]); // final status: answered at once
         must_hear(settled, moves[i]);
         (void)close(settled);
         for (size_t k = 0; k < 3; k++)
@@ -181,7 +181,7 @@ START_TEST(nothing_changes)
 }
 END_TEST
 
-// The question goes on as long as somebody waits, and no longer.
+// The queries continue as long as somebody waits, and no longer.
 START_TEST(clients_hang_up)
 {
     char id[ORDER_ID_SIZE];
@@ -238,7 +238,7 @@ START_TEST(many_wait_and_some_move)
 }
 END_TEST
 
-// All are told at once how their order is, and the instance ends as it should.
+// Shutdown answers all waiting requests at once with the current status, and the instance exits with 0.
 START_TEST(the_end)
 {
     char value[HTTP_FIELD_SIZE];
@@ -293,7 +293,7 @@ static void listen_to(struct stream *stream, const struct service *service, cons
     ck_assert(http_send_text(stream->fd, request));
 }
 
-// Whether the text has come.
+// Whether this text has arrived.
 static bool hears(struct stream *stream, const char *text)
 {
     ssize_t n = recv(stream->fd, stream->text + stream->len, STREAM_SIZE - 1 - stream->len, MSG_DONTWAIT);
@@ -335,7 +335,7 @@ START_TEST(a_sale_is_followed)
     WAIT_FOR(hears(&stream, "\"remaining\":999,\"state\":\"open\",\"rate\":0.0"));
     ck_assert_uint_gt(last_id(&stream), first);
 
-    // A second listener hears the newest state at once; a third one has heard it already.
+    // A second listener that has seen the current state receives nothing; a third receives it at once.
     char header[HTTP_FIELD_SIZE];
     (void)snprintf(header, sizeof header, "Last-Event-ID: %llu\r\n", (unsigned long long)last_id(&stream));
     listen_to(&other, there, header);
@@ -354,7 +354,7 @@ START_TEST(a_sale_is_followed)
     WAIT_FOR(hears(&other, "\"state\":\"closed\"") && has_ended(&other));
     WAIT_FOR(hears(&stream, "\"state\":\"closed\"") && has_ended(&stream));
     (void)close(other.fd);
-    listen_to(&other, there, ""); // and who comes later is told so
+    listen_to(&other, there, ""); // a later client receives it, too
     WAIT_FOR(hears(&other, "\"state\":\"closed\"") && has_ended(&other));
     (void)close(other.fd);
     (void)close(stream.fd);
@@ -378,7 +378,7 @@ START_TEST(there_is_nothing_to_follow)
 }
 END_TEST
 
-// They end with the instance; who hangs up is forgotten.
+// The streams end with the instance; clients that hang up are dropped.
 START_TEST(many_listen)
 {
     static struct stream streams[MANY / 10];

@@ -1,4 +1,4 @@
-// The list of instances: each reactor is in it as soon as it sells, and is not when it is gone.
+// The list of instances: each reactor is listed as soon as it sells, and no longer once it is gone.
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static json_t *list(const struct service *service)
     return document;
 }
 
-// How many reactors say that they are of that instance; NULL: of any that does not say.
+// The number of reactors listed for that instance; NULL: those without details.
 static size_t count(const struct service *asked, const struct service *of)
 {
     char name[NAME_SIZE], host[NAME_SIZE / 2] = "";
@@ -69,18 +69,18 @@ START_TEST(each_reactor_that_lives_is_listed)
     struct service *two = service_start(ENV(SOON, "SECKILL_REACTORS=2"));
     WAIT_FOR(count(one, two) == 2 && count(two, one) == 1);
     ck_assert_uint_eq(living(one), 3);
-    service_kill(two); // its sessions run out
+    service_kill(two); // its sessions expire
     WAIT_FOR(living(one) == 1);
     struct service *three = service_start(ENV(SOON));
     WAIT_FOR(count(one, three) == 1);
-    ck_assert_int_eq(redis_number("HLEN seckill:instances"), 2); // and what the dead one has told is gone
+    ck_assert_int_eq(redis_number("HLEN seckill:instances"), 2); // the details of the dead instance are removed
     service_signal(three, 15);
     ck_assert_int_eq(service_wait(three), 0);
     ck_assert_uint_eq(living(one), 1);
 }
 END_TEST
 
-// Nothing but this list depends on what is told.
+// Nothing but this list depends on these details.
 START_TEST(what_is_lost_is_told_with_the_next_session)
 {
     struct service *one = service_start(ENV(SOON));
@@ -88,7 +88,7 @@ START_TEST(what_is_lost_is_told_with_the_next_session)
     redis_run("SET seckill:instances strange");
     ck_assert_uint_eq(count(one, NULL), 1);
     ck_assert_uint_eq(living(one), 1);
-    redis_run("FLUSHALL"); // the session is gone, too, and is taken again
+    redis_run("FLUSHALL"); // the session is lost, too, and is taken again
     WAIT_FOR(count(one, one) == 1);
     struct service *two = service_start(ENV(SOON));
     WAIT_FOR(count(one, two) == 1 && count(one, one) == 1);

@@ -1,7 +1,6 @@
-// An order is found where its id says that it is, by every instance, and an accepted one is never "not found": not
-// while it is pending, not where its voucher is not known yet, and not where Redis has lost it and an instance that
-// stands still has it. The rule goes by the epoch in the id, no clock takes part, so the tests let epochs pass, not
-// time.
+// Every instance finds an order by its id, and an accepted order is never "not found". This holds while it is pending,
+// where its voucher is unknown yet, and if Redis has lost it and only a paused instance has it. The rule depends on the
+// epoch in the id, not on a clock, so the tests let epochs pass, not time.
 #include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,7 +16,7 @@
 
 enum { STOCK = 20, BUSY_MAX = 64, LOST = 4, REBUILDS = 6, USER_SIZE = 24, SEARCHED = 4000 };
 
-// Its orders stay with it: neither it nor others give them up while it stands still.
+// Its orders stay with it: neither it nor other instances give them up while it is paused.
 #define STUBBORN "SECKILL_BATCH_MAX=1", "SECKILL_PG_TIMEOUT_MS=30000", "SECKILL_REDIS_TIMEOUT_MS=5000"
 #define MADE_UP  "01a1fbe1-0c46-72f8-bdd2-587980274994"
 
@@ -69,7 +68,7 @@ START_TEST(a_pending_order_is_found_by_every_instance)
     ck_assert_int_eq(sales_order(other, id, "mallory", status), 404);
     ck_assert_int_eq(sales_order(other, MADE_UP, "bob", status), 404);
     ck_assert(lists_all(service, "bob", "pending", 1));
-    ck_assert(lists_all(other, "bob", "pending", 1)); // before anybody has told it that the voucher is busy
+    ck_assert(lists_all(other, "bob", "pending", 1)); // also before this instance has learned that the voucher is busy
     ck_assert(lists_all(other, "alice", "unpaid", 1));
     db_let_orders_go();
     WAIT_FOR(sales_order_is(other, id, "bob", "unpaid"));
@@ -78,7 +77,7 @@ START_TEST(a_pending_order_is_found_by_every_instance)
 }
 END_TEST
 
-// Two vouchers in one slot: `old` is known to every instance, `voucher` is not made yet and will have that id.
+// Makes two vouchers in one slot: every instance knows `old`; `voucher`, still to be made, will get the id `next`.
 static void make_neighbours(struct service *service, char old[VOUCHER_ID_SIZE], int64_t *next)
 {
     char pair[2 * VOUCHER_ID_SIZE], *end;
@@ -96,7 +95,7 @@ static void make_neighbours(struct service *service, char old[VOUCHER_ID_SIZE], 
     db_run("ALTER TABLE seckill_voucher ALTER id RESTART WITH %" PRId64, *next);
 }
 
-// No notification gets out: the other instance learns of the voucher with its next look, or with the question.
+// No notification is sent: the other instance learns of the voucher at its next poll, or through the request.
 static void must_be_found_before_its_voucher_is_known(struct service *service, struct service *other)
 {
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -117,7 +116,7 @@ START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
     sales_stop_notifying();
     must_be_found_before_its_voucher_is_known(service, other);
     make_neighbours(service, old, &next);
-    http_must_buy(other, old, "alice"); // now it knows one voucher of that slot
+    http_must_buy(other, old, "alice"); // now it knows one voucher in that slot
     must_be_found_before_its_voucher_is_known(service, other);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_stock a JOIN voucher_stock b ON a.slot = b.slot"
                                " WHERE a.voucher_id = %s AND b.voucher_id = %" PRId64,
@@ -126,7 +125,7 @@ START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
 }
 END_TEST
 
-// ---- more than a list can ask for ----
+// ---- more vouchers than a list queries ----
 
 START_TEST(a_list_says_when_it_is_not_complete)
 {
@@ -142,12 +141,12 @@ START_TEST(a_list_says_when_it_is_not_complete)
     db_hold_orders();
     for (int i = 0; i < BUSY_MAX; i++)
         sales_accept(service, vouchers[i], "lister", id);
-    WAIT_FOR(listed(service, "lister", "pending", &complete) == BUSY_MAX); // the busy ones come first
+    WAIT_FOR(listed(service, "lister", "pending", &complete) == BUSY_MAX); // busy vouchers come first
     ck_assert(!complete);
     sales_accept(service, vouchers[BUSY_MAX], "lister", id);
     ck_assert_int_eq(listed(service, "lister", "pending", &complete), BUSY_MAX);
     ck_assert(!complete);
-    ck_assert(sales_order_is(service, id, "lister", "pending")); // its own URL is bound to no number
+    ck_assert(sales_order_is(service, id, "lister", "pending")); // its own URL has no such limit
     db_let_orders_go();
     WAIT_FOR(listed(service, "lister", "unpaid", &complete) == BUSY_MAX + 1);
     books_must_balance(vouchers[0]);
@@ -155,14 +154,14 @@ START_TEST(a_list_says_when_it_is_not_complete)
 }
 END_TEST
 
-// ---- lost by Redis, and in an instance that stands still ----
+// ---- lost by Redis, held by a paused instance ----
 
 static int64_t epoch_in(const char *id)
 {
     return strtoll(id + strlen(id) - 6, NULL, 16) & 1023;
 }
 
-// Accepted by `service`, which has them in memory alone and stands still when this returns.
+// `service` accepts the orders, holds them in memory alone, and is paused when this returns.
 static void lose(struct service *service, const char *voucher, char ids[LOST][ORDER_ID_SIZE])
 {
     char busy[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], user[USER_SIZE];
@@ -203,7 +202,7 @@ static void rebuild(const struct service *service, const char *voucher)
     WAIT_FOR(sales_admin(service, "POST", voucher, "/reconcile", &reply) == 200);
 }
 
-// `behind`: the service has not heard yet of the newest epoch when it accepts the first of the orders.
+// `behind`: the service does not know the newest epoch yet when it accepts the first order.
 static void lose_and_find(struct service *service, struct service *other, const char *voucher, bool behind)
 {
     char ids[LOST][ORDER_ID_SIZE], status[HTTP_FIELD_SIZE];
@@ -235,7 +234,7 @@ START_TEST(an_order_that_redis_lost_is_never_unknown)
 }
 END_TEST
 
-// Without a refusal cache: a rebuild would hold the sale for a moment, in which the instance learns of the new epoch.
+// No refusal cache: else a rebuild would hold the sale briefly, and the instance would learn of the epoch.
 START_TEST(an_order_of_an_instance_that_is_behind_is_never_unknown)
 {
     struct service *service = service_start(ENV(STUBBORN, "SECKILL_SOLD_OUT_MARK_MS=0")),
@@ -248,7 +247,7 @@ START_TEST(an_order_of_an_instance_that_is_behind_is_never_unknown)
 }
 END_TEST
 
-// The other side of the rule: "not known now" is said only where an instance may still hold such an order.
+// The other half of the rule: 503 is answered only where an instance may still hold such an order.
 START_TEST(what_no_instance_can_hold_is_not_found)
 {
     struct service *service = service_start(NULL);

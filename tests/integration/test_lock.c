@@ -1,6 +1,6 @@
-// The per-user lock on a real Redis, as claim and session: what it promises its holder and the others, also when
-// holders are paused, stopped or killed, and when Redis is. Each promise has a control: without the claim, or without
-// asking for the session, two are inside at once.
+// The per-user lock on a real Redis, made of claim and session. It tests the guarantees to the holder and to others,
+// also when holders or Redis are paused, stopped or killed. Each guarantee has a control: without the claim, or without
+// checking the session, two are inside at once.
 #include <check.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -89,7 +89,7 @@ static void on_judged(void *arg, const enum sk_life *lives, size_t n)
     *judgement = (struct judgement){true, lives[0]};
 }
 
-// What the party may say of a session now.
+// The party's current judgement of a session.
 static enum sk_life judge(const struct party *party, const char *id)
 {
     struct judgement judgement = {0};
@@ -104,7 +104,7 @@ static enum sk_life judge(const struct party *party, const char *id)
 // ---- claims ----
 
 static redisContext *redis; // of this process
-static char script[16384];  // place_orders.lua, or a copy with a guard taken out
+static char script[16384];  // place_orders.lua, or a copy with one check removed
 static char run[TEXT_SIZE];
 
 static void open_voucher(int units)
@@ -120,7 +120,7 @@ static void open_voucher(int units)
               units, run);
 }
 
-// The script as it is, or with `old` replaced.
+// Loads the script unchanged, or with `old` replaced.
 static void use_script(const char *old, const char *new)
 {
     const char *text = sk_scripts[SK_SCRIPT_PLACE_ORDERS].text, *at = old == NULL ? NULL : strstr(text, old);
@@ -143,7 +143,7 @@ static redisReply *eval(const char *text, int argc, const char *const *argv)
     return reply;
 }
 
-// Tries to take the user's lock for a session, as the service does for a batch. The journal id is for the release.
+// Tries to take the user's lock for a session, as the service does for a batch. Releasing it needs the journal id.
 static bool claim(const char *session, const char *user, const char *order, char journal_id[TEXT_SIZE])
 {
     const char *argv[] = {"100000", run, "new", "0", "", session, "-", "1", "20", user, order};
@@ -155,7 +155,7 @@ static bool claim(const char *session, const char *user, const char *order, char
     return taken;
 }
 
-// Releases it as a refusal does, so that it can be taken again.
+// Releases the lock as a refusal does, so that it can be taken again.
 static void release(const char *user, const char *order, const char *journal_id)
 {
     const char *argv[] = {journal_id, "1", order, user, ""};
@@ -179,8 +179,8 @@ static void setup(void)
 static void teardown(void)
 {
     parties_give_up();
-    memset(parts, 0, sizeof parts); // what a failed test has left
-    service_stop_all();             // brings Redis back if a test has left it stopped
+    memset(parts, 0, sizeof parts); // left by a failed test
+    service_stop_all();             // restarts Redis if a test left it stopped
     if (redis != NULL)
         redisFree(redis);
     redis = NULL;
@@ -191,7 +191,7 @@ static void teardown(void)
 enum { PROCESSES = 4, ROUNDS = 60 };
 
 struct shared {
-    volatile long count; // read, then written: two at a time lose one
+    volatile long count; // read, then written: two at a time lose an increment
     atomic_int inside, overlaps;
     char session[SK_UUID_SIZE];
 };
@@ -239,13 +239,13 @@ START_TEST(processes_exclude_each_other_for_a_user)
     count_in_processes(shared);
     ck_assert_int_eq(shared->overlaps, 0);
     ck_assert_int_eq(shared->count, PROCESSES * ROUNDS);
-    ck_assert_int_eq(redis_number("HGET " VOUCHER " stock"), 1000); // each release gave its unit back, once
+    ck_assert_int_eq(redis_number("HGET " VOUCHER " stock"), 1000); // each release returned its unit once
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0);
     (void)munmap(shared, sizeof *shared);
 }
 END_TEST
 
-// The control: the same without the check whether the user has an order.
+// The control: the same without the check for an existing order of the user.
 START_TEST(without_the_claim_two_are_inside)
 {
     struct shared *shared = share();
@@ -257,7 +257,7 @@ START_TEST(without_the_claim_two_are_inside)
 }
 END_TEST
 
-// The locks of a batch are one write, and its release is another: nothing is written for a single user.
+// One write takes all locks of a batch, and one releases them: nothing is written per user.
 START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
 {
     static char users[BATCH][16], orders[BATCH][16];
@@ -275,7 +275,7 @@ START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
     redisReply *reply = eval(script, argc, argv);
     ck_assert_uint_eq(strspn(reply->element[6]->str, "p"), BATCH);
     ck_assert_int_eq(redis_calls_of("set"), 0);
-    ck_assert_int_eq(redis_calls_of("hset"), 2); // all claims, and the voucher
+    ck_assert_int_eq(redis_calls_of("hset"), 2); // one for all claims, one for the voucher
     ck_assert_int_eq(redis_calls_of("xadd"), 1);
     freeReplyObject(reply);
     reply = eval(script, argc, argv); // another holder finds all of them taken
@@ -311,7 +311,7 @@ START_TEST(a_session_is_kept_over_several_ttls)
         parties_run();
     }
     ck_assert_int_gt(living, 0);
-    ck_assert(sk_session_lives(session_of(other), id)); // also in the list
+    ck_assert(sk_session_lives(session_of(other), id)); // also in the list of living sessions
     ck_assert_uint_eq(sk_session_deaths(session_of(other)), 0);
     party_close(owner);
     party_close(other);
@@ -335,7 +335,7 @@ START_TEST(a_session_that_ends_is_gone_at_once)
 }
 END_TEST
 
-// Says 'h' when it holds its session, 'l' when it finds it lost, 't' when it has taken it again.
+// Sends 'h' when it holds its session, 'l' when it has lost it, 't' when it has taken it again.
 static void hold(int says, void *arg)
 {
     struct shared *shared = arg;
@@ -392,7 +392,7 @@ START_TEST(a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again)
 }
 END_TEST
 
-// Whether an heir who takes over the work of a holder finds it inside. It asks for the session, or does not.
+// How often an heir that takes over a holder's work finds the holder inside. `asks`: it checks the session first.
 static int overlaps_of_an_heir(bool asks)
 {
     struct shared *shared = share();
@@ -425,7 +425,7 @@ START_TEST(without_asking_for_the_session_two_are_inside)
 }
 END_TEST
 
-// A session that has been another's meanwhile is neither renewed nor ended.
+// A session that another holder has taken meanwhile is neither renewed nor deleted.
 START_TEST(a_paused_holder_touches_nothing_of_anothers)
 {
     struct party *slow = open_party(SHORT_TTL_MS);
@@ -445,7 +445,7 @@ START_TEST(a_paused_holder_touches_nothing_of_anothers)
 }
 END_TEST
 
-// After a restart all sessions may be gone. They are taken again before anyone is called dead.
+// A restart may lose all sessions. They are taken again before any is judged dead.
 START_TEST(a_restart_of_redis_kills_no_session)
 {
     struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
@@ -455,7 +455,7 @@ START_TEST(a_restart_of_redis_kills_no_session)
     redis_kill();
     redis_start();
     redis_run("FLUSHALL");
-    one->paused = true; // comes later
+    one->paused = true; // continues later
     RUN_UNTIL(sk_redis_ready(two->redis));
     sk_session_link(session_of(two), true);
     RUN_UNTIL(sk_session_held(session_of(two)));
@@ -522,10 +522,10 @@ START_TEST(a_named_lock_has_one_owner_until_it_is_released)
     struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
     struct view first, second;
     ck_assert(take(one, &first, LOCK_KEY));
-    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)3 * KEPT_TTL_MS; // it is renewed
+    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)3 * KEPT_TTL_MS; // it is renewed meanwhile
     while (sk_monotonic_ms() < until_ms) {
         ck_assert(!take(two, &second, LOCK_KEY));
-        give(two, &second); // holds nothing, so nothing goes
+        give(two, &second); // it holds nothing, so nothing is released
     }
     give(one, &first);
     ck_assert_int_eq(redis_number("EXISTS " LOCK_KEY), 0);
@@ -536,7 +536,7 @@ START_TEST(a_named_lock_has_one_owner_until_it_is_released)
 }
 END_TEST
 
-// Its owner is dead, and the clock was set back before the TTL was over.
+// Its owner is dead, and the clock went back before the TTL was over.
 START_TEST(a_named_lock_is_free_after_a_ttl_whatever_the_clock)
 {
     struct party *dead = open_party(KEPT_TTL_MS), *heir = open_party(LONG_TTL_MS);
@@ -567,7 +567,7 @@ START_TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
     ck_assert(take(other, &view, LOCK_KEY));
     slow->paused = false;
     uint64_t until_ms = sk_monotonic_ms() + SHORT_TTL_MS;
-    RUN_UNTIL(sk_monotonic_ms() >= until_ms); // it renews, too
+    RUN_UNTIL(sk_monotonic_ms() >= until_ms); // it also tries to renew
     give(slow, &slow_view);
     ck_assert_int_gt(redis_number("PTTL " LOCK_KEY), SHORT_TTL_MS);
     give(other, &view);

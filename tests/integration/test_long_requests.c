@@ -1,5 +1,5 @@
-// Event streams and long polls have a share of the connections, and a number for each user and each address: however
-// many a client opens, buyers, probes and operators are served.
+// Event streams and long polls may use only a share of the connections, with a limit for each user and each address.
+// However many a client opens, buyers, probes and operators are served.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ START_TEST(they_have_a_share_of_the_connections)
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_max"), SHARE);
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"share\"}"), 2 * MANY);
     the_rest_is_served(service);
-    // Without waiting, the order is shown.
+    // Without ?wait= the order is still shown.
     (void)snprintf(poll, sizeof poll, "/orders/%s", order);
     ck_assert_int_eq(http_get(service, poll, "alice", &reply), 200);
     close_long(service, fds, 1);
@@ -126,7 +126,7 @@ START_TEST(they_have_a_share_of_the_connections)
 }
 END_TEST
 
-// Whatever ends a long request gives its place back.
+// However a long request ends, it frees its place.
 START_TEST(places_are_given_back)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=1", "SECKILL_MAX_CONNECTIONS=40"));
@@ -155,7 +155,7 @@ START_TEST(places_are_given_back)
         fds[i] = open_long(service, events, "X-User-Id: alice\r\n");
     must_be_refused(service, events, "X-User-Id: alice\r\n");
     close_long(service, fds, 8);
-    // One that lasts its time.
+    // A long poll that runs into its time limit.
     (void)snprintf(poll, sizeof poll, "/orders/%s?wait=1", order);
     ck_assert_int_eq(http_get(service, poll, "alice", &reply), 200);
     WAIT_FOR((int)http_sample(service, "seckill_long_requests") == 0);
@@ -174,7 +174,7 @@ START_TEST(a_user_has_so_many)
     put_path(events, "/vouchers/%s/events");
     for (int i = 0; i < OF_USER; i++)
         alice[i] = open_long(service, events, "X-User-Id: alice\r\n");
-    for (int i = 0; i < MANY; i++) // at whichever reactor
+    for (int i = 0; i < MANY; i++) // at either reactor
         must_be_refused(service, events, "X-User-Id: alice\r\n");
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"user\"}"), MANY);
     bob[0] = open_long(service, events, "X-User-Id: bob\r\n");
@@ -204,7 +204,7 @@ START_TEST(an_address_has_so_many_where_it_is_known)
             ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"address\"}"), 1);
             int fd = open_long(service, events, other);
             close_long(service, &fd, 1);
-            fd = open_long(service, events, ""); // the gateway does not say for whom
+            fd = open_long(service, events, ""); // the gateway sends no client address
             close_long(service, &fd, 1);
         }
         close_long(service, fds, most);
@@ -235,12 +235,12 @@ START_TEST(the_last_tenth_is_for_buyers_operators_and_probes)
     ck_assert_int_eq(sales_admin(service, "POST", voucher, "/pause", &reply), 200);
     ck_assert_int_eq(sales_admin(service, "POST", voucher, "/resume", &reply), 200);
     http_must_buy(service, voucher, "alice");
-    // One that was there before is closed with its next such request, and makes room.
+    // An existing connection is closed at its next such request, which makes room.
     char text[REQUEST_SIZE];
     (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: test\r\n\r\n", path);
     ck_assert(http_send_text(fds[0], text));
     ck_assert(is_refused(fds[0]));
-    // The client sees the end before the service has counted it: one more answer later it has.
+    // The client may see the close before the service has counted it; after one more answer it is counted.
     ck_assert(http_send_text(fds[1], "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"));
     ck_assert(http_receive(fds[1], &reply) && reply.status == 200);
     ck_assert(http_send_text(fds[1], text));

@@ -1,5 +1,5 @@
-// Redis comes back empty: all vouchers are rebuilt, a few at a time, those that buyers ask for first, and a sick one
-// holds up no other.
+// Redis comes back empty. All vouchers are rebuilt, a few at a time, those that buyers ask for first, and one that
+// fails delays no other.
 #include <check.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ static void name_of(int i, char voucher[VOUCHER_ID_SIZE])
     (void)snprintf(voucher, VOUCHER_ID_SIZE, "%" PRId64, first + i);
 }
 
-// How many of them are open in Redis.
+// The number of vouchers open in Redis.
 static int open_ones(void)
 {
     redisContext *redis = redis_connect();
@@ -56,8 +56,7 @@ static int open_ones(void)
     return open;
 }
 
-// Whether all are open but this one (-1: none). Asks for one at a time, so as to be no burden, and for all of them
-// once.
+// Whether all are open except this one (-1: none). Polls one at a time to keep the load low, and finally all of them.
 static bool all_are_open_but(int sick, int *seen)
 {
     char voucher[VOUCHER_ID_SIZE];
@@ -75,7 +74,7 @@ static void await_all_but(int sick)
     WAIT_FOR(all_are_open_but(sick, &seen));
 }
 
-// Vouchers with buyers, all of them open. Returns an instance.
+// Makes vouchers with buyers, all of them open. Returns an instance.
 static struct service *prepare(int instances, const char *const *env)
 {
     struct service *service = NULL;
@@ -116,13 +115,13 @@ START_TEST(all_are_open_again)
                  db_number("SELECT sum(epoch) FROM voucher_stock") - epochs, count);
     if (sales_full())
         ck_assert_uint_lt(sk_monotonic_ms() - since_ms, FULL_MS);
-    // Two instances find the same at the same time, and each looks once more under the lock.
+    // Two instances find the same loss at the same time; each checks again under the lock.
     ck_assert_int_lt(db_number("SELECT sum(epoch) FROM voucher_stock") - epochs, count + count / 4);
     books_of_a_sample_must_balance();
 }
 END_TEST
 
-// In the middle of it instances end in order, whatever is under way.
+// An instance shuts down cleanly in the middle of it.
 START_TEST(an_instance_ends_while_it_rebuilds)
 {
     struct service *service = prepare(1, ENV(HASTE));
@@ -139,7 +138,7 @@ END_TEST
 
 // ---- a sick one among them ----
 
-// It is given up after lock_timeout, long before the link's own patience ends.
+// Its rebuild gives up after lock_timeout, long before the link's time-out.
 START_TEST(a_locked_row_holds_up_no_other)
 {
     struct service *service = prepare(1, ENV(HASTE, "SECKILL_PG_TIMEOUT_MS=60000"));
@@ -167,7 +166,7 @@ START_TEST(a_locked_row_holds_up_no_other)
 }
 END_TEST
 
-// An entry that PostgreSQL refuses to settle stands in the journal before Redis can be looked at again.
+// The journal contains an entry that PostgreSQL refuses to settle, before the service can look at Redis again.
 static void empty_but_for_a_poisoned_entry(const char *voucher)
 {
     redisContext *redis = redis_connect();

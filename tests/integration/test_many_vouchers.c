@@ -1,5 +1,5 @@
-// Many vouchers at once, and vouchers whose sale ended days ago with something of it still open: upkeep reaches all of
-// them, and an accepted order of any of them is found.
+// Many vouchers at once, and vouchers whose sale ended days ago with open work: background jobs reach all of them, and
+// every accepted order is found.
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void must_sell(const struct service *service, int64_t id)
     http_must_buy(service, voucher, "alice");
 }
 
-// Deletes it in Redis: the next look at it finds that.
+// Deletes it in Redis; the next audit must find that.
 static void must_be_audited(int64_t id)
 {
     char voucher[VOUCHER_ID_SIZE];
@@ -86,7 +86,7 @@ static bool has_letter(const char *voucher)
     return db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s AND ended_at IS NULL", voucher) == 1;
 }
 
-// While it is loaded the order is "not known now"; it is never 404.
+// While the voucher is loaded the order is 503; it is never 404.
 static void must_stay_pending(const struct service *service, const char *id, const char *user)
 {
     for (int i = 0; i < LOOKS; i++)
@@ -109,7 +109,7 @@ START_TEST(a_dead_letter_of_a_sale_long_over)
     service_log_must_have(service, 1, "voucher not retired yet");
     must_stay_pending(service, id, "victor");
     ck_assert_int_eq(voucher_epoch(voucher), epoch);         // Redis was not closed for it
-    struct service *late = service_start(ENV(IN_GOOD_TIME)); // knows it only as one long over
+    struct service *late = service_start(ENV(IN_GOOD_TIME)); // starts when the sale is long over
     must_stay_pending(late, id, "victor");
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher WHERE id = %s AND state = 'open'", voucher), 1);
 

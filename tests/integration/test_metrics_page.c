@@ -1,4 +1,4 @@
-// GET /metrics of a running service: who may read it, in which form, and that its figures are those of what was done.
+// GET /metrics of a running service: who may read it, in which format, and whether its values match what was done.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ END_TEST
 
 #define BUY "method=\"POST\",route=\"/seckill/{voucher}\""
 
-// With two reactors: whichever is asked tells of both.
+// With two reactors: each of them reports both.
 START_TEST(a_sale_is_counted)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
@@ -110,7 +110,7 @@ START_TEST(a_sale_is_counted)
 }
 END_TEST
 
-// What the watch saw last is shown, and its age grows while it sees nothing more.
+// Shows what the watch saw last; its age grows while it sees nothing new.
 START_TEST(a_journal_that_waits_is_seen)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -134,7 +134,7 @@ START_TEST(a_journal_that_waits_is_seen)
 }
 END_TEST
 
-// A client past the most waits, and is served when another one goes.
+// A client above the connection limit waits until another one disconnects.
 START_TEST(that_there_is_no_room_is_counted)
 {
     enum { MOST = 16 };

@@ -1,4 +1,4 @@
-// Migrations: each is applied once, whole or not at all, and only to a database of their own line.
+// Migrations: each is applied once, completely or not at all, and only to a database of the same lineage.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { URL_SIZE = 256, TEXT_SIZE = 4096 };
 
-// The owner's URL, for a schema of its own: as good as another database.
+// The owner's URL for a separate schema, which works like another database.
 static void make_schema(const char *name, char url[URL_SIZE])
 {
     db_run("CREATE SCHEMA %s AUTHORIZATION owner", name);
@@ -72,7 +72,7 @@ START_TEST(a_migration_that_fails_leaves_nothing_half_done)
 {
     char url[URL_SIZE];
     make_schema("half_done", url);
-    db_run("CREATE TABLE half_done.voucher_order (n int)"); // in the way of the second table
+    db_run("CREATE TABLE half_done.voucher_order (n int)"); // conflicts with the second table
     ck_assert_int_ne(sk_migrate(url), SK_OK);
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'half_done'::regnamespace"), 1);
     db_run("DROP TABLE half_done.voucher_order");
@@ -96,7 +96,7 @@ static void must_miss_roles(const char *url, char output[TEXT_SIZE])
     ck_assert_msg(code == 1 && strstr(output, "deploy/owner.sql") != NULL, "%d: %s", code, output);
 }
 
-// The owner may not create roles, so a superuser has to: nothing is applied before that.
+// The owner may not create roles: nothing is applied until a superuser has made them.
 START_TEST(roles_that_the_owner_may_not_create_are_asked_for)
 {
     char schema_url[URL_SIZE], url[URL_SIZE + 32], output[TEXT_SIZE];
@@ -137,7 +137,7 @@ START_TEST(a_database_of_another_line_is_refused_and_left_alone)
         "timestamptz)"
         " RETURNS text LANGUAGE sql STABLE AS 'SELECT p_at::text'",
         "DELETE FROM line.seckill_migration WHERE name >= '012'; UPDATE line.seckill_migration SET name = '006_other'"
-        " WHERE name = '006_dead_letters'", // what is missing at the end would be applied
+        " WHERE name = '006_dead_letters'", // a migration missing at the end would be applied
     };
     char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -154,7 +154,7 @@ START_TEST(a_database_of_another_line_is_refused_and_left_alone)
 }
 END_TEST
 
-// The way back: whatever starts the old version may let it migrate first.
+// A rollback: whatever starts the old version may run its migrations first.
 START_TEST(a_database_of_a_newer_version_is_left_alone)
 {
     char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
@@ -176,7 +176,7 @@ static void run_as_owner(PGconn *owner, const char *text)
     PQclear(result);
 }
 
-// A database of a version that had the migrations before `missing`.
+// Makes a database of a version whose migrations end before `missing`.
 static void make_older(const char *schema, const char *missing, char url[URL_SIZE])
 {
     make_schema(schema, url);
@@ -191,7 +191,7 @@ static void make_older(const char *schema, const char *missing, char url[URL_SIZ
     PQfinish(owner);
 }
 
-// What is missing is applied, and noted with what the first versions did not note.
+// Missing migrations are applied and recorded, with details that the first versions did not record.
 START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
 {
     char url[URL_SIZE];
@@ -206,11 +206,11 @@ START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
 }
 END_TEST
 
-// A sale must not stand still behind a migration that waits for a session which has been left open.
+// A migration must not block a sale while it waits for a session that was left open.
 START_TEST(a_lock_is_not_waited_for_long)
 {
     char url[URL_SIZE];
-    make_older("locked", "003", url); // which makes a trigger on this table
+    make_older("locked", "003", url); // it makes a trigger on this table
     PGconn *open = db_connect();
     PQclear(PQexec(open, "BEGIN; DELETE FROM locked.seckill_voucher"));
     ck_assert_int_ne(sk_migrate(url), SK_OK);

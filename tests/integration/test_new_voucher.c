@@ -1,5 +1,5 @@
-// A voucher made on one instance sells on every other one, without a 404 in between, whether notifications pass or not.
-// And ids that no voucher has: they cost a few statements, however many clients ask.
+// A voucher made on one instance sells on every other, without a 404 in between, whether or not notifications arrive.
+// Ids without a voucher cost a few statements, however many clients request them.
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void teardown(void)
 
 // ---- new ones ----
 
-// The first answers may be "loading"; "no such voucher" is never one.
+// The first answers may be "loading", but never "no such voucher".
 static void must_sell_at_once(const struct service *service, const char *voucher, const char *user)
 {
     struct http_reply reply;
@@ -71,7 +71,7 @@ START_TEST(a_new_voucher_sells_where_no_notification_passes)
     sales_stop_notifying();
     make_and_sell(service, other);
 
-    // No client asks: the poll finds it, and the instances load it. Made by SQL, so none knows it.
+    // No client asks for it: the poll finds it, and the instances load it. SQL makes it, so no instance knows it.
     (void)snprintf(voucher, sizeof voucher, "%" PRId64, sales_make(1, STOCK));
     uint64_t since_ms = sk_monotonic_ms();
     WAIT_FOR(sales_redis_has(voucher, "open"));
@@ -79,7 +79,7 @@ START_TEST(a_new_voucher_sells_where_no_notification_passes)
 }
 END_TEST
 
-// ---- none ----
+// ---- unknown ids ----
 
 static void ask_many(const struct service *service, const char *format)
 {
@@ -90,7 +90,7 @@ static void ask_many(const struct service *service, const char *format)
         ck_assert_int_ge(fds[i] = http_connect(service), 0);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++) {
-            long long id = 100000000000000000LL + (long long)random() * 1000003LL + i; // of 18 digits
+            long long id = 100000000000000000LL + (long long)random() * 1000003LL + i; // 18 digits
             (void)snprintf(request, sizeof request, format, id, i);
             ck_assert(http_send_text(fds[i], request));
         }
@@ -103,7 +103,7 @@ static void ask_many(const struct service *service, const char *format)
         (void)close(fds[i]);
 }
 
-// Of the whole database; a connection tells what it has done at its end at the latest.
+// Of the whole database; a connection reports its statements at its end at the latest.
 static int64_t statements(void)
 {
     WAIT_FOR(db_number("SELECT count(*) FROM pg_stat_activity WHERE usename = 'seckill'") == 0);
@@ -123,7 +123,7 @@ START_TEST(made_up_ids_cost_a_few_statements)
 }
 END_TEST
 
-// Ids up to the newest that are not in the catalogue: one was never given out, the other is retired.
+// Ids up to the newest that are not in the catalogue: one was never assigned, the other is retired.
 START_TEST(old_ids_are_asked_of_postgres)
 {
     struct service *service = service_start(ENV("SECKILL_RETIRE_AFTER_MS=0")), *other = service_start(NULL);

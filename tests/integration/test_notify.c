@@ -1,4 +1,4 @@
-// What a service manager is told: when the instance is ready, that all of its loops turn, that it ends. The test is the
+// Notifications to a service manager: the instance is ready, all of its loops turn, it ends. The test plays the
 // manager: it listens on NOTIFY_SOCKET.
 #include <check.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// A socket of the manager, with a path or an abstract name.
+// Opens the manager's socket, with a path or an abstract name.
 static void listen_for_news(bool abstract)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -51,7 +51,7 @@ static void teardown(void)
     manager = -1;
 }
 
-// The next datagram; false: there is none yet.
+// The next datagram; false: none yet.
 static bool hear(char lines[LINES_SIZE])
 {
     ssize_t n = recv(manager, lines, LINES_SIZE - 1, 0);
@@ -80,8 +80,8 @@ static bool heard_of_readiness(void)
     return any;
 }
 
-// While a store is away the manager is asked for patience, and told nothing of readiness; nor is it by a half of the
-// reactors.
+// While a store is away the instance asks the manager for more time and does not report readiness; nor does it while
+// only some reactors are ready.
 START_TEST(ready_is_what_readyz_says)
 {
     struct http_reply reply;
@@ -96,7 +96,7 @@ START_TEST(ready_is_what_readyz_says)
     WAIT_FOR(heard("READY=1"));
     for (int i = 0; i < 4 * REACTORS; i++)
         ck_assert_int_eq(http_get(service, "/readyz", NULL, &reply), 200);
-    redis_kill(); // readiness may be lost; that is a status, not a start
+    redis_kill(); // losing readiness changes the status only
     WAIT_FOR(heard("STATUS=not ready: see /readyz"));
     redis_start();
     WAIT_FOR(heard("STATUS=ready"));
@@ -128,14 +128,14 @@ START_TEST(the_end_is_told_and_watched)
     service_signal(service, SIGTERM);
     WAIT_FOR(heard("STOPPING=1"));
     WAIT_FOR(heard("EXTEND_TIMEOUT_USEC=10000000"));
-    WAIT_FOR(heard("WATCHDOG=1")); // it drains, and its loop turns
+    WAIT_FOR(heard("WATCHDOG=1")); // it drains, and its loop still turns
     db_let_orders_go();
     http_end_buying(fd, 201);
     ck_assert_int_eq(service_wait(service), 0);
 }
 END_TEST
 
-// One of the loops hangs: the others answer, and still the manager is not told that all is well.
+// One loop hangs: the others serve, yet the watchdog gets no ping.
 START_TEST(a_loop_that_hangs_ends_the_pings)
 {
     char file[PROC_PATH_SIZE + 16], hanging[ENV_SIZE], lines[LINES_SIZE];
@@ -152,7 +152,7 @@ START_TEST(a_loop_that_hangs_ends_the_pings)
     (void)close(fd);
     service_log_must_have(service, 1, "a loop does not turn");
     while (hear(lines)) {}
-    (void)usleep(3 * WATCHDOG_MS * 1000); // in which it could ping
+    (void)usleep(3 * WATCHDOG_MS * 1000); // time in which it could ping
     ck_assert_msg(!heard("WATCHDOG=1"), "it pings while a loop hangs");
     ck_assert_int_eq(unlink(file), 0);
     WAIT_FOR(heard("WATCHDOG=1"));
@@ -160,14 +160,14 @@ START_TEST(a_loop_that_hangs_ends_the_pings)
 }
 END_TEST
 
-// A child that inherits the environment is not meant.
+// WATCHDOG_PID names another process: an inherited environment does not count.
 START_TEST(the_watchdog_of_another_process_is_none)
 {
     char lines[LINES_SIZE];
     listen_for_news(true);
     struct service *service = service_start(ENV(socket_env, WATCHDOG, "WATCHDOG_PID=1"));
     WAIT_FOR(heard("READY=1"));
-    (void)usleep(2 * WATCHDOG_MS * 1000); // in which it could ping
+    (void)usleep(2 * WATCHDOG_MS * 1000); // time in which it could ping
     while (hear(lines))
         ck_assert_msg(strstr(lines, "WATCHDOG") == NULL, "%s", lines);
     service_signal(service, SIGTERM);
@@ -185,7 +185,7 @@ START_TEST(a_manager_that_went_away_stops_nothing)
     manager = -1;
     service_log_must_have(service, 1, "does not take a notification");
     ck_assert_int_eq(http_get(service, "/readyz", NULL, &reply), 200);
-    listen_for_news(false); // one that was restarted has a new socket under the old name
+    listen_for_news(false); // a restarted manager has a new socket under the old name
     WAIT_FOR(heard("WATCHDOG=1"));
 }
 END_TEST

@@ -1,5 +1,5 @@
-// What operators do to a voucher that is on sale, through one instance, while buyers ask another one; and what becomes
-// of it when the instance dies over it.
+// Operators change a voucher that is on sale through one instance, while buyers use another one; and the instance dies
+// in the middle of a change.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void member_must_be(const struct http_reply *reply, const char *name, con
     ck_assert_msg(strcmp(found, value) == 0, "%s is '%s', not '%s': %s", name, found, value, reply->body);
 }
 
-// A 200 with the voucher as PostgreSQL has it, and its ETag; gives the version.
+// The answer must be 200 with the voucher as PostgreSQL has it, and its ETag; returns the version.
 static int64_t must_be_done(const struct http_reply *reply)
 {
     char version[HTTP_FIELD_SIZE], tag[HTTP_FIELD_SIZE], expected[HTTP_FIELD_SIZE + 4];
@@ -103,8 +103,8 @@ static bool buys(struct service *service, const char *user)
     return status == 201;
 }
 
-// Users <name>1, <name>2 ... buy until one does not; gives how many did. For a moment after units have come back nobody
-// gets one: winners must not be refused from memory.
+// Users <name>0, <name>1 ... buy until `most` have succeeded or the time is over; returns how many did. After units
+// return nobody can buy for a moment, so that winners are not refused from memory.
 static int buy_all(struct service *service, const char *name, int most)
 {
     char user[TEXT_SIZE];
@@ -126,11 +126,11 @@ START_TEST(a_pause_counts_on_every_instance)
     http_must_buy(other, voucher, "alice");
     int64_t change = must_do("/pause", NULL);
     ck_assert(redis_field("change") == change);
-    (void)http_buy(other, voucher, "bob", &reply); // at once, since Redis has it
+    (void)http_buy(other, voucher, "bob", &reply); // at once, since Redis has the change
     http_must_be_problem(&reply, 409, "PAUSED");
     (void)http_buy(other, voucher, "alice", &reply); // P6
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
-    ck_assert_int_eq(must_do("/pause", NULL), change); // it is so already
+    ck_assert_int_eq(must_do("/pause", NULL), change); // already in effect
     ck_assert(must_do("/resume", NULL) > change);
     uint64_t since_ms = sk_monotonic_ms();
     WAIT_FOR(buys(other, "bob"));
@@ -187,7 +187,7 @@ START_TEST(terms_change_before_the_start)
     member_must_be(&reply, "currency", "EUR");
     (void)operate_on(ours, "PATCH", "", "", "{\"end_at\":\"2020-01-01T00:00:00Z\"}", &reply);
     http_must_be_problem(&reply, 422, "INVALID");
-    (void)must_change("{\"begin_at\":\"2020-01-01T00:00:00Z\"}"); // it starts now
+    (void)must_change("{\"begin_at\":\"2020-01-01T00:00:00Z\"}"); // starts the sale now
     WAIT_FOR(buys(other, "alice"));
     books_must_balance(voucher);
 }
@@ -213,7 +213,7 @@ START_TEST(after_the_start_it_may_be_extended)
     WAIT_FOR(db_number("SELECT (end_at < clock_timestamp())::int FROM seckill_voucher WHERE id = %s", voucher) == 1);
     (void)http_buy_patiently(other, voucher, "alice", &reply);
     http_must_be_problem(&reply, 409, "ENDED");
-    (void)must_change("{\"end_at\":\"2120-01-01T00:00:00Z\",\"price_cents\":100}"); // the price as it is
+    (void)must_change("{\"end_at\":\"2120-01-01T00:00:00Z\",\"price_cents\":100}"); // the price is unchanged
     uint64_t since_ms = sk_monotonic_ms();
     WAIT_FOR(buys(other, "alice"));
     ck_assert_uint_lt(sk_monotonic_ms() - since_ms, WITHIN_MS);
@@ -226,7 +226,7 @@ END_TEST
 START_TEST(what_is_added_sells_and_no_more)
 {
     put_on_sale(2);
-    ck_assert_int_eq(buy_all(other, "a", 5), 2); // it is sold out, and instances refuse from memory
+    ck_assert_int_eq(buy_all(other, "a", 5), 2); // sold out, and instances refuse from memory
     int64_t change = must_do("/stock", "{\"add\":3}");
     redis_must_have(3, change);
     uint64_t since_ms = sk_monotonic_ms();
@@ -275,7 +275,7 @@ START_TEST(what_no_body_may_say)
         {"POST", "/stock", "{\"add\":1,\"reduce\":1}", 422, "INVALID"},
         {"POST", "/stock", "{\"set\":1}", 400, "BAD_JSON"},
         {"POST", "/stock", "", 400, "BAD_JSON"},
-        {"POST", "/stock", "{\"add\":100000000}", 422, "INVALID"}, // with those there are, too many
+        {"POST", "/stock", "{\"add\":100000000}", 422, "INVALID"}, // too many with the existing units
         {"PATCH", "", "{\"stock\":1}", 422, "INVALID"},
         {"PATCH", "", "{\"state\":\"open\"}", 400, "BAD_JSON"},
         {"PATCH", "", "{\"limit\":0}", 422, "INVALID"},
@@ -342,10 +342,9 @@ START_TEST(a_call_that_is_repeated_is_done_once)
 }
 END_TEST
 
-// ---- what does not reach Redis ----
+// ---- changes that do not reach Redis ----
 
-// Each way to lose it: the instance is killed after PostgreSQL's commit and before Redis has it. Another one carries it
-// out, once.
+// The instance is killed after PostgreSQL's commit and before Redis has the change. Another one applies it, once.
 START_TEST(what_a_dead_instance_left_is_carried_out)
 {
     static const struct {
@@ -370,11 +369,11 @@ START_TEST(what_a_dead_instance_left_is_carried_out)
     WAIT_FOR(redis_field("change") == change);
     ck_assert_int_eq(redis_field("stock"), calls[_i].stock);
     books_must_balance(voucher);
-    ck_assert_int_eq(redis_field("stock"), calls[_i].stock); // once
+    ck_assert_int_eq(redis_field("stock"), calls[_i].stock); // applied once
 }
 END_TEST
 
-// As if no notification got through either: the poll finds it, within about a second, and no rebuild is needed.
+// Without notifications, too: the poll finds it within about a second, without a rebuild.
 START_TEST(what_never_reached_redis_is_carried_out_in_about_a_second)
 {
     put_on_sale(5);
@@ -386,7 +385,7 @@ START_TEST(what_never_reached_redis_is_carried_out_in_about_a_second)
     uint64_t since_ms = sk_monotonic_ms();
     int64_t change = db_number("SELECT change FROM seckill_voucher WHERE id = %s", voucher);
     WAIT_FOR(redis_field("change") == change);
-    ck_assert_uint_lt(sk_monotonic_ms() - since_ms, 3 * WITHIN_MS); // a poll and a round
+    ck_assert_uint_lt(sk_monotonic_ms() - since_ms, 3 * WITHIN_MS); // a poll and a round of checks
     sales_notify_again();
     redis_must_have(7, change);
     ck_assert_int_eq(voucher_epoch(voucher), epoch);
@@ -394,7 +393,7 @@ START_TEST(what_never_reached_redis_is_carried_out_in_about_a_second)
 }
 END_TEST
 
-// A crash between Redis and PostgreSQL leaves Redis with fewer units: the audit mends that.
+// A crash between Redis and PostgreSQL leaves Redis with fewer units; the audit repairs that.
 START_TEST(units_that_were_only_taken_out_of_redis_come_back)
 {
     put_on_sale(5);
@@ -414,7 +413,7 @@ START_TEST(terms_that_were_changed_by_hand_in_redis_are_put_right)
 }
 END_TEST
 
-// While Redis is away the change is made all the same, and the answer says so after a while.
+// While Redis is away the change is still made, and answered after a time-out.
 START_TEST(without_redis_a_change_is_made_and_comes_later)
 {
     struct http_reply reply;

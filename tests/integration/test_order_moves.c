@@ -1,6 +1,5 @@
-// What becomes of an order over HTTP: it is paid, cancelled, refunded; each move repeated, in a wrong state, by the
-// wrong caller, while the order is pending, with a store away, of a voucher that is retired, and two at once on two
-// instances.
+// Moves of an order over HTTP: pay, cancel, refund. Each is repeated, and tried in a wrong state, by a wrong caller,
+// while the order is pending, with a store down, and for a retired voucher. Two moves also race on two instances.
 #include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,7 +16,7 @@
 enum { STOCK = 5, PATH_SIZE = 96, BODY_SIZE = 512, RACES = 40, HMAC_BLOCK = 64 };
 
 #define MADE_UP "01a1fbe1-0c46-72f8-bdd2-587980274994"
-#define CENTS   "100" // what the harness's vouchers cost
+#define CENTS   "100" // the price of the harness's vouchers
 #define SECRET  "0123456789abcdef0123"
 #define SIGNED  "SECKILL_PAYMENT_SECRET=" SECRET
 #define SOON    "SECKILL_RETIRE_AFTER_MS=0", "SECKILL_LOCK_TTL_MS=1000"
@@ -35,7 +34,7 @@ static void teardown(void)
     service_stop_all();
 }
 
-// ---- asking ----
+// ---- requests ----
 
 // `who`: a user; NULL: the admin.
 static int move_to(struct service *service, const char *id, const char *what, const char *who, const char *body,
@@ -80,9 +79,9 @@ static void buy(struct service *service, const char *user, char id[ORDER_ID_SIZE
     (void)snprintf(id, ORDER_ID_SIZE, "%.*s", ORDER_ID_SIZE - 1, value);
 }
 
-// ---- what is answered ----
+// ---- answers ----
 
-// The last answer is the order: its status, "reference state,..." of its payments, "status by why,..." of its events.
+// Checks the order in the last answer: status, payments "reference state,...", events "status by why,...".
 static void must_be_order(const char *status, const char *payments, const char *events)
 {
     char told[HTTP_FIELD_SIZE * 4] = "";
@@ -158,7 +157,7 @@ START_TEST(an_order_is_paid_once)
     must_show(other, bobs, "bob", "unpaid", "", "");
     (void)pay(service, MADE_UP, "ref-3");
     http_must_be_problem(&reply, 404, "NOT_FOUND");
-    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 409); // she has it as before
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 409); // she still has the order
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     books_must_balance(voucher);
 }
@@ -192,13 +191,13 @@ START_TEST(what_is_no_payment_is_refused)
         http_must_be_problem(&reply, rows[i].status, rows[i].code);
         ck_assert_int_eq(strstr(reply.body, "\"errors\":[{") != NULL, strcmp(rows[i].code, "WRONG_AMOUNT") != 0);
     }
-    (void)move_to(service, id, "pay", "alice", rows[0].body, &reply); // a buyer may not
+    (void)move_to(service, id, "pay", "alice", rows[0].body, &reply); // buyers may not pay
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
     (void)move_to(service, "x", "pay", NULL, rows[0].body, &reply);
     http_must_be_problem(&reply, 400, "BAD_ORDER_ID");
     (void)snprintf(path, sizeof path, "/orders/%s/pay", id);
     (void)http_ask(service, "GET", path, "", NULL, &reply);
-    http_must_be_problem(&reply, 401, "UNAUTHENTICATED"); // before the method
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED"); // checked before the method
     must_show(service, id, "alice", "unpaid", "", "");
     ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE voucher_id = %s", voucher), 0);
     books_must_balance(voucher);
@@ -231,7 +230,7 @@ START_TEST(a_payment_may_be_signed)
     (void)snprintf(text, sizeof text, "%lld.%s.%s", (long long)time(NULL), path, body);
     sign(text, signature);
     for (int i = 0; i < 3; i++) {
-        signature[0] = (char)(signature[0] ^ (i == 0)); // wrong at first
+        signature[0] = (char)(signature[0] ^ (i == 0)); // invalid at first
         (void)snprintf(headers, sizeof headers,
                        "X-Seckill-Timestamp: %.*s\r\nX-Seckill-Signature: %s\r\nContent-Type: application/json\r\n",
                        (int)strcspn(text, "."), text, signature);
@@ -258,7 +257,7 @@ START_TEST(a_cancelled_unit_can_be_bought_again)
     http_must_be_problem(&reply, 404, "NOT_FOUND");
     (void)cancel(service, MADE_UP, "alice");
     http_must_be_problem(&reply, 404, "NOT_FOUND");
-    (void)move_to(service, id, "cancel", NULL, NULL, &reply); // admins have no orders
+    (void)move_to(service, id, "cancel", NULL, NULL, &reply); // admins own no orders
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
     must_show(service, id, "alice", "unpaid", "", "");
     for (int i = 0; i < 3; i++) {
@@ -267,7 +266,7 @@ START_TEST(a_cancelled_unit_can_be_bought_again)
     }
     buy(other, "alice", next);
     ck_assert_str_ne(next, id);
-    (void)cancel(service, id, "alice"); // the new one is not the old one
+    (void)cancel(service, id, "alice"); // the new order is not affected by the old one
     must_be_order("cancelled", "", "cancelled user");
     must_show(service, next, "alice", "unpaid", "", "");
     WAIT_FOR(http_buy(service, voucher, "bob", &reply) == 409);
@@ -308,7 +307,7 @@ START_TEST(a_paid_order_is_refunded)
         (void)refund(i == 1 ? other : service, id, i == 0 ? "{\"restock\":true,\"why\":\"broken\"}" : "{}");
         must_be_order("refunded", "ref-a refunded", "paid admin,refunded admin broken");
     }
-    (void)pay(service, id, "ref-a"); // told once more
+    (void)pay(service, id, "ref-a"); // reported again
     must_be_order("refunded", "ref-a refunded", "paid admin,refunded admin broken");
     (void)cancel(service, id, "alice");
     must_be_wrong_state("refunded");
@@ -338,7 +337,7 @@ START_TEST(a_refund_keeps_its_unit_unless_asked)
     ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK - 1);
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) == 0);
     ck_assert_int_eq(stock_in_redis(), STOCK - 1);
-    buy(service, "alice", id); // another unit
+    buy(service, "alice", id); // takes another unit
     WAIT_FOR(stock_in_redis() == STOCK - 2);
     books_must_balance(voucher);
 }
@@ -352,7 +351,7 @@ START_TEST(what_is_paid_too_late_is_given_back)
     buy(service, "alice", id);
     (void)cancel(service, id, "alice");
     (void)refund(service, id, "{}");
-    must_be_wrong_state("cancelled"); // there is nothing to give back
+    must_be_wrong_state("cancelled"); // nothing to refund
     buy(service, "bob", next);
     for (int i = 0; i < 2; i++) {
         (void)pay(service, id, "late-1");
@@ -361,7 +360,7 @@ START_TEST(what_is_paid_too_late_is_given_back)
     (void)pay(service, next, "late-1");
     http_must_be_problem(&reply, 409, "REFERENCE_USED");
     for (int i = 0; i < 2; i++) {
-        (void)refund(service, id, "{\"restock\":true,\"why\":\"late\"}"); // its unit is bob's: nothing returns
+        (void)refund(service, id, "{\"restock\":true,\"why\":\"late\"}"); // bob has its unit: nothing is restocked
         must_be_order("cancelled", "late-1 refunded",
                       "cancelled user,cancelled admin PAYMENT_TO_REFUND,cancelled admin late");
     }
@@ -380,7 +379,7 @@ START_TEST(who_pays_after_the_expiry_gets_the_money_back)
     buy(service, "alice", id);
     WAIT_FOR(sales_order_is(service, id, "alice", "expired"));
     db_run("UPDATE seckill_voucher SET pay_within_s = 900 WHERE id = %s", voucher);
-    buy(service, "bob", next); // her unit
+    buy(service, "bob", next); // takes her unit
     (void)pay(service, id, "late-2");
     must_be_order("expired", "late-2 to_refund", "expired expiry,expired admin PAYMENT_TO_REFUND");
     (void)cancel(service, id, "alice");
@@ -394,7 +393,7 @@ START_TEST(who_pays_after_the_expiry_gets_the_money_back)
 }
 END_TEST
 
-// Its answer was lost, and money came before it was repeated: that stays to be given back until a refund names it.
+// The refund's answer was lost, and a payment came before the repeat: it is owed until a refund names it.
 START_TEST(a_repeated_refund_gives_no_later_payment_back)
 {
     struct service *service = service_start(NULL), *other = service_start(NULL);
@@ -457,7 +456,7 @@ START_TEST(a_pending_order_cannot_be_moved)
 }
 END_TEST
 
-// Redis still knows a buyer more than PostgreSQL.
+// Redis still has one more buyer than PostgreSQL.
 START_TEST(a_pending_order_without_a_journal_is_pending)
 {
     struct service *service = service_start(NULL), *other = service_start(NULL);
@@ -475,7 +474,7 @@ START_TEST(a_pending_order_without_a_journal_is_pending)
 }
 END_TEST
 
-// PostgreSQL refuses it: it waits in a dead letter, and nowhere else.
+// PostgreSQL rejects the order, so it exists only in a dead letter.
 START_TEST(an_order_in_a_dead_letter_is_pending)
 {
     struct service *service = service_start(ENV("SECKILL_BATCH_MAX=1"));
@@ -517,7 +516,7 @@ START_TEST(without_postgres_nothing_is_moved)
 }
 END_TEST
 
-// A payment needs no Redis; what returns a unit does.
+// A payment needs no Redis; returning a unit does.
 START_TEST(without_redis_orders_are_paid)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -563,7 +562,7 @@ START_TEST(the_orders_of_a_retired_voucher_can_be_moved)
 }
 END_TEST
 
-// ---- at the same time ----
+// ---- concurrent calls ----
 
 struct canceller {
     struct service *service;
@@ -582,7 +581,7 @@ static void *cancel_beside(void *arg)
     return NULL;
 }
 
-// Two instances: whichever comes first, the order ends in one way, and the money fits it.
+// On two instances: whichever comes first, the order ends in one state, and its payment matches.
 START_TEST(pay_and_cancel_at_once_agree)
 {
     struct service *service = service_start(NULL), *other = service_start(NULL);

@@ -1,14 +1,14 @@
-// Requests that are parked: ten thousand of them at a time, on a server of our own without a sale. It runs in a child
-// process, for the descriptors of both ends would not fit into one. It is told what to do by requests:
+// Suspended requests: ten thousand at a time, on a test server without a sale. It runs in a child process, since one
+// process has too few descriptors for both ends. Requests control it:
 //
-//   /park/N      is parked, as number N, until woken: then its answer is "woken N"
+//   /park/N      is suspended, as number N, until woken: then its answer is "woken N"
 //   /short/N     the same for SHORT_MS: then its answer is "expired N"
-//   /wait/N      waits, until /move parks it
-//   /at-once/N   is parked, and woken before its handler returns
-//   /move        parks all that wait
+//   /wait/N      waits, until /move suspends it
+//   /at-once/N   is suspended, and woken before its handler returns
+//   /move        suspends all that wait
 //   /wake/N      wakes the oldest N; answers how many there were
-//   /break       there is no memory for the answers of all that are parked
-//   /count       answers how many wait or are parked
+//   /break       makes memory for all suspended answers fail
+//   /count       answers how many wait or are suspended
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ struct note {
 };
 
 static struct {
-    uint64_t handles[HANDLES]; // oldest first; some lead nowhere any more
+    uint64_t handles[HANDLES]; // oldest first; some are stale
     size_t first, end;
 } park;
 
@@ -133,10 +133,10 @@ static void on_streams(void *arg, struct sk_request *request)
 {
     (void)arg;
     (void)request;
-    _exit(5); // nothing streams
+    _exit(5); // nothing streams here
 }
 
-// It is still found by its handle, for the last time.
+// The request can be found by its handle one last time.
 static void on_gone(void *arg, struct sk_request *request)
 {
     (void)arg;
@@ -153,7 +153,7 @@ static int serve(void)
 
 // ---- the clients ----
 
-static int fds[MANY], control; // control: for what the server is told
+static int fds[MANY], control; // control: the connection for commands
 static struct http_reply reply;
 
 static void setup(void)
@@ -181,7 +181,7 @@ static void must_hear(int fd, int status, const char *word, long number)
     ck_assert_int_eq(reply.status, status);
 }
 
-// What the server is told, on a connection of its own.
+// Sends a command to the server, on its own connection.
 static long tell(const char *path, long number)
 {
     ask(control, path, number);
@@ -221,7 +221,7 @@ START_TEST(all_are_answered_and_go_on)
     ck_assert_int_eq(tell("/wake/", MANY), MANY);
     for (long i = 0; i < MANY; i++) {
         must_hear(fds[i], 200, "woken", i);
-        ask(fds[i], "/at-once/", -i); // also the first that is found answered when it is to be suspended
+        ask(fds[i], "/at-once/", -i); // also the first one that is already answered when it is to be suspended
     }
     for (long i = 0; i < MANY; i++)
         must_hear(fds[i], 200, "woken", -i);
@@ -231,7 +231,7 @@ START_TEST(all_are_answered_and_go_on)
 }
 END_TEST
 
-// A few at a time: the others wait, and those who were answered come again and again.
+// A few are answered at a time and return, while the others keep waiting.
 START_TEST(some_are_answered)
 {
     enum { ROUNDS = 40, EACH = 25 };
@@ -263,7 +263,7 @@ START_TEST(deadlines_come)
         ask(fds[i], "/short/", i);
     }
     uint64_t asked_ms = sk_monotonic_ms();
-    ask(fds[SHORT - 1], "/count", 0); // pipelined: waits for its turn
+    ask(fds[SHORT - 1], "/count", 0); // pipelined: answered after the first
     must_hear(fds[SHORT - 1], 504, "expired", SHORT - 1);
     ck_assert_uint_ge(sk_monotonic_ms() + 1, asked_ms + SHORT_MS);
     for (long i = 0; i < SHORT - 1; i++)
@@ -274,16 +274,16 @@ START_TEST(deadlines_come)
 }
 END_TEST
 
-// The server sees it, drops their requests, and has room for others.
+// The server notices, drops their requests, and has room for others.
 START_TEST(clients_hang_up)
 {
     enum { STAY = 1000 };
     struct linger reset = {.l_onoff = 1};
     park_many();
     for (long i = STAY; i < MANY; i++) {
-        if (i % 3 == 0) // closing it will cut it off
+        if (i % 3 == 0) // closing it resets the connection
             ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
-        if (i % 3 == 1) // nothing more will come, which is taken for having left
+        if (i % 3 == 1) // half-closed, which the server treats as closed
             ck_assert_int_eq(shutdown(fds[i], SHUT_WR), 0);
     }
     for (long i = STAY; i < MANY; i++)
@@ -310,7 +310,7 @@ START_TEST(waiting_ones_are_parked)
     }
     WAIT_FOR(tell("/count", 0) == SPARE);
     (void)tell("/move", 0);
-    (void)close(fds[0]); // seen only of one that is parked
+    (void)close(fds[0]); // noticed only if it is suspended
     WAIT_FOR(tell("/count", 0) == SPARE - 1);
     ck_assert_int_eq(tell("/wake/", SPARE), SPARE - 1);
     for (long i = 1; i < SPARE; i++) {
@@ -322,8 +322,8 @@ START_TEST(waiting_ones_are_parked)
 }
 END_TEST
 
-// Also of one that waits on a connection which was parked before, and whose bytes were all there already: then
-// libmicrohttpd does not watch the socket, and would not see its end.
+// Includes a request that waits on a connection that was suspended before, and whose bytes have all been read.
+// libmicrohttpd then does not watch the socket and would not notice its end.
 START_TEST(no_memory_for_answers)
 {
     open_control();
@@ -346,13 +346,13 @@ START_TEST(no_memory_for_answers)
 }
 END_TEST
 
-// Draining, and closing at once: all are answered to the last one.
+// Both draining and closing at once answer every request.
 START_TEST(the_end)
 {
     char value[HTTP_FIELD_SIZE];
     park_many();
     (void)close(control);
-    leave(0, BROKEN_OFF); // in the middle of it
+    leave(0, BROKEN_OFF); // during the shutdown
     site_signal(_i == 0 ? SIGTERM : SIGUSR1);
     for (long i = BROKEN_OFF; i < MANY; i++) {
         must_hear(fds[i], 504, "expired", i);

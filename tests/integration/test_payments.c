@@ -1,5 +1,5 @@
-// Who may tell that an order is paid: a token with the role, or a signature.
-// Whatever is refused leaves the order unpaid, and no payment behind.
+// Who may report that an order is paid: a token with the role, or a signature. A rejected call leaves the order unpaid
+// and records no payment.
 #include <check.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -37,7 +37,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// Buys a unit, for an order of the test's own.
+// Buys a unit, for a separate order of each test.
 static void order_one(const char *user)
 {
     struct http_reply reply;
@@ -72,13 +72,12 @@ static int64_t now_s(void)
     return (int64_t)(sk_wall_ms() / 1000);
 }
 
-// What a row signs otherwise than it should, and what it sends beside or
-// instead.
+// The deviations of a row: values signed differently, and fields that are added, missing or repeated.
 struct row {
-    const char *beside; // more fields
+    const char *beside; // additional fields
     int64_t ago_s;
-    const char *secret, *path, *text; // NULL: as they should be
-    const char *stamp_as;             // NULL: the stamp that was signed
+    const char *secret, *path, *text; // NULL: the correct ones
+    const char *stamp_as;             // NULL: the signed timestamp
     bool no_stamp, no_signature, stamp_twice, signature_twice;
     int status;
     const char *code;
@@ -122,7 +121,7 @@ START_TEST(signatures_that_are_not_good)
         {.signature_twice = true, .status = 401, .code = "BAD_SIGNATURE"},
         {.no_stamp = true, .status = 401, .code = "BAD_SIGNATURE"},
         {.no_signature = true, .status = 401, .code = "BAD_SIGNATURE"},
-        {.beside = SHOP, .ago_s = 400, .status = 401, .code = "BAD_SIGNATURE"}, // whatever token is beside it
+        {.beside = SHOP, .ago_s = 400, .status = 401, .code = "BAD_SIGNATURE"}, // despite a valid token
         {.beside = ADMIN, .secret = "a-secret-of-the-testz", .status = 401, .code = "BAD_SIGNATURE"},
         {.no_stamp = true, .no_signature = true, .status = 401, .code = "UNAUTHENTICATED"},
         {.beside = SHOP SHOP, .no_stamp = true, .no_signature = true, .status = 401, .code = "UNAUTHENTICATED"},
@@ -153,7 +152,7 @@ START_TEST(a_signed_payment_may_be_repeated_and_belongs_to_its_order)
     char first[PATH_SIZE];
     struct http_reply reply;
     begin("bob");
-    for (int i = 0; i < 3; i++) // a copy of it does nothing more
+    for (int i = 0; i < 3; i++) // a copy has no further effect
         ck_assert_msg(send_signed(&good, &reply) == 200, "%s", reply.body);
     ck_assert_int_eq(payments(), 1);
     ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE order_id = "
@@ -162,14 +161,14 @@ START_TEST(a_signed_payment_may_be_repeated_and_belongs_to_its_order)
                      1);
     (void)snprintf(first, sizeof first, "%s", path);
     order_one("carol");
-    const struct row moved = {.path = first}; // a copy that is sent for another order
+    const struct row moved = {.path = first}; // a copy sent for another order
     (void)send_signed(&moved, &reply);
     ck_assert_msg(http_is_problem(&reply, 401, "BAD_SIGNATURE"), "%s", reply.body);
     ck_assert_int_eq(payments(), 0);
 }
 END_TEST
 
-// The payment side may go on with the old secret until it has the new one.
+// The payment side may use the old secret until it has the new one.
 START_TEST(while_the_secret_changes_either_is_good)
 {
     const struct row with_old = {0}, with_new = {.secret = "the-next-secret-of-tests"},

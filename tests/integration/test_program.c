@@ -1,4 +1,4 @@
-// The program as its operator meets it: what it takes, what it refuses, and what it says about itself.
+// The program as its operator sees it: the arguments it accepts, those it rejects, and its output.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +96,7 @@ START_TEST(wrong_settings_are_refused)
         {"--user-rate=fast", "SECKILL_USER_RATE=1", "SECKILL_USER_RATE"},
         {"--user-rate", "SECKILL_USER_RATE=1", "--user-rate"},
         {"--no-such-thing", "SECKILL_USER_RATE=1", "--no-such-thing"},
-        {"--database-url=postgresql://secret", "SECKILL_USER_RATE=1", "--database-url"}, // only from a file
+        {"--database-url=postgresql://secret", "SECKILL_USER_RATE=1", "--database-url"}, // only allowed in a file
         {"serve", "SECKILL_USER_RATE=1", "serve"},
     };
     char out[OUTPUT_SIZE];

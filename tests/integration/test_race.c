@@ -1,5 +1,5 @@
-// Crowds that arrive at once, at several instances and reactors: exactly the units are sold, and each user
-// gets at most one.
+// Many buyers at once, at several instances and reactors: exactly the offered units are sold, and each user gets at
+// most one.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct shopper {
     int fd;
     int status;
     char code[HTTP_FIELD_SIZE];  // of a refusal
-    char order[HTTP_FIELD_SIZE]; // the one bought, or the one that was there already
+    char order[HTTP_FIELD_SIZE]; // the order bought, or the existing one
 };
 
 struct tally {
@@ -70,7 +70,7 @@ static void hear(struct shopper *shopper, struct tally *tally)
         tally->other++;
 }
 
-// All have connected before the first one asks, and all have asked before the first answer is read.
+// All connect before the first sends, and all send before the first answer is read.
 static struct tally rush(const char *voucher, struct shopper *shoppers, int count)
 {
     char request[REQUEST_SIZE];
@@ -105,14 +105,14 @@ START_TEST(one_user_everywhere)
         ck_assert_int_eq(tally.placed, 1);
         ck_assert_int_eq(tally.already, count - 1);
         for (int i = 1; i < count; i++)
-            ck_assert_str_eq(shoppers[i].order, shoppers[0].order); // all are told the same order
+            ck_assert_str_eq(shoppers[i].order, shoppers[0].order); // all get the same order id
     }
     books_must_balance(voucher);
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), 1);
 }
 END_TEST
 
-// Every user asks twice, at different instances where there are some.
+// Every user sends two requests, to different instances if there are several.
 START_TEST(many_users_for_few_units)
 {
     enum { USERS = 250, ASKED = 2 * USERS, UNITS = 40 };
@@ -144,7 +144,7 @@ START_TEST(many_users_for_few_units)
 }
 END_TEST
 
-// Both batches of a writer and several vouchers at once, by the same users: their locks are shared.
+// Both batches of a writer and several vouchers at once, bought by the same users.
 START_TEST(same_users_at_several_vouchers)
 {
     enum { VOUCHERS = 3, USERS = 60 };

@@ -1,5 +1,5 @@
-// A sale that reopens at one instance while another one refuses from memory: who wins then, and asks that one, is told
-// so (P6).
+// A sale reopens at one instance while another still refuses from memory. A user who then wins and asks the second one
+// must get the order (P6).
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "stores.h"
 #include "wait.h"
 
-// Longer than it takes to buy twice.
+// Longer than two purchases take.
 #define CACHE_MS "2000"
 
 enum { HEADERS_SIZE = 256, PATH_SIZE = 320 };
@@ -24,8 +24,8 @@ static void start(void)
     stack_start(STACK_ALL);
 }
 
-// What reopens knows nothing of the longer time: Redis does. The other instance hears of a change by its look at the
-// catalogue, once a second.
+// The reopening instance itself caches no refusals; Redis knows the other's longer time. The other instance learns of a
+// change only by its poll of the catalogue, once a second.
 static void setup(void)
 {
     sales_stop_notifying();
@@ -71,7 +71,7 @@ static int64_t refused_from_memory(void)
     return strtoll(at + sizeof name - 1, NULL, 10);
 }
 
-// Until the other instance refuses from memory: it has just cached that.
+// Repeats until the other instance refuses from memory, so that its refusal is cached.
 static void cache_refusal(const char *code)
 {
     int64_t before = refused_from_memory();
@@ -80,7 +80,7 @@ static void cache_refusal(const char *code)
     } while (refused_from_memory() == before);
 }
 
-// The first who wins after that at our instance, and asks the other one at once.
+// The first to win at our instance then asks the other one at once.
 static void the_winner_must_be_told(const char *user)
 {
     struct http_reply reply;
@@ -92,7 +92,7 @@ static void the_winner_must_be_told(const char *user)
     ck_assert_ptr_nonnull(strstr(reply.body, order));
 }
 
-// Loads it with the longer time, whichever instance was first.
+// Reconciles at the other instance, so that Redis has the longer time, whichever instance loaded it first.
 static void make(int stock, int begin_in_s, int end_in_s)
 {
     struct voucher_terms terms = {.stock = stock, .begin_in_s = begin_in_s, .end_in_s = end_in_s};
@@ -103,7 +103,7 @@ static void make(int stock, int begin_in_s, int end_in_s)
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher cache_ms", voucher), strtoll(CACHE_MS, NULL, 10));
 }
 
-// ---- what reopens ----
+// ---- changes that reopen ----
 
 START_TEST(resumed)
 {
@@ -162,7 +162,7 @@ START_TEST(unit_returned)
 }
 END_TEST
 
-// Redis has it sold out, and PostgreSQL a unit more.
+// PostgreSQL has one unit more than Redis, where all are sold.
 static void add_a_unit_behind_redis(void)
 {
     db_run("UPDATE voucher_stock SET units = units + 1, stock = stock + 1 WHERE voucher_id = %s", voucher);

@@ -1,4 +1,4 @@
-// What puts a voucher right again: reconcile, asked for or begun by the audit, and dead letters.
+// How a voucher is repaired: reconcile, by an operator or by the audit, and dead letters.
 #include <check.h>
 #include <jansson.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
 
 enum { STOCK = 10, BUYERS = 4, AT_ONCE = 6, PATH_SIZE = 128, NAME_SIZE = 24, REQUEST_SIZE = 512 };
-enum { TRIES = 5 }; // of an order that PostgreSQL refuses, until it is set aside: TRIES_MAX of writer.c
+enum { TRIES = 5 }; // attempts until a rejected order becomes a dead letter: TRIES_MAX of writer.c
 enum { MANY = 24, BAD = 2, ENTRY_SIZE = 1 << 20 };
 
 static void setup(void)
@@ -25,7 +25,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// A voucher on sale of which a few units are sold.
+// Makes a voucher on sale and sells a few of its units.
 static void sell_some(struct service *service, char voucher[VOUCHER_ID_SIZE])
 {
     char user[NAME_SIZE];
@@ -36,7 +36,7 @@ static void sell_some(struct service *service, char voucher[VOUCHER_ID_SIZE])
     }
 }
 
-// An admin's call about a voucher: POST, or GET if `what` asks for nothing to be done.
+// An admin call on a voucher: POST, or GET if `what` only reads.
 static int admin(struct service *service, const char *method, const char *voucher, const char *what,
                  struct http_reply *reply)
 {
@@ -93,7 +93,7 @@ START_TEST(reconcile_refuses_what_makes_no_sense)
 }
 END_TEST
 
-// The second caller is told that it is in progress, or does it again; both are fine.
+// The second caller gets "in progress", or reconciles again; both are correct.
 START_TEST(many_reconcile_at_once)
 {
     struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
@@ -123,7 +123,7 @@ START_TEST(many_reconcile_at_once)
 }
 END_TEST
 
-// Neither store can answer for a purchase, and neither says that the voucher is unknown or sold out.
+// The stores cannot answer for a purchase, and no answer is that the voucher is unknown or sold out.
 START_TEST(reconcile_needs_both_stores)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -142,7 +142,7 @@ START_TEST(reconcile_needs_both_stores)
     redis_start();
     service_await(service, true);
     http_must_buy(service, voucher, "late");
-    ck_assert_int_gt(voucher_epoch(voucher), epoch); // Redis is another process now
+    ck_assert_int_gt(voucher_epoch(voucher), epoch); // Redis is a new process
     books_must_balance(voucher);
 }
 END_TEST
@@ -167,7 +167,7 @@ static const struct damage damages[] = {
     {"an older journal id", {"HSET seckill:{%s}:voucher last 1-1"}},
     {"another Redis process", {"HSET seckill:{%s}:voucher run 0123456789012345678901234567890123456789"}},
     {"everything forgotten", {"DEL seckill:{%s}:voucher", "DEL seckill:{%s}:buyers", "DEL seckill:{%s}:journal"}},
-    // What cannot be.
+    // Impossible values.
     {"stock in another notation", {"HSET seckill:{%s}:voucher stock 1e1"}},
     {"negative stock", {"HSET seckill:{%s}:voucher stock -3"}},
     {"an epoch out of range", {"HSET seckill:{%s}:voucher epoch 99999999999999999999"}},
@@ -189,7 +189,7 @@ enum { DAMAGES = sizeof damages / sizeof damages[0] };
 static void do_damage(const struct damage *damage, const char *voucher)
 {
     for (int i = 0; i < 4 && damage->command[i] != NULL; i++) {
-        char command[PATH_SIZE]; // a format of a table is none that a compiler can check
+        char command[PATH_SIZE]; // a compiler cannot check a format from a table
         const char *gap = strstr(damage->command[i], "%s");
         (void)snprintf(command, sizeof command, "%.*s%.20s%s", (int)(gap - damage->command[i]), damage->command[i],
                        voucher, gap + 2);
@@ -197,8 +197,8 @@ static void do_damage(const struct damage *damage, const char *voucher)
     }
 }
 
-// No client asks for it: it is found, and rebuilt, each on a voucher of its own; and the voucher beside them is left
-// alone.
+// The audit finds and rebuilds each damage by itself, without requests, each on its own voucher. A sound voucher is
+// left alone.
 START_TEST(the_audit_mends)
 {
     static char vouchers[DAMAGES][VOUCHER_ID_SIZE];
@@ -226,7 +226,7 @@ START_TEST(the_audit_mends)
 }
 END_TEST
 
-// Redis comes back empty while orders are on their way: each asks again, and none is left behind.
+// Redis comes back empty while orders are in progress: each retries its reservation, and none is lost.
 START_TEST(grants_that_redis_has_forgotten)
 {
     struct service *service = service_start(ENV(HASTY, "SECKILL_PG_TIMEOUT_MS=20000"));
@@ -259,7 +259,7 @@ END_TEST
 
 // ---- dead letters ----
 
-// Whether the voucher has this one dead letter; its id.
+// Whether the voucher has exactly one dead letter; returns its id.
 static bool one_letter(struct service *service, const char *voucher, char letter[NAME_SIZE], json_t **document)
 {
     struct http_reply reply;
@@ -295,7 +295,7 @@ static void number_must_be(const struct http_reply *reply, const char *name, int
     json_decref(json);
 }
 
-// Somebody wrote into the journal. The entry is kept byte by byte, out of the way of the good ones.
+// An entry written by hand is kept byte by byte as a dead letter, and does not delay valid entries.
 START_TEST(an_entry_that_cannot_be_read)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -324,7 +324,7 @@ START_TEST(an_entry_that_cannot_be_read)
 }
 END_TEST
 
-// The same of orders that end: PostgreSQL would refuse what is no text, at each try, and the voucher would not open.
+// The same for returns. PostgreSQL would reject invalid text at each attempt, and the voucher would not open.
 START_TEST(an_entry_of_returns_that_cannot_be_written)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -342,7 +342,7 @@ START_TEST(an_entry_of_returns_that_cannot_be_written)
 }
 END_TEST
 
-// It may be of any size, and is seen by one request: both what is kept and what is shown has a bound.
+// An entry may have any size, and one request shows it: so the kept part and the shown part are bounded.
 START_TEST(an_entry_of_a_megabyte_that_cannot_be_read)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -365,7 +365,7 @@ START_TEST(an_entry_of_a_megabyte_that_cannot_be_read)
 }
 END_TEST
 
-// PostgreSQL says no to these users, whatever the order, and counts it: a sequence does not roll back.
+// PostgreSQL rejects every order of these users and counts the attempts in a sequence, which does not roll back.
 static void refuse_victor(void)
 {
     db_run("CREATE SEQUENCE victor_tries");
@@ -393,7 +393,7 @@ static void must_be(struct service *service, const char *order, const char *stat
     ck_assert_str_eq(found, reason);
 }
 
-// Victor's order, accepted and set aside, among others that go their way.
+// Victor's order is accepted and becomes a dead letter, while others are placed.
 static void set_victor_aside(struct service *service, char voucher[VOUCHER_ID_SIZE], char order[HTTP_FIELD_SIZE],
                              char letter[NAME_SIZE])
 {
@@ -405,7 +405,7 @@ static void set_victor_aside(struct service *service, char voucher[VOUCHER_ID_SI
     http_must_buy(service, voucher, "alice");
     WAIT_FOR(one_letter(service, voucher, letter, NULL));
     must_be(service, order, "pending", "");
-    books_must_balance(voucher); // his unit is held
+    books_must_balance(voucher); // his unit stays held
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), STOCK - 2);
 }
 
@@ -413,8 +413,8 @@ struct buyer {
     char user[NAME_SIZE], order[HTTP_FIELD_SIZE];
 };
 
-// Many buyers at once, among them victor and viktor, whose orders are in few journal entries: while Redis stands still
-// requests gather. They are accepted, and held up on their way to PostgreSQL.
+// Many buyers at once, among them victor and viktor, with their orders in few journal entries, because requests gather
+// while Redis is paused. The orders are accepted, then delayed on their way to PostgreSQL.
 static void accept_many(struct service *service, char voucher[VOUCHER_ID_SIZE], struct buyer buyers[MANY])
 {
     static struct http_reply replies[MANY];
@@ -451,7 +451,7 @@ static bool buyer_is(struct service *service, const struct buyer *buyer, const c
     return http_member(&reply, "status", found) && strcmp(found, status) == 0;
 }
 
-// All but the bad ones are placed; those are in letters of their own, and are settled once the reason is gone.
+// All but the bad orders are placed. Each bad one becomes its own dead letter, and is settled once the reason is gone.
 static void only_the_bad_ones_wait(struct service *service, const char *voucher, const struct buyer buyers[MANY])
 {
     struct http_reply reply;
@@ -466,7 +466,7 @@ static void only_the_bad_ones_wait(struct service *service, const char *voucher,
                                        buyers[i].user),
                              1);
     }
-    books_must_balance(voucher); // two units are held
+    books_must_balance(voucher); // two units stay held
     accept_victor();
     ck_assert_int_eq(admin(service, "GET", voucher, "/dead-letters", &reply), 200);
     json_t *json = json_loads(reply.body, 0, NULL), *letters = json_object_get(json, "dead_letters");
@@ -495,7 +495,7 @@ START_TEST(a_batch_with_bad_orders)
     accept_many(service, voucher, buyers);
     db_let_orders_go();
     only_the_bad_ones_wait(service, voucher, buyers);
-    // What is settled is no work for anybody any more.
+    // Settled letters are closed.
     WAIT_FOR(db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s AND ended_at IS NULL", voucher) == 0);
     books_must_balance(voucher);
 }
@@ -515,7 +515,7 @@ END_TEST
 
 START_TEST(a_reconcile_with_bad_orders)
 {
-    // Its session outlives it, so that the reconcile settles.
+    // Its session outlives it, so that the reconcile settles the orders.
     struct service *service = service_start(
         ENV("SECKILL_REDIS_TIMEOUT_MS=20000", "SECKILL_PG_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=600000"));
     struct service *other = service_start(ENV(HASTY));
@@ -526,13 +526,13 @@ START_TEST(a_reconcile_with_bad_orders)
     service_kill(service);
     db_let_orders_go();
     WAIT_FOR(admin(other, "POST", voucher, "/reconcile", &reply) == 200);
-    redis_run("DEL seckill:sessions"); // the living ones come back, and the dead one has no share of the work any more
+    redis_run("DEL seckill:sessions"); // the living come back, and the dead one is assigned no more work
     ck_assert_int_eq(redis_number("XLEN seckill:{%s}:journal", voucher), 0);
     only_the_bad_ones_wait(other, voucher, buyers);
 }
 END_TEST
 
-// Another instance has larger batches than this one has room for orders.
+// An entry of an instance with larger batches exceeds this instance's limit of orders.
 START_TEST(an_entry_that_is_larger_than_the_room)
 {
     struct service *service = service_start(ENV(PATIENT));
@@ -564,7 +564,7 @@ START_TEST(a_dead_letter_is_tried_again)
     ck_assert_str_eq(json_string_value(json_object_get(its, "user_id")), "victor");
     json_decref(document);
 
-    // It stays held through a reconcile, and its user stays a winner.
+    // The order stays held through a reconcile, and its user stays a winner.
     ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
     must_be(service, order, "pending", "");
     books_must_balance(voucher);
@@ -582,7 +582,7 @@ START_TEST(a_dead_letter_is_tried_again)
 }
 END_TEST
 
-// As long as the reason is there, trying again ends where it began.
+// While the reason persists, each retry ends in the dead letter again.
 START_TEST(a_dead_letter_that_is_tried_in_vain)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -597,7 +597,7 @@ START_TEST(a_dead_letter_that_is_tried_in_vain)
         WAIT_FOR(db_number("SELECT last_value FROM victor_tries") >= tries + TRIES);
         must_be(service, order, "pending", "");
         ck_assert(one_letter(service, voucher, letter, NULL));
-        books_must_balance(voucher); // one unit is held, not one for each time
+        books_must_balance(voucher); // one unit is held, not one per attempt
     }
     accept_victor();
     ck_assert_int_eq(decide(service, voucher, letter, "requeue", &reply), 200);
@@ -615,7 +615,7 @@ START_TEST(a_dead_letter_is_written_off)
     voucher_on_sale(service, STOCK, other);
     (void)decide(service, other, letter, "write-off", &reply);
     http_must_be_problem(&reply, 404, "NOT_FOUND");
-    for (int i = 0; i < 2; i++) { // said twice, done once
+    for (int i = 0; i < 2; i++) { // sent twice, done once
         ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
         number_must_be(&reply, "written_off", 1);
         must_be(service, order, "refused", "WRITTEN_OFF");
@@ -627,7 +627,7 @@ START_TEST(a_dead_letter_is_written_off)
     http_must_buy(service, voucher, "victor"); // his unit sells again, also to him
     books_must_balance(voucher);
     ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
-    books_must_balance(voucher); // which does not touch his new order
+    books_must_balance(voucher); // his new order is not affected
 }
 END_TEST
 
@@ -683,7 +683,7 @@ int main(void)
     tcase_add_test(tcase, the_audit_mends);
     tcase_add_test(tcase, grants_that_redis_has_forgotten);
     tcase_add_test(tcase, an_entry_that_cannot_be_read);
-    tcase_add_loop_test(tcase, an_entry_of_returns_that_cannot_be_written, 0, 2); // by recovery, by a rebuild
+    tcase_add_loop_test(tcase, an_entry_of_returns_that_cannot_be_written, 0, 2); // 0: by recovery, 1: by a rebuild
     tcase_add_test(tcase, an_entry_of_a_megabyte_that_cannot_be_read);
     tcase_add_test(tcase, a_batch_with_bad_orders);
     tcase_add_test(tcase, the_journal_of_a_killed_instance_with_bad_orders);

@@ -1,5 +1,5 @@
-// Each part is killed, stopped or restarted while orders are on their way; afterwards nothing is lost,
-// sold twice or left over.
+// Each part is killed, stopped or restarted while orders are in progress. Afterwards nothing is lost, sold twice or
+// left over.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// Orders that are accepted and, while PostgreSQL is held up, pending.
+// Accepts orders; they stay pending while PostgreSQL is blocked.
 static void accept_orders(struct service *service, const char *voucher, struct order orders[ORDERS])
 {
     struct http_reply reply;
@@ -37,7 +37,7 @@ static void accept_orders(struct service *service, const char *voucher, struct o
     }
 }
 
-// Of a new voucher; they are on their way into PostgreSQL.
+// Accepts orders of a new voucher and waits until they are on their way into PostgreSQL.
 static void accept_held_orders(struct service *service, char voucher[VOUCHER_ID_SIZE], struct order orders[ORDERS])
 {
     voucher_on_sale(service, STOCK, voucher);
@@ -55,7 +55,7 @@ static bool order_has_status(struct service *service, const struct order *order,
     return http_member(&reply, "status", found) && strcmp(found, status) == 0;
 }
 
-// What was accepted is there, each under its own id, and nothing else is.
+// Every accepted order is placed under its own id, and no other order exists.
 static void orders_must_be_placed(struct service *service, const char *voucher, const struct order orders[ORDERS])
 {
     for (int i = 0; i < ORDERS; i++)
@@ -66,7 +66,7 @@ static void orders_must_be_placed(struct service *service, const char *voucher, 
 
 // ---- the service ----
 
-// The statement under way when the service dies may still commit, or may not.
+// The statement in progress when the service dies may or may not commit.
 START_TEST(service_killed)
 {
     bool second_is_there = (_i & 1) != 0, statement_survives = (_i & 2) != 0;
@@ -90,7 +90,7 @@ START_TEST(service_killed)
 }
 END_TEST
 
-// Answers that a killed service owes never come; asking again tells what became of the order (P6).
+// A killed service never sends its pending answers; a repeated purchase returns the outcome (P6).
 START_TEST(waiting_clients_of_a_killed_service)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300"));
@@ -120,12 +120,12 @@ START_TEST(service_paused_while_another_recovers)
     service_signal(service, SIGSTOP);
     db_let_orders_go();
     orders_must_be_placed(other, voucher, orders);
-    service_signal(service, SIGCONT); // it wakes up and settles what is settled
+    service_signal(service, SIGCONT); // it resumes, and settles what is already settled
     orders_must_be_placed(service, voucher, orders);
 }
 END_TEST
 
-// ---- whose entries they are ----
+// ---- which instance settles an entry ----
 
 enum { TTL_MS = 1000, LOOKS_MS = 2500 };
 
@@ -139,7 +139,7 @@ static void holder_of(const char *voucher, char session[NAME_SIZE * 2])
                          "EVAL return(redis.call('XRANGE',KEYS[1],'-','+')[1][2][6]) 1 seckill:{%s}:journal", voucher));
 }
 
-// While it lives nothing is touched; then its orders are settled without delay.
+// While its session lives its entries stay; afterwards its orders are settled without delay.
 START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
 {
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
@@ -156,7 +156,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
     uint64_t since_ms = sk_monotonic_ms();
     int64_t left = entries;
     while (redis_number("EXISTS seckill:session:%s", session) == 1) {
-        ck_assert_int_eq(left, entries); // as it was before the session was looked at
+        ck_assert_int_eq(left, entries); // read before the session was checked
         left = redis_number("XLEN seckill:{%s}:journal", voucher);
     }
     WAIT_FOR(redis_number("XLEN seckill:{%s}:journal", voucher) == 0);
@@ -166,7 +166,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
 }
 END_TEST
 
-// However old they are.
+// Even if they are old.
 START_TEST(the_orders_of_a_living_instance_are_left_alone)
 {
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
@@ -179,12 +179,12 @@ START_TEST(the_orders_of_a_living_instance_are_left_alone)
     db_let_orders_go();
     orders_must_be_placed(service, voucher, orders);
     ck_assert_int_eq(service_log_count(other, RECOVERING), 0);
-    ck_assert_int_eq(service_log_count(service, RECOVERING), 0); // its own are in its hands
+    ck_assert_int_eq(service_log_count(service, RECOVERING), 0); // it still holds its own entries
 }
 END_TEST
 
-// Redis executes what it was asked before it stood still, though the client has given up. The session lives, so no
-// other instance could tell; there is none.
+// Redis executes the last command after its pause, though the client has given up. The session lives, so no other
+// instance could settle the entry, and there is none.
 START_TEST(an_orphan_is_settled_by_its_own_instance)
 {
     struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=400", "SECKILL_LOCK_TTL_MS=60000"));
@@ -192,7 +192,7 @@ START_TEST(an_orphan_is_settled_by_its_own_instance)
     struct http_reply reply;
     char user[NAME_SIZE] = "";
     voucher_on_sale(service, STOCK, voucher);
-    // Where another write was unanswered the purchase was not sent, and nothing is left of it.
+    // If another write was unanswered the purchase was not sent, and leaves nothing.
     for (int i = 0; i < STOCK && redis_number("HLEN seckill:{%s}:buyers", voucher) == 0; i++) {
         service_await(service, true);
         (void)snprintf(user, sizeof user, "user%d", i);
@@ -211,7 +211,7 @@ START_TEST(an_orphan_is_settled_by_its_own_instance)
 }
 END_TEST
 
-// An instance that ends in order leaves no session behind.
+// A clean exit deletes the session.
 START_TEST(a_clean_exit_ends_the_session)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_LOCK_TTL_MS=600000"));
@@ -225,7 +225,7 @@ END_TEST
 
 // ---- ending ----
 
-// SIGTERM: nothing new is taken, what waits is answered, exit code 0.
+// SIGTERM: new requests are rejected, waiting ones are answered, the exit code is 0.
 START_TEST(service_drains)
 {
     struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000"));
@@ -244,14 +244,14 @@ START_TEST(service_drains)
     service_signal(service, SIGTERM);
     int fd;
     WAIT_FOR((fd = http_connect(service)) < 0 || close(fd) != 0);
-    // A connection that is open is told.
+    // A request on an open connection gets 503.
     http_buy_text(voucher, "late", request, sizeof request);
     ck_assert(http_send_text(idle, request) && http_receive(idle, &reply));
     http_must_be_problem(&reply, 503, "SHUTTING_DOWN");
     ck_assert(http_closed(idle));
     (void)close(idle);
     int64_t held_ms = db_orders_held_ms();
-    WAIT_FOR(db_orders_held_ms() > held_ms + 100); // it is patient
+    WAIT_FOR(db_orders_held_ms() > held_ms + 100); // it keeps waiting
     db_let_orders_go();
     for (int i = 0; i < ORDERS; i++)
         http_end_buying(fds[i], 201);
@@ -260,8 +260,8 @@ START_TEST(service_drains)
 }
 END_TEST
 
-// Orders are committed, but Redis has not heard of it yet: a journal entry left behind would wait for another
-// instance, and there may be none.
+// Orders are committed, but not yet settled in Redis. A journal entry left behind would wait for another instance, and
+// there may be none.
 START_TEST(draining_waits_for_redis)
 {
     struct service *service = service_start(
@@ -273,18 +273,18 @@ START_TEST(draining_waits_for_redis)
     WAIT_FOR(db_orders_held_ms() > 0);
     redis_pause();
     int64_t held_ms = db_orders_held_ms();
-    WAIT_FOR(db_orders_held_ms() > held_ms + 300); // long enough for a lock's renewal, which is not answered
+    WAIT_FOR(db_orders_held_ms() > held_ms + 300); // long enough for the renewal of a lock, which gets no reply
     service_signal(service, SIGTERM);
     db_let_orders_go();
     http_end_buying(fd, 201);
-    (void)usleep(200000); // in which it could end
+    (void)usleep(200000); // time in which it could end
     redis_resume();
     ck_assert_int_eq(service_wait(service), 0);
     books_must_balance(voucher);
 }
 END_TEST
 
-// It does not wait longer than it is told to; what was accepted is answered so, and left in the journal.
+// It waits no longer than configured; accepted orders are answered with 202 and stay in the journal.
 START_TEST(draining_has_a_bound)
 {
     struct service *service = service_start(
@@ -304,7 +304,7 @@ START_TEST(draining_has_a_bound)
 }
 END_TEST
 
-// How often Redis has refused to write because its memory is full.
+// How often Redis has rejected a write because its memory is full.
 static int64_t refusals_of_redis(void)
 {
     static const char name[] = "errorstat_OOM:count=";
@@ -314,8 +314,8 @@ static int64_t refusals_of_redis(void)
     return at == NULL ? 0 : strtoll(at + sizeof name - 1, NULL, 10);
 }
 
-// Orders that were accepted, and then fenced off because Redis has lost their grants while their instance stood
-// still. One is committed. The instance goes on, but Redis grants nothing now.
+// Orders are accepted, then rejected because Redis lost their grants while their instance was paused. One of them is
+// committed. The instance continues, but Redis now grants nothing.
 static struct service *lose_grants(const char *drain_timeout, struct service *other, char voucher[VOUCHER_ID_SIZE],
                                    struct order orders[ORDERS])
 {
@@ -334,12 +334,12 @@ static struct service *lose_grants(const char *drain_timeout, struct service *ot
     redis_run("CONFIG RESETSTAT");
     redis_run("CONFIG SET maxmemory 1");
     service_signal(service, SIGCONT);
-    WAIT_FOR(refusals_of_redis() > 2); // it takes no session, so it does not ask for the orders
+    WAIT_FOR(refusals_of_redis() > 2); // it gets no session, so it does not retry the orders
     WAIT_FOR(http_sample(service, "seckill_orders{state=\"lost\"}") == ORDERS - 1);
     return service;
 }
 
-// No other instance knows them, so they end as refused before the instance does, whatever time it has.
+// No other instance knows these orders, so they end as refused before the instance does, however short its time.
 START_TEST(service_drains_what_lost_its_grant)
 {
     static const char *const timeouts[] = {"SECKILL_DRAIN_TIMEOUT_MS=1500", "SECKILL_DRAIN_TIMEOUT_MS=0"};
@@ -364,7 +364,7 @@ START_TEST(service_drains_what_lost_its_grant)
 }
 END_TEST
 
-// Without PostgreSQL there is no way to end them, and the log does not say that there is.
+// Without PostgreSQL they cannot be ended, and the log reports that correctly.
 START_TEST(service_ends_with_orders_that_lost_their_grant)
 {
     struct service *other = service_start(ENV(HASTY));
@@ -396,7 +396,7 @@ START_TEST(redis_restarted_with_its_data)
     accept_orders(service, voucher, orders);
     redis_kill();
     service_await(service, false);
-    db_let_orders_go(); // they are committed while their journal is away
+    db_let_orders_go(); // they are committed while their journal is gone
     WAIT_FOR(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher) == ORDERS);
     redis_start();
     service_await(service, true);
@@ -408,7 +408,7 @@ START_TEST(redis_restarted_with_its_data)
 }
 END_TEST
 
-// Redis has lost everything: the voucher is loaded from PostgreSQL again, by two instances at once.
+// Redis has lost everything: two instances load the voucher from PostgreSQL again at once.
 START_TEST(redis_restarted_empty)
 {
     struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
@@ -456,7 +456,7 @@ START_TEST(forgotten_scripts_are_not_noticed)
         (void)snprintf(user, sizeof user, "user%d", i);
         ck_assert_int_eq(http_buy(service, voucher, user, &reply), 201);
     }
-    // Others need scripts too: a refused order is corrected, a new voucher loaded.
+    // Other scripts must be loaded again, too: to correct a rejected order, and to load a new voucher.
     redis_run("HDEL seckill:{%s}:buyers user0", voucher);
     redis_run("HINCRBY seckill:{%s}:voucher stock 1", voucher);
     redis_run("SCRIPT FLUSH");
@@ -471,7 +471,7 @@ END_TEST
 
 // ---- PostgreSQL ----
 
-// Winners are accepted while it is away, and confirmed when it is back.
+// Winners are accepted while it is down, and confirmed when it is back.
 START_TEST(postgres_stopped)
 {
     struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50"));
@@ -499,7 +499,7 @@ START_TEST(postgres_stopped)
 }
 END_TEST
 
-// It goes in the middle of a batch, of which it then knows nothing.
+// It goes down in the middle of a batch, and does not know that batch afterwards.
 START_TEST(postgres_restarted_under_a_batch)
 {
     struct service *service = service_start(ENV(HASTY));
@@ -514,8 +514,8 @@ START_TEST(postgres_restarted_under_a_batch)
 }
 END_TEST
 
-// The server process of our connection is frozen: the order is sent again on a new connection. When it
-// thaws, the first saying is carried out too, late, and changes nothing.
+// The backend of our connection is frozen, so the order is sent again on a new connection. When it thaws, it executes
+// the first statement late, without effect.
 START_TEST(postgres_answers_too_late)
 {
     static const char backend[] = "SELECT %s FROM pg_stat_activity WHERE application_name = 'seckill-orders'";
@@ -528,13 +528,13 @@ START_TEST(postgres_answers_too_late)
     int status = http_buy(service, voucher, "alice", &reply);
     (void)kill(pid, SIGCONT);
     ck_assert_msg(status == 201, "%d %s", status, reply.body);
-    WAIT_FOR(db_number(backend, "count(*)") == 1); // the thawed one has ended
+    WAIT_FOR(db_number(backend, "count(*)") == 1); // the thawed backend has ended
     books_must_balance(voucher);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
 }
 END_TEST
 
-// What PostgreSQL cannot take is bounded: past the bound the answer is 503, and no unit is lost by it.
+// The backlog for PostgreSQL is bounded: above the limit the answer is 503, and no unit is lost.
 START_TEST(too_many_orders_wait)
 {
     struct service *service =
@@ -571,7 +571,7 @@ START_TEST(everything_restarted)
     redis_kill();
     postgres_stop();
     db_let_orders_go();
-    struct service *next = service_launch(ENV(HASTY)); // before the stores
+    struct service *next = service_launch(ENV(HASTY)); // started before the stores
     service_await(next, false);
     redis_start();
     postgres_start();

@@ -1,5 +1,5 @@
-// The end of a sale in Redis: some time after it, with nothing of it open, its buyers leave and a mark stays. What was
-// sold stays known, nothing loads it again unless an admin does, and a small Redis carries one sale after the other.
+// Retiring a sale: some time after its end, with no open work, its buyers leave Redis and a mark stays. The results
+// stay known, only an admin can load it again, and a small Redis carries one sale after the other.
 #include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -31,12 +31,12 @@ static void teardown(void)
     redis_run("CONFIG SET maxmemory 0");
     sales_refuse_none();
     service_stop_all();
-    db_run("TRUNCATE voucher_order"); // the lists of the next test are its own
+    db_run("TRUNCATE voucher_order"); // the next test needs empty lists
 }
 
 // ---- a sale that is over ----
 
-// Retired in both stores, and nothing but the mark is left in Redis.
+// Retired in both stores, with only the mark left in Redis.
 static bool is_retired(const char *voucher)
 {
     return sales_redis_has(voucher, "retired") && redis_number("HLEN seckill:{%s}:voucher", voucher) == 2 &&
@@ -44,7 +44,7 @@ static bool is_retired(const char *voucher)
            db_number("SELECT count(*) FROM seckill_voucher WHERE id = %s AND state = 'retired'", voucher) == 1;
 }
 
-// On sale, bought by alice, over and retired. Gives alice's order.
+// Sells a voucher to alice, ends the sale and waits until it is retired. Returns alice's order.
 static void sell_and_retire(const struct service *service, char voucher[VOUCHER_ID_SIZE], char id[ORDER_ID_SIZE])
 {
     voucher_on_sale(service, STOCK, voucher);
@@ -77,7 +77,7 @@ static void must_list_one(const struct service *service, const char *user, const
     json_decref(json);
 }
 
-// Everything that may be asked of it, by everyone.
+// Sends every possible request for it, as every kind of caller.
 static void ask_everything(const struct service *service, const char *voucher, const char *id)
 {
     char path[PATH_SIZE], value[HTTP_FIELD_SIZE];
@@ -102,10 +102,10 @@ START_TEST(a_sale_that_is_over_leaves_redis)
     int64_t epoch = voucher_epoch(voucher);
     ask_everything(service, voucher, id);
     ask_everything(other, voucher, id);
-    ask_everything(service_start(ENV(SOON)), voucher, id); // knows it only as retired
+    ask_everything(service_start(ENV(SOON)), voucher, id); // starts after it was retired
     ck_assert(is_retired(voucher));
 
-    // With Redis's data the mark goes, too; other sales are loaded again.
+    // The mark is lost with Redis's data; other sales are loaded again.
     char current[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, current);
     http_must_buy(other, current, "bob");
@@ -114,7 +114,7 @@ START_TEST(a_sale_that_is_over_leaves_redis)
     ask_everything(service, voucher, id);
     ask_everything(other, voucher, id);
     ck_assert_int_eq(redis_number("EXISTS seckill:{%s}:voucher seckill:{%s}:buyers", voucher, voucher), 0);
-    ck_assert_int_eq(voucher_epoch(voucher), epoch); // no one has tried to rebuild it
+    ck_assert_int_eq(voucher_epoch(voucher), epoch); // nobody has tried to rebuild it
 }
 END_TEST
 
@@ -133,7 +133,7 @@ START_TEST(an_admin_loads_it_again)
 }
 END_TEST
 
-// ---- when its orders have been moved out ----
+// ---- after its orders were archived ----
 
 static void archive_all(void)
 {
@@ -193,17 +193,17 @@ START_TEST(late_callers_are_told_that_its_orders_are_archived)
 }
 END_TEST
 
-// ---- what keeps it there ----
+// ---- what prevents retiring ----
 
-// Upkeep wants to retire it, asks PostgreSQL, and leaves it for a while. Redis is not closed for that: its epoch stays,
-// and alice, who has an order, is told so each time.
+// The background job asks PostgreSQL, which refuses, and leaves the voucher for a while. Redis is not closed for it:
+// the epoch stays, and alice always gets her order.
 static void must_not_retire(const struct service *service, const char *voucher, int buyers)
 {
     struct http_reply reply;
     char current[VOUCHER_ID_SIZE];
     int64_t epoch = voucher_epoch(voucher);
     service_log_must_have(service, 1, "voucher not retired yet");
-    for (int i = 0; i < ROUNDS; i++) { // each of them: upkeep has been round
+    for (int i = 0; i < ROUNDS; i++) { // each shows that a background round has passed
         (void)snprintf(current, sizeof current, "%" PRId64, sales_make(1, STOCK));
         do {
             (void)http_buy(service, voucher, "alice", &reply);
@@ -232,7 +232,7 @@ START_TEST(a_dead_letter_keeps_it)
     int64_t letter = db_number("SELECT id FROM dead_letter WHERE voucher_id = %s", voucher);
     (void)snprintf(rest, sizeof rest, "/dead-letters/%" PRId64 "/write-off", letter);
     WAIT_FOR(sales_admin(service, "POST", voucher, rest, &reply) == 200);
-    // Another instance does not wait out the pause after the refusal.
+    // Another instance does not wait for the pause after the refusal.
     service_stop_all();
     struct service *other = service_start(ENV(SOON));
     WAIT_FOR(is_retired(voucher));
@@ -240,7 +240,7 @@ START_TEST(a_dead_letter_keeps_it)
 }
 END_TEST
 
-// By its time it should have expired: expiry pauses, say.
+// By its time it should have expired, but expiry may be paused.
 START_TEST(an_unpaid_order_keeps_it)
 {
     struct service *service = service_start(ENV(SOON, "SECKILL_LOG_LEVEL=debug"));
@@ -264,7 +264,7 @@ START_TEST(a_journal_that_is_not_empty_keeps_it)
     sales_accept(service, voucher, "walter", id);
     int64_t epoch = voucher_epoch(voucher);
     sales_end(voucher);
-    for (int i = 0; i < ROUNDS; i++) { // each of them: upkeep has been round
+    for (int i = 0; i < ROUNDS; i++) { // each shows that a background round has passed
         (void)snprintf(current, sizeof current, "%" PRId64, sales_make(1, STOCK));
         WAIT_FOR(sales_redis_has(current, "open"));
     }
@@ -276,7 +276,7 @@ START_TEST(a_journal_that_is_not_empty_keeps_it)
 }
 END_TEST
 
-// Redis lost the order, and the sale was retired while the instance that had accepted it stood still.
+// Redis lost the order, and the sale was retired while the accepting instance was paused.
 START_TEST(an_order_that_comes_back_too_late)
 {
     struct service *service = service_start(ENV(STUBBORN)), *other = service_start(ENV(SOON));
@@ -300,7 +300,7 @@ START_TEST(an_order_that_comes_back_too_late)
     ck_assert(sales_order_is(service, id, "walter", "refused"));
     ck_assert(sales_order_is(other, id, "walter", "refused"));
     must_list_one(other, "walter", "refused");
-    WAIT_FOR(sales_order_is(other, first, "first", "unpaid")); // others are none the worse
+    WAIT_FOR(sales_order_is(other, first, "first", "unpaid")); // others are not affected
     ck_assert(is_retired(voucher));
     ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK);
 }
@@ -315,7 +315,7 @@ static int64_t used_memory(void)
     return strtoll(strstr(info, "used_memory:") + strlen("used_memory:"), NULL, 10);
 }
 
-// Its orders are written by SQL and loaded by a rebuild: what they cost in Redis is the same. Gives what that is.
+// Writes orders by SQL and loads them by a rebuild; Redis needs as much memory as for bought ones. Returns it.
 static int64_t hold_sale(const struct service *service, int buyers)
 {
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -339,7 +339,7 @@ START_TEST(one_sale_after_the_other)
     int sales = sales_full() ? SALES_FULL : SALES, buyers = sales_full() ? SALE_BUYERS_FULL : SALE_BUYERS;
     struct service *service = service_start(ENV(SOON));
     int64_t size = hold_sale(service, buyers), before = used_memory();
-    int64_t room = sales_full() ? MEMORY_FULL : before + 5 * size / 2; // not for three of them
+    int64_t room = sales_full() ? MEMORY_FULL : before + 5 * size / 2; // not enough for three of them
     redis_run("CONFIG SET maxmemory %lld", (long long)room);
     for (int i = 1; i < sales; i++)
         (void)hold_sale(service, buyers);

@@ -26,7 +26,7 @@ static void setup(void)
     orders_max = "20";
 }
 
-// ---- what Redis holds ----
+// ---- Redis's data ----
 
 static int64_t journal_length(void)
 {
@@ -52,7 +52,7 @@ static void newest_entry(char out[TEXT_SIZE])
 
 // ---- place_orders ----
 
-// Users and order ids in turn, ended by NULL.
+// Users and order ids alternate, ended by NULL.
 static void place(const char *first, ...)
 {
     const char *argv[14 + 64] = {VOUCHER, BUYERS,     JOURNAL,   REPEATS, ENDED,   journal_max, RUN,
@@ -77,7 +77,7 @@ START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
     ck_assert_int_le(reply->element[1]->integer, now_ms());
     ck_assert_int_eq(reply->element[2]->integer, redis_number("HGET " VOUCHER " begin_ms"));
     ck_assert_str_eq(element(3), "7");
-    ck_assert_str_eq(element(4), element(5)); // `last` is the entry just written
+    ck_assert_str_eq(element(4), element(5)); // `last` is the new entry
     must_be(VOUCHER, "last", element(5));
     must_be(BUYERS, "alice", "o1");
     ck_assert_int_eq(stock(), 9);
@@ -171,7 +171,7 @@ START_TEST(sold_out_writes_nothing)
     int64_t before = changes();
     place("alice", "o1", "bob", "o2", NULL);
     must_answer("ss", NULL);
-    ck_assert_str_eq(element(4), "epoch-7"); // no user has bought since the loading
+    ck_assert_str_eq(element(4), "epoch-7"); // no user has bought since the load
     ck_assert_str_eq(element(5), "");
     ck_assert_int_eq(changes(), before);
 }
@@ -197,9 +197,9 @@ START_TEST(a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing)
         const char *state, *letters;
     } rows[] = {
         {HOUR_MS, 2 * HOUR_MS, "open", "nn"}, {-2 * HOUR_MS, -HOUR_MS, "open", "ee"},
-        {-HOUR_MS, 0, "open", "ee"}, // the end is not part of the sale
+        {-HOUR_MS, 0, "open", "ee"}, // the window excludes its end
         {-HOUR_MS, HOUR_MS, "closed", "ee"},  {HOUR_MS, 2 * HOUR_MS, "closed", "ee"},
-        {0, HOUR_MS, "open", "pp"}, // the beginning is
+        {0, HOUR_MS, "open", "pp"}, // and includes its beginning
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         on_sale(10);
@@ -228,7 +228,7 @@ START_TEST(a_winner_is_told_so_whatever_has_happened_since)
     place("alice", "o3", "bob", "o2", NULL);
     must_answer("ae", "o1", NULL);
     redis_run("HSET " VOUCHER " state open begin_ms %lld end_ms %lld", (long long)(now_ms() + HOUR_MS),
-              (long long)(now_ms() + 2 * HOUR_MS)); // put off
+              (long long)(now_ms() + 2 * HOUR_MS)); // postponed
     place("alice", "o3", "bob", "o2", NULL);
     must_answer("an", "o1", NULL);
 }
@@ -286,7 +286,7 @@ START_TEST(a_full_journal_takes_no_more_but_winners_are_told)
 }
 END_TEST
 
-// What was granted in time is granted again at any time; but only if there is a unit.
+// Orders granted in time are granted again at any time, but only if a unit is left.
 START_TEST(orders_granted_before_need_neither_window_nor_room)
 {
     on_sale(1);
@@ -304,7 +304,7 @@ START_TEST(orders_granted_before_need_neither_window_nor_room)
 }
 END_TEST
 
-// Opened under another Redis process: what came after may be lost.
+// The voucher was opened under another Redis process: later changes may be lost.
 START_TEST(a_voucher_of_another_run_does_not_sell)
 {
     static const char *const modes[] = {"new", "again"};
@@ -324,7 +324,7 @@ START_TEST(a_voucher_of_another_run_does_not_sell)
 }
 END_TEST
 
-// The terms by which the orders were checked are not the voucher's: neither the older ones nor any newer.
+// The orders were checked under another offer than the voucher's, older or newer.
 START_TEST(another_offer_grants_nothing)
 {
     static const char *const others[] = {"2", "4", "0", "03", ""};
@@ -334,7 +334,7 @@ START_TEST(another_offer_grants_nothing)
         offer = others[i];
         place("alice", "o1", "bob", "o2", NULL);
         ck_assert_str_eq(element(0), "other");
-        ck_assert_str_eq(element(5), "3"); // the voucher's
+        ck_assert_str_eq(element(5), "3"); // the voucher's offer
         ck_assert_str_eq(element(6), "oo");
         ck_assert_int_eq(changes(), before);
         ck_assert_int_eq(stock(), 2);
@@ -343,7 +343,7 @@ START_TEST(another_offer_grants_nothing)
 }
 END_TEST
 
-// P6: who has an order is told so, whatever the terms are now. And what no terms could change is a refusal as ever.
+// P6: a user with an order gets it, whatever the current terms are. A refusal that does not depend on the offer stays.
 START_TEST(another_offer_does_not_hide_what_is_so_anyway)
 {
     on_sale(1);
@@ -361,7 +361,7 @@ START_TEST(another_offer_does_not_hide_what_is_so_anyway)
 }
 END_TEST
 
-// It was granted once under that offer.
+// The order was granted before under that offer.
 START_TEST(what_was_granted_is_granted_again_under_its_own_offer)
 {
     char entry[TEXT_SIZE];
@@ -370,12 +370,12 @@ START_TEST(what_was_granted_is_granted_again_under_its_own_offer)
     offer = "2";
     place("alice", "o1", NULL);
     must_answer("p", NULL);
-    newest_entry(entry); // it names the offer
+    newest_entry(entry); // the entry names the offer
     ck_assert_int_eq(stock(), 4);
 }
 END_TEST
 
-// An error does not undo what a script has written: so it must come before the first write.
+// An error does not undo a script's earlier writes, so it must occur before the first one.
 START_TEST(a_damaged_voucher_sells_nothing)
 {
     static const char *const fields[] = {"stock", "begin_ms", "end_ms", "epoch", "offer"};
@@ -398,7 +398,7 @@ START_TEST(a_damaged_voucher_sells_nothing)
 }
 END_TEST
 
-// A number that Lua reads, and C does not, would grant a unit in a reply that cannot be read.
+// A number that Lua accepts and C rejects would grant a unit in a reply that cannot be parsed.
 START_TEST(a_voucher_with_values_that_cannot_be_sells_nothing)
 {
     static const struct {
@@ -563,7 +563,7 @@ START_TEST(settling_a_second_time_changes_nothing)
 }
 END_TEST
 
-// A unit returns only from the very order that took it.
+// Only the order that took a unit can return it.
 START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
 {
     char entry[TEXT_SIZE];
@@ -575,7 +575,7 @@ START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
     must_be(BUYERS, "alice", "o-newer");
     must_be(BUYERS, "bob", NULL);
     ck_assert_int_eq(stock(), 8);
-    ck_assert_int_eq(journal_length(), 0); // the entry is settled all the same
+    ck_assert_int_eq(journal_length(), 0); // the entry is still settled
 }
 END_TEST
 
@@ -592,7 +592,7 @@ START_TEST(only_the_entry_that_is_meant_is_dropped)
 }
 END_TEST
 
-// While units are for sale no instance refuses from memory, so none has to wait.
+// While units are for sale no instance caches refusals, so no hold is needed.
 START_TEST(a_unit_that_returns_among_others_sells_at_once)
 {
     char entry[TEXT_SIZE];
@@ -690,7 +690,7 @@ START_TEST(loading_again_closes_the_voucher_and_forgets_the_buyers)
     must_only_say("loading");
     ck_assert_int_eq(journal_length(), 1);
     int64_t before = changes();
-    rebuild_open("8", "4", "open"); // what is in the journal must be settled first
+    rebuild_open("8", "4", "open"); // the entries in the journal must be settled first
     must_return(2);
     ck_assert_int_eq(changes(), before);
     redis_run("DEL " JOURNAL);
@@ -713,7 +713,7 @@ START_TEST(an_epoch_that_is_not_newer_loads_nothing)
         {"9", "10", 1},
         {"10", "9", 0},
         {"99", "100", 1},
-        // What cannot be is not newer.
+        // An impossible epoch is not newer.
         {"1000000006", "7", 0},
         {"1000000007", "7", 1},
         {"99999999999999999999", "8", 1},
@@ -760,7 +760,7 @@ START_TEST(keys_of_a_wrong_type_are_replaced)
 }
 END_TEST
 
-// A journal whose ids are out of range is deleted; another one keeps its ids, which never go back.
+// A journal whose ids are out of range is deleted; another keeps its ids, which never decrease.
 START_TEST(a_journal_with_ids_out_of_range_is_deleted)
 {
     static const struct {
@@ -803,7 +803,7 @@ START_TEST(the_later_loader_takes_over)
     rebuild_open("6", "3", "open");
     must_return(1);
     ck_assert_int_eq(stock(), 3);
-    ck_assert_int_eq(redis_number("HLEN " BUYERS), 1); // bob alone
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 1); // only bob
 }
 END_TEST
 
@@ -820,13 +820,13 @@ START_TEST(no_step_of_a_loading_works_without_its_beginning_or_after_its_end)
     int64_t before = changes();
     RECONCILE_BUYERS("3", "alice", "o1");
     must_return(0);
-    rebuild_open("3", "99", "open"); // would give back what has been sold since
+    rebuild_open("3", "99", "open"); // would return units sold since
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
 END_TEST
 
-// Redis has lost some since they were written.
+// Redis has lost some buyers since they were written.
 START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
 {
     rebuild_begin("3");
@@ -839,7 +839,7 @@ START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
 }
 END_TEST
 
-// What the caller has seen before is gone: Redis has lost data without being restarted.
+// The caller has seen a newer state: Redis has lost data without a restart.
 START_TEST(a_voucher_that_went_backwards_does_not_sell)
 {
     static const struct {
@@ -897,7 +897,7 @@ START_TEST(what_redis_holds_is_shown)
     }
     must_look(12, "3");
     for (size_t i = 0; i < sizeof terms / sizeof terms[0];
-         i++) { // terms that cannot be: as if opened by another process
+         i++) { // impossible terms: treated as if another process had opened it
         on_sale(4);
         redis_run("HSET " VOUCHER " %s %s", terms[i][0], terms[i][1]);
         CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
@@ -916,7 +916,7 @@ static long long journal_age_with(const char *id)
     return reply->element[11]->integer;
 }
 
-// Of the oldest entry, by Redis's clock. An entry of the future is none that is old.
+// The age of the oldest entry by Redis's clock. An entry from the future is not old.
 START_TEST(a_journals_age_is_shown)
 {
     char id[32];
@@ -932,7 +932,7 @@ START_TEST(a_journals_age_is_shown)
 }
 END_TEST
 
-// Of the terms that it was opened with.
+// The change number of the terms that opened it.
 START_TEST(an_opened_voucher_has_its_change_number)
 {
     rebuild_begin("3");
@@ -984,9 +984,9 @@ START_TEST(only_locks_under_the_token_are_released)
     CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:1", "mine");
     must_return(1);
     ck_assert_int_eq(redis_number("EXISTS lock:1"), 0);
-    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:1", "mine"); // once more
+    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:1", "mine"); // again
     must_return(0);
-    static const char *const tokens[] = {"mine", "othe", ""}; // a part of a token is none
+    static const char *const tokens[] = {"mine", "othe", ""}; // a part of a token does not match
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
         CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", tokens[i]);
         must_return(0);
@@ -1002,7 +1002,7 @@ START_TEST(only_locks_under_the_token_are_renewed)
     CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:1", "mine", "120000");
     must_return(1);
     ck_assert_int_gt(redis_number("PTTL lock:1"), 60000);
-    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:1", "mine", "1000"); // to a shorter one as well
+    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:1", "mine", "1000"); // also to a shorter TTL
     must_return(1);
     ck_assert_int_le(redis_number("PTTL lock:1"), 1000);
     CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:2", "mine", "120000");
@@ -1010,7 +1010,7 @@ START_TEST(only_locks_under_the_token_are_renewed)
     ck_assert_int_le(redis_number("PTTL lock:2"), 60000);
     CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:3", "mine", "120000");
     must_return(0);
-    ck_assert_int_eq(redis_number("EXISTS lock:3"), 0); // what is lost stays lost
+    ck_assert_int_eq(redis_number("EXISTS lock:3"), 0); // a lost lock stays lost
 }
 END_TEST
 
@@ -1018,7 +1018,7 @@ END_TEST
 
 #define SESSIONS "seckill:sessions"
 
-static const char *protocol = SK_PROTOCOL; // of the caller
+static const char *protocol = SK_PROTOCOL; // the caller's
 
 static void keep(const char *id, const char *token, const char *ttl_ms, const char *how)
 {
@@ -1028,7 +1028,7 @@ static void keep(const char *id, const char *token, const char *ttl_ms, const ch
     ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
 }
 
-// `living`: how many sessions are listed, if it is kept.
+// `living`: the number of sessions listed, if the session is kept.
 static void must_be_kept(bool kept, size_t living)
 {
     ck_assert_int_eq(reply->element[0]->integer, kept);
@@ -1037,7 +1037,7 @@ static void must_be_kept(bool kept, size_t living)
 
 START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
 {
-    keep("a", "mine", "60000", "renew"); // there is none yet
+    keep("a", "mine", "60000", "renew"); // it does not exist yet
     must_be_kept(false, 0);
     ck_assert_int_eq(redis_number("EXISTS session:a " SESSIONS), 0);
     keep("a", "mine", "60000", "take");
@@ -1048,7 +1048,7 @@ START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
     keep("a", "other", "120000", "renew");
     must_be_kept(false, 0);
     ck_assert_int_le(redis_number("PTTL session:a"), 60000);
-    keep("a", "mine", "120000", "take"); // an answer was lost: its owner takes it again
+    keep("a", "mine", "120000", "take"); // a reply was lost: its owner takes it again
     must_be_kept(true, 1);
     keep("b", "other", "60000", "take");
     must_be_kept(true, 2);
@@ -1071,9 +1071,9 @@ START_TEST(two_protocol_versions_do_not_run_side_by_side)
     ck_assert_str_eq(element(1), SK_PROTOCOL);
     ck_assert_int_eq(redis_number("EXISTS session:b"), 0);
     keep("c", "third", "120000", "take");
-    redis_run("ZADD " SESSIONS " %lld a", (long long)now_ms()); // its time is over
+    redis_run("ZADD " SESSIONS " %lld a", (long long)now_ms()); // expired
     protocol = "other";
-    keep("b", "other", "60000", "take"); // another one lives
+    keep("b", "other", "60000", "take"); // another session lives
     ck_assert_int_eq(reply->element[0]->integer, 0);
     CALL(SK_SCRIPT_SESSION_END, 2, "session:c", SESSIONS, "third", "c");
     must_return(1);
@@ -1099,7 +1099,7 @@ END_TEST
 
 // ---- ... and a clock that steps ----
 
-// As after Redis's clock was set back by an hour, or forward if `ms` is negative: what it has lies so much ahead.
+// Simulates that Redis's clock was set back by an hour (forward if `ms` is negative): stored times are that much ahead.
 static void set_clock_back(int64_t ms)
 {
     static const char *const ids[] = {"a", "b"};
@@ -1127,7 +1127,7 @@ START_TEST(a_session_lives_until_its_time_is_over)
     redis_run("ZADD " SESSIONS " %lld a", (long long)now_ms());
     ck_assert(!is_judged_living("a"));
     keep("a", "mine", "60000", "renew");
-    must_be_kept(false, 0); // others may have taken it for dead
+    must_be_kept(false, 0); // others may have judged it dead
     keep("a", "mine", "60000", "take");
     must_be_kept(true, 1);
     redis_run("DEL " SESSIONS);
@@ -1145,7 +1145,7 @@ START_TEST(a_clock_that_is_set_back_prolongs_no_session)
     must_be_kept(true, 2);
     int64_t left = redis_number("ZSCORE " SESSIONS " b") - now_ms();
     ck_assert_int_le(left, 240000);
-    ck_assert_int_gt(left, 200000); // of its own TTL
+    ck_assert_int_gt(left, 200000); // within its own TTL
     left = redis_number("ZSCORE " SESSIONS " a") - now_ms();
     ck_assert_int_le(left, 60000);
     ck_assert_int_gt(left, 50000);
@@ -1155,7 +1155,7 @@ START_TEST(a_clock_that_is_set_back_prolongs_no_session)
 }
 END_TEST
 
-// All that lived have died, and what they left would keep a new version out for an hour.
+// All sessions have died, and their stored expiry would keep a new version out for an hour.
 START_TEST(a_clock_that_is_set_back_prolongs_no_protocol)
 {
     keep("a", "mine", "60000", "take");
@@ -1163,7 +1163,7 @@ START_TEST(a_clock_that_is_set_back_prolongs_no_protocol)
     set_clock_back(HOUR_MS);
     protocol = "other";
     keep("c", "third", "60000", "take");
-    ck_assert_int_eq(reply->element[0]->integer, 0); // they may live
+    ck_assert_int_eq(reply->element[0]->integer, 0); // they may still live
     redis_run("ZINCRBY " SESSIONS " -60000 a");
     redis_run("ZINCRBY " SESSIONS " -60000 b");
     keep("c", "third", "60000", "take");
@@ -1217,7 +1217,7 @@ START_TEST(a_lock_is_cut_to_its_ttl)
     ck_assert_int_gt(redis_number("PTTL lock:1"), 50000);
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
     must_return(0);
-    redis_run("SET lock:2 hand"); // without an end
+    redis_run("SET lock:2 hand"); // without a TTL
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:2", "60000");
     must_return(1);
     ck_assert_int_gt(redis_number("PTTL lock:2"), 50000);
@@ -1230,7 +1230,7 @@ START_TEST(a_lock_is_cut_to_its_ttl)
 }
 END_TEST
 
-// Anyone may have written there: a session is taken all the same.
+// Keys written by hand do not prevent a session from being taken.
 START_TEST(keys_of_a_wrong_type_give_way_to_a_session)
 {
     redis_run("RPUSH session:a x");
@@ -1242,7 +1242,7 @@ START_TEST(keys_of_a_wrong_type_give_way_to_a_session)
 }
 END_TEST
 
-// A reactor whose Redis is full keeps what it has.
+// A reactor keeps its session when Redis is full.
 START_TEST(a_session_is_renewed_though_memory_is_full)
 {
     keep("a", "mine", "60000", "take");

@@ -1,4 +1,4 @@
-// The scripts by which operators' changes reach a voucher in Redis: apply_change and take_units, on a real Redis.
+// The scripts that bring operators' changes to a voucher in Redis, apply_change and take_units, on a real Redis.
 #include <check.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void must_say(const char *first, const char *second, const char *third)
     }
 }
 
-// Under epoch 7 and change number 9.
+// A voucher under epoch 7 and change number 9.
 static void put(const char *state, int units)
 {
     redis_run("DEL " VOUCHER);
@@ -47,11 +47,11 @@ START_TEST(a_change_is_applied_once)
         put(states[i], 5);
         APPLY(RUN, "7", "9", "12", "3");
         must_say("applied", NULL, NULL);
-        APPLY(RUN, "7", "9", "12", "3"); // its answer was lost
+        APPLY(RUN, "7", "9", "12", "3"); // its reply was lost
         must_say("already", NULL, NULL);
-        APPLY(RUN, "7", "9", "11", "3"); // an older one comes late
+        APPLY(RUN, "7", "9", "11", "3"); // an older change arrives late
         must_say("already", NULL, NULL);
-        APPLY(RUN, "7", "9", "13", "3"); // it was summed up from a number that is not there any more
+        APPLY(RUN, "7", "9", "13", "3"); // its sum starts from a number that is gone
         must_say("other", "12", NULL);
         must_be(VOUCHER, "state", "paused");
         must_be(VOUCHER, "stock", "8");
@@ -76,7 +76,7 @@ START_TEST(a_large_stock_stays_a_number)
 }
 END_TEST
 
-// Each row is another voucher than the one that the caller looked at, or none to rely on.
+// In each row the voucher differs from the one that the caller read, or is damaged.
 START_TEST(another_voucher_than_was_looked_at_is_left_alone)
 {
     static const struct {
@@ -113,7 +113,7 @@ START_TEST(another_voucher_than_was_looked_at_is_left_alone)
 }
 END_TEST
 
-// A newer number of another epoch is not this one's: whatever it has came from PostgreSQL as a whole.
+// A newer change number of another epoch does not count: that voucher came from PostgreSQL as a whole.
 START_TEST(a_rebuilt_voucher_is_not_added_to)
 {
     put("open", 8);
@@ -141,7 +141,7 @@ START_TEST(units_are_taken_all_or_none)
         TAKE(RUN, "1");
         must_say("short", "0", NULL);
         must_be_untouched(states[i], "0");
-        must_be(VOUCHER, "change", "9"); // PostgreSQL gives the number
+        must_be(VOUCHER, "change", "9"); // PostgreSQL assigns the number
     }
 }
 END_TEST

@@ -1,5 +1,5 @@
-// The scripts where orders are of several units, come with an Idempotency-Key, or end: place_orders, note_return,
-// settle_entry and the rebuild's, on a real Redis.
+// The scripts for orders of several units, with an Idempotency-Key, or that end: place_orders, note_return,
+// settle_entry and those of a rebuild, on a real Redis.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 enum { ID_CHARS = 36, KEPT_S = 25 * 3600 };
 static const int64_t day_ms = INT64_C(86400000), kept_ms = INT64_C(1000) * KEPT_S;
 
-// `details`: as place_orders.lua has them; then user and id of each order.
+// `details`: as in place_orders.lua; then user and id of each order.
 #define PLACE_AS(mode, details, ...)                                                                              \
     CALL(SK_SCRIPT_PLACE_ORDERS, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "100", RUN, mode, "0", "", SESSION, \
          details, "3", "3", __VA_ARGS__)
@@ -26,7 +26,7 @@ static const int64_t day_ms = INT64_C(86400000), kept_ms = INT64_C(1000) * KEPT_
 #define NOTE_IN(run, ids, move, by, why) \
     CALL(SK_SCRIPT_NOTE_RETURN, 2, VOUCHER, JOURNAL, run, SESSION, ids, move, by, why)
 
-// An order as the hashes have it, with the id of a request that came so long ago.
+// An order as stored in the hashes, with the id of a request made `age_ms` ago.
 static const char *aged(const char *order, int64_t age_ms)
 {
     static char texts[4][TEXT_SIZE];
@@ -83,7 +83,7 @@ START_TEST(where_too_few_are_left_an_order_gets_none)
 {
     on_sale(5);
     PLACE("3,3,2,1", "alice", A, "bob", B, "carol", C, "dave", D);
-    must_answer("pmps", "2", NULL); // after alice two are left, which carol gets
+    must_answer("pmps", "2", NULL); // alice leaves two, which carol gets
     ck_assert_int_eq(stock(), 0);
     must_be(BUYERS, "bob", NULL);
     must_be(BUYERS, "carol", C " 2");
@@ -101,7 +101,7 @@ START_TEST(what_gets_none_writes_nothing)
 }
 END_TEST
 
-// ... nor is it said how many there are: they do not sell yet.
+// ... and the reply contains no number of units: they do not sell yet.
 START_TEST(units_that_are_held_are_not_too_few)
 {
     on_sale(2);
@@ -168,7 +168,7 @@ END_TEST
 
 static const struct {
     const char *name;
-    const char *has, *details, *letter; // alice's order, what she asks for, and what she is told
+    const char *has, *details, *letter; // alice's order, her request, and her answer
 } meetings[] = {
     {"the same key", A " 1 " KEY, "1 " KEY, "k"},
     {"the same key and quantity", A " 3 " KEY, "3 " KEY, "k"},
@@ -204,7 +204,7 @@ START_TEST(a_request_meets_an_order_that_has_ended)
     put(REPEATS, "alice " KEY, order);
     PLACE(meetings[_i].details, "alice", B);
     if (strcmp(letter, "a") == 0)
-        must_answer("p", NULL); // a new order
+        must_answer("p", NULL); // becomes a new order
     else
         must_answer(strcmp(letter, "k") == 0 ? "d" : "q", id_of(order), NULL);
     ck_assert_int_eq(stock(), strcmp(letter, "a") == 0
@@ -224,7 +224,7 @@ START_TEST(a_key_is_its_users)
 }
 END_TEST
 
-// The first answer is given again, also behind a sell-out or the end, and while another order lives.
+// The first answer is repeated, also after a sell-out or the end, and while another order lives.
 START_TEST(an_order_that_has_ended_is_met_whatever_has_happened_since)
 {
     static const char *const states[] = {"open", "paused", "closed"};
@@ -239,7 +239,7 @@ START_TEST(an_order_that_has_ended_is_met_whatever_has_happened_since)
 }
 END_TEST
 
-// A granted order is no repeat of itself.
+// An order that is granted again is not a repeat of itself.
 START_TEST(what_is_granted_again_meets_no_order_that_has_ended)
 {
     on_sale(10);
@@ -249,8 +249,8 @@ START_TEST(what_is_granted_again_meets_no_order_that_has_ended)
 }
 END_TEST
 
-// Each by itself, whatever else is there. What PostgreSQL may still have is known here: it counts from the commit,
-// which is later than the id, and by another clock.
+// Each key expires by itself. What PostgreSQL still keeps must be known here: it counts from the commit, which is later
+// than the id, and by another clock.
 START_TEST(a_key_counts_for_a_day)
 {
     const struct {
@@ -271,7 +271,7 @@ START_TEST(a_key_counts_for_a_day)
 }
 END_TEST
 
-// An earlier order that is forgotten does not hide the one that lives.
+// An expired earlier order does not hide the live one.
 START_TEST(a_live_order_is_met_whatever_its_age)
 {
     on_sale(10);
@@ -301,7 +301,7 @@ START_TEST(a_paused_voucher_sells_nothing)
     PLACE("1,1,3", "alice", A, "bob", C, "carol", D);
     must_answer("uau", B, NULL);
     ck_assert_int_eq(changes(), before);
-    redis_run("HSET " VOUCHER " end_ms 1"); // over is over
+    redis_run("HSET " VOUCHER " end_ms 1"); // closed stays closed
     PLACE("-", "alice", A);
     must_answer("e", NULL);
 }
@@ -325,7 +325,7 @@ START_TEST(a_return_is_noted_and_nothing_else)
     newest_entry(entry);
     ck_assert_str_eq(entry, "epoch 7 returns " A "," B " move cancelled by user why no need session " SESSION);
     ck_assert_int_eq(changes(), before + 1);
-    must_be(VOUCHER, "last", "epoch-7"); // the buyers are those that were
+    must_be(VOUCHER, "last", "epoch-7"); // the buyers are unchanged
     must_be(BUYERS, "alice", A);
     ck_assert_int_eq(stock(), 3);
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 1);
@@ -334,7 +334,7 @@ START_TEST(a_return_is_noted_and_nothing_else)
 END_TEST
 
 static const struct {
-    const char *change; // of the voucher's hash; NULL: it is not there
+    const char *change; // in the voucher's hash; NULL: missing
     const char *run, *word;
 } unsold[] = {
     {NULL, RUN, "missing"},      {"state loading", RUN, "loading"}, {"state retired", RUN, "loading"},
@@ -358,7 +358,7 @@ START_TEST(no_return_is_noted_where_nothing_can_be_relied_on)
 }
 END_TEST
 
-// Returns need no room in the journal: they make room.
+// Returns are accepted into a full journal, since they make room.
 START_TEST(a_full_journal_takes_returns)
 {
     on_sale(3);
@@ -373,7 +373,7 @@ END_TEST
 
 // ---- settle_entry ----
 
-// Alice's order A of 3 units and bob's order B of 2 under KEY, of 10 units; their end is noted in an entry.
+// Alice's order A of 3 units and bob's order B of 2 under KEY, of 10 units; an entry notes their end.
 static char b[ID_CHARS + 1]; // an id of now
 
 static void note_the_end(char entry[64])
@@ -410,7 +410,7 @@ START_TEST(units_return_with_the_order)
     must_be(BUYERS, "bob", of_bob());
     ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0); // she sent no key
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0);
-    must_be(VOUCHER, "reopened_ms", NULL); // there were others
+    must_be(VOUCHER, "reopened_ms", NULL); // there were other units
     PLACE("3", "alice", C);                // she may buy again
     must_answer("p", NULL);
 }
@@ -436,7 +436,7 @@ START_TEST(an_order_with_a_key_stays_known_for_a_day)
 }
 END_TEST
 
-// It was never an order that can be met again, as PostgreSQL refused it.
+// PostgreSQL rejected it, so it never was an order, and its key is forgotten.
 START_TEST(a_refused_order_with_a_key_is_forgotten)
 {
     char entry[64];
@@ -490,7 +490,7 @@ START_TEST(an_order_twice_in_an_entry_returns_once)
 }
 END_TEST
 
-// Only the whole id counts, not what it begins with.
+// The whole id must match, not a prefix.
 START_TEST(the_order_of_another_stays)
 {
     char entry[64];
@@ -500,11 +500,11 @@ START_TEST(the_order_of_another_stays)
     must_be(BUYERS, "alice", A " 3");
     must_be(BUYERS, "bob", of_bob());
     ck_assert_int_eq(stock(), 5);
-    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0); // the entry is settled all the same
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0); // the entry is still settled
 }
 END_TEST
 
-// What is left over from a sell-out is held, however many units come back at once.
+// Units that return after a sell-out are held, however many return at once.
 START_TEST(the_first_units_that_return_are_held)
 {
     on_sale(5);
@@ -519,7 +519,7 @@ START_TEST(the_first_units_that_return_are_held)
     must_answer("h", NULL);
     redis_run("HSET " VOUCHER " reopened_ms 1");
     SETTLE("", "2", B, "bob", "-");
-    must_be(VOUCHER, "reopened_ms", "1"); // there were some
+    must_be(VOUCHER, "reopened_ms", "1"); // there were other units
     ck_assert_int_eq(stock(), 5);
     PLACE("4", "carol", C);
     must_answer("p", NULL);
@@ -538,7 +538,7 @@ START_TEST(an_order_whose_units_are_kept_holds_nothing)
 }
 END_TEST
 
-// ---- as many orders as a user may have: 3 ----
+// ---- the bound of orders for each user: 3 ----
 
 START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
 {
@@ -560,7 +560,7 @@ START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
 }
 END_TEST
 
-// What is said of all is said first, so that a refusal from memory is the same.
+// Conditions that apply to everybody are checked first, so that a cached refusal is the same.
 START_TEST(too_many_orders_are_looked_at_last)
 {
     static const struct {
@@ -617,7 +617,7 @@ START_TEST(the_number_comes_with_the_order_that_reaches_the_bound)
     PLACE("1,1", "alice", C, "bob", D);
     must_answer("tp", NULL);
     int64_t before = changes();
-    SETTLE(entry, "3", A, "alice", "-3"); // it was settled before
+    SETTLE(entry, "3", A, "alice", "-3"); // it was already settled
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
@@ -680,7 +680,7 @@ START_TEST(buyers_and_what_has_ended_are_loaded_apart)
     must_be(REPEATS, "carol " KEY, C " 1 " KEY);
     ck_assert_int_eq(redis_number("HLEN " ENDED), 2);
     must_be(ENDED, "dave", "3");
-    must_be(ENDED, "carol", "4"); // the user alone
+    must_be(ENDED, "carol", "4"); // only the user
     int64_t ttl = redis_number("TTL " REPEATS);
     ck_assert_int_gt(ttl, KEPT_S - 60);
     ck_assert_int_le(ttl, KEPT_S);

@@ -1,5 +1,5 @@
-// What makes a sale reopen, and that it holds back then: each change that does, in the scripts that make it, on a real
-// Redis. lua/shared/voucher.lua says why.
+// Every change that reopens a sale begins a hold, in the scripts that make it, on a real Redis. lua/shared/voucher.lua
+// explains why.
 #include <check.h>
 #include <stdint.h>
 #include <string.h>
@@ -39,13 +39,13 @@ static void must_be_held(bool held)
         ck_assert_int_le(now_ms() - redis_number("HGET " VOUCHER " reopened_ms"), CACHE / 2);
 }
 
-// The hold that has just begun is over.
+// Ends a hold that has just begun.
 static void pass_the_hold(void)
 {
     redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)(now_ms() - AGES_AGO_MS));
 }
 
-// ---- what reopens ----
+// ---- changes that reopen ----
 
 enum { EARLIER = -HOUR_MS, LATER = HOUR_MS, MUCH_LATER = 2 * HOUR_MS };
 
@@ -54,7 +54,7 @@ static const struct {
     int stock;
     const char *state;
     int begin_ms, end_ms; // from now on
-    char refused;         // the letter of before
+    char refused;         // the refusal before the change
     const char *new_state;
     int new_begin_ms, new_end_ms;
     const char *added;
@@ -98,7 +98,7 @@ START_TEST(a_change_reopens_what_refused_before)
     letter = place("newcomer");
     ck_assert_msg((letter == 'h') == changes_of_terms[_i].reopens, "%s: %c", changes_of_terms[_i].name, letter);
     must_be_held(changes_of_terms[_i].reopens);
-    ck_assert_int_eq(place("winner"), 'a'); // a winner is told so first
+    ck_assert_int_eq(place("winner"), 'a'); // a winner is found first
 }
 END_TEST
 
@@ -129,7 +129,7 @@ static void rebuild(const char *epoch, const char *stock_text, const char *cache
 
 START_TEST(a_rebuild_reopens)
 {
-    rebuild("8", "1", NOBODY, CACHE_MS); // the first one: no instance has cached anything
+    rebuild("8", "1", NOBODY, CACHE_MS); // the first load: no instance has cached anything
     must_be_held(false);
     must_be(VOUCHER, "cache_ms", CACHE_MS);
     redis_run("DEL " JOURNAL);
@@ -137,7 +137,7 @@ START_TEST(a_rebuild_reopens)
     must_be_held(true);
     ck_assert_int_eq(place("alice"), 'h');
     redis_run("FLUSHALL");
-    rebuild("10", "1", "1", CACHE_MS); // what Redis has lost PostgreSQL knows
+    rebuild("10", "1", "1", CACHE_MS); // Redis has lost it; PostgreSQL knows it
     must_be_held(true);
     ck_assert_int_eq(place("alice"), 'h');
     redis_run("FLUSHALL");
@@ -149,7 +149,7 @@ END_TEST
 
 // ---- the hold ----
 
-// What it says goes for all but winners, in every state, until it is over.
+// Until it is over, a hold refuses everybody but winners, in every state.
 START_TEST(a_hold_refuses_all_but_winners)
 {
     static const struct {
@@ -180,7 +180,7 @@ START_TEST(what_was_granted_in_time_does_not_wait_for_a_hold)
 }
 END_TEST
 
-// Sold out, a unit returns, it sells, and so on: each unit sells after its own hold, none waits for a later one.
+// Repeatedly: sold out, a unit returns, it sells. Each unit sells after its own hold, none waits for a later one.
 START_TEST(a_hold_begins_again_with_the_next_reopening_alone)
 {
     static const char alice[] = "018bcfe5-6800-7000-8000-00000000000a", bob[] = "018bcfe5-6800-7000-8000-00000000000b";
@@ -192,21 +192,21 @@ START_TEST(a_hold_begins_again_with_the_next_reopening_alone)
         int64_t reopened = redis_number("HGET " VOUCHER " reopened_ms") - CACHE / 2;
         redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)reopened); // half of it has passed
         CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "1", bob, "bob", "-");
-        ck_assert_int_eq(redis_number("HGET " VOUCHER " reopened_ms"), reopened); // there was one to sell already
+        ck_assert_int_eq(redis_number("HGET " VOUCHER " reopened_ms"), reopened); // a unit was already for sale
         ck_assert_int_eq(place("carol"), 'h');
         pass_the_hold();
         ck_assert_int_eq(place("carol"), 'p');
         ck_assert_int_eq(place("dave"), 'p');
-        ck_assert_int_eq(place("erin"), 's'); // and may be cached: before the next buyer it has to reopen
+        ck_assert_int_eq(place("erin"), 's'); // may be cached: a later sale needs a reopening
         redis_run("DEL " BUYERS " " JOURNAL);
     }
 }
 END_TEST
 
-// A hold counts until the last moment of the longest refusal: clocks cut off a part of a millisecond, and run apart.
+// A hold lasts until the longest cached refusal has surely expired: clocks truncate to milliseconds, and drift apart.
 START_TEST(a_hold_is_a_little_longer_than_a_refusal)
 {
-    bool held[2] = {false, false}; // when the refusal has just expired; when the hold is over
+    bool held[2] = {false, false}; // [0]: the refusal has just expired; [1]: the hold is over
     on_sale(1);
     redis_run("HSET " VOUCHER " cache_ms 20000");
     while (!held[0] || !held[1]) {
@@ -222,7 +222,7 @@ START_TEST(a_hold_is_a_little_longer_than_a_refusal)
 }
 END_TEST
 
-// It would last as long as the clock was set back by, or not be kept.
+// Otherwise the hold would last as long as the clock was set back, or not count at all.
 START_TEST(a_clock_that_is_set_back_begins_the_hold_again)
 {
     on_sale(1);
@@ -236,7 +236,7 @@ START_TEST(a_clock_that_is_set_back_begins_the_hold_again)
 }
 END_TEST
 
-// It ends, whatever the hash says (P4).
+// A hold ends, whatever the hash contains (P4).
 START_TEST(a_hold_that_cannot_be_is_none_or_bounded)
 {
     static const char *const rows[][2] = {

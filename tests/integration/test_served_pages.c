@@ -1,5 +1,5 @@
-// The pages over the wire: each of them as it is and packed, what goes with them, what they are kept by, and what turns
-// them off; and the demo, in which buyers pay orders of their own.
+// The pages over HTTP: each plain and compressed, their headers, their caching, and the settings that turn them off;
+// and the demo, in which buyers pay their own orders.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void must_be_text(const struct sk_embedded_page *page, const char *body, 
     ck_assert_msg(len == page->len && memcmp(body, page->text, len) == 0, "%s: other bytes", page->path);
 }
 
-// By the tool that every machine has.
+// Unpacks with gzip, which every machine has.
 static void must_unpack_to(const struct sk_embedded_page *page)
 {
     char packed[PATH_SIZE], unpacked[PATH_SIZE];
@@ -80,7 +80,7 @@ static void must_unpack_to(const struct sk_embedded_page *page)
     const char *const words[] = {"gzip", "-dc", packed, NULL};
     proc_start(&gzip, &(struct proc_options){.name = "gzip", .argv = words, .out_fd = fileno(file)});
     ck_assert_int_eq(proc_wait(&gzip), 0);
-    ck_assert_int_eq(fseek(file, 0, SEEK_SET), 0); // both have written at one place in it
+    ck_assert_int_eq(fseek(file, 0, SEEK_SET), 0); // both have moved the same file offset
     must_be_text(page, text, fread(text, 1, sizeof text, file));
     (void)fclose(file);
 }
@@ -125,14 +125,14 @@ START_TEST(each_page_is_served)
         ck_assert_str_ne(tag, packed_tag);
         must_be_unchanged(page->path, GZIP, packed_tag);
         (void)snprintf(headers, sizeof headers, GZIP "If-None-Match: %s\r\n", tag);
-        ck_assert_int_eq(get(page->path, headers), 200); // it has the other form
+        ck_assert_int_eq(get(page->path, headers), 200); // the tag belongs to the other encoding
         ck_assert_int_eq(get(page->path, "Accept-Encoding: gzip;q=0\r\n"), 200);
         ck_assert_str_eq(field("Content-Encoding"), "");
     }
 }
 END_TEST
 
-// The pages are where they are promised to be, whatever else there is.
+// The pages are at their documented paths, whatever else exists.
 START_TEST(pages_have_their_paths)
 {
     static const char *const html[] = {"/", "/admin/ui", "/pay", "/?lang=zh", "/pay?order=x"};
@@ -170,7 +170,7 @@ START_TEST(a_head_has_no_body)
         (void)close(fd);
         ck_assert_int_eq(strncmp(reply.text, known == 0 ? "HTTP/1.1 200" : "HTTP/1.1 304", 12), 0);
         ck_assert_str_eq(reply.text + len - 4, "\r\n\r\n");
-        ck_assert_ptr_eq(strstr(reply.text, "\r\n\r\n"), reply.text + len - 4); // and nothing behind it
+        ck_assert_ptr_eq(strstr(reply.text, "\r\n\r\n"), reply.text + len - 4); // and nothing after it
         ck_assert_ptr_nonnull(strstr(reply.text, "\r\nETag: \""));
         ck_assert(known == 1 || strstr(reply.text, wanted) != NULL);
     }
@@ -208,7 +208,7 @@ START_TEST(what_is_no_page_is_not_found)
         ck_assert_msg(get(paths[i], "") == 404, "%s: %d", paths[i], reply.status);
         http_must_be_problem(&reply, 404, "NOT_FOUND");
     }
-    ck_assert_int_eq(get("/?a=%zz", ""), 422); // as any query that has an escape which is none
+    ck_assert_int_eq(get("/?a=%zz", ""), 422); // like any query with an invalid escape
 }
 END_TEST
 
@@ -250,7 +250,7 @@ START_TEST(pages_and_the_demo_are_switched)
 }
 END_TEST
 
-// Another page's origin gets nothing: neither a mark nor another answer.
+// A page of another origin gets neither CORS headers nor a different answer.
 START_TEST(pages_are_for_their_own_origin)
 {
     service = service_start(ENV("SECKILL_CORS_ORIGINS=https://shop.example"));
@@ -321,7 +321,7 @@ START_TEST(an_order_that_ended_is_paid_in_vain)
     (void)snprintf(voucher, sizeof voucher, "%.*s", VOUCHER_ID_SIZE - 1, id);
     buy("carla", order);
     WAIT_FOR(sales_order_is(service, order, "carla", "expired"));
-    ck_assert_int_eq(demo_pay(order, "carla", PRICE), 200); // as the shop's payment is told: it is to be refunded
+    ck_assert_int_eq(demo_pay(order, "carla", PRICE), 200); // the payment is recorded, and to be refunded
     ck_assert(http_member(&reply, "status", status));
     ck_assert_str_eq(status, "expired");
     books_must_balance(voucher);

@@ -1,4 +1,4 @@
-// What the service pins in its sessions with PostgreSQL, whatever its role is configured to.
+// The settings that the service fixes in its PostgreSQL sessions, whatever its role is configured with.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { STOCK = 5, TEXT_SIZE = 64 };
 
 #define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\nContent-Type: application/json\r\n"
 
-// A trigger notes under which settings an order is written.
+// A trigger records the settings under which an order is written.
 static void setup(void)
 {
     stack_start(STACK_ALL);
@@ -26,7 +26,7 @@ static void setup(void)
     db_run("CREATE OR REPLACE TRIGGER see BEFORE INSERT ON voucher_order FOR EACH ROW EXECUTE FUNCTION see()");
 }
 
-// What is set for the service's login holds for its next connection.
+// Settings of the service's login apply to its next connection.
 static void configure(const char *name, const char *value)
 {
     db_run("ALTER ROLE seckill SET %s = %s", name, value);
@@ -45,7 +45,7 @@ static void must_be(const char *name, const char *expected)
     ck_assert_msg(strcmp(value, expected) == 0, "%s is '%s', not '%s'", name, value, expected);
 }
 
-// Buys under the settings of now, which end up in `seen`.
+// Buys under the current settings, which are stored in `seen`.
 static void buy(void)
 {
     struct http_reply reply;
@@ -99,7 +99,7 @@ START_TEST(a_commit_waits_for_as_much_as_the_operator_asks)
 }
 END_TEST
 
-// Times, and texts, read the same whatever the session's form of them would be.
+// Times and texts have the same format, whatever the session's settings would be.
 START_TEST(forms_of_text_do_not_depend_on_the_role)
 {
     static const char title[] = "\xe7\xa7\x92\xe6\x9d\x80 \xc3\xbc";

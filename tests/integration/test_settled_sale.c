@@ -1,4 +1,4 @@
-// GET /admin/vouchers/{id}/settlement of real sales: in each verdict, in each format, and for who may not ask.
+// GET /admin/vouchers/{id}/settlement of real sales: each verdict, each format, and callers without permission.
 #include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int ask(const struct service *service, const char *method, const char *vo
     return http_ask(service, method, path, headers, NULL, &reply);
 }
 
-// A number or a text of the report, by "section.item" or "section.item.member", as text.
+// A number or text of the report as text, found by "section.item" or "section.item.member".
 static const char *said(const char *what)
 {
     static char text[HTTP_FIELD_SIZE];
@@ -102,7 +102,7 @@ static void pay_all(const char *voucher)
     db_run("UPDATE voucher_order SET status = 'paid' WHERE voucher_id = %s", voucher);
 }
 
-// Over, and not long enough to be retired.
+// The sale is over, but not long enough to be retired.
 static void end_sale(const char *voucher)
 {
     db_run(
@@ -112,7 +112,7 @@ static void end_sale(const char *voucher)
 
 // ---- the verdicts ----
 
-// Each order's time to durable is in it, whichever reactor has placed it.
+// The report includes each order's time to durable, whichever reactor placed it.
 START_TEST(a_sale_that_is_on_is_open)
 {
     char voucher[VOUCHER_ID_SIZE];
@@ -207,7 +207,7 @@ START_TEST(a_sum_that_is_wrong_is_told)
     MUST_SAY({"verdict", "wrong"}, {"wrong.UNITS", "nothing"}, {"wrong.LIVE_ORDERS.is", "21"},
              {"wrong.LIVE_ORDERS.should_be", "20"});
     db_run("UPDATE voucher_stock SET live = live - 1 WHERE voucher_id = %s", voucher);
-    // The audit mends Redis, so it may have to be broken again until the report has seen it.
+    // The audit repairs Redis, so the damage may have to be repeated until the report has seen it.
     WAIT_FOR((redis_run("HINCRBY seckill:{%s}:voucher stock 1", voucher),
               !says(service, voucher, "wrong.REDIS_STOCK.should_be", "nothing")));
     MUST_SAY({"verdict", "wrong"}, {"wrong.REDIS_STOCK.should_be", "10"}, {"redis.books", "compared"});
@@ -250,7 +250,7 @@ START_TEST(without_a_store_it_says_what_it_can)
 }
 END_TEST
 
-// It may take longer than any other statement, and others are answered meanwhile.
+// The count may take longer than any other statement, and other requests are answered meanwhile.
 START_TEST(a_long_count_holds_up_no_other)
 {
     char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], request[2 * PATH_SIZE], path[PATH_SIZE + HTTP_FIELD_SIZE];

@@ -1,4 +1,4 @@
-// Where vouchers are, and what an account of one costs.
+// How vouchers are located, and the cost of reading an account.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ START_TEST(a_voucher_is_named_by_its_slot_and_id)
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
     sql_make_voucher(5);
     (void)snprintf(slots, sizeof slots, "{%s,%s,%s}", sql_slot, first_slot, sql_slot);
-    (void)snprintf(vouchers, sizeof vouchers, "{%s,%s,%s}", sql_voucher, first, first); // the last one is none
+    (void)snprintf(vouchers, sizeof vouchers, "{%s,%s,%s}", sql_voucher, first, first); // the last has the wrong slot
     PGresult *accounts = SQL_RUN(SK_STATEMENT_VOUCHER_ACCOUNTS, slots, vouchers);
     ck_assert_int_eq(PQntuples(accounts), 2);
     for (int row = 0; row < 2; row++) {
@@ -57,11 +57,11 @@ START_TEST(a_voucher_is_named_by_its_slot_and_id)
     }
     PQclear(accounts);
     memcpy(sql_slot, first_slot, sizeof sql_slot);
-    PLACE("3", ORDERS({3, "carol"}), ENDS({"stale", 0})); // no such voucher is there
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"stale", 0})); // the slot has no such voucher
 }
 END_TEST
 
-// Lines of the plan that read orders: how many there are, and whether any is a scan of the whole table.
+// Lines of the plan that read orders: returns their number, and whether any scans the whole table.
 static int reads_of_orders(bool *whole)
 {
     char sql[256];
@@ -101,7 +101,7 @@ START_TEST(an_account_costs_the_same_however_many_orders_there_are)
     db_run("ANALYZE voucher_order");
     ck_assert_int_eq(reads_of_orders(&whole), 0);
     ck_assert(!whole);
-    // With an open letter its orders are looked up, one by one.
+    // With an open letter its orders are looked up one by one.
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why", "0"));
     ck_assert_int_eq(reads_of_orders(&whole), 2);
     ck_assert(!whole);

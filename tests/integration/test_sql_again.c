@@ -1,4 +1,4 @@
-// Settling again: whatever has become of an order, the same batch once more never brings it back, and the count of live
+// Settling again: whatever has happened to an order, repeating the same batch never revives it, and the count of live
 // orders stays right under any mix of calls.
 #include <check.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "stack.h"
 #include "stores.h"
 
-// Its commit was not answered, its user cancelled, and it is settled once more.
+// The answer to its commit was lost, its user cancelled, and it is settled again.
 START_TEST(a_cancelled_order_is_never_revived)
 {
     sql_make_voucher(10);
@@ -21,12 +21,12 @@ START_TEST(a_cancelled_order_is_never_revived)
     sql_must_be(1, "cancelled", "");
     sql_must_have(1, 9);
     PLACE("3", ORDERS({3, "alice"}), ENDS({"placed", 0})); // she may buy again
-    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0}));  // its claim has been given up: it names no other order
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0}));  // its claim was given up, so no other order is named
     sql_must_have(2, 8);
 }
 END_TEST
 
-// Another batch is settled in one call with it, and takes the last unit.
+// Another batch is settled in the same call, and takes the last unit.
 START_TEST(an_ended_order_takes_no_unit_from_its_batch)
 {
     sql_make_voucher(2);
@@ -36,13 +36,13 @@ START_TEST(an_ended_order_takes_no_unit_from_its_batch)
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"placed", 0}));
     sql_must_have(1, 1);
     PLACE("3", ORDERS({1, "alice"}, {3, "carol"}),
-          ENDS({"ended", 0}, {"placed", 0})); // the unit of its batch is another's
+          ENDS({"ended", 0}, {"placed", 0})); // the unit of its batch went to another
     sql_must_have(2, 0);
     sql_must_be(1, "cancelled", "");
 }
 END_TEST
 
-// An order may end in other ways than by its user: what counts is that it is not live.
+// Orders also end without their user; only "not live" counts.
 START_TEST(a_refused_order_is_never_revived)
 {
     sql_make_voucher(10);
@@ -53,14 +53,14 @@ START_TEST(a_refused_order_is_never_revived)
     sql_refuse("{" SQL_ID2 "}", "{bob}", "{EXPIRED}", "already_placed");
     sql_cancel(2);
     sql_return_unit();
-    sql_refuse("{" SQL_ID2 "}", "{bob}", "{EXPIRED}", "ended"); // it stays what it is
+    sql_refuse("{" SQL_ID2 "}", "{bob}", "{EXPIRED}", "ended"); // it stays unchanged
     sql_must_be(2, "cancelled", "");
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"ended", 0}));
     sql_must_have(0, 10);
 }
 END_TEST
 
-// Refused in this very call: what the next call says of it is that it has ended.
+// The same call refuses it first; the next call reports it as ended.
 START_TEST(a_duplicate_ends_once)
 {
     sql_make_voucher(10);
@@ -77,7 +77,7 @@ enum { STEPS = 150, USERS = 12, IDS = 60, MIX_UNITS = 6, BATCH_MOST = 5 };
 
 static char mix_users[USERS][8];
 
-// An id is always the same user's, as in life.
+// An id always belongs to the same user, as in production.
 static struct sql_order any_order(void)
 {
     int id = (int)(random() % IDS) + 1;

@@ -35,7 +35,7 @@ struct part {
     int count;
 };
 
-// Parts in this order; orders 1, 2, ... of users u<n>, all in all.
+// Sends these parts in order; `orders` has the orders of all of them.
 static void send_parts(PGconn *conn, size_t n, const struct part *parts, const struct sql_order *orders)
 {
     struct sk_buf arrays[7] = {0};
@@ -66,7 +66,7 @@ static void send_parts(PGconn *conn, size_t n, const struct part *parts, const s
 #define SEND(conn, parts, orders) send_parts(conn, sizeof(parts) / sizeof(struct part), parts, orders)
 #define PARTS(...)                ((const struct part[]){__VA_ARGS__})
 
-// "batch:n:outcome:live_id;..." in the order of batches.
+// "batch:n:outcome:live_id;...", ordered by batch.
 static const char *outcomes(PGconn *conn)
 {
     static char text[1024];
@@ -99,7 +99,7 @@ START_TEST(each_batch_has_its_outcomes)
     sql_must_be(3, "unpaid", "");
     ck_assert_int_eq(db_number("SELECT journal_ms FROM voucher_stock WHERE voucher_id = %s", vouchers[1]), 9);
     ck_assert_int_eq(db_number("SELECT journal_ms FROM voucher_stock WHERE voucher_id = %s", vouchers[0]), 0);
-    // Again: nothing is taken twice.
+    // Repeated: nothing is taken twice.
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 3}),
          ORDERS({3, "alice"}, {4, "alice"}, {6, "alice"}, {7, "dave"}));
     ck_assert_str_eq(outcomes(sql_service), "1:1:already_placed;2:1:already_placed;"
@@ -136,7 +136,7 @@ START_TEST(one_that_is_refused_takes_all_along)
 }
 END_TEST
 
-// Its row would be updated once, and the units of the second batch stay in the stock.
+// Otherwise its row would be updated once, and the units of the second batch would stay in stock.
 START_TEST(two_batches_of_one_voucher_are_refused)
 {
     make_vouchers(10);
@@ -159,8 +159,8 @@ static bool wait_for_locks(int count)
            count;
 }
 
-// Two instances name the same vouchers in opposite orders, and both have begun when the one in the middle gets free:
-// they wait for each other in turn, never in a circle.
+// Two instances name the same vouchers in opposite orders, and both have begun when the middle one becomes free. They
+// wait for each other in turn, without a deadlock.
 START_TEST(opposite_orders_do_not_deadlock)
 {
     PGconn *other = sql_connect(), *holder = db_connect();

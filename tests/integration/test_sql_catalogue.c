@@ -1,4 +1,4 @@
-// Vouchers: creating and showing them, their vouchers, what changed, the end of a sale.
+// The catalogue in SQL: creates and shows vouchers.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ START_TEST(a_voucher_is_shown_with_its_terms)
 {
     const char *id, *title, *currency, *begin_at, *end_at, *state;
     int price, units, remaining, limit, pay_within_s, version, ticket, work_bits, offer;
-    PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the session's zone does not show
+    PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the session's time zone has no effect
     PGresult *created = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5",
                                 "1794326400123", "1794330000000", "3", "60", "EUR", "ann", "1", "18");
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(created, 0, 1));
@@ -81,7 +81,7 @@ START_TEST(a_voucher_is_created_once_for_each_key)
     must_be_created(first, "created", sql_voucher, "0");
     db_run("UPDATE voucher_stock SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
     db_run("UPDATE seckill_voucher SET title = 'changed' WHERE id = %s", sql_voucher);
-    PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the terms are the same everywhere
+    PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the terms are the same in every zone
     must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T")), "created", sql_voucher, "3");
     must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "changed")), "reused", sql_voucher, "3");
     static const char *const others[][7] = {
@@ -99,7 +99,7 @@ START_TEST(a_voucher_is_created_once_for_each_key)
         "reused", sql_voucher, "3");
     must_be_created(
         SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2000", "1", "900", "CNY", "bob", "0", "0"),
-        "created", sql_voucher, "3"); // who asks again does not matter
+        "created", sql_voucher, "3"); // the caller's name does not matter
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'created' AND by_whom = 'ann'"
                                " AND voucher_id = %s AND detail->>'limit' = '1'",
@@ -119,7 +119,7 @@ static void send_create(PGconn *conn, const char *title)
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
 }
 
-// The second waits for the first, and sees what became of it: whether its snapshot is older does not matter.
+// The second waits for the first and sees its result, even if its own snapshot is older.
 START_TEST(of_two_connections_one_creates_the_voucher)
 {
     static const struct {

@@ -1,5 +1,5 @@
-// What changed of the catalogue: numbers commit in their order, so a reader that goes on after the newest number it has
-// seen misses nothing. Without the row lock it would, and one of these tests shows that it would notice.
+// Changes of the catalogue: change numbers commit in order, so a reader that continues after the newest number it has
+// seen misses nothing. A control test shows that without the row lock a change is missed.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 enum { NEWEST_CHANGE, NEWEST_VOUCHER, CHANGE, VOUCHER, STATE, BEGIN_MS, END_MS, TAG, SLOT };
 enum { CREATORS = 4, EACH = 25, ALL = CREATORS * EACH, PAGE = 3, SEEN_MAX = 1 << 16 };
 
-// What a reader knows.
+// The reader's state.
 static int64_t after, newest_change, newest_voucher;
-static int seen[SEEN_MAX]; // how often, by voucher
+static int seen[SEEN_MAX]; // how often each voucher was seen
 
 static void forget(void)
 {
@@ -23,7 +23,7 @@ static void forget(void)
     memset(seen, 0, sizeof seen);
 }
 
-// One look; returns how many rows tell of a voucher.
+// Reads once; returns the number of rows about vouchers.
 static int look(int64_t most)
 {
     char from[24], limit[24];
@@ -37,7 +37,7 @@ static int look(int64_t most)
     for (int row = 0; row < rows && !PQgetisnull(found, row, VOUCHER); row++, told++) {
         int64_t change = strtoll(PQgetvalue(found, row, CHANGE), NULL, 10);
         int64_t voucher = strtoll(PQgetvalue(found, row, VOUCHER), NULL, 10);
-        ck_assert_int_gt(change, after); // each number once, in order; one voucher each
+        ck_assert_int_gt(change, after); // each number once, in order, with one voucher
         ck_assert_int_lt(voucher, SEEN_MAX);
         seen[voucher]++;
         after = change;
@@ -93,9 +93,9 @@ START_TEST(orders_change_nothing_and_admins_do)
 }
 END_TEST
 
-// ---- at the same time ----
+// ---- concurrency ----
 
-// Creates a voucher and takes its time to commit.
+// Creates a voucher and delays its commit.
 static void send_creation(PGconn *conn)
 {
     int sent = PQsendQuery(conn, "BEGIN; SELECT FROM create_voucher(gen_random_uuid()::text, 'T', 1, 1, 1000, 2000);"
@@ -159,10 +159,10 @@ END_TEST
     " INSERT INTO voucher_stock (voucher_id, tag, slot, units, stock)"                 \
     " SELECT id, id::text, slot_of(id::text), 1, 1 FROM made"
 
-// One takes its number and commits late, another takes the next one meanwhile; a reader looks in between.
+// One transaction takes its number and commits late; another takes the next one; a reader reads in between.
 static void overtake(bool must_wait)
 {
-    PGconn *late = db_connect(), *early = db_connect(); // the service itself writes by functions
+    PGconn *late = db_connect(), *early = db_connect(); // directly; the service writes by functions
     forget();
     PQclear(PQexec(late, "BEGIN"));
     PGresult *result = PQexec(late, INSERT_ONE);
@@ -229,7 +229,7 @@ START_TEST(a_change_is_told_and_an_order_is_not)
     sql_make_voucher(10);
     WAIT_FOR(notified(listener));
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
-    PQclear(PQexec(listener, "SELECT 1")); // what was told before has arrived with its answer
+    PQclear(PQexec(listener, "SELECT 1")); // earlier notifications arrive with its answer
     ck_assert(!notified(listener));
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", sql_voucher);
     WAIT_FOR(notified(listener));

@@ -1,4 +1,4 @@
-// Dead letters: what they hold, and how they end.
+// Dead letters: the units they hold, and how they end.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ START_TEST(a_refused_order_holds_no_unit_whatever_is_said_later)
     db_text(reason, sizeof reason, "SELECT reason FROM voucher_order WHERE id = '" SQL_ID1 "'");
     ck_assert_str_eq(reason, "GRANT_LOST");
     PLACE("3", ORDERS({2, "alice"}), ENDS({"placed", 0}));                    // she may buy again
-    sql_refuse("{" SQL_ID2 "}", "{alice}", "{GRANT_LOST}", "already_placed"); // and what is placed stays so
+    sql_refuse("{" SQL_ID2 "}", "{alice}", "{GRANT_LOST}", "already_placed"); // a placed order stays placed
     sql_must_have(1, 9);
 }
 END_TEST
@@ -88,7 +88,7 @@ START_TEST(a_letter_ends_when_its_orders_are_settled)
 {
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice");
-    set_aside("10-2", NULL); // cannot be read: holds nothing that has a name
+    set_aside("10-2", NULL); // unreadable: holds no named order
     must_hold("9", "1");
     must_list(2);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -107,17 +107,17 @@ static int64_t waiting_letters(void)
     return db_number("SELECT count(*) FROM dead_letter WHERE ended_at IS NULL");
 }
 
-// A letter that has nothing to decide is ended, which changes neither what is held nor what is listed.
+// A letter without open decisions is ended. This changes neither the held units nor the list.
 START_TEST(settled_letters_are_ended)
 {
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob");
     set_aside("10-2", SQL_ID2 " bob," SQL_ID3 " carol");
-    set_aside("10-3", NULL); // what is in it is not known
+    set_aside("10-3", NULL); // its content is unknown
     end_settled();
     ck_assert_int_eq(waiting_letters(), 3);
     must_hold("7", "3");
-    PLACE("3", ORDERS({3, "carol"}), ENDS({"placed", 0})); // the rest of 10-2 is held by an older letter
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"placed", 0})); // an older letter holds the rest of 10-2
     must_list(2);
     end_settled();
     ck_assert_int_eq(waiting_letters(), 2);
@@ -125,7 +125,7 @@ START_TEST(settled_letters_are_ended)
     must_hold("7", "3");
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     end_settled();
-    ck_assert_int_eq(waiting_letters(), 2); // bob waits
+    ck_assert_int_eq(waiting_letters(), 2); // bob's order is open
     must_hold("7", "3");
     sql_refuse("{" SQL_ID2 "}", "{bob}", "{GRANT_LOST}", "ended");
     end_settled();
@@ -138,7 +138,7 @@ START_TEST(settled_letters_are_ended)
 }
 END_TEST
 
-// Its user has another order, so it holds nothing now: but it would again if that were cancelled.
+// Its user has another order, so it holds nothing now, but would again if that order were cancelled.
 START_TEST(a_letter_that_holds_nothing_is_not_settled)
 {
     sql_make_voucher(10);
@@ -153,7 +153,7 @@ START_TEST(a_letter_that_holds_nothing_is_not_settled)
 }
 END_TEST
 
-// After the letter `after`, of 101 that are asked for: so many come, and so many of them have their text.
+// Lists up to 101 letters after the letter `after`: `rows` must come, and the first `shown` of them with their text.
 static void must_list_after(const char *after, int rows, int shown)
 {
     PGresult *list = SQL_RUN(SK_STATEMENT_LIST_DEAD_LETTERS, sql_slot, sql_voucher, after, "101");
@@ -188,12 +188,12 @@ START_TEST(the_list_of_letters_has_its_bounds)
     db_run("UPDATE dead_letter SET orders = (SELECT string_agg(gen_random_uuid() || ' someone', ',')"
            " FROM generate_series(1, 32768)) WHERE journal_id = '50-1'");
     PGresult *list = SQL_RUN(SK_STATEMENT_LIST_DEAD_LETTERS, sql_slot, sql_voucher, "0", "101");
-    ck_assert_int_eq(PQgetisnull(list, 0, 1), 0); // one in any case
+    ck_assert_int_eq(PQgetisnull(list, 0, 1), 0); // at least one, however long
     PQclear(list);
 }
 END_TEST
 
-// Tried again in vain, maybe from a new journal entry: an order is in one letter, and holds one unit.
+// An order that is retried in vain, maybe from a new journal entry, is in one letter and holds one unit.
 START_TEST(an_order_is_held_once_however_often_it_is_set_aside)
 {
     sql_make_voucher(10);
@@ -202,7 +202,7 @@ START_TEST(an_order_is_held_once_however_often_it_is_set_aside)
     set_aside("20-1", SQL_ID2 " bob," SQL_ID1 " alice");
     must_hold("8", "2");
     must_list(1);
-    set_aside("20-2", SQL_ID2 " bob," SQL_ID3 " carol"); // one is new
+    set_aside("20-2", SQL_ID2 " bob," SQL_ID3 " carol"); // one order is new
     must_hold("7", "3");
     must_list(2);
 }

@@ -1,5 +1,5 @@
-// Payments, and what of them is given back: every end of pay_order() and note_refunds(), also where two connections ask
-// at the same time, and pay against the expiry of the same order.
+// Payments and their refunds: every outcome of pay_order() and note_refunds(), also for concurrent calls on two
+// connections, and for a payment against the expiry of the same order.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-// Orders expire only when it is time.
+// Makes unpaid orders due for expiry.
 static void make_due(void)
 {
     db_run("UPDATE voucher_order SET created_at = '2026-01-01', updated_at = '2026-01-01' WHERE status = 'unpaid'");
@@ -20,12 +20,12 @@ static void make_due(void)
 static void setup(void)
 {
     sql_setup();
-    sql_make_voucher(10); // at 100 CNY cents
+    sql_make_voucher(10); // the price is 100 CNY cents
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
     make_due();
 }
 
-// ---- asking ----
+// ---- calls ----
 
 static void send_payment(PGconn *conn, const char *id, const char *reference, const char *cents, const char *currency)
 {
@@ -34,7 +34,7 @@ static void send_payment(PGconn *conn, const char *id, const char *reference, co
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
 }
 
-// The first value of the answer; gives the document, or NULL.
+// Checks the first value of the answer; returns the document, or NULL.
 static json_t *must_come_to(PGconn *conn, const char *outcome)
 {
     PGresult *result = sql_receive(conn);
@@ -63,7 +63,7 @@ static void must_pay(const char *id, const char *reference, const char *outcome)
     json_decref(pay(id, reference, "100", "CNY", outcome));
 }
 
-// `reference` NULL: of no payment in particular.
+// `reference` NULL: no payment in particular.
 static void send_refund(PGconn *conn, const char *id, const char *why, const char *reference)
 {
     const char *params[] = {sql_slot, id, "olga", why, reference};
@@ -104,9 +104,9 @@ static void must_return(const char *id, const char *move, const char *outcome)
     must_end(sql_service, outcome);
 }
 
-// ---- what is there then ----
+// ---- results ----
 
-// What the document says of its payments and events: "reference state,..." and "status by why,...".
+// Checks status, payments ("reference state,...") and events ("status by why,...") in the document.
 static void must_show(json_t *order, const char *status, const char *payments, const char *events)
 {
     struct sk_buf told = {0};
@@ -196,7 +196,7 @@ START_TEST(what_cannot_be_noted_changes_nothing)
         {SQL_ID1, "ref-2", "100", "CNY", "already_paid"},
         {SQL_ID1, "REF-1", "100", "CNY", "already_paid"}, // references are compared byte by byte
         {SQL_ID1, "ref-2", "1", "USD", "already_paid"},
-        {SQL_ID1, "ref-1", "99", "CNY", "wrong_amount"}, // not what was noted
+        {SQL_ID1, "ref-1", "99", "CNY", "wrong_amount"}, // not the recorded amount
         {SQL_ID1, "ref-1", "100", "USD", "wrong_amount"},
         {SQL_ID3, "ref-3", "100", "CNY", "unknown"},
         {SQL_ID3, "ref-1", "100", "CNY", "unknown"},
@@ -207,7 +207,7 @@ START_TEST(what_cannot_be_noted_changes_nothing)
     must_be_noted(1, 1);
     sql_must_be(1, "paid", "");
     sql_must_be(2, "unpaid", "");
-    must_pay(SQL_ID2, "ref-2", "paid"); // none of them was in its way
+    must_pay(SQL_ID2, "ref-2", "paid"); // none of them affects the other order
 }
 END_TEST
 
@@ -232,7 +232,7 @@ START_TEST(an_order_of_several_units_costs_their_sum)
 }
 END_TEST
 
-// Whatever came is to be given back; the order does not come back to life.
+// Any payment that arrives is to be refunded; the order does not revive.
 START_TEST(a_payment_after_the_end_is_to_be_refunded)
 {
     static const char *const ends[][2] = {
@@ -254,7 +254,7 @@ START_TEST(a_payment_after_the_end_is_to_be_refunded)
 }
 END_TEST
 
-// An order that was paid, refunded and paid again under the first reference is what it is.
+// An order that was paid, refunded and paid again under the first reference does not change.
 START_TEST(a_refunded_payment_is_not_taken_again)
 {
     must_pay(SQL_ID1, "ref-1", "paid");
@@ -265,7 +265,7 @@ START_TEST(a_refunded_payment_is_not_taken_again)
 }
 END_TEST
 
-// ---- giving back ----
+// ---- refunds ----
 
 START_TEST(what_came_too_late_is_given_back_once)
 {
@@ -282,7 +282,7 @@ START_TEST(what_came_too_late_is_given_back_once)
 }
 END_TEST
 
-// The answer to a refund is lost, a payment comes, and the refund is repeated: nobody has sent that money back.
+// The refund's answer is lost, a payment arrives, and the refund is repeated: nobody has sent that payment back.
 START_TEST(a_repeated_refund_settles_no_later_payment)
 {
     static const char *const firsts[] = {"refunded", "expired"};
@@ -303,7 +303,7 @@ START_TEST(a_repeated_refund_settles_no_later_payment)
         int64_t events = db_number("SELECT count(*) FROM order_event");
         for (int run = 0; run < 2; run++)
             must_refund(id, "refunded");
-        json_decref(refund_of(id, late, "refunded")); // nor one that names the first payment
+        json_decref(refund_of(id, late, "refunded")); // nor does one that names the first payment
         ck_assert_int_eq(
             db_number("SELECT count(*) FROM payment WHERE state = 'to_refund' AND reference = '%s'", later), 1);
         ck_assert_int_eq(db_number("SELECT count(*) FROM order_event"), events);
@@ -319,7 +319,7 @@ START_TEST(a_refund_that_names_a_payment_settles_that_one)
     must_return(SQL_ID1, "expired", "returned");
     must_pay(SQL_ID1, "one", "to_refund");
     must_pay(SQL_ID1, "two", "to_refund");
-    for (int run = 0; run < 3; run++) // the last one names none
+    for (int run = 0; run < 3; run++) // the last call names none
         must_show(refund_of(SQL_ID1, run < 2 ? "two" : NULL, "refunded"), "expired",
                   "one 100 CNY to_refund,two 100 CNY refunded",
                   "expired expiry,expired till PAYMENT_TO_REFUND,expired till PAYMENT_TO_REFUND,"
@@ -327,7 +327,7 @@ START_TEST(a_refund_that_names_a_payment_settles_that_one)
     must_show(refund_of(SQL_ID1, "one", "refunded"), "expired", "one 100 CNY refunded,two 100 CNY refunded",
               "expired expiry,expired till PAYMENT_TO_REFUND,expired till PAYMENT_TO_REFUND,"
               "expired olga PAYMENT_REFUNDED,expired olga PAYMENT_REFUNDED");
-    // Of a paid order it is the one that paid it.
+    // For a paid order it is the payment that paid it.
     must_pay(SQL_ID2, "three", "paid");
     json_decref(refund_of(SQL_ID2, "three", "returns"));
     must_return(SQL_ID2, "refunded-kept", "returned");
@@ -358,7 +358,7 @@ START_TEST(where_nothing_is_to_be_given_back_nothing_is_done)
     must_refund(SQL_ID1, "kept"); // ended, without a payment
     must_be_noted(0, 1);
     must_pay(SQL_ID2, "ref-2", "paid");
-    must_refund(SQL_ID2, "returns"); // a paid one goes another way
+    must_refund(SQL_ID2, "returns"); // a refund of a paid order returns units
     must_be_noted(1, 2);
     sql_must_be(2, "paid", "");
     must_return(SQL_ID2, "refunded-kept", "returned");
@@ -443,9 +443,9 @@ START_TEST(an_order_in_a_letter_is_pending)
 }
 END_TEST
 
-// ---- at the same time ----
+// ---- concurrency ----
 
-// The first call's transaction is open when the second one comes.
+// The first call's transaction is still open when the second call arrives.
 static PGconn *first_in_a_transaction(void)
 {
     PGconn *first = sql_connect();
@@ -484,7 +484,7 @@ START_TEST(of_two_references_one_pays)
 }
 END_TEST
 
-// Each locks another order: what decides is the reference.
+// The two calls lock different orders; the reference decides.
 START_TEST(of_two_orders_one_gets_the_reference)
 {
     PGconn *first = first_in_a_transaction();
@@ -500,7 +500,7 @@ END_TEST
 
 START_TEST(a_payment_that_is_rolled_back_was_none)
 {
-    for (int order = 0; order < 2; order++) { // the same one, and another
+    for (int order = 0; order < 2; order++) { // the same order, then another
         PGconn *first = first_in_a_transaction();
         const char *reference = order == 0 ? "ref-1" : "ref-2";
         send_payment(first, order == 0 ? SQL_ID1 : SQL_ID2, reference, "100", "CNY");
@@ -558,7 +558,7 @@ START_TEST(two_refunds_are_noted_once)
 }
 END_TEST
 
-// A payment whose transaction began before the refund's, and ended after it, is a later one.
+// A payment whose transaction began before the refund's and ended after it counts as later.
 START_TEST(a_payment_that_waited_for_a_refund_is_a_later_one)
 {
     must_return(SQL_ID1, "expired", "returned");
@@ -574,14 +574,14 @@ START_TEST(a_payment_that_waited_for_a_refund_is_a_later_one)
 }
 END_TEST
 
-// A batch of orders, or a rebuild, holds the voucher's row.
+// A batch of orders, or a rebuild, locks the voucher's row.
 START_TEST(payments_do_not_wait_for_the_voucher)
 {
     PGconn *holder = db_connect();
     PQclear(PQexec(holder, "BEGIN"));
     PQclear(PQexec(holder, "SELECT FROM voucher_stock FOR UPDATE"));
     PQclear(PQexec(sql_service, "SET lock_timeout = '10s'"));
-    must_pay(SQL_ID1, "ref-1", "paid"); // or it would fail
+    must_pay(SQL_ID1, "ref-1", "paid"); // it would fail if it waited
     must_refund(SQL_ID2, "kept");
     PQfinish(holder);
 }
@@ -603,7 +603,7 @@ END_TEST
 
 enum { ROUNDS = 60 };
 
-// Without any order between them: whatever comes first, the order ends in one way, and the money fits it.
+// No order is fixed between them: whichever comes first, the order ends in one state, and the payment matches.
 START_TEST(pay_and_expiry_at_once_agree)
 {
     PGconn *other = sql_connect();

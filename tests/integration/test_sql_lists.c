@@ -1,4 +1,4 @@
-// Pages: nothing of what was there is missed and nothing comes twice, while rows come, go and change.
+// Pages: no row is missed and none comes twice, while rows are added, removed and changed.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { ROWS_MAX = 4096, KEY_SIZE = 64, NAME_SIZE = 24 };
 
 #define NEWEST "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-// What a reader has read, in its order.
+// The keys that a reader has read, in order.
 static struct {
     char keys[ROWS_MAX][KEY_SIZE];
     int count;
@@ -24,7 +24,7 @@ static void see(const char *key)
     (void)snprintf(seen.keys[seen.count++], KEY_SIZE, "%s", key);
 }
 
-// Reads a page of `limit` rows as the service does: with one row more, which says whether there is another page.
+// Reads a page of `limit` rows as the service does: one extra row shows whether there is another page.
 static bool see_page(PGresult *page, int limit, int column)
 {
     int rows = PQntuples(page);
@@ -40,7 +40,7 @@ static const char *last_seen(void)
     return seen.count == 0 ? NULL : seen.keys[seen.count - 1];
 }
 
-// What was read is this list of a statement, all of it, in this order.
+// The rows read must equal this statement's, in the same order.
 static void must_have_seen(const char *sql)
 {
     PGconn *conn = db_connect();
@@ -62,7 +62,7 @@ static void setup(void)
 
 // ---- orders of a user ----
 
-// Orders n of `user`, one each voucher, of all statuses.
+// Orders n of `user`, each of another voucher, in all statuses.
 static void make_orders(const char *user, int first, int last)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)"
@@ -79,8 +79,8 @@ static PGresult *page_of_orders(const char *before, const char *most)
     return SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", before, most, "{}", "{}");
 }
 
-// Between two pages newer orders come, some of a transaction that was open all along, and orders change their status,
-// which takes them from one index to the other.
+// Between two pages newer orders arrive, some from a transaction that was open all along, and orders change their
+// status, which moves them from one index to the other.
 START_TEST(a_users_pages_are_stable_while_orders_come_and_move)
 {
     enum { ORDERS_MADE = 1000, LIMIT = 100 };
@@ -104,19 +104,19 @@ START_TEST(a_users_pages_are_stable_while_orders_come_and_move)
     PQfinish(slow);
     must_have_seen("SELECT id FROM voucher_order WHERE user_id = 'alice' AND voucher_id <= 1000 ORDER BY id DESC");
     seen.count = 0;
-    while (see_page(page_of_orders(last_seen(), "8"), 7, 0)) // of another size, and with all that has come
+    while (see_page(page_of_orders(last_seen(), "8"), 7, 0)) // another page size, with all new rows
         ;
     must_have_seen("SELECT id FROM voucher_order WHERE user_id = 'alice' ORDER BY id DESC");
 }
 END_TEST
 
-// The number of rows that a plan's scan of the index has read, in all its lines; the table is never read as a whole.
+// The rows that a plan's scans of the index have read, over all its lines; the table is never scanned as a whole.
 static int rows_read(const char *sql, const char *index)
 {
     PGconn *conn = db_connect();
     int rows = 0;
     sql_see_through(conn);
-    PQclear(PQexec(conn, "SET plan_cache_mode = force_generic_plan")); // as the service's, after some calls
+    PQclear(PQexec(conn, "SET plan_cache_mode = force_generic_plan")); // as the service's plans after some calls
     PGresult *prepared = PQexec(conn, sql);
     ck_assert_msg(PQresultStatus(prepared) == PGRES_COMMAND_OK, "%s", PQerrorMessage(conn));
     PQclear(prepared);
@@ -174,7 +174,7 @@ START_TEST(pages_of_vouchers_are_stable_while_vouchers_come)
     db_run("INSERT INTO seckill_voucher (title, price_cents, begin_at, end_at, state)"
            " SELECT 'T', 1, now(), now() + interval '1 h', (ARRAY['open', 'paused', 'closed', 'retired'])[n %% 4 + 1]"
            "   FROM generate_series(1, 200) n");
-    for (int i = -1; i < 4; i++) { // -1: of all states
+    for (int i = -1; i < 4; i++) { // -1: all states
         char newest[NAME_SIZE];
         db_text(newest, sizeof newest, "SELECT max(id) FROM seckill_voucher");
         seen.count = 0;
@@ -191,15 +191,15 @@ END_TEST
 
 // ---- orders of a voucher ----
 
-static char filter_status[NAME_SIZE], filter_from[NAME_SIZE], filter_to[NAME_SIZE]; // empty: any
+static char filter_status[NAME_SIZE], filter_from[NAME_SIZE], filter_to[NAME_SIZE]; // empty: no filter
 
 static const char *or_null(const char *text)
 {
     return text[0] == '\0' ? NULL : text;
 }
 
-// Goes through all pages of the admin's list; returns how many there were. Each ends at its limit, or where it has
-// looked at enough rows.
+// Follows all pages of the admin's list; returns their number. A page ends at its limit, or after it has examined a
+// fixed number of rows.
 static int see_all_orders(int limit)
 {
     char before[SK_UUID_SIZE] = "", most[NAME_SIZE];
@@ -222,7 +222,7 @@ static int see_all_orders(int limit)
     return pages;
 }
 
-// Orders of the voucher: id and row are of second n of an hour that is long past.
+// Makes orders whose id and row are from second n of an hour long past.
 static void make_timed_orders(int count)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, created_at)"
@@ -259,7 +259,7 @@ START_TEST(a_vouchers_orders_are_found_by_status_and_time)
     };
     sql_make_voucher(10);
     make_timed_orders(500);
-    // Ids of another clock, and rows that came late: within the hour.
+    // Ids by another clock, and rows inserted late: within an hour.
     db_run("UPDATE voucher_order SET created_at = created_at + interval '59 min' WHERE user_id = 'u7'");
     db_run("UPDATE voucher_order SET created_at = created_at - interval '59 min' WHERE user_id = 'u300'");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -278,13 +278,13 @@ START_TEST(a_page_of_a_vouchers_orders_looks_at_so_many_rows)
     sql_make_voucher(10);
     ck_assert_int_eq(see_all_orders(100), 1);
     make_timed_orders(2 * LOOKED + 1);
-    ck_assert_int_eq(see_all_orders(100), 3); // all of them are empty
+    ck_assert_int_eq(see_all_orders(100), 3); // all pages are empty
     ck_assert_int_eq(seen.count, 0);
     db_run("UPDATE voucher_order SET status = 'paid' WHERE user_id IN ('u1', 'u2', 'u%d', 'u%d')", LOOKED + 1,
            LOOKED + 2);
     ck_assert_int_eq(see_all_orders(100), 3);
     must_have_seen("SELECT id FROM voucher_order WHERE status = 'paid' ORDER BY id DESC");
-    ck_assert_int_eq(see_all_orders(1), 4); // one of each end of the rows that are looked at
+    ck_assert_int_eq(see_all_orders(1), 4); // one on each side of the bounds of examined rows
     must_have_seen("SELECT id FROM voucher_order WHERE status = 'paid' ORDER BY id DESC");
 }
 END_TEST
@@ -303,7 +303,7 @@ START_TEST(pages_of_letters_are_stable_while_letters_come_and_end)
     for (bool more = true; more;) {
         const char *after = last_seen() == NULL ? "0" : last_seen();
         more = see_page(SQL_RUN(SK_STATEMENT_LIST_DEAD_LETTERS, sql_slot, sql_voucher, after, "21"), LIMIT, 0);
-        db_run("UPDATE dead_letter SET ended_at = now() WHERE id = %s - 3", last_seen()); // that was seen
+        db_run("UPDATE dead_letter SET ended_at = now() WHERE id = %s - 3", last_seen()); // already read
         if (seen.count <= 100)
             db_run("INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, reason)"
                    " VALUES (%s, %s, '1000-%d', '', 'why')",
@@ -336,7 +336,7 @@ static void note_move(PGconn *conn, int order)
     run_on(conn, sql);
 }
 
-// Takes the page over, and gives how many rows it had.
+// Adds the page's rows; returns their number.
 static int see_events(PGresult *page)
 {
     int rows = PQntuples(page);
@@ -349,7 +349,7 @@ static int see_events(PGresult *page)
     return rows;
 }
 
-// Reads on to the end of what the feed has now.
+// Reads to the current end of the feed.
 static void read_feed(void)
 {
     char tx[NAME_SIZE] = "0", seq[NAME_SIZE] = "0";
@@ -361,8 +361,8 @@ static void read_feed(void)
 
 #define FEED "SELECT tx || '-' || seq FROM order_event ORDER BY tx, seq"
 
-// Transactions overlap, commit in another order than they began, and some are rolled back. The reader reads all the
-// time, and has each event once, in the one order.
+// Transactions overlap, commit in another order than they began, and some roll back. The reader reads all the time, and
+// gets each event once, in one order.
 START_TEST(the_feed_has_no_gap_and_nothing_twice)
 {
     enum { ROUNDS = 60 };
@@ -372,7 +372,7 @@ START_TEST(the_feed_has_no_gap_and_nothing_twice)
     unsigned chance = 1;
     sql_make_voucher(10);
     for (int w = 0; w < WRITERS; w++)
-        writers[w] = db_connect(); // the service itself writes by functions
+        writers[w] = db_connect(); // directly; the service writes by functions
     for (int round = 0; round < ROUNDS * WRITERS; round++) {
         chance = chance * 1103515245 + 12345;
         int w = (int)(chance >> 16) % WRITERS;
@@ -398,7 +398,7 @@ START_TEST(the_feed_has_no_gap_and_nothing_twice)
 }
 END_TEST
 
-// Four connections at full speed, and the reader beside them.
+// Four connections write at full speed while the reader reads.
 START_TEST(the_feed_keeps_up_with_concurrent_writers)
 {
     enum { ROUNDS = 100, EVENTS = 3 };
@@ -413,7 +413,7 @@ START_TEST(the_feed_keeps_up_with_concurrent_writers)
         " PERFORM pg_sleep(random() / 500); COMMIT; END LOOP; END $$",
         ROUNDS, sql_slot, sql_voucher, EVENTS);
     for (int w = 0; w < WRITERS; w++) {
-        writers[w] = db_connect(); // the service itself writes by functions
+        writers[w] = db_connect(); // directly; the service writes by functions
         ck_assert_int_eq(PQsendQuery(writers[w], sql), 1);
     }
     while (left > 0) {
@@ -436,7 +436,7 @@ START_TEST(the_feed_keeps_up_with_concurrent_writers)
 }
 END_TEST
 
-// It waits for a transaction that has written something, be it elsewhere; not for one that reads.
+// The feed waits for a transaction that has written anything, even elsewhere, but not for one that only reads.
 START_TEST(an_open_transaction_holds_the_feed_back)
 {
     PGconn *other = db_connect(), *shop = db_connect();
@@ -459,7 +459,7 @@ START_TEST(an_open_transaction_holds_the_feed_back)
 }
 END_TEST
 
-// Who begins before the end has nothing twice, either: what is held back comes later.
+// A reader that starts before the end gets nothing twice, either: delayed events come later.
 START_TEST(the_feed_begins_before_its_end)
 {
     PGconn *other = db_connect(), *shop = db_connect();
@@ -509,16 +509,16 @@ START_TEST(an_event_says_what_became_of_which_order)
 }
 END_TEST
 
-// ---- what operators did ----
+// ---- the operators' record ----
 
 START_TEST(the_operators_record_comes_in_pages)
 {
     char tx[NAME_SIZE] = "0", seq[NAME_SIZE] = "0";
     sql_make_voucher(10);
-    db_run("TRUNCATE admin_event"); // of making it
+    db_run("TRUNCATE admin_event"); // from making the voucher
     for (int i = 0; i < 25; i++)
         db_run("INSERT INTO admin_event (by_whom, what, voucher_id, change) VALUES ('root', 'paused', %s + %d, %d)",
-               sql_voucher, i % 5 == 4, i); // some are another voucher's
+               sql_voucher, i % 5 == 4, i); // some belong to another voucher
     for (bool more = true; more;) {
         PGresult *page = SQL_RUN(SK_STATEMENT_LIST_ADMIN_EVENTS, sql_voucher, tx, seq, "7");
         int last = PQntuples(page) < 6 ? PQntuples(page) - 1 : 5;

@@ -1,4 +1,4 @@
-// Offers: all of a voucher are kept, an order has the one that it was placed under, and its price.
+// Offers: all offers of a voucher are kept; an order has the offer that it was placed under, and its price.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void setup(void)
     sql_make_voucher(10);
 }
 
-// As an operator's call does it before the start.
+// Changes the price as an operator's call does before the start.
 static void price_is(const char *cents, const char *currency)
 {
     db_run("UPDATE seckill_voucher SET price_cents = %s, currency = '%s' WHERE id = %s", cents, currency, sql_voucher);
@@ -27,7 +27,7 @@ static void place_under(const char *offer, int id, const char *user)
     PLACE("3", ORDERS({id, user}), ENDS({"placed", 0}));
 }
 
-// Of an order: "price total currency".
+// The order's "price total currency".
 static void must_cost(const char *id, const char *user, const char *wanted)
 {
     char cost[64];
@@ -79,7 +79,7 @@ START_TEST(an_order_costs_what_its_offer_says)
 }
 END_TEST
 
-// A payment of the price that the buyer saw is right after each change of it; one of the new price is not.
+// After each price change, a payment of the price that the buyer saw is right, and one of the new price is wrong.
 START_TEST(it_is_paid_at_its_own_price)
 {
     place_under("1", 1, "alice");
@@ -92,7 +92,7 @@ START_TEST(it_is_paid_at_its_own_price)
 }
 END_TEST
 
-// Orders that are older than the table of offers, and numbers that only a forged entry can name.
+// Orders older than the table of offers, and numbers that only a forged entry can contain.
 START_TEST(what_names_no_offer_has_the_first_that_is_kept)
 {
     db_run("DELETE FROM seckill_offer WHERE voucher_id = %s; INSERT INTO seckill_offer VALUES (%s, 5, 500, 'CNY', 1, "
@@ -116,7 +116,7 @@ START_TEST(each_batch_has_its_offer)
     sql_make_voucher(10);
     (void)snprintf(slots, sizeof slots, "{%s,%s}", slot, sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s,%s}", first, sql_voucher);
-    static const char *const epochs[] = {"{3,3}", "{3,2}"}; // all at once, and one by one
+    static const char *const epochs[] = {"{3,3}", "{3,2}"}; // in one call, then one by one
     for (int i = 0; i < 2; i++) {
         PGresult *placed =
             SQL_RUN(SK_STATEMENT_PLACE_BATCHES, slots, vouchers, epochs[i], "{1,1}",
@@ -131,7 +131,7 @@ START_TEST(each_batch_has_its_offer)
 }
 END_TEST
 
-// A letter keeps the offer of its order, for the next try and for its end.
+// A letter keeps the offer of its order, for a retry and for its end.
 START_TEST(a_letter_has_the_offer_of_its_order)
 {
     price_is("200", "CNY");
@@ -179,7 +179,7 @@ START_TEST(the_settlement_sums_by_price)
     PGresult *row = SQL_RUN(SK_STATEMENT_SETTLEMENT, sql_voucher);
     ck_assert_str_eq(PQgetvalue(row, 0, PQfnumber(row, "prices")), "CNY 100 2 2 1 1,CNY 200 2 2 0 0");
     PQclear(row);
-    // Those that were moved out to files are among them.
+    // Orders that were archived are included.
     db_run(
         "DELETE FROM voucher_order WHERE voucher_id = %s AND offer = 1; INSERT INTO archived_orders (slot, voucher_id,"
         " status, reason, offer, orders, units, first_id, last_id) VALUES (%s, %s, 'paid', '', 1, 2, 5, '" SQL_ID1
@@ -193,7 +193,7 @@ END_TEST
 
 // ---- the freeze ----
 
-// NULL: as it is. In the order of the statement, from the title on.
+// NULL: unchanged. Arguments in the order of the statement, starting at the title.
 static void must_change(const char *title, const char *price, const char *begin_ms, const char *end_ms,
                         const char *limit, const char *within, const char *ticket, const char *outcome)
 {
@@ -233,13 +233,13 @@ START_TEST(terms_freeze_at_the_start)
 }
 END_TEST
 
-// Redis's clock may be ahead of PostgreSQL's: then there are orders before the start.
+// Redis's clock may be ahead of PostgreSQL's; then orders exist before the start.
 START_TEST(terms_freeze_with_the_first_order)
 {
     starts_in_an_hour();
     place_under("1", 1, "alice");
     must_be_frozen(true);
-    db_run("UPDATE voucher_order SET status = 'cancelled'"); // it was there
+    db_run("UPDATE voucher_order SET status = 'cancelled'"); // it still counts
     must_be_frozen(true);
     db_run("DELETE FROM voucher_order");
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "7-1", "\\x00", SQL_ID1 " alice", "why", "1"));

@@ -79,8 +79,8 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
 }
 END_TEST
 
-// Of what Redis has, only that is pending of which there is no row: neither an order past the newest hundred, nor one
-// that was settled a moment ago, nor one that is another's.
+// Of the orders in Redis only those without a row are pending: neither an order older than the newest hundred, nor one
+// settled a moment ago, nor another user's.
 START_TEST(orders_without_a_row_are_listed_as_pending)
 {
     enum { ORDERS_MADE = 130, LISTED = 100, OLD = 5, JUST_SETTLED = 130, ANOTHERS = 200, PENDING = 300 };

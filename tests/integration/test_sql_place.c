@@ -57,11 +57,11 @@ START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"already_placed", 0}, {"ended", 0}));
     sql_must_be(1, "paid", "");
     sql_must_be(2, "cancelled", "");
-    ck_assert_int_eq(sql_stock(), 8); // returning the unit is the canceller's part
-    // Also with nothing left: its unit has been sold to another since, and what Redis took for it once more returns.
+    ck_assert_int_eq(sql_stock(), 8); // the canceller returns the unit
+    // Also with no stock: its unit was sold to another user, and the unit that Redis took for it again returns.
     db_run("UPDATE voucher_stock SET stock = 0 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({2, "bob"}), ENDS({"ended", 0}));
-    // Where a refund has kept its units it says when: what was granted after that returns.
+    // A refund without restock names its entry: units granted after that entry return.
     db_run("UPDATE voucher_order SET status = 'refunded', reason = 'KEPT' WHERE id = '" SQL_ID2 "'");
     PLACE("3", ORDERS({2, "bob"}), ENDS({"gone", 0}));
     must_be_gone_by("");
@@ -78,7 +78,7 @@ START_TEST(a_user_with_a_live_order_is_refused_with_its_id)
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PLACE("3", ORDERS({2, "alice"}), ENDS({"duplicate", 1}));
     PLACE("3", ORDERS({2, "alice"}), ENDS({"ended", 1})); // repeated, it stays refused
-    sql_must_be(2, "refused", "ALREADY_ORDERED");         // kept, so that its URL can say why
+    sql_must_be(2, "refused", "ALREADY_ORDERED");         // kept, so that its URL can show the reason
     db_run("UPDATE voucher_order SET status = 'paid' WHERE id = '" SQL_ID1 "'");
     PLACE("3", ORDERS({3, "alice"}), ENDS({"duplicate", 1}));
     sql_must_have(1, 9);
@@ -92,9 +92,9 @@ START_TEST(a_user_whose_order_was_cancelled_may_order_again)
     PLACE("3", ORDERS({2, "alice"}), ENDS({"duplicate", 1}));
     sql_cancel(1);
     sql_return_unit();
-    PLACE("3", ORDERS({2, "alice"}), ENDS({"ended", 0})); // what was refused stays so
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"ended", 0})); // a refused order stays refused
     PLACE("3", ORDERS({3, "alice"}), ENDS({"placed", 0}));
-    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0})); // its claim has been given up: it names no other order
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0})); // its claim was given up, so no other order is named
     sql_must_have(1, 9);
 }
 END_TEST
@@ -120,19 +120,19 @@ START_TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
     PLACE("3", ORDERS({4, "alice"}, {2, "bob"}, {3, "carol"}, {1, "dave"}),
           ENDS({"already_placed", 0}, {"already_placed", 0}, {"sold_out", 0}, {"sold_out", 0}));
     sql_must_have(2, 0);
-    // Once refused stays refused, also when there are units again: the one that Redis took for it returns.
+    // A refused order stays refused, also when there are units again; the unit that Redis took for it returns.
     db_run("UPDATE voucher_stock SET stock = 5, units = 7 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({3, "carol"}), ENDS({"ended", 0}));
     sql_must_have(2, 5);
     PLACE("3", ORDERS({5, "erin"}, {3, "carol"}), ENDS({"placed", 0}, {"ended", 0}));
     sql_must_have(3, 4);
-    // Unless this very batch takes the last ones.
+    // Unless the same batch takes the last units.
     db_run("UPDATE voucher_stock SET stock = 1 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({3, "carol"}, {6, "frank"}, {7, "grace"}), ENDS({"sold_out", 0}, {"placed", 0}, {"sold_out", 0}));
 }
 END_TEST
 
-// An id proves what Redis has lost, no more: it must not refuse an order.
+// A journal id only proves that Redis lost data: it must not refuse an order.
 START_TEST(a_journal_id_that_cannot_be_refuses_nothing)
 {
     static const char *const ids[] = {"9999999999999999999-1",
@@ -243,7 +243,7 @@ START_TEST(an_id_of_somebody_elses_order_clashes)
 }
 END_TEST
 
-// An id carries its slot, so two sales can meet in one only if it was forged. Each then has its own order.
+// An id carries its slot, so two sales can have the same id only if it was forged. Each then has its own order.
 START_TEST(an_id_is_looked_for_in_its_voucher)
 {
     sql_make_voucher(10);
@@ -257,7 +257,7 @@ START_TEST(an_id_is_looked_for_in_its_voucher)
 }
 END_TEST
 
-// Rows of voucher_order that a batch reads, itself included.
+// The rows of voucher_order that a batch reads, including its own.
 static int64_t rows_read_by(size_t n, const struct sql_order *orders, const struct sql_end *ends)
 {
     PQclear(PQexec(sql_service, "BEGIN"));
@@ -271,7 +271,7 @@ static int64_t rows_read_by(size_t n, const struct sql_order *orders, const stru
     return rows;
 }
 
-// Plans live as long as a session. Those that were made while the table was small must do when it is not.
+// Plans live as long as a session, so those made for a small table must also suit a large one.
 START_TEST(an_outcome_costs_the_same_however_many_orders_there_are)
 {
     enum { MANY = 20000, PLANNED = 10, ROWS_MOST = 1000 };
@@ -303,7 +303,7 @@ START_TEST(one_batch_may_hold_every_outcome)
           ORDERS({11, "carol"}, {1, "alice"}, {12, "bob"}, {2, "mallory"}, {13, "dave"}, {14, "erin"}, {15, "frank"},
                  {16, "alice"}),
           ENDS({"already_placed", 0}, {"already_placed", 0}, {"ended", 2}, {"clash", 0}, {"already_placed", 0},
-               {"sold_out", 0}, {"sold_out", 0}, {"ended", 1})); // only what was sold out has had a unit too many
+               {"sold_out", 0}, {"sold_out", 0}, {"ended", 1})); // only sold-out orders had a unit too many
     sql_must_have(4, 0);
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(of_one_users_orders_in_a_batch_the_first_is_placed)
 }
 END_TEST
 
-// A duplicate's unit goes back to Redis; there is none to go back where the first one got none.
+// A duplicate's unit returns to Redis, but there is none to return if the first order got none.
 START_TEST(of_one_users_orders_past_the_last_unit_all_are_sold_out)
 {
     sql_make_voucher(1);
@@ -342,7 +342,7 @@ START_TEST(one_order_twice_in_a_batch_is_one_order)
 }
 END_TEST
 
-// Arrays that no caller makes: refused as a whole.
+// Arrays that no caller sends are rejected as a whole.
 START_TEST(a_malformed_batch_changes_nothing)
 {
     static const char *const calls[] = {

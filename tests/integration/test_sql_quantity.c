@@ -1,5 +1,5 @@
-// Orders of several units, and those that came with an Idempotency-Key, in PostgreSQL: all of an order's units or none,
-// what a key leads to, and what Redis is rebuilt from.
+// Orders of several units, and orders with an Idempotency-Key, in PostgreSQL. An order gets all its units or none, a
+// key leads to its order, and Redis is rebuilt from both.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { MOST = 16, TEXT_SIZE = 2048, SHORT_SIZE = 64 };
 
-// Fingerprints as the service makes them.
+// Fingerprints in the service's format.
 #define KEY1 "00000000000000a1"
 #define KEY2 "00000000000000a2"
 
@@ -29,7 +29,7 @@ struct end {
     int live_id, first_id; // 0: none
 };
 
-// ---- asking ----
+// ---- calls ----
 
 struct arrays {
     struct sk_buf ids, users, quantities, keys;
@@ -69,7 +69,7 @@ static void must_be_id(const PGresult *result, int row, int column, int id)
     ck_assert_str_eq(PQgetvalue(result, row, column), expected);
 }
 
-// When the order was placed, as its row has it.
+// The order's time, as in its row.
 static void must_be_dated(const PGresult *result, int row, int id)
 {
     char uuid[SK_UUID_SIZE];
@@ -79,7 +79,7 @@ static void must_be_dated(const PGresult *result, int row, int id)
                                uuid, sql_voucher));
 }
 
-// The live order, as Redis keeps its buyer.
+// The live order, as the buyer's entry in Redis has it.
 static void must_be_kept(const PGresult *result, int row, int live_id)
 {
     char uuid[SK_UUID_SIZE], expected[TEXT_SIZE] = "";
@@ -123,7 +123,7 @@ static void place(size_t n, const struct wish *wishes, const struct end *ends)
         place(sizeof(wishes) / sizeof(struct wish), wishes, ends);                                  \
     } while (0)
 
-// ---- what is there then ----
+// ---- results ----
 
 static void must_have(int64_t live, int64_t live_units, int64_t left)
 {
@@ -149,7 +149,7 @@ static void must_have_key(int id, const char *key)
     ck_assert_str_eq(found, key);
 }
 
-// As a canceller does, with the units.
+// Ends an order as a canceller does, and returns its units.
 static void end_order(int id, const char *move)
 {
     char uuid[SK_UUID_SIZE], ids[SK_UUID_SIZE + 2];
@@ -170,7 +170,7 @@ START_TEST(units_are_summed_up)
                 COME_TO({"placed", 0, 0}, {"placed", 0, 0}, {"placed", 0, 0}));
     must_have(3, 7, 3);
     ck_assert_int_eq(db_number("SELECT quantity FROM voucher_order WHERE id = '" SQL_ID1 "'"), 4);
-    PLACE_UNITS(WISHES({4, "dave", 3, NULL}), COME_TO({"placed", 0, 0})); // the last ones
+    PLACE_UNITS(WISHES({4, "dave", 3, NULL}), COME_TO({"placed", 0, 0})); // the last units
     must_have(4, 10, 0);
     PLACE_UNITS(WISHES({5, "erin", 1, NULL}), COME_TO({"sold_out", 0, 0}));
     must_have(4, 10, 0);
@@ -184,7 +184,7 @@ START_TEST(an_order_gets_all_its_units_or_none)
     must_have(0, 0, 5);
     sql_must_be(1, "refused", "SOLD_OUT");
     ck_assert_int_eq(db_number("SELECT quantity FROM voucher_order WHERE id = '" SQL_ID1 "'"), 6);
-    // Those that fit are placed, in the order of the batch, whatever their ids.
+    // Orders that fit are placed, in the order of the batch, not of their ids.
     PLACE_UNITS(WISHES({14, "bob", 3, NULL}, {12, "carol", 3, NULL}, {13, "dave", 1, NULL}, {11, "erin", 2, NULL},
                        {10, "frank", 1, NULL}),
                 COME_TO({"placed", 0, 0}, {"sold_out", 0, 0}, {"placed", 0, 0}, {"sold_out", 0, 0}, {"placed", 0, 0}));
@@ -200,7 +200,7 @@ START_TEST(units_are_taken_once)
         PLACE_UNITS(WISHES({1, "alice", 3, NULL}, {2, "bob", 2, KEY1}), COME_TO({outcome, 0, 0}, {outcome, 0, 0}));
         must_have(2, 5, 2);
     }
-    // In one batch, too.
+    // The same within one batch.
     PLACE_UNITS(WISHES({3, "carol", 2, KEY1}, {3, "carol", 2, KEY1}), COME_TO({"placed", 0, 0}, {"placed", 0, 0}));
     must_have(3, 7, 0);
 }
@@ -211,13 +211,13 @@ START_TEST(a_second_order_takes_none)
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({1, "alice", 3, NULL}), COME_TO({"placed", 0, 0}));
     PLACE_UNITS(WISHES({2, "alice", 2, NULL}, {3, "bob", 7, NULL}), COME_TO({"duplicate", 1, 0}, {"placed", 0, 0}));
-    must_have(2, 10, 0); // what the second one asked for was not in bob's way
+    must_have(2, 10, 0); // the second one's quantity did not block bob
     sql_must_be(2, "refused", "ALREADY_ORDERED");
     ck_assert_int_eq(db_number("SELECT quantity FROM voucher_order WHERE id = '" SQL_ID2 "'"), 2);
 }
 END_TEST
 
-// Each of these is a batch of its own; then all of them again, as one.
+// Each of these is its own batch; then all of them are repeated as one.
 START_TEST(without_quantities_and_keys_it_is_the_same)
 {
     static const struct sql_order plain[] = {{1, "alice"}, {2, "bob"}, {3, "alice"}, {4, "carol"}, {5, "dave"}};
@@ -264,7 +264,7 @@ START_TEST(the_same_key_leads_to_the_first_order)
     must_have_key(1, KEY1);
     PLACE_UNITS(WISHES({2, "alice", 2, KEY1}), COME_TO({"repeated", 1, 1}));
     PLACE_UNITS(WISHES({3, "alice", 1, KEY1}), COME_TO({"reused", 1, 1}));
-    PLACE_UNITS(WISHES({4, "alice", 2, KEY2}), COME_TO({"duplicate", 1, 0})); // another key, another request
+    PLACE_UNITS(WISHES({4, "alice", 2, KEY2}), COME_TO({"duplicate", 1, 0})); // another key is another request
     PLACE_UNITS(WISHES({5, "alice", 2, NULL}), COME_TO({"duplicate", 1, 0}));
     for (int id = 2; id <= 3; id++)
         sql_must_be(id, "refused", "REPEATED");
@@ -272,7 +272,7 @@ START_TEST(the_same_key_leads_to_the_first_order)
     for (int id = 2; id <= 5; id++)
         must_have_key(id, "");
     must_have(1, 2, 8);
-    // Settled again, what was refused stays so.
+    // A refused order that is settled again stays refused.
     struct arrays arrays = {0};
     put_arrays(&arrays, 1, WISHES({2, "alice", 2, KEY1}));
     PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_ORDERS, sql_slot, sql_voucher, "3", arrays.ids.data,
@@ -299,7 +299,7 @@ START_TEST(the_first_order_under_a_key_may_have_ended)
         PLACE_UNITS(WISHES({2, "alice", 2, KEY1}), COME_TO({"repeated", 0, 1}));
         PLACE_UNITS(WISHES({3, "alice", 3, KEY1}), COME_TO({"reused", 0, 1}));
         ck_assert_int_eq(sql_stock(), left);
-        // She may buy again, under another key or none; then there are both: the first one, and the live one.
+        // She may buy again, under another key or none. A repeat then returns both, the first and the live order.
         PLACE_UNITS(WISHES({4, "alice", 1, i % 2 == 0 ? KEY2 : NULL}), COME_TO({"placed", 0, 0}));
         PLACE_UNITS(WISHES({5, "alice", 2, KEY1}), COME_TO({"repeated", 4, 1}));
         ck_assert_int_eq(sql_stock(), left - 1);
@@ -313,7 +313,7 @@ START_TEST(of_one_key_in_a_batch_the_first_order_is_placed)
     PLACE_UNITS(WISHES({2, "alice", 2, KEY1}, {1, "alice", 2, KEY1}, {3, "alice", 4, KEY1}, {4, "bob", 1, NULL}),
                 COME_TO({"placed", 0, 0}, {"repeated", 2, 2}, {"reused", 2, 2}, {"placed", 0, 0}));
     must_have(2, 3, 7);
-    // The first one gets no units: so there is no first one.
+    // The first order gets no units, so it does not count as the first.
     PLACE_UNITS(WISHES({5, "carol", 8, KEY1}, {6, "carol", 8, KEY1}), COME_TO({"sold_out", 0, 0}, {"sold_out", 0, 0}));
     must_have(2, 3, 7);
 }
@@ -351,7 +351,7 @@ START_TEST(a_key_counts_for_a_day)
     PLACE_UNITS(WISHES({12, "alice", 2, KEY1}), COME_TO({"placed", 0, 0}));
     must_have_key(1, "");
     must_have_key(12, KEY1);
-    // A live order is as live as before; it is no longer the answer to that key.
+    // The order stays live, but no longer answers to that key.
     PLACE_UNITS(WISHES({13, "bob", 1, KEY1}), COME_TO({"duplicate", 2, 0}));
     must_have_key(2, "");
     must_have_key(13, "");
@@ -374,7 +374,7 @@ START_TEST(a_refused_order_loses_its_key)
 }
 END_TEST
 
-// Rows of voucher_order that a batch reads, itself included.
+// The rows of voucher_order that a batch reads, including its own.
 static int64_t rows_read_by(size_t n, const struct wish *wishes, const struct end *ends)
 {
     PQclear(PQexec(sql_service, "BEGIN"));
@@ -388,7 +388,7 @@ static int64_t rows_read_by(size_t n, const struct wish *wishes, const struct en
     return rows;
 }
 
-// Plans live as long as a session. Those that were made while the table was small must do when it is not.
+// Plans live as long as a session, so those made for a small table must also suit a large one.
 START_TEST(a_key_costs_the_same_however_many_there_are)
 {
     enum { MANY = 20000, PLANNED = 10, ROWS_MOST = 1000 };
@@ -429,7 +429,7 @@ static void look_at(const struct batch *batch)
     memcpy(sql_voucher, batch->voucher, sizeof batch->voucher);
 }
 
-// `ends`: "batch n outcome live first,...", with the last digits of ids.
+// `ends`: "batch n outcome live first,...", with the last digits of the ids.
 static void place_batches(const struct batch batches[2], const struct wish *wishes, const char *ends)
 {
     struct arrays arrays = {0};
@@ -445,7 +445,7 @@ static void place_batches(const struct batch batches[2], const struct wish *wish
         const char *live = PQgetvalue(result, row, 2), *first = PQgetvalue(result, row, 3);
         ck_assert(atoll(PQgetvalue(result, row, 4)) > 0);
         ck_assert_int_eq(strncmp(PQgetvalue(result, row, 7), live, SK_UUID_CHARS),
-                         0); // found in its own batch's voucher
+                         0); // found within its own batch's voucher
         sk_buf_printf(&told, "%s%s %s %s %d %d", row == 0 ? "" : ",", PQgetvalue(result, row, 6),
                       PQgetisnull(result, row, 0) ? "-" : PQgetvalue(result, row, 0), PQgetvalue(result, row, 1),
                       live[0] == '\0' ? 0 : atoi(live + SK_UUID_CHARS - 12),
@@ -470,11 +470,11 @@ START_TEST(batches_have_their_own_units_and_keys)
     must_have_key(1, KEY1);
     must_have_key(2, "");
     must_have_key(3, KEY1);
-    // The one that does not fit is no trouble for the other.
+    // An order that does not fit does not affect the other batch.
     place_batches(batches, WISHES({11, "carol", 6, NULL}, {12, "dave", 2, KEY2}, {13, "carol", 1, NULL}),
                   "1 1 sold_out 0 0,1 2 placed 0 0,2 1 sold_out 0 0");
     must_have(3, 7, 3);
-    // A key that was used in one of them.
+    // A key that was used in one of the vouchers.
     batches[0].count = 3;
     place_batches(batches,
                   WISHES({21, "alice", 4, KEY1}, {22, "dave", 1, KEY2}, {23, "erin", 3, NULL}, {24, "alice", 10, NULL}),
@@ -507,7 +507,7 @@ START_TEST(batches_without_quantities_are_of_one_unit_each)
 }
 END_TEST
 
-// ---- what Redis is rebuilt from ----
+// ---- data for a rebuild ----
 
 static void set_aside(const char *journal, const char *orders)
 {
@@ -556,7 +556,7 @@ START_TEST(letters_hold_the_units_of_their_orders)
 }
 END_TEST
 
-// In PostgreSQL there are fewer units than letters hold: an account is never below zero.
+// PostgreSQL has fewer units than the letters hold: an account never goes below zero.
 START_TEST(letters_may_hold_more_than_there_is)
 {
     sql_make_voucher(3);
@@ -565,8 +565,8 @@ START_TEST(letters_may_hold_more_than_there_is)
 }
 END_TEST
 
-// What a chunk has: "id value field" of buyers, with an "-" before those that have ended; and the number, if there is
-// one. Of those that the walk has passed, the number alone.
+// Appends a chunk: "id value field" of buyers, with "-" before ended orders, and their number if there is one. For
+// orders that the walk has passed, the number alone.
 static int put_chunk(struct sk_buf *told, char after[SK_UUID_SIZE], const char *most)
 {
     PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, after, most, "3");
@@ -586,7 +586,7 @@ static int put_chunk(struct sk_buf *told, char after[SK_UUID_SIZE], const char *
     return count;
 }
 
-// Of users at the bound, whatever their orders came with. Of others, none.
+// For users at the bound, whatever their orders came with; for other users, no number.
 START_TEST(numbers_of_users_at_the_bound_are_read_with_them)
 {
     static const char *const expected = "2 bob,-4 1 " KEY1 " dave " KEY1 ",dave=3,erin=4,7 fay,";
@@ -625,7 +625,7 @@ START_TEST(buyers_have_what_redis_keeps_of_them)
                         {"placed", 0, 0}, {"placed", 0, 0}, {"sold_out", 0, 0}));
     for (int id = 5; id <= 7; id++)
         end_order(id, "cancelled");
-    must_be_aged(3, "2 days"); // a live order keeps its key as long as it lives
+    must_be_aged(3, "2 days"); // a live order keeps its key
     must_be_aged(5, "1 day -1 min");
     must_be_aged(6, "1 day 1 min");
     set_aside("7-1", "00000000-0000-7000-8000-000000000009 held,00000000-0000-7000-8000-000000000010 kept 4 " KEY2);

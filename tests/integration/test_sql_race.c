@@ -1,4 +1,4 @@
-// place_orders() from several connections at the same time.
+// place_orders() from several connections concurrently.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "stores.h"
 #include "wait.h"
 
-// ---- at the same time ----
+// ---- concurrency ----
 
 enum { WRITERS = 4, BATCH = 40, ROUNDS = 12, UNITS = 1500, SAME_USER_ROUNDS = 100 };
 
@@ -32,7 +32,7 @@ START_TEST(batches_of_several_connections_never_oversell)
         }
         for (int w = 0; w < WRITERS; w++) {
             PGresult *result = sql_receive(writers[w]);
-            int each = PQgetisnull(result, 0, 0) ? BATCH : 1; // one row may stand for all
+            int each = PQgetisnull(result, 0, 0) ? BATCH : 1; // one row may stand for all orders
             for (int row = 0; row < PQntuples(result); row++) {
                 placed += each * (strcmp(PQgetvalue(result, row, 1), "placed") == 0);
                 sold_out += each * (strcmp(PQgetvalue(result, row, 1), "sold_out") == 0);
@@ -48,7 +48,7 @@ START_TEST(batches_of_several_connections_never_oversell)
 }
 END_TEST
 
-// Two instances race for one user: one order, and the other instance is told which.
+// Two instances race for one user: there is one order, and the other instance gets its id.
 START_TEST(of_two_connections_one_gets_the_user)
 {
     PGconn *other = sql_connect();
@@ -69,7 +69,7 @@ START_TEST(of_two_connections_one_gets_the_user)
 }
 END_TEST
 
-// The same batch at the same time, as when an instance and recovery settle it both.
+// The same batch twice at once, as when an instance and recovery both settle it.
 START_TEST(one_batch_from_two_connections_is_placed_once)
 {
     PGconn *other = sql_connect();
@@ -101,7 +101,7 @@ static bool waits_for_a_lock(void)
            1;
 }
 
-// The batch was sent before the voucher was rebuilt, and arrives while that is going on.
+// The batch was sent before a rebuild of the voucher, and arrives during it.
 START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
 {
     sql_make_voucher(10);

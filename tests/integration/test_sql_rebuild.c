@@ -1,4 +1,4 @@
-// What Redis is compared with, and rebuilt from; and how much of the orders is read for it.
+// The data that Redis is compared with and rebuilt from, and how many orders are read for it.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +51,9 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
 }
 END_TEST
 
-// ---- how much is read ----
+// ---- rows read ----
 
-// Orders of the voucher made last, of the users user-<id>.
+// Orders of the last voucher made, of the users user-<id>.
 static void make_orders(int first, int last, const char *status)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
@@ -65,7 +65,7 @@ static void make_orders(int first, int last, const char *status)
            sql_voucher, sql_voucher);
 }
 
-// Of orders, by this session: not of this transaction alone, so what was read before is to be taken off.
+// Orders read by this session, not only in this transaction: subtract what was read before.
 static int64_t rows_read(void)
 {
     PGresult *result = PQexec(sql_service, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
@@ -76,7 +76,7 @@ static int64_t rows_read(void)
     return rows;
 }
 
-// All chunks of the voucher made last. Returns the number of calls.
+// Reads all chunks of the last voucher made. Returns the number of calls.
 static int walk(int *live)
 {
     char after[SK_UUID_SIZE] = SQL_ID0;
@@ -94,8 +94,8 @@ static int walk(int *live)
     return calls;
 }
 
-// What leads a planner away from the key: by its statistics nearly all orders have ended, so it would read all live
-// ones and sort them, for each chunk. Plans that were made while the tables were small must do, too.
+// Statistics that mislead the planner: nearly all orders have ended, so without the key it would read and sort all live
+// ones for each chunk. Plans made for small tables must do, too.
 START_TEST(a_rebuild_reads_each_order_once_and_none_of_others)
 {
     enum { OTHERS = 10000, ENDED = 40000, LIVE = 10000 };
@@ -121,8 +121,8 @@ START_TEST(a_rebuild_reads_each_order_once_and_none_of_others)
 }
 END_TEST
 
-// Only ended orders: a call reads about 256 of them for each row that it may return, so that questions do not wait
-// long.
+// With only ended orders a call reads about 256 of them for each row that it may return, so that other queries do not
+// wait long.
 START_TEST(a_chunk_is_bounded_where_nothing_is_kept)
 {
     enum { ENDED = 60000 };
@@ -137,7 +137,7 @@ START_TEST(a_chunk_is_bounded_where_nothing_is_kept)
 }
 END_TEST
 
-// Whether a sale may be retired is asked again and again while one of its orders is unpaid.
+// The retirement check runs repeatedly while an order is unpaid.
 START_TEST(a_refused_retirement_reads_one_order)
 {
     enum { PAID = 40000 };
@@ -157,7 +157,7 @@ START_TEST(a_refused_retirement_reads_one_order)
 }
 END_TEST
 
-// ---- for how long refusals may be cached ----
+// ---- cache times of refusals ----
 
 static void raise_epoch(const char *cache_ms, const char *epoch, const char *before, const char *now)
 {
@@ -169,11 +169,11 @@ static void raise_epoch(const char *cache_ms, const char *epoch, const char *bef
     PQclear(row);
 }
 
-// Instances with another setting may have loaded it before, and have refusals from that time.
+// Instances with another setting may have loaded it before, and may still cache refusals.
 START_TEST(the_longest_time_that_refusals_were_cached_is_known)
 {
     sql_make_voucher(1);
-    raise_epoch("200", "4", "0", "200"); // none were
+    raise_epoch("200", "4", "0", "200"); // none were cached
     raise_epoch("5000", "5", "200", "5000");
     raise_epoch("0", "6", "5000", "5000");
     raise_epoch("60000", "7", "5000", "60000");

@@ -1,4 +1,4 @@
-// The end of a sale: what may be retired, what a retired voucher refuses, and that it can be recalled.
+// The end of a sale: what may be retired, what a retired voucher refuses, and that it can be reloaded (recall_voucher).
 #include <check.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static int64_t epoch(void)
     return db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s AND slot = %s", sql_voucher, sql_slot);
 }
 
-// An order that is still to expire would do so never: only vouchers of the catalogue are walked.
+// Expiry walks only vouchers of the catalogue, so an order still to expire would never do so.
 START_TEST(an_unpaid_order_that_may_expire_keeps_it)
 {
     sql_make_voucher(10);
@@ -53,7 +53,7 @@ START_TEST(an_unpaid_order_that_may_expire_keeps_it)
 }
 END_TEST
 
-// A late order of an instance that still holds it is fenced off.
+// A late order of an instance that still holds it is rejected.
 START_TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
 {
     sql_make_voucher(10);
@@ -63,7 +63,7 @@ START_TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
     state_must_be("retired");
     ck_assert_int_eq(epoch(), 4);
     PLACE("3", ORDERS({2, "bob"}), ENDS({"stale", 0}));
-    ck_assert(!retires("3")); // once
+    ck_assert(!retires("3")); // only once
     ck_assert(!retires("4"));
     ck_assert_int_eq(epoch(), 4);
     sql_must_have(1, 9);
@@ -81,7 +81,7 @@ START_TEST(a_sale_that_goes_on_is_not_retired)
 }
 END_TEST
 
-// Somebody rebuilt it since the caller looked: there may be orders under way again.
+// A rebuild since the caller's check may have brought new orders.
 START_TEST(another_epoch_is_not_retired)
 {
     sql_make_voucher(10);
@@ -101,7 +101,7 @@ START_TEST(what_has_an_open_letter_is_not_retired)
     end_sale();
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why", "0"));
     ck_assert(!retires("3"));
-    db_run("UPDATE dead_letter SET orders = NULL"); // one that cannot be read is open as well
+    db_run("UPDATE dead_letter SET orders = NULL"); // an unreadable letter is open, too
     ck_assert(!retires("3"));
     db_run("UPDATE dead_letter SET ended_at = now()");
     ck_assert(retires("3"));
@@ -113,18 +113,18 @@ static bool may_retire(const char *after_ms)
     return says(SQL_RUN(SK_STATEMENT_MAY_RETIRE, sql_voucher, after_ms), "t");
 }
 
-// Asked before Redis is closed for it, by PostgreSQL's clock.
+// Checked before Redis is closed for it, by PostgreSQL's clock.
 START_TEST(whether_a_sale_may_be_retired_is_known_before)
 {
     sql_make_voucher(10);
-    ck_assert(!may_retire("0")); // it goes on
+    ck_assert(!may_retire("0")); // it is still on
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     end_sale();
     ck_assert(may_retire("0"));
     ck_assert(may_retire("3600000"));
-    ck_assert(!may_retire("86400000")); // so long ago it did not end
+    ck_assert(!may_retire("86400000")); // it ended more recently
     db_run("UPDATE seckill_voucher SET pay_within_s = 900 WHERE id = %s", sql_voucher);
-    ck_assert(!may_retire("0")); // one is still to expire
+    ck_assert(!may_retire("0")); // one order may still expire
     db_run("UPDATE voucher_order SET status = 'paid' WHERE voucher_id = %s", sql_voucher);
     ck_assert(may_retire("0"));
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID2 " bob", "why", "0"));
@@ -137,7 +137,7 @@ START_TEST(whether_a_sale_may_be_retired_is_known_before)
 }
 END_TEST
 
-// An operator recalls a voucher to look at it: it stays as long as one whose sale has just ended.
+// An operator reloads a voucher to inspect it: it stays as long as one whose sale has just ended.
 START_TEST(what_was_recalled_is_not_retired_at_once)
 {
     sql_make_voucher(10);
@@ -201,7 +201,7 @@ static int64_t rows_of(const char *after, const char *first)
     return rows;
 }
 
-// A reader that knows the voucher learns that it is retired; one that starts never hears of it.
+// A reader that knows the voucher learns that it is retired; a new reader never sees it.
 START_TEST(a_retired_voucher_is_told_to_those_who_know_it)
 {
     char before[24], after[24];
@@ -212,8 +212,8 @@ START_TEST(a_retired_voucher_is_told_to_those_who_know_it)
     db_text(after, sizeof after, "SELECT change FROM seckill_catalogue");
     ck_assert_int_eq(rows_of(before, "0"), 1);
     ck_assert_int_eq(rows_of("0", "0"), 0);
-    ck_assert_int_eq(rows_of("1", after), 0);  // a later page of a first reading
-    ck_assert_int_eq(rows_of("1", before), 1); // it was retired after that had begun
+    ck_assert_int_eq(rows_of("1", after), 0);  // a later page of a first read
+    ck_assert_int_eq(rows_of("1", before), 1); // it was retired after that read began
     PQclear(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher));
     ck_assert_int_eq(rows_of("0", "0"), 1);
     ck_assert_int_eq(rows_of(after, "0"), 1);

@@ -1,5 +1,5 @@
-// Orders that end after they were placed: every end of return_orders(), what due_orders() finds, both at the same time
-// as purchases and payments, and how much they read.
+// Orders that end after they were placed: every outcome of return_orders(), the orders that due_orders() finds, both
+// concurrent with purchases and payments, and the rows they read.
 #include <check.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 enum { STOCK = 20, IDS_MOST = 128, IDS_SIZE = IDS_MOST * (SK_UUID_CHARS + 1) + 2, SHORT_SIZE = 64, TEXT_SIZE = 512 };
-enum { WALK = 2000, WAITING = 500 }; // rows of one part of a walk; after so many that are not due it ends
+enum { WALK = 2000, WAITING = 500 }; // rows of one part of a walk; rows not due after which it ends
 
 #define TODAY    "created_at = now()"
 #define LONG_AGO "created_at = now() - interval '1 h'"
@@ -31,7 +31,7 @@ static void teardown(void)
     sql_teardown();
 }
 
-// ---- asking ----
+// ---- calls ----
 
 static void put_ids(char out[IDS_SIZE], size_t n, const int *ids)
 {
@@ -47,7 +47,7 @@ static void put_ids(char out[IDS_SIZE], size_t n, const int *ids)
     out[len] = '\0';
 }
 
-static const char *journal = "7-1"; // the entry that asks
+static const char *journal = "7-1"; // the entry that is settled
 
 static PGresult *ask(const char *epoch, size_t n, const int *ids, const char *move, const char *by, const char *why)
 {
@@ -57,7 +57,7 @@ static PGresult *ask(const char *epoch, size_t n, const int *ids, const char *mo
     return sql_run(SK_STATEMENT_RETURN_ORDERS, 8, params);
 }
 
-// What it comes to: "outcome user units,...".
+// The expected outcome: "outcome user units,...".
 static void must_come_to(PGresult *result, const char *expected)
 {
     struct sk_buf told = {0};
@@ -77,7 +77,7 @@ static void must_come_to(PGresult *result, const char *expected)
         __VA_ARGS__                                                 \
     }
 
-// Live orders of the users u<id>, each of so many units.
+// Makes live orders of the users u<id>, each of `quantity` units.
 static void make_orders(int first, int count, int quantity)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity)"
@@ -106,9 +106,9 @@ static void pay(int id, const char *reference, const char *cents, const char *ou
     PQclear(result);
 }
 
-// ---- what is there then ----
+// ---- results ----
 
-// Live orders and their units are counted right, and this many units are left.
+// The counts of live orders and their units are right, and `left` units are left.
 static void must_balance(int64_t left)
 {
     static const char sum[] = "SELECT %s FROM voucher_order WHERE voucher_id = %s AND %s";
@@ -139,7 +139,7 @@ static const char *const statuses[] = {"unpaid", "paid", "cancelled", "expired",
 static const char *const moves[][2] = {
     {"cancelled", "cancelled"}, {"expired", "expired"}, {"refunded", "refunded"}, {"refunded-kept", "refunded"}};
 
-// Each status and each move: made are those in order_move, and no others.
+// Tries each move from each status: exactly those in order_move succeed.
 START_TEST(the_table_decides_which_moves_are_made)
 {
     const char *from = statuses[_i / COUNT(moves)], *move = moves[_i % COUNT(moves)][0],
@@ -179,10 +179,10 @@ START_TEST(a_move_is_made_once)
         must_balance(STOCK - 4);
         ck_assert_int_eq(events(), 1);
     }
-    // Another move of what has ended is none.
+    // An ended order does not move again.
     must_come_to(ask("3", IDS(1), "refunded", "olga", NULL), "returned u1 4");
     sql_must_be(1, "cancelled", "");
-    // Named twice in one call, it has its units once.
+    // An order named twice in one call returns its units once.
     must_come_to(ask("3", IDS(2, 2, 1, 2), "cancelled", "user", NULL),
                  "returned u2 4,returned u2 4,returned u1 4,returned u2 4");
     must_balance(STOCK);
@@ -198,7 +198,7 @@ START_TEST(kept_units_stay_away)
     for (int i = 0; i < 2; i++)
         must_come_to(ask("3", IDS(1), "refunded-kept", "olga", NULL), "returned u1 0");
     must_balance(STOCK - 4);
-    // They stay so: a second refund cannot sell them again.
+    // They stay kept: a second refund cannot sell them again.
     must_come_to(ask("3", IDS(1), "refunded", "olga", NULL), "returned u1 0");
     sql_must_be(1, "refunded", "KEPT");
     must_balance(STOCK - 4);
@@ -209,7 +209,7 @@ START_TEST(kept_units_stay_away)
 }
 END_TEST
 
-// Redis is put right by the entry that refunds, and by those that were granted after it: not by another refund.
+// Redis is corrected by the refund's entry and by those granted after it, not by another refund.
 START_TEST(another_refund_leaves_kept_units_to_the_first)
 {
     make_orders(1, 1, 3);
@@ -234,17 +234,17 @@ START_TEST(a_refund_gives_the_accepted_payment_back)
     pay(3, "late-3", "100", "to_refund");
     must_come_to(ask("3", IDS(1, 3), "refunded", "olga", NULL), "returned u1 1,returned u3 1");
     must_have_payment("ref-1", "refunded");
-    must_have_payment("ref-2", "accepted");   // another order's
-    must_have_payment("late-3", "to_refund"); // that order had ended: note_refunds() does it
+    must_have_payment("ref-2", "accepted");   // belongs to another order
+    must_have_payment("late-3", "to_refund"); // that order had ended: note_refunds() refunds it
     must_come_to(ask("3", IDS(2), "cancelled", "user", NULL), "kept u2 0");
     must_have_payment("ref-2", "accepted");
     must_balance(STOCK - 1);
 }
 END_TEST
 
-// ---- how many of a user's orders have ended ----
+// ---- counts of a user's ended orders ----
 
-// Ends one order of alice. `nth`: what is answered; empty: NULL.
+// Ends one order of alice. `nth`: the expected number; empty: NULL.
 static void must_be_nth(int id, const char *move, const char *outcome, const char *nth)
 {
     PGresult *result = ask("3", IDS(id), move, "olga", NULL);
@@ -264,7 +264,7 @@ static void make_order_of_alice(int id, const char *status)
 
 START_TEST(orders_of_a_user_are_counted_as_they_end)
 {
-    make_orders(1, 4, 1); // of others
+    make_orders(1, 4, 1); // of other users
     for (int move = 0; move < 4; move++) {
         char nth[SHORT_SIZE];
         make_order_of_alice(11 + move, move < 2 ? "unpaid" : "paid");
@@ -272,8 +272,8 @@ START_TEST(orders_of_a_user_are_counted_as_they_end)
         must_be_nth(11 + move, moves[move][0], "returned", nth);
         must_be_nth(1 + move, "cancelled", "returned", "1");
     }
-    must_be_nth(12, "expired", "returned", "2"); // an answer that was lost
-    // What does not end, or was never live, is not counted.
+    must_be_nth(12, "expired", "returned", "2"); // the first answer was lost
+    // Orders that do not end, or were never live, are not counted.
     make_order_of_alice(15, "refused");
     must_be_nth(15, "cancelled", "kept", "");
     make_order_of_alice(16, "unpaid");
@@ -331,8 +331,8 @@ START_TEST(another_vouchers_order_is_unknown)
 }
 END_TEST
 
-// Entries of three vouchers in one statement: each has the outcomes that it would have alone, and what is due in each
-// comes in one look. One of them is of another epoch.
+// Entries of three vouchers in one statement: each gets the outcomes that it would get alone, and one query finds the
+// due orders of all. One of them has another epoch.
 START_TEST(entries_of_several_vouchers_are_one_statement)
 {
     static const char *const expected[][6] = {{"2", "kept", "u1", "0", "", "1"},
@@ -380,7 +380,7 @@ START_TEST(under_another_epoch_nothing_is_done)
         must_come_to(ask(epochs[i], IDS(1, 2), "cancelled", "user", NULL), "stale  ");
     must_balance(STOCK - 2);
     ck_assert_int_eq(events(), 0);
-    // Of a retired voucher there is no epoch to know, and Redis has nothing that could differ.
+    // For a retired voucher there is no epoch to check, and Redis holds nothing that could differ.
     db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", sql_voucher);
     must_come_to(ask("3", IDS(1), "cancelled", "user", NULL), "stale  ");
     must_come_to(ask(NULL, IDS(1), "cancelled", "user", NULL), "returned u1 1");
@@ -398,12 +398,12 @@ START_TEST(an_order_expires_when_it_is_due)
     set(2, 2, "created_at = now() - interval '900 s'");
     must_come_to(ask("3", IDS(1, 2, 3), "expired", "expiry", NULL), "kept u1 0,returned u2 1,kept u3 0");
     must_balance(STOCK - 2);
-    db_run("UPDATE seckill_voucher SET pay_within_s = 0 WHERE id = %s", sql_voucher); // never
+    db_run("UPDATE seckill_voucher SET pay_within_s = 0 WHERE id = %s", sql_voucher); // never expires
     set(1, 1, "created_at = '2001-01-01'");
     must_come_to(ask("3", IDS(1), "expired", "expiry", NULL), "kept u1 0");
     db_run("UPDATE seckill_voucher SET pay_within_s = 60 WHERE id = %s", sql_voucher);
     must_come_to(ask("3", IDS(1), "expired", "expiry", NULL), "returned u1 1");
-    must_come_to(ask("3", IDS(3), "cancelled", "user", NULL), "returned u3 1"); // the others need no time
+    must_come_to(ask("3", IDS(3), "cancelled", "user", NULL), "returned u3 1"); // other moves need no time
     must_balance(STOCK);
 }
 END_TEST
@@ -437,12 +437,12 @@ START_TEST(a_call_that_is_rolled_back_leaves_nothing)
 }
 END_TEST
 
-// ---- what is due ----
+// ---- due orders ----
 
 struct due {
     int count, first, last;       // of the orders that are due: the digits of their ids
     char walked_to[SK_UUID_SIZE]; // empty: the walk has ended
-    int64_t next_ms, now_ms;      // next: 0: none
+    int64_t next_ms, now_ms;      // next_ms 0: none
 };
 
 static int digits(const char *id)
@@ -530,16 +530,16 @@ START_TEST(what_is_due_comes_in_parts)
     set(1, 10, LONG_AGO);
     struct due due = look(NULL, "4");
     must_be_due(&due, 4, 1, 4, 4);
-    due = look(due.walked_to, "4"); // whether they were ended meanwhile or not
+    due = look(due.walked_to, "4"); // whether or not they were ended meanwhile
     must_be_due(&due, 4, 5, 8, 8);
     PQclear(ask("3", IDS(5, 6, 7, 8), "expired", "expiry", NULL));
     due = look(due.walked_to, "4");
     must_be_due(&due, 2, 9, 10, 0);
-    due = look(NULL, "4"); // what was left is found by the next walk
+    due = look(NULL, "4"); // the next walk finds what was left
     must_be_due(&due, 4, 1, 4, 4);
     due = look(due.walked_to, "4");
     must_be_due(&due, 2, 9, 10, 0);
-    due = look(SQL_ID3, "1"); // one that has not been walked to may end, too
+    due = look(SQL_ID3, "1"); // an order beyond the walk may end, too
     must_be_due(&due, 1, 4, 4, 4);
 }
 END_TEST
@@ -551,12 +551,12 @@ START_TEST(a_walk_reads_a_bounded_number_of_rows_at_a_time)
     set(2 * WALK + 1, 2 * WALK + 10, LONG_AGO);
     struct due due = look(NULL, "128");
     must_be_due(&due, 0, 0, 0, WALK);
-    ck_assert_int_eq(due_after(), WALK); // none of these will be unpaid again
+    ck_assert_int_eq(due_after(), WALK); // none of these becomes unpaid again
     due = look(due.walked_to, "128");
     must_be_due(&due, 0, 0, 0, 2 * WALK);
     due = look(due.walked_to, "128");
     must_be_due(&due, 10, 2 * WALK + 1, 2 * WALK + 10, 0);
-    ck_assert_int_eq(due_after(), 2 * WALK); // each part that has nothing unpaid before it moves it
+    ck_assert_int_eq(due_after(), 2 * WALK); // parts without unpaid orders before them move it
     due = look(NULL, "128");
     must_be_due(&due, 10, 2 * WALK + 1, 2 * WALK + 10, 0);
 }
@@ -580,7 +580,7 @@ START_TEST(due_after_moves_where_it_saves_much)
 }
 END_TEST
 
-// It is moved back by what writes such an order: a dead letter that was tried again.
+// Writing such an order, here from a retried dead letter, moves due_after back.
 START_TEST(an_order_that_is_settled_late_is_found)
 {
     char slots[SHORT_SIZE], vouchers[SHORT_SIZE];
@@ -597,7 +597,7 @@ START_TEST(an_order_that_is_settled_late_is_found)
     due = look(due.walked_to, "128");
     must_be_due(&due, 1, 90000, 90000, 0);
 
-    // The same of several batches at once.
+    // The same for several batches at once.
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s}", sql_voucher);
     PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_BATCHES, slots, vouchers, "{3}", "{1}", "{" SQL_ID3 "}", "{latest}",
@@ -605,7 +605,7 @@ START_TEST(an_order_that_is_settled_late_is_found)
     ck_assert_str_eq(PQgetvalue(result, 0, 1), "placed");
     PQclear(result);
     ck_assert_int_eq(due_after(), 3);
-    // And what is refused late is none that could expire.
+    // A late refusal makes no order that could expire.
     PLACE("3", ORDERS({1, "late"}), ENDS({"duplicate", 9}));
     ck_assert_int_eq(due_after(), 3);
 }
@@ -617,7 +617,7 @@ static bool somebody_waits(void)
            1;
 }
 
-// The batch holds the voucher's row when the walk has read past the place of its order.
+// The batch holds the voucher's row while the walk has already passed the place of its order.
 START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
 {
     PGconn *writer = sql_connect();
@@ -642,7 +642,7 @@ START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
 }
 END_TEST
 
-// Their ids are of this time.
+// Sets the time in their ids.
 static void make_ids_of(const char *at)
 {
     db_run("UPDATE voucher_order SET id = (left(uuid_at(%s)::text, 13) || right(id::text, 23))::uuid"
@@ -656,7 +656,7 @@ START_TEST(a_walk_ends_where_orders_are_not_due)
     make_orders(90000, 1, 1);
     set(1, 1, LONG_AGO);
     set(20, 20, "created_at = now() - interval '5 min'");
-    set(90000, 90000, LONG_AGO); // by a clock that is far ahead
+    set(90000, 90000, LONG_AGO); // from a clock that is far ahead
     make_ids_of("now()");
     struct due due = look(NULL, "128");
     must_be_due(&due, 1, 1, 1, 0);
@@ -669,7 +669,7 @@ START_TEST(a_walk_ends_where_orders_are_not_due)
 }
 END_TEST
 
-// Of dead letters, say: written just now, they are not due for long. What is due behind them does not wait for that.
+// Orders settled late, such as from dead letters, are due only much later. Due orders after them do not wait for that.
 START_TEST(orders_that_were_settled_late_hide_none)
 {
     make_orders(11, WALK + 100, 1);
@@ -683,11 +683,11 @@ START_TEST(orders_that_were_settled_late_hide_none)
     must_be_due(&due, 0, 0, 0, WALK + 10);
     ck_assert_int_gt(due.next_ms, due.now_ms);
     due = look(due.walked_to, "128");
-    must_be_due(&due, 2, 90000, 90001, 0); // and there it ends
+    must_be_due(&due, 2, 90000, 90001, 0); // the walk ends there
 }
 END_TEST
 
-// ---- how much is read ----
+// ---- rows read ----
 
 static int64_t rows_read(PGresult *result)
 {
@@ -702,7 +702,7 @@ static int64_t rows_read(PGresult *result)
     return rows;
 }
 
-// All parts of a walk. Returns how many orders were read.
+// Runs a whole walk. Returns the number of orders read.
 static int64_t walk(void)
 {
     static const char *const read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
@@ -722,8 +722,7 @@ static int64_t walk(void)
     return rows;
 }
 
-// What has been paid is read by the walk that meets it first, twice (once to be sure, under the lock), and then never
-// again.
+// A walk reads newly paid orders twice (again under the lock, to be sure), and later walks not at all.
 START_TEST(a_walk_costs_what_is_new)
 {
     enum { PAID = 30000, NEW = 1500, SOME = 600 };
@@ -738,24 +737,23 @@ START_TEST(a_walk_costs_what_is_new)
 }
 END_TEST
 
-// One unpaid order in front of many that were paid in the same minutes: none of these can be due.
+// One unpaid order precedes many that were paid in the same minutes: none of these can be due.
 START_TEST(a_walk_ends_behind_ids_that_are_too_new)
 {
     enum { PAID = 10000, SOME = 600 };
     make_orders(1, PAID, 1);
     set(2, PAID, "status = 'paid'");
     make_ids_of("now() - interval '5 min'");
-    set(1, 1, "created_at = now() - interval '1 min'"); // it was settled late
+    set(1, 1, "created_at = now() - interval '1 min'"); // settled late
     ck_assert_int_le(walk(), SOME);
     struct due due = look(NULL, "128");
     must_be_due(&due, 0, 0, 0, 0);
-    // What may be behind them is due when its id says so.
+    // Orders after them are due when their ids indicate it.
     ck_assert_int_le(llabs(due.next_ms - due.now_ms - 600 * 1000), WAIT_DEADLINE_MS);
 }
 END_TEST
 
-// Whatever a user has bought before, of this voucher and of others: all buyers wait for the row that is locked
-// meanwhile.
+// Whatever the user has bought before, of this voucher or others: all buyers wait for the row that is locked meanwhile.
 START_TEST(counting_a_users_orders_reads_one_of_them)
 {
     enum { MANY = 20000, PLANNED = 10 };
@@ -769,12 +767,12 @@ START_TEST(counting_a_users_orders_reads_one_of_them)
            " WHERE id > '00000000-0000-7000-8000-000000000400'");
     make_order_of_alice(50, "unpaid");
     PQclear(PQexec(sql_service, "BEGIN"));
-    // The calls before may be counted, too.
+    // The statistics may include the earlier calls.
     ck_assert_int_le(rows_read(ask("3", IDS(50), "cancelled", "user", NULL)), 10 * (PLANNED + 1));
 }
 END_TEST
 
-// Plans live as long as a session. Those that were made while the tables were small must do when they are not.
+// Plans live as long as a session, so those made for small tables must also suit large ones.
 START_TEST(nothing_costs_more_with_many_orders)
 {
     enum { MANY = 100000, PLANNED = 10 };
@@ -803,7 +801,7 @@ START_TEST(nothing_costs_more_with_many_orders)
 }
 END_TEST
 
-// ---- at the same time ----
+// ---- concurrency ----
 
 enum { WRITERS = 4, ROUNDS = 250, USERS = 40, ASK_SIZE = 8192 };
 
@@ -817,7 +815,7 @@ static int roll(int sides)
 
 struct writer {
     PGconn *conn;
-    int left; // calls to make
+    int left; // calls left to make
 };
 
 static void send_call(PGconn *conn, enum sk_statement statement, int n, const char *const *params)
@@ -826,7 +824,7 @@ static void send_call(PGconn *conn, enum sk_statement statement, int n, const ch
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
 }
 
-// Up to four orders of one to three units, some under a key.
+// Buys up to four orders of one to three units, some with a key.
 static void send_purchase(PGconn *conn, int *last_id)
 {
     struct sk_buf ids = {0}, users = {0}, quantities = {0}, keys = {0};
@@ -891,7 +889,7 @@ static void send_any(PGconn *conn, int *last_id)
         send_return(conn, *last_id);
 }
 
-// Each connection has one call under way, until all are made.
+// Each connection has one call in progress, until all calls are made.
 static void run_writers(struct writer writers[WRITERS])
 {
     int last_id = 0, busy = WRITERS;
@@ -917,7 +915,7 @@ static void run_writers(struct writer writers[WRITERS])
     }
 }
 
-// How many orders are not as their events and payments say.
+// The number of orders that do not match their events and payments.
 static int64_t orders_that_differ(void)
 {
     return db_number(
@@ -933,7 +931,7 @@ static int64_t orders_that_differ(void)
         "    OR p.accepted <> (o.status = 'paid')::int OR p.refunded <> (o.status = 'refunded')::int");
 }
 
-// How many users' ended orders are not counted from 1 on, each once.
+// The number of users whose ended orders are not numbered from 1 on, each once.
 static int64_t counts_that_differ(void)
 {
     return db_number("SELECT count(*) FROM (SELECT count(*) AS orders, min(ended_nth) AS least, max(ended_nth) AS most,"
@@ -960,7 +958,7 @@ START_TEST(purchases_payments_and_returns_at_random_keep_the_books)
     ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher), 100);
     ck_assert_int_eq(orders_that_differ(), 0);
     ck_assert_int_eq(counts_that_differ(), 0);
-    for (size_t i = 0; i < COUNT(seen); i++) // it was no test otherwise
+    for (size_t i = 0; i < COUNT(seen); i++) // else it tested nothing
         ck_assert_msg(db_number("SELECT count(*) FROM voucher_order WHERE status = '%s'", seen[i]) > 0, "none is %s",
                       seen[i]);
     ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE reason = 'KEPT'"), 0);

@@ -1,4 +1,4 @@
-// What the tables and the rights of the service's role refuse.
+// What the tables and the rights of the service's role forbid.
 #include <check.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ START_TEST(the_tables_refuse_what_must_not_be)
     } rows[] = {
         {STOCK_ROW("0", "'x'", "1", "1", "-1"), CHECK_VIOLATION},
         {STOCK_ROW("0", "'x'", "1", "-1", "-1"), CHECK_VIOLATION},
-        {STOCK_ROW("0", "'x'", "1", "1", "2"), CHECK_VIOLATION}, // more left than ever offered
+        {STOCK_ROW("0", "'x'", "1", "1", "2"), CHECK_VIOLATION}, // more left than offered
         {STOCK_ROW("0", "'x'", "16384", "1", "1"), CHECK_VIOLATION},
         {STOCK_ROW("0", "'x'", "-1", "1", "1"), CHECK_VIOLATION},
         {STOCK_ROW("id", "'x'", "1", "1", "1"), UNIQUE_VIOLATION},     // a voucher twice
@@ -66,25 +66,25 @@ START_TEST(the_tables_refuse_what_must_not_be)
         {ORDER_ROW("3", "'bob'", "unpaid", "'SOLD_OUT'"), CHECK_VIOLATION},
         {ORDER_ROW("3", "NULL", "unpaid", "NULL"), NOT_NULL_VIOLATION},
         {ORDER_ROW("3", "'bob'", "pending", "NULL"), NO_SUCH_VALUE},
-        {ORDER_ROW("3", "'bob'", "refunded", "NULL"), CHECK_VIOLATION}, // its units are somewhere
+        {ORDER_ROW("3", "'bob'", "refunded", "NULL"), CHECK_VIOLATION}, // must record where its units went
         {PAYMENT_ROW("r", "accepted"), UNIQUE_VIOLATION},               // a reference twice
         {PAYMENT_ROW("s", "returned"), CHECK_VIOLATION},
     };
-    PGconn *superuser = db_connect(); // not even they may
+    PGconn *superuser = db_connect(); // not even a superuser may
     sql_make_voucher(10);
     db_run(ORDER_ROW("1", "'alice'", "unpaid", "NULL"));
     db_run(PAYMENT_ROW("r", "accepted"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         must_fail(superuser, rows[i].sql, rows[i].sqlstate);
-        // What is no value of the type at all is found before any right is asked for.
+        // A value outside the type fails before any rights are checked.
         must_fail(sql_service, rows[i].sql,
                   strcmp(rows[i].sqlstate, NO_SUCH_VALUE) == 0 ? NO_SUCH_VALUE : NO_PRIVILEGE);
     }
-    // What has ended does not count, and another voucher's do not.
+    // Ended orders do not count, nor do another voucher's.
     db_run(ORDER_ROW("4", "'alice'", "cancelled", "NULL"));
     db_run(ORDER_ROW("5", "'alice'", "refused", "'SOLD_OUT'"));
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 5, 'alice', 2)");
-    // Nor may an ended one come back to life beside a live one.
+    // Nor may an ended order become live beside another live one.
     must_fail(superuser, "UPDATE voucher_order SET status = 'unpaid' WHERE user_id = 'alice' AND status = 'cancelled'",
               UNIQUE_VIOLATION);
     PQfinish(superuser);
@@ -134,7 +134,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "INSERT INTO seckill_migration (name) VALUES ('other')",
         "SET ROLE owner",
         "SELECT pg_read_file('PG_VERSION')",
-        // Nor does it see or write a row but by a function.
+        // It reads and writes rows only through functions.
         "SELECT FROM voucher_order",
         "SELECT FROM voucher_stock",
         "SELECT FROM held_order",
@@ -149,7 +149,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "UPDATE seckill_voucher SET price_cents = 0",
         "UPDATE payment SET state = 'refunded'",
         "UPDATE dead_letter SET ended_at = now()",
-        // What only functions call, and what only the keeper may.
+        // Internal functions, and those of the keeper.
         "SELECT begin_operation(1, 0, 'k', 'r')",
         "SELECT voucher_of_order(1, gen_random_uuid())",
         "SELECT archive_next(0, 0)",
@@ -191,7 +191,7 @@ START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
 }
 END_TEST
 
-// What runs with the owner's rights is led by no caller to tables of its own.
+// Functions with the owner's rights cannot be misled by a caller's own tables.
 START_TEST(functions_look_nowhere_but_in_their_schema)
 {
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
@@ -214,7 +214,7 @@ START_TEST(other_roles_may_do_nothing_at_all)
 {
     db_run("CREATE ROLE stranger");
     static const char *const questions[] = {
-        // Whatever reads or writes a table; what only computes is everybody's.
+        // All functions that access a table; the purely computing ones are public.
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of',"
         " 'csv_field', 'csv_time', 'erase_in_bytes', 'erase_in_orders', 'erase_in_file', 'rfc3339', 'unix_ms', "

@@ -1,4 +1,4 @@
-// What settlement() counts, each by itself, and that it counts all of one voucher and nothing of another.
+// Each count of settlement(), and that it covers all of one voucher and nothing of another.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void setup(void)
     sql_make_voucher(1000);
 }
 
-// The fields of the one row that are not 0, and these alone, but for the voucher's terms and what Redis must have.
+// Exactly these fields of the row must be non-zero, apart from the voucher's terms and Redis's expected state.
 static void must_be_settled(const char *const *fields)
 {
     static const char *const terms[] = {"state",        "at_ms",         "begin_ms",      "end_ms",
@@ -46,7 +46,7 @@ static void must_be_settled(const char *const *fields)
 
 #define MUST_BE_SETTLED(...) must_be_settled((const char *const[]){__VA_ARGS__, NULL})
 
-// `n` orders of `quantity` units each, with ids and users of their own.
+// Inserts `n` orders of `quantity` units each, with their own ids and users.
 static void insert(int n, const char *status, const char *reason, int quantity)
 {
     db_run("INSERT INTO voucher_order (id, slot, quantity, user_id, voucher_id, status, reason)"
@@ -96,7 +96,7 @@ START_TEST(refusals_are_counted_by_reason)
 {
     insert(2, "refused", "'SOLD_OUT'", 1);
     insert(1, "refused", "'ALREADY_ORDERED'", 5);
-    insert(1, "refused", "'no, such reason'", 1); // another tool's: the list stays readable
+    insert(1, "refused", "'no, such reason'", 1); // written by another tool: the list stays readable
     insert(1, "refused", "''", 1);
     MUST_BE_SETTLED("units=1000", "stock=1000", "refused_orders=5", "refused_units=9",
                     "refused=ALREADY_ORDERED 1 5,OTHER 2 2,SOLD_OUT 2 2");
@@ -131,9 +131,9 @@ START_TEST(letters_hold_units_until_they_are_decided)
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob 4");
     set_aside("10-2", SQL_ID3 " carol 2 0123456789abcdef");
     MUST_BE_SETTLED("units=1000", "stock=1000", "letters=2", "held_orders=3", "held_units=7");
-    set_aside("10-3", NULL); // cannot be read: it is to be decided, and holds nothing that has a name
+    set_aside("10-3", NULL); // unreadable: open, but holds no named order
     MUST_BE_SETTLED("units=1000", "stock=1000", "letters=3", "held_orders=3", "held_units=7");
-    // One that is settled after all, one of a user who has a live order, and one that is decided.
+    // One order is settled after all, one belongs to a user with a live order, and one is decided.
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PLACE("3", ORDERS({4, "carol"}), ENDS({"placed", 0}));
     MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2", "letters=2",
@@ -152,7 +152,7 @@ static void account_must_be(int64_t stock, int64_t buyers)
     PQclear(row);
 }
 
-// The report compares Redis with what a rebuild would open it with, even where that is not a sum of what is counted.
+// The report compares Redis with the state that a rebuild would load, even where that is not the sum of the counts.
 START_TEST(redis_must_have_what_a_rebuild_opens_it_with)
 {
     sql_make_voucher(3);
@@ -171,7 +171,7 @@ START_TEST(redis_must_have_what_a_rebuild_opens_it_with)
 }
 END_TEST
 
-// A broken index is what would let them in.
+// Only a broken index would let them in.
 START_TEST(second_orders_are_found)
 {
     char index[512];

@@ -1,5 +1,5 @@
-// What operators do to a voucher, as PostgreSQL sees it: states, terms, stock, keys, versions, and what Redis is to be
-// brought up to date with.
+// Operators' changes to a voucher in PostgreSQL: states, terms, stock, keys, versions, and the data that Redis is
+// updated with.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ START_TEST(each_state_leads_where_it_may)
             int64_t before = changes();
             must_come_to(STATE("0", new_key(), states[to]), outcomes[from][to]);
             bool moves = from != to && strcmp(outcomes[from][to], "done") == 0;
-            ck_assert_int_eq(changes() - before, moves); // what is so already is not changed
+            ck_assert_int_eq(changes() - before, moves); // repeating a state changes nothing
             ck_assert_int_eq(db_number("SELECT (state = '%s')::int FROM seckill_voucher WHERE id = %s",
                                        states[moves ? to : from], sql_voucher),
                              1);
@@ -98,9 +98,9 @@ START_TEST(a_key_stands_for_one_request)
     (void)snprintf(first, sizeof first, "%s", change);
     must_come_to(STATE("0", "other", "paused"), "done");
     int64_t before = changes();
-    must_come_to(ADD("0", "k", "2"), "known"); // the voucher as it is now
+    must_come_to(ADD("0", "k", "2"), "known"); // returns the voucher as it is now
     ck_assert_str_ne(change, first);
-    must_come_to(ADD("77", "k", "2"), "known"); // it was done, whatever the version is now
+    must_come_to(ADD("77", "k", "2"), "known"); // it was done, whatever the current version
     must_come_to(ADD("0", "k", "3"), "reused");
     must_come_to(STATE("0", "k", "open"), "reused");
     must_come_to(MAY("0", "k", "2"), "reused");
@@ -108,7 +108,7 @@ START_TEST(a_key_stands_for_one_request)
     must_come_to(CHANGE("0", "k", "T", NULL, NULL, NULL, NULL, NULL, NULL), "reused");
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", sql_voucher);
     must_come_to(STATE("0", "no", "open"), "state");
-    must_come_to(ADD("0", "no", "1"), "state"); // what was not done leaves its key free
+    must_come_to(ADD("0", "no", "1"), "state"); // a rejected call leaves its key free
     ck_assert_int_eq(changes() - before, 1);
     units_must_be(7, 7);
 }
@@ -123,7 +123,7 @@ START_TEST(a_version_that_has_passed_is_told)
     must_come_to(STATE(seen, new_key(), "open"), "done");
     int64_t before = changes();
     must_come_to(STATE(seen, new_key(), "paused"), "changed");
-    must_come_to(STATE(seen, new_key(), "open"), "changed"); // though it is so
+    must_come_to(STATE(seen, new_key(), "open"), "changed"); // although it is already open
     must_come_to(ADD(seen, new_key(), "1"), "changed");
     must_come_to(MAY(seen, new_key(), "1"), "changed");
     must_come_to(remove_units("3", seen, new_key(), "1"), "changed");
@@ -135,7 +135,7 @@ START_TEST(a_version_that_has_passed_is_told)
 }
 END_TEST
 
-// Calls follow each other, whatever they are about: a later one sees what the first did.
+// Concurrent calls are serialized: the later one sees the result of the first.
 START_TEST(of_two_calls_with_one_key_one_is_done)
 {
     PGconn *second = sql_connect();
@@ -174,7 +174,7 @@ START_TEST(before_the_start_all_terms_change)
     ck_assert_int_eq(db_number("SELECT (detail->>'limit')::int FROM admin_event WHERE change = %s", change), 3);
     ck_assert_int_eq(events("changed"), 1);
     int64_t before = changes();
-    must_come_to(CHANGE("0", new_key(), "N", "7", "EUR", MS_BEFORE, MS_AFTER, "3", "0"), "done"); // it is so already
+    must_come_to(CHANGE("0", new_key(), "N", "7", "EUR", MS_BEFORE, MS_AFTER, "3", "0"), "done"); // already in effect
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, NULL, NULL, NULL, NULL), "done");
     ck_assert_int_eq(changes(), before);
     ck_assert_int_eq(events("changed"), 1);
@@ -212,7 +212,7 @@ START_TEST(after_the_start_only_title_and_a_later_end)
 }
 END_TEST
 
-// ---- the offer: what tickets are for ----
+// ---- the offer that tickets are for ----
 
 static int64_t offer(void)
 {
@@ -229,7 +229,7 @@ START_TEST(what_tickets_take_changes_at_any_time)
                      24);
     ck_assert_int_eq(db_number("SELECT (detail->>'work_bits')::int FROM admin_event WHERE change = %s", change), 24);
     int64_t before = changes();
-    must_come_to(CHANGE_TICKETS("1", "24"), "done"); // it is so already
+    must_come_to(CHANGE_TICKETS("1", "24"), "done"); // already in effect
     ck_assert_int_eq(changes(), before);
     must_come_to(CHANGE_TICKETS("0", "0"), "done");
     ck_assert_int_eq(offer(), 4);
@@ -249,14 +249,14 @@ START_TEST(the_offer_counts_what_a_buyer_agrees_to)
     ck_assert_int_eq(offer(), now + 2);
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, NULL, NULL, "3", NULL), "done");
     ck_assert_int_eq(offer(), now + 3);
-    // The window is no part of it: place_orders.lua checks it.
+    // The window is not part of the offer: place_orders.lua checks it.
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, NULL, MS_AFTER, NULL, NULL), "done");
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, MS_BEFORE, NULL, NULL, NULL), "done");
     ck_assert_int_eq(offer(), now + 3);
 }
 END_TEST
 
-// Neither do they make tickets void: the title, the state, the stock, a rebuild, and what is as it was.
+// Tickets stay valid after changes of title, state or stock, a rebuild, or a change to the same value.
 START_TEST(the_offer_stays_through_all_else)
 {
     sql_make_voucher(5);
@@ -316,7 +316,7 @@ START_TEST(units_go_under_the_epoch_of_which_they_were_taken)
 }
 END_TEST
 
-// A unit that a dead letter holds may be in an order yet.
+// A unit held by a dead letter may still become an order.
 START_TEST(what_a_dead_letter_holds_is_not_taken_away)
 {
     sql_make_voucher(2);
@@ -328,7 +328,7 @@ START_TEST(what_a_dead_letter_holds_is_not_taken_away)
 }
 END_TEST
 
-// ---- what Redis is brought up to date with ----
+// ---- the data that Redis is updated with ----
 
 static void changes_must_be(const char *after, const char *state, const char *added)
 {
@@ -349,7 +349,7 @@ START_TEST(what_was_added_since_is_summed_up)
     sql_make_voucher(5);
     must_come_to(ADD("0", new_key(), "3"), "done");
     (void)snprintf(first, sizeof first, "%s", change);
-    must_come_to(REMOVE("3", new_key(), "2"), "done"); // it has left Redis before
+    must_come_to(REMOVE("3", new_key(), "2"), "done"); // these units have left Redis before
     must_come_to(ADD("0", new_key(), "4"), "done");
     (void)snprintf(second, sizeof second, "%s", change);
     must_come_to(STATE("0", new_key(), "paused"), "done");
@@ -363,7 +363,7 @@ START_TEST(what_was_added_since_is_summed_up)
 }
 END_TEST
 
-// Stock and change number are told together, so that a Redis that has the number has the stock.
+// Stock and change number are read together, so that a Redis with this number also has this stock.
 START_TEST(accounts_tell_the_change_number)
 {
     char slots[TEXT_SIZE], vouchers[TEXT_SIZE];

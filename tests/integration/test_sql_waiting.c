@@ -1,4 +1,4 @@
-// What requests that wait ask of PostgreSQL: which orders have moved, and which have another status than is known.
+// Queries for waiting requests: which orders have moved, and which have another status than the known one.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { SEEN_SIZE = 1024, MOST = 5001, STATEMENT_SIZE = 512 };
 
 static char seen[SEEN_SIZE]; // empty: nothing yet
 
-// What has moved since the last time must be these: their ids, one after the other.
+// The ids of the orders that have moved since the last call, in order.
 static void must_have_moved(size_t count, const char *const *ids)
 {
     PGresult *moved = SQL_RUN(SK_STATEMENT_ORDERS_MOVED, seen[0] == '\0' ? NULL : seen);
@@ -55,7 +55,7 @@ static void setup(void)
 START_TEST(a_move_is_told_once)
 {
     PGconn *shop = db_connect();
-    move(shop, SQL_ID1); // before anyone asked
+    move(shop, SQL_ID1); // before anyone has asked
     must_have_moved(0, NULL);
     must_have_moved(0, NULL);
     move(shop, SQL_ID2);
@@ -66,7 +66,7 @@ START_TEST(a_move_is_told_once)
 }
 END_TEST
 
-// Transactions commit in another order than they began in: none is missed, and none waits for another.
+// Transactions commit in another order than they began: no move is missed, and none waits for another.
 START_TEST(transactions_overlap)
 {
     PGconn *first = db_connect(), *second = db_connect(), *third = db_connect();
@@ -105,7 +105,7 @@ START_TEST(there_is_a_most)
 }
 END_TEST
 
-// Whatever the number of events: the newest are found by the index.
+// However many events there are, the index finds the newest.
 START_TEST(it_costs_what_has_moved)
 {
     db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
@@ -124,7 +124,7 @@ START_TEST(it_costs_what_has_moved)
 }
 END_TEST
 
-// Rows of what has changed: which one, and its status, or "" where it is another user's.
+// The changed rows: the order's number, and its status or "" if it is another user's.
 static void must_have_changed(const char *known, size_t count, const char *const (*rows)[2])
 {
     char slots[SEEN_SIZE];
@@ -149,7 +149,7 @@ START_TEST(what_has_changed)
            sql_slot, sql_voucher, sql_slot, sql_voucher);
     must_have_changed("{unpaid,unpaid,pending}", 0, NULL);
     must_have_changed("{pending,pending,pending}", 2,
-                      (const char *const[][2]){{"1", "\"unpaid\""}, {"2", ""}}); // and no row of the third
+                      (const char *const[][2]){{"1", "\"unpaid\""}, {"2", ""}}); // and no row for the third
     must_have_changed("{unpaid,unpaid,\"\"}", 0, NULL);
     must_have_changed("{\"\",unpaid,pending}", 1, (const char *const[][2]){{"1", "\"unpaid\""}});
     db_run("UPDATE voucher_order SET status = 'cancelled' WHERE id = '" SQL_ID1 "'");

@@ -1,7 +1,7 @@
-// Streams, on a server of our own without a sale. It runs in a child process, and is told what to do by requests:
+// Streams, on a test server without a sale. It runs in a child process, and requests control it:
 //
 //   /stream      becomes a stream
-//   /send/N      sends a text of N bytes to all streams; answers how many have taken it
+//   /send/N      sends a text of N bytes to all streams; answers how many have accepted it
 //   /end         ends all streams
 //   /count       answers how many there are
 #include <check.h>
@@ -42,7 +42,7 @@ static void answer(struct sk_request *request, long number)
     site_answer(request, 200, body);
 }
 
-// A text of so many bytes: a letter again and again, and a line's end.
+// Sends a text of this length: one letter repeated, and a line end.
 static long send_to_all(size_t len)
 {
     static char text[TEXT_MAX];
@@ -50,7 +50,7 @@ static long send_to_all(size_t len)
     must(len > 0 && len <= sizeof text);
     memset(text, 'x', len);
     text[len - 1] = '\n';
-    for (size_t i = streams.count; i-- > 0;) { // from the end: one that is dropped gives its place to the last one
+    for (size_t i = streams.count; i-- > 0;) { // backwards: the last stream takes the place of a dropped one
         struct sk_request *request = sk_server_find_stream(site.server, streams.handles[i]);
         must(request != NULL);
         taken += sk_stream_send(request, text, len);
@@ -160,7 +160,7 @@ static void open_streams(int count)
 
 static size_t heard_len;
 
-// What has come by now.
+// Reads what has arrived so far.
 static bool hear_some(int fd)
 {
     ssize_t n = recv(fd, heard + heard_len, HEARD_SIZE - 1 - heard_len, MSG_DONTWAIT);
@@ -174,7 +174,7 @@ static void skip_some(int fd)
     (void)recv(fd, some, sizeof some, MSG_DONTWAIT);
 }
 
-// The rest, until the end; where the body begins. `cut`: the connection may be reset.
+// Reads to the end; returns where the body begins. `cut`: the connection may be reset.
 static const char *hear_all(int fd, bool cut)
 {
     ssize_t n;
@@ -190,7 +190,7 @@ static const char *hear_all(int fd, bool cut)
     return body + 4;
 }
 
-// So many bytes of whole texts, each of this length.
+// Checks that all bytes form whole texts of this length; returns their number.
 static size_t must_be_texts(const char *body, size_t len)
 {
     size_t count = 0;
@@ -203,7 +203,7 @@ static size_t must_be_texts(const char *body, size_t len)
 
 START_TEST(texts_come_until_the_end)
 {
-    enum { TEXTS = 3 }; // that the kernel keeps while the other end delays its acknowledgements
+    enum { TEXTS = 3 }; // the kernel queues them while acknowledgements are delayed
     open_streams(MANY);
     int old = open_stream(0, "1.0");
     WAIT_FOR(tell("/count") == MANY + 1);
@@ -217,7 +217,7 @@ START_TEST(texts_come_until_the_end)
 }
 END_TEST
 
-// It misses texts, never a part of one, and the others miss nothing. It is dropped if it goes on like that.
+// A slow stream misses whole texts, never parts, without affecting others. If it stays slow it is dropped.
 START_TEST(one_is_slow)
 {
     long taken = 0;
@@ -244,7 +244,7 @@ START_TEST(one_is_slow)
 }
 END_TEST
 
-// One that is longer than the buffers goes in parts; the end comes behind it.
+// A text larger than the buffers is sent in parts, and the end follows it.
 START_TEST(a_long_text)
 {
     int fd = open_stream(SMALL_BUFFER, "1.1");
@@ -281,13 +281,13 @@ START_TEST(only_the_head)
     ck_assert(http_send_text(fd, "HEAD /stream HTTP/1.1\r\nHost: test\r\n\r\n"));
     ck_assert_str_eq(hear_all(fd, false), "");
     ck_assert_ptr_nonnull(strstr(heard, "text/event-stream"));
-    ck_assert_ptr_nonnull(strstr(heard, "X-Accel-Buffering: no\r\n")); // else nginx holds events back
+    ck_assert_ptr_nonnull(strstr(heard, "X-Accel-Buffering: no\r\n")); // else nginx buffers events
     ck_assert_int_eq(tell("/count"), 0);
     site_must_end(SIGTERM);
 }
 END_TEST
 
-// Draining, and closing at once: all end behind what was sent.
+// Draining and closing at once: all streams end after the data already sent.
 START_TEST(the_end)
 {
     open_streams(MANY);

@@ -1,4 +1,4 @@
-// Purchases that need a ticket: who gets one, what it takes, and that nothing else in its place buys anything.
+// Purchases that need a ticket: who gets one, the work it may require, and that nothing else replaces it.
 #include <check.h>
 #include <openssl/sha.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// `terms`: more members.
+// `terms`: additional members.
 static void make_voucher(const char *terms)
 {
     char body[BODY_SIZE], value[HTTP_FIELD_SIZE];
@@ -91,7 +91,7 @@ static void get_ticket(const struct service *service, const char *user, char out
     must_get("ticket", out);
 }
 
-// With this ticket; NULL: without one. Again while the voucher is loaded.
+// Buys with this ticket (NULL: without one). Retries while the voucher is being loaded.
 static int ask_to_buy(const struct service *service, const char *id, const char *user, const char *ticket,
                       const char *body)
 {
@@ -110,7 +110,7 @@ static int buy(const struct service *service, const char *id, const char *user, 
     return ask_to_buy(service, id, user, ticket, NULL);
 }
 
-// Whether the instance takes it for one, without a purchase: two units are past the limit.
+// Whether the instance accepts the ticket, checked without a purchase: two units exceed the limit.
 static bool is_good(const struct service *service, const char *user, const char *ticket)
 {
     int status = ask_to_buy(service, voucher, user, ticket, "{\"quantity\":2}");
@@ -129,7 +129,7 @@ static void stock_must_be(const char *id, int stock)
     ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", id), stock);
 }
 
-// Each with the same answer, byte by byte.
+// All invalid tickets get the same answer, byte by byte.
 static void must_be_no_ticket(const struct service *service, const char *user, const char *ticket)
 {
     static char first[HTTP_FIELD_SIZE];
@@ -152,7 +152,7 @@ START_TEST(only_holders_of_a_ticket_buy)
     get_ticket(here, "alice", ticket);
     must_buy(there, "alice", ticket);
     ck_assert(http_member(&reply, "id", order));
-    ck_assert_int_eq(buy(here, voucher, "alice", ticket), 409); // a repeated purchase is told of its order
+    ck_assert_int_eq(buy(here, voucher, "alice", ticket), 409); // a repeat returns its order
     ck_assert(http_member(&reply, "order_id", value));
     ck_assert_str_eq(value, order);
     (void)buy(here, voucher, "alice", NULL);
@@ -160,7 +160,7 @@ START_TEST(only_holders_of_a_ticket_buy)
     (void)snprintf(path, sizeof path, "/vouchers/%s", voucher);
     ck_assert_int_eq(http_get(there, path, NULL, &reply), 200);
     ck_assert_ptr_nonnull(strstr(reply.body, "\"ticket\":true,\"work_bits\":0,\"offer\":1,"));
-    // Others have nothing to do with it.
+    // Other vouchers are not affected.
     make_voucher("");
     ck_assert_int_eq(buy(here, voucher, "alice", NULL), 201);
     ck_assert_int_eq(buy(here, voucher, "bob", "nonsense"), 201);
@@ -188,7 +188,7 @@ START_TEST(tickets_are_given_to_users_for_vouchers_that_there_are)
 }
 END_TEST
 
-// ---- what is no ticket ----
+// ---- invalid tickets ----
 
 START_TEST(a_ticket_is_of_one_user_and_one_voucher)
 {
@@ -254,7 +254,7 @@ START_TEST(a_ticket_expires)
     struct service *hasty = service_start(ENV(SECRET, "SECKILL_TICKET_TTL_S=1"));
     get_ticket(hasty, "alice", ticket);
     WAIT_FOR(!is_good(here, "alice", ticket));
-    WAIT_FOR(ask_for(here, "POST", voucher, "alice", NULL) == 200); // it takes no work any more
+    WAIT_FOR(ask_for(here, "POST", voucher, "alice", NULL) == 200); // it requires no work now
     must_be_no_ticket(here, "alice", ticket);
     get_ticket(here, "alice", ticket);
     must_buy(here, "alice", ticket);
@@ -285,7 +285,7 @@ START_TEST(a_ticket_is_for_one_offer)
     WAIT_FOR(!is_good(here, "alice", ticket));
     must_be_no_ticket(here, "alice", ticket);
     get_ticket(here, "alice", ticket);
-    must_buy(there, "alice", ticket); // at once: an instance that is a moment behind says 503
+    must_buy(there, "alice", ticket); // at once: an instance that is briefly behind answers 503
     get_ticket(here, "bob", ticket);
     operate("PATCH", "", "{\"work_bits\":1}");
     WAIT_FOR(!is_good(there, "bob", ticket));
@@ -296,7 +296,7 @@ START_TEST(a_ticket_is_for_one_offer)
 }
 END_TEST
 
-// An instance that has not heard of the offer yet asks for patience; it does not refuse.
+// An instance that does not know the offer yet answers 503; it does not reject the ticket.
 START_TEST(an_instance_that_is_behind_refuses_no_new_ticket)
 {
     char ticket[TICKET_SIZE];
@@ -309,9 +309,9 @@ START_TEST(an_instance_that_is_behind_refuses_no_new_ticket)
         operate("PATCH", "", "{\"work_bits\":2}");
         operate("PATCH", "", "{\"work_bits\":0}");
         WAIT_FOR(!is_good(here, user, old));
-        WAIT_FOR(ask_for(here, "POST", voucher, user, NULL) == 200); // it takes no work any more
+        WAIT_FOR(ask_for(here, "POST", voucher, user, NULL) == 200); // it requires no work now
         get_ticket(here, user, ticket);
-        must_buy(there, user, ticket); // 503 as often as it takes, never 403
+        must_buy(there, user, ticket); // 503 as often as needed, never 403
     }
     sales_notify_again();
     books_must_balance(voucher);
@@ -334,7 +334,7 @@ START_TEST(what_leaves_the_offer_as_it_is_leaves_tickets_good)
 }
 END_TEST
 
-// A retired voucher gives no tickets, and its winners need none to be told that they won.
+// A retired voucher issues no tickets, and its winners get their order without one.
 START_TEST(after_the_sale_none_is_needed)
 {
     char ticket[TICKET_SIZE], order[HTTP_FIELD_SIZE], value[HTTP_FIELD_SIZE];
@@ -397,7 +397,7 @@ START_TEST(without_a_secret_no_such_voucher_is_made)
     must_refuse_ticket(bare, "POST", "/admin/vouchers", TERMS ",\"ticket\":true,\"work_bits\":8}");
     (void)snprintf(path, sizeof path, "/admin/vouchers/%s", voucher);
     must_refuse_ticket(bare, "PATCH", path, "{\"ticket\":true}");
-    ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201); // it was not changed
+    ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201); // the voucher was not changed
 #undef TERMS
 }
 END_TEST
@@ -417,7 +417,7 @@ START_TEST(without_a_secret_such_a_voucher_does_not_sell)
     (void)ask_for(bare, "GET", voucher, "alice", NULL);
     http_must_be_problem(&reply, 503, "TICKETS_OFF");
     char again[HTTP_FIELD_SIZE];
-    ck_assert(!http_header(&reply, "Retry-After", again)); // later this instance has no secret either
+    ck_assert(!http_header(&reply, "Retry-After", again)); // this instance will have no secret later either
     stock_must_be(voucher, STOCK);
     make_voucher("");
     ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201);
@@ -439,7 +439,7 @@ END_TEST
 
 // ---- the work ----
 
-// The first number of which SHA-256(challenge "." number) begins with 8 bits 0, or, if it is not to solve, does not.
+// The first number for which SHA-256(challenge "." number) begins with 8 zero bits or, if not `solves`, does not.
 static void find_nonce(const char *challenge, bool solves, char nonce[TICKET_SIZE])
 {
     char text[2 * TICKET_SIZE];
@@ -475,15 +475,15 @@ START_TEST(a_ticket_may_take_work)
     (void)show_work("alice", challenge, nonce);
     http_must_be_problem(&reply, 403, "WORK_INVALID");
     find_nonce(challenge, true, nonce);
-    (void)show_work("bob", challenge, nonce); // another's work
+    (void)show_work("bob", challenge, nonce); // another user's work
     http_must_be_problem(&reply, 403, "WORK_INVALID");
     (void)show_work("alice", challenge, nonce);
     must_get("ticket", ticket);
-    (void)show_work("alice", challenge, nonce); // again: the ticket would be of the same user and voucher
+    (void)show_work("alice", challenge, nonce); // again: the ticket is for the same user and voucher
     must_get("ticket", other);
     must_be_no_ticket(here, "alice", challenge);
     find_nonce(ticket, true, nonce);
-    (void)show_work("alice", ticket, nonce); // a ticket is no challenge
+    (void)show_work("alice", ticket, nonce); // a ticket is not a challenge
     http_must_be_problem(&reply, 403, "WORK_INVALID");
     must_buy(here, "alice", ticket);
     books_must_balance(voucher);
@@ -521,7 +521,7 @@ START_TEST(work_that_is_malformed)
 }
 END_TEST
 
-// The way of operations.md, by SIGHUP alone: what was signed with either secret of the file is good.
+// The procedure of operations.md, with SIGHUP alone: tickets signed with either secret of the file are valid.
 START_TEST(a_secret_is_exchanged_without_a_restart)
 {
     char path[] = "/tmp/seckill-tickets-XXXXXX", env[PATH_SIZE + 32], old[TICKET_SIZE], new[TICKET_SIZE];
@@ -540,7 +540,7 @@ START_TEST(a_secret_is_exchanged_without_a_restart)
     WAIT_FOR(!is_good(here, "alice", old));
     get_ticket(here, "alice", new);
     for (int i = 0; i < STOCK; i++)
-        WAIT_FOR(is_good(here, "alice", new) && !is_good(here, "alice", old)); // each reactor
+        WAIT_FOR(is_good(here, "alice", new) && !is_good(here, "alice", old)); // at each reactor
     must_buy(here, "alice", new);
     (void)unlink(path);
     books_must_balance(voucher);

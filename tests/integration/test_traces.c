@@ -1,4 +1,4 @@
-// A request's trace and its line in the access log, as clients and operators see them.
+// A request's trace and its access log line, as clients and operators see them.
 #include <check.h>
 #include <fcntl.h>
 #include <regex.h>
@@ -33,7 +33,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// What a reply says of its trace; false: nothing.
+// The trace in a reply; false: none.
 static bool given_trace(char trace_id[HTTP_FIELD_SIZE])
 {
     char value[HTTP_FIELD_SIZE];
@@ -48,7 +48,7 @@ static bool given_trace(char trace_id[HTTP_FIELD_SIZE])
     return true;
 }
 
-// The answer belongs to this trace, and says so in its body if it is a problem. `trace_id` NULL: a new one.
+// The answer must belong to this trace; a problem also has it in its body. `trace_id` NULL: a new trace.
 static void must_be_traced(const char *trace_id)
 {
     char given[HTTP_FIELD_SIZE], member[HTTP_FIELD_SIZE], type[HTTP_FIELD_SIZE];
@@ -73,7 +73,7 @@ static int ask(const struct service *service, const char *text)
 START_TEST(every_answer_carries_the_trace)
 {
     static const struct {
-        const char *request; // but for the end of its head
+        const char *request; // without the end of its head
         const char *body;
         int status;
     } rows[] = {
@@ -89,7 +89,7 @@ START_TEST(every_answer_carries_the_trace)
         {"POST /seckill/1 HTTP/1.1\r\n" ALICE "Content-Type: application/json\r\nContent-Length: 14\r\n",
          "{\"quantity\":0}", 422},
         {"POST /admin/vouchers HTTP/1.1\r\n", "", 401},
-        // Broken before they are whole.
+        // Rejected before they are complete.
         {"POST /seckill/1 HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n", "", 400},
         {"GET /healthz HTTP/1.1\r\nX-Odd: \x01\r\n", "", 400},
         {"POST /seckill/1 HTTP/1.1\r\nContent-Length: 99999999\r\n", "", 413},
@@ -100,7 +100,7 @@ START_TEST(every_answer_carries_the_trace)
         (void)snprintf(text, sizeof text, "%sHost: h\r\n" SENT "\r\n%s", rows[i].request, rows[i].body);
         ck_assert_msg(ask(service, text) == rows[i].status, "%s: %d", rows[i].request, reply.status);
         must_be_traced(TRACE);
-        // The same without it: nothing is made up.
+        // The same without it: no trace is made up.
         (void)snprintf(text, sizeof text, "%sHost: h\r\n\r\n%s", rows[i].request, rows[i].body);
         ck_assert_int_eq(ask(service, text), rows[i].status);
         char given[HTTP_FIELD_SIZE];
@@ -110,8 +110,7 @@ START_TEST(every_answer_carries_the_trace)
 }
 END_TEST
 
-// Refusals are kept and written over for the next request: what is under way at the same time does not mix, also where
-// a client does not read.
+// Buffers of rejected requests are reused: concurrent ones must not mix, also if a client does not read.
 START_TEST(each_refusal_of_many_has_its_own_trace)
 {
     enum { CLIENTS = 12, EACH = 120 };
@@ -155,7 +154,7 @@ START_TEST(a_purchase_carries_the_trace)
     ck_assert_int_eq(http_ask(service, "POST", path, "X-User-Id: bob\r\nPrefer: respond-async\r\n" SENT, NULL, &reply),
                      202);
     must_be_traced(TRACE);
-    // Of a stream: its head.
+    // For a stream, its head.
     char text[REQUEST_SIZE];
     int fd = http_connect(service);
     (void)snprintf(text, sizeof text, "GET /vouchers/%s/events HTTP/1.1\r\nHost: h\r\n" SENT "\r\n", voucher);
@@ -189,14 +188,14 @@ START_TEST(what_cannot_be_taken_up_gets_a_new_trace)
         ck_assert_int_eq(http_ask(service, "GET", "/nowhere", fields[i], NULL, &reply), 404);
         must_be_traced(NULL);
     }
-    // The name in any case, a version to come, and blanks.
+    // The name in any case, a future version, and blanks.
     ck_assert_int_eq(http_ask(service, "GET", "/healthz", "TraceParent: 00-" TRACE "-" SPAN "-00\r\n", NULL, &reply),
                      200);
     must_be_traced(TRACE);
     ck_assert_int_eq(
         http_ask(service, "GET", "/healthz", "traceparent:\tcc-" TRACE "-" SPAN "-00-x \r\n", NULL, &reply), 200);
     must_be_traced(TRACE);
-    // tracestate is not given back, and may be anything.
+    // tracestate is not returned, and may have any content.
     char value[HTTP_FIELD_SIZE];
     ck_assert_int_eq(http_ask(service, "GET", "/healthz", SENT "tracestate: a=1,,=\r\n", NULL, &reply), 200);
     must_be_traced(TRACE);
@@ -231,7 +230,7 @@ END_TEST
 
 // ---- the access log ----
 
-// The next line of the access log, cut from `*at` by a NUL; NULL: there is none.
+// The next line of the access log, cut off at `*at` by a NUL; NULL: none.
 static char *next_line(char **at)
 {
     for (char *line = *at, *end; line != NULL && (end = strchr(line, '\n')) != NULL; line = end + 1) {
@@ -266,7 +265,7 @@ static int count_lines(const struct service *service, const char *with)
     return count;
 }
 
-// One line for each answer, with what the client has seen of it, and with nothing that it has sent.
+// One line for each answer, with what the client got, and nothing that it sent.
 START_TEST(each_answer_has_a_line)
 {
     static const char *const requests[] = {
@@ -287,7 +286,7 @@ START_TEST(each_answer_has_a_line)
     char status[32], bytes[32];
     for (int i = 0; i < REQUESTS; i++) {
         bool head = strncmp(requests[i], "HEAD", 4) == 0;
-        if (head) { // has no body, which the harness would wait for
+        if (head) { // a HEAD has no body, for which the harness would wait
             int fd = http_connect(service);
             ck_assert(http_send_text(fd, requests[i]));
             char text[REQUEST_SIZE];
@@ -316,7 +315,7 @@ START_TEST(each_answer_has_a_line)
 }
 END_TEST
 
-// Requests that have no trace get one, which the client is told.
+// Requests without a trace get one, and the client receives it.
 START_TEST(lines_and_answers_have_the_same_trace)
 {
     struct service *service = service_start(ENV("SECKILL_ACCESS_LOG=1", "SECKILL_REACTORS=2"));
@@ -330,7 +329,7 @@ START_TEST(lines_and_answers_have_the_same_trace)
     }
     WAIT_FOR(count_lines(service, "route=/seckill/{voucher} status=201 code=PLACED") == STOCK);
     ck_assert_int_eq(count_lines(service, given), 1);
-    // What is in the rings at the end is written.
+    // At shutdown the remaining lines in the rings are written.
     ck_assert_int_eq(http_ask(service, "GET", "/nowhere", "", NULL, &reply), 404);
     ck_assert(given_trace(given));
     service_signal(service, SIGTERM);
@@ -340,7 +339,7 @@ START_TEST(lines_and_answers_have_the_same_trace)
 }
 END_TEST
 
-// Standard output that takes no more costs lines, never answers, and does not hold up the end.
+// If standard output accepts no more, lines are lost, but answers and the shutdown are not delayed.
 START_TEST(a_slow_output_costs_lines_only)
 {
     int ends[2];
@@ -359,7 +358,7 @@ START_TEST(a_slow_output_costs_lines_only)
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
     (void)close(ends[1]);
-    // What was written is whole lines.
+    // Only whole lines were written.
     char last = '\0', some[PIPE_SIZE];
     size_t lines = 0;
     for (ssize_t n; (n = read(ends[0], some, sizeof some)) > 0; last = some[n - 1]) {

@@ -1,4 +1,4 @@
-// What is shown of orders and vouchers when the stores hold much, or what they never should.
+// Views of orders and vouchers when the stores hold many, or invalid data.
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// How many orders of this status the list has; all orders of the list with NULL.
+// The number of listed orders with this status; NULL: of all.
 static int orders_with(const struct http_reply *reply, const char *status)
 {
     json_t *json = json_loads(reply->body, 0, NULL), *order;
@@ -50,11 +50,11 @@ START_TEST(settled_orders_past_the_end_of_the_list_are_not_pending)
     ck_assert_int_eq(orders_with(&reply, "pending"), 0);
     ck_assert_int_eq(orders_with(&reply, NULL), LISTED);
 
-    db_hold_orders(); // what is pending is listed beside them
+    db_hold_orders(); // pending orders are listed, too
     char late[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, late);
     ck_assert_int_eq(http_buy_async(service, late, "zoe", &reply), 202);
-    WAIT_FOR(http_get(service, "/orders", "zoe", &reply) == 200); // between the writer's tries
+    WAIT_FOR(http_get(service, "/orders", "zoe", &reply) == 200); // between the writer's attempts
     ck_assert_int_eq(orders_with(&reply, "pending"), 1);
     ck_assert_int_eq(orders_with(&reply, NULL), LISTED + 1);
     db_let_orders_go();
@@ -63,9 +63,9 @@ START_TEST(settled_orders_past_the_end_of_the_list_are_not_pending)
 }
 END_TEST
 
-// ---- what somebody has written into Redis ----
+// ---- data written into Redis by hand ----
 
-// Keeps the service from mending the voucher while the test looks at it.
+// Keeps the service from repairing the voucher during the test.
 static void keep_broken(const char *voucher)
 {
     redis_run("SET seckill:lock:rebuild:{%s} test PX 60000", voucher);
@@ -77,7 +77,7 @@ static void may_be_mended(const char *voucher)
     books_must_balance(voucher);
 }
 
-// An id that leads to the voucher, and that no order has.
+// An id that leads to the voucher, but belongs to no order.
 static void path_of_no_order(const char *voucher, char path[PATH_SIZE])
 {
     db_text(
@@ -100,7 +100,7 @@ START_TEST(what_is_no_order_id_is_not_shown)
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
     path_of_no_order(voucher, path);
-    db_hold_orders(); // Redis is asked where orders are under way
+    db_hold_orders(); // Redis is queried for vouchers with pending orders
     ck_assert_int_eq(http_buy_async(service, voucher, "bob", &reply), 202);
     keep_broken(voucher);
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {

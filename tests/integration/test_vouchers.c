@@ -1,4 +1,4 @@
-// POST /admin/vouchers again: never two vouchers for one wish, whatever happened to the first call and to its answer.
+// Repeats of POST /admin/vouchers never make two vouchers, whatever happened to the first call and its answer.
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void member_must_be(const struct http_reply *reply, const char *name, con
     ck_assert_msg(strcmp(found, value) == 0, "%s is '%s', not '%s': %s", name, found, value, reply->body);
 }
 
-// A 201 in this state, or in any with NULL; gives the voucher's id, to which Location leads.
+// Checks a 201 with this state (NULL: any); returns the voucher's id, to which Location leads.
 static void must_be_created(const struct http_reply *reply, const char *state, char id[VOUCHER_ID_SIZE])
 {
     char value[HTTP_FIELD_SIZE], location[HTTP_FIELD_SIZE], expected[HTTP_FIELD_SIZE + 16];
@@ -90,7 +90,7 @@ static void must_sell(struct service *service, const char *id)
 
 START_TEST(the_same_key_leads_to_the_same_voucher)
 {
-    // The same terms, written differently.
+    // The same terms in other notations.
     static const char *const same[] = {
         GOODS,
         " " TERMS("Goods", "5", "100", "2020-01-01T08:00:00.000+08:00", "2119-12-31t19:00:00-05:00") "\n",
@@ -109,10 +109,10 @@ START_TEST(the_same_key_leads_to_the_same_voucher)
         (void)create(service, KEY("one"), same[i], &reply);
         must_be_same(&reply, "open", id);
         member_must_be(&reply, "stock", "5");
-        member_must_be(&reply, "remaining", "4"); // as it is now
+        member_must_be(&reply, "remaining", "4"); // the current value
     }
     ck_assert_int_eq(vouchers(), before + 1);
-    // Asking again has not closed it for a moment to load it again.
+    // The repeat has not closed it in order to load it again.
     ck_assert_int_eq(db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", id), epoch);
     books_must_balance(id);
 }
@@ -143,7 +143,7 @@ START_TEST(a_key_is_not_used_for_other_terms)
     (void)create(service, KEY("two"), GOODS, &reply);
     must_be_same(&reply, "open", id);
 
-    // What was asked for counts, not what became of it.
+    // The requested terms count, not the current ones.
     db_run("UPDATE voucher_stock SET units = 7, stock = 7 WHERE voucher_id = %s", id);
     db_run("UPDATE seckill_voucher SET title = 'Changed' WHERE id = %s", id);
     (void)create(service, KEY("two"), GOODS, &reply);
@@ -204,9 +204,9 @@ START_TEST(keys_are_checked)
 }
 END_TEST
 
-// ---- at once ----
+// ---- concurrent calls ----
 
-// From then on creating waits for the catalogue as long as it is held, not only for the session's lock_timeout.
+// Creating then waits for the catalogue as long as it is locked, not only for the session's lock_timeout.
 static PGconn *hold_catalogue(void)
 {
     db_run("ALTER FUNCTION create_voucher SET lock_timeout = 0");
@@ -254,7 +254,7 @@ START_TEST(two_instances_asked_at_once_create_one_voucher)
     PQfinish(holder);
     for (int i = 0; i < 2; i++) {
         receive(fds[i], &replies[i]);
-        ck_assert(http_member(&replies[i], "state", state)); // one may find the other loading it
+        ck_assert(http_member(&replies[i], "state", state)); // the other call may still be loading it
         must_be_created(&replies[i], state, ids[i]);
         ck_assert(strcmp(state, "open") == 0 || strcmp(state, "loading") == 0);
     }
@@ -303,7 +303,7 @@ START_TEST(a_key_outlives_the_instance)
 }
 END_TEST
 
-// ---- when Redis cannot be loaded ----
+// ---- Redis cannot be loaded ----
 
 START_TEST(without_redis_a_voucher_is_created_and_sells_later)
 {
@@ -344,14 +344,14 @@ START_TEST(redis_that_does_not_answer_is_not_waited_for)
 }
 END_TEST
 
-// Somebody else holds the lock under which a voucher is loaded, or died holding it.
+// Another instance holds the lock for loading a voucher, or died with it.
 START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
 {
     struct service *service = service_start(NULL);
     char id[VOUCHER_ID_SIZE];
     struct http_reply reply;
     int64_t before = vouchers();
-    // The next id is known before, because no other client creates vouchers here.
+    // The next id is known in advance, because no other client creates vouchers here.
     int64_t next =
         db_number("SELECT last_value + 1 FROM pg_sequences"
                   " WHERE sequencename = replace(pg_get_serial_sequence('seckill_voucher', 'id'), 'public.', '')");
@@ -359,7 +359,7 @@ START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
     (void)create(service, KEY("locked"), GOODS, &reply);
     must_be_created(&reply, "loading", id);
     ck_assert_int_eq(strtoll(id, NULL, 10), next);
-    // The lock is cut to the TTL of all locks; who asks again waits until it is loaded.
+    // The lock is cut to the TTL of all locks; a repeated call waits until the voucher is loaded.
     (void)create(service, KEY("locked"), GOODS, &reply);
     must_be_same(&reply, "open", id);
     ck_assert_int_eq(vouchers(), before + 1);
@@ -367,7 +367,7 @@ START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
 }
 END_TEST
 
-// ---- when the answer is lost ----
+// ---- the answer is lost ----
 
 static void end_connections(const char *which)
 {
@@ -375,7 +375,7 @@ static void end_connections(const char *which)
            which);
 }
 
-// Before the commit, and with or without a key: the service asks again by itself.
+// The connection is lost before the commit, with or without a key: the service retries by itself.
 START_TEST(a_connection_lost_before_the_commit)
 {
     static const char *const keys[] = {KEY("lost-before"), ""};
@@ -397,7 +397,7 @@ START_TEST(a_connection_lost_before_the_commit)
 }
 END_TEST
 
-// A commit that waits for a standby is done, and only its answer is missing.
+// A commit that waits for a standby is durable; only its answer is missing.
 static void hold_answers(void)
 {
     db_run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
@@ -428,7 +428,7 @@ START_TEST(a_connection_lost_after_the_commit)
         hold_answers();
         int fd = ask_for(service, keys[i], GOODS);
         WAIT_FOR(answer_is_held());
-        ck_assert_int_eq(vouchers(), before); // others do not see it yet
+        ck_assert_int_eq(vouchers(), before); // not visible to others yet
         end_connections("wait_event = 'SyncRep'");
         WAIT_FOR(vouchers() == before + 1);
         let_answers_go();
@@ -440,8 +440,8 @@ START_TEST(a_connection_lost_after_the_commit)
 }
 END_TEST
 
-// What cannot be known in time is said to be unknown, here although the row is there; asking again under the same
-// key settles it.
+// If the outcome is unknown in time the answer reports that, here although the row exists; a repeat under the same key
+// settles it.
 START_TEST(an_unknown_outcome_is_settled_by_asking_again)
 {
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=3000"));
@@ -451,7 +451,7 @@ START_TEST(an_unknown_outcome_is_settled_by_asking_again)
     hold_answers();
     int fd = ask_for(service, KEY("unknown"), GOODS);
     WAIT_FOR(answer_is_held());
-    db_run("ALTER SYSTEM RESET synchronous_standby_names"); // from the next start on
+    db_run("ALTER SYSTEM RESET synchronous_standby_names"); // applies from the next start
     postgres_stop();
     receive(fd, &reply);
     http_must_be_problem(&reply, 503, "UNAVAILABLE");
@@ -484,8 +484,8 @@ START_TEST(postgres_that_does_not_answer_is_not_waited_for)
 }
 END_TEST
 
-// An instance that is told to stop in the middle of it ends cleanly and leaves no client without an answer; what became
-// of the voucher is found out under the same key.
+// An instance that is stopped meanwhile exits cleanly and answers every client; a repeat under the same key returns the
+// outcome.
 START_TEST(an_instance_that_stops_answers_and_ends)
 {
     char id[VOUCHER_ID_SIZE], state[HTTP_FIELD_SIZE];
@@ -507,7 +507,7 @@ START_TEST(an_instance_that_stops_answers_and_ends)
         PQfinish(holder);
         service = service_start(NULL);
         (void)create(service, key, GOODS, &reply);
-        ck_assert(http_member(&reply, "state", state)); // the lock of the one that has ended may be there still
+        ck_assert(http_member(&reply, "state", state)); // the lock of the ended instance may still exist
         must_be_created(&reply, state, id);
         ck_assert_int_eq(vouchers(), before + 1);
         must_sell(service, id);
@@ -515,7 +515,7 @@ START_TEST(an_instance_that_stops_answers_and_ends)
 }
 END_TEST
 
-// ---- what is wrong with the terms ----
+// ---- invalid terms ----
 
 static void errors_must_be(const struct http_reply *reply, const char *expected)
 {

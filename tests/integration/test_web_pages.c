@@ -1,5 +1,5 @@
-// Web pages of other origins, over the wire: every kind of answer says what a page of a listed origin may do with it,
-// and nothing to others. Without a list all is as if there were no such thing.
+// Web pages of other origins, over HTTP: every kind of answer has the CORS headers for pages of listed origins, and
+// none for others. Without a list there are no such headers at all.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ enum { REQUEST_SIZE = 1024, PATH_SIZE = 64 };
 static struct service *service;
 static char voucher[VOUCHER_ID_SIZE];
 static struct http_reply reply;
-static bool pages_are_foreign; // those that ask() speaks for
+static bool pages_are_foreign; // of other sites; for ask()
 
 static void setup(void)
 {
@@ -64,14 +64,14 @@ static const struct {
     {"POST", "/seckill/%s", "", NULL, 401},
     {"POST", "/seckill/x", "X-User-Id: late\r\n", NULL, 400},
     {"PUT", "/seckill/%s", "X-User-Id: late\r\n", NULL, 405},
-    {"OPTIONS", "/seckill/%s", "", NULL, 405}, // asks for no method
+    {"OPTIONS", "/seckill/%s", "", NULL, 405}, // names no method
     {"BREW", "/seckill/%s", "", NULL, 501},
     {"GET", "/nowhere", "", NULL, 404},
     {"GET", "/vouchers/%s", "", NULL, 200},
     {"GET", "/vouchers", "", NULL, 200},
     {"HEAD", "/vouchers/%s", "Connection: close\r\n", NULL, 200},
     {"GET", "/vouchers/%s/events", "", NULL, 200},
-    {"GET", "/vouchers/%s/events", "Host: twice\r\n", NULL, 400}, // broken before it is whole
+    {"GET", "/vouchers/%s/events", "Host: twice\r\n", NULL, 400}, // rejected before it is complete
     {"POST", "/vouchers/%s/ticket", "X-User-Id: late\r\n", NULL, 200},
     {"GET", "/orders", "X-User-Id: winner\r\n", NULL, 200},
     {"GET", "/healthz", "", NULL, 200},
@@ -84,7 +84,7 @@ static const struct {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-// All that comes, of an answer without the body that its head announces.
+// Reads an answer to the end, without the body that its head announces.
 static void receive_head(int fd)
 {
     size_t len = 0;
@@ -109,7 +109,7 @@ static void ask(size_t i, const char *origin)
     else
         ck_assert(http_receive(fd, &reply));
     (void)close(fd);
-    // What changes something for a user is about a voucher here.
+    // Here, requests that change something for a user are those about a voucher.
     bool for_user = strcmp(rows[i].method, "POST") == 0 && strstr(rows[i].path, "%s") != NULL;
     int expected = for_user && pages_are_foreign && origin[0] != '\0' ? 403 : rows[i].status;
     ck_assert_msg(reply.status == expected, "%s %s: %d %s", rows[i].method, path, reply.status, reply.text);
@@ -161,7 +161,7 @@ START_TEST(nothing_is_allowed_to_others)
         for (size_t j = 0; j < sizeof others / sizeof others[0]; j++) {
             ask(i, others[j]);
             ck_assert_msg(!has_any(), "%s %s, %s: %s", rows[i].method, rows[i].path, others[j], reply.text);
-            ck_assert(strstr(reply.text, "Vary: Origin\r\n") != NULL); // a cache must not give it to another origin
+            ck_assert(strstr(reply.text, "Vary: Origin\r\n") != NULL); // caches must keep origins apart
         }
     }
 }
@@ -181,7 +181,7 @@ START_TEST(without_a_list_there_is_nothing_of_it)
 }
 END_TEST
 
-// The gateway knows the user by a cookie, which the browser sends for a page of any site.
+// The gateway identifies the user by a cookie, which the browser sends for pages of any site.
 START_TEST(no_page_of_another_site_acts_for_a_user)
 {
     static const struct {
@@ -192,7 +192,7 @@ START_TEST(no_page_of_another_site_acts_for_a_user)
         {"Sec-Fetch-Site: cross-site\r\n", true},
         {"Sec-Fetch-Site: cross-site\r\n" FROM("null"), true},
         {"Sec-Fetch-Site: same-site\r\n" FROM("https://users.example"), true},
-        {FROM("https://evil.example"), true}, // of a browser that does not send Sec-Fetch-Site
+        {FROM("https://evil.example"), true}, // from a browser without Sec-Fetch-Site
         {FROM("null"), true},
         {FROM("http://test") FROM("http://test"), true},
         {FROM(SHOP), false},
@@ -219,7 +219,7 @@ START_TEST(no_page_of_another_site_acts_for_a_user)
         if (!pages[i].foreign && http_member(&reply, "id", value))
             (void)snprintf(order, sizeof order, "%.*s", ORDER_ID_SIZE - 1, value);
     }
-    // Nor may it cancel. What only reads may come from anywhere: the page does not see the answer.
+    // Nor may it cancel. Read-only requests may come from anywhere, since the page cannot see the answer.
     size_t last = sizeof pages / sizeof pages[0] - 1;
     (void)snprintf(path, sizeof path, "/orders/%s/cancel", order);
     (void)snprintf(headers, sizeof headers, "X-User-Id: victim-%zu\r\n%s", last, pages[0].headers);
@@ -233,7 +233,7 @@ START_TEST(no_page_of_another_site_acts_for_a_user)
 }
 END_TEST
 
-// ---- browsers that ask first ----
+// ---- preflights ----
 
 START_TEST(a_preflight_is_answered)
 {
@@ -255,7 +255,7 @@ START_TEST(a_preflight_is_answered)
 }
 END_TEST
 
-// On one connection: a preflight does not disturb what comes behind it.
+// On one connection, a preflight does not affect the request after it.
 START_TEST(a_preflight_and_its_request)
 {
     char request[REQUEST_SIZE];

@@ -1,7 +1,7 @@
-/* An instance: asks Redis, writes to PostgreSQL, answers, clears the journal entry. Holder(2) only recovers. */
+/* An instance: calls Redis, writes to PostgreSQL, answers, clears the journal entry. Holder(2) only recovers. */
 
-/* The newest epoch that an instance found an order stale under, and whether one waits there. Redis is asked once it has a
- * newer epoch; where it has none, the instance wants a reconcile. Without forged epochs an order's own epoch says the same.
+/* The newest epoch under which an instance found an order stale, and whether an order waits there. It is granted again once
+ * Redis has a newer epoch; otherwise the instance requests a reconcile. Without forged epochs the order's own epoch suffices.
  */
 #if FORGERIES
 byte stale[3];
@@ -28,7 +28,7 @@ bit waits[3];
 inline take_up() { user = owner[id]; epoch = j_epoch[id]; grant_run = process; NOTE_NUMBER; holders[id]++ }
 inline let_go() { WAITS_NOT; FORGET_NUMBER; holders[id]--; id = 0 }
 
-/* XDEL, unless Redis is another process than the one that granted it */
+/* XDEL, unless Redis is not the process that granted it */
 inline clear_journal()
 {
 	if
@@ -37,7 +37,7 @@ inline clear_journal()
 	fi
 }
 
-/* The refusal cache: for a moment an instance answers from memory whom its filter of the buyers does not have. */
+/* The refusal cache: for a while an instance refuses users who are not in its filter of buyers. */
 #ifdef MARKS
 bit known[4];
 #ifdef BREAK_FILTER
@@ -47,7 +47,7 @@ bit known[4];
 #endif
 #endif
 
-/* The claim is looked at first, also when nothing is left. */
+/* The claim is checked first, also when no unit is left. */
 #ifdef BREAK_CLAIM
 #define HAS_CLAIM (buyer[user] != 0 && r_stock == 0)
 #else
@@ -91,7 +91,7 @@ idle:
 				MET(CLAIMED, journal[buyer[user]] && r_stock > 0);
 #endif
 				won[user] = won[user] || (live[user] == buyer[user])
-			:: !HAS_CLAIM && IS_HELD /* 503 LOADING, which nobody caches */
+			:: !HAS_CLAIM && IS_HELD /* 503 LOADING, which is never cached */
 			:: !HAS_CLAIM && !IS_HELD && (IS_PAUSED || r_stock == 0) ->
 #ifdef MARKS
 				marked[me] = 1; known[2 * me] = buyer[0] != 0; known[2 * me + 1] = buyer[1] != 0;
@@ -106,7 +106,7 @@ idle:
 				:: true ->
 					holders[id]++; epoch = r_epoch; grant_run = process; NOTE_NUMBER;
 					goto granted
-				:: lost_replies > 0 -> lost_replies--; holder_died[id] = 1; id = 0 /* given up: it does not know that it has it */
+				:: lost_replies > 0 -> lost_replies--; holder_died[id] = 1; id = 0 /* gives up, unaware that it has the order */
 				fi
 			fi;
 			goto idle
@@ -123,7 +123,7 @@ idle:
 #endif
 #ifdef SESSIONS
 		:: me == 2 && CAN_RECOVER && (CAN_TAKE(1) || CAN_TAKE(2)) ->
-			/* scan_journal.lua, then a look at the sessions that the entries name */
+			/* scan_journal.lua, then a check of the entries' sessions */
 			if
 			:: CAN_TAKE(1) -> id = 1
 			:: CAN_TAKE(2) -> id = 2
@@ -135,7 +135,7 @@ idle:
 			take_up()
 #ifndef BREAK_ORPHAN
 		:: CAN_RECOVER && (IS_ORPHAN(1) || IS_ORPHAN(2)) ->
-			/* of its own session, and it holds none */
+			/* an entry of its own session that it does not hold */
 			if
 			:: IS_ORPHAN(1) -> id = 1
 			:: IS_ORPHAN(2) -> id = 2
@@ -145,7 +145,7 @@ idle:
 #endif
 #else
 		:: me == 2 && CAN_RECOVER && !NO_PURCHASES ->
-			/* scan_journal.lua: whatever is there, also what its owner has in hand */
+			/* scan_journal.lua: any entry, also one that its owner holds */
 			if
 			:: journal[1] -> id = 1
 			:: journal[2] -> id = 2
@@ -171,7 +171,7 @@ write:
 		pg_place(id, epoch, outcome, instead);
 		if
 		:: true
-		:: lost_replies > 0 -> lost_replies--; goto write /* tried again, under the same id */
+		:: lost_replies > 0 -> lost_replies--; goto write /* retries with the same id */
 		fi
 	};
 	if
@@ -207,7 +207,7 @@ correct: /* settle_entry.lua */
 	}
 	fi;
 
-again: /* fenced off: granted again, by place_orders.lua in its other mode; once the voucher is retired, refused */
+again: /* stale: granted again, by place_orders.lua in its other mode; refused once the voucher is retired */
 	if
 	:: DIES
 	:: atomic { ends > 0 -> ends--; goto drain }
@@ -225,7 +225,7 @@ again: /* fenced off: granted again, by place_orders.lua in its other mode; once
 			redis_grant(id, user); entry_lost[id] = 0;
 			if
 			:: true -> epoch = r_epoch; grant_run = process; NOTE_NUMBER; goto write
-			:: lost_replies > 0 -> lost_replies--; grant_run = 0; goto again /* it does not know that it has it */
+			:: lost_replies > 0 -> lost_replies--; grant_run = 0; goto again /* unaware that it has the order */
 			fi
 		fi
 	}
@@ -237,7 +237,7 @@ again: /* fenced off: granted again, by place_orders.lua in its other mode; once
 	:: atomic { true -> pg_refuse(id); clear_journal(); let_go(); goto idle }
 	fi;
 
-drain: /* the instance ends in order: what still waits is refused, and Redis corrected, should it hold it after all */
+drain: /* clean shutdown: waiting orders are refused, and Redis is corrected in case it holds them after all */
 #ifndef BREAK_DRAIN
 	if
 	:: DIES
@@ -261,7 +261,7 @@ drain: /* the instance ends in order: what still waits is refused, and Redis cor
 #endif
 	atomic { LOCK_ENDS; FORGETS; let_go(); goto idle }
 #ifdef BREAK_JUDGE_FIRST
-scan: /* the session was judged first, and the journal is read only now */
+scan: /* the session was judged first; the journal is read only now */
 	atomic {
 		if
 		:: journal[1] && j_session[1] == judged -> id = 1

@@ -1,10 +1,10 @@
-/* The judge, and a client who asks what has become of an order. */
+/* The judge, and a client that reads an order. */
 
 inline judge(id)
 {
 	assert(!created[id] || IS_LIVE(id) || status[id] >= CANCELLED); /* P3 */
 	MET(3, created[id]);
-	/* P5, P7: only what was lost twice has no end */
+	/* P5, P7: only an order lost twice has no end */
 	assert(!accepted[id] || status[id] != UNKNOWN || lost_twice[id]);
 	MET(5, accepted[id] && (entry_lost[id] || holder_died[id]) && status[id] != UNKNOWN);
 	unended = unended + (accepted[id] && status[id] == UNKNOWN);
@@ -21,25 +21,25 @@ end_waiting:
 	:: atomic {
 		losses == 0 && NONE_RETURNING && holders[1] == 0 && holders[2] == 0 && NO_JOURNAL && IS_WHOLE ->
 		judge(1); judge(2);
-		/* ... and of those no more than instances have died or given up, and none while Redis loses nothing */
+		/* ... and no more of those than instances that died or gave up, and none if Redis loses nothing */
 		assert(unended <= CRASHES - crashes + LOST_REPLIES - lost_replies && (unended == 0 || LOSSES > 0));
 		unended = 0;
 #if !defined(IN_PLACE) && !defined(WITHOUT_P4)
 		if
 		:: IS_RETIRED
 		:: else ->
-			assert(r_stock == pg_stock); /* P4: nothing undersold, nothing offered twice */
+			assert(r_stock == pg_stock); /* P4: no unit undersold or offered twice */
 			assert(buyer[0] == live[0] && buyer[1] == live[1]);
 			MET(4, status[1] >= REFUSED || status[2] >= REFUSED)
 		fi
 #endif
 	}
-	:: timeout -> assert(false) /* P5: something is left, and nothing will end it */
+	:: timeout -> assert(false) /* P5: work is left that nothing will end */
 	od
 }
 
 #ifdef URLS
-/* GET /orders/{id}: PostgreSQL, then Redis, then PostgreSQL again. 404 if neither knows it and no instance can have it. */
+/* GET /orders/{id}: PostgreSQL, then Redis, then PostgreSQL again. 404 if neither has it and no instance can. */
 #if defined(BREAK_404_BY_TIME)
 #define NO_INSTANCE_HAS_IT true
 #elif defined(BREAK_404_RETIRED)
@@ -62,7 +62,7 @@ end_content:
 		was_accepted = accepted[id];
 		if
 		:: was_accepted
-		:: else -> id_epoch[id] = r_epoch /* made up, and well */
+		:: else -> id_epoch[id] = r_epoch /* made up, with a plausible epoch */
 		fi
 	};
 	atomic {

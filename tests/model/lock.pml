@@ -1,13 +1,13 @@
-/* The per-user lock: the claim, which is buyer[user] in redis.pml, and the session, which says whose an entry is.
+/* The per-user lock: the claim, which is buyer[user] in redis.pml, and the session, which identifies an entry's owner.
  *
- * With SESSIONS an entry names the session that holds it, and only that one settles it, until it is gone. Without, any
- * holder may settle any entry at any time: more than the service ever does. The promises hold even so.
+ * With SESSIONS an entry names the session that holds it, and only that one settles it until it is gone. Without, any
+ * holder may settle any entry at any time, which is more than the service does. The promises still hold.
  *
- * Each instance has one session at a time, and a new name after each death. A session that lives is renewed in time: its key goes
- * only with its owner's death, a pause longer than the TTL, or Redis's data.
+ * Each instance has one session at a time, and a new name after each death. A living session is renewed in time: it loses its
+ * key only by its owner's death, a pause longer than the TTL, or a loss of Redis's data.
  */
 
-/* L2: a user has one order under way at a time, of those that the epoch of now granted. */
+/* L2: a user has one order in progress at a time, among those granted under the current epoch. */
 #if defined(WITHOUT_L2) || defined(IN_PLACE)
 #define assert_claim(id, user) skip
 #else
@@ -21,8 +21,8 @@
 #define BIRTHS (CRASHES + ENDS)
 #define NAMES  (3 + BIRTHS) /* at most 5 */
 bit session[NAMES]; /* its key is in Redis */
-bit dead[NAMES];    /* its owner is dead, or not yet born: it is not renewed */
-bit broken[NAMES];  /* gone, and not because Redis lost it a moment ago: what a judge would like to know and cannot */
+bit dead[NAMES];    /* its owner is dead or not started: it is not renewed */
+bit broken[NAMES];  /* gone, but not just lost by Redis: a judge cannot observe this */
 byte j_session[IDS], s_j_session[IDS];
 bit settling_in;    /* less than a TTL since Redis started */
 hidden byte m;
@@ -39,8 +39,8 @@ inline lock_init()
 	od
 }
 
-/* The instance comes back under a new name. Its SET is acknowledged before its first purchase. One that ends in order deletes its
- * session itself. */
+/* The instance comes back under a new name. Its SET is acknowledged before its first purchase. A clean exit deletes the
+ * session. */
 #define LOCK_BORN name = 2 + BIRTHS - crashes - ends; dead[name] = 0; session[name] = 1
 #define LOCK_DIES dead[name] = 1; LOCK_BORN
 #define LOCK_ENDS dead[name] = 1; session[name] = 0; broken[name] = 1; LOCK_BORN
@@ -62,7 +62,7 @@ inline lock_init()
 #define assert_unbroken(id) assert(broken[j_session[id]])
 #endif
 
-/* Redis lost its data. A restart is noticed, and says nothing of the owners. Keys that vanish otherwise are a break. */
+/* Redis lost its data. A restart is detected, and implies nothing about the owners. Otherwise lost keys are a break. */
 #ifdef BREAK_FLUSHALL
 #define IS_BREAK(noticed) false
 #else
@@ -125,7 +125,7 @@ end_time:
 		fi;
 		session[i] = 1; broken[i] = 0; i = 0
 	}
-	:: atomic { /* a TTL after Redis's start: those who live have theirs again; who was paused for that long loses it once more */
+	:: atomic { /* a TTL after Redis's start: living owners have theirs again; one paused for that long loses it again */
 		settling_in && ALL_BACK ->
 		settling_in = 0;
 		i = 0;

@@ -1,4 +1,4 @@
-/* Redis's misfortunes: it falls back to an earlier moment, is emptied, or is written to by hand. */
+/* Faults of Redis: it returns to an earlier state, is emptied, or is written to by hand. */
 
 inline note_lost_entries(keeps)
 {
@@ -24,7 +24,7 @@ inline note_lost_entries(keeps)
 #define CLEAR_NAMES(of)      skip
 #endif
 
-/* Copies the moment, or falls back to it. After the last loss nothing will, and the copy is dropped. */
+/* Copies the state, or restores it. After the last loss no restore follows, and the copy is dropped. */
 inline remember()
 {
 	s_state = r_state; s_epoch = r_epoch; s_stock = r_stock; s_opened = opened;
@@ -61,7 +61,7 @@ proctype Misfortune()
 {
 end_quiet:
 	do
-	:: d_step { losses > 0 -> remember() } /* this moment will come back */
+	:: d_step { losses > 0 -> remember() } /* this state will be restored */
 	:: d_step { /* rolled back to it: a restart, or a fail-over */
 		losses > 0 ->
 		losses--;
@@ -79,14 +79,14 @@ end_quiet:
 #endif
 		forget()
 	}
-	:: d_step { /* emptied: a new process; apart from the next one, because a d_step takes no choices */
+	:: d_step { /* emptied: a new process; separate from the next one, because a d_step allows no choices */
 		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); process++; lock_lost(true); forget()
 	}
 	:: d_step { /* emptied by FLUSHALL */
 		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); lock_lost(false); forget()
 	}
 #if FORGERIES
-	:: atomic { /* an epoch far ahead, one that can be or not: the voucher's, or in the journal */
+	:: atomic { /* an epoch far ahead, possible or impossible: the voucher's, or in the journal */
 		forgeries > 0 -> forgeries--;
 		if
 		:: r_state != MISSING -> r_epoch = FAR_AHEAD

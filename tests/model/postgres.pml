@@ -1,4 +1,4 @@
-/* PostgreSQL: what it knows, and its functions. Each is one statement and one commit. */
+/* PostgreSQL: its data and its functions. Each function is one statement and one commit. */
 
 #define UNKNOWN   0
 #define UNPAID    1
@@ -14,7 +14,7 @@ byte status[IDS];
 byte owner[IDS];  /* the user of an order */
 byte live[USERS]; /* their live order */
 #ifdef KEEPS
-byte gone_number[IDS]; /* of UNIT_GONE: the newest purchase's entry when it was refunded; 0: a reconcile settled the refund */
+byte gone_number[IDS]; /* for UNIT_GONE: the newest purchase's entry at the refund; 0: a reconcile settled the refund */
 #endif
 #ifdef RETIRES
 bit pg_retired;
@@ -32,9 +32,9 @@ bit pg_retired;
 #define NOT_MOVED 7
 #define GONE      8
 
-/* The answer for an order that had ended before this call. Redis may have granted it once more since: then the unit
- * returns. Not if there never was one, and PostgreSQL has none now that it could be. If it is gone: what was granted after
- * the refund returns, and what was out before is the refund's own business.
+/* The answer for an order that had ended before this call. Redis may have granted it again since: then the unit returns,
+ * unless the order never had one and PostgreSQL has none now that it could be. If the unit is gone, a unit granted after
+ * the refund returns, and the refund takes care of an earlier one.
  * ENDED_RETURNS is the simpler rule, right only while Redis never goes backwards unnoticed. */
 #define NONE_FOR_IT(id) (status[id] == NO_UNIT && pg_stock == 0)
 #if defined(BREAK_ENDED_KEEPS)
@@ -47,15 +47,15 @@ bit pg_retired;
 #define ENDED_BEFORE (NONE_FOR_IT(id) -> SOLD_OUT : ENDED)
 #endif
 
-/* Of an order that was live. The user's other order may end before Redis hears of this answer: the field goes, and is not
- * given to that one. A refused order says again what it said at first. */
+/* For an order that was live. The user's other order may end before this answer reaches Redis: the field is deleted, not
+ * given to that order. A refused order repeats its first answer. */
 #ifdef BREAK_INSTEAD
 #define NONE_INSTEAD skip
 #else
 #define NONE_INSTEAD instead = (status[id] >= CANCELLED -> 0 : instead)
 #endif
 
-/* P1, by PostgreSQL's own books */
+/* P1, by PostgreSQL's own counts */
 #define assert_books() \
 	assert(pg_stock + IS_LIVE(1) + IS_LIVE(2) + (status[1] == UNIT_GONE) + (status[2] == UNIT_GONE) == UNITS)
 
@@ -86,7 +86,7 @@ inline pg_place(id, epoch, outcome, instead)
 			status[id] = REFUSED; outcome = DUPLICATE
 #endif
 		:: else ->
-			assert(status[id] == UNKNOWN); /* P2: an order that has ended does not live again */
+			assert(status[id] == UNKNOWN); /* P2: an ended order never becomes live again */
 			if
 			:: pg_stock == 0 -> status[id] = NO_UNIT; outcome = SOLD_OUT
 			:: else ->
@@ -99,7 +99,7 @@ inline pg_place(id, epoch, outcome, instead)
 	fi
 }
 
-/* refuse_orders(): an order that PostgreSQL knows stays what it is */
+/* refuse_orders(): an order known to PostgreSQL does not change */
 inline pg_refuse(id)
 {
 	if

@@ -1,4 +1,4 @@
-/* Redis: what it holds of the voucher, and what scripts have in common. */
+/* Redis: its data on the voucher, and the shared parts of scripts. */
 
 #define MISSING    0
 #define LOADING    1
@@ -10,10 +10,10 @@ byte r_stock = UNITS;
 byte buyer[USERS]; /* the claim: a user's order id */
 bit journal[IDS];
 byte j_epoch[IDS];
-byte process = 1; /* which Redis process it is: its run id */
+byte process = 1; /* the Redis process: its run id */
 byte opened = 1;  /* the process under which the voucher was opened */
 
-/* an earlier moment of Redis, to which it may fall back */
+/* an earlier state of Redis, to which it may return */
 byte s_state = OPEN, s_epoch = 1, s_stock = UNITS, s_opened = 1;
 byte s_buyer[USERS];
 bit s_journal[IDS];
@@ -29,8 +29,8 @@ byte s_j_epoch[IDS];
 #define NO_JOURNAL   (NO_PURCHASES && NO_RETURNS)
 #define IS_RETIRED  (RETIRED_IN_PG && r_state == AT_AN_END && opened == process)
 
-/* An order that is granted again has another entry, and who drops the first leaves that one. Without returns the two may be
- * one: an order that is live needs neither. */
+/* An order that is granted again has another entry, which stays when the first is dropped. Without returns the model may treat
+ * both as one: a live order needs neither. */
 #if RETURNS > 0
 byte j_number[IDS];
 #define NEW_NUMBER(id)   j_number[id]++
@@ -46,8 +46,8 @@ byte j_number[IDS];
 #define STILL_OURS(mine) true
 #endif
 
-/* Where a sale reopens, nothing is sold until refusals that were cached before have expired: their filters do not have its
- * next buyer. Each step that reopens records it, as reopen() of shared/voucher.lua does.
+/* After a sale reopens nothing is sold until earlier cached refusals have expired, since their filters lack its next
+ * buyer. Each step that reopens it records that, as reopen() of shared/voucher.lua does.
  */
 #ifdef MARKS
 bit marked[2];  /* an instance refuses from memory */
@@ -56,7 +56,7 @@ bit reopened;
 #define IS_HELD reopened
 #define REOPEN  reopened = 1; older[0] = marked[0]; older[1] = marked[1]
 
-/* Redis's clock: the hold ends when they have expired, or later. */
+/* Redis's clock: the hold ends when those refusals have expired, or later. */
 proctype Hold()
 {
 end_over:
@@ -94,7 +94,7 @@ inline unit_comes()
 	r_stock++
 }
 
-/* The sale is paused and resumed: what an earlier start and a later end do is the same. */
+/* The sale is paused and resumed; an earlier start or a later end has the same effect. */
 #if RESUMES > 0
 bit r_paused;
 #define IS_PAUSED r_paused
@@ -118,13 +118,13 @@ inline redis_grant(id, user)
 	r_stock--; buyer[user] = id; journal[id] = 1; NEW_NUMBER(id); j_epoch[id] = r_epoch; lock_name(id)
 }
 
-/* settle_entry.lua: the unit returns, and the user's other order takes the place of this one, or nothing does */
+/* settle_entry.lua: the unit returns, and the user's other order, if any, replaces this one */
 inline correct_redis(id, user, outcome, instead)
 {
 	buyer[user] = instead;
 	if
 	:: outcome == DUPLICATE || outcome == ENDED || outcome == GONE ->
-		assert(RETURNS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
+		assert(RETURNS > 0 || status[id] != NO_UNIT); /* there was no unit, and none came */
 		unit_comes()
 	:: else
 	fi

@@ -1,8 +1,8 @@
-/* Returns: an order that was live ends, and its unit can be bought again. A return is an entry in the journal, as a purchase is. */
+/* Returns: a live order ends, and its unit can be bought again. A return is a journal entry, like a purchase. */
 
-#define CANCEL 0 /* of an unpaid order: by its user, or it expires */
-#define REFUND 1 /* of a paid one */
-#define KEEP   2 /* the same, and the unit does not return */
+#define CANCEL 0 /* an unpaid order: by its user, or by expiry */
+#define REFUND 1 /* a paid order */
+#define KEEP   2 /* the same, without returning the unit */
 #if PAYS > 0 && defined(KEEPS)
 #define MOVES 3
 #elif PAYS > 0
@@ -17,7 +17,7 @@
 #define MAY_END(id, move) (status[id] == (move == CANCEL -> UNPAID : PAID))
 #endif
 
-/* Was it granted after its unit was gone? By the entry that the holder has in hand. */
+/* Was it granted after its unit was gone? By the holder's entry. */
 #if defined(BREAK_GONE_RETURNS)
 #define IS_LATE(id) true
 #elif defined(BREAK_GONE_KEEPS)
@@ -28,7 +28,7 @@
 
 #if RETURNS > 0
 
-/* return_orders(): an order ends by the move, has ended before, or is left as it is */
+/* return_orders(): the move ends the order, the order had ended before, or it does not change */
 inline pg_return(id, move, epoch, outcome)
 {
 	if
@@ -56,13 +56,13 @@ inline pg_return(id, move, epoch, outcome)
 	fi
 }
 
-/* ---- Redis: the entries of returns, each known by its order and its move. One that is noted twice is one entry here. ---- */
+/* ---- Redis: the entries of returns, identified by order and move. A return noted twice is one entry here. ---- */
 
 #define ENTRIES (2 * MOVES)
 #define ENTRY(id, move) (2 * (move) + (id) - 1)
 bit noted[ENTRIES], s_noted[ENTRIES];
 byte n_epoch[ENTRIES], s_n_epoch[ENTRIES];
-bit owed[ENTRIES]; /* the model's own: noted, and not lost with Redis's data */
+bit owed[ENTRIES]; /* only in the model: noted, and not lost with Redis's data */
 byte returning;    /* orders that an instance is returning */
 #define NONE_RETURNING (returning == 0)
 hidden byte e;
@@ -127,14 +127,14 @@ inline returns_forgotten()
 	e = 0
 }
 
-/* The stock that a rebuild takes from PostgreSQL is without what is gone by then. */
+/* The stock that a rebuild reads from PostgreSQL excludes units gone by then. */
 #if MOVES > 2
 #define gone_before(id) gone_number[id] = (outcome == STALE -> gone_number[id] : 0)
 #else
 #define gone_before(id) skip
 #endif
 
-/* A rebuild and the retiring settle the journal's returns. They leave Redis's stock alone, which is read from PostgreSQL after. */
+/* A rebuild and retiring settle the journal's returns. They leave Redis's stock alone: it is read from PostgreSQL later. */
 inline rebuild_drop(id, move, mine)
 {
 	if
@@ -144,7 +144,7 @@ inline rebuild_drop(id, move, mine)
 	id = 0; move = 0
 }
 
-/* Branches of their loops over the journal, with what these have in hand. */
+/* Branches of their loops over the journal, with their current entry. */
 #define RETURN_IN_HAND byte id, move;
 #ifdef BREAK_DROP_RETURNS
 #define settle_returns(epoch) \
@@ -172,15 +172,15 @@ inline note_return(id, move)
 	noted[ENTRY(id, move)] = 1; n_epoch[ENTRY(id, move)] = r_epoch; owed[ENTRY(id, move)] = 1
 }
 
-/* A Redis that went backwards unnoticed has a unit too many before any returns. */
+/* After Redis went backwards unnoticed it has a unit too many before any unit returns. */
 #ifdef IN_PLACE
 #define assert_not_too_many() skip
 #else
 #define assert_not_too_many() assert(r_stock <= UNITS)
 #endif
 
-/* The field goes and the unit returns, if Redis still holds that very order. Not if another refund has kept the unit: that one
- * sees to the field. */
+/* If Redis still holds this very order, the field is deleted and the unit returns. Not if another refund has kept the unit: that
+ * one handles the field. */
 #if MOVES > 2
 #define GONE_BY_ANOTHER(id, move) (status[id] == UNIT_GONE && (move != KEEP || gone_number[id] == 0))
 #else
@@ -205,7 +205,7 @@ inline return_in_redis(id)
 	assert_not_too_many()
 }
 
-/* settle_entry.lua, for a return: XDEL, unless Redis is another process than the one that it was noted in */
+/* settle_entry.lua, for a return: XDEL, unless Redis is not the process in which it was noted */
 inline drop_return(id, move)
 {
 	if
@@ -214,7 +214,7 @@ inline drop_return(id, move)
 	fi
 }
 
-/* A return that was noted is carried out, unless Redis lost it. */
+/* A noted return is executed, unless Redis lost it. */
 inline judge_return(id)
 {
 #ifndef WITHOUT_OWED
@@ -245,7 +245,7 @@ inline put_down() { returning--; id = 0; move = 0; epoch = 0; grant_run = 0; out
 #define MAY_FAIL
 #endif
 
-/* Returner(1) takes also what Returner(0) has in hand. */
+/* Returner(1) also takes the entry that Returner(0) holds. */
 #ifdef BOTH_RETURN
 #define TOGETHER true
 #else
@@ -260,7 +260,7 @@ idle:
 	atomic {
 		if
 		:: me == 0 && returns > 0 && CAN_NOTE && (IS_LIVE(1) || IS_LIVE(2)) ->
-			/* PostgreSQL was looked at; what was seen there may have changed since. Then note_return.lua. */
+			/* PostgreSQL was read, and may have changed since. Then note_return.lua. */
 			returns--;
 			if
 			:: IS_LIVE(1) -> id = 1
@@ -281,7 +281,7 @@ idle:
 #endif
 			if
 			:: epoch = r_epoch; grant_run = process
-			:: lost_replies > 0 -> lost_replies--; put_down(); goto idle /* noted, and it does not know */
+			:: lost_replies > 0 -> lost_replies--; put_down(); goto idle /* noted, and unaware of it */
 			fi
 		:: me == 1 && CAN_RECOVER && !NO_RETURNS && (TOGETHER || NONE_RETURNING) -> /* scan_journal.lua */
 			read_entry(); epoch = n_epoch[e]; grant_run = process; returning++
@@ -299,7 +299,7 @@ write:
 		pg_return(id, move, epoch, outcome);
 		if
 		:: true
-		:: lost_replies > 0 -> lost_replies--; goto write /* tried again */
+		:: lost_replies > 0 -> lost_replies--; goto write /* retries */
 		fi
 	};
 	if
@@ -314,7 +314,7 @@ write:
 		drop_return(id, move); put_down(); goto idle
 	}
 	fi;
-again: /* fenced off: noted again, under the new epoch; or the voucher is retired, and needs none */
+again: /* stale: noted again under the new epoch; a retired voucher needs none */
 	if
 	:: FAILS
 	:: atomic { CAN_NOTE && r_epoch > epoch ->
@@ -348,7 +348,7 @@ end_rest:
 #ifdef BREAK_PAY_REVIVES
 		:: status[id] == CANCELLED -> status[id] = PAID
 #endif
-		:: else /* the money is to be given back */
+		:: else /* the payment is to be refunded */
 			MET(LATE_PAY, status[id] == CANCELLED)
 		fi;
 		id = 0;

@@ -1,10 +1,10 @@
 /* The protocol of one voucher: placing, settling, fencing, recovery, granting again, compensation, reconcile, retiring.
  *
- * Each atomic step is what the real thing does in one: a Lua script in Redis, a statement in PostgreSQL.
+ * Each atomic step is one step of the real system: a Lua script in Redis, a statement in PostgreSQL.
  * Between two steps anything may happen: another process moves, an instance dies, Redis loses its data.
  *
- * Two users, UNITS units, two orders at most, in ASKS requests. The macros below bound what happens to them. BREAK_... takes
- * one guard away, and must fail. README.md says how to read this.
+ * Two users, UNITS units, at most two orders, in ASKS requests. The macros below limit the events. BREAK_... removes one
+ * guard, and must fail. README.md explains how to read this.
  */
 #ifndef UNITS
 #define UNITS 1
@@ -16,25 +16,25 @@
 #define CRASHES 1 /* instances and reconciles that die */
 #endif
 #ifndef ENDS
-#define ENDS 0 /* instances that end in order while they wait to have an order granted again */
+#define ENDS 0 /* instances that exit cleanly while an order waits to be granted again */
 #endif
 #ifndef LOSSES
-#define LOSSES 1 /* times that Redis goes backwards or is emptied */
+#define LOSSES 1 /* how often Redis goes backwards or is emptied */
 #endif
 #ifndef LOST_REPLIES
-#define LOST_REPLIES 0 /* commands that were executed and whose reply did not arrive */
+#define LOST_REPLIES 0 /* executed commands whose reply was lost */
 #endif
 #ifndef RECONCILES
-#define RECONCILES 2 /* on top of those that are needed */
+#define RECONCILES 2 /* in addition to the necessary ones */
 #endif
 #ifndef RETURNS
-#define RETURNS 0 /* returns that are asked for */
+#define RETURNS 0 /* requested returns */
 #endif
 #ifndef PAYS
-#define PAYS 0 /* payments that come */
+#define PAYS 0 /* payments that arrive */
 #endif
 #ifndef RESUMES
-#define RESUMES 0 /* times that the sale is paused and resumed */
+#define RESUMES 0 /* how often the sale is paused and resumed */
 #endif
 #ifndef FORGERIES
 #define FORGERIES 0 /* epochs written into Redis by hand */
@@ -43,17 +43,17 @@
 #define PAUSES 0 /* instances paused for longer than a session's TTL */
 #endif
 
-#define FAR_AHEAD 9  /* an epoch that was never used, and */
+#define FAR_AHEAD 9  /* a never used epoch, and */
 #define CANNOT_BE 40 /* one that is out of range: it is overwritten, not outdone */
-#define NO_EPOCH  41 /* what a return says once the voucher is retired */
-#define EPOCHS    20 /* fewer are used in every run, or reconciles never end */
+#define NO_EPOCH  41 /* in a return once the voucher is retired */
+#define EPOCHS    20 /* more than any run uses, unless reconciles never end */
 #define USERS     2
 #define IDS       3 /* order ids from 1; 0 is none */
 
 byte asks = ASKS, crashes = CRASHES, ends = ENDS, losses = LOSSES, lost_replies = LOST_REPLIES, reconciles = RECONCILES;
 byte returns = RETURNS, pays = PAYS, forgeries = FORGERIES, pauses = PAUSES, resumes = RESUMES;
 byte next_id = 1;
-byte busy; /* reconciles under way: more than one only while `reconciles` lasts */
+byte busy; /* reconciles in progress: more than one only while `reconciles` lasts */
 
 #include "told.pml"
 #include "postgres.pml"

@@ -1,6 +1,6 @@
-/* What was told to clients and what was lost: the model's own notes, which no part of the service can read. */
+/* The answers to clients, and the losses: the model's own records, which no part of the service can read. */
 
-/* Where a promise is put to the test: pan prints its letter the first time. One that is never met proves nothing. */
+/* Where a promise is tested: pan prints its letter the first time. A promise that is never tested proves nothing. */
 #define SESSION_GONE 8
 #define CLAIMED      9
 #define ORPHAN       10
@@ -19,13 +19,13 @@ c_decl {
 	fi
 
 bit accepted[IDS], created[IDS]; /* 202, 201 */
-bit won[USERS];                  /* heard 201, or ALREADY_ORDERED of a live order */
+bit won[USERS];                  /* got 201, or ALREADY_ORDERED for a live order */
 bit entry_lost[IDS];             /* Redis has lost its journal entry */
-bit holder_died[IDS];            /* or gave it up, because the reply was lost */
-bit lost_twice[IDS]; /* both, and no other had it: the one case that P5 leaves out */
+bit holder_died[IDS];            /* or gave up, because the reply was lost */
+bit lost_twice[IDS]; /* both, and no other instance had it: the one case that P5 excludes */
 byte holders[IDS];
 
-/* No instance has the order any more, and no journal: two faults at once. */
+/* Neither an instance nor the journal has the order any more: two faults at once. */
 #define NOTE_LOST_TWICE(id) \
 	if \
 	:: status[id] == UNKNOWN && holders[id] == 0 && !journal[id] && entry_lost[id] && holder_died[id] -> lost_twice[id] = 1 \

@@ -1,4 +1,4 @@
-/* Upkeep: the reconcile, and the retiring. */
+/* Maintenance: reconcile and retiring. */
 
 /* ---- reconcile ---- */
 
@@ -14,7 +14,7 @@ inline redis_begin(mine)
 	fi
 }
 
-/* XDEL. One that was overtaken drops what is gone already. */
+/* XDEL. An overtaken reconcile drops an entry that is already gone. */
 inline rebuild_xdel(id, mine)
 {
 	if
@@ -32,7 +32,7 @@ proctype Reconciler(bit me)
 rest:
 	busy--;
 end_rest:
-	/* The voucher is missing, closed, of another run, or behind PostgreSQL; or an admin wants it. A retired one stays so. */
+	/* The voucher is missing, closed, of another run, or behind PostgreSQL; or an admin requests it. A retired one stays retired. */
 	atomic {
 		if
 		:: FIRST_FIRST && !RETIRED_IN_PG && busy == 0 && (r_state != OPEN || opened != process || r_epoch != pg_epoch)
@@ -45,7 +45,7 @@ end_rest:
 		fi;
 		busy++;
 #if FORGERIES
-		/* Past what Redis has, but for what cannot be. */
+		/* Above Redis's epoch, unless that is impossible. */
 		if
 		:: r_epoch > pg_epoch && r_epoch != CANNOT_BE -> pg_epoch = r_epoch
 		:: else
@@ -116,14 +116,14 @@ settle:
 		:: else ->
 			r_stock = stock; r_state = OPEN; opened = process; REOPEN_BY_REBUILD;
 #if FORGERIES && !defined(BREAK_REMEMBER)
-			stale[whose] = 0; /* whatever it was, Redis is up to date now */
+			stale[whose] = 0; /* in any case Redis is up to date now */
 #endif
 			goto rest
 		fi
 	}
 }
 
-/* ---- retiring: the sale has ended, the journal is empty, nothing is open ---- */
+/* ---- retiring: the sale has ended, the journal is empty, no work is open ---- */
 
 #ifdef RETIRES
 #define SALE_IS_OVER (asks == 0)
@@ -139,7 +139,7 @@ end_rest:
 	atomic {
 		if
 		:: SALE_IS_OVER && CAN_SELL && NO_JOURNAL && !RETIRED_IN_PG && busy == 0 -> busy++; mine = pg_epoch
-		:: RETIRED_IN_PG && !IS_RETIRED && busy == 0 -> busy++; goto drop /* the mark is missing, or Redis fell back */
+		:: RETIRED_IN_PG && !IS_RETIRED && busy == 0 -> busy++; goto drop /* the mark is missing, or Redis went backwards */
 		fi;
 #if !defined(BREAK_RETIRE_EPOCH) && !defined(RETIRE_WITHOUT_FENCE)
 		pg_epoch++; mine = pg_epoch;
@@ -183,7 +183,7 @@ settle:
 	:: true
 	:: GIVES_UP
 	fi;
-drop: /* What is in the journal is known to PostgreSQL, or is refused. */
+drop: /* PostgreSQL knows the orders in the journal, or refuses them. */
 	if
 	:: GIVES_UP
 	:: atomic { journal[1] -> pg_refuse(1) }; atomic { journal[1] = 0; goto drop }

@@ -1,9 +1,9 @@
-"""Sends rows on a road and looks at what must hold, whatever is sent:
+"""Sends rows through a road and checks what must hold whatever is sent:
 
-- one answer for each request, and none for what is not one;
+- one answer for each request, and none for bytes that are not a request;
 - the next request on the same connection gets its own answer;
-- others, who share the gateway's connections to the service, get theirs;
-- who has an order was answered 201 or 202, and who was answered so has one; nobody in whose name a request was hidden.
+- other users, who share the gateway's connections to the service, get theirs;
+- a user has an order if and only if he was answered 201 or 202; nobody has one from a hidden request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VICTIMS = 2
 
 
 class Target(Protocol):
-    """The service, or what stands in its place."""
+    """The service, or its replacement."""
 
     voucher: str
     others: dict[str, str]
@@ -33,7 +33,7 @@ class Target(Protocol):
 
 @dataclass
 class Findings:
-    """What must not be, by kind."""
+    """Violations, by kind."""
 
     found: dict[str, list[str]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -133,7 +133,7 @@ class Checker:
             return ""
 
     def note_order(self, row: Row, answer: Answer) -> None:
-        """The order that the answer shows is the own one."""
+        """The order in the answer must be the user's own."""
         try:
             user = json.loads(answer.body)["user_id"]
         except (ValueError, KeyError):
@@ -151,7 +151,7 @@ class Checker:
         answers = link.answers(1, QUIET_S / 4)
         self.answers += len(answers)
         if not answers and link.ended:
-            return  # what was sent before had made the server end it
+            return  # the server had closed it because of the earlier bytes
         ids = [self.id_of(answer) for answer in answers]
         if ids != [self.target.voucher]:
             self.finding("another's answer", row, f"after {last.status} {last.body[:60]!r} the next request got {[(a.status, a.body[:60]) for a in answers]}")
@@ -163,10 +163,10 @@ class Checker:
         except ValueError:
             return ""
 
-    # ---- the others ----
+    # ---- other users ----
 
     def victim(self, number: int, stop: threading.Event) -> None:
-        """Buys once, and then looks at the own orders all the time."""
+        """Buys once, and then reads its own orders continuously."""
         user = f"{self.name()}-victim-{number}"
         head = b"Host: test\r\n" + self.road.who(user)
         link = None
@@ -209,7 +209,7 @@ class Checker:
             self.findings.add("cross-talk", f"{self.road.name}: {user} got {answer.status} {answer.body[:200]!r}")
 
     def compare_buyers(self) -> None:
-        """What was bought on this road is what was answered on it."""
+        """The orders bought on this road match the answers on it."""
         mine = f"{self.name()}-"
         bought = {user for user in self.target.buyers() if user.removeprefix("smuggled-").startswith(mine) or user == "smuggled"}
         for user in sorted(bought - self.acknowledged):

@@ -1,8 +1,8 @@
-"""The negative control: a server and a proxy that are as careless as many were.
+"""The negative control: a server and a proxy that are as careless as many once were.
 
-The server takes a bare LF for an end of line, trims names, and believes a transfer coding of whatever kind, or the
-length, whichever it is told to. The proxy believes the length, hands on the bytes that it counted, and has one
-connection to the server for all its clients. Behind each other they can be made to disagree, which the checker must see.
+The server accepts a bare LF as a line end, trims names, and follows any transfer coding, or the length, depending on
+its options. The proxy follows the length, forwards the bytes that it counted, and uses one connection to the server for
+all its clients. Together they can be made to disagree, and the checker must detect that.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 class NaiveService:
-    """Speaks as the service does, as far as the checker asks."""
+    """Behaves like the service, as far as the checker needs it."""
 
     def __init__(self, believes_length: bool):
         self.believes_length = believes_length

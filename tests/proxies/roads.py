@@ -1,7 +1,7 @@
-"""The roads to the service: without a gateway, through nginx and through HAProxy, each with the settings of deploy/.
+"""The roads to the service: directly, through nginx and through HAProxy, each with the settings of deploy/.
 
-A buyer is identified by X-User-Id where there is no gateway, and by a token everywhere else: HAProxy verifies it itself,
-nginx asks the session service, which is a stub here.
+Without a gateway X-User-Id identifies a buyer, otherwise a token: HAProxy verifies it itself, nginx asks the session
+service, which is a stub here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IN_HAPROXY = {"SECRET": KEY.decode(), "ISSUER": ISSUER, "AUDIENCE": AUDIENCE}
 
 
 class Road:
-    """Where requests are sent to, and how a buyer says who he is."""
+    """Where requests are sent, and how a buyer is identified."""
 
     def __init__(self, name: str, port: int, operators: int, gateway: bool, tokens: bool = False):
         self.name, self.port, self.operators, self.gateway = name, port, operators, gateway
@@ -34,7 +34,7 @@ class Road:
         self.tokens = tokens  # the service itself takes users' tokens
 
     def who(self, user: str) -> bytes:
-        """The line of a head, with its end."""
+        """The header line that identifies the buyer, with its line end."""
         if self.gateway or self.tokens:
             return f"Authorization: Bearer {token(user)}\r\n".encode()
         return f"X-User-Id: {user}\r\n".encode()
@@ -44,7 +44,7 @@ class Road:
 
 
 class Sessions:
-    """The session service that nginx asks."""
+    """The session service that nginx queries."""
 
     def __init__(self) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ class Sessions:
 
 
 def replaced(text: str, changes: dict[str, str]) -> str:
-    """The settings with this machine's addresses; each of them must be there once, or as often as it says: (n, new)."""
+    """The settings with this machine's addresses; each must occur once, or n times: (n, new)."""
     for old, change in changes.items():
         times, new = change if isinstance(change, tuple) else (1, change)
         if text.count(old) != times:
@@ -95,11 +95,11 @@ HAPROXY_WITHOUT_LIMITS = {
     "sc0_http_req_rate gt 200": "sc0_http_req_rate gt 1000000",
     "sc1_conn_cur gt 32": "sc1_conn_cur gt 60000",
 }
-CUT_OFF_S = 2  # so long a gateway of `cutting` waits for an answer
+CUT_OFF_S = 2  # how long a gateway of `cutting` waits for an answer
 
 
 class Gateways:
-    """nginx and HAProxy in front of an instance, until closed. limited: with the limits as they are shipped."""
+    """nginx and HAProxy in front of an instance, until closed. limited: with the limits as shipped."""
 
     def __init__(self, folder: Path, instance: Instance, limited: bool = False):
         folder.mkdir(mode=0o755)
@@ -108,7 +108,7 @@ class Gateways:
         self.sessions = Sessions()
 
     def _folder(self, name: str) -> tuple[Path, str]:
-        """One that nginx's user may write to, and its line of that user."""
+        """A folder that nginx's user may write to, and the line with that user."""
         folder = self.folder / name
         folder.mkdir()
         if os.geteuid() != 0:
@@ -144,8 +144,8 @@ class Gateways:
         return Road("nginx", public, operators, True)
 
     def compose(self, cut_off_s: int = 0) -> Road:
-        """The nginx of docker-compose.yml, which believes its clients; both of its instances are this one. cut_off_s: how
-        long it waits for an answer, instead of what its file says."""
+        """The nginx of docker-compose.yml, which trusts its clients; both of its instances are this one. cut_off_s: how
+        long it waits for an answer, instead of its file's value."""
         public, name = free_port(), "cutting" if cut_off_s else "compose"
         folder, user = self._folder(name)
         settings = replaced(
@@ -212,7 +212,7 @@ class Gateways:
 
 
 def handing_tokens_on(name: str, road: Road) -> Road:
-    """The operators' address hands Authorization on, as a gateway does before a service that takes users' tokens."""
+    """The operators' address forwards Authorization, like a gateway in front of a service that takes users' tokens."""
     return Road(name, road.operators, road.operators, True, True)
 
 

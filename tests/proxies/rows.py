@@ -1,9 +1,8 @@
-"""What is sent: the input table, and requests that two parsers may read in two ways.
+"""The requests to send: the input table, and requests that two parsers may interpret differently.
 
-A row is the bytes of one request, or of what pretends to be one, and what may come of it. Without a gateway the statuses
-are exact. With one it may answer itself, or put the request right; then each row says what else may be, and the checker
-holds it to what must be so in any case: one answer for each request, the own one; no purchase but those that were
-answered; nobody else's.
+A row has the bytes of one request, or of something similar, and the allowed results. Without a gateway the statuses are
+exact. A gateway may answer itself, or correct the request; the row then lists further results. The checker ensures what
+must hold in any case: one answer for each request, its own; no purchase without an answer, and none of another user.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ PLACED, ASYNC = 201, 202
 
 @dataclass
 class Ask:
-    """What the bytes of a row are made of."""
+    """The parts from which a row's bytes are built."""
 
     voucher: str
-    others: dict[str, str]  # vouchers by what is the matter with them
+    others: dict[str, str]  # vouchers by their defect
     user: str
-    who: bytes  # the line of the head that says who it is
+    who: bytes  # the header line that identifies the user
     admin: bytes
     smuggled: bytes  # a whole purchase by another user
 
@@ -47,17 +46,17 @@ class Ask:
 class Row:
     name: str
     make: Callable[[Ask], bytes]
-    direct: tuple[int, ...]  # statuses of the first answer; 0: the connection ends, or is left waiting, without one
-    gateway: tuple[int, ...] = ()  # besides those; (-1,): any
-    instead: bool = False  # those of `gateway` are instead of the others
-    most: int = 1  # answers, of all that can be read as a request
+    direct: tuple[int, ...]  # statuses of the first answer; 0: the connection ends, or stays silent, without one
+    gateway: tuple[int, ...] = ()  # in addition to those; (-1,): any
+    instead: bool = False  # `gateway` replaces the others
+    most: int = 1  # the maximum number of answers, if every possible request is counted
     most_gateway: int = 0  # the same behind a gateway; 0: as above
     closes: bool = False  # without a gateway the connection ends
-    raw: bool = False  # the answer may be another protocol's
-    library: bool = False  # refused by libmicrohttpd itself, whose version 0.9.75 writes the head of that answer twice
+    raw: bool = False  # the answer may belong to another protocol
+    library: bool = False  # rejected by libmicrohttpd itself, whose version 0.9.75 writes the head of that answer twice
     operators: bool = False  # at the operators' address
     code: str = ""  # of the problem, where the service answers
-    same: str = ""  # rows with this mark get the same body, if they get the service's answer
+    same: str = ""  # rows with this mark get the same body if the service answers
 
 
 ANY = (-1,)
@@ -159,7 +158,7 @@ def admins() -> list[Row]:
 
 
 def pages() -> list[Row]:
-    """Paths of pages, and what might lead from them to something else."""
+    """Paths of pages, and variations that might lead to something else."""
     there = [Row(f"page {path}", lambda a, path=path: a.head("GET", path), (200,)) for path in ("/", "/?lang=zh", "/web/settings.json")]
     nowhere = ("/web/", "/web/nothing", "/web/..", "/web/../orders", "/web/%2e%2e/orders", "/web/..%2forders", "/web/%2e%2e/%2e%2e/etc/passwd")
     nowhere += ("/web/settings.json%00", "/web/\\..\\x", "/web//settings.json", "/index.html", "/pay", "/demo/orders")
@@ -224,8 +223,8 @@ def heads() -> list[Row]:
 
 
 def pairs() -> list[Row]:
-    """The known ways to smuggle a request. Behind a gateway any status will do: what counts is what is bought, and that
-    the next answer is the next request's."""
+    """The known ways to smuggle a request. Behind a gateway any status is allowed: the purchases count, and that the
+    next answer belongs to the next request."""
     chunked = b"Transfer-Encoding: chunked\r\n"
     end = b"0\r\n\r\n"
 
@@ -295,7 +294,7 @@ def pairs() -> list[Row]:
         b" Transfer-Encoding: chunked\r\n",
     )
     for te in forms:
-        free = te in (b"Transfer_Encoding: chunked\r\n",)  # a field like others: the length counts
+        free = te in (b"Transfer_Encoding: chunked\r\n",)  # an ordinary field: the length counts
         rows.append(row(f"TE.TE with CL {te!r}", lambda a, te=te: both(a, te), (415,) if free else (400,), not free))
         rows.append(row(f"TE.TE in a chunk {te!r}", lambda a, te=te: inside(a, te, b"0"), (PLACED,) if free else (400,), not free, 2 if free else 1))
     rows += chunks()
@@ -313,7 +312,7 @@ def pairs() -> list[Row]:
 
 
 def chunks() -> list[Row]:
-    """Chunks whose sizes may be read in two ways. The body is none that a purchase may have, so nothing is bought."""
+    """Chunks whose sizes two parsers may read differently. The body is never a valid purchase, so nothing is bought."""
     rows = []
     forms: list[tuple[str, Callable[[bytes], bytes]]] = [
         ("an extension", lambda s: b"%x;a=b\r\n%s\r\n0\r\n\r\n" % (len(s), s)),
@@ -340,15 +339,15 @@ def chunks() -> list[Row]:
     ]
     for name, form in forms:
         make = lambda a, form=form: a.buy(b"Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n", form(a.smuggled))
-        # Where a gateway reads the last chunk before the hidden purchase, that is a request of its own of the same client,
-        # who is none without a token.
-        placed = (PLACED,) if name == "a last extension that ends with a bare LF" else ()  # read as no body
+        # If a gateway reads the last chunk before the hidden purchase, that becomes a separate request of the same
+        # client, who is not identified without a token.
+        placed = (PLACED,) if name == "a last extension that ends with a bare LF" else ()  # read as an empty body
         rows.append(Row(f"chunk: {name}", make, (400, 415, 413, 0, *placed), ANY, most=1, most_gateway=2, closes=True))
     return rows
 
 
 def tokens() -> list[Row]:
-    """Where the service takes users' tokens itself."""
+    """For a service that takes users' tokens itself."""
     plain = b"Content-Length: 0\r\n"
 
     def bearer(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Rows of the input table that are more than one request."""
+"""Rows of the input table with more than one request."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stack import PAYMENTS_TOKEN, wait_for
 from user_tokens import AUDIENCE, bad_tokens, token
 from wire import Answer, Link
 
-EVENT_S = 3.0  # until an event has come, at most; a gateway that buffers has none for 15 s
-# What it takes the set of the login's keys or a strict parser to see. The login has signed all of these but the 6 KB.
+EVENT_S = 3.0  # until an event arrives, at most; a gateway that buffers delays it by 15 s
+# Tokens that only the login's key set or a strict parser can judge. The login has signed all of these except the 6 KB.
 NOT_SEEN = {"no kid", "a wrong kid", "crit", "duplicate sub", "duplicate alg", "exp a string", "nbf a string", "a number for a sub", "6 KB"}
 
 
@@ -55,7 +55,7 @@ def name_of(road: Road) -> str:
 
 
 def keys(road: Road, service, findings: Findings) -> None:
-    """The first answer again; for another quantity 422."""
+    """The first answer again; 422 for another quantity."""
     who = road.who(f"{name_of(road)}-keys")
     key = b"Idempotency-Key: k-1\r\n"
     one = request("POST", f"/seckill/{service.voucher}", who, key)
@@ -90,7 +90,7 @@ def payments(road: Road, service, findings: Findings) -> None:
 
 
 def cursors(road: Road, service, findings: Findings) -> None:
-    """Of another list, and of another user."""
+    """Cursors of another list, and of another user."""
     first = talk(road.port, request("GET", "/vouchers?limit=1", b""))[0]
     cursor = json.loads(first.body)["next"]
     expect(findings, road, "the link to the next page", f"cursor={cursor}" in first.fields.get("link", ""), True)
@@ -100,7 +100,7 @@ def cursors(road: Road, service, findings: Findings) -> None:
 
 
 def roles(road: Road, service, findings: Findings) -> None:
-    """A token of another role; a token of a user, where one of the service's own is due."""
+    """A token of another role; a user's token where one of the service's own is required."""
     payment = f"Authorization: Bearer {PAYMENTS_TOKEN}\r\n".encode()
     answers = talk(road.operators, request("GET", "/admin/vouchers", payment), request("GET", "/admin/vouchers", road.who("alice")))
     expect(findings, road, "roles", statuses(answers), [403, 401])
@@ -118,14 +118,14 @@ def over_the_rate(road: Road, service, findings: Findings) -> None:
 
 
 def pipelined(road: Road, service, findings: Findings) -> None:
-    """Each gets its own answer, in their order."""
+    """Each request gets its own answer, in order."""
     users = [f"{name_of(road)}-line-{n}" for n in range(20)]
     answers = talk(road.port, *[request("POST", f"/seckill/{service.voucher}", road.who(user)) for user in users], pipelined=True)
     expect(findings, road, "pipelined", [json.loads(answer.body).get("user_id") for answer in answers], users)
 
 
 def tickets(road: Road, service, findings: Findings) -> None:
-    """Of the user whom the gateway has found."""
+    """For the user identified by the gateway."""
     user, voucher = f"{name_of(road)}-ticket", service.others["TICKET"]
     path = f"/vouchers/{voucher}/ticket"
     answers = talk(road.port, request("GET", path, road.who(user)), request("POST", path, road.who(user)), request("POST", path, b""))
@@ -136,14 +136,14 @@ def tickets(road: Road, service, findings: Findings) -> None:
 
 
 def traces(road: Road, service, findings: Findings) -> None:
-    """The service answers with the trace that it was sent: a gateway must not hand on a client's."""
+    """The service answers with the trace that it received: a gateway must not forward a client's."""
     sent = b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
     answer = talk(road.port, request("GET", "/vouchers", b"", sent))[0]
     expect(findings, road, "a client's trace", "traceparent" in answer.fields, not road.gateway)
 
 
 def origins(road: Road, service, findings: Findings) -> None:
-    """Origin is compared with Host as the client wrote it, with its port."""
+    """Origin is compared with Host as the client wrote it, including its port."""
     for number, (origin, status) in enumerate((("https://shop.test:8443", 201), ("https://shop.test", 403), ("https://other.test:8443", 403))):
         who = road.who(f"{name_of(road)}-page-{number}")
         one = request("POST", f"/seckill/{service.voucher}", who, f"Origin: {origin}\r\n".encode())
@@ -152,7 +152,7 @@ def origins(road: Road, service, findings: Findings) -> None:
 
 
 def lasting(road: Road, service, findings: Findings) -> None:
-    """A stream's events come as they are sent, and a long poll lasts until its time is over."""
+    """A stream's events arrive as they are sent, and a long poll lasts its full time."""
     stream = Link(road.port)
     stream.send(request("GET", f"/vouchers/{service.voucher}/events", b""))
     first = stream.head_and(b"data: ", EVENT_S)
@@ -170,11 +170,11 @@ def lasting(road: Road, service, findings: Findings) -> None:
 SCENARIOS = (keys, repeated, payments, cursors, roles, over_the_rate, pipelined, tickets, traces, origins, lasting)
 
 
-# ---- of single gateways ----
+# ---- single gateways ----
 
 
 def wrong_tokens(road: Road, service, findings: Findings) -> None:
-    """A gateway that checks tokens itself takes those alone that a login has made for this shop."""
+    """A gateway that checks tokens itself accepts only those that a login has made for this shop."""
     user = f"{name_of(road)}-odd"
     buy = lambda text: request("POST", f"/seckill/{service.voucher}", f"Authorization: Bearer {text}\r\n".encode())
     for name, text in bad_tokens(user).items():
@@ -188,7 +188,7 @@ def wrong_tokens(road: Road, service, findings: Findings) -> None:
 
 
 def waits_are_cut_off(road: Road, service, findings: Findings) -> None:
-    """More long polls than an instance may fail, all longer than the gateway waits: they get 504, and nothing else does."""
+    """More long polls than allowed failures, all longer than the gateway's time-out: only they get 504."""
     who = road.who(f"{name_of(road)}-cut")
     order = json.loads(talk(road.port, request("POST", f"/seckill/{service.voucher}", who))[0].body)["id"]
     links = [Link(road.port, 30) for _ in range(6)]
@@ -203,10 +203,10 @@ def waits_are_cut_off(road: Road, service, findings: Findings) -> None:
 
 
 def exceed(road: Road, service, findings: Findings) -> None:
-    """One address may not take what all share, and is refused; another is served meanwhile, and it can still buy."""
+    """An address that takes too much is refused; others are served meanwhile, and it can still buy."""
 
     def held(count: int, data: bytes) -> list[Link]:
-        """Those that were not hung up on."""
+        """Connections that were not closed."""
         links = []
         for _ in range(count):
             try:
@@ -214,7 +214,7 @@ def exceed(road: Road, service, findings: Findings) -> None:
                 links[-1].send(data)
             except OSError:
                 pass
-        time.sleep(1.0)  # answers come, or do not
+        time.sleep(1.0)  # time for answers to arrive
         return links
 
     def refused(links: list[Link], of: int) -> int:
@@ -231,7 +231,7 @@ def exceed(road: Road, service, findings: Findings) -> None:
     def release(links: list[Link]) -> None:
         for link in links:
             link.close()
-        time.sleep(1.5)  # what the rate counts is over
+        time.sleep(1.5)  # until the rate has recovered
 
     streams = held(40, request("GET", f"/vouchers/{service.voucher}/events", b""))
     expect(findings, road, "40 streams, refused", refused(streams, 40), 8)
@@ -243,7 +243,7 @@ def exceed(road: Road, service, findings: Findings) -> None:
     expect(findings, road, "150 requests under way, refused", refused(begun, 150) >= 22, True)
     others_are_served("150 requests")
     release(begun)
-    for _ in range(5):  # on a slow machine they may come slowly enough
+    for _ in range(5):  # on a slow machine they may arrive slowly enough
         answers = talk(road.port, *[request("GET", "/vouchers", b"")] * 800, pipelined=True)
         if 429 in statuses(answers):
             break
@@ -252,7 +252,7 @@ def exceed(road: Road, service, findings: Findings) -> None:
 
 
 def stores_away(roads: list[Road], service, findings: Findings) -> None:
-    """503 with Retry-After, from the service itself, also through a gateway; and it is there again afterwards."""
+    """503 with Retry-After, from the service itself, also through a gateway; and it recovers afterwards."""
     service.stack.redis.end(signal.SIGKILL)
     for road in roads:
         one = request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-late"))

@@ -1,4 +1,4 @@
-"""Users' tokens, good ones and bad ones of every kind."""
+"""Users' tokens, valid ones and invalid ones of every kind."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def signed(header: bytes, claims: bytes, key: bytes = KEY) -> str:
 
 
 def token(user: str, header: dict | None = None, key: bytes = KEY, **claims: object) -> str:
-    """A value of None leaves the claim out."""
+    """A value of None omits the claim."""
     head = {"alg": "HS256", "typ": "JWT", "kid": KID} | (header or {})
     body = {name: value for name, value in (claims_of(user) | claims).items() if value is not None}
     return signed(json.dumps(head).encode(), json.dumps(body).encode(), key)
 
 
 def user_of(authorization: str) -> str | None:
-    """Whose good token it is, as the session service sees it."""
+    """The user of a valid token, as the session service sees it."""
     scheme, _, text = authorization.partition(" ")
     body, _, mac = text.rpartition(".")
     good = encoded(hmac.new(KEY, body.encode(), hashlib.sha256).digest())

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes: what is sent is what was written, and answers are told apart strictly."""
+"""HTTP/1.1 as bytes: sends them unchanged, and separates answers strictly."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Answer:
 
 
 class Odd(Exception):
-    """Bytes that are no answer."""
+    """Bytes that are not an answer."""
 
 
 class Link:
-    """A connection, and what has come on it."""
+    """A connection, and the bytes received on it."""
 
     def __init__(self, port: int, timeout_s: float = 5.0, address: str = "127.0.0.1"):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s, source_address=(address, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.timeout_s, self.got, self.ended = timeout_s, b"", False
-        self.bodiless = False  # the next answer is one to HEAD
+        self.bodiless = False  # the next answer is to a HEAD
 
     def send(self, data: bytes) -> None:
-        """What the other end does not take any more is lost, as it would be in the field."""
+        """Bytes that the other end no longer accepts are lost, as in production."""
         try:
             self.socket.sendall(data)
         except OSError:
@@ -42,7 +42,7 @@ class Link:
         self.socket.close()
 
     def answers(self, most: int, quiet_s: float) -> list[Answer]:
-        """All that come until the connection ends, or nothing more comes for a while after the last one that is due."""
+        """All answers until the connection ends, or nothing follows the last expected one for a while."""
         found: list[Answer] = []
         while (answer := self._next(self.timeout_s if len(found) < most else quiet_s)) is not None:
             if answer.status >= 200:
@@ -55,14 +55,14 @@ class Link:
         return answer
 
     def head_and(self, text: bytes, seconds: float) -> bytes:
-        """What has come of an answer without an end, once it has that text; as much as came, if it never has."""
+        """The bytes of an unfinished answer once it contains that text; all that arrived if it never does."""
         until = time.monotonic() + seconds
         while text not in self.got and self._more(until):
             pass
         return self.got
 
     def _more(self, until: float) -> bool:
-        """False: nothing came in time, or the end did."""
+        """False: nothing arrived in time, or the connection ended."""
         left = until - time.monotonic()
         if self.ended or left <= 0 or not select.select([self.socket], [], [], left)[0]:
             return False

@@ -1,5 +1,5 @@
-"""Backup and restore of both stores while a crowd buys: PostgreSQL first, then Redis, empty or older. With the write-ahead
-log kept elsewhere nothing is lost that was promised; with a base backup alone, nothing of before it."""
+"""Backup and restore of both stores while a crowd buys: PostgreSQL first, then Redis, empty or older. With the
+write-ahead log kept elsewhere no promise is broken; with a base backup alone, none from before it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_as_postgres(stack: Stack, *command: str) -> None:
 
 
 def base_backup(stack: Stack, name: str, wal: str) -> Path:
-    """Of the running server."""
+    """Makes one of the running server."""
     folder = stack.postgres.dir / name
     run_as_postgres(stack, "pg_basebackup", "-h", str(stack.postgres.dir), "-p", str(stack.postgres.port), "-U", "postgres",
                     "-D", str(folder), "-X", wal, "-c", "fast", "--no-sync")
@@ -46,7 +46,7 @@ def owned_folder(stack: Stack, name: str) -> Path:
 
 
 def replace_data(stack: Stack, backup: Path) -> Path:
-    """The server's data are the backup's now; a copy, so that it can be restored again."""
+    """Replaces the server's data by a copy of the backup, which can be restored again."""
     data = stack.postgres.dir / "data"
     shutil.rmtree(data)
     subprocess.run(["cp", "-a", str(backup), str(data)], check=True)
@@ -57,7 +57,7 @@ def replace_data(stack: Stack, backup: Path) -> Path:
 
 
 class LogKeeper(Process):
-    """pg_receivewal: PostgreSQL tells of no commit before this has it on disk."""
+    """pg_receivewal: PostgreSQL confirms no commit before it is on this disk."""
 
     def __init__(self, stack: Stack):
         super().__init__("pg_receivewal", stack.folder / "receivewal.log")
@@ -73,13 +73,13 @@ class LogKeeper(Process):
         wait_for("pg_receivewal in step", lambda: postgres.sql(in_step, "postgres") == [["1"]])
 
     def catch_up(self) -> None:
-        """All that is written by now is received. Only then can a base backup that has no log of its own be restored."""
+        """Waits until all log so far is received: a base backup without its own log needs it for a restore."""
         end = self.stack.postgres.sql("select pg_current_wal_flush_lsn()", "postgres")[0][0]
         received = f"select 1 from pg_stat_replication where application_name = 'keeper' and flush_lsn >= '{end}'"
         wait_for("the log of the backup", lambda: self.stack.postgres.sql(received, "postgres") == [["1"]], SLOW_DISK_S)
 
     def finish(self) -> None:
-        """The segment that was being received counts as far as it goes."""
+        """The last, partial segment counts as far as it goes."""
         self.end(signal.SIGINT)
         for path in self.folder.glob("*.partial"):
             path.rename(path.with_suffix(""))
@@ -91,7 +91,7 @@ def lost_and_restored(run: Run) -> None:
     keeper = LogKeeper(stack)
     backup = base_backup(stack, "base", "none")
     keeper.catch_up()
-    time.sleep(1.0)  # what is sold now is in the log alone
+    time.sleep(1.0)  # these sales are only in the log
     before = stack.postgres.sql("select count(*) from voucher_order")[0][0]
     stack.redis.end(signal.SIGKILL)
     stack.postgres.stop_immediate()
@@ -127,7 +127,7 @@ def with_the_log(stack: Stack) -> list[str]:
 
 
 def buy_all(stack: Stack, voucher: str, users: list[str]) -> dict[str, str]:
-    """Who was told 201 -> the order."""
+    """Returns user -> order of those answered 201."""
     told = {}
     for user in users:
         status, document = stack.instances[0].ask("POST", f"/seckill/{voucher}", user)
@@ -143,7 +143,7 @@ def stop_all(stack: Stack) -> None:
 
 
 def judge(stack: Stack, voucher: str, early: dict[str, str], late: dict[str, str], redis: str) -> list[str]:
-    """What was promised before the backup stands; what came after it is gone, and its users may buy; nothing is oversold."""
+    """Orders from before the backup stand; later ones are gone, and their users may buy; nothing is oversold."""
     one, wrong = stack.instances[0], []
     wait_for("the voucher open", lambda: one.ask("POST", f"/seckill/{voucher}", "first")[0] in (201, 409), 30)
     for user, order in early.items():

@@ -1,11 +1,11 @@
-"""From a real earlier version to this one. The commit is built, makes its own tables and opens a sale; then the new version
-migrates under load, and what follows is what both trees promise:
+"""From a real earlier version to this one. The commit is built, makes its own tables and opens a sale. Then the new
+version migrates under load, and the result must be what both trees promise:
 
-  of one line and one protocol    side by side and back, as two versions of one tree (upgrade.py)
-  of one line, another protocol   the new one waits until the old ones have ended, and the other way round
-  of another line                 the new one refuses the tables and leaves everything as it is; the old one sells on
+  same lineage, same protocol     side by side and back, as two versions of one tree (upgrade.py)
+  same lineage, other protocol    the new one waits until the old ones have ended, and the other way round
+  other lineage                   the new one refuses the tables and changes nothing; the old one continues to sell
 
-A line: the migrations of the one begin with those of the other, text by text."""
+Same lineage: the migrations of one begin with those of the other, text by text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stack import ROOT, Broken, Instance, Stack, wait_for
 
 UNITS, PAUSE_S = 100000, 0.02
 UNFIT = "the statements do not fit this database"
-# All that tables and functions are, and what is noted of them.
+# All definitions of tables and functions, and the recorded migrations.
 SCHEMA = """
 select md5(coalesce(string_agg(line, ',' order by line), '')) from (
   select p.oid::regprocedure::text || md5(p.prosrc) || p.prosecdef || coalesce(p.proacl::text, '') as line
@@ -41,7 +41,7 @@ BOOKS = """
 select s.units - s.stock, (select count(*) from voucher_order where voucher_id = s.voucher_id and status = 'unpaid')
   from %s s where voucher_id = %s
 """
-STOCK_TABLES = "voucher_stock", "seckill_segment"  # of this line, and of the one before it
+STOCK_TABLES = "voucher_stock", "seckill_segment"  # of this lineage, and of the previous one
 
 
 def check_out(folder: Path, commit: str) -> Path:
@@ -76,18 +76,18 @@ def must_migrate(stack: Stack, binary: Path) -> None:
         raise Broken(f"--migrate of the new version: {text[-300:]}")
 
 
-# ---- of another line ----
+# ---- other lineage ----
 
 
 class OpenStack(Stack):
-    """Redis lets everybody in: the names and rights that old versions knew are not what is tried."""
+    """Redis admits everybody: the names and rights of old versions are not under test."""
 
     def store_urls(self, proxied: bool) -> dict[str, str]:
         return super().store_urls(proxied) | {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{self.redis.port}"}
 
 
 class Buyers(threading.Thread):
-    """One after the other, each once, at the old instance; what it answered but a sale is wrong."""
+    """One user after the other, each once, at the old instance; any answer but a sale is an error."""
 
     def __init__(self, one: Instance, voucher: str):
         super().__init__(daemon=True)
@@ -117,7 +117,7 @@ def open_sale(one: Instance) -> str:
 
 
 def starts_without_selling(stack: Stack, binary: Path, voucher: str, reason: str, when: str) -> tuple[Instance, list[str]]:
-    """An instance that must not be ready, nor sell; it says why."""
+    """An instance that must neither become ready nor sell, and that reports why."""
     one, wrong = Instance(7, stack.folder, binary, stack.store_urls(False)), []
     one.run()
     stack.instances.append(one)
@@ -141,7 +141,7 @@ def end(stack: Stack, one: Instance) -> None:
 
 
 def sell_all_the_while(stack: Stack, new: Path, old: Instance, voucher: str) -> tuple[int, list[str]]:
-    """What the new version does beside the old one; and how many the old one sold."""
+    """What the new version does next to the old one; and how many the old one sold."""
     buyers, before = Buyers(old, voucher), stack.postgres.sql(SCHEMA)
     buyers.start()
     wait_for("buyers", lambda: buyers.sold > 10 or buyers.wrong)
@@ -183,7 +183,7 @@ def refused(stack: Stack, new: Path) -> list[str]:
 
 
 def change_is_seen(stack: Stack) -> list[str]:
-    """The control of the look at the schema."""
+    """The control of the comparison of schemas."""
     before = stack.postgres.sql(SCHEMA)
     stack.postgres.sql("alter table voucher_order add column control integer")
     return [] if stack.postgres.sql(SCHEMA) != before else ["a changed table is not noticed"]

@@ -1,6 +1,6 @@
-"""Redis carries out the transactions of its append-only file, which is how scripts stand in it, with the rights of the
-user `default`. Both stores and the instance are killed with orders granted and not committed: under the file of rights
-that is shipped each of them is there afterwards, and under one whose `default` has no rights, the control, none is."""
+"""Redis loads the transactions of its append-only file, in which form scripts are stored, with the rights of the user
+`default`. Both stores and the instance are killed with orders granted and not committed. With the shipped file of
+rights every order is there afterwards; with a `default` without rights, the control, none is."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WITHOUT_RIGHTS = "user default off resetchannels -@all"
 
 
 def shipped(default: str = "") -> str:
-    """deploy/redis.acl, with this line for `default`; and a user for this suite."""
+    """deploy/redis.acl, with this line for `default`, and a user for this suite."""
     lines = (ROOT / "deploy/redis.acl").read_text().replace("SECKILL_REDIS_PASSWORD", REDIS_PASSWORD).splitlines()
     lines = [default if default and line.startswith("user default ") else line for line in lines]
     return "\n".join([*lines, f"user judge on >{REDIS_PASSWORD} ~* &* +@all"]) + "\n"
 
 
 class GuardedRedis(RedisServer):
-    """Lets nobody in without a name."""
+    """Admits nobody without a user name."""
 
     def calls(self, commands, timeout: float = 5.0) -> list:
         return super().calls([("AUTH", "judge", REDIS_PASSWORD), *commands], timeout)[1:]
@@ -42,7 +42,7 @@ def start(stack: Stack, acl: str) -> None:
 
 
 def grant(stack: Stack) -> dict[str, str]:
-    """User -> order, of orders that Redis has granted and PostgreSQL does not have."""
+    """User -> order, for orders that Redis has granted and PostgreSQL does not have."""
     one, now = stack.instances[0], datetime.now(timezone.utc)
     at = lambda hours: (now + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
     terms = {"title": "Loading", "stock": ORDERS, "price_cents": 1, "begin_at": at(-1), "end_at": at(24)}
@@ -69,7 +69,7 @@ def found(one: Instance, orders: dict[str, str]) -> int:
 
 
 def checked(stack: Stack) -> str:
-    """What seckill --check says of `default`, to the suite's user and to the service's."""
+    """The result of seckill --check on `default`, for the suite's user and for the service's."""
     lines = []
     for url in (f"redis://judge:{REDIS_PASSWORD}@127.0.0.1:{stack.redis.port}", stack.store_urls(False)["SECKILL_REDIS_URL"]):
         env = os.environ | stack.store_urls(False) | {"SECKILL_REDIS_URL": url}
@@ -79,7 +79,7 @@ def checked(stack: Stack) -> str:
 
 
 def restarted(stack: Stack, default: str) -> tuple[int, int, str]:
-    """How many orders were granted, how many are left, and what the check says."""
+    """The number of orders granted, the number left, and the result of the check."""
     start(stack, shipped(default))
     says = checked(stack)
     orders = grant(stack)

@@ -1,5 +1,5 @@
-"""A PostgreSQL that was set up by deploy/owner.sql and deploy/login.sql: the owner migrates and the service sells there,
-and the owner, with whose rights all functions run, gains no more. The control: an owner that may create roles does."""
+"""A PostgreSQL set up by deploy/owner.sql and deploy/login.sql: the owner migrates and the service sells there, and the
+owner, with whose rights all functions run, cannot gain more. The control: an owner that may create roles can."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENV = {"SECKILL_OWNER_PASSWORD": "o", "SECKILL_DB_PASSWORD": "s"}
 DATABASE = "made_by_files"
 PROGRAM = "copy (select 1) to program 'cat >/dev/null'"
 
-# Ways to the server's account, or to other roles; each has a session of its own.
+# Ways to the server's account, or to other roles; each in its own session.
 WAYS = (
     PROGRAM,
     "grant pg_execute_server_program to seckill_owner; " + PROGRAM,
@@ -43,7 +43,7 @@ REFUSED = ("permission denied", "must be superuser", "must have admin option", "
 
 
 def attempt(postgres: PostgresServer, login: str, script: str) -> str:
-    """What PostgreSQL replies to that login, '' if it carried out all."""
+    """PostgreSQL's error for that login; '' if it executed everything."""
     command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(postgres.port)]
     done = subprocess.run([*command, "-U", login, DATABASE], input=script, text=True, capture_output=True)
     return done.stderr.strip()
@@ -51,7 +51,7 @@ def attempt(postgres: PostgresServer, login: str, script: str) -> str:
 
 def set_up(postgres: PostgresServer, binary) -> None:
     postgres.sql(f"drop role seckill_service, seckill_keeper; create database {DATABASE}", "postgres")
-    for name in ("owner.sql", "login.sql", "owner.sql", "login.sql"):  # as often as one likes
+    for name in ("owner.sql", "login.sql", "owner.sql", "login.sql"):  # they may be run repeatedly
         command = postgres.psql("-f", str(ROOT / "deploy" / name), DATABASE)
         done = subprocess.run(command, env=os.environ | ENV, text=True, capture_output=True)
         if done.returncode != 0:
@@ -63,7 +63,7 @@ def set_up(postgres: PostgresServer, binary) -> None:
 
 
 def gained(postgres: PostgresServer) -> list[str]:
-    """The ways that were not refused for want of rights."""
+    """The ways that were not denied for lack of rights."""
     wrong = []
     for way in WAYS:
         reply = attempt(postgres, "seckill_owner", way)

@@ -1,6 +1,6 @@
-"""The rights of deploy/redis.acl are those that the service needs: each one is taken away, the service is brought to
-where it needs it, and must be seen to fail; and what is not permitted is denied. What Redis itself needs to load its file
-is tried by loading.py, what the owner of PostgreSQL's tables may do by owner.py."""
+"""The rights of deploy/redis.acl are exactly those that the service needs. Each one is removed, the service is brought
+to use it, and must fail; and whatever is not permitted is denied. loading.py tests the rights that Redis itself needs
+to load its file, owner.py those of the owner of PostgreSQL's tables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import loading
 import owner
 from stack import ROOT, Broken, Instance, Stack, redis_url, wait_for
 
-SEEN_S = 10.0  # until a denial is noted, at most: upkeep goes round once a second, on a machine that may be busy
-TIMES = 3  # is the likeliest way to a right tried: a slow disk may cut one short, and a full second of the log hide a line
-WITHOUT_RIGHTS = {"auth", "hello", "quit", "reset"}  # Redis lets each connection say these
+SEEN_S = 10.0  # until a denial is logged, at most: background rounds run once a second, on a machine that may be busy
+TIMES = 3  # attempts of the likeliest way: a slow disk may interrupt one, and a full second of the log hide a line
+WITHOUT_RIGHTS = {"auth", "hello", "quit", "reset"}  # Redis allows these on each connection
 STRANGE_KEYS = ["other", "seckill", "seckill:", "seckill:{1}:other", "seckill:other", "{1}:voucher", "seckill:lock:{1}"]
 ENV = {"SECKILL_SOLD_OUT_MARK_MS": "100", "SECKILL_RETIRE_AFTER_MS": "600000"}
 
 
 def permissions() -> list[str]:
-    """The words of the service's user that give something."""
+    """The words of the service's user that grant something."""
     for line in (ROOT / "deploy/redis.acl").read_text().splitlines():
         if line.startswith("user seckill "):
             return [word for word in line.split() if word[0] in "+~"]
@@ -29,7 +29,7 @@ def permissions() -> list[str]:
 
 
 class Shop:
-    """An instance, and what brings it to use each right."""
+    """An instance, and the ways to make it use each right."""
 
     def __init__(self, stack: Stack):
         self.stack, self.redis, self.sales = stack, stack.redis, 0
@@ -44,7 +44,7 @@ class Shop:
         return self.instance.ask(*what, timeout=1.5, **how)
 
     def sale(self, pay_within_s: int = 900) -> None:
-        """A new voucher of two units, which loads it."""
+        """A new voucher of two units; making it loads it."""
         self.sales += 1
         now = datetime.now(timezone.utc)
         terms = {
@@ -61,7 +61,7 @@ class Shop:
     def buy(self, user: str, **headers):
         return self.ask("POST", f"/seckill/{self.voucher}", user, headers=headers)
 
-    # ---- the ways to rights ----
+    # ---- ways to use rights ----
 
     def purchases(self) -> None:
         """Sold, repeated, sold out, refused from memory, listed."""
@@ -74,7 +74,7 @@ class Shop:
         self.ask("GET", "/orders", "anna")
 
     def returns(self) -> None:
-        """Bought with a key, cancelled, and loaded anew with what was."""
+        """Bought with a key, cancelled, and loaded again with both."""
         self.sale()
         status, order = self.buy("anna", **{"Idempotency-Key": "k"})
         self.ask("POST", f"/orders/{order.get('id', '')}/cancel", "anna")
@@ -118,7 +118,7 @@ class Shop:
         ]
 
     def well(self) -> None:
-        """Ready, and sells."""
+        """The service is ready, and sells."""
         self.instance.note_exit()
         if not self.instance.alive():
             self.instance.run()
@@ -131,7 +131,7 @@ class Shop:
         wait_for("a sale", sells)
 
 
-# Where to begin, for the rights that few ways lead to; all others are met by purchases.
+# The first way to try for rights that few ways use; purchases use all others.
 BEGIN = {
     "+select": "reconnect", "+info": "reconnect", "+script|load": "reconnect", "+pttl": "lock_of_another",
     "+zcount": "another_version", "+zincrby": "clock_set_back", "+zrem": "restart", "+del": "rebuild",
@@ -142,7 +142,7 @@ BEGIN = {
 
 
 def denials(stack: Stack) -> list[dict[str, str]]:
-    """What was denied to the service, by Redis's own log."""
+    """The denials for the service in Redis's own log."""
     entries = [dict(zip(entry[::2], entry[1::2])) for entry in stack.redis.call("ACL", "LOG", "128")]
     return [entry for entry in entries if entry["username"] == "seckill"]
 
@@ -159,7 +159,7 @@ def without(words: list[str], permission: str) -> list[str]:
 
 
 def give(stack: Stack, words: list[str]) -> None:
-    """These rights and no others, at once and on connections that are open."""
+    """Sets exactly these rights, at once and also for open connections."""
     stack.redis.call("ACL", "SETUSER", "seckill", "resetkeys", "-@all", *words)
 
 
@@ -169,7 +169,7 @@ def log_says(text: str) -> str:
 
 
 def seen(look):
-    """What it returns, once that is something; as it is at last, if it never is."""
+    """Waits until the value is non-empty; returns the last one."""
     deadline = time.monotonic() + SEEN_S
     while not (found := look()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -177,7 +177,7 @@ def seen(look):
 
 
 def try_without(shop: Shop, words: list[str], permission: str) -> str:
-    """'' if the service was seen to fail without it, else what is wrong."""
+    """'' if the service failed without it, else the problem."""
     stack = shop.stack
     stack.redis.call("ACL", "LOG", "RESET")
     shop.instance.log.write_text("")
@@ -202,7 +202,7 @@ def try_without(shop: Shop, words: list[str], permission: str) -> str:
 
 
 def nothing_else(stack: Stack, words: list[str]) -> list[str]:
-    """Of all commands of this Redis, and of strange keys."""
+    """Over all commands of this Redis, and foreign keys."""
     wrong, tried = [], 0
     permitted = {word[1:] for word in words if word[0] == "+"}
 
@@ -246,7 +246,7 @@ def really_denied() -> list[tuple[str, ...]]:
 
 
 def as_service(stack: Stack) -> list[str]:
-    """The same over the service's own login."""
+    """The same with the service's own login."""
     wrong = []
     password = redis_url(0).partition("seckill:")[2].partition("@")[0]
     for command in really_denied():

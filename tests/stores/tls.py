@@ -1,5 +1,5 @@
-"""TLS on both links, with authorities of our own: to PostgreSQL by libpq, to Redis by a stunnel on each side, with the
-files of deploy/stunnel. A certificate of another authority, or of another name, is refused."""
+"""TLS on both links, with our own authorities: to PostgreSQL by libpq, to Redis by a stunnel on each side, with the
+files of deploy/stunnel. A certificate of another authority, or for another name, is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stack import ROOT, Broken, Instance, NotInjectable, Process, Stack, free_port, redis_url, wait_for
 
-REFUSED_S = 2.5  # so long an instance that must not get ready is looked at
+REFUSED_S = 2.5  # how long to watch an instance that must not become ready
 HOST = "127.0.0.1"
 
 
@@ -70,7 +70,7 @@ def must_sell(stack: Stack, env: dict[str, str], look=None) -> list[str]:
 
 
 def must_not_connect(stack: Stack, env: dict[str, str], why: str, log: Path | None = None) -> list[str]:
-    """The instance runs and never gets ready; the log says why."""
+    """The instance runs and never becomes ready; the log has the reason."""
     one = instance(stack, env)
     try:
         deadline, told = time.monotonic() + REFUSED_S * 4, lambda: (log.read_text() if log else one.text())
@@ -87,7 +87,7 @@ def must_not_connect(stack: Stack, env: dict[str, str], why: str, log: Path | No
 
 
 def serve_tls(stack: Stack, certificate: tuple[Path, Path]) -> None:
-    """PostgreSQL takes it at its next reload, and no connection over the net without."""
+    """PostgreSQL uses it from its next reload, and then accepts no network connection without TLS."""
     postgres = stack.postgres
     for path, name in zip(certificate, ("tls.crt", "tls.key")):
         copy = postgres.dir / "data" / name
@@ -102,7 +102,7 @@ def serve_tls(stack: Stack, certificate: tuple[Path, Path]) -> None:
     postgres.sql("alter system set ssl = on", "postgres")
     postgres.sql("select pg_reload_conf()", "postgres")
     wait_for("TLS", lambda: postgres.sql("show ssl", "postgres") == [["on"]])
-    time.sleep(0.3)  # each backend to come reads the files
+    time.sleep(0.3)  # new backends read the files
 
 
 def all_encrypted(stack: Stack) -> list[str]:
@@ -132,7 +132,7 @@ def postgres_over_tls(stack: Stack, ours: Authority, other: Authority) -> list[s
 
 
 def stunnel(stack: Stack, name: str, changes: dict[str, str]) -> Process:
-    """With the shipped file, but for these settings."""
+    """With the shipped file, except for these settings."""
     program = shutil.which("stunnel4") or shutil.which("stunnel")
     if program is None:
         raise NotInjectable("there is no stunnel4: ./dev setup stores")

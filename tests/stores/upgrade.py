@@ -1,7 +1,7 @@
-"""Another version beside this one on one sale, and the way back: instances are replaced one by one while a crowd buys, and
-replaced back. A version of another protocol is refused as long as this one lives, and takes over when it has ended.
+"""Another version next to this one in one sale, and the way back: instances are replaced one by one while a crowd buys,
+and then replaced back. A version with another protocol is refused while this one lives, and takes over when it ends.
 
-The other version is this tree with another version number; or, with a commit, that one as it is (from_commit.py)."""
+The other version is this tree with another version number or, with a commit, that commit itself (from_commit.py)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CHANGES = {
     "other": ("CMakeLists.txt", r"project\(seckill VERSION [0-9.]+", "project(seckill VERSION 9.9.9"),
     "next": ("src/store/keys.h", r'#define SK_PROTOCOL "[0-9]+"', '#define SK_PROTOCOL "999"'),
 }
-REFUSED_S = 3.0  # enough for an instance that would be let in
+REFUSED_S = 3.0  # enough for an instance that would be admitted
 
 
 def make(tree: Path) -> Path:
     sys.path.append(str(ROOT / "loadtest"))
-    from lib import builds  # which knows how to build another tree
+    from lib import builds  # it can build another tree
 
     print(f"    building {tree.name}", flush=True)
     builds.make(tree, tree / "build")
@@ -36,7 +36,7 @@ def make(tree: Path) -> Path:
 
 
 def build(folder: Path, name: str) -> Path:
-    """The tree with one change."""
+    """Builds the tree with one change."""
     tree = folder / name
     tree.mkdir()
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -55,11 +55,11 @@ def version(binary: Path) -> str:
 
 
 class Roll:
-    """There, with both side by side for a while, and back. `prepare` is done first, while the crowd buys."""
+    """Forth, with both side by side for a while, and back. `prepare` runs first, while the crowd buys."""
 
     def __init__(self, other: Path, prepare=lambda: None):
         self.other, self.prepare = other, prepare
-        self.pauses: list[tuple[int, float, float]] = []  # an instance, from its SIGTERM until another one is ready
+        self.pauses: list[tuple[int, float, float]] = []  # an instance, from its SIGTERM until the next is ready
         self.history: list[Event] = []
 
     def __call__(self, run: Run) -> None:
@@ -68,11 +68,11 @@ class Roll:
         for binary in (self.other, own):
             for number in range(len(run.stack.instances)):
                 self.replace(run, number, binary)
-                time.sleep(0.5)  # both sell
+                time.sleep(0.5)  # both versions sell
         run.healed()
 
     def replace(self, run: Run, number: int, binary: Path) -> None:
-        """One instance drains, and another version takes its place."""
+        """One instance drains, and another version replaces it."""
         one, began = run.stack.instances[number], time.time()
         code = one.end(signal.SIGTERM)
         if code != 0 or "drained" not in one.text():
@@ -84,7 +84,7 @@ class Roll:
 
 
 def failures(history: list[Event], pauses: list[tuple[int, float, float]]) -> list[str]:
-    """Requests without a definite answer, to an instance that was not being replaced meanwhile."""
+    """Requests without a definite answer, to instances that were not being replaced."""
     met = lambda e: any(e.instance == n and e.began <= ended and e.ended >= began for n, began, ended in pauses)
     return [
         f"{e.what} of {e.user} got {e.status} {e.code} from instance {e.instance}, which was not being replaced"
@@ -106,7 +106,7 @@ def side_by_side(stack: Stack, other: Path, prepare=lambda: None) -> list[str]:
     roll = Roll(other, prepare)
     fault = Fault(
         "roll", "another version and back", roll, instances=3, seconds=10.0, rate=60, users=1300, units=700, spread=True,
-        rebuilds=0, unknown=0.5,  # a connection to an instance that is being replaced
+        rebuilds=0, unknown=0.5,  # connections to an instance that is being replaced
     )
     result = run_fault(stack, fault, 1)
     wrong = failures(roll.history, roll.pauses)[:3] + failures_are_found()
@@ -117,7 +117,7 @@ def side_by_side(stack: Stack, other: Path, prepare=lambda: None) -> list[str]:
 
 
 def refused_beside(stack: Stack, following: Path) -> list[str]:
-    """Of another protocol: alone or not at all."""
+    """A version with another protocol runs alone or not at all."""
     wrong: list[str] = []
     stack.prepare("always", fresh_redis=True)
     stack.launch(1, {}, {}, False)

@@ -1,5 +1,5 @@
-// A course: what a procedure asks of the stores one question after the other, and what it is answered. For units that
-// never have two questions under way. Included by one source of a program, after fake_stores.h.
+// A course: the sequence of calls that a procedure makes to the stores, with their replies. For units that never have
+// two calls in progress. Included by one source of a program, after fake_stores.h.
 #ifndef UNIT_COURSE_H
 #define UNIT_COURSE_H
 
@@ -8,15 +8,15 @@
 
 enum { QUESTION_SIZE = 64 * 1024 };
 
-// What else a step cannot be answered with.
+// Replies that a step does not allow.
 enum step_flags {
-    NO_OTHER_NUMBER = 1, // Redis's reply is a word of its own: another number, or none, is a failure
+    NO_OTHER_NUMBER = 1, // Redis: any reply other than this one is a failure
     ONE_ROW = 2,         // no row is a failure
-    MAY_BE_REFUSED = 4,  // PostgreSQL may refuse it, and that is no failure
+    MAY_BE_REFUSED = 4,  // PostgreSQL may reject it, which is no failure
 };
 
 struct step {
-    const char *question; // as course_question() gives it
+    const char *question; // in the form of course_question()
     struct sk_reply reply;
     struct sk_rows rows;
     unsigned flags;
@@ -29,8 +29,8 @@ struct step {
             __VA_ARGS__                         \
         }                                       \
     }
-// With an end instead of a count: to count them would write them twice, and lists stand in lists in lists, which each
-// time doubles what compilers and clang-tidy read.
+// The list ends with a marker instead of a count: counting its elements would expand them twice. Lists are nested, and
+// each level would double what compilers and clang-tidy parse.
 #define REPLY_ITEMS(...)                                                      \
     {                                                                         \
         .kind = REPLY_LIST, .ended = true, .items = (const struct sk_reply[]) \
@@ -46,7 +46,7 @@ struct step {
         .kind = REPLY_LIST \
     }
 
-// The links of the sale: only their addresses count.
+// The links of the sale: only their addresses matter.
 static int road_redis, road_pg, ask_redis, ask_pg;
 
 static inline void course_links(struct sk_sale *sale)
@@ -62,7 +62,7 @@ static inline bool course_waits(void)
     return fake_redis.count > fake_redis.answered || fake_pg.count > fake_pg.answered;
 }
 
-// The question that waits for its answer, of which there must be one.
+// The one call that waits for its reply.
 static inline const struct asked *course_asked(void)
 {
     size_t of_redis = fake_redis.count - fake_redis.answered, of_pg = fake_pg.count - fake_pg.answered;
@@ -70,7 +70,7 @@ static inline const struct asked *course_asked(void)
     return of_redis == 1 ? &fake_redis.asked[fake_redis.answered] : &fake_pg.asked[fake_pg.answered];
 }
 
-// Its words: the link, the script with its number of keys, or the statement, and the arguments ("null": SQL's NULL).
+// The call as text: link, script with its number of keys, or statement, and arguments ("null": SQL's NULL).
 static inline const char *course_question(void)
 {
     static char text[QUESTION_SIZE];
@@ -101,11 +101,11 @@ static inline void course_answer(const struct step *step)
         redis_answers(&step->reply);
 }
 
-// ---- what can go wrong at a step ----
+// ---- faults at a step ----
 
 enum fault {
     FAULT_LOST,
-    FAULT_ERROR, // Redis: an error; PostgreSQL: a failure that passes
+    FAULT_ERROR, // Redis: an error; PostgreSQL: a temporary failure
     FAULT_LOCKED,
     FAULT_REFUSED,
     FAULT_NO_ROW,
@@ -114,7 +114,7 @@ enum fault {
     FAULT_COUNT
 };
 
-// Answers the question that waits wrongly. False: this fault cannot be at this step; nothing was answered.
+// Answers the waiting call with a fault. False: the fault is impossible at this step, and nothing was answered.
 static inline bool course_fail(const struct step *step, enum fault fault)
 {
     static const struct sk_rows no_rows = {0, NULL};
@@ -152,7 +152,7 @@ static inline bool course_fail(const struct step *step, enum fault fault)
     }
 }
 
-// The question that waits gets no answer.
+// The waiting call gets no reply.
 static inline void course_lose(void)
 {
     if (course_asked()->on_result != NULL)
@@ -161,9 +161,9 @@ static inline void course_lose(void)
         redis_answers(NULL);
 }
 
-// ---- calls that a link does not take ----
+// ---- calls that a link rejects ----
 
-static size_t calls_left; // the one that comes to 0 is not taken; 0: all are
+static size_t calls_left; // the call that makes it 0 is rejected; 0: none is
 
 static inline bool course_call_fails(void)
 {

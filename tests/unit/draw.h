@@ -1,10 +1,10 @@
-// Numbers at random that are the same in each run. Included by one source of a program.
+// Pseudo-random numbers, the same in each run. Included by one source of a program.
 #ifndef UNIT_DRAW_H
 #define UNIT_DRAW_H
 
 #include <stdint.h>
 
-static uint64_t draw_seed; // set it before the first draw, and not to 0
+static uint64_t draw_seed; // set before the first draw, to anything but 0
 
 // xorshift (Marsaglia)
 static uint64_t draw(uint64_t below)

@@ -1,8 +1,8 @@
-// Memory that is short: the linker sends the allocations of the code under test through the functions below (--wrap;
-// tests/CMakeLists.txt). Those of the test itself never fail. Included before anything that allocates, by one source of
-// a program.
+// Makes allocations fail: the linker sends the allocations of the code under test through the functions below (--wrap;
+// tests/CMakeLists.txt). The test's own allocations never fail. Include it before anything that allocates, in one
+// source of a program.
 //
-// It uses no malloc(), which is Check's.
+// It leaves malloc() alone, since Check uses it.
 #ifndef UNIT_FAILING_MEMORY_H
 #define UNIT_FAILING_MEMORY_H
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The linker's names.
+// Names required by the linker.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -19,7 +19,7 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *text);
 
-static int allocations_left; // the one that comes to 0 fails; 0: none does
+static int allocations_left; // the allocation that makes it 0 fails; 0: none does
 static bool memory_has_failed;
 
 static bool memory_fails(void)
@@ -40,7 +40,7 @@ void *__wrap_realloc(void *old, size_t size)
     return memory_fails() ? NULL : __real_realloc(old, size);
 }
 
-// Check keeps the file name of each assertion it passes.
+// Check allocates the file name of each assertion it passes.
 static bool memory_is_checks(const char *text)
 {
     size_t len = strlen(text);

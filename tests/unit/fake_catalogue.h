@@ -8,7 +8,7 @@
 
 #include "catalogue.h"
 
-// It is added if the catalogue does not have it.
+// Adds it if the catalogue does not have it.
 static inline struct sk_voucher *a_voucher(struct sk_catalogue *catalogue, int64_t voucher_id)
 {
     struct sk_voucher *voucher = sk_catalogue_find(catalogue, voucher_id);

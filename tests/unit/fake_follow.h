@@ -1,5 +1,5 @@
-// Stand-ins for the follow and the rebuilds, for units of the control floor: the test says when a look at the catalogue
-// ends, and with which news. Included by one source of a program.
+// Fakes of the follow and the rebuilds, for units of the control plane: the test decides when a poll of the catalogue
+// ends, and with which changes. Included by one source of a program.
 #ifndef UNIT_FAKE_FOLLOW_H
 #define UNIT_FAKE_FOLLOW_H
 
@@ -16,7 +16,7 @@ static struct {
 } fake_follow;
 
 static struct {
-    enum sk_status status; // of the next calls
+    enum sk_status status; // for the next calls
     size_t count;
     struct sk_voucher *voucher;
     enum sk_rebuild_why why;
@@ -50,7 +50,7 @@ void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
     fake_follow.waits++;
 }
 
-// A look ends: all that wait are told, newcomers at that moment wait for the next one.
+// Ends a poll: all waiting callers are notified; those that arrive meanwhile wait for the next one.
 static inline void follow_ends(bool ok)
 {
     struct sk_follow_waiter *waiter = fake_follow.waiting;

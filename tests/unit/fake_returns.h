@@ -1,5 +1,5 @@
-// A stand-in for sale/returns.c: keeps the last return that was asked for, until the test ends it. Included by one
-// source of a program.
+// A fake of sale/returns.c: keeps the last requested return until the test ends it. Included by one source of a
+// program.
 #ifndef UNIT_FAKE_RETURNS_H
 #define UNIT_FAKE_RETURNS_H
 
@@ -11,7 +11,7 @@
 #include "uuid.h"
 
 static struct {
-    enum sk_status status; // of the next calls
+    enum sk_status status; // for the next calls
     size_t count, ended;
     const struct sk_returns *returns;
     const struct sk_voucher *voucher;

@@ -1,5 +1,5 @@
-// A stand-in for the reactor's session, for units that only ask whether it is held. Included by one source of a
-// program, beside fake_stores.h.
+// A fake of the reactor's session, for units that only check whether it is held. Included by one source of a program,
+// together with fake_stores.h.
 #ifndef UNIT_FAKE_SESSION_H
 #define UNIT_FAKE_SESSION_H
 
@@ -9,7 +9,7 @@
 
 static struct {
     bool lost;  // it is not held
-    bool asked; // ... and Redis has been asked for it
+    bool asked; // ... and was requested from Redis
 } fake_session;
 
 const char *sk_session_id(const struct sk_session *session)

@@ -1,8 +1,7 @@
-// Stand-ins for the two stores' links, for units that must be shown every answer a store can give, also
-// those that no real one gives. They take the place of redis_link.c and pg_link.c at link time: included by
-// exactly one source of a program.
+// Fakes of the two stores' links, for units that must see every reply of a store, also those that no real one sends.
+// They replace redis_link.c and pg_link.c at link time: included by exactly one source of a program.
 //
-// What is asked is kept, with its words, until the test answers it.
+// Each call is kept, with its arguments, until the test answers it.
 #ifndef UNIT_FAKE_STORES_H
 #define UNIT_FAKE_STORES_H
 
@@ -15,13 +14,13 @@
 
 enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
 
-// ---- what was asked ----
+// ---- recorded calls ----
 
 struct asked {
     int what; // a script, a statement, or PLAIN_COMMAND
     int keys, argc;
     enum sk_pg_class class; // of a statement
-    const void *link;       // that was asked
+    const void *link;       // the link used
     char **argv;            // owned
     void (*on_reply)(void *arg, const struct sk_reply *reply);
     sk_pg_cb *on_result;
@@ -30,12 +29,12 @@ struct asked {
 
 static struct {
     bool down, busy;
-    uint64_t run_number;           // Redis: which process
-    struct asked asked[ASKED_MAX]; // in the order of asking
+    uint64_t run_number;           // Redis: identifies the process
+    struct asked asked[ASKED_MAX]; // in order of the calls
     size_t count, answered;
 } fake_redis, fake_pg;
 
-// If set: whether a call is to be refused because memory is short, as the real links do.
+// If set: decides whether a call fails for lack of memory, as in the real links.
 static bool (*fake_no_memory)(void);
 
 static struct asked *keep_asked(struct asked *asked, size_t *count, int what, int argc, const char *const *argv)
@@ -70,11 +69,11 @@ static void fake_stores_forget(void)
 struct sk_reply {
     enum { REPLY_NIL, REPLY_TEXT, REPLY_NUMBER, REPLY_LIST, REPLY_ERROR, REPLY_END } kind;
     const char *text;
-    size_t len; // 0: up to its NUL
+    size_t len; // 0: up to the NUL
     int64_t number;
     size_t count;
     const struct sk_reply *items;
-    bool ended; // with REPLY_END, instead of a count
+    bool ended; // by REPLY_END, instead of a count
 };
 
 #define NIL               \
@@ -192,7 +191,7 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
     return SK_OK;
 }
 
-// Answers one question, at any time: scripts need not be answered in the order of asking.
+// Answers one call, at any time: scripts may be answered out of order.
 static inline void redis_answers_at(size_t i, const struct sk_reply *reply)
 {
     ck_assert_uint_lt(i, fake_redis.count);
@@ -200,7 +199,7 @@ static inline void redis_answers_at(size_t i, const struct sk_reply *reply)
     fake_redis.answered++;
 }
 
-// Answers the oldest question that has no answer yet; NULL: the link has died.
+// Answers the oldest unanswered call; NULL: the link has died.
 static inline void redis_answers(const struct sk_reply *reply)
 {
     ck_assert_uint_lt(fake_redis.answered, fake_redis.count);

@@ -1,4 +1,4 @@
-// Time that passes when the test says so, for units with one timer of timer.h. Included by one source of a program.
+// Time under the test's control, for units with one timer of timer.h. Included by one source of a program.
 #ifndef UNIT_FAKE_TIMER_H
 #define UNIT_FAKE_TIMER_H
 
@@ -39,7 +39,7 @@ void sk_timer_close(struct sk_timer *timer)
     due_ms = 0;
 }
 
-// What was set comes now.
+// The timer fires now.
 static inline void time_comes(void)
 {
     due_ms = 0;

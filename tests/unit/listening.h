@@ -1,4 +1,4 @@
-// What a unit logs, for the tests that look at it. Included by one source of a program.
+// Captures the log lines of a unit. Included by one source of a program.
 #ifndef UNIT_LISTENING_H
 #define UNIT_LISTENING_H
 
@@ -9,7 +9,7 @@
 static char heard[8192];
 static int listening_fd, listening_stderr;
 
-// What is logged between the two calls ends up in `heard`.
+// Lines logged between the two calls are stored in `heard`.
 static void begin_listening(void)
 {
     listening_fd = memfd_create("log", MFD_CLOEXEC);

@@ -1,11 +1,11 @@
-// Time that stands still: the linker sends the clock of the code under test here (--wrap; tests/CMakeLists.txt), so
-// that no rate is paid off between two lines of a test. Included by one source of a program.
+// A stopped clock: the linker redirects the clock of the code under test to this one (--wrap; tests/CMakeLists.txt), so
+// that no rate recovers between two lines of a test. Included by one source of a program.
 #ifndef UNIT_STILL_CLOCK_H
 #define UNIT_STILL_CLOCK_H
 
 #include <time.h>
 
-// The linker's names. It knows the second one with --wrap alone: without it the program does not link.
+// Names required by the linker. The second exists only with --wrap: without it the program does not link.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);

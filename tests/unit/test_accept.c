@@ -1,4 +1,4 @@
-// Which form of /metrics a field Accept asks for, and whether Accept-Encoding takes what is packed.
+// Which format of /metrics an Accept field selects, and whether Accept-Encoding allows gzip.
 #include "accept.h"
 #include "stack.h"
 
@@ -28,7 +28,7 @@ START_TEST(forms)
          true},
         {"text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.4", false},
         {"text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.5", true},
-        {"text/plain;q=0.1, text/*;q=0.9, application/openmetrics-text;q=0.5", true}, // the most specific one counts
+        {"text/plain;q=0.1, text/*;q=0.9, application/openmetrics-text;q=0.5", true}, // the most specific range decides
         {"text/*;q=0.9, application/openmetrics-text;q=0.5", false},
         {"*/*;q=0.9, application/openmetrics-text;q=0.5", false},
         {"application/openmetrics-text;q=0", false},
@@ -68,7 +68,7 @@ START_TEST(packing)
         {"br;q=1.0, gzip;q=0.8, *;q=0.1", true},
         {"deflate,gzip ; q=0.001", true},
         {"gzip;q=0", false},
-        {"gzip;q=0.000, *", false}, // a name counts more than all
+        {"gzip;q=0.000, *", false}, // a name takes precedence over *
         {"*", true},
         {"*;q=0", false},
         {"*;q=0, gzip", true},

@@ -1,4 +1,4 @@
-// Addresses as proxies and operators write them, networks, and what counts as one client.
+// Addresses as written by proxies and operators, networks, and which addresses count as one client.
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ START_TEST(good_addresses)
         ck_assert_msg(memcmp(&one, &other, sizeof one) == 0, "%s is not %s", same[i][0], same[i][1]);
     }
     struct sk_address cut;
-    ck_assert(sk_address_parse("192.0.2.1, 10.0.0.1", 9, &cut)); // no more than its length
+    ck_assert(sk_address_parse("192.0.2.1, 10.0.0.1", 9, &cut)); // not beyond its length
 }
 END_TEST
 
@@ -90,7 +90,7 @@ START_TEST(the_other_end_of_a_connection)
     ck_assert(sk_address_of((struct sockaddr *)&v4, &made));
     ck_assert_mem_eq(&made, &expected, sizeof made);
     ck_assert_int_eq(inet_pton(AF_INET6, "::ffff:192.0.2.1", &v6.sin6_addr), 1);
-    ck_assert(sk_address_of((struct sockaddr *)&v6, &made)); // one that came to a socket for both
+    ck_assert(sk_address_of((struct sockaddr *)&v6, &made)); // from a dual-stack socket
     ck_assert_mem_eq(&made, &expected, sizeof made);
     ck_assert(!sk_address_of((struct sockaddr *)&local, &made));
     ck_assert(!sk_address_of(NULL, &made));

@@ -1,4 +1,4 @@
-// What an admin reads in pages: which statement each list asks, and where its next page begins.
+// The paged lists of the admin API: the statement of each list, and where its next page begins.
 #include "fake_control.h"
 
 #include "admin_lists.h"
@@ -21,7 +21,7 @@ static void ask_orders(unsigned limit, const char *from)
     sk_list_all_orders(&control, &filter, &(struct sk_page_asked){.limit = limit, .cursor = from}, 1);
 }
 
-// The document that is shown, but for its end, which is the next page's cursor; that is kept.
+// Checks the start of the document; keeps the next page's cursor from its end.
 static void must_lead_on(const char *begin)
 {
     char expected[TEXT_SIZE];
@@ -40,17 +40,17 @@ START_TEST(a_page_of_orders_goes_on_where_it_ended)
     static const char *const expected[] = {"7", "paid", "1700000000000", "1800000000000", NULL, "2"};
     for (int i = 0; i < 6; i++)
         ck_assert_pstr_eq(asked->argv[i], expected[i]);
-    pg_answers(&(const struct sk_rows){2, first}); // there is another one
+    pg_answers(&(const struct sk_rows){2, first}); // there is another row
     must_lead_on("{\"orders\":[{\"id\":\"c\"}]");
     ask_orders(1, cursor);
     asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
     ck_assert_str_eq(asked->argv[4], ORDER_C);
-    pg_answers(&(const struct sk_rows){2, looked}); // it ends after it has looked at A, though its limit is not reached
+    pg_answers(&(const struct sk_rows){2, looked}); // the scan ended after A, before the limit
     must_lead_on("{\"orders\":[{\"id\":\"b\"}]");
     ask_orders(100, cursor);
     asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
     ck_assert_str_eq(asked->argv[4], ORDER_A);
-    pg_answers(&(const struct sk_rows){1, &looked[1]}); // it shows nothing, and is not the last
+    pg_answers(&(const struct sk_rows){1, &looked[1]}); // an empty page that is not the last
     must_lead_on("{\"orders\":[]");
     ask_orders(100, cursor);
     pg_answers(&no_rows);
@@ -132,7 +132,7 @@ static void ask_events(unsigned limit, const char *after)
     sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit, .cursor = after}, 0, 1);
 }
 
-// It has no last page, and so no link to a next one: a client that follows links would never end.
+// The feed has no last page, and so no next link, or clients that follow links would never end.
 START_TEST(the_feed_always_says_where_to_go_on)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}, {"742", "6", "{\"order_id\":\"b\"}"}};
@@ -172,7 +172,7 @@ START_TEST(the_feed_always_says_where_to_go_on)
 }
 END_TEST
 
-// From its end on it is the same feed, wherever that is.
+// From its end on it is the same feed, wherever it began.
 START_TEST(the_feed_may_begin_before_its_end)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};

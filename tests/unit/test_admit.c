@@ -1,5 +1,4 @@
-// The gates before Redis: refusals from memory, which must never hit a buyer whom the filter knows, and end by
-// themselves; and load.
+// The checks before Redis: cached refusals, which must never hit a buyer in the filter and must expire, and load.
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_voucher *voucher;
 static struct sk_purchase_result result;
-static const char *allowed_ms; // by Redis, for all instances
+static const char *allowed_ms; // Redis's cache time for all instances
 
 static void open_admit(int64_t mark_ms)
 {
@@ -61,7 +60,7 @@ static void must_pass(const char *user)
     ck_assert_msg(!refuses(user), "%s is refused: %s", user, sk_verdict_code(result.verdict));
 }
 
-// As of now; `begin_in_ms` counts for NOT_STARTED.
+// Caches a refusal as of now; `begin_in_ms` is used for NOT_STARTED.
 static void remember_from(uint64_t asked_at_ms, enum sk_verdict verdict, const char *label, uint64_t begin_in_ms)
 {
     struct sk_mark said = {.verdict = verdict, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
@@ -117,7 +116,7 @@ static void answer_length(const char *part, int64_t length)
     redis_answers(&reply);
 }
 
-// So many buyers; and no one who may repeat an order that has ended.
+// Answers with this many buyers, and nobody with an ended order that may be repeated.
 static void answer_count(int64_t buyers)
 {
     answer_length(":buyers", buyers);
@@ -134,7 +133,7 @@ static void answer_count(int64_t buyers)
         redis_answers(&reply_);                                                   \
     } while (0)
 
-// After the buyers those whose orders have ended and may be repeated are read; none, unless a test says so.
+// After the buyers, users with ended, repeatable orders are read; none, unless a test provides some.
 static void answer_repeats(void)
 {
     const struct asked *asked = &fake_redis.asked[fake_redis.answered];
@@ -154,14 +153,14 @@ static void answer_state(const char *state, const char *label)
     redis_answers(&reply);
 }
 
-// All of HSCAN, and nothing has changed meanwhile.
+// The whole HSCAN, with no change meanwhile.
 #define ANSWER_LAST_PAGE(label, ...)   \
     do {                               \
         ANSWER_PAGE("0", __VA_ARGS__); \
         answer_state("open", label);   \
     } while (0)
 
-// Makes room for more questions than are kept.
+// Makes room: more calls come than the fake keeps.
 static void forget_answered(void)
 {
     size_t answered = fake_redis.answered, left = fake_redis.count - answered;
@@ -172,19 +171,19 @@ static void forget_answered(void)
 
 START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
-    // Before the start there are buyers where Redis's clock has gone back.
+    // Buyers may exist before the start if Redis's clock went back.
     static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED, SK_VERDICT_NOT_STARTED};
     open_admit(MARK_MS);
     for (size_t i = 0; i < 3; i++) {
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
         remember(verdicts[i], label);
-        must_pass("stranger"); // who has bought is not known yet, so everybody asks Redis
+        must_pass("stranger"); // buyers are unknown, so everybody asks Redis
         answer_count(3);
         must_pass("stranger");
         ANSWER_PAGE("17", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
         ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[2], "17");
-        must_pass("stranger"); // half of them is not enough
+        must_pass("stranger"); // half of the buyers is not enough
         ANSWER_LAST_PAGE(label, TEXT("carol"), TEXT("o3"));
         must_refuse("stranger", verdicts[i]);
         must_pass("alice");
@@ -216,13 +215,13 @@ START_TEST(the_buyers_are_read_once_for_each_state)
     open_admit(MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    ck_assert_uint_eq(fake_redis.count, 1); // not twice at a time
+    ck_assert_uint_eq(fake_redis.count, 1); // not twice at once
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 5); // nor again while nothing has changed
     must_refuse("bob", SK_VERDICT_SOLD_OUT);
-    // Somebody has bought since: what is known of the buyers is out of date.
+    // Somebody has bought since, so the cached buyers are outdated.
     remember(SK_VERDICT_SOLD_OUT, "10-2");
     ck_assert_uint_eq(fake_redis.count, 6);
     must_pass("bob");
@@ -268,7 +267,7 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
 }
 END_TEST
 
-// Redis loses its data, or somebody rebuilds the voucher: what was read is no list of all buyers (P6).
+// Redis loses its data, or the voucher is rebuilt: the buyers read are not complete (P6).
 START_TEST(buyers_that_go_while_they_are_read)
 {
     static const struct {
@@ -286,13 +285,13 @@ START_TEST(buyers_that_go_while_they_are_read)
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(2);
     ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
-    answer_state("closed", "10-1"); // by its terms: nothing goes
+    answer_state("closed", "10-1"); // by its terms: no buyer is removed
     must_pass("alice");
     must_refuse("bob", SK_VERDICT_SOLD_OUT);
 }
 END_TEST
 
-// The reading has the last pin: the voucher goes with its end, and not before.
+// The read holds the last pin: the voucher is freed when it ends, not before.
 START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
 {
     struct sk_catalogue_row row = {.change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
@@ -320,7 +319,7 @@ START_TEST(a_mark_ends_by_itself)
 }
 END_TEST
 
-// A unit that returns sells once all refusals of before are forgotten: they count from the question, not the answer.
+// A returned unit sells once all earlier refusals have expired: these count from the request, not the reply.
 START_TEST(a_mark_counts_from_the_question)
 {
     open_admit(MARK_MS);
@@ -330,14 +329,13 @@ START_TEST(a_mark_counts_from_the_question)
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     sk_admit_forget(voucher);
-    options.sold_out_mark_ms = 1; // the answer took longer than a refusal is remembered
+    options.sold_out_mark_ms = 1; // the reply took longer than the cache time
     remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
     must_pass("stranger");
 }
 END_TEST
 
-// Redis says how long any instance may cache a refusal of the voucher: a sale that reopens waits for so long, and no
-// longer.
+// Redis sets how long any instance may cache a refusal of the voucher: a reopened sale waits that long, and no longer.
 START_TEST(a_mark_lasts_as_long_as_redis_allows)
 {
     static const char *const too_short[] = {"1", "0", NULL, "-1", "x", "9999999999999999"};
@@ -369,7 +367,7 @@ START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     uint64_t until_ms = uv_now(&loop) + 30;
-    WAIT_FOR(sk_monotonic_ms() >= until_ms); // uv_now() stands still
+    WAIT_FOR(sk_monotonic_ms() >= until_ms); // uv_now() does not advance
     must_pass("stranger");
     allowed_ms = "60000";
     options.sold_out_mark_ms = SHORT_MARK_MS;
@@ -424,7 +422,7 @@ START_TEST(without_a_time_nothing_is_remembered)
 }
 END_TEST
 
-// Whatever Redis says there are: the size of the filter is bounded, and so is the reading.
+// Whatever number Redis reports, the filter's size and the read are bounded.
 START_TEST(a_number_that_cannot_be_is_not_believed)
 {
     static const int64_t counts[] = {INT64_C(1000000000000000000), INT64_MAX, -1, -2000, INT64_MIN, 100000001};
@@ -445,7 +443,7 @@ START_TEST(a_number_that_cannot_be_is_not_believed)
 }
 END_TEST
 
-// One page of the ended orders that came with a key, "u<n> <key>", of all users from `first` on.
+// One page of the ended orders with a key, "u<n> <key>", of users from `first` on.
 static void answer_page_of_repeats(size_t first, size_t count, const char *cursor)
 {
     enum { PAGE = 1000 };
@@ -461,7 +459,7 @@ static void answer_page_of_repeats(size_t first, size_t count, const char *curso
     redis_answers(&reply);
 }
 
-// All that a reading asks, of a voucher with one buyer, in pages as HSCAN gives them.
+// Answers a whole read of a voucher with one buyer, in pages as of HSCAN.
 static void answer_reading(size_t repeats)
 {
     enum { PAGE = 1000 };
@@ -483,7 +481,7 @@ static void answer_reading(size_t repeats)
     }
 }
 
-// Those who may repeat an order that has ended can be many more than the buyers.
+// Users with repeatable ended orders can be many more than the buyers.
 START_TEST(orders_that_have_ended_leave_refusals_in_memory)
 {
     static const size_t repeats[] = {0, 60000, 1200000};

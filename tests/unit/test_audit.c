@@ -1,4 +1,4 @@
-// What both stores say of a voucher, and what follows from it.
+// What the audit concludes from both stores' data on a voucher.
 #include <string.h>
 
 #include "audit.h"
@@ -95,12 +95,12 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
     const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key holding the wrong kind of value");
     ck_assert(!sk_look_read(&error, RUN, &look));
     ck_assert(!sk_look_read(&nothing, RUN, &look));
-    ck_assert(sk_look_read(&damage, RUN, &look)); // which a rebuild mends
+    ck_assert(sk_look_read(&damage, RUN, &look)); // a rebuild repairs it
     ck_assert_int_eq(sk_audit(&account, &at_rest, &look), SK_BOOKS_UNSURE);
 }
 END_TEST
 
-// Each row changes one thing of a voucher that is well.
+// Each row changes one thing of a sound voucher.
 START_TEST(each_finding_has_its_cause)
 {
     static const struct {
@@ -124,12 +124,12 @@ START_TEST(each_finding_has_its_cause)
         {WELL, LOOK(7, 4, 6, 0, "100-4"), SK_BOOKS_BEHIND},
         {WELL, LOOK(7, 4, 6, 0, "99-9"), SK_BOOKS_BEHIND},
         {WELL, LOOK(7, 4, 6, 0, "epoch-7"), SK_BOOKS_BEHIND},
-        {WELL, LOOK(7, 4, 6, 0, "100-6"), SK_BOOKS_AGREE},                       // Redis is ahead: orders are under way
-        {WELL, LOOK(8, 4, 6, 0, "epoch-8"), SK_BOOKS_AGREE},                     // another has rebuilt it in between
-        {LOOK(8, 4, 6, 0, "x"), LOOK(8, 4, 6, 0, "x"), SK_BOOKS_DIFFER},         // no, PostgreSQL has lost its epoch
+        {WELL, LOOK(7, 4, 6, 0, "100-6"), SK_BOOKS_AGREE},                       // Redis is ahead: pending orders
+        {WELL, LOOK(8, 4, 6, 0, "epoch-8"), SK_BOOKS_AGREE},                     // it was rebuilt by another in between
+        {LOOK(8, 4, 6, 0, "x"), LOOK(8, 4, 6, 0, "x"), SK_BOOKS_DIFFER},         // no: PostgreSQL has lost its epoch
         {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_DIFFER}, // stock
         {LOOK(7, 4, 5, 0, "100-5"), LOOK(7, 4, 5, 0, "100-5"), SK_BOOKS_DIFFER}, // buyers
-        // Where something moves nothing can be said.
+        // While data changes nothing can be concluded.
         {LOOK(7, 5, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
         {LOOK(7, 4, 4, 0, "100-5"), LOOK(7, 4, 5, 0, "100-5"), SK_BOOKS_AGREE},
         {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-6"), SK_BOOKS_AGREE},
@@ -137,19 +137,19 @@ START_TEST(each_finding_has_its_cause)
         {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 1, "100-5"), SK_BOOKS_AGREE},
         {LOOK(6, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
         {{true, true, true, 7, 9, 6, 0, "100-5", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {{false, false, false, 0, 0, 0, 0, "", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first look
-        // What operators set.
+        {{false, false, false, 0, 0, 0, 0, "", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first check
+        // Changes by operators.
         {WELL, WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
         {WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
         {WITH(8, 500, 900, 3, SK_VOUCHER_OPEN), WELL, SK_BOOKS_AGREE},
-        {WELL, WITH(10, 1000, 3000, 3, SK_VOUCHER_OPEN), SK_BOOKS_AGREE}, // it was brought there since
+        {WELL, WITH(10, 1000, 3000, 3, SK_VOUCHER_OPEN), SK_BOOKS_AGREE}, // the change has arrived since
         {WITH(10, 1, 2, 3, SK_VOUCHER_OPEN), WITH(10, 1, 2, 3, SK_VOUCHER_OPEN),
          SK_BOOKS_DIFFER},                                                // PostgreSQL has lost it
         {WELL, WITH(9, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_DIFFER}, // changed by hand
         {WELL, WITH(9, 1000, 2001, 3, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
         {WELL, WITH(9, 999, 2000, 3, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
         {WELL, WITH(9, 1000, 2000, 2, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
-        // Units came between the looks: what is there does not rest.
+        // Units arrived between the checks: the data is changing.
         {{true, false, true, 7, 9, 6, 0, "100-5", {8, 1000, 2000, 3, SK_VOUCHER_PAUSED}},
          LOOK(7, 9, 6, 0, "100-5"),
          SK_BOOKS_AGREE},
@@ -183,14 +183,14 @@ START_TEST(a_look_is_behind_what_was_heard)
         bool behind;
     } rows[] = {
         {LOOK(7, 4, 6, 0, "100-5"), 7, "100-5", false},
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "100-6", true}, // an order of our own since
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "99-9", false}, // orders of others since
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "100-6", true}, // since then an order of our own
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "99-9", false}, // since then orders of others
         {LOOK(7, 4, 6, 0, "100-5"), 7, "epoch-7", false},
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "", false}, // rebuilt here, and not asked since
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "", false}, // rebuilt here, and not queried since
         {LOOK(7, 4, 6, 0, "epoch-7"), 7, "100-5", true},
-        {LOOK(7, 4, 6, 0, "100-5"), 6, "100-9", false}, // of an epoch that has passed
+        {LOOK(7, 4, 6, 0, "100-5"), 6, "100-9", false}, // from an earlier epoch
         {LOOK(7, 4, 6, 0, "100-5"), 8, "", true},
-        {LOOK(7, 4, 6, 0, "100-5"), 0, "", false}, // never asked
+        {LOOK(7, 4, 6, 0, "100-5"), 0, "", false}, // never queried
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_look_is_behind(&rows[i].look, rows[i].epoch, rows[i].last) == rows[i].behind, "row %zu", i);

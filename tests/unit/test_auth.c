@@ -1,4 +1,4 @@
-// Who is calling: one X-User-Id of the allowed form, or none; for admin calls, a token with the right role.
+// Who is calling: one X-User-Id in the allowed form, or nobody; for admin calls, a token with the right role.
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct field {
     unsigned count;
 };
 
-// The fields that the request has.
+// The fields of the request.
 static struct field sent, stamp, signature;
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
@@ -69,7 +69,7 @@ START_TEST(a_user_is_one_field_of_the_allowed_form)
         {"0", 1, true},
         {"a.b-c_D", 1, true},
         {NULL, 0, false},
-        {"alice", 2, false}, // sent twice, even if both say the same
+        {"alice", 2, false}, // sent twice, even with the same value
         {"alice", 3, false},
         {"", 1, false},
         {" alice", 1, false},
@@ -97,7 +97,7 @@ END_TEST
 
 // ---- users with tokens ----
 
-// The verifier's place: which token it was asked about, and what it says.
+// Replaces the verifier: the token it was asked about, and its answer.
 static char asked_about[64];
 static enum sk_jwt_result finding;
 
@@ -114,7 +114,7 @@ enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char
 
 static enum sk_verdict ask_user(const char *name, const char *value, unsigned count)
 {
-    static char verifier; // any will do
+    static char verifier; // any address will do
     struct sk_request request = {0};
     char user[SK_USER_SIZE] = "";
     sent = (struct field){name, value, count};
@@ -129,7 +129,7 @@ START_TEST(a_user_has_one_bearer_token)
     static const struct {
         const char *name, *value;
         unsigned count;
-        const char *asked; // NULL: refused without a look
+        const char *asked; // NULL: rejected without a check
     } rows[] = {
         {"authorization", "Bearer a.b.c", 1, "a.b.c"},
         {"authorization", "bEARER a.b.c", 1, "a.b.c"},
@@ -171,7 +171,7 @@ START_TEST(an_admin_has_the_one_token)
         enum sk_verdict verdict;
     } rows[] = {
         {"Bearer s3cret-token-123", 1, SK_VERDICT_OK},
-        {"bearer s3cret-token-123", 1, SK_VERDICT_OK}, // schemes have no case
+        {"bearer s3cret-token-123", 1, SK_VERDICT_OK}, // schemes are case-insensitive
         {"BEARER s3cret-token-123", 1, SK_VERDICT_OK},
         {NULL, 0, SK_VERDICT_UNAUTHENTICATED},
         {"Bearer s3cret-token-123", 2, SK_VERDICT_UNAUTHENTICATED},
@@ -203,7 +203,7 @@ START_TEST(an_admin_has_the_one_token)
 }
 END_TEST
 
-// Every single bit of every character counts, so the comparison cannot stop early with "equal".
+// Every bit of every character counts, so the comparison cannot report "equal" early.
 START_TEST(a_token_wrong_in_one_bit_is_wrong)
 {
     char value[64] = "Bearer ", name[SK_ADMIN_NAME_SIZE];
@@ -268,7 +268,7 @@ static enum sk_verdict pay(const char *with, char name[SK_ADMIN_NAME_SIZE])
     return sk_auth_payment(&request, tokens, with, name);
 }
 
-// Fields with a signature that was good some seconds ago.
+// Sets fields with a signature made `ago_s` seconds ago.
 static void sign(int64_t ago_s)
 {
     static char stamped[24], mac[65];
@@ -298,7 +298,7 @@ START_TEST(the_payment_side_signs_or_has_a_token)
     sign(0);
     ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
     ck_assert_str_eq(name, "payment callback");
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK); // and once more
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK); // again
     sign(250);
     ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
     sign(-250);
@@ -306,7 +306,7 @@ START_TEST(the_payment_side_signs_or_has_a_token)
 }
 END_TEST
 
-// Whatever token stands beside.
+// Whatever token is also sent.
 START_TEST(a_signature_that_is_not_good_is_refused)
 {
     char name[SK_ADMIN_NAME_SIZE], other[] = "0123456789abcdeg";

@@ -1,4 +1,4 @@
-// Back-off: every wait lies within its bounds, the spans double up to the most, and waits differ.
+// Back-off: every wait is within its bounds, the spans double up to the maximum, and waits differ.
 #include "backoff.h"
 #include "stack.h"
 
@@ -6,7 +6,7 @@ static const struct sk_backoff kinds[] = {
     {.first_ms = 50, .most_ms = 2000},     // a store's connection
     {.first_ms = 20, .most_ms = 2000},     // PostgreSQL's failures
     {.first_ms = 10, .most_ms = 250},      // a user's lock
-    {.first_ms = 4, .most_ms = 100},       // a lock that is waited for
+    {.first_ms = 4, .most_ms = 100},       // waiting for a lock
     {.first_ms = 1000, .most_ms = 1000},   // recovery's jitter
     {.first_ms = 1, .most_ms = UINT32_MAX} // never overflows
 };

@@ -1,4 +1,4 @@
-// base64url: one form for each text of bytes, and nothing else is read.
+// base64url: each byte string has one encoding, and nothing else is accepted.
 #include <check.h>
 #include <string.h>
 

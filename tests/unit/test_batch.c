@@ -1,4 +1,4 @@
-// What may be in a batch, and which answers fit it. The rest is tested with the writer.
+// Which orders may be in a batch, and which replies match it. test_writer.c covers the rest.
 #include "batch.h"
 
 #include "entry.h"
@@ -26,7 +26,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// A voucher with so many granted orders, of which every third is patient.
+// A voucher with `orders` granted orders; every third is low-priority.
 static struct sk_voucher *voucher_with(int64_t id, size_t orders)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
@@ -82,7 +82,7 @@ START_TEST(a_batch_has_so_many_parts)
 }
 END_TEST
 
-// As with epochs: the rest goes with the next batch.
+// As with epochs: the other orders go with the next batch.
 START_TEST(a_part_has_one_offer)
 {
     struct sk_voucher *voucher = voucher_with(1, 4);
@@ -102,13 +102,13 @@ START_TEST(what_has_failed_shares_nothing)
     voucher->granted.alone = true;
     ck_assert(!sk_batch_may_share(voucher));
     voucher->granted.alone = false;
-    voucher->granted.orders.head->entry->part = 1; // a suspect
+    voucher->granted.orders.head->entry->part = 1; // a suspected bad order
     ck_assert(!sk_batch_may_share(voucher));
     forget(voucher);
 }
 END_TEST
 
-// ---- what is asked ----
+// ---- the statement ----
 
 static void on_result(void *arg, const struct sk_result *result)
 {
@@ -116,7 +116,7 @@ static void on_result(void *arg, const struct sk_result *result)
     (void)result;
 }
 
-// Order i of the voucher (from 1) as one of so many units, with that key.
+// Order i of the voucher (from 1) gets this quantity and key.
 static void details(struct sk_voucher *voucher, int i, unsigned quantity, uint64_t key)
 {
     struct sk_order *order = voucher->granted.orders.head;
@@ -193,7 +193,7 @@ START_TEST(details_go_with_the_orders_of_all_parts)
 }
 END_TEST
 
-// The arrays are kept from one call to the next.
+// The arrays are reused by the next call.
 START_TEST(a_plain_batch_behind_one_with_details_is_plain)
 {
     struct sk_voucher *voucher = voucher_with(1, 1);

@@ -1,5 +1,5 @@
-// The batcher: how requests become script calls, and what becomes of them under every answer, malformed
-// ones included. The stores, the writer and the loading are stand-ins.
+// The batcher: how requests become script calls, and their outcome under every reply, also malformed ones. The stores,
+// the writer and the loading are fakes.
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_batcher *batcher;
 
-// ---- what comes out ----
+// ---- results ----
 
 static struct told {
     uint64_t handle;
@@ -58,7 +58,7 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
 }
 
 static int suspicions, orphans, differences;
-static int32_t last_offer; // that Redis was found with
+static int32_t last_offer; // the offer that Redis had
 static bool released_at_once;
 
 static enum sk_doubt last_doubt;
@@ -108,11 +108,11 @@ static void setup(void)
     ck_assert_ptr_nonnull(batcher);
 }
 
-// Everything that was asked has been answered by now, and each order is told of or with the writer.
+// By now every call has been answered, and each order was answered or is with the writer.
 static void teardown(void)
 {
     ck_assert_uint_eq(fake_redis.answered, fake_redis.count);
-    while (sk_batcher_busy(batcher)) // a rush is over a moment after its last call; the test's time-out is the bound
+    while (sk_batcher_busy(batcher)) // a rush ends shortly after its last call; the test's time-out is the bound
         uv_update_time(&loop);
     ck_assert_uint_eq(sk_order_pool_out(sale.orders), granted_count);
     for (size_t i = 0; i < granted_count; i++) {
@@ -132,7 +132,7 @@ static struct sk_voucher *voucher(int64_t id)
     return a_voucher(sale.catalogue, id);
 }
 
-// Requests of user-<handle> for handles from `first` on.
+// Requests of user-<handle>, starting at handle `first`.
 static void request(int64_t voucher_id, uint64_t first, uint64_t count)
 {
     for (uint64_t handle = first; handle < first + count; handle++) {
@@ -160,7 +160,7 @@ static void all_must_be_told(uint64_t first, uint64_t count, enum sk_verdict ver
         must_be_told(i, first + i, verdict);
 }
 
-// The script's answer where letters decide; then the existing ids.
+// The script's reply when letters decide; then the existing ids.
 #define ANSWER(letters, ...)                                                                         \
     do {                                                                                             \
         const struct sk_reply items_[] = {TEXT("ok"),   NUMBER(5000), NUMBER(4000),  TEXT("7"),      \
@@ -169,7 +169,7 @@ static void all_must_be_told(uint64_t first, uint64_t count, enum sk_verdict ver
         redis_answers(&reply_);                                                                      \
     } while (0)
 
-// The same of a voucher that has another offer.
+// The same for a voucher with another offer.
 #define ANSWER_OTHER(offer, letters, ...)                                                             \
     do {                                                                                              \
         const struct sk_reply items_[] = {TEXT("other"), NUMBER(5000), NUMBER(4000),  TEXT("7"),      \
@@ -190,7 +190,7 @@ static void all_must_be_told(uint64_t first, uint64_t count, enum sk_verdict ver
 START_TEST(the_requests_of_a_turn_are_one_call)
 {
     request(1, 1, 3);
-    ck_assert_uint_eq(fake_redis.count, 0); // nothing is asked before the turn ends
+    ck_assert_uint_eq(fake_redis.count, 0); // nothing is sent before the turn ends
     ck_assert(sk_batcher_busy(batcher));
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1);
@@ -202,11 +202,11 @@ START_TEST(the_requests_of_a_turn_are_one_call)
     ck_assert_str_eq(asked->argv[1], "seckill:{1}:buyers");
     ck_assert_str_eq(asked->argv[2], "seckill:{1}:journal");
     ck_assert_str_eq(asked->argv[4], "seckill:{1}:ended");
-    ck_assert_str_eq(asked->argv[6], "run-1"); // the Redis we are connected to
+    ck_assert_str_eq(asked->argv[6], "run-1"); // the Redis process connected to
     ck_assert_str_eq(asked->argv[7], "new");
     ck_assert_str_eq(asked->argv[8], "0"); // nothing seen so far
     ck_assert_str_eq(asked->argv[10], FAKE_SESSION);
-    ck_assert_str_eq(asked->argv[13], "20"); // orders of a user
+    ck_assert_str_eq(asked->argv[13], "20"); // the bound of orders for each user
     for (int i = 0; i < 3; i++) {            // in the order they came
         char user[16];
         (void)snprintf(user, sizeof user, "user-%d", i + 1);
@@ -214,7 +214,7 @@ START_TEST(the_requests_of_a_turn_are_one_call)
         ck_assert(sk_uuid_valid(asked->argv[15 + 2 * i]));
     }
     sk_batcher_flush(batcher);
-    ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
+    ck_assert_uint_eq(fake_redis.count, 1); // one call for each
     ck_assert_uint_eq(told_count, 0);
     redis_answers(NULL);
 }
@@ -231,7 +231,7 @@ START_TEST(the_clock_is_read_once_a_turn)
     ck_assert_uint_eq(order->next->began_ns, first);
     ck_assert_uint_eq(voucher(2)->asking.orders.head->began_ns, first);
     fake_redis.busy = true;
-    sk_batcher_flush(batcher); // the turn ends, though nothing can be asked
+    sk_batcher_flush(batcher); // the turn ends, but nothing can be sent
     while (uv_hrtime() == first) {}
     request(1, 4, 1);
     ck_assert_uint_gt(voucher(1)->asking.orders.tail->began_ns, first);
@@ -308,7 +308,7 @@ START_TEST(each_letter_is_its_users_verdict)
     must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
     must_be_told(3, 4, SK_VERDICT_ENDED);
     must_be_told(4, 5, SK_VERDICT_ACCEPTED);
-    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[15]); // its own
+    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[15]); // its own id
     ck_assert_str_eq(told[1].order_id, existing);
     ck_assert_str_eq(told[2].order_id, "");
     ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[23]);
@@ -322,7 +322,7 @@ START_TEST(winners_who_repeat_get_their_own_ids)
                       third[] = "018bcfe5-6800-7000-8000-000000000003";
     request(1, 1, 4);
     sk_batcher_flush(batcher);
-    ANSWER("asaa", TEXT(first), TEXT(third), TEXT("no id")); // what is none is not shown
+    ANSWER("asaa", TEXT(first), TEXT(third), TEXT("no id")); // an invalid id is not shown
     ck_assert_str_eq(told[0].order_id, first);
     ck_assert_str_eq(told[1].order_id, "");
     ck_assert_str_eq(told[2].order_id, third);
@@ -344,7 +344,7 @@ START_TEST(who_comes_too_early_is_told_when_to_come)
 }
 END_TEST
 
-// The answer may take long: the start is as far from the question as Redis says, or nearer, never later.
+// The reply may take long: the cached start counts from the request, so it may be early, but never late.
 START_TEST(a_start_is_cached_from_the_question_on)
 {
     const struct sk_reply items[] = {TEXT("ok"),      TEXT("5000"), TEXT("7500"), TEXT("7"),
@@ -359,14 +359,14 @@ START_TEST(a_start_is_cached_from_the_question_on)
     ck_assert_uint_eq(voucher(1)->gate.mark.asked_at_ms, asked_at_ms);
     ck_assert_uint_eq(voucher(1)->gate.mark.begin_at_ms, asked_at_ms + 2500);
     ck_assert_uint_lt(voucher(1)->gate.mark.until_ms, asked_at_ms + 2500);
-    while (fake_redis.answered < fake_redis.count) // the reading of the buyers
+    while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
 }
 END_TEST
 
 START_TEST(what_is_asked_and_granted_is_counted)
 {
-    request(1, 1, 7); // two calls: a batch is five
+    request(1, 1, 7); // two calls: a batch has five
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 2);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 7);
@@ -376,7 +376,7 @@ START_TEST(what_is_asked_and_granted_is_counted)
     ANSWER_WORD("loading");
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_GRANTED), 2);
     fake_redis.down = true;
-    request(1, 8, 1); // it is not asked about
+    request(1, 8, 1); // it is refused without a call
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 2);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 7);
@@ -393,7 +393,7 @@ static struct sk_distributed measured(enum sk_distribution_id id, uint64_t *coun
     return values;
 }
 
-// Of each order, whatever becomes of it; of a call without an answer only how long its orders had waited for it.
+// Times of each order, whatever its outcome; for a call without a reply only how long its orders had waited.
 START_TEST(the_legs_are_measured)
 {
     uint64_t count, before = uv_hrtime();
@@ -437,7 +437,7 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
         ck_assert_int_eq(granted[i]->epoch, 7);
     }
     ck_assert_str_eq(granted[2]->user, "user-4");
-    request(1, 5, 1); // the next call says how far Redis was
+    request(1, 5, 1); // the next call reports how far Redis was
     sk_batcher_flush(batcher);
     ck_assert_str_eq(fake_redis.asked[1].argv[8], "7");
     ck_assert_str_eq(fake_redis.asked[1].argv[9], "10-1");
@@ -455,7 +455,7 @@ START_TEST(a_full_journal_is_503_but_winners_are_told)
 }
 END_TEST
 
-// Its rebuild may have died.
+// Another instance's rebuild may have died.
 START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
 {
     static const char *const words[] = {"missing", "loading", "unsure"};
@@ -496,7 +496,7 @@ START_TEST(a_malformed_answer_is_503_for_all)
         NIL,
         NUMBER(1),
         TEXT("ok"),
-        TEXT("missing"), // a word alone, where a list is due
+        TEXT("missing"), // only a word, where a list is required
         {.kind = REPLY_LIST},
         ERROR("OOM command not allowed"),
         ERROR("NOSCRIPT"),
@@ -519,7 +519,7 @@ START_TEST(a_malformed_answer_is_503_for_all)
             items[at] = (struct sk_reply)NIL; // each element of the wrong type
             redis_answers(&reply);
         } else if ((at -= 7) < 2) {
-            reply.count = at == 0 ? 6 : 8; // too few, too many
+            reply.count = at == 0 ? 6 : 8; // too short, too long
             redis_answers(&reply);
         } else {
             items[6] = wrong_letters[at - 2];
@@ -533,9 +533,9 @@ START_TEST(a_malformed_answer_is_503_for_all)
 }
 END_TEST
 
-// ---- what cannot be ----
+// ---- impossible values ----
 
-// Keys of a wrong type and a journal at its end last until the voucher is rebuilt.
+// Keys of a wrong type, and a journal at its end, persist until the voucher is rebuilt.
 START_TEST(damage_is_503_and_rebuilt)
 {
     static const struct sk_reply damages[] = {
@@ -553,8 +553,7 @@ START_TEST(damage_is_503_and_rebuilt)
 }
 END_TEST
 
-// What is granted goes to the writer, whatever the numbers of its journal id; only that id is not compared with later
-// ones.
+// Granted orders go to the writer even if the journal id is impossible; only the comparison with later ids is skipped.
 START_TEST(a_journal_id_out_of_range_stops_no_order)
 {
     static const char id[] = "9999999999999999999-1";
@@ -570,7 +569,7 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
 }
 END_TEST
 
-// The sale reopened a moment ago: it sells in a moment, so no reactor may cache a refusal.
+// The sale has just reopened and will sell shortly, so no reactor may cache a refusal.
 START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
 {
     options.sold_out_mark_ms = 60000;
@@ -585,7 +584,7 @@ END_TEST
 
 // ---- quantity and Idempotency-Key ----
 
-// One request more, of user-<handle>.
+// One more request, of user-<handle>.
 static void request_of(uint64_t handle, unsigned quantity, uint64_t key)
 {
     request(1, handle, 1);
@@ -607,7 +606,7 @@ START_TEST(quantity_and_key_are_asked_with_all_or_none)
     ck_assert_str_eq(fake_redis.asked[1].argv[11], "1,3,1 0000000000000abc,1000 ffffffffffffffff");
     ck_assert_int_eq(fake_redis.asked[1].argc, 14 + 2 * 4);
     redis_answers(NULL);
-    request_of(8, 1, 1); // a key alone is no plain order either
+    request_of(8, 1, 1); // an order with only a key is not plain either
     sk_batcher_flush(batcher);
     ck_assert_str_eq(fake_redis.asked[2].argv[11], "1 0000000000000001");
     redis_answers(NULL);
@@ -632,7 +631,7 @@ static const struct {
     {"d", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, true},
     {"q", TEXT(FIRST), SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "", 0, false},
     {"a", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, false},
-    // The order is there, and what it is cannot be said.
+    // The order exists, but its id cannot be shown.
     {"k", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
     {"d", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
     {"q", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
@@ -650,11 +649,11 @@ START_TEST(each_letter_with_more_is_told_with_it)
     if (letters[_i].verdict == SK_VERDICT_ALREADY_ORDERED)
         ck_assert_int_eq(told[0].repeats, letters[_i].repeats);
     ck_assert_uint_eq(told_count, 1);
-    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0); // none of it is a refusal of others
+    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0); // none of these refuses other users
 }
 END_TEST
 
-// It is that user's affair alone.
+// It concerns only that user.
 START_TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
 {
     request(1, 1, 2);
@@ -701,7 +700,7 @@ static const struct {
     {"u", {TEXT(FIRST)}, 1},
     {"h", {TEXT(FIRST)}, 1},
     {"M", {NUMBER(1)}, 1},
-    {"o", {NIL}, 0}, // of another status
+    {"o", {NIL}, 0}, // with another status
 };
 
 START_TEST(letters_without_what_belongs_to_them_are_no_answer)
@@ -717,7 +716,7 @@ START_TEST(letters_without_what_belongs_to_them_are_no_answer)
 }
 END_TEST
 
-// A pause is remembered, as a sell-out is.
+// A pause is cached, like a sell-out.
 START_TEST(a_paused_voucher_refuses_from_memory)
 {
     options.sold_out_mark_ms = 60000;
@@ -727,12 +726,12 @@ START_TEST(a_paused_voucher_refuses_from_memory)
     all_must_be_told(1, 2, SK_VERDICT_PAUSED);
     ck_assert_int_eq(voucher(1)->gate.mark.verdict, SK_VERDICT_PAUSED);
     ck_assert_uint_ne(voucher(1)->gate.mark.until_ms, 0);
-    while (fake_redis.answered < fake_redis.count) // the reading of the buyers
+    while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
 }
 END_TEST
 
-// Who asks for fewer may still get them.
+// A request for fewer units may still succeed.
 START_TEST(too_few_units_are_not_remembered)
 {
     options.sold_out_mark_ms = 60000;
@@ -773,7 +772,7 @@ END_TEST
 
 // ---- the session ----
 
-// Without one no purchase is sent: others could not tell whose its entry is.
+// Without a session no purchase is sent: others could not know whose its entry is.
 START_TEST(purchases_wait_for_the_session_that_was_asked_for)
 {
     fake_session.lost = fake_session.asked = true;
@@ -802,7 +801,7 @@ START_TEST(purchases_are_refused_where_there_will_be_no_session)
 }
 END_TEST
 
-// It may have been carried out, and may yet be: what it leaves in the journal is to be looked for.
+// The call may have been or may yet be executed: its journal entry must be searched for.
 START_TEST(a_call_without_an_answer_may_leave_an_orphan)
 {
     request(1, 1, 2);
@@ -819,7 +818,7 @@ END_TEST
 
 // ---- offers ----
 
-// The catalogue of this instance learns of another offer.
+// The instance's catalogue learns of another offer.
 static void offer(int32_t number, int64_t cents, unsigned user_limit, bool ticket)
 {
     struct sk_voucher *of = voucher(1);
@@ -840,13 +839,13 @@ START_TEST(a_call_names_the_offer)
 }
 END_TEST
 
-// Nothing is sent until upkeep is done, and what came meanwhile goes along then.
+// Nothing is sent until the background job is done; requests that arrived meanwhile are included then.
 START_TEST(another_offer_in_redis_holds_the_voucher)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
     ANSWER_OTHER("2", "oao", TEXT("00000000-0000-7000-8000-00000000000b"));
-    ck_assert_uint_eq(told_count, 1); // P6 knows no terms
+    ck_assert_uint_eq(told_count, 1); // P6 does not depend on terms
     must_be_told(0, 2, SK_VERDICT_ALREADY_ORDERED);
     ck_assert_int_eq(differences, 1);
     ck_assert_int_eq(last_offer, 2);
@@ -872,7 +871,7 @@ static const struct {
     bool ticket;
     enum sk_verdict verdict;
 } changes_of_terms[] = {
-    {200, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED}, // the buyer has seen another price
+    {200, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED}, // the buyer saw another price
     {50, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED},  // a lower one, too
     {100, "JPY", 2, false, SK_VERDICT_OFFER_CHANGED},  {100, "CNY", 1, false, SK_VERDICT_INVALID},
     {100, "CNY", 2, true, SK_VERDICT_TICKET_REQUIRED}, {200, "CNY", 1, true, SK_VERDICT_OFFER_CHANGED},
@@ -892,13 +891,13 @@ START_TEST(an_order_is_checked_again_by_the_new_offer)
     (void)strcpy(sk_catalogue_find(sale.catalogue, 1)->price.currency, changes_of_terms[_i].currency);
     sk_batcher_release(voucher(1));
     sk_batcher_flush(batcher);
-    ck_assert_uint_eq(fake_redis.count, 1); // nothing is left to ask
+    ck_assert_uint_eq(fake_redis.count, 1); // nothing is left to send
     must_be_told(0, 1, changes_of_terms[_i].verdict);
     ck_assert_int_eq(told[0].left, changes_of_terms[_i].verdict == SK_VERDICT_INVALID ? 1 : 0);
 }
 END_TEST
 
-// The catalogue has followed while the order waited for its first call.
+// The catalogue was updated while the order waited for its first call.
 START_TEST(what_waits_is_checked_again_before_it_is_sent)
 {
     fake_redis.busy = true;
@@ -915,7 +914,7 @@ START_TEST(what_waits_is_checked_again_before_it_is_sent)
 }
 END_TEST
 
-// An instance that cannot follow sells nothing under its old terms, and says when to come again.
+// An instance that cannot update sells nothing under its old terms, and sends Retry-After.
 START_TEST(after_three_rounds_it_is_503)
 {
     released_at_once = true;
@@ -927,7 +926,7 @@ START_TEST(after_three_rounds_it_is_503)
         ANSWER_OTHER("2", "oo");
     }
     all_must_be_told(1, 2, SK_VERDICT_LOADING);
-    ck_assert_int_eq(differences, 2); // after the last round nobody waits
+    ck_assert_int_eq(differences, 2); // nobody waits after the last round
     ck_assert_uint_eq(granted_count, 0);
 }
 END_TEST
@@ -955,7 +954,7 @@ START_TEST(a_hold_has_its_bound)
     sk_batcher_flush(batcher);
     ANSWER_OTHER("2", "o");
     ck_assert(!sk_batcher_flush(batcher));
-    while (!sk_batcher_flush(batcher)) // upkeep does not come back; the test's time-out is the bound
+    while (!sk_batcher_flush(batcher)) // the background job never returns; the test's time-out is the bound
         uv_update_time(&loop);
     ck_assert_uint_eq(fake_redis.count, 2);
     redis_answers(NULL);

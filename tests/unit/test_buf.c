@@ -1,4 +1,4 @@
-// The growing text buffer: whole and NUL-terminated at every size, and errors stick.
+// The growing text buffer: complete and NUL-terminated at every size, and errors persist.
 #include <string.h>
 
 #include "buf.h"
@@ -82,7 +82,7 @@ START_TEST(clearing_keeps_the_memory_and_freeing_does_not)
     sk_buf_free(&buf);
     ck_assert_ptr_null(buf.data);
     ck_assert_uint_eq(buf.room, 0);
-    sk_buf_free(&buf); // once more does no harm
+    sk_buf_free(&buf); // freeing it again is harmless
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-// The catalogue: it has all vouchers that are not retired, found by id and by slot, and what is pinned stays.
+// The catalogue: contains all vouchers that are not retired, finds them by id and by slot, and keeps pinned ones.
 #include "failing_memory.h"
 
 #include <inttypes.h>
@@ -67,7 +67,7 @@ static size_t count_at_slot(unsigned slot)
     return count;
 }
 
-// Each voucher has its place, and each place its voucher.
+// Each voucher has one place, and each place one voucher.
 static void places_must_be_right(size_t count)
 {
     ck_assert_uint_eq(sk_catalogue_count(catalogue), count);
@@ -151,7 +151,7 @@ START_TEST(what_is_retired_leaves_and_may_return)
 }
 END_TEST
 
-// The sanitizer build says so if it goes too early, or never.
+// The sanitizer build detects if it is freed too early, or never.
 START_TEST(what_is_pinned_lives_until_its_last_pin)
 {
     put_voucher(7, 1);
@@ -160,12 +160,12 @@ START_TEST(what_is_pinned_lives_until_its_last_pin)
     sk_voucher_pin(voucher);
     ck_assert_uint_eq(voucher->pins, 2);
     sk_voucher_pin(voucher);
-    sk_voucher_unpin(voucher); // in the catalogue pins come and go
+    sk_voucher_unpin(voucher); // pins of catalogue vouchers come and go
     retire(7, 2);
     ck_assert(voucher->left);
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 7));
     ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, voucher->slot));
-    put_voucher(7, 3); // a new one, while the old one is still there
+    put_voucher(7, 3); // a new one, while the old one still exists
     ck_assert_ptr_ne(found(7), voucher);
     sk_voucher_unpin(voucher);
     ck_assert_str_eq(voucher->tag, "7");
@@ -203,7 +203,7 @@ START_TEST(there_may_be_many)
 }
 END_TEST
 
-// The vouchers of a slot go one by one, from any place of the list.
+// The vouchers of a slot are removed one by one, from any position in the list.
 START_TEST(vouchers_share_a_slot)
 {
     static const char *const tags[] = {"{a}", "{b}", "{c}"}; // here a tag is any word
@@ -223,7 +223,7 @@ START_TEST(vouchers_share_a_slot)
             retire(gone * 10 + i + 1, 3);
         ck_assert_uint_eq(count_at_slot(slot), 0);
     }
-    ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, SK_SLOTS + 5)); // no slot is beyond the table
+    ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, SK_SLOTS + 5)); // beyond the table there is no slot
 }
 END_TEST
 
@@ -237,7 +237,7 @@ START_TEST(rows_that_cannot_be_change_nothing)
         ck_assert_msg(sk_catalogue_put(catalogue, &rows[i]) == SK_FAIL, "row %d is taken", (int)i);
     ck_assert_uint_eq(sk_catalogue_count(catalogue), 0);
     put_voucher(7, 1);
-    rows[3].change = 2; // nor of a voucher that is known
+    rows[3].change = 2; // nor does a known voucher
     ck_assert_int_eq(sk_catalogue_put(catalogue, &rows[3]), SK_FAIL);
     ck_assert_int_eq(found(7)->change, 1);
     long_tag[SK_TAG_SIZE - 1] = '\0'; // the longest there can be
@@ -255,7 +255,7 @@ START_TEST(where_memory_is_short_nothing_changes)
     for (; status == SK_NO_MEM; n++) {
         struct sk_catalogue_row row = row_of(7, 1, "7");
         ck_assert_int_lt(n, ALLOCATIONS_MAX);
-        teardown(); // what was allocated for the last try is not there for this one
+        teardown(); // memory of the previous attempt must not be reused
         setup();
         allocations_left = n;
         status = sk_catalogue_put(catalogue, &row);
@@ -266,7 +266,7 @@ START_TEST(where_memory_is_short_nothing_changes)
             places_must_be_right(0);
         }
     }
-    ck_assert_int_gt(n, 4); // some were there to fail
+    ck_assert_int_gt(n, 4); // some allocations must have failed
     ck_assert_int_eq(status, SK_OK);
     ck_assert_uint_eq(count_at_slot(sk_slot("7", 1)), 1);
     places_must_be_right(1);

@@ -1,4 +1,4 @@
-// The limits of clients together: which address counts, what is told of them, and which are off.
+// All limits of clients together: which address counts, what is reported, and which limits are off.
 #include <stdio.h>
 #include <string.h>
 
@@ -138,14 +138,14 @@ START_TEST(a_trusted_proxy_says_who_the_client_is)
     open_limits();
     client_must_be("192.0.2.1");
     forwarded_for = "203.0.113.9";
-    client_must_be("192.0.2.1"); // not one of them
+    client_must_be("192.0.2.1"); // not one of the proxies
     peer = "10.1.2.3";
     client_must_be("203.0.113.9");
     forwarded_for = NULL;
     client_must_be("10.1.2.3");
     forwarded = "for=203.0.113.8";
     client_must_be("203.0.113.8");
-    forwarded_for = "198.51.100.1, 203.0.113.8"; // both say the same
+    forwarded_for = "198.51.100.1, 203.0.113.8"; // both agree
     client_must_be("203.0.113.8");
     forwarded = "for=198.51.100.1"; // the client's own, passed on by a gateway that sets the other field
     client_must_be("10.1.2.3");
@@ -171,7 +171,7 @@ START_TEST(connections_of_an_address)
     ck_assert(peers->connects(peers->arg, &one));
     ck_assert(!peers->connects(peers->arg, &one));
     ck_assert(peers->connects(peers->arg, &other));
-    for (int i = 0; i < 10; i++) // a gateway keeps many
+    for (int i = 0; i < 10; i++) // a gateway keeps many connections
         ck_assert(peers->connects(peers->arg, &proxy));
     for (int i = 0; i < 10; i++)
         peers->disconnects(peers->arg, &proxy);
@@ -231,11 +231,11 @@ START_TEST(long_requests_of_a_user_are_counted)
     ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
     ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
     ck_assert(!asked.hold.of_user && !asked.hold.of_address);
-    sk_limits_release(limits, &asked.hold); // it has nothing
+    sk_limits_release(limits, &asked.hold); // it holds nothing
     ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
     ck_assert_int_eq(hold("bob"), SK_LONG_MAY);
     for (int i = 0; i < 10; i++)
-        ck_assert_int_eq(hold(""), SK_LONG_MAY); // no user is known
+        ck_assert_int_eq(hold(""), SK_LONG_MAY); // the user is unknown
     sk_limits_release(limits, &first);
     ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
     ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
@@ -259,7 +259,7 @@ START_TEST(one_that_its_address_refuses_is_released_too)
 }
 END_TEST
 
-// A gateway that is not named as a proxy looks like one client, and is none.
+// An unlisted gateway looks like one client, but is not.
 START_TEST(an_address_counts_where_it_is_known)
 {
     static const struct {
@@ -274,7 +274,7 @@ START_TEST(an_address_counts_where_it_is_known)
         {everywhere, SK_AUTH_TOKEN, NULL, "192.0.2.1", NULL, true},
         {loopback, SK_AUTH_TOKEN, NULL, "127.0.0.1", NULL, false},
         {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "192.0.2.1", true},
-        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", NULL, false}, // it does not say
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", NULL, false}, // without the client's address
         {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "10.0.0.2", false},
         {everywhere, SK_AUTH_GATEWAY, proxies, "192.0.2.1", "192.0.2.9", true},
     };

@@ -1,5 +1,5 @@
-// Configuration: defaults, where values come from and which of them wins, bounds, and that a secret never
-// comes from the command line nor goes into a message.
+// Configuration: defaults, the sources of values and their precedence, bounds, and that no secret comes from the
+// command line or appears in a message.
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -67,13 +67,13 @@ static struct sk_config config;
 static enum sk_command command;
 static char *said; // on the error stream
 
-// The program's words, after its name.
+// The arguments after the program's name.
 #define WORDS(...) ((const char *[]){"seckill", __VA_ARGS__, NULL})
 #define NO_WORDS   ((const char *[]){"seckill", NULL})
 
 static enum sk_status read_config(const char **words)
 {
-    // The words are not written to; the interface is that of main().
+    // Arguments are not written to; the interface is that of main().
     union {
         const char **in;
         char **out;
@@ -125,14 +125,14 @@ static void set_number(const char *name, int64_t value)
     (void)setenv(name, text, 1);
 }
 
-// Whatever has to be within bounds that this setting sets is made small.
+// Sets the values that must stay within this setting's bounds to small ones.
 static void make_room_for(const struct number *number)
 {
     if (strcmp(number->env, "SECKILL_ORDERS_MAX") == 0)
         set_number("SECKILL_BATCH_MAX", 1);
 }
 
-// A file in memory; `path` leads to it as long as this process lives.
+// A file in memory; `path` is valid while this process lives.
 static void make_file(char path[PATH_SIZE], const char *bytes, size_t n)
 {
     int fd = memfd_create("secret", 0);
@@ -206,7 +206,7 @@ START_TEST(options_set_every_key_and_win_over_the_environment)
     must_accept(WORDS("--listen", "0.0.0.0:80", "--log-level=error", "--reactors", "2", "--reactors=3"));
     ck_assert_str_eq(config.server.listen, "0.0.0.0:80");
     ck_assert_str_eq(config.log_level, "error");
-    ck_assert_int_eq(config.reactors, 3); // the last one said
+    ck_assert_int_eq(config.reactors, 3); // the last one wins
 }
 END_TEST
 
@@ -264,7 +264,7 @@ START_TEST(a_wrong_value_is_refused_with_its_name)
 }
 END_TEST
 
-// What a reactor may hold must be able to hold one batch.
+// A reactor must have room for at least one batch.
 START_TEST(settings_that_do_not_fit_each_other_are_refused)
 {
     set_number("SECKILL_ORDERS_MAX", 511);
@@ -273,9 +273,9 @@ START_TEST(settings_that_do_not_fit_each_other_are_refused)
     must_accept(WORDS("--batch-max", "511"));
     must_accept(WORDS("--orders-max", "512"));
     must_refuse(WORDS("--batch-max", "511", "--orders-max", "510"), "SECKILL_ORDERS_MAX");
-    must_refuse(WORDS("--check"), "SECKILL_ORDERS_MAX"); // as a start would
+    must_refuse(WORDS("--check"), "SECKILL_ORDERS_MAX"); // as at a start
     must_accept(WORDS("--help"));
-    must_accept(WORDS("--migrate")); // does not use them
+    must_accept(WORDS("--migrate")); // does not use these
 }
 END_TEST
 
@@ -344,7 +344,7 @@ START_TEST(a_payment_secret_can_not_be_guessed)
     must_accept(WORDS("--migrate"));
     (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcdef", 1);
     must_accept(NO_WORDS);
-    // While it changes there are two.
+    // During a change there are two.
     (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcdef\nfedcba9876543210\n", 1);
     must_accept(NO_WORDS);
     static const char *const wrong[] = {"0123456789abcdef\nfedcba987654321", "0123456789abcdef\n\nfedcba9876543210",
@@ -392,7 +392,7 @@ START_TEST(commands_are_told_apart)
 }
 END_TEST
 
-// The second one would replace the first: `--migrate --check` would migrate nothing.
+// Otherwise the second would replace the first: `--migrate --check` would migrate nothing.
 START_TEST(two_commands_at_once_are_refused)
 {
     must_refuse(WORDS("--migrate", "--check"), "--check");
@@ -400,7 +400,7 @@ START_TEST(two_commands_at_once_are_refused)
     must_refuse(WORDS("--check", "--migrate"), "--migrate");
     must_refuse(WORDS("--check", "--reactors", "2", "--check"), "--check");
     must_refuse(WORDS("token", "alice", "--migrate"), "--migrate");
-    must_accept(WORDS("token", "archive")); // a user of that name
+    must_accept(WORDS("token", "archive")); // a user with that name
     ck_assert_int_eq(command, SK_COMMAND_TOKEN);
 }
 END_TEST
@@ -434,7 +434,7 @@ START_TEST(an_unknown_variable_is_refused_with_the_nearest_name)
     must_refuse(WORDS("--migrate"), "SECKILL_REACTORS?");
     must_accept(WORDS("--help")); // shows the right name
     (void)setenv("SECKILL_LOCK_TTL", "100", 1);
-    must_refuse(NO_WORDS, "SECKILL_REACTORS?"); // all at once
+    must_refuse(NO_WORDS, "SECKILL_REACTORS?"); // all are reported
     ck_assert_ptr_nonnull(strstr(said, "SECKILL_LOCK_TTL_MS?"));
 }
 END_TEST
@@ -455,7 +455,7 @@ START_TEST(names_of_others_pass)
         "MY_SECKILL_PORT",
         "SECKILL_PORT_8080_UDP_ADDR",
         "SECKILLS",
-        "SECKILL_ADMIN_TOKEN_FILE", // the token below wins
+        "SECKILL_ADMIN_TOKEN_FILE", // the token below takes precedence
     };
     static const char *const stay[] = {
         "SECKILL_SERVICE",      "SECKILL_SERVICE_HOSTS",      "SECKILL_SERVICE_PORT_",
@@ -501,13 +501,13 @@ START_TEST(a_secret_has_no_option_and_is_not_repeated_in_a_message)
 }
 END_TEST
 
-// As systemd hands them over: files of known names in a folder. What is named otherwise wins.
+// As from systemd: files with fixed names in a folder. A named setting takes precedence.
 START_TEST(secrets_come_from_credentials)
 {
     char folder[] = "/tmp/seckill-credentials.XXXXXX", path[128], other[PATH_SIZE];
     ck_assert_ptr_nonnull(mkdtemp(folder));
     (void)setenv("CREDENTIALS_DIRECTORY", folder, 1);
-    must_accept(NO_WORDS); // it is empty
+    must_accept(NO_WORDS); // the folder is empty
     ck_assert_ptr_null(config.identity.admin_token);
     make_file(other, "the secret of a file", strlen("the secret of a file"));
     for (int i = 0; i < SECRETS; i++) {
@@ -526,11 +526,11 @@ START_TEST(secrets_come_from_credentials)
         ck_assert_str_eq(text_at(secrets[i].offset), "the secret of a file");
         (void)unsetenv(secrets[i].file_env);
         ck_assert_int_eq(truncate(path, 0), 0);
-        must_refuse(NO_WORDS, secrets[i].env); // one that is there and says nothing is no default
+        must_refuse(NO_WORDS, secrets[i].env); // an existing but empty file is not a default
         ck_assert_int_eq(unlink(path), 0);
         (void)setenv(secrets[i].env, "sixteen bytes of it", 1);
     }
-    (void)snprintf(path, sizeof path, "%s/seckill.token-keys", folder); // of what names a file, that file
+    (void)snprintf(path, sizeof path, "%s/seckill.token-keys", folder); // settings that name a file use that file
     ck_assert_int_eq(close(creat(path, 0600)), 0);
     must_accept(NO_WORDS);
     ck_assert_str_eq(config.identity.token_keys, path);
@@ -563,7 +563,7 @@ START_TEST(secrets_come_from_files_without_the_newline_at_their_end)
             must_accept(NO_WORDS);
             ck_assert_str_eq(text_at(secrets[i].offset), rows[j].secret);
             (void)unsetenv(secrets[i].file_env);
-            // The option wins over the environment.
+            // The option takes precedence over the environment.
             (void)setenv(secrets[i].env, "from the environment", 1);
             (void)snprintf(option, sizeof option, "%s-file", secrets[i].option);
             must_accept(WORDS(option, path));

@@ -1,6 +1,6 @@
-// The list of origins: which texts are one, which requests come from one, and what is added to answers.
+// The list of origins: which texts are origins, which requests match one, and which headers answers get.
 //
-// The functions of responses and requests are replaced here by ones that keep what they are given.
+// Fakes replace the functions of responses and requests and keep their arguments.
 #include <stdio.h>
 #include <string.h>
 
@@ -232,23 +232,23 @@ START_TEST(pages_of_other_sites_are_foreign)
         const char *site, *origin, *host;
         bool foreign;
     } rows[] = {
-        {NULL, NULL, "shop.example", false}, // no browser
+        {NULL, NULL, "shop.example", false}, // not a browser
         {NULL, NULL, NULL, false},
         {"same-origin", "https://www.example", "www.example", false},
-        {"same-origin", "null", "www.example", false}, // a page without a referrer sends that to its own origin, too
-        {"same-origin", "https://evil.example", "www.example", false}, // no page can make its browser say so
+        {"same-origin", "null", "www.example", false}, // pages without referrer send null even to their own origin
+        {"same-origin", "https://evil.example", "www.example", false}, // no page can make its browser send this
         {"none", NULL, "www.example", false},
         {"cross-site", NULL, "www.example", true},
         {"cross-site", "https://evil.example", "www.example", true},
         {"cross-site", "null", "www.example", true},
         {"cross-site", "https://www.example", "www.example", true},
-        {"cross-site", SHOP, "www.example", false}, // of the list
+        {"cross-site", SHOP, "www.example", false}, // listed
         {"same-site", SHOP, "www.example", false},
         {NULL, SHOP, "www.example", false},
         {"same-site", NULL, "www.example", true},
         {"same-site", "https://user-page.example", "www.example", true},
         {"same-site", "https://www.example", "www.example", false},
-        {"", NULL, "www.example", true}, // nothing that a browser sends
+        {"", NULL, "www.example", true}, // no browser sends this
         {"Same-Origin", NULL, "www.example", true},
         {"else", "https://www.example", "www.example", false},
         {NULL, "null", "www.example", true},
@@ -256,7 +256,7 @@ START_TEST(pages_of_other_sites_are_foreign)
         {NULL, "https://", "", true},
         {NULL, "https://www.example", NULL, true},
         {NULL, "https://www.example", "www.example", false},
-        {NULL, "http://www.example", "www.example", false}, // the gateway may speak TLS, or not
+        {NULL, "http://www.example", "www.example", false}, // the gateway may or may not use TLS
         {NULL, "https://www.example", "WWW.example", false},
         {NULL, "https://www.example", "www.example:443", false},
         {NULL, "http://www.example", "www.example:80", false},
@@ -271,7 +271,7 @@ START_TEST(pages_of_other_sites_are_foreign)
         {NULL, "https://www", "www.example", true},
         {NULL, "ftp://www.example", "www.example", true},
         {NULL, "www.example", "www.example", true},
-        {NULL, "https://m.shop.example", "www.example", true}, // like one of the list
+        {NULL, "https://m.shop.example", "www.example", true}, // similar to a listed one
     };
     static const struct sk_request request = {.method = SK_METHOD_POST, .names = UINT64_MAX};
     struct sk_cors *cors = open_list(SHOP);
@@ -285,7 +285,7 @@ START_TEST(pages_of_other_sites_are_foreign)
     site = NULL;
     host = "www.example";
     origin = "https://www.example";
-    origins = 2; // sent twice: which one counts is not for us to say
+    origins = 2; // sent twice: the service must not choose one
     ck_assert(sk_cors_is_foreign(cors, &request));
     sk_cors_close(cors);
     site = host = NULL;
@@ -321,7 +321,7 @@ START_TEST(answers_are_marked_for_their_origin)
                                           "Allow",    "RateLimit-Policy", "Idempotency-Key"};
     for (size_t i = 0; i < sizeof exposed / sizeof exposed[0]; i++)
         ck_assert_msg(strstr(field("Access-Control-Expose-Headers"), exposed[i]) != NULL, "%s", exposed[i]);
-    // For others nothing is allowed, and a cache learns that the origin counts.
+    // Other origins get no access, and Vary tells caches that the origin counts.
     the_response = (struct sk_response){.fields = 0};
     sk_cors_mark(cors, 0, &the_response);
     ck_assert_int_eq(the_response.fields, 1);

@@ -1,4 +1,4 @@
-// Cursors: each comes out as it went in, for its own list only, and nothing else is one.
+// Cursors: each is read back as it was written, for its own list only, and no other text is a cursor.
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ START_TEST(a_cursor_comes_out_as_it_went_in)
 }
 END_TEST
 
-// They are kept by clients, and read by another version and another instance.
+// Clients keep cursors, and other versions and instances read them.
 START_TEST(a_cursor_is_what_it_was)
 {
     char text[SK_CURSOR_SIZE];
@@ -81,7 +81,7 @@ START_TEST(what_was_made_up_is_no_cursor)
 }
 END_TEST
 
-// A number that PostgreSQL cannot take is none, though its check be right; of a UUID every bit is.
+// A number out of PostgreSQL's range is rejected even if its check is right; a UUID may have any bits.
 START_TEST(positions_that_cannot_be_are_none)
 {
     static const struct sk_position positions[] = {{UINT64_C(1) << 63, 0}, {0, UINT64_MAX}};

@@ -1,4 +1,4 @@
-// Deadlines against a list of them: none is early, none is late by more than a tick, each comes once.
+// Deadlines, checked against a plain list: none fires early, none late by more than a tick, each fires once.
 #include <check.h>
 
 #include "connection.h"
@@ -40,7 +40,7 @@ static void clear(size_t i)
     things[i].set = false;
 }
 
-// Takes all whose time has come. Each one that comes may move or clear another.
+// Takes all expired ones. Each may move or clear another.
 static size_t take(uint64_t now_ms, bool meddle)
 {
     struct thing *thing;
@@ -55,7 +55,7 @@ static size_t take(uint64_t now_ms, bool meddle)
         if (meddle && draw(4) == 0)
             set((size_t)draw(MANY), now_ms + draw(FAR_MS));
     }
-    size_t late = 0; // checked once: each of Check's assertions is a system call
+    size_t late = 0; // checked once: each assertion of Check is a system call
     for (size_t i = 0; i < MANY; i++)
         late += things[i].set && things[i].at_ms + SK_DEADLINES_TICK_MS <= now_ms;
     ck_assert_uint_eq(late, 0);
@@ -78,7 +78,7 @@ START_TEST(one_is_moved)
     ck_assert_uint_eq(take(START_MS + 5000, false), 0);
     set(0, START_MS + 6000); // earlier
     ck_assert_uint_eq(take(START_MS + 6050, false), 1);
-    set(0, START_MS); // it has passed already
+    set(0, START_MS); // already expired
     ck_assert_uint_eq(take(START_MS + 6100, false), 1);
     set(0, START_MS + 7000);
     clear(0);
@@ -87,7 +87,7 @@ START_TEST(one_is_moved)
 }
 END_TEST
 
-// Beyond the wheel's span, and after a pause longer than that.
+// Deadlines beyond the wheel's span, and a pause longer than that.
 START_TEST(far_ones)
 {
     set(0, START_MS + FAR_MS);

@@ -1,4 +1,4 @@
-// In which bucket a value is, and that a reader never sees half of an exemplar.
+// Buckets of values, and that a reader never sees half an exemplar.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +25,14 @@ static size_t bucket_of(enum sk_scale scale, uint64_t value)
         if (seen.counts[i] == 0)
             continue;
         ck_assert_uint_eq(seen.counts[i], 3);
-        ck_assert_uint_gt(found, SK_DISTRIBUTION_BOUNDS); // in one alone
+        ck_assert_uint_gt(found, SK_DISTRIBUTION_BOUNDS); // in exactly one
         found = i;
     }
     ck_assert_uint_eq(seen.sum, 3 * value);
     return found;
 }
 
-// A value is in the first bucket whose bound is not less: as Prometheus reads `le`.
+// A value is in the first bucket whose bound is not below it: the meaning of Prometheus's `le`.
 START_TEST(values_are_in_their_buckets)
 {
     static const struct {
@@ -61,7 +61,7 @@ START_TEST(values_are_in_their_buckets)
 }
 END_TEST
 
-// The texts are what the buckets do.
+// The printed bounds match the buckets.
 START_TEST(bounds_are_what_they_say)
 {
     for (int scale = SK_SCALE_SECONDS; scale <= SK_SCALE_ORDERS; scale++) {

@@ -1,4 +1,4 @@
-// Editions: who holds one keeps it, who takes gets the newest, and each is freed once, when nobody has it any more.
+// Editions: a holder keeps its edition, taking returns the newest, and each is freed once, when nobody holds it.
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,12 +48,12 @@ START_TEST(what_is_held_stays)
     ck_assert_ptr_eq(new, &values[1]);
     ck_assert_uint_eq(second, sk_editions_version(editions));
     sk_editions_give_back(editions, old);
-    ck_assert_int_eq(values[0].freed, 0); // the other holder
+    ck_assert_int_eq(values[0].freed, 0); // still held
     ck_assert_uint_eq(sk_editions_count(editions), 2);
     sk_editions_give_back(editions, old);
     ck_assert_int_eq(values[0].freed, 1);
     sk_editions_give_back(editions, new);
-    ck_assert_int_eq(values[1].freed, 0); // it is current
+    ck_assert_int_eq(values[1].freed, 0); // still current
     ck_assert(sk_editions_publish(editions, &values[2]));
     ck_assert_int_eq(values[1].freed, 1);
     sk_editions_close(editions);

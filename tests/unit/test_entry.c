@@ -1,4 +1,4 @@
-// A journal entry's orders are taken as a whole or not at all. The stores are stand-ins.
+// A journal entry's orders are taken completely or not at all. The stores are fakes.
 
 #include "entry.h"
 #include "fake_catalogue.h"
@@ -46,19 +46,19 @@ START_TEST(orders_are_read)
 }
 END_TEST
 
-// No room, or no memory: the pool says no in the same way.
+// Without room or memory the pool fails in the same way.
 START_TEST(without_room_none_is_taken)
 {
     struct sk_order_list list = {0};
     ck_assert(!take(A " alice," B " bob," C " carol," D " dave", &list));
     ck_assert_uint_eq(list.count, 0);
     ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
-    ck_assert(!take(A " alice," B " ", &list)); // nor of what breaks off
+    ck_assert(!take(A " alice," B " ", &list)); // nor from a truncated text
     ck_assert_uint_eq(list.count, 0);
 }
 END_TEST
 
-// ... with all that an order has.
+// ... with quantity and key.
 START_TEST(quantity_and_key_are_read)
 {
     struct sk_order_list list = {0};
@@ -97,8 +97,8 @@ static void must_be_asked(const char *const *words, int count)
         ck_assert_str_eq(asked->argv[i], words[i]);
 }
 
-// Units, id, user, and what becomes of the buyer: his live order, none, or none though the order is remembered; from
-// the bound on with the number of those that have ended.
+// For each order: units, id, user, and the buyer's live order ("": none; "-": none, but the order stays repeatable).
+// From the bound on the "-" is followed by the number of ended orders.
 START_TEST(what_is_not_placed_is_corrected_with_its_units)
 {
     static const char *const words[] = {"seckill:{1}:voucher",
@@ -138,7 +138,7 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
     ck_assert_int_eq(fake_redis.asked[0].keys, 5);
     must_be_asked(words, sizeof words / sizeof words[0]);
-    ck_assert_ptr_eq(voucher->entries.oldest, entry); // held until the answer
+    ck_assert_ptr_eq(voucher->entries.oldest, entry); // held until the reply
     redis_answers(&four);
     ck_assert_ptr_null(voucher->entries.oldest);
     ck_assert_int_eq(orphans, 0);

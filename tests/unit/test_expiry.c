@@ -1,5 +1,5 @@
-// Which vouchers are looked at for orders that are due, and when; the walk along one, its pace, and what stops it. The
-// stores, the locks, the returns and the time are stand-ins.
+// Which vouchers are checked for due orders, and when; the walk over one, its pace, and what stops it. The stores, the
+// locks, the returns and the time are fakes.
 #include "failing_memory.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static struct sk_metrics metrics;
 static struct sk_expiry *expiry;
 static struct sk_voucher *voucher;
 
-// ---- stand-ins ----
+// ---- fakes ----
 
 static char living[2][SK_UUID_SIZE] = {FAKE_SESSION, OTHER};
 static size_t living_count;
@@ -47,7 +47,7 @@ const char (*sk_session_living(const struct sk_session *session, size_t *count))
 }
 
 static struct {
-    bool cannot; // be asked for
+    bool cannot; // no lock can be requested
     size_t count, released;
     char key[SK_KEY_SIZE]; // the last
     sk_named_lock_cb *taken[LOCKS_MAX];
@@ -149,7 +149,7 @@ static void tick(void)
     time_comes();
 }
 
-// The ticks of so many ms, in which nothing is begun.
+// Ticks for this many ms; no run begins.
 static void nothing_for(uint64_t ms)
 {
     size_t before = locks.count;
@@ -158,7 +158,7 @@ static void nothing_for(uint64_t ms)
     ck_assert_uint_eq(locks.count, before);
 }
 
-// No run is under way, and the next one begins so many ms after now.
+// No run is in progress, and the next one begins this many ms from now.
 static void must_begin_again_in(uint64_t ms)
 {
     size_t before = locks.count;
@@ -179,14 +179,14 @@ static const struct sk_reply redis_time = REPLY_ITEMS(TEXT(REDIS_S), TEXT("0"));
 
 #define LOOK_FROM(from) "ask-pg due_orders 1716 7 " from " 128"
 
-// PostgreSQL's answer: what is due, where to go on, when the next is due.
+// PostgreSQL's answer: the due orders, where to continue, and when the next is due.
 #define DUE(due, walked_to, next)                                            \
     do {                                                                     \
         const struct sk_rows rows_ = ROWS(1, {due, walked_to, next, PG_MS}); \
         pg_answers(&rows_);                                                  \
     } while (0)
 
-// A run begins, and has looked at the clock.
+// A run begins, and has compared the clocks.
 static void begin(void)
 {
     tick();
@@ -208,7 +208,7 @@ START_TEST(what_is_due_is_ended)
     ck_assert_ptr_eq(calls[0].voucher, voucher);
     ck_assert_uint_eq(calls[0].count, 2);
     ck_assert_str_eq(calls[0].first, A);
-    nothing_for(5000); // while they are being ended, no other run begins
+    nothing_for(5000); // no other run begins until they have ended
     ck_assert_uint_eq(locks.released, 0);
     call_ends(SK_RETURN_DONE, 1); // one was paid meanwhile
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 1);
@@ -222,7 +222,7 @@ START_TEST(a_walk_goes_on_where_it_got_to)
     DUE("{" A "}", B, NULL);
     call_ends(SK_RETURN_DONE, 1);
     ck_assert_str_eq(course_question(), LOOK_FROM(B));
-    DUE("{}", C, NULL); // nothing in that part
+    DUE("{}", C, NULL); // nothing is due in that part
     ck_assert_str_eq(course_question(), LOOK_FROM(C));
     DUE("{}", NULL, NULL);
     ck_assert_uint_eq(call_count, 1);
@@ -234,7 +234,7 @@ START_TEST(a_walk_goes_on_where_it_got_to)
 }
 END_TEST
 
-// ---- when it is looked again ----
+// ---- the time of the next check ----
 
 static const struct {
     const char *name;
@@ -288,7 +288,7 @@ START_TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
 }
 END_TEST
 
-// What was committed after the watch asked could be due a whole time to pay after it began.
+// An order committed after the watch's query is due a whole payment time after that query began.
 START_TEST(what_the_watch_saw_empty_is_left_alone)
 {
     static const struct {
@@ -300,14 +300,14 @@ START_TEST(what_the_watch_saw_empty_is_left_alone)
         put_voucher(VOUCHER, VOUCHER + 1 + (int64_t)i, rows[i].pay_within_s, SK_VOUCHER_OPEN);
         watched->empty_at_ms = now_ms;
         nothing_for(rows[i].from_ms / 2);
-        watched->empty_at_ms = now_ms; // and once more
+        watched->empty_at_ms = now_ms; // again
         must_begin_again_in(rows[i].from_ms);
         lock_is(false);
     }
     put_voucher(VOUCHER, VOUCHER + 9, 900, SK_VOUCHER_OPEN);
     watched->empty_at_ms = now_ms;
     nothing_for(1000);
-    watched->empty_at_ms = 0; // there are some: looked at at once
+    watched->empty_at_ms = 0; // orders exist: checked at once
     size_t before = locks.count;
     tick();
     ck_assert_uint_eq(locks.count, before + 1);
@@ -331,7 +331,7 @@ START_TEST(each_session_has_its_share)
         tick();
         for (size_t lock = before; lock < locks.count; lock++)
             locks.taken[lock](locks.args[lock], false);
-        now_ms -= TICK_MS; // what was looked at is not looked at again
+        now_ms -= TICK_MS; // a checked voucher is not checked again
     }
     ck_assert_uint_eq(locks.count, own);
     living_count = 1; // the other has died
@@ -355,7 +355,7 @@ START_TEST(runs_have_their_bound_and_all_have_their_turn)
     ck_assert_uint_eq(locks.count, RUNS_MAX);
     tick();
     ck_assert_uint_eq(locks.count, RUNS_MAX);
-    for (size_t i = 0; i < MANY; i++) { // the end of one begins the next: no tick is waited for
+    for (size_t i = 0; i < MANY; i++) { // the end of one run begins the next without a tick
         locks.taken[i](locks.args[i], false);
         ck_assert_uint_eq(locks.count, i + 1 + RUNS_MAX < MANY ? i + 1 + RUNS_MAX : MANY);
     }
@@ -363,7 +363,7 @@ START_TEST(runs_have_their_bound_and_all_have_their_turn)
 }
 END_TEST
 
-// A run that cannot begin begins no other: the next tick tries again.
+// A run that cannot begin does not start another: the next tick retries.
 START_TEST(without_locks_nothing_goes_round_in_circles)
 {
     enum { MANY = 2 * RUNS_MAX + 5 };
@@ -397,9 +397,9 @@ START_TEST(nothing_begins_without_session_or_stores)
 }
 END_TEST
 
-// ---- several in one look ----
+// ---- several vouchers in one query ----
 
-// Three vouchers want a look; the first has it. The link is answered in any order.
+// Three vouchers need a check; the first one's query is sent. The link's replies may come in any order.
 static void begin_three(void)
 {
     (void)a_voucher(sale.catalogue, VOUCHER + 1);
@@ -420,7 +420,7 @@ START_TEST(looks_that_wait_go_together)
     ck_assert_str_eq(course_question(), "ask-pg due_batches {10106,14171} {9,8} {null,null} 128");
     const struct sk_rows rows = ROWS(2, {"{" B "}", NULL, NULL, PG_MS}, {"{" C "}", A, NULL, PG_MS});
     pg_answers(&rows);
-    ck_assert_uint_eq(call_count, 1); // its walk goes on
+    ck_assert_uint_eq(call_count, 1); // its walk continues
     ck_assert_int_eq(calls[0].voucher->id, VOUCHER + 1);
     ck_assert_str_eq(calls[0].first, C);
     tick();
@@ -431,7 +431,7 @@ START_TEST(looks_that_wait_go_together)
     ck_assert_str_eq(calls[2].first, B);
     for (int i = 0; i < 3; i++)
         call_ends(SK_RETURN_DONE, 1);
-    ck_assert_str_eq(course_question(), "ask-pg due_orders 14171 8 " A " 128"); // it goes on
+    ck_assert_str_eq(course_question(), "ask-pg due_orders 14171 8 " A " 128"); // it continues
     DUE("{}", NULL, NULL);
     ck_assert_uint_eq(locks.released, 3);
 }
@@ -480,7 +480,7 @@ START_TEST(while_the_clocks_differ_nothing_expires)
         pg_answers(&apart);
         end_listening();
         ck_assert_uint_eq(call_count, 0);
-        // It is said once.
+        // It is logged once.
         ck_assert_int_eq(strstr(heard, "level=warn msg=\"expiry pauses: the clocks of PostgreSQL and Redis differ\"") !=
                              NULL,
                          i == 0);
@@ -517,7 +517,7 @@ START_TEST(how_far_the_clocks_are_apart_is_said)
 }
 END_TEST
 
-// Redis is asked once in a walk, PostgreSQL with each part of it.
+// A walk queries Redis once, but PostgreSQL with each part.
 START_TEST(a_long_walk_compares_with_the_time_that_has_passed)
 {
     const struct sk_rows later = ROWS(1, {"{" A "}", B, NULL, "1000020000"});
@@ -527,7 +527,7 @@ START_TEST(a_long_walk_compares_with_the_time_that_has_passed)
     ck_assert_uint_eq(call_count, 1);
     call_ends(SK_RETURN_DONE, 1);
     now_ms += 20000;
-    pg_answers(&later); // by then it has not gone on
+    pg_answers(&later); // by then its clock has not advanced
     ck_assert_uint_eq(call_count, 1);
     ck_assert(!course_waits());
 }
@@ -535,7 +535,7 @@ END_TEST
 
 // ---- pace ----
 
-// A voucher that has so many orders due, and the batch of it that is being ended.
+// A voucher's due orders, and how many have been ended.
 struct load {
     int64_t voucher;
     size_t left, ended;
@@ -553,7 +553,7 @@ static const char *ids_of(size_t count)
     return text;
 }
 
-// To the look that was asked for first: of one voucher, or of several, "{7,8}".
+// Answers the oldest query, for one voucher or for several, "{7,8}".
 static void answer_look(struct load *loads, size_t part)
 {
     static char due[RUNS_MAX][SK_RETURNS_MAX * SK_UUID_SIZE + 3];
@@ -578,7 +578,7 @@ static void answer_look(struct load *loads, size_t part)
     pg_answers(&rows);
 }
 
-// Answers all that is asked, and ends what is to be ended; each answer comes with at most `part` orders.
+// Answers every call and ends every return; each answer has at most `part` orders.
 static void play(struct load *loads, size_t count, size_t part)
 {
     static size_t locked;
@@ -611,7 +611,7 @@ static const struct {
 };
 enum { PACES = sizeof paces / sizeof paces[0] };
 
-// 128 orders in a tick, for all vouchers together, each of which has its turn.
+// 128 orders in a tick, over all vouchers, and each voucher gets its turn.
 START_TEST(all_runs_together_have_one_pace)
 {
     struct load loads[16] = {0};
@@ -751,7 +751,7 @@ START_TEST(at_the_stop_a_walk_does_not_go_on)
     begin();
     DUE("{" A "}", B, NULL);
     sk_expiry_stop(expiry);
-    call_ends(SK_RETURN_DONE, 1); // which is counted
+    call_ends(SK_RETURN_DONE, 1); // these are counted
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 1);
     ck_assert(!course_waits());
     ck_assert_uint_eq(locks.released, 1);
@@ -759,7 +759,7 @@ START_TEST(at_the_stop_a_walk_does_not_go_on)
 }
 END_TEST
 
-// The second has found some, and waits for its turn.
+// The second has found due orders, and waits for its turn.
 START_TEST(at_the_stop_what_waits_for_its_turn_is_left)
 {
     (void)a_voucher(sale.catalogue, VOUCHER + 1);
@@ -792,7 +792,7 @@ START_TEST(closing_in_every_state_leaks_nothing)
     if (_i == 3)
         call_ends(SK_RETURN_DONE, SK_RETURNS_MAX); // it waits for its turn
     if (_i == 4)
-        call_ends(SK_RETURN_UNAVAILABLE, 0); // as the returns tell when they are closed
+        call_ends(SK_RETURN_UNAVAILABLE, 0); // as the returns report when they are closed
     sk_expiry_close(expiry);
     ck_assert_uint_eq(locks.released, 1);
     sk_expiry_close(NULL);

@@ -1,4 +1,4 @@
-// The filter of buyers: it never forgets one (P6 leans on it), and seldom takes a stranger for one.
+// The filter of buyers: it never forgets one (P6 depends on it), and rarely mistakes a stranger for one.
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static size_t make_name(char out[NAME_SIZE], const char *kind, size_t i)
     return (size_t)snprintf(out, NAME_SIZE, "%s-%zu", kind, i);
 }
 
-// `added` names go into a filter sized for `expected`; returns how many strangers of 100,000 it takes for one.
+// Adds `added` names to a filter sized for `expected`; returns how many of 100,000 strangers it mistakes for buyers.
 static int strangers_taken(size_t expected, size_t added)
 {
     struct sk_filter *filter = sk_filter_new(expected);
@@ -40,7 +40,7 @@ START_TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
 }
 END_TEST
 
-// More names than it was made for cost precision, never a buyer.
+// More names than planned cost precision, never a buyer.
 START_TEST(an_overfull_filter_still_forgets_no_user)
 {
     (void)strangers_taken(64, 20000);
@@ -67,7 +67,7 @@ START_TEST(names_are_bytes_with_a_length)
 }
 END_TEST
 
-// Voucher ids and user ids often count up: the hash must spread them all the same.
+// Voucher ids and user ids are often sequential: the hash must still spread them.
 START_TEST(the_hash_spreads_names_that_count_up)
 {
     enum { BUCKETS = 1024, NAMES = 100 * BUCKETS };

@@ -1,4 +1,4 @@
-// The lines that a check writes, and how far apart two clocks are.
+// The lines that a check prints, and how far apart two clocks are.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ START_TEST(clocks_are_compared_in_the_middle_of_the_question)
         uint64_t within_ms;
     } rows[] = {
         {1000, 1000, 1000, 0, 0},     {1050, 1000, 1100, 0, 100}, {6050, 1000, 1100, 5000, 100},
-        {50, 1000, 1100, -1000, 100}, {1000, 1000, 900, 0, 0}, // ours was set back meanwhile
+        {50, 1000, 1100, -1000, 100}, {1000, 1000, 900, 0, 0}, // our clock went back meanwhile
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_clock_seen seen = sk_clock_compare(rows[i].says_ms, rows[i].asked_ms, rows[i].answered_ms);

@@ -1,5 +1,5 @@
-// The follow: how the catalogue is read and kept up to date, and which look answers whom. PostgreSQL is a stand-in, and
-// time passes when the test says so.
+// The follow: how the catalogue is read and kept up to date, and which poll answers which caller. PostgreSQL is a fake,
+// and the test controls the time.
 #include "failing_memory.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ static uv_loop_t loop;
 static struct sk_sale sale;
 static struct sk_follow *follow;
 
-// ---- time: these take libuv's place ----
+// ---- time: these replace libuv ----
 
 static uint64_t now_ms;
 static uv_timer_t *timer;
@@ -86,7 +86,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// ---- what PostgreSQL says ----
+// ---- replies of PostgreSQL ----
 
 static char texts[PAGE + 2][COLUMNS][TEXT_SIZE];
 static const char *page[PAGE + 2][ROW_COLUMNS];
@@ -119,7 +119,7 @@ static void add(int64_t change, int64_t id, const char *state)
     put_number(row, 13, change * 2);
 }
 
-// Nothing has changed: one row that says how far all is.
+// Nothing has changed: one row with the newest numbers.
 static void add_none(void)
 {
     put_number(page_len, 0, newest_change);
@@ -146,7 +146,7 @@ static void must_ask(size_t n, const char *after, const char *first)
     ck_assert_str_eq(asked->argv[2], first);
 }
 
-// The first look, over an empty catalogue.
+// The first poll, of an empty catalogue.
 static void read_all(void)
 {
     pass(0);
@@ -172,7 +172,7 @@ static void wait_for_look(int i)
 {
     waiters[i].done = on_done;
     sk_follow_wait(follow, &waiters[i]);
-    ck_assert_int_eq(answered[i], 0); // never inside the call
+    ck_assert_int_eq(answered[i], 0); // never from within the call
 }
 
 static void must_be_answered(int i, bool ok)
@@ -186,7 +186,7 @@ static void must_be_answered(int i, bool ok)
 
 START_TEST(the_whole_is_read_at_start)
 {
-    ck_assert_uint_eq(fake_pg.count, 0); // with the loop's next turn
+    ck_assert_uint_eq(fake_pg.count, 0); // only in the loop's next turn
     pass(0);
     must_ask(1, "0", "0");
     ck_assert(!sk_follow_complete(follow));
@@ -214,7 +214,7 @@ START_TEST(the_whole_is_read_at_start)
     pass(POLL_MS - 1);
     ck_assert_uint_eq(fake_pg.count, 1);
     pass(1);
-    must_ask(2, "11", "12"); // only what has changed since
+    must_ask(2, "11", "12"); // only later changes
 }
 END_TEST
 
@@ -226,9 +226,9 @@ START_TEST(it_is_read_in_pages)
     for (int i = 1; i <= PAGE; i++)
         add(i, i, "open");
     answer();
-    ck_assert(!sk_follow_complete(follow)); // half a catalogue would make the other half unknown
+    ck_assert(!sk_follow_complete(follow)); // half a catalogue would make the other half look unknown
     must_ask(2, "500", "2000");
-    newest_change = 2001; // the first page decides: what was retired since it is told
+    newest_change = 2001; // the first page decides: vouchers retired since then are reported
     for (int i = PAGE + 1; i <= 2 * PAGE; i++)
         add(i, i, "open");
     answer();
@@ -252,8 +252,7 @@ static void on_changed(void *arg, struct sk_voucher *voucher)
     changed_id = voucher->id;
 }
 
-// Upkeep is told once of each voucher that is another now, with its new terms; not of new ones, nor of those that
-// leave.
+// Maintenance is notified once of each changed voucher, with its new terms; not of new vouchers, nor of removed ones.
 START_TEST(what_has_changed_is_told)
 {
     pass(0);
@@ -291,7 +290,7 @@ START_TEST(changes_are_taken_over)
     add(4, 7, "retired");
     answer();
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 7));
-    newest_id = 8; // a look at an older snapshot changes nothing
+    newest_id = 8; // a poll of an older snapshot changes nothing
     pass(POLL_MS);
     answer();
     newest_id = 7;
@@ -316,13 +315,13 @@ START_TEST(a_row_that_cannot_be_stops_no_other)
 }
 END_TEST
 
-// What was read stays, and the next look goes on behind it.
+// Rows read so far stay, and the next poll continues after them.
 START_TEST(memory_that_is_short)
 {
     pass(0);
     add(1, 7, "open");
     add(2, 8, "open");
-    allocations_left = 6; // two of the table, two of the first voucher, one of the second: the next one
+    allocations_left = 6; // two for the table, two for the first voucher, one for the second: the next one fails
     answer();
     ck_assert(memory_has_failed);
     ck_assert(!sk_follow_complete(follow));
@@ -346,7 +345,7 @@ END_TEST
 START_TEST(only_a_look_that_begins_later_answers)
 {
     pass(0);
-    wait_for_look(0); // this look has begun
+    wait_for_look(0); // this poll has begun
     answer();
     ck_assert_int_eq(answered[0], 0);
     pass(SHARED_MS - 1);
@@ -370,7 +369,7 @@ START_TEST(all_who_wait_share_a_look_each_100_ms)
     for (size_t looks = 2; looks <= 4; looks++) {
         for (int i = 0; i < WAITERS; i++)
             wait_for_look(i);
-        if (looks > 2) { // the last look is long ago at first
+        if (looks > 2) { // at first the last poll is long ago
             pass(SHARED_MS - 1);
             ck_assert_uint_eq(fake_pg.count, looks - 1);
         }
@@ -433,10 +432,10 @@ START_TEST(without_postgres_they_are_told_so)
     wait_for_look(0);
     pass(SHARED_MS);
     must_be_answered(0, false);
-    ck_assert(sk_follow_complete(follow)); // what was read is still known
+    ck_assert(sk_follow_complete(follow)); // the known vouchers stay
     fake_pg.down = false;
     pass(POLL_MS);
-    ck_assert_uint_eq(fake_pg.count, 3); // it goes on by itself
+    ck_assert_uint_eq(fake_pg.count, 3); // it continues by itself
     wait_for_look(0);
     answer();
     pass(SHARED_MS);
@@ -464,7 +463,7 @@ START_TEST(closing_tells_all_who_wait)
     wait_for_look(0);
     answer();
     pass(SHARED_MS);
-    wait_for_look(1); // one for this look, one for the next
+    wait_for_look(1); // one waits for this poll, one for the next
     sk_follow_close(follow);
     must_be_answered(0, false);
     must_be_answered(1, false);
@@ -482,11 +481,11 @@ START_TEST(a_notification_hurries)
     sk_follow_hurry(follow);
     ck_assert_uint_eq(fake_pg.count, 2);
     answer();
-    pass(POLL_MS - 1); // and the poll counts from there
+    pass(POLL_MS - 1); // the poll's interval starts there
     ck_assert_uint_eq(fake_pg.count, 2);
     pass(1);
     ck_assert_uint_eq(fake_pg.count, 3);
-    sk_follow_hurry(follow); // the look under way may be older than the change
+    sk_follow_hurry(follow); // the poll in progress may be older than the change
     sk_follow_hurry(follow);
     ck_assert_uint_eq(fake_pg.count, 3);
     answer();
@@ -494,7 +493,7 @@ START_TEST(a_notification_hurries)
     ck_assert_uint_eq(fake_pg.count, 4);
     answer();
     pass(POLL_MS - 1);
-    ck_assert_uint_eq(fake_pg.count, 4); // both are served
+    ck_assert_uint_eq(fake_pg.count, 4); // it serves both
 }
 END_TEST
 
@@ -508,7 +507,7 @@ START_TEST(a_hurry_answers_those_who_wait)
 }
 END_TEST
 
-// A store that fails at once must not be asked in a circle.
+// A store that fails at once must not be queried in a busy loop.
 START_TEST(a_hurry_that_fails_waits_for_the_poll)
 {
     read_all();

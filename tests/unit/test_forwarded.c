@@ -1,4 +1,4 @@
-// Who the client is behind proxies: what a client writes into the field must never decide.
+// The client's address behind proxies: the client's own elements must never decide.
 #include <stdio.h>
 #include <string.h>
 
@@ -53,23 +53,23 @@ START_TEST(x_forwarded_for)
         {"[2001:db8::1]", "2001:db8::1"},
         {"[2001:db8::1]:443", "2001:db8::1"},
         {"::ffff:192.0.2.1", "192.0.2.1"},
-        {"203.0.113.9, 192.0.2.1", "192.0.2.1"}, // the left one is what the client wrote
+        {"203.0.113.9, 192.0.2.1", "192.0.2.1"}, // the client wrote the left one
         {"203.0.113.9,192.0.2.1", "192.0.2.1"},
         {"192.0.2.1, 10.0.0.2", "192.0.2.1"}, // two proxies
         {"192.0.2.1, 10.0.0.3, 2001:db8:aaaa::2, 10.0.0.2", "192.0.2.1"},
         {"203.0.113.9, 192.0.2.1, 10.0.0.2", "192.0.2.1"},
         {"10.0.0.3", "10.0.0.3"}, // a client in the proxies' network
         {"10.0.0.4, 10.0.0.3", "10.0.0.4"},
-        {"192.0.2.1,", "192.0.2.1"}, // empty elements are none
+        {"192.0.2.1,", "192.0.2.1"}, // empty elements are skipped
         {"192.0.2.1, , ,\t,", "192.0.2.1"},
         {",192.0.2.1", "192.0.2.1"},
         {"nonsense, 192.0.2.1", "192.0.2.1"},
-        {"\"quoted, 192.0.2.1", "192.0.2.1"}, // quotes are nothing here
+        {"\"quoted, 192.0.2.1", "192.0.2.1"}, // quotes have no meaning here
         {"\"192.0.2.1\"", PEER},
         {"", PEER},
         {",", PEER},
         {"unknown", PEER},
-        {"192.0.2.1, unknown", PEER}, // the proxy does not say for whom
+        {"192.0.2.1, unknown", PEER}, // the proxy does not name the client
         {"192.0.2.1, unknown, 10.0.0.2", "10.0.0.2"},
         {"192.0.2.1, _hidden", PEER},
         {"192.0.2.1 203.0.113.9", PEER},
@@ -104,7 +104,7 @@ START_TEST(forwarded)
         {"FOR=192.0.2.1", "192.0.2.1"},
         {"for=\"192.0.2.1\"", "192.0.2.1"},
         {"for=\"192.0.2.1:4711\"", "192.0.2.1"},
-        {"for=192.0.2.1:4711", "192.0.2.1"}, // without the quotes that it should have
+        {"for=192.0.2.1:4711", "192.0.2.1"}, // without the required quotes
         {"for=\"[2001:db8::1]\"", "2001:db8::1"},
         {"for=\"[2001:db8::1]:4711\"", "2001:db8::1"},
         {"for=\"[2001:db8::1]:_port\"", "2001:db8::1"},
@@ -117,7 +117,7 @@ START_TEST(forwarded)
         {"for=192.0.2.1,for=10.0.0.2", "192.0.2.1"},
         {"for=192.0.2.1, for=\"[2001:db8:aaaa::1]\";proto=http , for=\"10.0.0.2:99\"", "192.0.2.1"},
         {"for=10.0.0.9", "10.0.0.9"},
-        {"for=\", for=192.0.2.1", "192.0.2.1"}, // the client has left a quote open
+        {"for=\", for=192.0.2.1", "192.0.2.1"}, // the client left a quote open
         {"for=\"\\, for=192.0.2.1", "192.0.2.1"},
         {"for=\\\", for=192.0.2.1", "192.0.2.1"},
         {"\\, for=192.0.2.1", "192.0.2.1"},
@@ -125,7 +125,7 @@ START_TEST(forwarded)
         {"nonsense, for=192.0.2.1", "192.0.2.1"},
         {"for=192.0.2.1;ext=\"1111111111222222222233333333334444444444555555555566666666667777777777\"", "192.0.2.1"},
         {"", PEER},
-        {"192.0.2.1", PEER}, // as the other field has it
+        {"192.0.2.1", PEER}, // the syntax of the other field
         {"for", PEER},
         {"for=", PEER},
         {"for=\"\"", PEER},

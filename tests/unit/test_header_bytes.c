@@ -1,5 +1,5 @@
-// Asks libmicrohttpd itself: the check leans on where the library leaves the bytes of a head, so each head here goes
-// through it, over a socket, and the check sees what the server would see.
+// The check depends on where libmicrohttpd leaves the bytes of a head. So each head here passes through the real
+// library, over a socket, and the check sees what it would see in the server.
 #include <arpa/inet.h>
 #include <check.h>
 #include <microhttpd.h>
@@ -16,7 +16,7 @@ enum { HEAD_MAX = 4096, FIELDS_MAX = 8, RUNS_MAX = 1000 };
 #define TEXT(text)  text, sizeof(text) - 1
 
 struct place {
-    size_t name, name_len, value, value_len; // from the method on
+    size_t name, name_len, value, value_len; // offsets from the method on
 };
 
 static struct MHD_Daemon *library;
@@ -66,7 +66,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     sk_header_bytes_begin(&seen.check, method, url, version);
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_field, NULL);
     seen.good = sk_header_bytes_end(&seen.check, seen.head_len);
-    return MHD_NO; // that is all we want to know
+    return MHD_NO; // nothing more is needed
 }
 
 static size_t keep_escapes(void *arg, struct MHD_Connection *connection, char *text)
@@ -96,7 +96,7 @@ static void teardown(void)
     MHD_stop_daemon(library);
 }
 
-// Runs until the library has made up its mind: it has called us, or answers or closes by itself.
+// Runs until the library has decided: it has called us, answered, or closed.
 static bool is_good(const char *head, size_t n, size_t piece)
 {
     char byte;
@@ -105,7 +105,7 @@ static bool is_good(const char *head, size_t n, size_t piece)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     for (size_t at = 0; at < n; at += piece) {
-        (void)send(fd, head + at, n - at < piece ? n - at : piece, MSG_NOSIGNAL); // or it is refused already
+        (void)send(fd, head + at, n - at < piece ? n - at : piece, MSG_NOSIGNAL); // it may already be rejected
         (void)MHD_run(library);
     }
     (void)shutdown(fd, SHUT_WR);
@@ -207,7 +207,7 @@ START_TEST(heads)
         {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\r\n\r\n"), false},
         {TEXT("GET / HTTP/1.1\r\r\nHost: h\r\n\r\n"), false},
         {TEXT("GET / HTTP/1.1\r\nHost: h\r\n\r\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\0\n\r\n"), true}, // cannot be told from CR LF
+        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\0\n\r\n"), true}, // indistinguishable from CR LF
         // continued lines
         {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n"), false},
         {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n\tb\r\nY: c\r\n\r\n"), false},
@@ -232,7 +232,7 @@ START_TEST(heads)
 }
 END_TEST
 
-// Every byte at every place of a value: a word is eight bytes, so this is one of three words and two bytes.
+// Every byte at every place of a value: a word has eight bytes, so the value has three words and two bytes.
 START_TEST(every_byte_everywhere)
 {
     static const char before[] = "GET / HTTP/1.1\r\nHost: h\r\nX: ", after[] = "\r\nY: z\r\n\r\n";

@@ -1,4 +1,4 @@
-// What a histogram says of samples, against the samples themselves; and that others may read it meanwhile.
+// A histogram's results, checked against the samples themselves, and concurrent readers.
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -31,8 +31,8 @@ static int by_size(const void *left, const void *right)
 
 // ---- buckets ----
 
-// Each value is in the first bucket whose end is not before it, and no bucket is wider than an eighth of what is in it,
-// or one step.
+// Each value is in the first bucket whose end is not below it. A bucket is at most an eighth of its values wide, or one
+// step.
 START_TEST(a_bucket_is_narrow)
 {
     uint64_t previous_end = 0;
@@ -89,7 +89,7 @@ static uint64_t exact_at(double share)
     return samples[rank];
 }
 
-// Never less than the exact one, and at most a bucket more.
+// Never below the exact percentile, and at most one bucket above.
 START_TEST(percentiles_are_those_of_the_samples)
 {
     static const struct {
@@ -100,7 +100,7 @@ START_TEST(percentiles_are_those_of_the_samples)
     struct sk_histogram *histogram = sk_histogram_open(MINE);
     for (size_t i = 0; i < SAMPLES; i++) {
         uint64_t span = ranges[_i].most - ranges[_i].least;
-        // Small ones and large ones in the same number: each octave has its share.
+        // Small and large ones in equal numbers: each octave has its share.
         uint64_t value = span == 0 ? 0 : random_bits(&state) % span >> random_bits(&state) % 20;
         samples[i] = ranges[_i].least + value;
         sk_histogram_add(histogram, samples[i]);
@@ -151,7 +151,7 @@ START_TEST(all_of_the_same_thing_are_read_as_one)
     sk_durations_read(MINE, &durations);
     ck_assert_uint_eq(durations.count, 3);
     ck_assert_uint_eq(durations.most_ns, 3 * MS);
-    // From the middle, the front and the end.
+    // Removes from the middle, the front and the end.
     for (size_t i = 0; i < COUNT(mine); i++) {
         sk_histogram_close(mine[(i + 1) % COUNT(mine)]);
         sk_durations_read(MINE, &durations);
@@ -171,7 +171,7 @@ static void *add_and_close(void *arg)
     struct sk_histogram *histogram = sk_histogram_open(MINE);
     for (uint64_t i = 0; i < MANY; i++) {
         sk_histogram_add(histogram, i);
-        if (i % 1000 == 0) { // others come and go beside it
+        if (i % 1000 == 0) { // others are added and removed meanwhile
             struct sk_histogram *beside = sk_histogram_open(OTHERS);
             sk_histogram_add(beside, i);
             sk_histogram_close(beside);

@@ -1,5 +1,4 @@
-// The instances that live: what Redis says of them is shown only in the form that we give it, and what a session tells
-// is read back.
+// The list of living instances: data from Redis is shown only in a valid form, and a session's own data is read back.
 #include "fake_control.h"
 
 #include "instances.h"
@@ -48,20 +47,20 @@ START_TEST(what_is_damaged_is_not_shown)
     static const struct sk_reply items[] = {NOW,
                                             TEXT("\"}"),
                                             NUMBER(5),
-                                            TEXT("0.1.0 1 3000 a:1"), // is no session
+                                            TEXT("0.1.0 1 3000 a:1"), // not a session
                                             TEXT(ONE),
                                             TEXT("soon"),
                                             TEXT(""),
-                                            NUMBER(7), // nor this
+                                            NUMBER(7), // nor is this
                                             NUMBER(7),
                                             TEXT(""),
                                             TEXT(TWO),
                                             NUMBER(5000),
-                                            TEXT("0.1.0 1 3000 a:1"), // renewed in the future: now
+                                            TEXT("0.1.0 1 3000 a:1"), // renewed in the future: shown as now
                                             TEXT(ONE),
                                             NUMBER(5),
                                             TEXT("x \"y\" 1 z"),
-                                            TEXT(ONE)}; // and the last row is cut
+                                            TEXT(ONE)}; // the last row is incomplete
     const struct sk_reply reply = LIST_OF(items);
     must_list(&reply, "{\"id\":\"" TWO "\",\"name\":\"a:1\",\"version\":\"0.1.0\",\"started_at\":"
                       "\"1970-01-01T00:00:00.001Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":0},{\"id\":\"" ONE "\"}");

@@ -1,4 +1,4 @@
-// Reading a journal entry back: all of it or nothing, whatever somebody has written there.
+// A journal entry is parsed completely or not at all, whatever it contains.
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +24,8 @@ static void note(void *arg, const struct sk_journal_order *order)
     sk_buf_printf(&seen, "%s %s%s;", order->id, order->user, sk_journal_more(order->quantity, order->key, more));
 }
 
-// Twice, as recovery does: first only counting. The text is a copy of its very size, not terminated:
-// reading past its end would be seen.
+// Parses twice, as recovery does: first only to count. The text is a copy of the exact size, without a NUL, so that
+// reading past its end is detected.
 static int parse(const char *orders, size_t len)
 {
     char *copy = malloc(len == 0 ? 1 : len);
@@ -131,7 +131,7 @@ START_TEST(anything_else_is_refused)
 }
 END_TEST
 
-// A cut in the user's name cannot be seen; every other one is.
+// A cut within a user's name cannot be detected; all other cuts are.
 START_TEST(truncated_entries_are_refused)
 {
     static const char orders[] = A " alice," B " bob";
@@ -142,7 +142,7 @@ START_TEST(truncated_entries_are_refused)
 }
 END_TEST
 
-// Every single byte replaced by every value: never a crash, and what is accepted is an order.
+// Replaces each byte by every value: it never crashes, and an accepted entry has the same number of orders.
 START_TEST(a_flipped_byte_never_makes_more_of_an_entry)
 {
     static const char orders[] = A " alice," B " bob";
@@ -158,7 +158,7 @@ START_TEST(a_flipped_byte_never_makes_more_of_an_entry)
 }
 END_TEST
 
-// Who holds it. An entry that names no session is held by none; one whose session cannot be one cannot be read.
+// The entry's holder. An entry without a session has none; an entry with an invalid session is unreadable.
 START_TEST(an_entry_names_its_holder)
 {
     static const struct {
@@ -187,7 +187,7 @@ START_TEST(an_entry_names_its_holder)
 }
 END_TEST
 
-// One that is older than offers names none.
+// An entry older than offers names none.
 START_TEST(an_entry_names_the_offer_of_its_orders)
 {
     static const struct {
@@ -215,13 +215,13 @@ START_TEST(an_entry_names_the_offer_of_its_orders)
 }
 END_TEST
 
-// Of orders that end. What PostgreSQL would refuse cannot be read, so that it becomes a dead letter: written again and
-// again it would keep the voucher closed.
+// An entry of returns. Text that PostgreSQL would reject makes it unreadable, so that it becomes a dead letter: retries
+// would keep the voucher closed.
 START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
 {
     static const struct {
         const char *ids, *move, *by, *why;
-        int count; // 0: it cannot be read
+        int count; // 0: unreadable
     } rows[] = {
         {A, "cancelled", "user", "", 1},
         {A "," B, "expired", "expiry", "", 2},
@@ -311,7 +311,7 @@ END_TEST
 
 #define IDS_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// One field of an entry is replaced, or, without a text, left out.
+// Replaces one field of an entry or, without a text, leaves it out.
 static const struct change {
     const char *field;
     struct sk_reply value;
@@ -341,7 +341,7 @@ static const struct change {
     {"by", TEXT(IDS_64), true},
     {"by", TEXT(IDS_64 "0"), false},
     {"by", {.kind = REPLY_TEXT, .text = "us\0er", .len = 5}, false},
-    {"by", TEXT("\xff"), false}, // PostgreSQL would refuse it, each time
+    {"by", TEXT("\xff"), false}, // PostgreSQL would reject it every time
     {"by", NIL, false},
     {"why", TEXT("no need"), true},
     {"why",
@@ -358,11 +358,11 @@ static const struct change {
     {"epoch", TEXT("-1"), false},
     {"epoch", TEXT("x"), false},
     {"epoch", NIL, false},
-    {"session", NIL, true}, // none holds it
+    {"session", NIL, true}, // it has no holder
     {"session", TEXT("somebody"), false},
 };
 
-// The rest of the fields, in another order than they are written.
+// The fields in another order than they are written.
 static size_t return_fields(const struct change *change, struct sk_reply out[12])
 {
     static const struct {
@@ -402,7 +402,7 @@ START_TEST(an_entry_of_returns_is_read_whole_or_not_at_all)
 }
 END_TEST
 
-// With both it is of returns; an entry of purchases has no move, whatever else it has.
+// An entry with both fields is of returns; an entry of purchases has no move, whatever other fields it has.
 START_TEST(a_field_says_what_an_entry_is_of)
 {
     const struct sk_reply both[] = {TEXT("epoch"),   TEXT("7"), TEXT("orders"), TEXT(A " u"),
@@ -423,7 +423,7 @@ START_TEST(a_field_says_what_an_entry_is_of)
 }
 END_TEST
 
-// ... which are as many as can be carried out at once.
+// ... at most as many as one call can process.
 START_TEST(an_entry_of_returns_has_its_bound)
 {
     for (int count = SK_JOURNAL_RETURNS_MAX; count <= SK_JOURNAL_RETURNS_MAX + 1; count++) {
@@ -443,7 +443,7 @@ START_TEST(an_entry_of_returns_has_its_bound)
 }
 END_TEST
 
-// ---- what stands behind the user ----
+// ---- what follows the user ----
 
 START_TEST(quantity_and_key_are_written_only_where_they_say_something)
 {

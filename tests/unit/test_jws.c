@@ -1,4 +1,4 @@
-// Signatures: those of the RFCs, and that every bit of text, key and signature counts.
+// Signatures: those of the RFCs, and that each bit of text, key and signature counts.
 #include <check.h>
 #include <string.h>
 
@@ -131,7 +131,7 @@ START_TEST(another_key_is_another_key)
     ck_assert(!sk_jws_same(first, jws));
     ck_assert_int_eq(open_key(SK_JWS_HS256, HS_KEY, ""), SK_OK);
     ck_assert(sk_jws_same(first, jws));
-    // The public key, as a secret: what signs with it must not pass for EdDSA, nor for the same key.
+    // The public key used as a secret: its signature must not pass for EdDSA, and it is not the same key.
     ck_assert_int_eq(open_key(SK_JWS_HS256, ED_PUBLIC, ""), SK_OK);
     sk_jws_close(first);
     first = jws;
@@ -165,7 +165,7 @@ START_TEST(what_is_no_key)
                       "row %zu", i);
         ck_assert((jws == NULL) == (rows[i].status != SK_OK));
     }
-    // Two of a pair, and not.
+    // Keys of one pair, and of two.
     ck_assert_int_eq(open_key(SK_JWS_EDDSA, ED_PUBLIC, ED_PRIVATE), SK_OK);
     ck_assert_int_eq(open_key(SK_JWS_EDDSA, ED_PRIVATE, ED_PRIVATE), SK_FAIL);
     unsigned char made[SK_JWS_SIGNATURE_MAX];

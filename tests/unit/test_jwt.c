@@ -1,5 +1,5 @@
-// The text of a token: its three parts, and what header and claims must say. Each row is read as it stands, and once
-// more in a form that only jansson reads: both must come to the same.
+// The text of a token: its three parts, and the required header and claims. Each row is parsed as it is, and again in a
+// form that only jansson parses: both must give the same result.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static enum sk_jwt_result split(const char *header, const char *claims, struct s
     return sk_jwt_split(text->data, jwt);
 }
 
-// The same object with one member more, whose name is an escape: flat_json.h does not take that.
+// The same object with one more member whose name has an escape, which flat_json.h does not accept.
 static void make_odd(const char *json, char *out, size_t size)
 {
     const char *brace = strchr(json, '{');
@@ -101,7 +101,7 @@ START_TEST(a_token_has_a_most)
     text[3] = 'a';
     text[SK_JWT_MAX_BYTES - 2] = '.';
     ck_assert_int_eq(sk_jwt_split(text, &jwt), SK_JWT_GOOD);
-    struct sk_jwt_claims claims; // as large as they can be
+    struct sk_jwt_claims claims; // of the maximum size
     ck_assert_int_eq(sk_jwt_read_claims(&jwt, &expected, &claims), SK_JWT_CLAIMS);
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(headers_are_checked)
         {"{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"k1\"}", SK_JWT_GOOD},
         {" {\r\n\t\"alg\" : \"HS256\" , \"typ\":\"jwt\",\"kid\":\"k1\" }\n", SK_JWT_GOOD},
         {"{\"alg\":\"HS256\",\"typ\":\"at+jwt\",\"kid\":\"k1\"}", SK_JWT_GOOD},
-        {"{\"alg\":\"none\",\"kid\":\"k1\"}", SK_JWT_GOOD}, // the key knows better
+        {"{\"alg\":\"none\",\"kid\":\"k1\"}", SK_JWT_GOOD}, // the key determines the algorithm
         {"{\"alg\":\"HS256\",\"kid\":\"k1\",\"jku\":\"https://evil.example\",\"cty\":\"x\"}", SK_JWT_GOOD},
         {"{\"kid\":\"k1\"}", SK_JWT_HEADER},
         {"{\"alg\":\"HS256\"}", SK_JWT_HEADER},
@@ -291,7 +291,7 @@ START_TEST(claims_are_checked)
         struct sk_jwt_claims claims;
         char odd[1024];
         if (rows[i].json[0] == '\0')
-            continue; // an empty part is no token
+            continue; // an empty part is not a token
         make_odd(rows[i].json, odd, sizeof odd);
         ck_assert_msg(read_claims(rows[i].json, &claims) == rows[i].result, "%s: %d", rows[i].json,
                       read_claims(rows[i].json, &claims));
@@ -308,7 +308,7 @@ START_TEST(what_they_say)
     } rows[] = {
         {"{" ALL "}", "alice", 2000000000, 0},
         {"{" ALL ",\"nbf\":1999999999}", "alice", 2000000000, 1999999999},
-        {"{\"exp\":17.9,\"nbf\":16.1," ISS "," AUD ",\"sub\":\"b\"}", "b", 17, 17}, // never longer than it says
+        {"{\"exp\":17.9,\"nbf\":16.1," ISS "," AUD ",\"sub\":\"b\"}", "b", 17, 17}, // never longer than stated
         {"{\"exp\":0,\"nbf\":0," ISS "," AUD ",\"sub\":\"0\"}", "0", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -1,4 +1,4 @@
-// Listeners of vouchers: what they cost Redis, how often each is told, and what.
+// Listeners of vouchers: their cost in Redis, how often each gets an event, and its content.
 #include "fake_timer.h"
 
 #include "fake_control.h"
@@ -10,13 +10,13 @@ enum { VOUCHER = 7, LISTENERS_MAX = 20001, TEXT_SIZE = 256, SLICE_MS = 25, LOOKS
 static struct sk_live *live;
 static struct sk_voucher *voucher;
 
-// By handle.
+// Indexed by handle.
 static struct {
     size_t texts, events;
     bool ended;
     char last[TEXT_SIZE];
 } heard[LISTENERS_MAX];
-static size_t events; // of all
+static size_t events; // over all listeners
 static bool takes;
 
 static bool on_send(void *arg, uint64_t handle, const char *text, size_t len)
@@ -81,7 +81,7 @@ static void redis_has(const char *state, int64_t stock)
     redis_answers(&reply);
 }
 
-// Time passes, and Redis always has this stock; NOT: it does not answer. Returns the number of looks.
+// Time passes; the stock in Redis falls by `goes_by` at each check (NOT: no reply). Returns the number of checks.
 enum { NOT = -1 };
 static size_t pass(uint64_t ms, int64_t stock, int64_t goes_by)
 {
@@ -118,10 +118,10 @@ START_TEST(without_redis_nothing_is_known_to_be_left)
     let_listen(1, 1);
     (void)pass(1000, 50, 0);
     must_say(1, "\"remaining\":50,");
-    (void)pass(1000, NOT, 0); // an answer that is late does not mean that Redis is away
+    (void)pass(1000, NOT, 0); // a late reply does not mean that Redis is away
     must_say(1, "\"remaining\":50,");
     for (int i = 0; i < 100; i++) {
-        fake_redis.down = true; // until the next step forgets it
+        fake_redis.down = true; // the next step clears it
         (void)pass(10, NOT, 0);
     }
     must_say(1, "\"remaining\":null,\"state\":\"open\"");
@@ -152,7 +152,7 @@ START_TEST(all_share_a_look)
 }
 END_TEST
 
-// Each is told of every change, but four times a second at most.
+// Each listener gets every change, but at most four events a second.
 START_TEST(a_few_are_told_often)
 {
     let_listen(1, TOGETHER);
@@ -160,12 +160,12 @@ START_TEST(a_few_are_told_often)
     for (uint64_t handle = 1; handle <= TOGETHER; handle++) {
         ck_assert_uint_ge(heard[handle].events, 30);
         ck_assert_uint_le(heard[handle].events, 41);
-        must_say(handle, "\"rate\":39"); // of 400, nearly
+        must_say(handle, "\"rate\":39"); // nearly 400, in tenths
     }
 }
 END_TEST
 
-// More than the pace has events for are told less often, all of them alike.
+// With more listeners than the pace allows, all get fewer events, equally.
 START_TEST(many_are_told_less_often)
 {
     enum { SECONDS = 20 };
@@ -233,7 +233,7 @@ START_TEST(the_last_event_id)
 }
 END_TEST
 
-// What it misses is not kept for it: it hears the newest state once it takes something.
+// A slow listener's missed events are not queued: it gets the newest state once it can receive.
 START_TEST(a_slow_one_hears_the_newest)
 {
     let_listen(1, 1);
@@ -249,12 +249,12 @@ START_TEST(a_slow_one_hears_the_newest)
 }
 END_TEST
 
-// Units that come back are shown, and sell nothing.
+// Returned units are shown, but are not sales.
 START_TEST(the_rate)
 {
     let_listen(1, 1);
     (void)pass(20000, 100000, 10);
-    must_say(1, "\"rate\":40,"); // 10 each 250 ms
+    must_say(1, "\"rate\":40,"); // 10 every 250 ms
     (void)pass(40000, 1000, 0);
     must_say(1, "\"remaining\":1000,\"state\":\"open\",\"rate\":0.0");
     size_t before = heard[1].events;

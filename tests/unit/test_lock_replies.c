@@ -1,5 +1,5 @@
-// The session and the named locks under every answer, also those that no real Redis gives. The rest of them is tested
-// against a real one.
+// The session and the named locks under every reply, also those that no real Redis sends. Another test covers the rest
+// with a real Redis.
 
 #include "fake_stores.h"
 #include "keys.h"
@@ -76,7 +76,7 @@ START_TEST(a_session_is_held_once_redis_has_said_so)
     link_up();
     must_ask_to("take");
     ck_assert(!sk_session_held(session));
-    ck_assert(sk_session_await(session)); // it is on its way
+    ck_assert(sk_session_await(session)); // a request is in progress
     KEPT();
     ck_assert(sk_session_held(session));
     RUN_UNTIL(fake_redis.count == 2);
@@ -92,7 +92,7 @@ START_TEST(what_is_no_yes_gives_no_session)
     link_up();
     redis_answers(answers[_i]);
     ck_assert(!sk_session_held(session));
-    ck_assert(!sk_session_await(session)); // after a pause: until then there will be none
+    ck_assert(!sk_session_await(session)); // it retries after a pause; until then there is none
     RUN_UNTIL(fake_redis.count == 2);
     must_ask_to("take");
     KEPT();
@@ -100,12 +100,12 @@ START_TEST(what_is_no_yes_gives_no_session)
 }
 END_TEST
 
-// By our own clock, from the moment of asking: earlier than by Redis's.
+// It expires by our own clock, counted from the request: earlier than by Redis's.
 START_TEST(a_session_that_is_not_renewed_in_time_is_lost)
 {
     link_up();
     KEPT();
-    RUN_UNTIL(!sk_session_held(session)); // the renewal is not answered
+    RUN_UNTIL(!sk_session_held(session)); // the renewal gets no reply
     ck_assert_uint_ge(sk_monotonic_ms(), linked_ms + TTL_MS);
     ck_assert(sk_session_await(session));
     KEPT(); // too late: it is taken again, under the same id
@@ -142,7 +142,7 @@ START_TEST(the_living_are_known_and_deaths_are_counted)
     link_up();
     KEPT(TEXT(THIRD), TEXT("junk"), TEXT(OTHER), NUMBER(7), NIL);
     const char(*living)[SK_UUID_SIZE] = sk_session_living(session, &count);
-    ck_assert_uint_eq(count, 3); // this one is among them whatever Redis says
+    ck_assert_uint_eq(count, 3); // it includes itself, whatever Redis returns
     for (size_t i = 1; i < count; i++)
         ck_assert_str_lt(living[i - 1], living[i]);
     ck_assert(sk_session_lives(session, sk_session_id(session)));
@@ -199,7 +199,7 @@ START_TEST(only_a_session_that_has_lived_for_a_ttl_judges)
     ck_assert_str_eq(asked->argv[1], sk_session_id(session));
     ck_assert_str_eq(asked->argv[2], OTHER);
     redis_answers(NULL);
-    link_up(); // the link was away: others may not have renewed theirs yet
+    link_up(); // the link was away: others may not have renewed yet
     ck_assert_int_eq(judge(), SK_DOWN);
     KEPT();
     wait_for_the_right_to_judge();
@@ -232,7 +232,7 @@ START_TEST(what_is_no_number_says_nothing_of_a_session)
 }
 END_TEST
 
-// Where Redis has lost this session it may have lost all.
+// If Redis has lost this session it may have lost all.
 START_TEST(a_judge_that_is_gone_itself_says_nothing)
 {
     static const struct sk_reply gone_too[] = {NUMBER(0), NUMBER(0), NUMBER(0)};
@@ -256,7 +256,7 @@ START_TEST(a_session_ends_once)
     link_up();
     KEPT();
     ck_assert(!sk_session_end(session));
-    ck_assert(!sk_session_held(session)); // no purchase any more
+    ck_assert(!sk_session_held(session)); // no more purchases
     ck_assert(!sk_session_end(session));
     ck_assert_uint_eq(fake_redis.count, 2);
     ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_SESSION_END);
@@ -291,14 +291,14 @@ START_TEST(a_lock_is_held_if_redis_says_ok)
     struct sk_named_lock *lock = sk_named_lock_take(locks, "key", on_taken, &taken);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_str_eq(asked->argv[1], "key");
-    ck_assert_int_eq(strncmp(asked->argv[2], sk_session_id(session), SK_UUID_CHARS), 0); // its owner
-    ck_assert_str_eq(strrchr(asked->argv[2], '/'), "/400");                              // its TTL
+    ck_assert_int_eq(strncmp(asked->argv[2], sk_session_id(session), SK_UUID_CHARS), 0); // the owner
+    ck_assert_str_eq(strrchr(asked->argv[2], '/'), "/400");                              // the TTL
     redis_answers(answers[_i]);
     ck_assert_int_eq(taken, 1);
     ck_assert_int_eq(held, _i == 0);
     sk_named_lock_release(lock);
     ck_assert_uint_eq(fake_redis.count, asked_after[_i]);
-    if (_i == 1) { // another has it, who may be dead
+    if (_i == 1) { // another instance has it, and may be dead
         ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_LOCK_CUT);
         ck_assert_str_eq(fake_redis.asked[1].argv[0], "key");
         ck_assert_str_eq(fake_redis.asked[1].argv[1], "400");
@@ -322,7 +322,7 @@ START_TEST(what_is_granted_after_the_release_is_released_at_once)
 }
 END_TEST
 
-// Answers all but the session's questions; returns how often the lock has been renewed so far.
+// Answers all calls except the session's; returns how often the lock has been renewed so far.
 static size_t renewals(void)
 {
     static const struct sk_reply done = NUMBER(1);
@@ -347,7 +347,7 @@ START_TEST(a_lock_is_renewed_until_it_is_released)
 }
 END_TEST
 
-// Redis says which one: the instances of the other version are to end first.
+// Redis returns the other version: its instances must end first.
 START_TEST(beside_another_protocol_version_there_is_no_session)
 {
     static const struct sk_reply items[] = {NUMBER(0), TEXT("2")};
@@ -357,7 +357,7 @@ START_TEST(beside_another_protocol_version_there_is_no_session)
     redis_answers(&other);
     ck_assert(!sk_session_held(session));
     ck_assert(!sk_session_await(session));
-    RUN_UNTIL(fake_redis.count > fake_redis.answered); // it asks again: they may have ended
+    RUN_UNTIL(fake_redis.count > fake_redis.answered); // it retries, since they may have ended
     must_ask_to("take");
     KEPT();
     ck_assert(sk_session_held(session));

@@ -1,4 +1,4 @@
-// Log lines: one line each whatever the value holds, cut when too long, dropped below the level, and not too many.
+// Log lines: always one line whatever the value, cut if too long, dropped below the level, and rate-limited.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000 };
 
-// What follows the time stamp, whose form is checked.
+// The line after its time stamp, whose form is checked.
 static const char *after_time(void)
 {
     static const char form[] = "ts=0000-00-00T00:00:00.000Z ";
@@ -66,7 +66,7 @@ START_TEST(values_from_outside_are_quoted_and_escaped)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char expected[256];
         begin_listening();
-        sk_log_text(SK_LOG_INFO, "refused", "reason", rows[i].value); // not limited in rate
+        sk_log_text(SK_LOG_INFO, "refused", "reason", rows[i].value); // its rate is not limited
         end_listening();
         (void)snprintf(expected, sizeof expected, "level=info msg=\"refused\" reason=\"%s\"\n", rows[i].shown);
         ck_assert_str_eq(after_time(), expected);
@@ -74,7 +74,7 @@ START_TEST(values_from_outside_are_quoted_and_escaped)
 }
 END_TEST
 
-// Whether the line is one line, not too long, and its last value ends with a quote that is not escaped.
+// Checks that it is one line, not too long, and that its last value ends with an unescaped quote.
 static void must_be_whole(size_t value_len)
 {
     size_t n = strlen(heard), slashes = 0;
@@ -142,7 +142,7 @@ START_TEST(lines_below_the_level_are_dropped)
 }
 END_TEST
 
-// ---- how many lines ----
+// ---- rate limits ----
 
 START_TEST(a_flood_of_one_message_is_thinned_out)
 {
@@ -156,9 +156,9 @@ START_TEST(a_flood_of_one_message_is_thinned_out)
     // Another message is not affected.
     ck_assert(sk_log_limit_passes(&limit, other, 7, &suppressed));
     ck_assert_uint_eq(suppressed, 0);
-    // A thread that read the clock a moment earlier counts with the others.
+    // A thread that read the clock a moment earlier shares the limit.
     ck_assert(!sk_log_limit_passes(&limit, flood, 6, &suppressed));
-    // The next line that passes tells how many did not, once.
+    // The next line that passes reports the suppressed number, once.
     ck_assert(sk_log_limit_passes(&limit, flood, 9, &suppressed));
     ck_assert_uint_eq(suppressed, 1001 - SK_LOG_LINES_PER_S);
     ck_assert(sk_log_limit_passes(&limit, flood, 9, &suppressed));
@@ -177,7 +177,7 @@ START_TEST(the_first_second_of_the_clock_is_a_second)
 }
 END_TEST
 
-// More messages than there are places get fewer lines, and none is lost in a search without end.
+// More messages than the table holds share fewer lines, and the search for a place always ends.
 START_TEST(messages_past_the_table_share_one_place)
 {
     static struct sk_log_limit limit;
@@ -219,7 +219,7 @@ START_TEST(threads_share_the_limit)
 }
 END_TEST
 
-// The whole road, within one second of the clock: an attempt that a new second interrupts does not count.
+// The whole path, within one second of the clock: an attempt interrupted by a new second does not count.
 START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
 {
     static const char messages[] = "each attempt has a message of its own: one letter less";

@@ -1,4 +1,4 @@
-// What requests come to and how long they take: each is counted once, under its route, and its time is not too short.
+// The results and times of requests: each is counted once, under its route, and never with too short a time.
 #include <string.h>
 #include <uv.h>
 
@@ -8,7 +8,7 @@
 enum { BUY = 1, ORDER = 3, MANY = 1000 };
 
 static uint64_t now_ns;
-static unsigned looks; // at the clock
+static unsigned looks; // reads of the clock
 static struct sk_metrics metrics;
 static struct sk_measure *measure;
 static struct sk_distributed took;
@@ -62,7 +62,7 @@ START_TEST(answers_are_counted_by_route_and_code)
 }
 END_TEST
 
-// Answers are sent in the turn in which they are given, and a turn's time counts from its first request.
+// Answers are sent in the turn in which they are given, and a turn's time starts with its first request.
 START_TEST(time_is_that_up_to_the_turns_end)
 {
     struct sk_request waits = request_of(BUY);
@@ -98,7 +98,7 @@ START_TEST(a_turn_looks_at_the_clock_twice)
 }
 END_TEST
 
-// Room is kept for some kinds of answers a turn; more are measured at once.
+// Some kinds of answers have reserved room in each turn; others are recorded at once.
 START_TEST(none_is_lost_for_want_of_room)
 {
     struct sk_request buy = request_of(BUY), order = request_of(ORDER);
@@ -117,7 +117,7 @@ START_TEST(a_traced_request_is_an_exemplar)
     static const char trace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
     struct sk_request request = request_of(BUY);
     sk_measure_answered(&request, SK_VERDICT_PLACED, trace);
-    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL); // of the same kind, without one
+    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL); // of the same kind, but without a trace
     now_ns += 10000000;
     sk_measure_turn(measure);
     ck_assert_uint_eq(times_of(BUY, 7), 2);

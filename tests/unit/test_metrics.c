@@ -1,4 +1,4 @@
-// What a reactor counts can be read while it counts, and together with what others count.
+// A reactor's counters can be read while it counts, and summed with those of others.
 #include <pthread.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ START_TEST(a_gauge_is_what_was_set_last)
     sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 7);
     sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 3);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_VOUCHERS), 3);
-    sk_metrics_add(NULL, SK_METRIC_REBUILDS, 1); // units that count nothing
+    sk_metrics_add(NULL, SK_METRIC_REBUILDS, 1); // callers without metrics
     sk_metrics_set(NULL, SK_METRIC_REBUILDS, 1);
     sk_metrics_observe(NULL, SK_DISTRIBUTION_DURABLE, 1, 1);
     sk_metrics_answered(NULL, 1, SK_VERDICT_PLACED);
@@ -46,7 +46,7 @@ START_TEST(a_gauge_is_what_was_set_last)
 }
 END_TEST
 
-// Samples of one name follow each other, as both formats want it, and the first one has the help.
+// Samples with one name are consecutive, as both formats require, and the first has the help.
 START_TEST(names_stand_together)
 {
     const char *seen[SK_METRIC_COUNT + SK_DISTRIBUTION_COUNT];
@@ -74,14 +74,14 @@ START_TEST(blocks_are_read_as_one)
 {
     struct sk_metrics *one = sk_metrics_open(), *other = sk_metrics_open();
     sk_metrics_sum(&sum, 1000);
-    ck_assert_uint_eq(sum.values[SK_METRIC_JOURNAL_OLDEST], 0); // there is none
+    ck_assert_uint_eq(sum.values[SK_METRIC_JOURNAL_OLDEST], 0); // the journal is empty
     sk_metrics_add(one, SK_METRIC_ORDERS_PLACED, 5);
     sk_metrics_add(other, SK_METRIC_ORDERS_PLACED, 7);
     sk_metrics_set(one, SK_METRIC_VOUCHERS, 3);
     sk_metrics_set(other, SK_METRIC_VOUCHERS, 2);
     sk_metrics_set(one, SK_METRIC_JOURNAL_OLDEST, 400);
     sk_metrics_set(other, SK_METRIC_JOURNAL_OLDEST, 600);
-    sk_metrics_set(other, SK_METRIC_ROUND_AT, 5000); // later than it is read
+    sk_metrics_set(other, SK_METRIC_ROUND_AT, 5000); // later than the read
     sk_metrics_observe(one, SK_DISTRIBUTION_BATCH_PG, 3, 1);
     sk_metrics_observe(other, SK_DISTRIBUTION_BATCH_PG, 4, 2);
     sk_metrics_answered(one, 1, SK_VERDICT_PLACED);

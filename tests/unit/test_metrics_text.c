@@ -1,4 +1,4 @@
-// The two forms of the text, byte by byte.
+// Both text formats, byte by byte.
 #include <stdio.h>
 #include <string.h>
 

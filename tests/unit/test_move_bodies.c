@@ -1,6 +1,5 @@
-// The bodies of POST /orders/{id}/pay and /refund: 400 for what has not the expected members, 422 for a value of the
-// wrong type or out of range, and either with a list of all that is wrong. What holds for every body is in
-// test_terms.c.
+// The bodies of POST /orders/{id}/pay and /refund. Missing or unexpected members give 400, values of a wrong type or
+// out of range 422, each with a list of all errors. test_terms.c covers what applies to every body.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void must_read_all(enum sk_verdict (*read_body)(const char *body, size_t 
 {
     for (size_t i = 0; i < count; i++) {
         struct sk_fields read;
-        char wrong[256] = "", *copy = strdup(rows[i].body); // of its very size, and a NUL
+        char wrong[256] = "", *copy = strdup(rows[i].body); // of the exact size, with a NUL
         size_t at, len = strlen(copy);
         json_t *error;
         enum sk_verdict is = read_body(copy, len, &read);
@@ -71,7 +70,7 @@ START_TEST(a_payment_is_read)
 }
 END_TEST
 
-// A payment of the demo: the same, but the service makes the reference.
+// A demo payment: the same, but the service creates the reference.
 static enum sk_verdict read_demo_payment(const char *body, size_t len, struct sk_fields *read)
 {
     struct sk_payment payment = {.reference = "as it was"};
@@ -119,7 +118,7 @@ START_TEST(payments_that_are_wrong_are_refused)
         {REFERENCE("\"a\\u0000\""), SK_VERDICT_BAD_JSON, " "},
         {REFERENCE("7"), SK_VERDICT_INVALID, " /reference"},
         {REFERENCE("null"), SK_VERDICT_INVALID, " /reference"},
-        {CENTS("0"), SK_VERDICT_OK, ""}, // what is free is paid as such
+        {CENTS("0"), SK_VERDICT_OK, ""}, // a free order is also paid
         {CENTS("-1"), SK_VERDICT_INVALID, " /amount_cents"},
         {CENTS("1.0"), SK_VERDICT_INVALID, " /amount_cents"},
         {CENTS("1e2"), SK_VERDICT_INVALID, " /amount_cents"},

@@ -1,5 +1,5 @@
-// Pay, cancel and refund: each way through the stores, what each is answered with, and that an unknown outcome is never
-// told as a known one.
+// Pay, cancel and refund: each path through the stores and its answer, and that an unknown outcome is never answered as
+// a known one.
 #include "fake_control.h"
 
 #include "fake_returns.h"
@@ -37,9 +37,9 @@ static void teardown(void)
     control_teardown();
 }
 
-// ---- what the stores say ----
+// ---- replies of the stores ----
 
-// One row with these columns, to the oldest statement without an answer.
+// Answers the oldest open statement with one row of these columns.
 static void row(enum sk_statement statement, const char *a, const char *b, const char *c, const char *d)
 {
     const char *const rows[1][ROW_COLUMNS] = {{a, b, c, d}};
@@ -149,7 +149,7 @@ START_TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
     ck_assert_str_eq(asked->argv[5], "demo");
     paid("paid", DOCUMENT);
     must_be_shown(1, DOCUMENT);
-    // What the order has come to, and what the payment is, are for the payment to say.
+    // The payment itself decides about the order's state and the amount.
     pay_own();
     is("expired", "f", DOCUMENT);
     paid("to_refund", DOCUMENT);
@@ -171,7 +171,7 @@ START_TEST(a_buyer_of_the_demo_does_not_pay_anothers_order)
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     pay_own();
-    pg_answers(&no_rows); // PostgreSQL does not know it: it is looked for as any order of this user
+    pg_answers(&no_rows); // not in PostgreSQL: it is looked up like any order of this user
     const struct asked *asked = the_statement(SK_STATEMENT_FIND_ORDER);
     ck_assert_str_eq(asked->argv[2], USER);
     pg_answers(NULL);
@@ -220,7 +220,7 @@ START_TEST(an_unpaid_order_is_returned)
     ck_assert_str_eq(fake_returns.why, "-");
     ck_assert_uint_eq(voucher->pins, 1);
     return_ends(SK_RETURN_DONE);
-    is("cancelled", "f", DOCUMENT); // as it is now
+    is("cancelled", "f", DOCUMENT); // its current state
     must_be_shown(1, DOCUMENT);
     ck_assert_uint_eq(voucher->pins, 0);
 }
@@ -242,7 +242,7 @@ START_TEST(what_cannot_be_cancelled_is_told_with_its_status)
         cancel();
         is(statuses[i], "f", DOCUMENT);
         must_be_wrong_state(statuses[i]);
-        // Another move was faster: whatever the return came to, the order says.
+        // Another move was faster: whatever the return's outcome, the order's state decides.
         for (int end = SK_RETURN_DONE; end <= SK_RETURN_UNKNOWN_ORDER; end++) {
             cancel();
             is("unpaid", "t", DOCUMENT);
@@ -275,7 +275,7 @@ START_TEST(a_return_that_did_not_happen_is_not_told_as_one)
         return_ends(rows[i].end);
         must_be_told(1, rows[i].verdict);
     }
-    // It says that it is done, and yet the order is as it was: it is not returned again and again.
+    // The return reports success, but the order is unchanged: it is not returned again and again.
     cancel();
     is("unpaid", "t", DOCUMENT);
     return_ends(SK_RETURN_DONE);
@@ -304,7 +304,7 @@ START_TEST(a_return_may_be_refused)
 }
 END_TEST
 
-// An order of a voucher that another instance has made a moment ago.
+// The voucher was just made by another instance.
 START_TEST(a_voucher_that_is_new_is_awaited)
 {
     struct sk_catalogue_row newer = {.change = 9, .voucher_id = 9, .tag = "7"};
@@ -463,7 +463,7 @@ static void look(const char *id, int64_t journal, const char *state)
     redis_answers(&reply);
 }
 
-// Asks, and up to what Redis says. `move` 0: pay, 1: cancel, 2: refund.
+// Sends a move and answers up to Redis's reply. `move` 0: pay, 1: cancel, 2: refund.
 static void unknown(int move)
 {
     if (move == 0) {
@@ -489,7 +489,7 @@ static void unknown_up_to_the_look(int move)
     unknown(move);
     pg_answers(&no_rows);
     if (move == 1)
-        redis_answers(&nil); // it is not what the user has there
+        redis_answers(&nil); // it is not the user's current order
     (void)the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
     pg_answers(&accounts);
     ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[3], move == 1 ? USER : "");
@@ -527,7 +527,7 @@ START_TEST(an_order_that_redis_has_is_pending)
     unknown_up_to_the_look(1);
     look(order, 1, "open");
     must_be_told(1, SK_VERDICT_PENDING);
-    // Without a user it cannot be found: it may be what the journal holds.
+    // Without a user it cannot be found: a journal entry may contain it.
     for (int move = 0; move < 3; move += 2) {
         unknown_up_to_the_look(move);
         look("", 1, "open");
@@ -572,7 +572,7 @@ END_TEST
 
 // ---- trouble ----
 
-// A payment and a refund wait for no user, and a user's move for no question.
+// A payment and a refund wait for no user's call, and a user's move waits for no query.
 START_TEST(moves_go_before_questions)
 {
     static const enum sk_pg_class classes[] = {SK_PG_COMMANDS, SK_PG_MOVES, SK_PG_COMMANDS};
@@ -604,7 +604,7 @@ START_TEST(without_postgres_nothing_is_known)
     }
     cancel();
     is("unpaid", "t", DOCUMENT);
-    return_ends(SK_RETURN_DONE); // but what it is cannot be read
+    return_ends(SK_RETURN_DONE); // but its state cannot be read
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     refund();
@@ -617,7 +617,7 @@ END_TEST
 
 static void (*conversing)(void);
 
-// Answers whatever is asked, up to the end.
+// Answers every call until the end.
 static void converse(void)
 {
     size_t ended = fake_returns.ended;

@@ -1,5 +1,5 @@
-// Which side is brought up to date where the catalogue and Redis have different offers, and that the voucher is
-// released whatever comes of it. The follow, the changes and the batcher are stand-ins.
+// Which side is updated when catalogue and Redis have different offers, and that the voucher is released whatever the
+// result. The follow, the changes and the batcher are fakes.
 #include "fake_follow.h"
 
 #include "batcher.h"
@@ -67,7 +67,7 @@ START_TEST(an_instance_that_is_behind_follows)
         follow_ends(ok == 1);
         ck_assert_uint_eq(releases, (size_t)ok + 1);
     }
-    ck_assert_uint_eq(fake_follow.hurries, 1); // the second, a moment later, waits for the shared look
+    ck_assert_uint_eq(fake_follow.hurries, 1); // the second, a moment later, waits for the shared poll
     ck_assert_uint_eq(carried, 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
-// The document against the tables that it is made from, and what it refers to against what it has. Whether it is one of
-// OpenAPI 3.1, and whether the service does what it says, is tested by tests/contract.
+// The OpenAPI document against the tables that it is made from, and its references against its own content.
+// tests/contract checks that it is valid OpenAPI 3.1, and that the service conforms to it.
 #include <check.h>
 #include <ctype.h>
 #include <jansson.h>
@@ -32,7 +32,7 @@ static void teardown(void)
     json_decref(document);
 }
 
-// "#/a/b": names here have no / and no ~.
+// "#/a/b": no name here contains / or ~.
 static const json_t *at(const char *pointer)
 {
     const json_t *value = document;
@@ -93,7 +93,7 @@ static bool lists_code(const json_t *operation, unsigned status, const char *cod
     return false;
 }
 
-// What succeeds has one description for each of its statuses, and there is none too many.
+// Each success status has exactly one description.
 static void successes_are_described(const struct sk_route *route, const json_t *operation)
 {
     const char *gives = route->doc.gives;
@@ -114,7 +114,7 @@ static void successes_are_described(const struct sk_route *route, const json_t *
     ck_assert_msg(named == statuses && named > 0, "%s: %zu names, %zu statuses", route->doc.id, named, statuses);
 }
 
-// Nothing, what people look at, and what only the demo has.
+// No handler, pages for people, and demo-only routes.
 static bool is_no_call(const struct sk_route *route)
 {
     return route->handle == sk_handle_not_found || route->handle == sk_handle_page ||

@@ -1,6 +1,6 @@
-// An operator's call step by step: what PostgreSQL is asked, and how its word reaches Redis (changes.c goes with it);
-// answers that are lost, rebuilds in between, units that were taken out of Redis and PostgreSQL does not take.
-#include "fake_timer.h" // before the loop of the next one
+// An operator's call step by step: the statements to PostgreSQL, and how their result reaches Redis (changes.c is
+// included). Also lost replies, rebuilds in between, and units taken from Redis that PostgreSQL then refuses to remove.
+#include "fake_timer.h" // must precede the next one's loop
 
 #include "fake_control.h"
 
@@ -64,7 +64,7 @@ static void redis_says(const char *first, const char *second, const char *third)
     redis_answers(&reply);
 }
 
-// Redis has change 30 of epoch 4, PostgreSQL 31: up to the question that brings it there.
+// Redis has change 30 of epoch 4, PostgreSQL has 31: runs up to the call that applies it.
 static void bring_up_to_the_change(void)
 {
     const rows_t rows[] = {{"31", "paused", "1000", "2000", "5", "2"}};
@@ -90,7 +90,7 @@ static void tick(uint64_t after_ms)
     time_comes();
 }
 
-// ---- one question ----
+// ---- one call ----
 
 static void pause_it(const char *key)
 {
@@ -108,7 +108,7 @@ START_TEST(a_change_is_told_when_redis_has_it)
     ck_assert_uint_eq(told_count, 0);
     redis_says("applied", "", "");
     must_be_shown(1, DOCUMENT);
-    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // what was refused from memory is out of date
+    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // cached refusals are outdated
     ck_assert_uint_eq(fake_follow.hurries, 1);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
@@ -178,7 +178,7 @@ START_TEST(an_answer_that_is_lost_is_asked_for_again_under_the_same_key)
 }
 END_TEST
 
-// What is done is told, Redis or no Redis; the watch goes on.
+// A completed change is answered with or without Redis; the background watch continues.
 START_TEST(what_redis_cannot_have_now_is_told_later)
 {
     static const char *const words[] = {"missing", "loading", "unsure", "other", "odd"};
@@ -187,7 +187,7 @@ START_TEST(what_redis_cannot_have_now_is_told_later)
         pg_says("done", "paused", NULL);
         for (int round = 0; round < (strcmp(words[i], "other") == 0 ? 3 : 1); round++)
             bring(words[i]);
-        tick(50); // and once more
+        tick(50); // again
         bring(words[i]);
         if (strcmp(words[i], "other") == 0) {
             bring("other");
@@ -207,7 +207,7 @@ START_TEST(what_redis_cannot_have_now_is_told_later)
 }
 END_TEST
 
-// Late answers find the conversation; the client does not wait for them.
+// Late replies still reach the conversation; the client does not wait for them.
 START_TEST(a_slow_redis_is_not_waited_for)
 {
     pause_it("k");
@@ -219,7 +219,7 @@ START_TEST(a_slow_redis_is_not_waited_for)
 }
 END_TEST
 
-// What is not in the catalogue is PostgreSQL's to judge: it may be a repeated call.
+// PostgreSQL decides about a voucher that is not in the catalogue: the call may be a repeat.
 START_TEST(a_retired_voucher_has_nothing_to_bring)
 {
     const struct sk_operation old = {.voucher_id = 3, .key = "k", .by = "ann"};
@@ -243,13 +243,13 @@ static void stock(int64_t units)
     sk_operate_stock(&control, &operation, units, 1);
 }
 
-// Up to the question that takes them out of Redis.
+// Runs up to the call that takes the units out of Redis.
 static void reduce_up_to_taking(void)
 {
     stock(-3);
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_MAY_REMOVE_UNITS), "7", "0", "k", "3");
     pg_says("ready", "open", NULL);
-    bring("already"); // so that Redis has all that was added
+    bring("already"); // so that Redis has all added units
     ck_assert_int_eq(the_question_of_redis()->what, SK_SCRIPT_TAKE_UNITS);
     ARGUMENTS_MUST_BE(the_question_of_redis(), "seckill:{7}:voucher", "run-1", "3");
 }
@@ -283,7 +283,7 @@ START_TEST(nothing_is_taken_that_may_not_be)
     pg_says("state", "closed", NULL);
     must_be_told(1, SK_VERDICT_WRONG_STATE);
     stock(-3);
-    pg_says("known", "open", NULL); // it was done
+    pg_says("known", "open", NULL); // it was already done
     bring("already");
     must_be_shown(1, DOCUMENT);
     reduce_up_to_taking();
@@ -294,11 +294,11 @@ START_TEST(nothing_is_taken_that_may_not_be)
         redis_says(words[i], "", "");
         must_be_told(1, SK_VERDICT_LOADING);
     }
-    ck_assert_uint_eq(fake_rebuild.count, 0); // nothing is out of Redis
+    ck_assert_uint_eq(fake_rebuild.count, 0); // no unit has left Redis
 }
 END_TEST
 
-// Redis has fewer units than PostgreSQL then, or may have: a rebuild mends it.
+// Redis then has, or may have, fewer units than PostgreSQL: a rebuild repairs it.
 START_TEST(what_postgres_does_not_take_is_mended)
 {
     static const struct {
@@ -323,7 +323,7 @@ START_TEST(what_postgres_does_not_take_is_mended)
     must_be_shown(1, DOCUMENT);
     ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
     reduce_up_to_taking();
-    redis_answers(NULL); // whether they are out is not known
+    redis_answers(NULL); // the outcome in Redis is unknown
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
     reduce_up_to_removing();
@@ -342,14 +342,14 @@ START_TEST(a_lost_answer_does_not_take_them_twice)
     tick(50);
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_REMOVE_UNITS), slot, "7", "4", "0", "k", "ann", "3");
     ck_assert_uint_eq(fake_pg.count, first + 2);
-    pg_says("known", "open", NULL); // our own
+    pg_says("known", "open", NULL); // our own call
     bring("already");
     must_be_shown(1, DOCUMENT);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
 END_TEST
 
-// A rebuild in between gave Redis what PostgreSQL has: they are taken once more, a few times at most.
+// A rebuild in between gave Redis PostgreSQL's state: the units are taken again, a few times at most.
 START_TEST(a_new_epoch_begins_again)
 {
     reduce_up_to_removing();

@@ -1,4 +1,4 @@
-// Lists of orders keep their order, and an order moves only where it can; the pool is bounded, hands out clean
+// Lists of orders keep their sequence, and an order moves only where allowed. The pool is bounded, returns clean
 // orders, and gives each a new id.
 #include <signal.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { MANY = 5000 };
 
 static struct sk_order_pool *pool;
 
-// New orders with handles from 0 on, at the end of the list.
+// Appends new orders with handles from 0 on to the list.
 static void take_into(struct sk_order_list *list, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -39,7 +39,7 @@ START_TEST(lists_are_first_in_first_out)
 {
     struct sk_order_list waiting = {0}, asked = {0};
     pool = sk_order_pool_new(MANY);
-    for (int round = 0; round < 3; round++) { // also after they have been empty
+    for (int round = 0; round < 3; round++) { // also after the list has been empty
         take_into(&waiting, MANY);
         must_be_tickets(&waiting, 0, MANY);
         for (uint64_t i = 0; i < MANY; i++)
@@ -80,7 +80,7 @@ END_TEST
 
 START_TEST(orders_are_counted_by_state)
 {
-    // A way through all states that have a gauge.
+    // A path through all states that have a gauge.
     static const struct {
         enum sk_order_state state;
         enum sk_metric gauge;
@@ -118,7 +118,7 @@ START_TEST(orders_are_counted_by_state)
 }
 END_TEST
 
-// From a request to a batch there is no way but through Redis; and no order is given back twice.
+// An order reaches a batch only through Redis, and is never given back twice.
 static const enum sk_order_state impossible[] = {SK_ORDER_FREE, SK_ORDER_NEW, SK_ORDER_GRANTED, SK_ORDER_WRITING,
                                                  SK_ORDER_LOST};
 
@@ -161,7 +161,7 @@ START_TEST(a_pool_gives_no_more_than_its_bound)
             sk_order_move(pool, order, SK_ORDER_NEW, &out);
         ck_assert_uint_eq(out.count, bounds[b]);
         ck_assert_uint_eq(sk_order_pool_out(pool), bounds[b]);
-        // One given back is one that can be taken again.
+        // An order given back can be taken again.
         if ((order = out.head) != NULL) {
             sk_order_give(pool, order);
             ck_assert_uint_eq(sk_order_pool_out(pool), bounds[b] - 1);

@@ -1,4 +1,4 @@
-// Order ids: what they tell of the slot and the epoch, and what follows for an order that no store knows.
+// Order ids: the slot and epoch in them, and what follows for an order that no store knows.
 #include <string.h>
 
 #include "hash.h"
@@ -46,23 +46,23 @@ START_TEST(who_may_be_away)
         int64_t made, now;
         bool may;
     } rows[] = {
-        // Before the voucher had its first epoch, or its maker knew of one.
+        // Before the voucher's first epoch, or made without knowing one.
         {0, 0, false},
         {0, 1, true},
         {0, 7, true},
-        // Of this epoch: a store would know it.
+        // Of the current epoch: a store would know it.
         {1, 1, false},
         {7, 7, false},
         {1023, 1023, false},
-        // Of an earlier one.
+        // Of an earlier epoch.
         {1, 2, true},
         {6, 7, true},
         {1, 1023, true},
-        // Of one that has not been.
+        // Of an epoch that has not existed.
         {8, 7, false},
         {1023, 7, false},
         {1, 0, false},
-        // From 1024 on all but the current one have been.
+        // From 1024 on all numbers except the current one were used.
         {1023, 1024, true},
         {1, 1024, true},
         {1024, 1024, false},
@@ -83,7 +83,7 @@ START_TEST(who_may_be_away)
 }
 END_TEST
 
-// The tail is not part of what rises: a large slot before a small one.
+// The tail is not part of the rising number: a large slot before a small one.
 START_TEST(ids_rise_strictly)
 {
     char before[SK_UUID_SIZE], id[SK_UUID_SIZE];

@@ -1,5 +1,5 @@
-// Questions about orders: each way through both stores, and that "not found" is said only where no store and no
-// instance can still have the order.
+// Queries for orders: each path through both stores, and that "not found" is answered only if no store and no instance
+// can still have the order.
 #include "fake_control.h"
 
 #include "order_id.h"
@@ -13,8 +13,8 @@ enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ANSWER_SIZE = 512 };
 
 static struct sk_uuid_gen gen;
 static struct sk_voucher *voucher;
-static char order[SK_UUID_SIZE];  // of the voucher's slot and epoch
-static char pending[ANSWER_SIZE]; // what is shown of it
+static char order[SK_UUID_SIZE];  // with the voucher's slot and epoch
+static char pending[ANSWER_SIZE]; // its document while pending
 
 // ---- fixture ----
 
@@ -81,7 +81,7 @@ static void no_claims(void)
         redis_answers(&nil);
 }
 
-// Whatever the stores are asked: they know of no order but this one.
+// Answers every call: the stores know no order but this one.
 static void the_stores_answer(const char *id)
 {
     while (stores_wait()) {
@@ -94,7 +94,7 @@ static void the_stores_answer(const char *id)
     }
 }
 
-// Asks, up to what Redis says.
+// Sends a query and answers up to Redis's check.
 static void ask_up_to_the_look(void)
 {
     sk_order_lookup(&control, order, USER, 1);
@@ -114,7 +114,7 @@ static void no_retired_sale_has_it(void)
     pg_answers(&rows);
 }
 
-// Before that, the catalogue is followed: a voucher that is new may have the same slot.
+// First the catalogue is updated: a new voucher may have the same slot.
 static void must_not_be_found(uint64_t handle)
 {
     ck_assert_int_eq(told[handle].count, 0);
@@ -151,13 +151,12 @@ START_TEST(what_is_anothers_is_not_found)
     ck_assert_uint_eq(fake_pg.count, 1);
     ask_up_to_the_look();
     answer_look("");
-    pg_answers(&rows); // it has been settled meanwhile
+    pg_answers(&rows); // it was settled meanwhile
     must_be_told(1, SK_VERDICT_NOT_FOUND);
 }
 END_TEST
 
-// A caller without a user sees everyone's. Redis finds an order by its user: without one, what is in the journal may be
-// it.
+// A caller without a user sees all orders. Redis finds orders by user, so without one a journal entry may contain it.
 START_TEST(who_may_see_all_is_shown_all)
 {
     for (int64_t journal = 0; journal < 2; journal++) {
@@ -176,7 +175,7 @@ START_TEST(who_may_see_all_is_shown_all)
         pg_answers(&accounts);
         redis_answers(&reply);
         (void)the_statement(SK_STATEMENT_FIND_ANY_ORDER);
-        pg_answers(&found); // it has been settled, or set aside, meanwhile
+        pg_answers(&found); // meanwhile settled, or a dead letter
         must_be_shown(1, "{\"id\":\"x\"}");
         sk_order_lookup(&control, order, "", 1);
         pg_answers(&no_rows);
@@ -191,7 +190,7 @@ START_TEST(who_may_see_all_is_shown_all)
 }
 END_TEST
 
-// One command finds it: a crowd that polls its pending orders costs no more.
+// A single command finds it, which limits the cost of many polled pending orders.
 START_TEST(what_only_redis_has_is_pending)
 {
     const struct sk_reply claim = TEXT(order);
@@ -207,7 +206,7 @@ START_TEST(what_only_redis_has_is_pending)
 }
 END_TEST
 
-// It was granted again, after a rebuild.
+// The order was granted again, after a rebuild.
 START_TEST(what_redis_has_meanwhile_is_pending)
 {
     ask_up_to_the_look();
@@ -227,32 +226,32 @@ START_TEST(what_no_store_has_is_not_found)
 {
     ask_up_to_the_look();
     answer_look("");
-    ck_assert_uint_eq(told_count, 0); // it may have been settled since PostgreSQL was asked
+    ck_assert_uint_eq(told_count, 0); // it may have been settled since PostgreSQL was queried
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(&no_rows);
     must_not_be_found(1);
     ask_up_to_the_look();
-    answer_look(ORDER_B); // the user's order is another one
+    answer_look(ORDER_B); // the user has another order
     pg_answers(&no_rows);
     must_not_be_found(1);
     ask_up_to_the_look();
     answer_look("");
-    pg_answers(&found); // it was
+    pg_answers(&found); // it was settled
     must_be_shown(1, "{\"id\":\"x\"}");
 }
 END_TEST
 
-// A store that has lost something, or may have, is no witness that there is no order (P5).
+// A store that has, or may have, lost data cannot prove that an order does not exist (P5).
 START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
 {
     static const struct sk_reply looks[][13] = {
-        LOOK("loading", "3", "10-5", "run-1", ""), // it is being rebuilt
-        LOOK("", "3", "10-5", "run-1", ""),        // it is not there
+        LOOK("loading", "3", "10-5", "run-1", ""), // being rebuilt
+        LOOK("", "3", "10-5", "run-1", ""),        // missing
         LOOK("open", "3", "10-5", "run-0", ""),    // another process
         LOOK("open", "3", "10-4", "run-1", ""),    // behind PostgreSQL
-        LOOK("open", "3", "epoch-3", "run-1", ""), // the same
-        LOOK("open", "2", "10-5", "run-1", ""),    // an epoch that has gone
-        LOOK("open", "x", "10-5", "run-1", ""),    // what cannot be
+        LOOK("open", "3", "epoch-3", "run-1", ""), // behind PostgreSQL, too
+        LOOK("open", "2", "10-5", "run-1", ""),    // a past epoch
+        LOOK("open", "x", "10-5", "run-1", ""),    // impossible
         LOOK("open", "3", "x", "run-1", ""),
     };
     for (size_t i = 0; i < COUNT(looks); i++) {
@@ -265,7 +264,7 @@ START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
         redis_answers(&reply);
         pg_answers(&found);
         must_be_told(1, SK_VERDICT_FOUND);
-        // What is there is there all the same.
+        // An existing order is found anyway.
         memcpy(with_order, looks[i], sizeof with_order);
         with_order[7] = (struct sk_reply)TEXT(order);
         reply.items = with_order;
@@ -299,9 +298,9 @@ START_TEST(without_redis_it_is_not_known)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE); // at once: it cannot be asked
+    must_be_told(1, SK_VERDICT_UNAVAILABLE); // at once: Redis cannot be queried
     ck_assert_uint_eq(fake_pg.answered, fake_pg.count);
-    // A claim that cannot be read may be read as a part of the look.
+    // An unreadable claim may still be readable in the check.
     fake_redis.down = false;
     for (size_t i = 0; i < COUNT(answers); i++) {
         sk_order_lookup(&control, order, USER, 1);
@@ -314,7 +313,7 @@ START_TEST(without_redis_it_is_not_known)
 }
 END_TEST
 
-// An instance that is paused, or cut off, may hold an order that it was granted under an earlier epoch.
+// A paused or disconnected instance may hold an order granted under an earlier epoch.
 START_TEST(not_found_needs_an_id_that_no_instance_can_hold)
 {
     static const struct {
@@ -362,14 +361,14 @@ START_TEST(without_postgres_it_is_not_known)
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
     no_claims();
-    pg_answers(&no_rows); // it has no account of the voucher: what Redis has cannot be judged
+    pg_answers(&no_rows); // no account of the voucher: Redis's data cannot be judged
     answer_look("");
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 END_TEST
 
-// Redis had lost it, and an instance that was paused may still come to write it as refused.
+// Redis had lost it, and a paused instance may still record it as refused.
 START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
 {
     static const rows_t row[] = {{"7", "f"}};
@@ -377,7 +376,7 @@ START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
     static const int64_t epochs[] = {0, 6, 7, 8};
     char id[SK_UUID_SIZE];
     for (size_t i = 0; i < COUNT(epochs); i++) {
-        sk_order_id_make(&gen, 11, epochs[i], id); // no voucher is there
+        sk_order_id_make(&gen, 11, epochs[i], id); // a slot without vouchers
         sk_order_lookup(&control, id, USER, 1);
         pg_answers(&no_rows);
         follow_ends(true);
@@ -390,7 +389,7 @@ START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
     follow_ends(true);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    // One that may have been moved out to a file is not said to be unknown, whatever its epoch.
+    // An order that may be archived is never "not found", whatever its epoch.
     static const rows_t moved[] = {{"7", "t"}};
     static const struct sk_rows archived = {1, moved};
     for (size_t i = 0; i < COUNT(epochs); i++) {
@@ -409,7 +408,7 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
 {
     char id[SK_UUID_SIZE];
     struct sk_catalogue_row row = {.change = 9, .voucher_id = 9, .tag = "9"};
-    sk_order_id_make(&gen, 11, EPOCH, id); // no voucher is there
+    sk_order_id_make(&gen, 11, EPOCH, id); // a slot without vouchers
     sk_order_lookup(&control, id, USER, 1);
     pg_answers(&no_rows);
     ck_assert_uint_eq(told_count, 0);
@@ -437,7 +436,7 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
 }
 END_TEST
 
-// An older voucher has its slot: that one does not know the order, and is no witness for the new one.
+// An older voucher has the slot: it does not know the order, which proves nothing about the new voucher.
 START_TEST(a_voucher_that_is_new_may_share_its_slot)
 {
     ask_up_to_the_look();
@@ -461,12 +460,12 @@ START_TEST(a_voucher_that_is_new_may_share_its_slot)
     answer_look("");
     answer_look("");
     pg_answers(&no_rows);
-    must_not_be_found(1); // nothing new: no store is asked again
+    must_not_be_found(1); // no new voucher: the stores are not queried again
     ck_assert(!stores_wait());
 }
 END_TEST
 
-// The answers come in the wrong order, as after a script that Redis had lost.
+// The replies arrive out of order, as after a script that Redis had lost.
 START_TEST(each_voucher_of_the_slot_is_asked)
 {
     (void)neighbour(OTHER);
@@ -506,13 +505,13 @@ START_TEST(each_voucher_of_the_slot_must_be_relied_on)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ask_up_to_the_look();
     redis_answers(NULL);
-    answer_look(order); // one knows it: that is enough
+    answer_look(order); // one finding is enough
     must_be_told(1, SK_VERDICT_FOUND);
     ask_up_to_the_look();
     redis_answers(NULL);
     answer_look("");
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    // Only the first one can be asked.
+    // Only the first call succeeds.
     fake_stores_forget();
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
@@ -532,7 +531,7 @@ START_TEST(a_slot_with_more_vouchers_than_are_asked)
     static char ids[IN_SLOT_MAX][8];
     static const char *rows[IN_SLOT_MAX][ROW_COLUMNS];
     for (int more = 0; more < 2; more++) {
-        // At first they are IN_SLOT_MAX with the one that is there.
+        // At first there are IN_SLOT_MAX, with the existing one.
         for (int i = 0; i < IN_SLOT_MAX - 1 + more; i++)
             (void)neighbour(FIRST + i);
         fake_stores_forget();
@@ -572,11 +571,11 @@ START_TEST(a_second_round_asks_all_again)
 {
     ask_up_to_the_look();
     sk_order_lookup(&control, order, USER, 2);
-    sk_order_lookup(&control, order, "bob", 3); // another question
+    sk_order_lookup(&control, order, "bob", 3); // another query
     redis_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(told_count, 1);
-    pg_answers(&found); // bob's
+    pg_answers(&found); // for bob
     must_be_told(3, SK_VERDICT_FOUND);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(&no_rows);
@@ -584,11 +583,11 @@ START_TEST(a_second_round_asks_all_again)
     pg_answers(&accounts);
     answer_look("");
     pg_answers(&no_rows);
-    must_not_be_found(2); // the failure of the first round is not remembered
+    must_not_be_found(2); // the first round's failure is not cached
 }
 END_TEST
 
-// Anyone who can write to Redis could write there.
+// Anyone with write access to Redis could write there.
 START_TEST(what_is_no_order_id_is_not_shown)
 {
     static const char *const forged[] = {"\",\"status\":\"paid\",\"x\":\"0123456789abc",
@@ -605,7 +604,7 @@ END_TEST
 
 // ---- made-up orders ----
 
-// Asks for n orders that no store has, up to where the reactor looks further, as these users one after the other.
+// Queries n orders that no store has, for these users in turn, up to the point of further checks.
 static void make_up(int n, const char *const *users, size_t user_count)
 {
     for (int i = 0; i < n; i++) {
@@ -628,7 +627,7 @@ static int told_overloaded(int n)
     return count;
 }
 
-// Answers what is left to ask of those that are looked for further.
+// Answers the remaining calls of those that are checked further.
 static void look_to_the_end(void)
 {
     the_stores_answer("");
@@ -637,7 +636,7 @@ static void look_to_the_end(void)
         no_retired_sale_has_it();
 }
 
-// 80 of them: one statement and one command each, and what four take beyond that.
+// 80 queries: one statement and one command each, and the further cost of only four.
 START_TEST(made_up_orders_cost_little)
 {
     enum { MADE_UP = 80, OF_USER = 4, FURTHER = 3 };
@@ -668,7 +667,7 @@ START_TEST(users_share_the_places)
 }
 END_TEST
 
-// A payment, or an operator, asks about what a user has made up as if nobody did.
+// Operators and payments may query orders even when users have taken all places.
 START_TEST(a_token_needs_no_place)
 {
     enum { MADE_UP = 40, TICKET = 99 };
@@ -682,7 +681,7 @@ START_TEST(a_token_needs_no_place)
     ck_assert_int_eq(fake_pg.asked[fake_pg.count - 1].class, SK_PG_MOVES);
     (void)told_overloaded(MADE_UP);
     the_stores_answer("");
-    must_be_told(TICKET, SK_VERDICT_PENDING); // an order is under way: without a user it may be that one
+    must_be_told(TICKET, SK_VERDICT_PENDING); // an order is pending: without a user it may be that one
     must_be_told(TICKET + 1, SK_VERDICT_PENDING);
     must_be_told(TICKET + 2, SK_VERDICT_OVERLOADED);
     look_to_the_end();

@@ -1,5 +1,5 @@
-// Which form of a page is answered, with which fields, and when it is one for all. The pages, the responses and the
-// requests are stand-ins: libmicrohttpd shows a response's header fields to clients alone.
+// Which form of a page is answered, with which headers, and when all answers share one response. Pages, responses and
+// requests are fakes: libmicrohttpd shows a response's headers only to clients.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { FIELDS = 12, FIELD_SIZE = 400, RESPONSES = 64, TAG_SIZE = 32 };
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
 static const unsigned char text[] = "the page as it is", packed[] = "packed", script[] = "a script";
-static char charts_path[] = "/web/vendor/uPlot.esm.js"; // the build may be without it
+static char charts_path[] = "/web/vendor/uPlot.esm.js"; // a build may lack it
 const struct sk_embedded_page sk_embedded_pages[] = {
     {"/web/a.js", "text/javascript; charset=utf-8", script, sizeof script, NULL, 0},
     {"/", "text/html; charset=utf-8", text, sizeof text, packed, sizeof packed},
@@ -31,11 +31,11 @@ struct sk_response {
 };
 
 static struct sk_response responses[RESPONSES], *sent;
-static int made, made_most; // the last: none is made from then on
+static int made, made_most; // made_most: the number of responses after which none can be made
 static unsigned status;
 static struct sk_pages *pages;
 static struct sk_request asked;
-static const char *accepts, *has; // the fields of the request; NULL: not sent
+static const char *accepts, *has; // request headers; NULL: not sent
 
 struct sk_response *sk_response_of(const char *type, const char *body, size_t len)
 {
@@ -162,7 +162,7 @@ START_TEST(a_page_is_answered_as_it_is_or_packed)
         (void)snprintf(tags[form], TAG_SIZE, "%s", field("ETag"));
     }
     ck_assert_str_ne(tags[0], tags[1]);
-    ask("/web/a.js", true, 200); // would be no shorter
+    ask("/web/a.js", true, 200); // packing would not make it shorter
     ck_assert_str_eq(sent->type, "text/javascript; charset=utf-8");
     ck_assert_ptr_eq(sent->body, (const char *)script);
     ck_assert_str_eq(field("Content-Encoding"), "");
@@ -190,14 +190,14 @@ START_TEST(who_has_it_does_not_take_it_again)
             has = value;
             ask("/", true, rows[i].same ? 304 : 200);
             ck_assert_str_eq(field("ETag"), tags[form]);
-            must_be_guarded(); // a browser takes these fields over from the answer that says 304
+            must_be_guarded(); // a browser takes these headers from the 304
             ck_assert_uint_eq(asked.trace.bytes, rows[i].same ? 0 : sent->len);
             if (rows[i].same)
                 ck_assert(sent->type == NULL && sent->len == 0 && field("Content-Encoding")[0] == '\0');
         }
     }
     accepts = "gzip";
-    has = tags[0]; // the tag of the other form
+    has = tags[0]; // the tag of the other encoding
     ask("/", true, 200);
 }
 END_TEST
@@ -212,7 +212,7 @@ START_TEST(answers_are_made_once)
     }
     ck_assert_int_eq(made, before);
     has = NULL;
-    ask("/", false, 200); // but this one ends its connection
+    ask("/", false, 200); // this one closes its connection
     ck_assert_str_eq(field("Connection"), "close");
     must_be_guarded();
     ck_assert_int_eq(made, before + 1);
@@ -225,7 +225,7 @@ START_TEST(what_is_no_page_is_not_answered)
 {
     static const char *const paths[] = {
         "",           "/x", "/web/",    "/web", "/web/a.jsx", "/web/A.js", "/web/a.js/", "/web/../", "/web/%2e%2e/a.js",
-        "/web//a.js", "//", "/web/a.j", "/pay", "/admin/ui"}; // these are not among the stand-ins
+        "/web//a.js", "//", "/web/a.j", "/pay", "/admin/ui"}; // the fakes do not have these
     for (size_t i = 0; i < COUNT(paths); i++) {
         asked = (struct sk_request){.path = paths[i]};
         sent = NULL;
@@ -265,7 +265,7 @@ START_TEST(without_memory_there_is_no_start)
     made_most = made;
     asked = (struct sk_request){.path = "/"};
     ck_assert(sk_pages_answer(pages, &asked, false));
-    ck_assert_ptr_null(sent); // which cuts the connection
+    ck_assert_ptr_null(sent); // this closes the connection
 }
 END_TEST
 

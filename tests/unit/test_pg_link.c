@@ -1,5 +1,5 @@
-// The link to PostgreSQL, with a server that answers when and what the test wants: deadlines, kinds of results, the
-// queue's bound, notifications, and that each callback runs exactly once.
+// The link to PostgreSQL, with a server under the test's control: deadlines, kinds of results, the queue's bound,
+// notifications, and that each callback runs exactly once.
 #include <arpa/inet.h>
 #include <check.h>
 #include <stdio.h>
@@ -30,16 +30,16 @@ static struct sk_pg *pg;
 // ---- the server ----
 
 static struct {
-    int client; // which one has started
+    int client; // the client that has connected
     bool parse;
-    char bound[32];       // the statement that is to run
-    uv_timer_t answer;    // of a call
+    char bound[32];       // the statement to execute
+    uv_timer_t answer;    // to a call
     uint32_t delay_ms;    // of an answer
-    bool silent;          // no answers
-    const char *sqlstate; // an error is the answer; NULL: success
+    bool silent;          // sends no replies
+    const char *sqlstate; // replies with an error; NULL: success
     int listened;
-    int asked;             // calls that have come
-    uint32_t statement_ms; // of the link's options
+    int asked;             // calls received
+    uint32_t statement_ms; // from the link's options
 } server;
 
 static void send_message(char type, const void *body, size_t n)
@@ -134,7 +134,7 @@ static void notify(void)
 static struct {
     int ready, lost, notified;
     int results[CALLS_MAX];
-    char order[CALLS_MAX]; // the letters of the classes, as their results came
+    char order[CALLS_MAX]; // the letters of the classes in order of their results
     int kinds[SK_RESULT_REFUSED + 1];
     int total;
     bool in_call, close, call_again;
@@ -246,7 +246,7 @@ START_TEST(a_long_queue_costs_no_connection)
 }
 END_TEST
 
-// Each eighth one is the oldest of all, so nothing starves.
+// Every eighth call is the oldest of all, so that none starves.
 START_TEST(commands_go_before_moves_and_those_before_questions)
 {
     enum { QUESTIONS = 30, COMMANDS = 20, MOVES = 5 };
@@ -357,7 +357,7 @@ static void give_notice(void)
     send_message('N', notice, sizeof notice);
 }
 
-// A notice is a line of the log as any other, for those who ask for them.
+// A notice is logged like any other line, for those who enable it.
 START_TEST(a_notice_is_logged)
 {
     connect_link(1, false);
@@ -377,7 +377,7 @@ START_TEST(a_notice_is_logged)
 }
 END_TEST
 
-// The caller knows the row, and tells.
+// The caller knows the row, and reports it.
 START_TEST(a_locked_row_is_no_warning)
 {
     connect_link(1, false);
@@ -455,7 +455,7 @@ START_TEST(a_callback_may_call_or_close)
 }
 END_TEST
 
-// The socket is full, the server gone: the call was accepted, and its callback still runs, later.
+// The socket is full and the server gone: the call was accepted, and its callback still runs later.
 START_TEST(a_call_on_a_dead_connection_ends_lost)
 {
     connect_link(3, false);

@@ -23,9 +23,9 @@ START_TEST(lists)
         {"foo; bar=\"x\\\"y, z\", respond-async", true},
         {"foo=\"\", respond-async", true},
         {"return=minimal;x=\"\\\\\", respond-async", true},
-        {"respond-async=\"\"", true}, // an empty value is none
+        {"respond-async=\"\"", true}, // an empty value counts as none
         {"respond-async = \"\" ;x", true},
-        {"a b, respond-async", true}, // what is broken stands for itself
+        {"a b, respond-async", true}, // an invalid element affects only itself
         {"=, respond-async", true},
         {"", false},
         {" ", false},

@@ -1,4 +1,4 @@
-// The escapes of a query: undone as they should be, and refused as a whole where one is none.
+// Escapes in a query: decoded correctly, and the whole query rejected if one is invalid.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ START_TEST(escapes_are_undone)
         {"%61%62c%64", "abcd"},
         {"%2f%2F", "//"},
         {"100%25", "100%"},
-        {"%2561", "%61"}, // once
+        {"%2561", "%61"}, // decoded once
         {"%20", " "},
         {"%7e~", "~~"},
         {"%c3%A9\xc3\xa9", "\xc3\xa9\xc3\xa9"},
@@ -54,7 +54,7 @@ START_TEST(what_is_no_escape_is_refused_and_left_alone)
 }
 END_TEST
 
-// Whatever is put can be read back, and has no byte in it that means something in a URL or in a header.
+// Every byte can be read back, and the text contains no byte with a meaning in URLs or headers.
 START_TEST(every_byte_comes_back)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%";

@@ -1,5 +1,4 @@
-// Rates: a second's worth at once, then as often as it is paid off; in a table that may be full; and of threads
-// together.
+// Rates: a burst of one second's worth, then one at a time; with a full table; and with threads.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static bool may(const char *client, uint64_t now_ns)
     return sk_rates_take(rates, client, strlen(client), now_ns, &left);
 }
 
-// The reference's own examples: the key 00 01 .. 0f, and messages 00 01 02 .. of these lengths.
+// The reference's own test vectors: key 00 01 .. 0f, messages 00 01 02 .. of these lengths.
 START_TEST(the_hash_is_siphash)
 {
     static const struct sk_siphash_key reference = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
@@ -61,12 +60,12 @@ START_TEST(a_seconds_worth_may_come_at_once)
         }
         ck_assert(!may("alice", START));
         ck_assert_uint_eq(left, 0);
-        ck_assert(!may("alice", START + SECOND / per_s - SECOND / per_s / 10 - 1)); // a refusal costs nothing,
-        ck_assert(may("alice", START + SECOND / per_s));                            // so one is paid off by then
+        ck_assert(!may("alice", START + SECOND / per_s - SECOND / per_s / 10 - 1)); // a rejected try costs nothing,
+        ck_assert(may("alice", START + SECOND / per_s));                            // so the next one is free by then
         ck_assert(!may("alice", START + SECOND / per_s));
-        ck_assert(may("bob", START)); // and it is alice's alone
+        ck_assert(may("bob", START)); // only alice is limited
         ck_assert(may("alice", START + 10 * SECOND));
-        ck_assert_uint_eq(left, per_s - 1); // what was not used does not add up
+        ck_assert_uint_eq(left, per_s - 1); // unused tries do not accumulate
         teardown();
     }
 }
@@ -99,7 +98,7 @@ START_TEST(over_a_long_time_it_is_the_rate)
 }
 END_TEST
 
-// Reactors look at the clock at different moments.
+// Reactors read the clock at different moments.
 START_TEST(a_clock_that_is_a_little_behind_does_no_harm)
 {
     open_rates(3, SMALL);
@@ -121,7 +120,7 @@ START_TEST(a_crowd_larger_than_the_table_is_not_refused)
 }
 END_TEST
 
-// Those that owe least go first, so a client at its limit stays there, whatever crowd comes.
+// The least used entries are evicted first, so a client at its limit stays there during a flood of others.
 START_TEST(a_crowd_does_not_wash_away_who_is_at_the_limit)
 {
     char user[16];

@@ -1,5 +1,5 @@
-// A rebuild: what it says to the stores, in which order and under which epoch, and that it ends with the first answer
-// that is missing or wrong, without another word to either store. The stores and the lock are stand-ins.
+// A rebuild: its calls to the stores, their order and epoch, and that it ends at the first missing or wrong reply,
+// without another call. The stores and the lock are fakes.
 #include "failing_memory.h"
 
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static const struct sk_sale_options options = {
 static struct sk_sale sale;
 static struct sk_voucher *voucher;
 
-// ---- stand-ins ----
+// ---- fakes ----
 
 static struct {
     bool down;
@@ -87,7 +87,7 @@ static enum sk_rebuild_end last_end;
 static void on_end(void *arg, enum sk_rebuild_end end)
 {
     ck_assert_ptr_eq(arg, &ends);
-    ck_assert_uint_eq(lock.released, 1); // what asks for it again finds the lock free
+    ck_assert_uint_eq(lock.released, 1); // the lock is already free for the next request
     ends++;
     last_end = end;
 }
@@ -108,7 +108,7 @@ static void teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
-// As if nothing had happened yet.
+// Resets everything.
 static void forget(void)
 {
     fake_stores_forget();
@@ -127,7 +127,7 @@ static void begin(enum sk_rebuild_why why)
     voucher->gate.mark.until_ms = 1;
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, why, on_end, &ends), SK_OK);
     ck_assert_uint_eq(lock.taken, 1);
-    ck_assert(!course_waits()); // without the lock nothing is said
+    ck_assert(!course_waits()); // no call without the lock
     ck_assert_int_eq(ends, 0);
     lock.asked(lock.arg, true);
 }
@@ -138,7 +138,7 @@ static void must_have_ended(enum sk_rebuild_end end)
     ck_assert_int_eq(ends, 1);
     ck_assert_int_eq(last_end, end);
     ck_assert_uint_eq(lock.released, 1);
-    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // what was refused from memory is out of date
+    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // cached refusals are outdated
 }
 
 static void must_be_counted(size_t rebuilds, size_t retired)
@@ -208,10 +208,10 @@ enum { STEPS_MAX = 24 };
 static const struct course {
     const char *name;
     enum sk_rebuild_why why;
-    size_t rebuilds, retired; // are counted
-    const char *line;         // in the log, up to what took time
+    size_t rebuilds, retired; // counts in the metrics
+    const char *line;         // in the log, up to the duration
     struct step steps[STEPS_MAX];
-    const char *failed_at[STEPS_MAX]; // the log's word for each step
+    const char *failed_at[STEPS_MAX]; // the step's name in the log
 } courses[] = {
     {"warm-up",
      SK_REBUILD_ORDERED,
@@ -220,7 +220,7 @@ static const struct course {
      "voucher rebuilt: voucher=7 epoch=4 stock=100 buyers=0 journal_orders=0 ms=",
      {FENCE("0"), BEGIN, EMPTY_JOURNAL, STOCK("100", "0"), NO_CHUNK, OPEN("100", "0")},
      {"epoch", "begin", "journal", "stock", "buyers", "open"}},
-    // Lost by Redis but for one journal entry; and an entry comes while the buyers are being read.
+    // Redis has lost all but one journal entry, and another entry arrives while the buyers are read.
     {"repair",
      SK_REBUILD_DOUBT,
      1,
@@ -320,8 +320,7 @@ START_TEST(a_whole_course)
 }
 END_TEST
 
-// Whatever the answer to a step would have been, it is the last one: the voucher stays as Redis has it, closed under
-// this epoch since rebuild_begin.
+// No call follows the failed step: the voucher stays as Redis has it, closed under this epoch since rebuild_begin.
 static void must_have_failed(const struct course *course, size_t step)
 {
     char line[LINE_SIZE];
@@ -345,7 +344,7 @@ START_TEST(an_answer_that_is_lost_or_wrong_ends_it)
                 must_have_failed(course, step);
                 faults++;
             } else {
-                course_lose(); // cannot be, at this step
+                course_lose(); // impossible at this step
             }
         }
         ck_assert_uint_ge(faults, 2);
@@ -383,10 +382,10 @@ END_TEST
 START_TEST(without_the_lock_nothing_is_said)
 {
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
-    lock.asked(lock.arg, false); // another instance is at it
+    lock.asked(lock.arg, false); // another instance rebuilds it
     must_have_ended(SK_REBUILD_MISSED);
     must_be_counted(0, 0);
-    ck_assert_str_eq(logged, ""); // and it says so
+    ck_assert_str_eq(logged, ""); // it logs that itself
     ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
 }
 END_TEST
@@ -407,7 +406,7 @@ START_TEST(what_cannot_begin_is_not_told)
 }
 END_TEST
 
-// ---- the look under the lock ----
+// ---- the check under the lock ----
 
 #define REDIS(state, epoch, last, stock, run) REDIS_OF("31", state, epoch, last, stock, run)
 #define REDIS_OF(change, state, epoch, last, stock, run)                                                      \
@@ -464,7 +463,7 @@ END_TEST
 
 static const struct sk_rows epoch_4 = ROWS(1, {"4", "150", "250"});
 
-// The new epoch is to be newer than any that this reactor has seen.
+// The new epoch must exceed every epoch that this reactor has seen.
 START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
 {
     static const struct {
@@ -482,7 +481,7 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
 }
 END_TEST
 
-// ... and is all that is known once both stores have it; not earlier.
+// ... and replaces them once both stores have it, not earlier.
 START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
 {
     static const struct sk_reply replies[] = {NUMBER(0), NUMBER(1)};
@@ -497,7 +496,7 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
         ck_assert_int_eq(voucher->seen.epoch, begun ? 4 : 9);
         ck_assert_str_eq(voucher->seen.last, begun ? "" : "99-1");
         ck_assert_int_eq(voucher->care->watched.look.present, !begun);
-        ck_assert_int_eq(voucher->care->lost.stale_epoch, begun ? 3 : 9); // orders of 4 are not stale
+        ck_assert_int_eq(voucher->care->lost.stale_epoch, begun ? 3 : 9); // orders of epoch 4 are not stale
         if (begun)
             course_lose();
         must_have_ended(SK_REBUILD_FAILED);
@@ -505,7 +504,7 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
 }
 END_TEST
 
-// Nobody is fenced off, and Redis stays open.
+// No order is rejected, and Redis stays open.
 START_TEST(what_cannot_be_retired_is_left_as_it_is)
 {
     const struct step kept = MAY_RETIRE("f");
@@ -536,7 +535,7 @@ static void make_buyers(void)
     }
 }
 
-// A rebuild of a voucher with so many buyers, up to the question for the first chunk.
+// Begins a rebuild of a voucher with `count` buyers, up to the query for the first chunk.
 static void begin_with(size_t count)
 {
     static const struct sk_reply one = NUMBER(1), empty = EMPTY_LIST;
@@ -551,7 +550,7 @@ static void begin_with(size_t count)
     pg_answers(&stock_rows);
 }
 
-// Answers the question for a chunk. Returns how many there are after it.
+// Answers the query for a chunk. Returns the number of buyers read so far.
 static size_t chunk_is_read(size_t from, size_t count)
 {
     char question[128];
@@ -604,7 +603,7 @@ START_TEST(buyers_come_in_chunks)
 }
 END_TEST
 
-// The first chunk of three, the second, the last: memory is short, or the answer is lost.
+// In the first of three chunks, the second or the last: memory is short, or the reply is lost.
 START_TEST(a_chunk_that_is_not_stored_ends_it)
 {
     static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
@@ -631,7 +630,7 @@ END_TEST
 
 // ---- memory ----
 
-// ... or does no harm: then the stores are told the whole course, word by word.
+// ... or has no effect: then the stores get the complete course.
 START_TEST(short_memory_ends_it)
 {
     const struct course *course = &courses[_i];

@@ -1,5 +1,5 @@
-// The journal of a voucher that is being rebuilt: pages, what cannot be read or is refused, and that nothing leaves the
-// journal that PostgreSQL has not got. The stores are stand-ins.
+// The journal of a voucher during a rebuild: pages, unreadable and rejected entries, and that no entry leaves the
+// journal unless PostgreSQL has its orders. The stores are fakes.
 #include "failing_memory.h"
 
 #include <stdio.h>
@@ -120,7 +120,7 @@ static const struct course {
       {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
       REMOVE("1-0"),
       READ_NOTHING("4")}},
-    // Whatever became of an order: PostgreSQL knows it.
+    // Whatever the outcome, PostgreSQL knows the orders.
     {"orders that are live, ended or refused",
      3,
      {READ("4", ORDERS("1-0", A " alice," B " bob"), ORDERS("1-1", C " alice")),
@@ -150,7 +150,7 @@ static const struct course {
       {PLACE(A, "\"alice\""), .rows = ROWS(1, {"1", "sold_out"})},
       REMOVE("1-0"),
       READ_NOTHING("4")}},
-    // No order can be granted behind it; opening begins the journal afresh once it is empty (rebuild_open.lua).
+    // No order can be granted after it; opening starts a new journal once this one is empty (rebuild_open.lua).
     {"an id that is out of range",
      1,
      {READ("4", ORDERS(LAST_ID, A " alice")),
@@ -184,7 +184,7 @@ static const struct course {
       {RETURN(B, "cancelled", "user", "null"), .rows = ROWS(1, {"1", "unknown", NULL, "0"})},
       REMOVE("2-0"),
       READ_NOTHING("4")}},
-    // In their order: a purchase may be the one that ends.
+    // In order: the purchase may be the one that the return ends.
     {"a purchase, its end, and the next purchase",
      2,
      {READ("4", ORDERS("1-0", A " alice 2"), RETURNS("2-0", A, "cancelled", "user", ""), ORDERS("3-0", B " alice")),
@@ -283,7 +283,7 @@ START_TEST(a_call_that_is_not_taken_ends_it)
         forget();
         calls_left = step + 1;
         fake_no_memory = course_call_fails;
-        sk_rebuild_journal_settle(journal, "4"); // ends inside if its first call is not taken
+        sk_rebuild_journal_settle(journal, "4"); // ends at once if its first call is rejected
         for (size_t i = 0; i < step; i++)
             course_answer(&course->steps[i]);
         must_have_ended(failure_at(&course->steps[step]));
@@ -291,7 +291,7 @@ START_TEST(a_call_that_is_not_taken_ends_it)
 }
 END_TEST
 
-// It fails, or goes on as if nothing had happened: no entry is removed that was not settled or set aside whole.
+// It fails, or continues unaffected: every removed entry was settled or set aside completely.
 START_TEST(short_memory_loses_nothing)
 {
     const struct course *course = &courses[_i];
@@ -325,7 +325,7 @@ START_TEST(it_needs_memory_to_begin)
 }
 END_TEST
 
-// ---- what PostgreSQL and Redis say that is no answer ----
+// ---- unusable replies of PostgreSQL and Redis ----
 
 static const struct {
     const char *name;
@@ -348,7 +348,7 @@ START_TEST(what_postgres_has_not_taken_stays)
 }
 END_TEST
 
-// Another rebuild has begun.
+// Another rebuild has begun meanwhile.
 START_TEST(returns_of_an_older_epoch_stay)
 {
     const struct sk_reply page = REPLY_ITEMS(RETURNS("1-0", A "," B, "expired", "expiry", ""));
@@ -387,28 +387,28 @@ START_TEST(it_may_be_run_again)
         for (size_t i = 0; i < steps_of(&courses[1]); i++)
             course_answer(&courses[1].steps[i]);
         must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
-        ck_assert_uint_eq(sk_rebuild_journal_settled(journal), (size_t)run + 1); // of all runs
+        ck_assert_uint_eq(sk_rebuild_journal_settled(journal), (size_t)run + 1); // over all runs
     }
 }
 END_TEST
 
-// ---- a store that plays along ----
+// ---- a fake store with its own journal ----
 
 enum { ENTRIES_MAX = 300, ORDERS_OF_STREAM_MAX = 8000, STATEMENTS_MAX = 300, USER_CHARS = 8 };
 
 // The journal: entries[first] to entries[count - 1], each with its orders; order n is of user "u<n>".
 static struct {
     size_t count, first;
-    size_t orders[ENTRIES_MAX]; // 0: it cannot be read
+    size_t orders[ENTRIES_MAX]; // 0: unreadable
     size_t from[ENTRIES_MAX];   // its first order
     char *text[ENTRIES_MAX];
     char ids[ENTRIES_MAX][24];
 } stream;
 
-// What has become of order n.
+// The fate of order n.
 static struct fate {
     bool bad, placed, aside;
-    int tried_alone; // and refused, while its entry was taken apart
+    int tried_alone; // attempts alone, all rejected, while its entry was split
 } fates[ORDERS_OF_STREAM_MAX];
 static size_t order_count, statements, sizes[STATEMENTS_MAX], largest, pages[ENTRIES_MAX], page_count;
 static size_t letters, unreadable_letters;
@@ -458,7 +458,7 @@ static void play_xrange(const struct asked *asked)
     redis_answers(&reply);
 }
 
-// Entries go in their order, and only with all their orders placed or set aside.
+// Entries leave in order, and only with all orders placed or set aside.
 static void play_xdel(const struct asked *asked)
 {
     static const struct sk_reply one = NUMBER(1);
@@ -473,7 +473,7 @@ static void play_xdel(const struct asked *asked)
     redis_answers(&one);
 }
 
-// Refuses the whole statement if it has a bad order, as PostgreSQL does.
+// Rejects the whole statement if it contains a bad order, as PostgreSQL does.
 static void play_place(const struct asked *asked)
 {
     static const char *placed[ORDERS_MAX][ROW_COLUMNS];
@@ -551,7 +551,7 @@ static void play_to_the_end(void)
 static const struct {
     const char *name;
     size_t count, orders; // entries, and orders in each
-    size_t pages[10];     // how many entries were asked for
+    size_t pages[10];     // entries requested by each read
 } streams[] = {
     {"one page", 4, 1, {4, 8}},
     {"small entries come in larger and larger pages", 200, 2, {4, 8, 16, 32, 64, 64, 64, 64}},
@@ -577,13 +577,13 @@ START_TEST(many_entries_are_settled_page_by_page)
 }
 END_TEST
 
-// ---- orders that PostgreSQL refuses ----
+// ---- orders that PostgreSQL rejects ----
 
 enum { TRIES_MAX = 3 };
 
 static const struct {
     const char *name;
-    size_t count, orders[4]; // entries, and orders in each; 0: it cannot be read
+    size_t count, orders[4]; // entries, and orders in each; 0: unreadable
     size_t bad_count, bad[6];
 } refusals[] = {
     {"the only one", 1, {1}, 1, {0}},
@@ -621,9 +621,9 @@ END_TEST
 
 static const struct sk_reply page_of_one = REPLY_ITEMS(ORDERS("1-0", A " alice"));
 
-// ... by halves, and in larger parts again behind it.
+// ... by halving, and then in growing parts.
 static const struct {
-    size_t orders, bad, sizes[16]; // of the statements, the page first
+    size_t orders, bad, sizes[16]; // sizes: of the statements, the whole page first
 } searches[] = {
     {8, 0, {8, 8, 4, 2, 1, 1, 1, 1, 2, 4}},
     {8, 7, {8, 8, 4, 4, 2, 2, 1, 1, 1, 1}},
@@ -649,7 +649,7 @@ START_TEST(short_memory_loses_nothing_of_what_is_refused)
     int failures = 0;
     memory_has_failed = true;
     for (int nth = 1; memory_has_failed; nth++) {
-        make_stream(2, (const size_t[]){12, 12}); // more text than the first piece of a buffer takes
+        make_stream(2, (const size_t[]){12, 12}); // longer than the first allocation of a buffer
         fates[13].bad = true;
         forget();
         allocations_left = nth;
@@ -665,7 +665,7 @@ START_TEST(short_memory_loses_nothing_of_what_is_refused)
 }
 END_TEST
 
-// Each question on the way to the letter is lost in turn.
+// Each call up to the dead letter is lost in turn.
 START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
 {
     for (int lost = 1; lost <= TRIES_MAX + 2; lost++) {
@@ -690,7 +690,7 @@ START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
 }
 END_TEST
 
-// Once it can be settled, it is of as many units, and a repeat meets it.
+// When it is settled later it has the same units, and a repeat finds it.
 START_TEST(an_order_that_is_set_aside_keeps_quantity_and_key)
 {
     const struct sk_reply page = REPLY_ITEMS(ORDERS("1-0", A " alice 3 " KEY));
@@ -709,7 +709,7 @@ START_TEST(an_order_that_is_set_aside_keeps_quantity_and_key)
 }
 END_TEST
 
-// Another has settled the entry in between.
+// Another session has settled the entry meanwhile.
 START_TEST(a_refused_page_may_be_gone)
 {
     static const struct sk_reply empty = EMPTY_LIST;

@@ -1,5 +1,5 @@
 // Which vouchers are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
-// stores and the time are stand-ins.
+// stores and the time are fakes.
 
 #include "care.h"
 #include "fake_catalogue.h"
@@ -55,10 +55,10 @@ static void must_run(size_t run, int64_t voucher_id)
     ck_assert_int_eq(runs[run].voucher->id, voucher_id);
 }
 
-// ---- who waits ----
+// ---- waiting callers ----
 
 static int told[TOLD_MAX], good[TOLD_MAX];
-static struct sk_voucher *ask_again; // when told
+static struct sk_voucher *ask_again; // from the callback
 
 static struct sk_voucher *voucher_of(int64_t voucher_id)
 {
@@ -85,7 +85,7 @@ static enum sk_status doubt(int64_t voucher_id)
     return sk_rebuild(rebuilds, voucher_of(voucher_id), SK_REBUILD_DOUBT, NULL, NULL);
 }
 
-// The same, and place `i` of told is to know.
+// The same; the result is recorded at place `i`.
 static enum sk_status wait_for(int64_t voucher_id, enum sk_rebuild_why why, int i)
 {
     return sk_rebuild(rebuilds, voucher_of(voucher_id), why, on_done, &told[i]);
@@ -116,7 +116,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// ---- how many, and in which order ----
+// ---- number and order ----
 
 START_TEST(a_few_run_at_a_time)
 {
@@ -124,18 +124,18 @@ START_TEST(a_few_run_at_a_time)
         ck_assert_int_eq(doubt(id), SK_OK);
     ck_assert_uint_eq(run_count, ACTIVE_MAX);
     for (int64_t id = 1; id <= 7; id++)
-        ck_assert_int_eq(doubt(id), SK_FULL); // they run, or are in line
+        ck_assert_int_eq(doubt(id), SK_FULL); // they run or are queued
     time_comes();
     ck_assert_uint_eq(run_count, ACTIVE_MAX);
     ends(1, true);
-    must_run(4, 5); // at once, and in their order
+    must_run(4, 5); // at once, and in order
     ends(0, true);
     must_run(5, 6);
     ends(4, true);
     must_run(6, 7);
     ends(2, true);
     ck_assert_uint_eq(run_count, 7);
-    ck_assert_int_eq(doubt(1), SK_OK); // what went well may be asked for again
+    ck_assert_int_eq(doubt(1), SK_OK); // may be requested again after success
     must_run(7, 1);
 }
 END_TEST
@@ -145,8 +145,8 @@ START_TEST(those_that_are_waited_for_go_first)
     for (int64_t id = 1; id <= 7; id++)
         ck_assert_int_eq(doubt(id), SK_OK);
     ck_assert_int_eq(wait_for(8, SK_REBUILD_ORDERED, 8), SK_OK);
-    ck_assert_int_eq(wait_for(6, SK_REBUILD_ORDERED, 6), SK_OK); // from the middle of the other line
-    ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 7), SK_FULL); // one waits for it already
+    ck_assert_int_eq(wait_for(6, SK_REBUILD_ORDERED, 6), SK_OK); // from the middle of the other queue
+    ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 7), SK_FULL); // one caller already waits for it
     ends(0, true);
     must_run(4, 8);
     ck_assert_int_eq(runs[4].why, SK_REBUILD_ORDERED);
@@ -187,7 +187,7 @@ END_TEST
 START_TEST(who_comes_while_it_runs_may_wait_for_its_end)
 {
     ck_assert_int_eq(doubt(1), SK_OK);
-    ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL); // it may find all well and do nothing
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL); // the running one may find all well and do nothing
     ck_assert_int_eq(wait_for(1, SK_REBUILD_RETIRE, 0), SK_FULL);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 1), SK_OK);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 2), SK_FULL); // one at most
@@ -209,7 +209,7 @@ START_TEST(who_is_told_may_ask_again)
     must_run(1, 1);
     ends(1, true);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
-    ends(2, false); // not at once
+    ends(2, false); // not repeated at once
     must_be_told(0, false);
     ck_assert_uint_eq(run_count, 3);
 }
@@ -227,7 +227,7 @@ START_TEST(after_a_failure_there_is_a_pause)
             now_ms += pauses_ms[i] - 1;
             ck_assert_int_eq(doubt(1), SK_FULL);
             ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL);
-            ck_assert_int_eq(doubt(2), SK_OK); // it is that voucher's alone
+            ck_assert_int_eq(doubt(2), SK_OK); // only that voucher pauses
             ends(run_count - 1, true);
             now_ms++;
         }
@@ -237,7 +237,7 @@ START_TEST(after_a_failure_there_is_a_pause)
 }
 END_TEST
 
-// Another instance has the lock; should it die, the pause is not to have grown meanwhile.
+// Another instance holds the lock. Should it die, the pause must not have grown meanwhile.
 START_TEST(a_lock_that_is_missed_is_no_failure)
 {
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
@@ -279,7 +279,7 @@ START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
     ends(1, false);
     ck_assert_uint_eq(voucher->care->retire_at_ms, 0);
     now_ms += RETIRE_PAUSE_MS;
-    // Opened again, since something was open by then; and not closed at all.
+    // Opened again, since work was open by then, or never closed.
     static const enum sk_rebuild_end refused[] = {SK_REBUILD_OPENED, SK_REBUILD_KEPT};
     for (size_t i = 0; i < 2; i++) {
         ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
@@ -287,7 +287,7 @@ START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
         ck_assert_uint_eq(voucher->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
         voucher->care->retire_at_ms = 0;
     }
-    ck_assert_int_eq(doubt(1), SK_OK); // which waits for nothing
+    ck_assert_int_eq(doubt(1), SK_OK); // this waits for nothing
 }
 END_TEST
 
@@ -296,7 +296,7 @@ START_TEST(a_retired_voucher_goes_with_its_last_pin)
     struct sk_catalogue_row row = {.change = 99, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
     struct sk_voucher *voucher = voucher_of(1);
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher_of(1), SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
-    sk_voucher_pin(voucher); // of another
+    sk_voucher_pin(voucher); // someone else's pin
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     ends(0, true);
     ck_assert_uint_eq(voucher->pins, 1);
@@ -353,7 +353,7 @@ START_TEST(closing_tells_those_in_line)
         ck_assert_int_eq(doubt(id), SK_OK);
     ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 6), SK_OK);
     ck_assert_int_eq(wait_for(7, SK_REBUILD_DOUBT, 7), SK_OK);
-    fake_redis.down = fake_pg.down = true; // the links are closed first, and end what runs
+    fake_redis.down = fake_pg.down = true; // the links are closed first, which ends running rebuilds
     for (size_t i = 0; i < ACTIVE_MAX; i++)
         ends(i, false);
     sk_rebuilds_close(rebuilds);

@@ -1,4 +1,4 @@
-// Commands of Redis as bytes, held against hiredis' own.
+// Redis commands as bytes, checked against hiredis.
 #include <check.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ START_TEST(lengths_that_are_given_count)
 }
 END_TEST
 
-// Lengths of one digit, of several, and where they get one more; and as many arguments as a batch has.
+// Lengths of one digit, of several, and at each step between; and as many arguments as in a batch.
 START_TEST(numbers_of_any_length)
 {
     static const char *words[ARGS_MAX];

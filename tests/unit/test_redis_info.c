@@ -1,4 +1,4 @@
-// Who answers at the other end of a Redis connection.
+// Which server is at the other end of a Redis connection.
 #include "keys.h"
 #include "redis_info.h"
 #include "stack.h"

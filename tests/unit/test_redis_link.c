@@ -1,5 +1,5 @@
-// The link to Redis, with a server that answers when and what the test wants: deadlines, the queue's bound, and that
-// each callback runs exactly once.
+// The link to Redis, with a server under the test's control: deadlines, the queue's bound, and that each callback runs
+// exactly once.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +30,9 @@ static struct sk_redis *redis;
 
 static struct {
     uv_timer_t answer;
-    uint32_t delay_ms; // of the answers to a write
-    bool silent;       // no answers to calls
-    int asked;         // calls that have come
+    uint32_t delay_ms; // before the replies to a write
+    bool silent;       // sends no replies
+    int asked;         // calls received
     int unanswered;
 } server;
 
@@ -72,7 +72,7 @@ static void on_command(const char *name)
     }
 }
 
-// "*2\r\n$4\r\nECHO\r\n$1\r\na\r\n": the whole command, or nothing.
+// "*2\r\n$4\r\nECHO\r\n$1\r\na\r\n": reads a whole command, or nothing.
 static size_t receive(const char *bytes, size_t n)
 {
     char text[STUB_BYTES_MAX];
@@ -176,7 +176,7 @@ static void close_all(void)
 
 // ---- the tests ----
 
-// Calls gather while a write is unanswered; that time is not theirs.
+// Calls are queued while a write is unanswered; that time does not count against them.
 START_TEST(waiting_for_a_write_costs_no_connection)
 {
     connect_link(CALLS_MAX);

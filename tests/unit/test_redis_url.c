@@ -1,4 +1,4 @@
-// The address of Redis, taken apart; wrong ones are refused.
+// Parses the address of Redis and rejects invalid ones.
 #include <string.h>
 
 #include "redis_url.h"
@@ -58,7 +58,7 @@ START_TEST(wrong_addresses_are_refused)
         "redis:",
         "redis:/127.0.0.1",
         "http://127.0.0.1",
-        "rediss://127.0.0.1", // TLS is not spoken
+        "rediss://127.0.0.1", // TLS is not supported
         "REDIS://127.0.0.1",
         " redis://127.0.0.1",
         "redis://",

@@ -1,5 +1,5 @@
-// Orders that were fenced off: what Redis says the second time, and what becomes of them. The stores, the
-// writer and the reconcile are stand-ins.
+// Orders rejected for an older epoch: Redis's second reply, and their outcome. The stores, the writer and the reconcile
+// are fakes.
 #include <stdio.h>
 #include <string.h>
 
@@ -17,11 +17,11 @@ static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_regrant *regrant;
-static struct sk_entry *own; // of all orders, before they were lost
+static struct sk_entry *own; // of all orders, before the loss
 static struct sk_entry *new_entries[TOLD_MAX];
 static size_t new_entry_count;
 
-// ---- what comes out ----
+// ---- results ----
 
 static struct {
     uint64_t handle;
@@ -91,7 +91,7 @@ static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
     orphans++;
 }
 
-// Where orders are before they are lost.
+// The list of orders before they are lost.
 static struct sk_order_list writing;
 
 static void write_order(struct sk_order *order)
@@ -133,7 +133,7 @@ static void teardown(void)
 
 static char ids[TOLD_MAX][SK_UUID_SIZE];
 
-// Orders of user-<handle> that were granted under epoch 7, from handle 1 on.
+// Orders of user-<handle> granted under epoch 7, starting at handle 1.
 static void lose(uint64_t count)
 {
     for (uint64_t handle = 1; handle <= count; handle++) {
@@ -172,12 +172,12 @@ START_TEST(redis_is_asked_again_for_the_same_orders)
     ck_assert(!sk_regrant_idle(regrant));
     ANSWER("8", "pp");
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 1);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 0); // their purchase was counted before
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 0); // their purchase was already counted
     ck_assert_uint_eq(added, 2);
     ck_assert_int_eq(added_epoch, 8);
     ck_assert_str_eq(added_journal_id, "20-1");
     ck_assert(sk_regrant_idle(regrant));
-    ck_assert_uint_eq(told_count, 0); // the commit tells
+    ck_assert_uint_eq(told_count, 0); // answered after the commit
 }
 END_TEST
 
@@ -203,7 +203,7 @@ START_TEST(what_is_lost_permanently_is_refused_on_record)
     ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
     ck_assert_str_eq(asked->argv[3], "{\"user-1\",\"user-2\"}");
     ck_assert_str_eq(asked->argv[4], "{ALREADY_ORDERED,GRANT_LOST}");
-    ck_assert_uint_eq(told_count, 1); // that she has another order is known at once
+    ck_assert_uint_eq(told_count, 1); // that she has another order is answered at once
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, another);
     ck_assert_uint_eq(left, 0);
@@ -263,7 +263,7 @@ START_TEST(without_a_clear_answer_orders_wait)
 }
 END_TEST
 
-// The instance that was to rebuild Redis under the new epoch has died before it could.
+// The instance that should have rebuilt Redis under the new epoch died before it could.
 START_TEST(an_epoch_that_is_stale_itself_is_no_answer)
 {
     lose(1);
@@ -298,7 +298,7 @@ END_TEST
 static const char *const refused_rows[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended"}, {"3", "ended"}, {"4", "ended"}};
 static const struct sk_rows two_refused = {2, refused_rows}, four_refused = {4, refused_rows};
 
-// What waits is refused on record without asking, and Redis, which may still have it, is corrected.
+// Waiting orders are refused on record without a query, and Redis, which may still have them, is corrected.
 START_TEST(at_the_end_what_waits_is_refused)
 {
     struct sk_left left_over = {0};
@@ -320,19 +320,19 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert_uint_eq(left, 2);
     ck_assert_uint_eq(told_count, 2);
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_SOLD_OUT);
-    ck_assert_uint_eq(own->correction_count, 2); // goes to Redis with the end of the entry
+    ck_assert_uint_eq(own->correction_count, 2); // sent to Redis when the entry ends
     ck_assert_str_eq(own->corrections.data, "1");
     ck_assert_str_eq(own->corrections.data + sizeof "1", ids[1]);
-    ck_assert_uint_eq(fake_redis.count, 1); // Redis was not asked again
+    ck_assert_uint_eq(fake_redis.count, 1); // no second query to Redis
 }
 END_TEST
 
-// A question under way is waited for: who is granted a unit goes on, also now.
+// A call in progress is awaited: orders that get a unit continue, even now.
 START_TEST(at_the_end_an_answer_still_counts)
 {
     static const char *const placed[][ROW_COLUMNS] = {{"1", "already_placed"}};
     const struct sk_rows one = {1, placed};
-    lose(6); // four are asked about
+    lose(6); // a call has four of them
     sk_regrant_give_up(regrant);
     ANSWER("8", "pppp");
     ck_assert_uint_eq(added, 4);
@@ -340,7 +340,7 @@ START_TEST(at_the_end_an_answer_still_counts)
     ck_assert_str_eq(fake_pg.asked[0].argv[3], "{\"user-5\",\"user-6\"}");
     pg_answers(&two_refused);
     ck_assert(sk_regrant_idle(regrant));
-    lose(1); // the writer found one more, and PostgreSQL has it after all
+    lose(1); // the writer reports one more, which PostgreSQL has after all
     ck_assert_uint_eq(fake_redis.count, 1);
     pg_answers(&one);
     ck_assert_int_eq(told[told_count - 1].verdict, SK_VERDICT_PLACED);
@@ -357,7 +357,7 @@ START_TEST(at_the_end_many_are_refused_one_batch_after_the_other)
     RUN_UNTIL(fake_pg.count == 1);
     pg_answers(&four_refused);
     ck_assert_uint_eq(fake_pg.count, 2); // at once
-    pg_answers(NULL);                    // not written: again
+    pg_answers(NULL);                    // not written: it retries
     RUN_UNTIL(fake_pg.count == 3);
     pg_answers(&four_refused);
     ck_assert_uint_eq(fake_pg.count, 4);
@@ -367,7 +367,7 @@ START_TEST(at_the_end_many_are_refused_one_batch_after_the_other)
 }
 END_TEST
 
-// A dead letter keeps its orders: they are not refused because an instance ends while they are tried again.
+// A dead letter keeps its orders: they are not refused when an instance ends during a retry.
 START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 {
     struct sk_left left_over = {0};
@@ -387,7 +387,7 @@ START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 }
 END_TEST
 
-// They were granted under different offers, and a call names one.
+// The orders have different offers, and a call names only one.
 START_TEST(a_call_has_orders_of_one_offer)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);

@@ -1,4 +1,4 @@
-// The short table of what is left of vouchers.
+// The short table of the units left in vouchers.
 #include "metrics.h"
 #include "stack.h"
 
@@ -19,7 +19,7 @@ START_TEST(units_of_a_voucher_are_added_up)
     sk_remaining_note(&rows, 8, 0);
     sk_remaining_publish(&remaining, &rows);
     sk_remaining_read(&remaining, &seen);
-    sk_remaining_read(&remaining, &seen); // as if another reactor had the same
+    sk_remaining_read(&remaining, &seen); // as if another reactor had the same values
     ck_assert_uint_eq(seen.count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(seen.rows[i].voucher_id, 9 - (int64_t)i);
@@ -29,7 +29,7 @@ START_TEST(units_of_a_voucher_are_added_up)
 }
 END_TEST
 
-// Whatever the order they come in.
+// Whatever the order in which they arrive.
 START_TEST(the_highest_ids_have_the_room)
 {
     for (int64_t i = 0; i < 3 * SK_REMAINING_MAX; i++)
@@ -49,7 +49,7 @@ START_TEST(who_writes_does_not_wait)
     sk_remaining_note(&rows, 7, 5);
     sk_remaining_publish(&remaining, &rows);
     rows.rows[0].units = 4;
-    ck_assert_int_eq(pthread_mutex_lock(&remaining.lock), 0); // it is being read
+    ck_assert_int_eq(pthread_mutex_lock(&remaining.lock), 0); // a reader holds the lock
     sk_remaining_publish(&remaining, &rows);
     ck_assert_int_eq(pthread_mutex_unlock(&remaining.lock), 0);
     sk_remaining_read(&remaining, &seen);

@@ -1,4 +1,4 @@
-// What a settlement report says of numbers: the verdict and the reasons for it, and the same in each format.
+// A settlement report computed from numbers: its verdict and reasons, the same in each format.
 #include <jansson.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { COLUMNS = 32, TEXT_SIZE = 32 };
 
-// ---- rows as PostgreSQL gives them ----
+// ---- rows in PostgreSQL's form ----
 
 struct sk_rows {
     const char *columns[COLUMNS];
@@ -33,8 +33,8 @@ static struct sk_report report;
 static struct sk_judgement judgement;
 static struct sk_buf out;
 
-// A sale that is over: of 100 units, 5 of them added and 2 taken away before, 60 are in 50 orders and 40 are left, of
-// which 3 are held by a letter.
+// A finished sale of 100 units (5 added and 2 removed before): 60 are in 50 orders and 40 are left, of which a letter
+// holds 3.
 static void setup(void)
 {
     report = (struct sk_report){.voucher_id = 7,
@@ -64,7 +64,7 @@ static void teardown(void)
     sk_buf_free(&out);
 }
 
-// Check's messages have a bound that these texts are past: where they part is shown.
+// Check limits its messages, and these texts are longer: shows where they differ.
 static void must_be_written(const char *text)
 {
     size_t same = 0;
@@ -79,7 +79,7 @@ static void must_be(enum sk_report_verdict verdict)
     ck_assert_int_eq(judgement.verdict, verdict);
 }
 
-// Only this is missing.
+// Only this information is missing.
 static void must_miss(enum sk_report_missing what, int64_t number)
 {
     must_be(SK_REPORT_OPEN);
@@ -87,7 +87,7 @@ static void must_miss(enum sk_report_missing what, int64_t number)
         ck_assert_msg(judgement.missing[i] == (i == (int)what ? number : 0), "%d: %d", i, (int)judgement.missing[i]);
 }
 
-// Only this does not come to the same.
+// Only this sum is wrong.
 static void must_be_wrong(enum sk_report_sum sum, int64_t is, int64_t should_be)
 {
     must_be(SK_REPORT_WRONG);
@@ -107,7 +107,7 @@ START_TEST(a_row_is_read)
         (void)snprintf(numbers[i], TEXT_SIZE, "%d", 99 + i);
         rows.columns[i] = numbers[i];
     }
-    rows.columns[8] = NULL; // a sum of nothing
+    rows.columns[8] = NULL; // the sum over no rows
     ck_assert(sk_report_read(&rows, &report));
     ck_assert_str_eq(report.state, "open");
     ck_assert_int_eq(report.at_ms, 102);
@@ -117,7 +117,7 @@ START_TEST(a_row_is_read)
     ck_assert_int_eq(report.duplicates, 128);
     ck_assert_int_eq(report.account_stock, 129);
     ck_assert_int_eq(report.account_buyers, 130);
-    ck_assert_int_eq(report.voucher_id, 7); // stays
+    ck_assert_int_eq(report.voucher_id, 7); // unchanged
     ck_assert_uint_eq(report.reasons, 2);
     ck_assert_str_eq(report.refused[0].reason, "GRANT_LOST");
     ck_assert_int_eq(report.refused[0].orders, 1);
@@ -203,9 +203,9 @@ END_TEST
 START_TEST(what_is_over_and_agrees_is_balanced)
 {
     must_be(SK_REPORT_BALANCED);
-    strcpy(report.state, "open"); // its time is over
+    strcpy(report.state, "open"); // its end has passed
     must_be(SK_REPORT_BALANCED);
-    strcpy(report.state, "closed"); // before its end
+    strcpy(report.state, "closed"); // closed before its end
     report.end_ms = 9000;
     must_be(SK_REPORT_BALANCED);
     report.pay_within_s = 900; // and all are paid
@@ -247,7 +247,7 @@ START_TEST(redis_that_cannot_be_compared_keeps_it_open)
         setup();
         report.books = all[i];
         must_miss(SK_REPORT_REDIS, 1);
-        report.redis_stock = 99; // of another moment
+        report.redis_stock = 99; // read at another moment
         must_miss(SK_REPORT_REDIS, 1);
     }
     report.books = SK_REPORT_MOVING;
@@ -295,7 +295,7 @@ START_TEST(what_is_wrong_is_told_while_it_is_open)
     must_be(SK_REPORT_WRONG);
     ck_assert_int_eq(judgement.missing[SK_REPORT_SALE_ON], 7);
     setup();
-    report.books = SK_REPORT_RETIRED; // what PostgreSQL has is judged without Redis, too
+    report.books = SK_REPORT_RETIRED; // PostgreSQL's numbers are judged without Redis, too
     report.stock--;
     must_be(SK_REPORT_WRONG);
 }
@@ -303,7 +303,7 @@ END_TEST
 
 // ---- writing ----
 
-// Something of everything.
+// Fills every section.
 static void fill(void)
 {
     strcpy(report.state, "open");
@@ -320,7 +320,7 @@ static void fill(void)
     report.prices[0].units = 59;
     report.prices[0].paid_orders = 30;
     report.prices[0].paid_units = 36;
-    strcpy(report.prices[1].price, "EUR 100000000000"); // the highest
+    strcpy(report.prices[1].price, "EUR 100000000000"); // the longest
     report.prices[1].cents = INT64_C(100000000000);
     report.prices[1].orders = 1;
     report.prices[1].units = 100000000;
@@ -356,7 +356,7 @@ START_TEST(the_json_has_it_all)
 }
 END_TEST
 
-// Each state of Redis, and a report of nothing, is valid JSON without a member that stands twice.
+// Each state of Redis, and an empty report, is valid JSON without duplicate members.
 START_TEST(the_json_is_valid)
 {
     for (int i = 0; i < 8; i++) {
@@ -428,7 +428,7 @@ START_TEST(the_text_is_aligned)
 }
 END_TEST
 
-// Five fields in each record, which ends as RFC 4180 says, and none that would need quotes.
+// Each record has five fields, none of which needs quotes, and ends as in RFC 4180.
 START_TEST(a_section_without_lines_is_seen_to_be_empty)
 {
     sk_report_put(&report, SK_REPORT_TEXT, &out);

@@ -1,4 +1,4 @@
-// What a handler is told of a request's query and method: over a socket, by the real server on a loop.
+// What a handler receives of a request's query and method, over a socket, from the real server on a loop.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static struct sk_server *server;
 static struct sockaddr_un here;
 static socklen_t here_len;
 
-// What the handler saw of the last request, of its parameter `a`.
+// What the handler saw of the last request and its parameter `a`.
 static struct {
     bool handled, bad, sent, json;
     enum sk_method method;
@@ -31,7 +31,7 @@ int sk_listen(const char *address)
 {
     (void)address;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    sa_family_t family = AF_UNIX; // and no name: the kernel finds one
+    sa_family_t family = AF_UNIX; // without a name: the kernel assigns one
     here_len = sizeof here;
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&family, sizeof family), 0);
     ck_assert_int_eq(listen(fd, 1), 0);
@@ -101,7 +101,7 @@ static void teardown(void)
     sk_response_free(malformed);
 }
 
-// Sends one request and takes its answer; the status. `field`: a line of the head with its CRLF, or "".
+// Sends one request and reads its answer; returns the status. `field`: a header line with its CRLF, or "".
 static long ask_with(const char *method, const char *target, const char *field)
 {
     char text[TEXT_SIZE * 2], reply[REPLY_SIZE];
@@ -133,7 +133,7 @@ START_TEST(parameters_are_told)
     static const struct {
         const char *query, *value; // NULL: it was not sent
         unsigned count;
-        const char *again; // without `b`
+        const char *again; // printed without `b`
     } rows[] = {
         {"", NULL, 0, ""},
         {"?", NULL, 0, ""},
@@ -146,7 +146,7 @@ START_TEST(parameters_are_told)
         {"?a=1&b&%61=2&b=", "2", 2, "a=1&a=2&"}, // names have escapes, too
         {"?A=1&aa=2&=3", NULL, 0, "A=1&aa=2&=3&"},
         {"?a=x+y%20z%2B", "x y z+", 1, "a=x%20y%20z%2B&"},
-        {"?a=%25%32%35", "%25", 1, "a=%2525&"}, // undone once
+        {"?a=%25%32%35", "%25", 1, "a=%2525&"}, // decoded once
         {"?a=b=c", "b=c", 1, "a=b%3Dc&"},
         {"?a=%26%3D&b=%26", "&=", 1, "a=%26%3D&"},
         {"?a=1?2/3", "1?2/3", 1, "a=1%3F2%2F3&"},
@@ -179,13 +179,13 @@ START_TEST(a_bad_query_gives_nothing)
         ck_assert_msg(seen.bad && !seen.sent && seen.count == 0, "%s", queries[i]);
         ck_assert_str_eq(seen.again, "");
         ck_assert_str_eq(seen.path, "/path%00");
-        ck_assert_int_eq(ask("GET", "/?a=1"), 200); // which knows nothing of the one before
+        ck_assert_int_eq(ask("GET", "/?a=1"), 200); // without leftovers of the previous one
         ck_assert(!seen.bad && seen.sent);
     }
 }
 END_TEST
 
-// In the absolute form the path does not begin where the target does.
+// In the absolute form the path begins later than the target.
 START_TEST(an_absolute_target_has_a_query_as_well)
 {
     ck_assert_int_eq(ask("GET", "http://h/path%00?a=%31"), 200);

@@ -1,5 +1,5 @@
-// Orders that end: what is said to the stores, what those who wait are told, and that an entry which was noted is
-// written until PostgreSQL has answered. The stores, the session and the time are stand-ins.
+// Orders that end: the calls to the stores, the results for waiting callers, and that a noted entry is written until
+// PostgreSQL has answered. The stores, the session and the time are fakes.
 #include "failing_memory.h"
 
 #include <stdio.h>
@@ -28,12 +28,12 @@ static struct sk_metrics metrics;
 static struct sk_returns *returns;
 static struct sk_voucher *voucher;
 
-// ---- what comes out ----
+// ---- results ----
 
 static struct waiter {
     int told;
     enum sk_return_end end;
-    bool asks_again; // once, from within the callback
+    bool asks_again; // asks again once, from within the callback
 } waiters[WAITERS_MAX];
 
 static int suspicions, orphans, recoveries;
@@ -92,7 +92,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// ---- asking ----
+// ---- calls ----
 
 static const char *order_id(int i)
 {
@@ -119,7 +119,7 @@ static enum sk_status ask_for(struct sk_voucher *of, int i, enum sk_return_move 
     return sk_return_order(returns, of, order_id(i), move, by, why, on_done, &waiters[i]);
 }
 
-// User i's order is cancelled.
+// Cancels user i's order.
 static void cancel(int i)
 {
     ck_assert_int_eq(ask_for(voucher, i, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
@@ -173,7 +173,7 @@ static void must_ask(const char *question)
         pg_answers(&rows_);                                \
     } while (0)
 
-// All `n` orders of the call have ended: of user-1, user-2 ...
+// All `n` orders of the call have ended: those of user-1, user-2 ...
 static void all_returned(size_t n)
 {
     static char numbers[SK_RETURNS_MAX][24], users[SK_RETURNS_MAX][32];
@@ -196,7 +196,7 @@ static bool nothing_is_under_way(void)
            !course_waits();
 }
 
-// ---- the way of one order ----
+// ---- the path of one order ----
 
 START_TEST(a_return_is_noted_then_written_then_settled)
 {
@@ -204,7 +204,7 @@ START_TEST(a_return_is_noted_then_written_then_settled)
     ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need"), SK_OK);
     ck_assert(!sk_returns_idle(returns));
     ck_assert_uint_eq(sk_returns_count(returns), 1);
-    ck_assert(!course_waits()); // nothing is said before the tick
+    ck_assert(!course_waits()); // no call before the tick
     tick();
     must_ask(NOTE(A, "cancelled", "user", "no need"));
     redis_answers(&noted);
@@ -224,7 +224,7 @@ START_TEST(a_return_is_noted_then_written_then_settled)
 }
 END_TEST
 
-// Of users that have had as many as one may, and of no others.
+// Only for users who have reached the bound.
 START_TEST(redis_learns_who_has_had_as_many_as_one_may)
 {
     static const struct {
@@ -268,7 +268,7 @@ START_TEST(each_move_has_its_name)
 }
 END_TEST
 
-// ... which sk_journal_read would not read otherwise.
+// ... since sk_journal_read would reject longer ones.
 START_TEST(long_words_are_cut)
 {
     static char by[SK_JOURNAL_BY_MAX + 10], why[SK_JOURNAL_WHY_MAX + 10];
@@ -282,13 +282,13 @@ START_TEST(long_words_are_cut)
 }
 END_TEST
 
-// ---- what PostgreSQL says of an order ----
+// ---- PostgreSQL's outcomes ----
 
 static const struct {
     const char *name;
     struct sk_rows rows; // about A, B and C
     enum sk_return_end ends[3];
-    const char *question; // the end of the entry
+    const char *question; // the end of the settling call
     unsigned returned;
 } outcomes[] = {
     {"all ended",
@@ -347,7 +347,7 @@ START_TEST(each_order_has_its_outcome)
 }
 END_TEST
 
-// Two requests for the same order: both are told, and settle_entry.lua gives its units back once.
+// Two requests for the same order: both get a result, and settle_entry.lua returns its units once.
 START_TEST(an_order_may_be_in_an_entry_twice)
 {
     cancel(1);
@@ -373,7 +373,7 @@ START_TEST(what_comes_meanwhile_is_one_entry)
     tick();
     cancel(2);
     tick();
-    must_ask(NOTE(A, "cancelled", "user", "")); // the first goes on alone
+    must_ask(NOTE(A, "cancelled", "user", "")); // the first is sent alone
     redis_answers(&noted);
     cancel(3);
     tick();
@@ -404,7 +404,7 @@ START_TEST(an_entry_has_its_bound)
         cancel(i);
     ck_assert_uint_eq(sk_returns_count(returns), SK_RETURNS_MAX + 2);
     tick();
-    ck_assert_uint_eq(orders_of(course_asked()), SK_RETURNS_MAX); // alone: one entry of a voucher after the other
+    ck_assert_uint_eq(orders_of(course_asked()), SK_RETURNS_MAX); // alone: one entry of a voucher at a time
     redis_answers(&noted);
     tick();
     ck_assert_int_eq(course_asked()->what, SK_STATEMENT_RETURN_ORDERS);
@@ -436,7 +436,7 @@ START_TEST(different_moves_do_not_mix)
 {
     cancel(1);
     ck_assert_int_eq(ask_for(voucher, 2, others[_i].move, others[_i].by, others[_i].why), SK_OK);
-    cancel(3); // goes with the first
+    cancel(3); // goes along with the first
     tick();
     must_ask(NOTE(A "," C, "cancelled", "user", ""));
     redis_answers(&noted);
@@ -475,7 +475,7 @@ END_TEST
 
 // ---- several vouchers in one statement ----
 
-// Orders 1, 2 ... of the vouchers 7, 8 ... are cancelled and noted: the first is being written, the others are ready.
+// Orders 1, 2 ... of the vouchers 7, 8 ... are cancelled and noted: the first is being written, the others wait.
 static void note_in_vouchers(int count)
 {
     for (int i = 0; i < count; i++)
@@ -554,7 +554,7 @@ START_TEST(rows_of_others_are_not_believed)
 }
 END_TEST
 
-// One of them may be the reason, and must not stop the others.
+// One of them may be the cause, and must not block the others.
 START_TEST(what_fails_together_is_tried_alone)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_REFUSED, SK_RESULT_LOCKED};
@@ -597,7 +597,7 @@ START_TEST(what_is_written_together_is_of_one_move)
 }
 END_TEST
 
-// A statement holds the rows of its vouchers for as long as one entry of the most orders.
+// A statement locks its vouchers' rows for no longer than one entry with the most orders.
 START_TEST(what_is_written_together_has_its_bound)
 {
     for (int i = 0; i < 3; i++)
@@ -641,7 +641,7 @@ START_TEST(a_call_of_several_is_told_how_many_ended)
 {
     ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B "," C, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
-    ck_assert_int_eq(ask_for(voucher, 4, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK); // an entry of its own
+    ck_assert_int_eq(ask_for(voucher, 4, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK); // in an entry of its own
     ck_assert_uint_eq(sk_returns_count(returns), 4);
     tick();
     must_ask(NOTE(A "," B "," C, "expired", "expiry", ""));
@@ -706,7 +706,7 @@ START_TEST(a_voucher_that_cannot_be_relied_on_is_loading)
 }
 END_TEST
 
-// It may have been carried out all the same: then the entry is of this session, and not held.
+// The call may have been executed anyway: then this session has an entry that it does not hold.
 static const struct sk_reply no_notes[] = {
     NIL,
     NUMBER(1),
@@ -741,7 +741,7 @@ START_TEST(what_is_not_asked_leaves_nothing)
     ck_assert_int_eq(sk_return_orders(returns, voucher, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_DOWN);
     fake_session.lost = false;
     cancel(2);
-    fake_session.lost = true; // meanwhile
+    fake_session.lost = true; // lost meanwhile
     tick();
     must_be_told(2, SK_RETURN_UNAVAILABLE);
     fake_session.lost = false;
@@ -761,12 +761,12 @@ static const struct {
     const char *name;
     enum sk_result_kind kind;
     struct sk_rows rows; // SK_RESULT_ROWS
-    bool told;           // at once
+    bool told;           // reported at once
 } failures[] = {
     {"lost", SK_RESULT_LOST, {0}, true},
     {"failed", SK_RESULT_FAILED, {0}, true},
     {"refused", SK_RESULT_REFUSED, {0}, true},
-    {"locked", SK_RESULT_LOCKED, {0}, false}, // a moment: it keeps waiting
+    {"locked", SK_RESULT_LOCKED, {0}, false}, // brief: it keeps waiting
     {"no row", SK_RESULT_ROWS, {0}, true},
     {"too few rows", SK_RESULT_ROWS, ROWS(1, {"1", "returned", "u1", "1"}), true},
     {"too many rows", SK_RESULT_ROWS,
@@ -780,7 +780,7 @@ static void fail_to_write(int i)
                                 .rows = failures[i].kind == SK_RESULT_ROWS ? &failures[i].rows : NULL});
 }
 
-// P7: who waits is told once; the entry is written again, the same words, until there is an answer.
+// P7: the caller gets one result; the entry is written again unchanged until there is an answer.
 START_TEST(what_is_noted_is_written_until_it_is_answered)
 {
     cancel(1);
@@ -816,7 +816,7 @@ START_TEST(without_postgres_a_noted_entry_waits)
     fake_pg.down = true;
     redis_answers(&noted);
     must_be_told(1, SK_RETURN_UNAVAILABLE);
-    cancel(2); // of the same voucher: waits for it
+    cancel(2); // same voucher: waits for it
     for (int i = 0; i < 50; i++)
         tick();
     ck_assert(!course_waits());
@@ -870,7 +870,7 @@ START_TEST(an_entry_that_is_not_dropped_is_looked_for)
 }
 END_TEST
 
-// It is not there, and one of that id may be another's.
+// The entry is gone, and an entry with that id may be another's.
 START_TEST(in_another_redis_process_no_entry_is_dropped)
 {
     cancel(1);
@@ -897,7 +897,7 @@ static const struct sk_journal_entry found = {.id = "10-1",
 
 START_TEST(a_recovered_entry_is_written_at_once)
 {
-    cancel(4); // beside an own one
+    cancel(4); // together with an own one
     tick();
     must_ask(NOTE("018bcfe5-6800-7000-8000-000000000004", "cancelled", "user", ""));
     redis_answers(NULL);
@@ -905,7 +905,7 @@ START_TEST(a_recovered_entry_is_written_at_once)
     must_ask(WRITE("3", A "," B, "expired", "expiry", "null"));
     cancel(3);
     tick();
-    ck_assert_uint_eq(fake_redis.count, 2); // which does not wait for it
+    ck_assert_uint_eq(fake_redis.count, 2); // it does not wait for it
     redis_answers(NULL);
     ck_assert_uint_eq(sk_returns_count(returns), 2);
     ck_assert_int_eq(recoveries, 0);
@@ -950,7 +950,7 @@ START_TEST(a_recovered_entry_is_written_until_it_is_answered)
 }
 END_TEST
 
-// Its rebuild should have settled it. One that was forged is ended by the next.
+// A rebuild of the voucher should have settled it. A forged one is settled by the next rebuild.
 START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
 {
     ck_assert(sk_returns_recover(returns, voucher, &found));
@@ -965,7 +965,7 @@ END_TEST
 
 // ---- memory ----
 
-// One order's way, answered as far as it goes.
+// Runs one order's path, answering as far as it goes.
 static void play(void)
 {
     while (!sk_returns_idle(returns) || course_waits()) {
@@ -987,7 +987,7 @@ static bool was_asked(int script)
     return false;
 }
 
-// Told once, if it was taken; and what is in the journal is settled, or looked for.
+// If it was accepted it gets one result; and every journal entry is settled, or searched for.
 START_TEST(short_memory_loses_no_entry)
 {
     int refused = 0, not_noted = 0, looked_for = 0, written_again = 0;
@@ -1012,7 +1012,7 @@ START_TEST(short_memory_loses_no_entry)
     }
     ck_assert_int_ge(refused, 1);
     ck_assert_int_ge(not_noted, 1);
-    ck_assert_int_ge(looked_for, 2); // as it is to be held, and as it is to be settled
+    ck_assert_int_ge(looked_for, 2); // before it is held, and before it is settled
     ck_assert_int_ge(written_again, 1);
 }
 END_TEST
@@ -1075,7 +1075,7 @@ END_TEST
 
 // ---- closing ----
 
-// The journal has what was noted. (The links were closed before.)
+// Every noted return is in the journal. (The links were closed before.)
 static void close_now(void)
 {
     sk_returns_close(returns);
@@ -1094,7 +1094,7 @@ START_TEST(closing_tells_in_every_state)
     if (_i > 2)
         pg_answers(NULL);
     ck_assert_int_eq(waiters[1].told, told_before[_i]);
-    cancel(2); // gathers, or goes with it
+    cancel(2); // collected, or sent with it
     close_now();
     must_be_told(1, SK_RETURN_UNAVAILABLE);
     must_be_told(2, SK_RETURN_UNAVAILABLE);

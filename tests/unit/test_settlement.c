@@ -1,4 +1,4 @@
-// How a row of place_orders() is read, and how arrays for it are written. PostgreSQL is a stand-in.
+// Parses a row of place_orders(), and writes its array arguments. PostgreSQL is a fake.
 #include "settlement.h"
 
 #include "fake_stores.h"
@@ -37,7 +37,7 @@ START_TEST(each_word_has_its_meaning)
 }
 END_TEST
 
-// Never taken for placed.
+// An unknown outcome is never taken for placed.
 START_TEST(what_is_not_known_is_a_clash)
 {
     static const char *const words[][ROW_COLUMNS] = {{"1", NULL}, {"1", ""}, {"1", "place"}, {"1", "Placed"}};

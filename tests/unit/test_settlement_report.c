@@ -1,5 +1,5 @@
-// The conversation of a settlement report: what is asked in which order, when Redis counts as compared, and how many
-// counts there are at a time.
+// The conversation of a settlement report: its calls in order, when Redis counts as compared, and the limit of
+// concurrent counts.
 #include "fake_control.h"
 
 #include "histogram.h"
@@ -9,7 +9,7 @@ enum { VOUCHER = 7, OTHER = 6, OLD = 5, NEW = 9, NEWEST = 8 };
 
 typedef const char *const rows_t[ROW_COLUMNS];
 
-// 10 units, 8 left, and 2 paid orders, and so the audit says; of the rest of the columns each is NULL, which is 0.
+// 10 units, 8 left and 2 paid orders; the audit agrees. The other columns are NULL, which means 0.
 #define ROW(state)                                                                                                     \
     {                                                                                                                  \
         state, NULL, NULL, "5000", "0", "4000", "0", "10", NULL, NULL, "8", "2", NULL, NULL, "2", "2", [30] = "8", "2" \
@@ -98,7 +98,7 @@ START_TEST(what_does_not_agree_is_wrong)
 }
 END_TEST
 
-// The second look; the first is a_look().
+// The second check; the first is a_look().
 START_TEST(what_moves_is_not_compared)
 {
     static const struct {
@@ -185,7 +185,7 @@ START_TEST(without_postgres_there_is_no_report)
 }
 END_TEST
 
-// ---- beside the catalogue ----
+// ---- not in the catalogue ----
 
 START_TEST(a_retired_voucher_is_settled_without_redis)
 {
@@ -195,7 +195,7 @@ START_TEST(a_retired_voucher_is_settled_without_redis)
     pg_answers(&counted_retired);
     must_say(1, "\"verdict\":\"balanced\"");
     ck_assert_ptr_nonnull(strstr(told_document, "\"redis\":{\"books\":\"retired\"}"));
-    ask(OLD, 1); // recalled just now
+    ask(OLD, 1); // reloaded just now
     pg_answers(&counted);
     must_say(1, "\"books\":\"unknown\"");
     ask(OLD, 1);
@@ -231,9 +231,9 @@ START_TEST(there_is_one_count_at_a_time)
         ask(VOUCHER, 2);
         ask(OTHER, 3);
         must_be_told(3, SK_VERDICT_OVERLOADED);
-        sk_settlement_report(&control, VOUCHER, SK_REPORT_CSV, 4); // another document
+        sk_settlement_report(&control, VOUCHER, SK_REPORT_CSV, 4); // another format
         must_be_told(4, SK_VERDICT_OVERLOADED);
-        for (uint64_t handle = 1; handle <= 2; handle++) { // what came meanwhile has a count of its own
+        for (uint64_t handle = 1; handle <= 2; handle++) { // later callers share a new count
             a_look();
             ask(OTHER, 3);
             must_be_told(3, SK_VERDICT_OVERLOADED);
@@ -281,7 +281,7 @@ static void converse(void)
     }
 }
 
-// The answer is then 503, or one without Redis, or the right one; and the next question is as ever.
+// Then the answer is 503, a report without Redis, or the right report; and the next call works as usual.
 START_TEST(every_allocation_may_fail)
 {
     static const int most = 60;

@@ -1,4 +1,4 @@
-// Signatures: those of `openssl dgst -sha256 -hmac` are good, for their time, path and body alone.
+// Signatures: those made by `openssl dgst -sha256 -hmac` are valid, only for their time, path and body.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +66,7 @@ START_TEST(all_that_is_signed_counts)
     said.body_len--;
     ck_assert(!sk_signature_good(secret, &said, NOW_S));
     setup();
-    said.timestamp = "1700000001"; // near enough, and not what was signed
+    said.timestamp = "1700000001"; // recent, but not the signed one
     ck_assert(!sk_signature_good(secret, &said, NOW_S));
     setup();
     ck_assert(!sk_signature_good("0123456789abcdeg", &said, NOW_S));
@@ -74,7 +74,7 @@ START_TEST(all_that_is_signed_counts)
 }
 END_TEST
 
-// While it changes there are two, a line each: whichever signed it.
+// During a change there are two secrets, one a line: either may have signed.
 START_TEST(either_of_two_secrets_is_good)
 {
     ck_assert(sk_signature_good("0123456789abcdef\nfedcba9876543210", &said, NOW_S));

@@ -1,4 +1,4 @@
-// Slots are Redis Cluster's: what it answers to CLUSTER KEYSLOT, and the check value of CRC-16/XMODEM.
+// Slots are those of Redis Cluster: the results of CLUSTER KEYSLOT, and the check value of CRC-16/XMODEM.
 #include <string.h>
 
 #include "hash.h"

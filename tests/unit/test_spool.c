@@ -1,5 +1,5 @@
-// The spool: lines come out whole and in the order of each lane, also where several threads put them and the other side
-// is slow; what has no room is dropped and counted, and no thread that puts ever waits.
+// The spool: lines come out complete and in order for each lane, also with several writers and a slow reader. Lines
+// without room are dropped and counted, and no writer ever waits.
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ enum { LANES = 3, EACH = 10000, MANY = 10000, PATIENCE_MS = 20000, TEXT_SIZE = 1
 static const char what[] = "lines dropped";
 
 static struct sk_spool *spool;
-static int ends[2]; // of a pipe
+static int ends[2]; // both ends of a pipe
 
 static void setup(void)
 {
@@ -61,7 +61,7 @@ struct reader {
     uint64_t lines, bad;
 };
 
-// Not by assertions: those are for the main thread.
+// Without assertions: these are only for the main thread.
 static void read_line(struct reader *reader, const char *line)
 {
     size_t lane = LANES, len = strlen(line);
@@ -109,7 +109,7 @@ START_TEST(lines_of_all_threads_come_out_whole)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, put_all, (char *)NULL + i), 0);
     for (size_t i = 0; i < LANES; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-    // What is in the rings is written before the end; only what had no room is missing.
+    // The rings are written at the end; only lines without room are missing.
     uint64_t dropped = sk_spool_dropped(spool);
     ck_assert(sk_spool_close(spool, PATIENCE_MS));
     close_end(1);
@@ -140,7 +140,7 @@ START_TEST(few_lines_are_all_written)
 }
 END_TEST
 
-// If putting waited, this would never end. What does not fit into the pipe and the ring is dropped, and that is said.
+// A writer that waited would never return. Lines that fit neither the pipe nor the ring are dropped and reported.
 START_TEST(a_reader_that_does_not_read_holds_up_nobody)
 {
     struct reader reader = {0};
@@ -150,15 +150,15 @@ START_TEST(a_reader_that_does_not_read_holds_up_nobody)
         put(0, number);
     uint64_t dropped = sk_spool_dropped(spool);
     ck_assert_uint_gt(dropped, 0);
-    WAIT_FOR(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 0) == 1); // the pipe has some
-    ck_assert(sk_spool_close(spool, 1));                                          // what is in the ring is dropped, too
+    WAIT_FOR(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 0) == 1); // the pipe has data
+    ck_assert(sk_spool_close(spool, 1));                                          // lines in the ring are dropped, too
     end_listening();
     close_end(1);
     (void)read_all(&reader);
     ck_assert_uint_gt(reader.lines, 0);
     ck_assert_uint_eq(reader.bad, 0);
     ck_assert_uint_lt(reader.lines, MANY - dropped);
-    char all[64]; // the last report has them all
+    char all[64]; // the last report includes all
     (void)snprintf(all, sizeof all, "dropped_in_all=%" PRIu64 "\n", MANY - reader.lines);
     ck_assert_ptr_nonnull(strstr(heard, "level=warn msg=\"lines dropped\" dropped="));
     ck_assert_msg(strstr(heard, all) != NULL, "%s is not in %s", all, heard);
@@ -185,7 +185,7 @@ START_TEST(a_descriptor_that_does_not_block_is_waited_for)
     ck_assert_int_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
     spool = sk_spool_open(ends[1], 1, what);
     int number = 0;
-    for (; number < 1000; number++) // more than the pipe holds, less than the ring does
+    for (; number < 1000; number++) // more than the pipe's room, less than the ring's
         put(0, number);
     ck_assert_int_eq(pthread_create(&reader.thread, NULL, read_all, &reader), 0);
     ck_assert_uint_eq(sk_spool_dropped(spool), 0);

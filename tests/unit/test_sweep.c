@@ -1,5 +1,5 @@
-// What a sweep takes out of a journal, and what it leaves: entries of dead sessions and orphans are settled, those of
-// living sessions are read once and left alone. The stores, the sessions and the writer are stand-ins.
+// Which entries a sweep settles and which it leaves: those of dead sessions and orphans are settled; those of living
+// sessions are read once and left alone. The stores, the sessions and the writer are fakes.
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static struct sk_metrics metrics;
 static struct sk_sweeper *sweeper;
 static struct sk_voucher *voucher;
 
-// ---- stand-ins ----
+// ---- fakes ----
 
 static uint64_t deaths;
 static bool may_judge;
@@ -59,7 +59,7 @@ enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const cha
 static struct {
     bool busy;
     size_t taken, released;
-    sk_named_lock_cb *asked; // NULL: has been answered
+    sk_named_lock_cb *asked; // NULL: already answered
     void *arg;
 } recover_lock;
 
@@ -102,7 +102,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *its_rebuilds, struct sk_voucher *i
     return SK_OK;
 }
 
-// The writer has settled what it was given.
+// The writer has settled all its orders.
 static void settle(void)
 {
     size_t count = taken_count;
@@ -142,8 +142,8 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// Answers the reading under way, which must start after `after`, with entries 1 to `count` of the journal that are
-// behind it and exist; sessions[i] is that of entry <i + 1>-0, NULL: it is gone, "": it names none.
+// Answers the current read, which must start after `after`, with those entries 1 to `count` that exist and follow it.
+// sessions[i] is the session of entry <i + 1>-0; NULL: it is gone, "": it has none.
 static void journal_shows(const char *after, size_t count, const char *const sessions[])
 {
     static struct sk_reply fields[ENTRIES_MAX][6], lists[ENTRIES_MAX], parts[ENTRIES_MAX][2], elements[ENTRIES_MAX];
@@ -199,14 +199,14 @@ START_TEST(entries_of_living_sessions_are_read_once_and_left_alone)
     ck_assert_int_eq(sk_sweep_voucher(sweeper, voucher), SK_FULL); // one at a time
     journal_shows("-", 2, sessions);
     ck_assert(is_over());
-    ck_assert_uint_eq(recover_lock.taken, 0); // not even the lock is asked for
+    ck_assert_uint_eq(recover_lock.taken, 0); // not even the lock is requested
     sweep();
     journal_shows("(2-0", 3, sessions);
     ck_assert(is_over());
     sweep();
     journal_shows("(3-0", 3, sessions);
     ck_assert(is_over());
-    deaths++; // now any of them may be a dead one's
+    deaths++; // now any of them may belong to a dead session
     sweep();
     journal_shows("-", 3, sessions);
     fake_redis.run_number++; // another Redis, another journal
@@ -222,9 +222,9 @@ START_TEST(entries_of_dead_sessions_are_settled_under_the_lock)
     sweep();
     journal_shows("-", 4, before);
     ck_assert_uint_eq(judged, 1);
-    journal_shows("(1-0", 4, before); // read again once it is judged ...
+    journal_shows("(1-0", 4, before); // read again once judged ...
     ck_assert_uint_eq(recover_lock.taken, 1);
-    journal_shows("(1-0", 4, before); // ... and once more under the lock
+    journal_shows("(1-0", 4, before); // ... and again under the lock
     ck_assert_uint_eq(taken_count, 2);
     ck_assert_str_eq(taken[0]->journal_id, "2-0");
     ck_assert_str_eq(taken[1]->journal_id, "4-0");
@@ -235,12 +235,12 @@ START_TEST(entries_of_dead_sessions_are_settled_under_the_lock)
     ck_assert(is_over());
     ck_assert_uint_eq(recover_lock.released, 1);
     sweep();
-    journal_shows("(1-0", 4, after); // what was settled may have been left there: it is looked at again
+    journal_shows("(1-0", 4, after); // settled entries may still be there: it reads again
     ck_assert(is_over());
 }
 END_TEST
 
-// Another session settles it, or the entry was settled while the lock was being taken.
+// Another session settles it, or it was settled while the lock was taken.
 START_TEST(what_another_settles_is_left_to_it)
 {
     static const char *const before[] = {""}, *const after[] = {NULL};
@@ -257,7 +257,7 @@ START_TEST(what_another_settles_is_left_to_it)
 }
 END_TEST
 
-// Too early after a restart of Redis, or it does not know: then nothing is settled, and nothing passed over.
+// Too early after a restart of Redis, or Redis does not know: nothing is settled and nothing skipped.
 START_TEST(without_a_judgement_the_cursor_stays)
 {
     static const char *const sessions[] = {LIVING, OTHER, LIVING};
@@ -275,7 +275,7 @@ START_TEST(without_a_judgement_the_cursor_stays)
 }
 END_TEST
 
-// It lives, but was not in the list yet: if it ends before it gets there its end is not counted.
+// It lives but is not listed yet: if it ended before it was listed, its end would not be counted.
 START_TEST(a_session_that_is_not_listed_yet_keeps_the_cursor)
 {
     static const char *const sessions[] = {LIVING, OTHER, LIVING};
@@ -309,7 +309,7 @@ START_TEST(only_what_is_not_held_is_an_orphan)
 }
 END_TEST
 
-// What it held when it was read, and could not drop afterwards, is found from the start.
+// An entry that it held when read, but could not drop later, is found from the start of the journal.
 START_TEST(orphans_are_looked_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
@@ -326,7 +326,7 @@ START_TEST(orphans_are_looked_for_from_the_start)
 }
 END_TEST
 
-// There is a limit of sweeps at a time; the others have their turn in the next round.
+// The number of concurrent sweeps is limited; the others run in the next round.
 START_TEST(many_vouchers_with_orphans_take_turns)
 {
     enum { MANY = 20, AT_A_TIME = 16 };

@@ -1,4 +1,4 @@
-// Counts of each: against a plain list, with a table so small that places are shared all the time.
+// Counts for each key, checked against a plain list, with a table so small that places are always shared.
 #include <stdint.h>
 
 #include "draw.h"
@@ -25,14 +25,14 @@ START_TEST(so_many_of_each)
     for (int i = 0; i < MOST; i++)
         ck_assert(sk_tally_add(tally, 7));
     ck_assert(!sk_tally_add(tally, 7));
-    ck_assert(sk_tally_add(tally, 0)); // a key like others
+    ck_assert(sk_tally_add(tally, 0)); // a valid key
     sk_tally_remove(tally, 7);
     ck_assert(sk_tally_add(tally, 7));
     ck_assert(!sk_tally_add(tally, 7));
 }
 END_TEST
 
-// What there is no place for is refused, and what is there already is not.
+// A key without room is rejected; an existing key is not.
 START_TEST(a_full_table_refuses_new_keys)
 {
     for (uint64_t key = 0; key < KEYS; key++)

@@ -1,5 +1,5 @@
-// The body of POST /admin/vouchers: 400 for what has not the expected members, 422 for a value of the wrong
-// type or out of range, and either with a list of all that is wrong.
+// The body of POST /admin/vouchers: 400 for missing or unexpected members, 422 for a value of a wrong type or out of
+// range, each with a list of all errors.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define BEGIN "\"begin_at\":\"2026-11-11T00:00:00+08:00\""
 #define END   "\"end_at\":\"2026-11-11T01:00:00+08:00\""
-// The members before and after the one that a row is about.
+// The members before and after the tested one.
 #define TITLE(value) "{\"title\":" value ",\"stock\":1,\"price_cents\":1," BEGIN "," END "}"
 #define STOCK(value) "{\"title\":\"T\",\"stock\":" value ",\"price_cents\":1," BEGIN "," END "}"
 #define PRICE(value) "{\"title\":\"T\",\"stock\":1,\"price_cents\":" value "," BEGIN "," END "}"
@@ -22,7 +22,7 @@ struct row {
     enum sk_verdict verdict;
 };
 
-// Every body that is refused says why, in a document that a client can read.
+// Every rejection lists its reasons in a document that a client can parse.
 static void errors_must_be_well_formed(const json_t *errors, enum sk_verdict verdict)
 {
     size_t i;
@@ -38,7 +38,7 @@ static void errors_must_be_well_formed(const json_t *errors, enum sk_verdict ver
     ck_assert_uint_le(json_array_size(errors), SK_FIELDS_ERRORS_MAX + 1);
 }
 
-// Reads a copy of its very size: reading past its end would be seen. The caller frees *read.
+// Parses a copy of the exact size, so that reading past its end is detected. The caller frees *read.
 static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read)
 {
     char *copy = malloc(len == 0 ? 1 : len);
@@ -136,7 +136,7 @@ START_TEST(what_is_not_json_is_refused)
         {TITLE("\"\xff\""), SK_VERDICT_BAD_JSON},             // not UTF-8
         {TITLE("\"\xc0\xaf\""), SK_VERDICT_BAD_JSON},         // an overlong form
         {TITLE("\"\xed\xa0\x80\""), SK_VERDICT_BAD_JSON},     // a surrogate in UTF-8
-        {TITLE("\"\xf4\x90\x80\x80\""), SK_VERDICT_BAD_JSON}, // past the last character
+        {TITLE("\"\xf4\x90\x80\x80\""), SK_VERDICT_BAD_JSON}, // above the last character
         {TITLE("\"a\nb\""), SK_VERDICT_BAD_JSON},             // a control character
         {TITLE("\"T"), SK_VERDICT_BAD_JSON},
         {TITLE("T"), SK_VERDICT_BAD_JSON},
@@ -165,7 +165,7 @@ START_TEST(json_of_another_form_is_refused)
         {"{\"title\":\"T\",\"stock\":1," BEGIN "," END "}", SK_VERDICT_BAD_JSON},
         {"{\"title\":\"T\",\"stock\":1,\"price_cents\":1," END "}", SK_VERDICT_BAD_JSON},
         {"{\"title\":\"T\",\"stock\":1,\"price_cents\":1," BEGIN "}", SK_VERDICT_BAD_JSON},
-        // unknown, differently spelt and duplicate ones
+        // Unknown, differently spelled and duplicate members.
         {STOCK("1,\"discount\":5"), SK_VERDICT_BAD_JSON},
         {STOCK("1,\"\":1"), SK_VERDICT_BAD_JSON},
         {STOCK("1,\"Stock\":1"), SK_VERDICT_BAD_JSON},
@@ -206,7 +206,7 @@ START_TEST(wrong_values_are_told_apart)
         {STOCK("1,\"limit\":2147483648"), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":1.5"), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":\"1\""), SK_VERDICT_INVALID},
-        {STOCK("1,\"limit\":null"), SK_VERDICT_INVALID}, // left out is one thing, null another
+        {STOCK("1,\"limit\":null"), SK_VERDICT_INVALID}, // null differs from a missing member
         {STOCK("1,\"pay_within_s\":31536000"), SK_VERDICT_OK},
         {STOCK("1,\"pay_within_s\":31536001"), SK_VERDICT_INVALID},
         {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID},
@@ -226,7 +226,7 @@ START_TEST(wrong_values_are_told_apart)
         {TIMES("null", "null"), SK_VERDICT_INVALID},
         {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T00:00:00.001Z\""), SK_VERDICT_OK},
         {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID},
-        {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T08:00:00+08:00\""), SK_VERDICT_INVALID}, // the same moment
+        {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T08:00:00+08:00\""), SK_VERDICT_INVALID}, // the same time
         {TIMES("\"2026-11-11T00:00:01Z\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID},
         {TIMES("\"2026-11-11\"", "\"2026-11-12\""), SK_VERDICT_INVALID},
         {TIMES("\"\"", "\"2026-11-12T00:00:00Z\""), SK_VERDICT_INVALID},
@@ -249,7 +249,7 @@ START_TEST(a_title_has_at_most_200_bytes)
 }
 END_TEST
 
-// A body as deep as it is long must cost neither the stack nor the time.
+// A deeply nested body must cost neither stack nor time.
 START_TEST(deep_nesting_is_refused)
 {
     enum { DEPTH = 10000 };
@@ -260,7 +260,7 @@ START_TEST(deep_nesting_is_refused)
         char *at = body;
         for (int depth = 0; depth < DEPTH; depth++)
             at = stpcpy(at, openings[i]);
-        must_read(body, (size_t)(at - body), SK_VERDICT_BAD_JSON); // never closed
+        must_read(body, (size_t)(at - body), SK_VERDICT_BAD_JSON); // not closed
         at = stpcpy(at, "1");
         for (int depth = 0; depth < DEPTH; depth++)
             at = stpcpy(at, closings[i]);
@@ -269,7 +269,7 @@ START_TEST(deep_nesting_is_refused)
 }
 END_TEST
 
-// No prefix of a good body is a good body, and none is read past its end.
+// No prefix of a valid body is valid, and none is read past its end.
 START_TEST(truncated_bodies_are_refused)
 {
     static const char body[] = STOCK("1");
@@ -279,7 +279,7 @@ START_TEST(truncated_bodies_are_refused)
 }
 END_TEST
 
-// ---- what is said of a body that is refused ----
+// ---- the reasons of a rejection ----
 
 #define TITLE_ERROR   "/title must be a string of 1 to 200 bytes\n"
 #define STOCK_ERROR   "/stock must be an integer from 0 to 100000000\n"
@@ -390,7 +390,7 @@ START_TEST(unknown_names_are_pointers_that_can_be_followed)
 }
 END_TEST
 
-// 64 bytes of a name are shown, or a few less if a character would be cut in two.
+// Names are cut to 64 bytes, or slightly less so as not to split a character.
 START_TEST(long_names_are_cut)
 {
     static const struct {
@@ -442,7 +442,7 @@ START_TEST(the_list_of_problems_is_bounded)
 }
 END_TEST
 
-// Where it is wrong and why, and nothing of the body.
+// The place and kind of the error, and nothing of the body.
 START_TEST(syntax_errors_tell_the_place)
 {
 #define AT(reason, line, column) " cannot be read as JSON: " reason " (line " #line ", column " #column ")\n"

@@ -1,4 +1,4 @@
-// The readers of ids, numbers and times: what they take, and above all what they refuse.
+// Parsers of ids, numbers and times: what they accept and, above all, what they reject.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +148,7 @@ START_TEST(text_is_utf8)
         {"\xf0\x8f\xbf\xbf", false},
         {"\xed\xa0\x80", false}, // a surrogate
         {"\xed\xbf\xbf", false},
-        {"\xf4\x90\x80\x80", false}, // past the last character
+        {"\xf4\x90\x80\x80", false}, // above the last character
         {"\xf5\x80\x80\x80", false},
         {"\xff", false},
         {"\xc3", false}, // cut
@@ -197,7 +197,7 @@ START_TEST(times_are_read_with_any_offset)
         {"1970-01-01T00:00:00Z", 0},
         {"1970-01-01t00:00:00z", 0},
         {"1970-01-01T05:45:00+05:45", 0},
-        {"1969-12-31T23:59:59Z", -1}, // refused: before the first year
+        {"1969-12-31T23:59:59Z", -1}, // rejected: before the first year
         {"2024-02-29T12:00:00Z", INT64_C(1709208000000)},
         {"2000-02-29T23:59:59Z", INT64_C(951868799000)},
         {"2026-11-11T00:00:00+08:00", INT64_C(1794326400000)},
@@ -245,7 +245,7 @@ START_TEST(malformed_times_are_refused)
         "now",
         "2026-11-11",
         "2026-11-11T00:00:00",  // no offset
-        "2026-11-11 00:00:00Z", // a space for the T
+        "2026-11-11 00:00:00Z", // a space instead of T
         "2026-11-11T00:00Z",
         "2026-11-11T00:00:00.Z",
         "2026-11-11T00:00:00,5Z",
@@ -326,7 +326,7 @@ START_TEST(utf8_has_one_form_for_each_character)
         {"\xc2\x80\xdf\xbf", true},
         {"\xe0\xa0\x80\xec\xbf\xbf\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", true},
         {"\xf0\x90\x80\x80\xf1\x80\x80\x80\xf4\x8f\xbf\xbf", true},
-        {"\x80", false}, // a byte that follows
+        {"\x80", false}, // a continuation byte alone
         {"\xbf.", false},
         {"\xc2", false}, // cut
         {"\xe5\xae", false},
@@ -339,7 +339,7 @@ START_TEST(utf8_has_one_form_for_each_character)
         {"\xf0\x8f\xbf\xbf", false},
         {"\xed\xa0\x80", false}, // a surrogate
         {"\xed\xbf\xbf", false},
-        {"\xf4\x90\x80\x80", false}, // past the last character
+        {"\xf4\x90\x80\x80", false}, // above the last character
         {"\xf5\x80\x80\x80", false},
         {"\xfe", false},
         {"\xff", false},

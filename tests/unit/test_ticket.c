@@ -1,5 +1,5 @@
-// Tickets and challenges: only what was made for this kind, voucher and user, and has not expired, is good. The form is
-// part of the interface: a ticket that another implementation has made is stated here.
+// Tickets and challenges: only one made for this kind, voucher and user that has not expired is valid. The format is
+// part of the interface, so a ticket made by another implementation is included.
 #include <ctype.h>
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
@@ -21,7 +21,7 @@ enum { NOW_S = 1799999999, EXPIRY_S = 1800000000, VOUCHER = 7, OFFER = 5, RAW_SI
 static struct sk_tickets *tickets;
 static char said[128];
 
-// NULL: refused.
+// NULL: rejected.
 static struct sk_tickets *open_with(const char *secret)
 {
     struct sk_identity_options options = {0};
@@ -94,7 +94,7 @@ static void read_raw(const char *text, unsigned char raw[RAW_SIZE])
     }
 }
 
-// HMAC is put together in ticket.c: for secrets of every length it is the one of OpenSSL.
+// ticket.c builds HMAC itself: for secrets of every length it must equal OpenSSL's.
 START_TEST(the_mac_is_hmac_sha256)
 {
     char secret[201] = "", made[SK_TICKET_SIZE];
@@ -117,7 +117,7 @@ START_TEST(the_mac_is_hmac_sha256)
 }
 END_TEST
 
-// ---- what is not good ----
+// ---- invalid tickets ----
 
 START_TEST(only_its_user_its_voucher_and_its_kind)
 {
@@ -152,7 +152,7 @@ START_TEST(it_expires)
 }
 END_TEST
 
-// Every other character at every place: so each bit, each byte, and the bits that are left over.
+// Every other character at every place: so each bit, each byte, and the unused bits.
 START_TEST(no_other_text_is_good)
 {
     char text[SK_TICKET_SIZE];
@@ -199,7 +199,7 @@ START_TEST(two_secrets_while_one_takes_over)
     ck_assert(both != NULL && old != NULL);
     make(both, SK_TICKET_PURCHASE, VOUCHER, "alice", made);
     make(old, SK_TICKET_PURCHASE, VOUCHER, "alice", by_other);
-    ck_assert_str_eq(made, by_other); // signed with the first
+    ck_assert_str_eq(made, by_other); // signed with the first secret
     ck_assert(!is_good(made));
     tickets = both;
     ck_assert(is_good(made));
@@ -223,7 +223,7 @@ START_TEST(secrets_that_are_wrong)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ck_assert_ptr_null(open_with(wrong[i]));
         ck_assert_msg(strncmp(said, "seckill: SECKILL_TICKET_SECRET: ", 32) == 0, "%s", said);
-        ck_assert_ptr_null(strstr(said, "0123")); // no part of it
+        ck_assert_ptr_null(strstr(said, "0123")); // nothing of the secret
     }
 }
 END_TEST
@@ -245,7 +245,7 @@ END_TEST
 
 // ---- the work ----
 
-// The nonces were found by another implementation; of each the SHA-256 begins with exactly so many bits 0.
+// The nonces come from another implementation; each SHA-256 begins with exactly this many zero bits.
 START_TEST(work_is_counted_in_bits)
 {
     static const struct {
@@ -301,7 +301,7 @@ START_TEST(checking_allocates_nothing)
     unsigned len;
     ck_assert_ptr_nonnull(HMAC(EVP_sha256(), SECRET, sizeof SECRET - 1, mac, 0, mac, &len));
     long before = allocations;
-    ck_assert_int_gt(before, 0); // they are counted, and that made some
+    ck_assert_int_gt(before, 0); // allocations are counted, and there were some
     for (int i = 0; i < 100; i++) {
         ck_assert(is_good(TICKET));
         ck_assert(!is_good(CHALLENGE));

@@ -336,7 +336,7 @@ START_TEST(memory_that_is_short)
     sk_query_offer(&control, OLD, TICKET);
     must_be_told(TICKET, SK_VERDICT_OVERLOADED);
     allocations_left = 1;
-    sk_query_offer(&control, VOUCHER, TICKET); // takes none
+    sk_query_offer(&control, VOUCHER, TICKET); // requires no work
     must_be_told_of(TICKET, VOUCHER);
 }
 END_TEST

@@ -1,5 +1,5 @@
-// The keys of users' tokens: what is read from a file of either form, what is refused and with which words, which never
-// repeat a key; how a new set reaches the readers; and the cache.
+// The keys of users' tokens: files of both formats, rejections and their texts, which never repeat a key, how readers
+// get a new set, and the cache.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -155,7 +155,7 @@ START_TEST(there_is_a_most)
 }
 END_TEST
 
-// What is the same keeps its number; a kid with another key is another key, and a key that comes back is a new one.
+// An unchanged key keeps its number. A kid with another key is another key, and a key that returns counts as new.
 START_TEST(numbers_last_as_long_as_the_key)
 {
     static const char *const texts[] = {"a HS256 " SECRET_A "\nb HS256 " SECRET_B "\nc EdDSA " ED_PUBLIC,
@@ -211,7 +211,7 @@ START_TEST(a_new_set_reaches_the_readers)
     ck_assert_ptr_eq(old, same);
     ck_assert_uint_eq(first, sk_token_ring_version(ring));
     write_keys("a HS256 " SECRET_A "\nb HS256 " SECRET_B);
-    ck_assert_uint_eq(first, sk_token_ring_version(ring)); // nothing is read unasked
+    ck_assert_uint_eq(first, sk_token_ring_version(ring)); // the file is not read unless requested
     ck_assert(sk_token_ring_reload(ring));
     ck_assert_uint_ne(first, sk_token_ring_version(ring));
     ck_assert_uint_eq(sk_token_ring_sets(ring), 2);
@@ -220,10 +220,10 @@ START_TEST(a_new_set_reaches_the_readers)
     ck_assert_uint_eq(version, sk_token_ring_version(ring));
     ck_assert_ptr_nonnull(sk_token_keys_find(new, "b"));
     sk_token_ring_give_back(ring, old);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 2); // the other reader
+    ck_assert_uint_eq(sk_token_ring_sets(ring), 2); // the other reader's
     sk_token_ring_give_back(ring, same);
     ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
-    // What is wrong changes nothing.
+    // An invalid file changes nothing.
     write_keys("a HS256 short");
     ck_assert(!sk_token_ring_reload(ring));
     ck_assert_int_eq(unlink(path), 0);
@@ -279,7 +279,7 @@ START_TEST(the_cache_knows_tokens_by_key)
     ck_assert_ptr_nonnull(found);
     ck_assert_str_eq(found->user, "alice");
     ck_assert_int_eq(found->exp_s, 7);
-    ck_assert_ptr_null(sk_token_cache_find(cache, "a", 1, 2)); // another key, or one that came instead
+    ck_assert_ptr_null(sk_token_cache_find(cache, "a", 1, 2)); // another key, or its replacement
     sk_token_cache_put(cache, 2, &bob);
     ck_assert_str_eq(sk_token_cache_find(cache, "a", 1, 2)->user, "bob");
     ck_assert_str_eq(sk_token_cache_find(cache, "a", 1, 1)->user, "alice");
@@ -290,7 +290,7 @@ START_TEST(the_cache_knows_tokens_by_key)
 }
 END_TEST
 
-// Whatever comes, the newest is there, and no more than the places.
+// The newest entry is always found, and the number of places is never exceeded.
 START_TEST(the_cache_is_bounded)
 {
     enum { TOKENS = 1000, PLACES = 64 };

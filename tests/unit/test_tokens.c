@@ -1,4 +1,4 @@
-// The tokens' list: what is read from it, by which line it is refused, and that no message repeats a token.
+// The list of tokens: its contents, the line named in a rejection, and that no message repeats a token.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static char *said; // on the error stream
 
 static bool open_tokens(const char *single, const char *lines)
 {
-    // The configuration's texts are not written to; they only lack the const.
+    // The configuration's texts are not written to; the type only lacks the const.
     union {
         const char *in;
         char *out;
@@ -74,7 +74,7 @@ START_TEST(the_single_token_has_all_roles)
 }
 END_TEST
 
-// One of a few characters can be guessed.
+// A token of a few characters can be guessed.
 START_TEST(the_single_token_has_the_form_of_the_others)
 {
     static const char *const rows[][2] = {{"", "shorter than 16"},
@@ -118,7 +118,7 @@ START_TEST(lines_are_read)
 }
 END_TEST
 
-// Also where a token is the beginning of another one, or its repetition.
+// Also if a token is a prefix or a repetition of another.
 START_TEST(every_bit_of_a_token_counts)
 {
     static const char *const texts[] = {A16, A16 A16, "fedcba9876543210"};

@@ -1,5 +1,4 @@
-// What is noted of a request: whether it has a trace, whose, and its line in the access log. The lines are kept here
-// instead of being written.
+// The record of a request: its trace, and its line in the access log. The test keeps the lines instead of writing them.
 #include <inttypes.h>
 #include <regex.h>
 #include <stdio.h>
@@ -19,9 +18,9 @@
 enum { ASKED = 20000 };
 
 static struct sk_request asked;
-static char written[SK_SPOOL_LINE_MAX + 1]; // the line
+static char written[SK_SPOOL_LINE_MAX + 1]; // the last line
 static int lines;
-static char given[SK_TRACEPARENT_SIZE]; // in the answer; "": nothing
+static char given[SK_TRACEPARENT_SIZE]; // in the answer; "": none
 
 void sk_spool_put(struct sk_spool_lane *lane, const char *line, size_t len)
 {
@@ -75,7 +74,7 @@ START_TEST(which_requests_have_a_trace)
         {SK_TRACE_AUTO, 0, NULL, false, false},
         {SK_TRACE_AUTO, 0, SENT, true, true},
         {SK_TRACE_AUTO, 0, "01-" TRACE "-" SPAN "-01-more", true, true},
-        {SK_TRACE_AUTO, 0, "nonsense", true, false}, // it is followed, but under an id of ours
+        {SK_TRACE_AUTO, 0, "nonsense", true, false}, // a trace is made, with an id of ours
         {SK_TRACE_AUTO, 0, "", true, false},
         {SK_TRACE_AUTO, 1, NULL, true, false},
         {SK_TRACE_AUTO, 1, SENT, true, true},
@@ -121,7 +120,7 @@ START_TEST(each_request_has_ids_of_its_own)
 }
 END_TEST
 
-// By chance: the bounds are 6 standard deviations away.
+// Random: the bounds are 6 standard deviations away.
 START_TEST(one_of_n_has_a_line)
 {
     static const struct {
@@ -178,7 +177,7 @@ START_TEST(what_a_line_says)
 }
 END_TEST
 
-// Nothing that a client has sent is in it.
+// A line contains nothing that a client has sent.
 START_TEST(a_line_holds_nothing_from_outside)
 {
     static const struct {
@@ -210,7 +209,7 @@ START_TEST(a_line_holds_nothing_from_outside)
 }
 END_TEST
 
-// The longest of each.
+// Each field of maximum length.
 START_TEST(the_longest_line_fits)
 {
     struct sk_tracer *tracer = open_tracer(SK_TRACE_ON, 1);
@@ -235,7 +234,7 @@ START_TEST(log_lines_carry_the_trace)
     ask(tracer, SENT);
     const char *before = sk_trace_enter(&asked);
     sk_log(SK_LOG_DEBUG, "of this request", "a=%d", 1);
-    struct sk_request other = {.path = "/"}; // without one, answered in between
+    struct sk_request other = {.path = "/"}; // without a trace, answered in between
     const char *between = sk_trace_enter(&other);
     sk_log(SK_LOG_INFO, "of another", "");
     sk_trace_leave(between);
@@ -255,7 +254,7 @@ START_TEST(what_goes_wrong_is_logged)
 {
     static const struct {
         enum sk_verdict verdict;
-        const char *logged; // NULL: nothing
+        const char *logged; // NULL: none
     } rows[] = {
         {SK_VERDICT_PLACED, NULL},
         {SK_VERDICT_SOLD_OUT,

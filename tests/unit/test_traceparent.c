@@ -1,5 +1,5 @@
-// The field `traceparent`: what is taken up, what is not, and what is given. The first rows are those of the test suite
-// of W3C Trace Context.
+// The field `traceparent`: accepted values, rejected ones, and those sent. The first rows come from the test suite of
+// W3C Trace Context.
 #include <string.h>
 
 #include "stack.h"
@@ -17,14 +17,14 @@ START_TEST(what_is_taken_up)
         {"00-" TRACE "-" SPAN "-01", 1},
         {"00-" TRACE "-" SPAN "-00", 0},
         {"00-" TRACE "-" SPAN "-03", 3},
-        {"00-" TRACE "-" SPAN "-ff", 3}, // flags that are not known are dropped
+        {"00-" TRACE "-" SPAN "-ff", 3}, // unknown flags are dropped
         {"00-" TRACE "-" SPAN "-fc", 0},
-        // Versions to come: what is added does not count, and of the flags the one that is known for sure.
+        // Future versions: additions are ignored, and only the known flag is used.
         {"cc-" TRACE "-" SPAN "-01", 1},
         {"cc-" TRACE "-" SPAN "-01-what-the-future-will-be-like", 1},
         {"01-" TRACE "-" SPAN "-03", 1},
         {"fe-" TRACE "-" SPAN "-fe-", 0},
-        // Blanks around it are none of the value's.
+        // Surrounding blanks do not belong to the value.
         {"  00-" TRACE "-" SPAN "-01", 1},
         {"\t00-" TRACE "-" SPAN "-01", 1},
         {"00-" TRACE "-" SPAN "-01 \t", 1},
@@ -57,10 +57,10 @@ START_TEST(what_is_not)
         // Upper case.
         "00-1234567890123456789012345678901A-" SPAN "-01", "00-" TRACE "-123456789012345A-01",
         "00-" TRACE "-" SPAN "-0A",
-        // Elsewhere than at the dashes.
+        // Other characters than dashes.
         "00_" TRACE "-" SPAN "-01", "00-" TRACE "_" SPAN "-01", "00-" TRACE "-" SPAN "_01", "00 -" TRACE "-" SPAN "-01",
         "00-" TRACE "-" SPAN "-01 00-" TRACE "-" SPAN "-01",
-        "00-" TRACE "-" SPAN "-01,00-" TRACE "-" SPAN "-01", // two fields that a proxy has joined
+        "00-" TRACE "-" SPAN "-01,00-" TRACE "-" SPAN "-01", // two fields joined by a proxy
         "\xef\xbc\x90\xef\xbc\x90-" TRACE "-" SPAN "-01",    // full-width digits
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -72,8 +72,8 @@ START_TEST(what_is_not)
 }
 END_TEST
 
-// Each byte of a good one, replaced by each other byte: hexadecimal digits stay good where they stand, and nothing else
-// does.
+// Replaces each byte of a valid value by each other byte: a hexadecimal digit may replace a digit, nothing else is
+// valid.
 START_TEST(no_byte_may_be_another)
 {
     static const char good[] = "00-" TRACE "-" SPAN "-01", digits[] = "0123456789abcdef";
@@ -84,7 +84,7 @@ START_TEST(no_byte_may_be_another)
             memcpy(text, good, sizeof good);
             text[at] = (char)byte;
             bool taken = sk_traceparent_read(text, &read);
-            // Of another version it is good, too, but for ff, which takes two.
+            // With another version it is also valid, except ff, which needs two bytes.
             bool may = good[at] == '-' ? byte == '-' : strchr(digits, byte) != NULL;
             ck_assert_msg(taken == may, "%s", text);
         }
@@ -101,7 +101,7 @@ START_TEST(what_is_made)
         {{UINT64_C(0x0af7651916cd43dd), UINT64_C(0x8448eb211c80319c), UINT64_C(0xb7ad6b7169203331)},
          "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02"},
         {{UINT64_MAX, UINT64_MAX, UINT64_MAX}, "00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-02"},
-        {{0, 0, 0}, "00-00000000000000000000000000000001-0000000000000001-02"}, // all zeros are no id
+        {{0, 0, 0}, "00-00000000000000000000000000000001-0000000000000001-02"}, // all zeros are not an id
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_traceparent made, read;

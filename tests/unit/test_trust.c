@@ -1,4 +1,4 @@
-// What may be believed of what Redis says.
+// Checks of values from Redis.
 #include <check.h>
 
 #include "fake_stores.h"
@@ -67,7 +67,7 @@ START_TEST(ids_and_versions_have_a_form)
 }
 END_TEST
 
-// What passes by itself is none.
+// Errors that pass by themselves do not count as damage.
 START_TEST(damage_is_what_a_rebuild_mends)
 {
     static const char *const passing[] = {"OOM command not allowed",

@@ -1,4 +1,4 @@
-// The list of a user's orders: pending ones from Redis, the others from PostgreSQL, and whether that is all.
+// The list of a user's orders: pending ones from Redis, the others from PostgreSQL, and whether it is complete.
 #include "fake_control.h"
 
 #include "orders.h"
@@ -11,7 +11,7 @@ enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 #define ORDER_D      "00000000-0000-7000-8000-00000000000d"
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-// ---- stand-in of the watch ----
+// ---- fake watch ----
 
 static struct sk_voucher *busy[BUSY_MAX];
 static size_t busy_count;
@@ -57,9 +57,9 @@ START_TEST(a_list_has_what_is_settled_and_what_is_pending)
     busy[1] = a_voucher(sale.catalogue, OTHER);
     busy_count = 2;
     ask_orders(1);
-    ck_assert_uint_eq(fake_pg.count, 0); // Redis first: what it has lost by then, PostgreSQL has
+    ck_assert_uint_eq(fake_pg.count, 0); // Redis first: orders that it has dropped by then are in PostgreSQL
     ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
-    answer_buyer(1, ORDER_B); // in the wrong order
+    answer_buyer(1, ORDER_B); // out of order
     answer_buyer(0, ORDER_C);
     const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
     ck_assert_str_eq(asked->argv[0], USER);
@@ -85,7 +85,7 @@ START_TEST(only_what_is_a_users_is_asked_about)
     ck_assert_str_eq(asked->argv[4], "{8}");
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
-    busy_count = 0; // nothing is under way
+    busy_count = 0; // no voucher is busy
     ask_orders(1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[3], "{}");
     pg_answers(&no_rows);
@@ -153,7 +153,7 @@ START_TEST(half_a_list_is_none)
 }
 END_TEST
 
-// Anyone who can write to Redis could write there.
+// Anyone with write access to Redis could write there.
 START_TEST(what_is_no_order_id_is_not_asked_about)
 {
     static const char *const forged[] = {"\",\"status\":\"paid\",\"x\":\"0123456789abc",
@@ -177,7 +177,7 @@ static void ask_page(unsigned limit, const char *cursor, uint64_t handle)
     sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, handle);
 }
 
-// The first one has what is pending, whatever its limit; the others need no Redis.
+// The first page has the pending orders, whatever its limit; the others need no Redis.
 START_TEST(a_list_goes_on_where_it_ended)
 {
     static const rows_t first[] = {
@@ -242,7 +242,7 @@ END_TEST
 
 // ---- memory that is short ----
 
-// Asks, and answers whatever the stores are asked.
+// Sends a query, and answers every call.
 static void converse(void)
 {
     static const rows_t list[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};

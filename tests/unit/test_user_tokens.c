@@ -1,5 +1,5 @@
-// Users' tokens, from text to user: each refusal by its reason, keys that change under way, the cache, and memory that
-// is short.
+// Users' tokens, from text to user: each rejection with its reason, key changes during use, the cache, and memory
+// failures.
 #include "failing_memory.h"
 
 #include <openssl/crypto.h>
@@ -113,7 +113,7 @@ START_TEST(each_refusal_has_its_reason)
          "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":2000,\"nbf\":1030}", SK_JWT_GOOD},
         {&key_a, HEADER_A, "{}", SK_JWT_CLAIMS},
     };
-    // The public key as the secret of HS256, under its own key id and under another.
+    // The public key as an HS256 secret, under its own key id and another.
     static const struct token_key confused = {SK_JWS_HS256, ED_PUBLIC, NULL};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(check(rows[i].key, rows[i].header, rows[i].claims) == rows[i].result, "row %zu", i);
@@ -173,7 +173,7 @@ START_TEST(what_is_refused_is_not_kept)
     ck_assert_int_eq(check_at(token, 3000), SK_JWT_EXPIRED);
     ck_assert_int_eq(check_at(token, 3000), SK_JWT_EXPIRED);
     ck_assert_uint_eq(checked(), 2);
-    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD); // a clock that was wrong
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD); // the clock was wrong before
     ck_assert_uint_eq(checked(), 3);
     token[strlen(token) - 4] ^= 1;
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_SIGNATURE);
@@ -188,7 +188,7 @@ START_TEST(a_key_that_is_removed_takes_its_tokens_along)
     char *token = token_make(&key_ed, HEADER_ED, CLAIMS), *mac = token_make(&key_a, HEADER_A, CLAIMS);
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
     ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_GOOD);
-    // One key more: what is known stays known.
+    // With one more key, cached tokens stay cached.
     reload(LINES "c HS256 " SECRET_B);
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
     ck_assert_uint_eq(checked(), 2);
@@ -196,13 +196,13 @@ START_TEST(a_key_that_is_removed_takes_its_tokens_along)
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_UNKNOWN_KEY);
     ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_UNKNOWN_KEY);
     ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
-    // The same key id with another key, and of another algorithm.
+    // The same key id with another key, and with another algorithm.
     reload("a HS256 " SECRET_B "\ned EdDSA AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n");
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_SIGNATURE);
     ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_SIGNATURE);
     reload("ed HS256 " SECRET_B);
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_ALGORITHM);
-    // And back: it has to be checked again.
+    // After a return to the old keys it is checked again.
     reload(LINES);
     uint64_t before = checked();
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
@@ -212,7 +212,7 @@ START_TEST(a_key_that_is_removed_takes_its_tokens_along)
 }
 END_TEST
 
-// More headers than a reactor remembers, in turn, each spelt in its own way; and one that is too long to be remembered.
+// More headers than a reactor caches, in turn, each formatted differently, and one too long to be cached.
 START_TEST(headers_may_change_all_the_time)
 {
     static const char *const headers[] = {
@@ -249,7 +249,7 @@ START_TEST(a_file_that_is_wrong_changes_nothing)
 }
 END_TEST
 
-// An idle reactor holds no key that was replaced.
+// An idle reactor releases replaced keys.
 START_TEST(a_turn_lets_go_of_old_keys)
 {
     reload("b HS256 " SECRET_B);
@@ -270,8 +270,8 @@ START_TEST(without_a_cache_each_is_checked)
 }
 END_TEST
 
-// A quarter of those that there is room for: each is checked once, however often it comes. With four places a row some
-// would push each other out all the time.
+// The tokens fill a quarter of the cache: each is checked once, however often it comes. With only four places a row
+// some would keep evicting each other.
 START_TEST(tokens_that_fit_are_checked_once)
 {
     enum { TOKENS = 1000 };
@@ -315,7 +315,7 @@ END_TEST
 
 // ---- memory ----
 
-// Every allocation of an opening fails, one after the other.
+// Each allocation of an opening fails in turn.
 START_TEST(no_memory_to_open)
 {
     int failed = 0;
@@ -371,7 +371,7 @@ START_TEST(no_memory_to_mint)
 }
 END_TEST
 
-// Nothing of ours is allocated to check a token.
+// Our code allocates nothing to check a token.
 START_TEST(a_check_needs_no_memory)
 {
     char *token = token_make(&key_a, HEADER_A, CLAIMS), *signed_token = token_make(&key_ed, HEADER_ED, CLAIMS);
@@ -388,7 +388,7 @@ END_TEST
 
 // ---- memory of the libraries ----
 
-static int library_allocations_left; // the one that comes to 0 fails; 0: none does
+static int library_allocations_left; // the allocation that makes it 0 fails; 0: none does
 static bool library_memory_has_failed;
 
 static bool library_memory_fails(void)
@@ -399,7 +399,7 @@ static bool library_memory_fails(void)
     return true;
 }
 
-// jansson's, through json_memory.c; the linker's names.
+// For jansson, through json_memory.c; names required by the linker.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void *__wrap_reallocarray(void *old, size_t n, size_t size);
 
@@ -431,8 +431,8 @@ static void crypto_free(void *old, const char *file, int line)
     free(old);
 }
 
-// What is not of the usual form is jansson's. It does not always tell that it has no memory: without json_memory.c the
-// 18th allocation would cut the issuer short, and a later one the user.
+// jansson parses unusual forms, and does not always report a lack of memory: without json_memory.c the 18th allocation
+// would cut the issuer short, and a later one the user.
 START_TEST(no_memory_for_jansson)
 {
     char *token = token_make(&key_a, "{\"alg\":\"HS256\",\"kid\":\"\\u0061\"}",
@@ -490,7 +490,7 @@ static void check_again(bool *done)
     *done = first == SK_JWT_GOOD && second == SK_JWT_GOOD;
 }
 
-// OpenSSL's: nothing is good that is not, and nothing is left behind.
+// When OpenSSL's allocations fail, no invalid token is accepted, and nothing leaks.
 START_TEST(no_memory_for_openssl)
 {
     sk_user_tokens_close(tokens);

@@ -1,4 +1,4 @@
-// Order ids: their form, and that ids of one generator rise strictly whatever the clock does.
+// Order ids: their form, and that the ids of one generator strictly increase, whatever the clock does.
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ START_TEST(ids_of_one_ms_rise_strictly)
 }
 END_TEST
 
-// Half of the counter is kept free for a burst; only what does not fit borrows time from the next ms.
+// Half of the counter is reserved for bursts; only ids beyond it borrow time from the next ms.
 START_TEST(a_full_counter_borrows_from_the_next_ms)
 {
     struct sk_uuid_gen gen = {0};
@@ -68,7 +68,7 @@ START_TEST(a_full_counter_borrows_from_the_next_ms)
         ck_assert_uint_le(time_of(id), some_ms + (uint64_t)i / COUNTERS + 1);
     }
     ck_assert_uint_ge(time_of(id), some_ms + 7);
-    // Once the clock has caught up, it is followed again.
+    // Once the clock has caught up, ids follow it again.
     sk_uuid_at(&gen, some_ms + 100, id);
     ck_assert_uint_eq(time_of(id), some_ms + 100);
 }

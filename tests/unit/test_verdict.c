@@ -1,5 +1,5 @@
-// The table of verdicts is the interface: its codes and statuses are stated here a second time, so that no
-// change of them goes unseen.
+// The table of verdicts is part of the interface: its codes and statuses are repeated here, so that no change goes
+// unnoticed.
 #include <ctype.h>
 #include <signal.h>
 #include <string.h>
@@ -82,7 +82,7 @@ START_TEST(codes_and_statuses_are_those_of_the_interface)
 }
 END_TEST
 
-// Problem bodies are put together without escaping.
+// Problem bodies are built without escaping.
 START_TEST(titles_need_no_escaping_in_json)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {

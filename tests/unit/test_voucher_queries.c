@@ -1,4 +1,4 @@
-// Questions about vouchers: what they cost when a crowd asks, when ids are made up, and what the admin sees.
+// Queries for vouchers: their cost when a crowd asks, or asks for made-up ids, and the admin's view.
 #include "fake_control.h"
 
 #include "vouchers.h"
@@ -32,7 +32,7 @@ static void ask_list(uint64_t handle)
     ask_page(SK_PAGE_MOST, NULL, handle);
 }
 
-// The document after what holds for this moment: the server's time, and whether Redis is there.
+// Checks the document without its current values: the server's time, and whether Redis is there.
 static void must_show(uint64_t handle, const char *rest)
 {
     const char *now = fake_redis.down ? "\"can_sell\":false," : "\"can_sell\":true,";
@@ -59,7 +59,7 @@ START_TEST(a_crowd_costs_a_statement_a_second)
         ck_assert_str_eq(asked->argv[0], "7");
         pg_answers(&one_voucher);
         must_show(1, "\"id\":\"7\"}");
-        pg_answers(&one_voucher); // those that came meanwhile share one
+        pg_answers(&one_voucher); // the callers since then share one
         for (uint64_t handle = 2; handle <= CROWD; handle++)
             must_be_told(handle, SK_VERDICT_FOUND);
         for (uint64_t handle = 1; handle <= CROWD; handle++) {
@@ -73,13 +73,13 @@ START_TEST(a_crowd_costs_a_statement_a_second)
 }
 END_TEST
 
-// PostgreSQL's number of units does not say that they can be bought. What is kept is not the answer to that.
+// PostgreSQL's stock does not show whether units can be bought, so the cached part does not include that.
 START_TEST(whether_it_can_be_sold_is_of_this_moment)
 {
     sk_query_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     must_show(1, "\"id\":\"7\"}");
-    fake_redis.down = true; // must_show() looks at it
+    fake_redis.down = true; // must_show() checks it
     sk_query_voucher(&control, VOUCHER, 2);
     must_show(2, "\"id\":\"7\"}");
     fake_redis.down = false;
@@ -145,7 +145,7 @@ START_TEST(the_list_costs_a_statement_a_second)
 }
 END_TEST
 
-// What is kept says where the next page begins, too.
+// The cached list includes the start of the next page.
 START_TEST(a_long_list_is_kept_with_its_next_page)
 {
     static const rows_t rows[SK_PAGE_MOST + 1] = {[0 ... SK_PAGE_MOST] = {"7", "{}"}};
@@ -162,7 +162,7 @@ START_TEST(a_long_list_is_kept_with_its_next_page)
     }
     a_second_passes();
     ask_list(1);
-    pg_answers(&list); // most have gone
+    pg_answers(&list); // most of them were removed
     must_be_told(1, SK_VERDICT_FOUND);
     ask_list(1);
     must_be_told(1, SK_VERDICT_FOUND);
@@ -173,7 +173,7 @@ END_TEST
 START_TEST(other_pages_are_asked_for_a_few_at_a_time)
 {
     enum { PAGES_MAX = 16 };
-    for (int times = 0; times < 2; times++) { // the places are given back
+    for (int times = 0; times < 2; times++) { // the places are freed
         fake_stores_forget();
         for (unsigned i = 1; i <= PAGES_MAX; i++)
             ask_page(i, NULL, i);
@@ -181,10 +181,10 @@ START_TEST(other_pages_are_asked_for_a_few_at_a_time)
         ck_assert_str_eq(asked->argv[0], "open");
         ck_assert_ptr_null(asked->argv[1]);
         ck_assert_str_eq(asked->argv[2], "2");
-        ask_page(1, NULL, 20); // shares one that is under way
+        ask_page(1, NULL, 20); // shares a query in progress
         ask_page(50, NULL, 21);
         must_be_told(21, SK_VERDICT_OVERLOADED);
-        ask_list(22); // the usual one is not counted
+        ask_list(22); // the default list does not count
         sk_list_admin_vouchers(&control, "paused", &(struct sk_page_asked){.limit = 5}, 23);
         ck_assert_uint_eq(fake_pg.count, PAGES_MAX + 2);
         ck_assert_str_eq(fake_pg.asked[PAGES_MAX + 1].argv[0], "paused");
@@ -220,7 +220,7 @@ START_TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
     must_be_told(1, SK_VERDICT_FOUND);
     (void)snprintf(cursor, sizeof cursor, "%s", told_next);
     sk_list_admin_vouchers(&control, "open", &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
-    must_be_told(1, SK_VERDICT_BAD_PARAMETER); // filtered in another way
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER); // with another filter
 }
 END_TEST
 
@@ -251,7 +251,7 @@ START_TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
 }
 END_TEST
 
-// ---- beside it ----
+// ---- not in the catalogue ----
 
 START_TEST(a_newer_id_waits_for_the_next_look)
 {
@@ -269,7 +269,7 @@ START_TEST(a_newer_id_waits_for_the_next_look)
     sk_query_voucher(&control, NEW + 1, 1);
     follow_ends(false);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    // It came and went before we looked.
+    // It was created and retired before the poll.
     sk_query_voucher(&control, NEW + 1, 1);
     fake_follow.newest_id = NEW + 1;
     follow_ends(true);
@@ -305,7 +305,7 @@ END_TEST
 
 START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
 {
-    for (int times = 0; times < 2; times++) { // the places are given back
+    for (int times = 0; times < 2; times++) { // the places are freed
         fake_follow.newest_id = CROWD;
         fake_stores_forget();
         for (uint64_t i = 1; i <= BESIDE_MAX; i++)
@@ -314,7 +314,7 @@ START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
         sk_query_voucher(&control, 300, 300);
         must_be_told(300, SK_VERDICT_OVERLOADED);
         sk_query_inspect(&control, 300, 300); // an operator needs no place
-        sk_query_voucher(&control, 101, 301); // shares one that is under way
+        sk_query_voucher(&control, 101, 301); // shares a query in progress
         sk_query_voucher(&control, VOUCHER, 302);
         for (uint64_t i = 1; i <= BESIDE_MAX; i++) {
             pg_answers(i % 2 == 0 ? &one_voucher : NULL);
@@ -390,7 +390,7 @@ END_TEST
 START_TEST(what_the_admin_sees_is_never_kept)
 {
     sk_query_inspect(&control, VOUCHER, 1);
-    sk_query_voucher(&control, VOUCHER, 2); // not the same question
+    sk_query_voucher(&control, VOUCHER, 2); // a different query
     ck_assert_uint_eq(fake_pg.count, 2);
     pg_answers(&one_voucher);
     pg_answers(&one_voucher);
@@ -431,7 +431,7 @@ static void converse(void (*ask)(void))
     }
 }
 
-// The answer is then 503, or the right one, and the next question is as ever.
+// Then the answer is 503 or the right one, and the next query works as usual.
 START_TEST(every_allocation_may_fail)
 {
     static void (*const asks[])(void) = {ask_voucher, ask_vouchers, ask_inspect};
@@ -452,14 +452,14 @@ START_TEST(every_allocation_may_fail)
             ck_assert_int_eq(told[1].verdict, SK_VERDICT_FOUND);
         told[1].count = 0;
         fake_stores_forget();
-        converse(ask); // from memory, or from the stores
+        converse(ask); // from the cache, or from the stores
         must_be_told(1, SK_VERDICT_FOUND);
-        converse(ask); // from memory
+        converse(ask); // from the cache
         must_be_told(1, SK_VERDICT_FOUND);
         fake_stores_forget();
     } while (memory_has_failed && n++ < ALLOCATIONS_MAX);
     ck_assert(refused);
-    ck_assert_int_gt(n, 3); // some were there to fail
+    ck_assert_int_gt(n, 3); // some allocations must have failed
     ck_assert_int_lt(n, ALLOCATIONS_MAX);
 }
 END_TEST

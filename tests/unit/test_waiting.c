@@ -1,5 +1,5 @@
-// Requests that wait for an order's change: what all of them together ask, and that a change is told once whatever is
-// lost between.
+// Requests that wait for an order's change: the queries for all of them together, and that each change is reported
+// once, whatever is lost in between.
 #include "fake_timer.h"
 
 #include "fake_control.h"
@@ -34,7 +34,7 @@ static void wait_for(const char *id, const char *status, uint64_t handle)
     ck_assert(sk_waiting_add(waiting, id, "alice", status, handle));
 }
 
-// What has moved since: none but the snapshot, or one order.
+// Answers the query for moves: only the snapshot, or one order.
 static void moved(const char *since, const char *seen, const char *id)
 {
     rows_t rows[] = {{seen, NULL}, {NULL, id}};
@@ -82,7 +82,7 @@ START_TEST(a_change_is_told_once)
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
     time_comes();
     moved("7:9:", "9:9:", NULL);
-    ck_assert(!stores_wait()); // nothing has moved: that was all
+    ck_assert(!stores_wait()); // nothing has moved, so there is no other query
     time_comes();
     moved("9:9:", "9:12:", ID);
     must_ask("{" ID "}", "{\"unpaid\"}");
@@ -90,14 +90,14 @@ START_TEST(a_change_is_told_once)
     must_be_shown(1, "{\"id\":1}");
     ck_assert_uint_eq(told_count, 1);
     time_comes();
-    moved("9:12:", "12:12:", ID); // of no interest any more
+    moved("9:12:", "12:12:", ID); // nobody waits for it now
     ck_assert(!stores_wait());
     sk_waiting_leave(waiting, 2);
     must_be_at_rest();
 }
 END_TEST
 
-// It changed between the look of its client and the first question.
+// It changed between the client's last read and the first query.
 START_TEST(what_changed_before_is_told)
 {
     wait_for(ID, "unpaid", 1);
@@ -137,7 +137,7 @@ START_TEST(pending_ones_have_their_turns)
         if (i < 2)
             pg_answers(&no_rows);
     }
-    changed("1000", "{}"); // the last one that was asked about
+    changed("1000", "{}"); // the last one queried
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(sk_waiting_count(waiting), CROWD - 1);
     ck_assert(!stores_wait());
@@ -155,7 +155,7 @@ START_TEST(nothing_is_missed_when_answers_are_lost)
     must_ask("{" ID "}", "{\"unpaid\"}");
     pg_answers(NULL);
     time_comes();
-    moved(NULL, "9:9:", NULL); // from the beginning
+    moved(NULL, "9:9:", NULL); // from the start
     must_ask("{" ID "}", "{\"unpaid\"}");
     pg_answers(&no_rows);
     fake_pg.down = true;
@@ -199,16 +199,16 @@ START_TEST(the_time_is_up)
     sk_waiting_over(waiting, 1);
     time_comes();
     moved("7:9:", "9:9:", NULL);
-    must_ask("{" ID "}", "{\"\"}"); // whatever it is
-    sk_waiting_over(waiting, 1);    // also while it is asked about
+    must_ask("{" ID "}", "{\"\"}"); // any status counts
+    sk_waiting_over(waiting, 1);    // also during its query
     changed("1", "{\"status\":\"unpaid\"}");
     must_be_shown(1, "{\"status\":\"unpaid\"}");
-    sk_waiting_over(waiting, 1); // told already
+    sk_waiting_over(waiting, 1); // already answered
     must_be_at_rest();
 }
 END_TEST
 
-// PostgreSQL has no row: it is looked up as any order.
+// PostgreSQL has no row, so it is looked up like any order.
 START_TEST(the_time_is_up_and_it_is_pending)
 {
     wait_for(ID, "pending", 1);
@@ -241,7 +241,7 @@ START_TEST(clients_leave)
     time_comes();
     moved(NULL, "7:9:", NULL);
     must_ask("{" ID "," ID "}", "{\"unpaid\",\"unpaid\"}");
-    sk_waiting_leave(waiting, 1); // in the middle of it
+    sk_waiting_leave(waiting, 1); // during its query
     sk_waiting_leave(waiting, 1);
     changed("1", "{}");
     ck_assert_uint_eq(told_count, 0);

@@ -1,5 +1,5 @@
-// The watch: which vouchers a round looks at, what is done about what it finds, and what it knows to be busy. The
-// stores, the sessions, the rebuilds and the time are stand-ins.
+// The watch: which vouchers a round checks, its reaction to findings, and the vouchers it knows to be busy. The stores,
+// the sessions, the rebuilds and the time are fakes.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static void another_session_comes(void)
     living_count = 2;
 }
 
-// ---- what is done ----
+// ---- reactions ----
 
 static struct {
     int64_t voucher_id;
@@ -113,7 +113,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// A voucher whose sale goes on.
+// Makes a voucher whose sale is on.
 static struct sk_voucher *on_sale(int64_t id)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
@@ -123,10 +123,10 @@ static struct sk_voucher *on_sale(int64_t id)
 
 // ---- rounds ----
 
-// What Redis and PostgreSQL say of all vouchers.
+// The state of all vouchers in Redis and PostgreSQL.
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
 static int64_t buyers, journal, age_ms;
-static size_t looked; // at vouchers, in this round
+static size_t looked; // checks of vouchers in this round
 static int64_t looked_at[DONE_MAX];
 
 static void all_is_well(void)
@@ -172,7 +172,7 @@ static void answer_look(void)
     redis_answers(&reply);
 }
 
-// Answers what a round asks, up to what is told to the other sessions.
+// Answers a round's calls, up to its report to the other sessions.
 static void answer_round(void)
 {
     bool more = true;
@@ -189,7 +189,7 @@ static void answer_round(void)
     }
 }
 
-// The time of the next round comes; it looks, and tells. Gives how many vouchers it looked at.
+// Runs the next round: it checks and reports. Returns the number of vouchers checked.
 static size_t go_round(void)
 {
     ck_assert_uint_ne(due_ms, 0);
@@ -199,11 +199,11 @@ static size_t go_round(void)
     fake_stores_forget();
     time_comes();
     answer_round();
-    ck_assert_uint_eq(fake_redis.count - fake_redis.answered, 2); // tells, and reads what the others tell
+    ck_assert_uint_eq(fake_redis.count - fake_redis.answered, 2); // the report, and the read of the others' reports
     return looked;
 }
 
-// Vouchers at rest take turns. Gives how many were looked at until each had its turn.
+// Idle vouchers take turns. Returns the number of checks until each had its turn.
 static size_t go_until_each_had_its_turn(void)
 {
     size_t looks = 0;
@@ -235,7 +235,7 @@ START_TEST(at_rest_a_voucher_is_looked_at_every_five_seconds)
     }
     journal = 1;
     while (go_round() == 0) {}
-    ck_assert_uint_eq(go_round(), 1); // it is busy: each round
+    ck_assert_uint_eq(go_round(), 1); // busy: checked in each round
     ck_assert_uint_eq(go_round(), 1);
     ck_assert_uint_eq(rebuilt_count, 0);
 }
@@ -251,11 +251,11 @@ START_TEST(a_store_that_came_back_is_looked_at_as_a_whole)
     sk_watch_hurry(watch);
     ck_assert_uint_eq(due_ms, now_ms);
     ck_assert_uint_eq(go_round(), 150);
-    ck_assert_uint_lt(go_round(), 75); // at rest again
+    ck_assert_uint_lt(go_round(), 75); // idle again
 }
 END_TEST
 
-// How many vouchers PostgreSQL is asked about at once.
+// The number of vouchers in one query to PostgreSQL.
 static size_t asked_about(void)
 {
     const struct asked *asked = &fake_pg.asked[fake_pg.answered];
@@ -283,7 +283,7 @@ START_TEST(a_page_is_full)
 }
 END_TEST
 
-// Each voucher has one of the living sessions; when one comes it takes over about half.
+// Each voucher belongs to one of the living sessions; a new session takes over about half.
 START_TEST(sessions_share_the_vouchers)
 {
     enum { MANY = 200 };
@@ -298,11 +298,11 @@ START_TEST(sessions_share_the_vouchers)
     memcpy(first, looked_at, sizeof first);
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), mine);
-    ck_assert_mem_eq(first, looked_at, mine * sizeof first[0]); // always the same
+    ck_assert_mem_eq(first, looked_at, mine * sizeof first[0]); // always the same ones
     living_read = 0;
     (void)go_round();
-    ck_assert_uint_lt(living_read, MANY / 10); // whose they are is not worked out again
-    living_count = 1;                          // it is gone
+    ck_assert_uint_lt(living_read, MANY / 10); // the assignment is not computed again
+    living_count = 1;                          // the other session is gone
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), MANY);
     another_session_comes();
@@ -316,7 +316,7 @@ static uint64_t told(enum sk_metric metric)
     return sk_metrics_read(&metrics, metric);
 }
 
-// A round tells what its vouchers' last looks saw, so what a look sees is told a round later.
+// A round reports the previous checks of its vouchers, so a check is reported one round later.
 static void look_at_all_twice(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -351,13 +351,13 @@ START_TEST(what_it_saw_is_told)
     ck_assert_uint_le(told(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
     ck_assert_uint_ge(told(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
     ck_assert_uint_eq(told(SK_METRIC_LETTERS_WAITING), 6);
-    age_ms = INT64_C(1) << 40; // longer than the machine runs
+    age_ms = INT64_C(1) << 40; // longer than the machine has run
     look_at_all_twice();
     ck_assert_uint_eq(told(SK_METRIC_JOURNAL_OLDEST), 1);
 }
 END_TEST
 
-// By the time when PostgreSQL was asked, not when Redis or it has answered: expiry counts from it.
+// The time of the query to PostgreSQL counts, not of the replies: expiry depends on it.
 START_TEST(that_there_was_no_live_order_is_remembered)
 {
     all_is_well();
@@ -372,7 +372,7 @@ START_TEST(that_there_was_no_live_order_is_remembered)
     uint64_t before = watched->empty_at_ms;
     (void)go_until_each_had_its_turn();
     ck_assert_uint_gt(watched->empty_at_ms, before);
-    pg_buyers = "1"; // one was committed; Redis is asked later
+    pg_buyers = "1"; // an order was committed; Redis is queried later
     (void)go_until_each_had_its_turn();
     ck_assert_uint_eq(watched->empty_at_ms, 0);
 }
@@ -411,7 +411,7 @@ START_TEST(books_that_differ_are_told)
 }
 END_TEST
 
-// A round that could not see all says nothing: what was told stays, and grows old.
+// An incomplete round reports nothing: the old values stay, and grow old.
 START_TEST(what_it_could_not_see_is_not_told)
 {
     all_is_well();
@@ -436,7 +436,7 @@ START_TEST(what_it_could_not_see_is_not_told)
         ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 4);
         ck_assert_uint_eq(told(SK_METRIC_ROUND_AT), 1);
         while (fake_redis.answered < fake_redis.count)
-            redis_answers(NULL); // what it tells the others
+            redis_answers(NULL); // its report to the others
     }
     look_at_all_twice();
     ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 0);
@@ -454,8 +454,8 @@ static void changes_to(int64_t id, int64_t number)
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
 }
 
-// What an operator changed is looked at in a moment, also by a session that the voucher is not of: that one may have
-// died over it. It is brought up to date, and looked at until it is.
+// A voucher changed by an operator is checked soon, also by a session that it does not belong to, since its own may
+// have died. It is checked until Redis is up to date.
 START_TEST(what_was_changed_is_looked_at_soon)
 {
     all_is_well();
@@ -468,7 +468,7 @@ START_TEST(what_was_changed_is_looked_at_soon)
         (void)snprintf(numbers[id], sizeof numbers[id], "%d", 20 + (int)id);
         changes_to(id, 20 + id);
         sk_watch_soon(watch);
-        ck_assert_uint_eq(due_ms, now_ms + 100); // who changed it may be bringing it there
+        ck_assert_uint_eq(due_ms, now_ms + 100); // the changing session may still be applying it
         pg_change = numbers[id];
         now_ms = due_ms;
         fake_stores_forget();
@@ -484,18 +484,18 @@ START_TEST(what_was_changed_is_looked_at_soon)
             asked = asked || strcmp(one->argv[0], "HMGET") == 0;
         }
         ck_assert(seen);
-        ck_assert(asked); // it is old: changes.c
+        ck_assert(asked); // outdated: changes.c reads it
         while (fake_redis.answered < fake_redis.count)
             redis_answers(NULL);
         change = pg_change;
-        ck_assert_uint_ge(go_round(), 1); // now it is there
+        ck_assert_uint_ge(go_round(), 1); // now up to date
         while (go_round() > 0) {}
     }
     ck_assert_uint_eq(rebuilt_count, 0);
 }
 END_TEST
 
-// Before the first list of the living is there, all are looked at.
+// Before the first list of living sessions, every voucher is checked.
 START_TEST(a_session_that_knows_of_none_looks_at_all)
 {
     all_is_well();
@@ -519,7 +519,7 @@ START_TEST(without_a_store_a_round_ends)
     pg_answers(NULL);
     ck_assert_uint_ne(due_ms, 0);
     time_comes();
-    pg_answers(&(const struct sk_rows){0}); // no account: nothing can be judged
+    pg_answers(&(const struct sk_rows){0}); // without an account nothing can be judged
     ck_assert_uint_ne(due_ms, 0);
     fake_redis.down = true;
     time_comes();
@@ -529,7 +529,7 @@ START_TEST(without_a_store_a_round_ends)
 }
 END_TEST
 
-// ---- what is found ----
+// ---- findings ----
 
 START_TEST(what_redis_has_lost_is_rebuilt)
 {
@@ -554,8 +554,8 @@ START_TEST(books_that_differ_are_believed_the_second_time)
 {
     all_is_well();
     (void)on_sale(1);
-    stock = "4";      // not what PostgreSQL says
-    (void)go_round(); // there was no look before this one
+    stock = "4";      // differs from PostgreSQL
+    (void)go_round(); // the first check
     sk_watch_hurry(watch);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 0);
@@ -564,7 +564,7 @@ START_TEST(books_that_differ_are_believed_the_second_time)
     ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_ORDERED);
     for (int i = 0; i < 5; i++)
         (void)go_round();
-    ck_assert_uint_eq(rebuilt_count, 1); // what that did not mend is left for a minute
+    ck_assert_uint_eq(rebuilt_count, 1); // if a rebuild did not help, the next is a minute later
     now_ms += 60000;
     due_ms = now_ms;
     (void)go_round();
@@ -576,13 +576,13 @@ START_TEST(a_sale_that_is_long_over_is_retired)
 {
     all_is_well();
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1); // it ended in 1970
-    voucher->care->retire_at_ms = now_ms + 20000;              // the last try is not long ago
+    voucher->care->retire_at_ms = now_ms + 20000;              // the last attempt was recent
     sk_watch_hurry(watch);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 0);
     now_ms += 20000;
     due_ms = now_ms;
-    journal = 1; // something is under way
+    journal = 1; // work is pending
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 0);
     journal = 0;
@@ -592,7 +592,7 @@ START_TEST(a_sale_that_is_long_over_is_retired)
 }
 END_TEST
 
-// ---- what is busy ----
+// ---- busy vouchers ----
 
 static struct sk_voucher *out[8];
 static bool complete;
@@ -608,7 +608,7 @@ START_TEST(what_is_busy_is_told_and_read)
     for (int64_t id = 1; id <= 3; id++)
         (void)on_sale(id);
     (void)go_round();
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HDEL"); // nothing is
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HDEL"); // no voucher is busy
     journal = 1;
     sk_watch_hurry(watch);
     (void)go_round();
@@ -620,18 +620,18 @@ START_TEST(what_is_busy_is_told_and_read)
     ck_assert_str_eq(asked->argv[3], "1,2,3");
     another_session_comes();
     others_tell(OTHER, "2,3,99");
-    ck_assert_uint_eq(busy(8), 3); // what is not in the catalogue has gone
+    ck_assert_uint_eq(busy(8), 3); // a voucher not in the catalogue is gone
     ck_assert(complete);
-    ck_assert_int_eq(out[0]->id, 2); // the busy ones come first
+    ck_assert_int_eq(out[0]->id, 2); // busy ones come first
     ck_assert_int_eq(out[1]->id, 3);
     ck_assert_int_eq(out[2]->id, 1);
-    ck_assert_uint_eq(swept_count, 3); // what another session has found is for that one to sweep
+    ck_assert_uint_eq(swept_count, 3); // the reporting session sweeps its own findings
     ck_assert_uint_eq(busy(1), 1);
     ck_assert(!complete);
 }
 END_TEST
 
-// What it has told would stay as long as any other session lives.
+// Otherwise its report would stay as long as any other session lives.
 START_TEST(a_dead_session_tells_nothing_and_is_removed)
 {
     all_is_well();
@@ -651,13 +651,13 @@ START_TEST(a_dead_session_tells_nothing_and_is_removed)
     another_session_comes();
     (void)go_round();
     others_tell(OTHER, "2");
-    ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // that one lives
+    ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // this session lives
     ck_assert_uint_eq(busy(1), 1);
     ck_assert_int_eq(out[0]->id, 2);
 }
 END_TEST
 
-// It depends on what was asked, not on what was told: another session has pending orders that no look has found yet.
+// It depends on the vouchers queried, not reported: another session may have pending orders not found yet.
 START_TEST(it_is_complete_if_all_vouchers_have_room)
 {
     const struct sk_reply error = ERROR("WRONGTYPE");
@@ -677,12 +677,12 @@ START_TEST(it_is_complete_if_all_vouchers_have_room)
     (void)go_round();
     others_tell(OWN, "3");
     ck_assert_uint_eq(busy(2), 2);
-    ck_assert(!complete); // the vouchers that were told had room, but not all
+    ck_assert(!complete); // the reported vouchers had room, but not all vouchers
     ck_assert_int_eq(out[0]->id, 3);
 }
 END_TEST
 
-// For a moment, when the list of the living changes: an order must not be listed twice.
+// This happens briefly when the list of the living changes; an order must not be listed twice.
 START_TEST(two_sessions_may_tell_of_the_same_voucher)
 {
     const struct sk_reply ok = NUMBER(1), items[] = {TEXT(OWN), TEXT("1,2"), TEXT(OTHER), TEXT("2,1")},
@@ -696,7 +696,7 @@ START_TEST(two_sessions_may_tell_of_the_same_voucher)
     redis_answers(&reply);
     ck_assert_uint_eq(busy(8), 2);
     ck_assert(complete);
-    ck_assert_uint_eq(busy(2), 2); // these are all
+    ck_assert_uint_eq(busy(2), 2); // that is all of them
     ck_assert(complete);
 }
 END_TEST
@@ -711,7 +711,7 @@ START_TEST(own_orders_are_busy_before_any_look)
     all_is_well();
     (void)go_round();
     others_tell(OWN, "1");
-    ck_assert_uint_eq(busy(8), 1); // once
+    ck_assert_uint_eq(busy(8), 1); // only once
     sk_entry_forget(entry);
 }
 END_TEST

@@ -1,5 +1,5 @@
-// The order writer: how granted orders become batches, what each outcome of PostgreSQL leads to, and that no
-// failure of a store loses an order. The stores are stand-ins.
+// The order writer: how granted orders become batches, the effect of each outcome in PostgreSQL, and that no failure of
+// a store loses an order. The stores are fakes.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static struct sk_metrics metrics;
 static struct sk_writer *writer;
 static int recovered;
 
-// ---- what comes out ----
+// ---- results ----
 
 static struct told {
     uint64_t handle;
@@ -96,7 +96,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(writer);
 }
 
-// Entries go with Redis's answer.
+// Entries end with Redis's reply.
 static void answer_all_of_redis(void)
 {
     static const struct sk_reply done = NUMBER(1);
@@ -116,7 +116,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// Lets time pass until the condition holds: for what comes back after a pause.
+// Lets time pass until the condition holds, for orders that return after a pause.
 #define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
 
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
@@ -125,7 +125,7 @@ static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
     return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, journal_id);
 }
 
-// Orders of user-<handle> for handles from `first` on; they belong to one entry.
+// Grants orders of user-<handle>, starting at handle `first`; they belong to one entry.
 static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, uint64_t count, bool patient)
 {
     for (uint64_t handle = first; handle < first + count; handle++) {
@@ -149,7 +149,7 @@ static void pump(void)
     sk_writer_pump(writer, false);
 }
 
-// The order id at place `i` of PostgreSQL's latest batch.
+// The order id at place `i` of the latest batch.
 static void id_at(int i, char out[SK_UUID_SIZE])
 {
     const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
@@ -214,7 +214,7 @@ static uint64_t measured_count(enum sk_distribution_id id)
     return count;
 }
 
-// ---- the road of a batch ----
+// ---- the path of a batch ----
 
 START_TEST(an_order_goes_to_its_commit)
 {
@@ -226,7 +226,7 @@ START_TEST(an_order_goes_to_its_commit)
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
     ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WRITING), 2);
     ck_assert_uint_eq(told_count, 0);
-    ck_assert_uint_eq(fake_redis.count, 0); // the journal has them until after the commit, and no lock was taken
+    ck_assert_uint_eq(fake_redis.count, 0); // the journal keeps them until the commit, and no lock is taken
     OUTCOMES({"1", "placed"}, {"2", "placed"});
     must_be_told(1, SK_VERDICT_PLACED);
     must_be_told(2, SK_VERDICT_PLACED);
@@ -239,7 +239,7 @@ START_TEST(an_order_goes_to_its_commit)
 }
 END_TEST
 
-// From the batcher to the commit; what was read back began elsewhere.
+// Measured from the batcher to the commit; recovered orders began elsewhere.
 START_TEST(the_time_to_durable_is_noted)
 {
     static const uint64_t ages_ms[] = {0, 40, 5000, 700};
@@ -254,7 +254,7 @@ START_TEST(the_time_to_durable_is_noted)
     pump();
     OUTCOMES({"1", "placed"}, {"2", "already_placed"}, {"3", "placed"}, {"4", "ended"});
     sk_durations_read(1, &durations);
-    ck_assert_uint_eq(durations.count, 2); // neither the refused one
+    ck_assert_uint_eq(durations.count, 2); // without the refused one
     ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_DURABLE), 2);
     ck_assert_uint_ge(sk_durations_at(&durations, 0.5), UINT64_C(40000000));
     ck_assert_uint_lt(sk_durations_at(&durations, 0.5), UINT64_C(5000000000));
@@ -267,7 +267,7 @@ START_TEST(the_time_to_durable_is_noted)
 }
 END_TEST
 
-// Each order in its first batch alone; what was read back was granted elsewhere.
+// Each order counts in its first batch only; recovered orders were granted elsewhere.
 START_TEST(the_legs_are_measured)
 {
     uint64_t now_ns = uv_hrtime();
@@ -280,7 +280,7 @@ START_TEST(the_legs_are_measured)
     ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_QUEUE), 2);
     ck_assert_uint_ge(measured(SK_DISTRIBUTION_LEG_QUEUE).sum, UINT64_C(10000000000));
     ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_COMMIT), 0);
-    pg_answers(NULL); // lost: it goes back
+    pg_answers(NULL); // lost: the batch is put back
     ck_assert_uint_eq(counted(SK_METRIC_BATCHES_PUT_BACK), 1);
     ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_COMMIT), 0);
     RUN_UNTIL(fake_pg.count == 2);
@@ -306,7 +306,7 @@ START_TEST(one_answer_may_stand_for_the_batch)
     answer_all_of_redis();
     grant(entry_of(1, "10-2"), 4, 2, false);
     pump();
-    OUTCOMES({NULL, "stale"}); // they are regrant's now
+    OUTCOMES({NULL, "stale"}); // regrant has them now
     ck_assert_uint_eq(told_count, 3);
     for (int i = 0; i < 2; i++) {
         stale[i]->epoch = 8;
@@ -331,7 +331,7 @@ START_TEST(while_one_batch_commits_the_next_gathers)
     pump();
     ck_assert_uint_eq(fake_pg.count, 1); // one at a time
     OUTCOMES({"1", "placed"});
-    must_ask_pg("1", "7", "{\"user-2\",\"user-3\",\"user-4\"}"); // group commit: over several entries
+    must_ask_pg("1", "7", "{\"user-2\",\"user-3\",\"user-4\"}"); // group commit over several entries
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
     ck_assert_uint_eq(told_count, 4);
     ck_assert_uint_eq(fake_redis.count, 3);
@@ -371,7 +371,7 @@ START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
              {"1", "sold_out", NULL, NULL, NULL, NULL, "2"}, {"2", "placed", NULL, NULL, NULL, NULL, "2"});
     must_be_told(6, SK_VERDICT_SOLD_OUT);
     must_be_told(8, SK_VERDICT_PLACED);
-    must_ask_pg("3", "1", "{\"user-9\",\"user-10\"}"); // one part alone
+    must_ask_pg("3", "1", "{\"user-9\",\"user-10\"}"); // one part only
     OUTCOMES({NULL, "placed"});
     ck_assert_uint_eq(told_count, 10);
     ck_assert_uint_eq(counted(SK_METRIC_BATCHES_WRITTEN), 3);
@@ -393,7 +393,7 @@ static const char *const misfits[][4][ROW_COLUMNS] = {
      {"1", "placed", NULL, NULL, NULL, NULL, "3"}},
 };
 
-// What failed is found by writing each part alone. The others are written, and share again.
+// Writing each part alone finds the one that failed. The others are written, and then share batches again.
 START_TEST(a_shared_batch_that_failed_is_parted)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_LOCKED, SK_RESULT_FAILED, SK_RESULT_REFUSED};
@@ -455,18 +455,18 @@ START_TEST(a_shared_batch_that_is_lost_is_written_again)
 }
 END_TEST
 
-// Orders that PostgreSQL has refused once are searched alone.
+// Orders once rejected by PostgreSQL are searched without sharing batches.
 START_TEST(a_suspect_shares_no_batch)
 {
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
     grant(entry_of(2, "10-1"), 5, 1, false);
     pg_fails(SK_RESULT_REFUSED);
-    must_ask_pg("2", "7", "{\"user-5\"}"); // it was first in line
+    must_ask_pg("2", "7", "{\"user-5\"}"); // it was queued first
     OUTCOMES({NULL, "placed"});
     grant(entry_of(2, "10-2"), 6, 1, false);
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
-    OUTCOMES({NULL, "placed"}); // not alone any more, but its next orders are suspects
+    OUTCOMES({NULL, "placed"}); // not alone any more, but its next orders are suspected
     must_ask_pg("1", "7", "{\"user-3\",\"user-4\"}");
     OUTCOMES({NULL, "placed"});
     must_ask_pg("2", "7", "{\"user-6\"}");
@@ -497,7 +497,7 @@ START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
     ck_assert_ptr_eq(voucher->entries.oldest, first);
     ck_assert_ptr_eq(voucher->entries.youngest, third);
     pump();
-    OUTCOMES({"1", "placed"}, {"2", "stale"}); // the second is settled before the first
+    OUTCOMES({"1", "placed"}, {"2", "stale"}); // the second is settled first
     answer_all_of_redis();
     ck_assert_ptr_eq(voucher->entries.oldest, first);
     grant(third, 3, 1, false);
@@ -518,7 +518,7 @@ END_TEST
 
 // ---- outcomes ----
 
-// Of orders whose units a refund has kept, those that were granted after it get back what Redis has out for them.
+// A refund kept the units of these orders: those granted after it get back the units that Redis took for them.
 START_TEST(what_was_granted_after_its_units_were_gone_returns)
 {
     char ids[4][SK_UUID_SIZE];
@@ -566,7 +566,7 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
     ck_assert_str_eq(told[0].order_id, live);
     must_be_told(2, SK_VERDICT_PLACED);
     must_be_told(3, SK_VERDICT_SOLD_OUT);
-    must_be_told(4, SK_VERDICT_UNAVAILABLE); // its live order has been cancelled since: try again
+    must_be_told(4, SK_VERDICT_UNAVAILABLE); // its live order was cancelled meanwhile: try again
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     const char *const words[] = {
@@ -612,7 +612,7 @@ START_TEST(refusals_of_several_batches_gather_in_their_entry)
 }
 END_TEST
 
-// The epoch has moved on since Redis granted it: it is handed out, and may come back in two ways.
+// The epoch has advanced since Redis granted it: it is handed out, and may return in two ways.
 START_TEST(a_stale_order_is_handed_out)
 {
     struct sk_entry *entry = entry_of(1, "10-1");
@@ -622,7 +622,7 @@ START_TEST(a_stale_order_is_handed_out)
     ck_assert_uint_eq(told_count, 0);
     ck_assert_uint_eq(stale_count, 2);
     ck_assert_ptr_eq(stale[0]->entry, entry);
-    ck_assert(sk_writer_idle(writer)); // it is not the writer's any more
+    ck_assert(sk_writer_idle(writer)); // the writer no longer has it
     ck_assert_uint_eq(fake_redis.count, 0);
     stale[0]->epoch = stale[1]->epoch = 9;
     sk_writer_resume(writer, stale[0]); // Redis still knows it: it stays with its entry
@@ -653,11 +653,11 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
-    ck_assert_uint_eq(fake_redis.count, 3); // what has no entry ends without a word
+    ck_assert_uint_eq(fake_redis.count, 3); // without an entry there is no call
 }
 END_TEST
 
-// Another Redis process is rebuilt from PostgreSQL: an entry of the same id there may be another's.
+// The other Redis process was rebuilt from PostgreSQL: an entry with the same id may be another's.
 START_TEST(entries_of_another_redis_process_are_not_dropped)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
@@ -666,7 +666,7 @@ START_TEST(entries_of_another_redis_process_are_not_dropped)
     fake_redis.run_number++;
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the correction looks for itself
+    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the correction checks the buyer itself
     ck_assert_str_eq(fake_redis.asked[0].argv[5], "");
 }
 END_TEST
@@ -676,7 +676,7 @@ static void refused_permanently(void)
     pg_fails(SK_RESULT_REFUSED);
 }
 
-// One bad entry: it goes alone, the others are settled; in the end it is set aside.
+// One bad entry: it is written alone while the others are settled; finally it becomes a dead letter.
 START_TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
 {
     static const struct sk_rows done = {0};
@@ -689,7 +689,7 @@ START_TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
     for (size_t tries = 0; tries < 5; tries++) {
         RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
         if (strcmp(fake_pg.asked[fake_pg.count - 1].argv[4], "{\"user-2\"}") == 0) {
-            OUTCOMES({"1", "placed"}); // the good one is on its own too
+            OUTCOMES({"1", "placed"}); // the good one is also alone
             RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
         }
         must_ask_pg("1", "7", "{\"user-1\"}");
@@ -724,8 +724,8 @@ static bool is_bad(const char *users, const char *const *bad)
     return false;
 }
 
-// Answers as PostgreSQL does that refuses every batch with one of these users ("\"user-3\"" ...), until all is
-// settled. Returns how many batches with innocents were refused on the way; *letters: the users in letters.
+// Answers like PostgreSQL that rejects every batch with one of these users ("\"user-3\"" ...), until all is settled.
+// Returns how many batches with good orders were rejected; *letters: the users in dead letters.
 static size_t refuse_users(const char *const *bad, struct sk_buf *letters)
 {
     static const char *const places[][ROW_COLUMNS] = {
@@ -752,7 +752,7 @@ static size_t refuse_users(const char *const *bad, struct sk_buf *letters)
     return refused;
 }
 
-// Bad ones among good ones, of one entry and of several: all good ones are placed, each bad one gets a letter.
+// Bad orders among good ones, in one entry or several: all good ones are placed, each bad one becomes a dead letter.
 START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
 {
     static const char *const bad[][4] = {
@@ -778,13 +778,13 @@ START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
     }
     ck_assert_uint_eq(told_count, innocents);
     ck_assert_uint_eq(letters.len, bad_count * strlen("user-1;"));
-    ck_assert_uint_le(refused, 4 * bad_count); // halves, not one by one
+    ck_assert_uint_le(refused, 4 * bad_count); // halving, not one by one
     ck_assert_uint_eq(fake_redis.count, 3);    // each entry leaves the journal, once
     sk_buf_free(&letters);
 }
 END_TEST
 
-// Only the order itself waits: neither its entry nor other vouchers do.
+// Only the order itself is delayed: neither its entry nor other vouchers are.
 START_TEST(no_order_waits_for_a_bad_one)
 {
     grant(entry_of(1, "10-1"), 1, 4, false);
@@ -796,7 +796,7 @@ START_TEST(no_order_waits_for_a_bad_one)
     refused_permanently();
     must_ask_pg("1", "7", "{\"user-2\"}");
     OUTCOMES({"1", "placed"});
-    must_ask_pg("1", "7", "{\"user-3\",\"user-4\"}"); // a part that is placed lets the next one be larger
+    must_ask_pg("1", "7", "{\"user-3\",\"user-4\"}"); // after a success the next part is larger
     OUTCOMES({"1", "placed"}, {"2", "placed"});
     ck_assert_uint_eq(fake_pg.count, fake_pg.answered); // the bad one waits
     grant(entry_of(2, "10-1"), 5, 1, false);
@@ -808,7 +808,7 @@ START_TEST(no_order_waits_for_a_bad_one)
 }
 END_TEST
 
-// A letter that could not be kept leaves the order where it was.
+// If the letter could not be stored, the order stays where it was.
 START_TEST(a_letter_that_is_not_kept_is_tried_again)
 {
     static const struct sk_rows done = {0};
@@ -849,7 +849,7 @@ START_TEST(recovered_entries_are_reported_when_settled)
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, "10-1");
     grant(entry, 0, 1, true);
-    ck_assert_ptr_null(voucher->entries.oldest); // it is not one of ours
+    ck_assert_ptr_null(voucher->entries.oldest); // not one of our own
     pump();
     must_ask_pg("1", "7", "{\"user-0\"}");
     ck_assert_int_eq(recovered, 0);
@@ -862,7 +862,7 @@ END_TEST
 
 // ---- failures ----
 
-// A row that another transaction holds, or a statement that fails, is about one voucher: others go on meanwhile.
+// A locked row or a failing statement concerns one voucher; others continue meanwhile.
 START_TEST(a_voucher_that_cannot_be_written_pauses_alone)
 {
     static const struct {
@@ -883,7 +883,7 @@ START_TEST(a_voucher_that_cannot_be_written_pauses_alone)
         pump();
         must_ask_pg("2", "7", "{\"user-3\"}"); // ... alone
         OUTCOMES({"1", "placed"});
-        grant(entry_of(1, "10-2"), 4, 1, false); // what comes later waits behind it
+        grant(entry_of(1, "10-2"), 4, 1, false); // later orders wait behind it
         RUN_UNTIL(fake_pg.count > fake_pg.answered);
         ck_assert_uint_ge(uv_now(&loop), failed_ms + rows[_i].least_ms);
         ck_assert_uint_le(uv_now(&loop), failed_ms + 3000);
@@ -897,7 +897,7 @@ START_TEST(a_voucher_that_cannot_be_written_pauses_alone)
 }
 END_TEST
 
-// One line for each pause that is longer than those before.
+// One log line for each pause that is longer than the earlier ones.
 START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
@@ -920,7 +920,7 @@ START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
 }
 END_TEST
 
-// PostgreSQL refuses whatever it gets of one voucher: bisecting must not keep the link from the others.
+// PostgreSQL rejects everything of one voucher: bisecting must not keep the link from other vouchers.
 START_TEST(a_voucher_of_nothing_but_bad_orders_pauses)
 {
     static const size_t in_a_row = 12;
@@ -935,11 +935,11 @@ START_TEST(a_voucher_of_nothing_but_bad_orders_pauses)
     pump();
     must_ask_pg("2", "7", "{\"user-50\"}");
     OUTCOMES({"1", "placed"});
-    RUN_UNTIL(fake_pg.count > fake_pg.answered); // and it is tried again
+    RUN_UNTIL(fake_pg.count > fake_pg.answered); // then it is retried
 }
 END_TEST
 
-// P7: a lost answer says nothing about the commit, so the same ids are written again.
+// P7: a lost answer leaves the commit unknown, so the same ids are written again.
 START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
 {
     static const char *const half[1][ROW_COLUMNS] = {{"1", "placed"}};
@@ -992,7 +992,7 @@ START_TEST(an_answer_twice_for_one_order_is_a_programmers_error)
 }
 END_TEST
 
-// Redis may be away when an entry ends: recovery will find it in the journal.
+// Redis may be down when an entry ends: recovery will find it in the journal.
 START_TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
@@ -1006,7 +1006,7 @@ START_TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
 }
 END_TEST
 
-// It is held until Redis has said that it is gone: then what the journal shows, and is not held, is an orphan.
+// It is held until Redis confirms its removal. Any entry in the journal that is not held is an orphan.
 START_TEST(an_entry_is_held_until_it_is_dropped)
 {
     static const struct sk_reply done = NUMBER(1), error = ERROR("OOM");
@@ -1036,7 +1036,7 @@ START_TEST(own_entries_are_told_from_others_along_the_journal)
     grant(entry_of(1, "10-3"), 2, 1, false);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert(sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, rows[i].id) == rows[i].held);
-    fake_redis.run_number++; // another process: its entries are others'
+    fake_redis.run_number++; // another process: its entries are not ours
     at = NULL;
     ck_assert(!sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, "10-1"));
 }
@@ -1068,13 +1068,13 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
 }
 END_TEST
 
-// ---- patience ----
+// ---- low priority ----
 
 START_TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
 {
     grant(entry_of(1, "10-1"), 1, 1, true);
     sk_writer_pump(writer, true);
-    ck_assert_uint_eq(fake_pg.count, 1); // none was written a moment ago
+    ck_assert_uint_eq(fake_pg.count, 1); // none was written recently
     OUTCOMES({"1", "placed"});
     grant(entry_of(1, "10-2"), 2, 1, true);
     sk_writer_pump(writer, true);
@@ -1109,12 +1109,12 @@ END_TEST
 
 // ---- closing ----
 
-// Who has what is left when the process ends: the journal, a dead letter, or neither.
+// Where the remaining orders are when the process ends: in the journal, in a dead letter, or in neither.
 START_TEST(what_is_left_is_counted_by_who_keeps_it)
 {
     struct sk_left left = {0}, later = {0};
     grant(entry_of(1, "10-1"), 1, 2, false);
-    pump(); // these are written, the rest waits
+    pump(); // these are being written, the others wait
     grant(entry_of(1, "10-2"), 3, 5, false);
     grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 2), SK_ENTRY_LOOSE, ""), 8, 3, false);
     pump();
@@ -1122,7 +1122,7 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     ck_assert_uint_eq(left.in_journal, 7);
     ck_assert_uint_eq(left.in_letters, 3);
     ck_assert_uint_eq(left.nowhere, 0);
-    fake_redis.run_number++; // Redis is another process now, which may have lost them
+    fake_redis.run_number++; // a new Redis process, which may have lost them
     sk_writer_count(writer, &later);
     ck_assert_uint_eq(later.in_journal, 0);
     ck_assert_uint_eq(later.in_letters, 3);
@@ -1130,15 +1130,15 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
 }
 END_TEST
 
-// In every stage at once; the journal has them, and the teardown checks that none is left.
+// Orders in every stage at once; the journal has them, and the teardown checks that none is left.
 START_TEST(closing_forgets_what_is_under_way)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
-    refused_permanently(); // it waits to be tried again
+    refused_permanently(); // it waits for a retry
     grant(entry_of(1, "10-2"), 3, 6, false);
     grant(entry_of(2, "10-1"), 9, 1, false);
-    pump(); // four are written, the rest waits
+    pump(); // four are being written, the others wait
     ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_DELAYED), 1);
     ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WRITING), 4);
     ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WAITING), 3);
