@@ -97,6 +97,7 @@ class Run:
         self.too_late: list[str] = []  # among these, missed time limits
         self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer
         self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed
+        self.retirement_may_stop = False
         self.unseen: dict[str, int] = {}  # units taken by the fault and by no user of the history; by voucher
         self.settled: World | None = None  # the last look
         self.ends: list[Event] | None = None
@@ -319,6 +320,7 @@ class Run:
             may_differ=self.fault.may_differ,
             taken=self.taken,
             cut=self.cut,
+            retirement_may_stop=self.retirement_may_stop,
             unseen=self.unseen,
             refused_most=self.fault.refused_202 + self.refused_more,
             rebuilds_most=self.fault.rebuilds,

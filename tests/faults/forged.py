@@ -174,6 +174,15 @@ def corruptions() -> dict[str, list]:
         """Retired in PostgreSQL alone, with no loss that could excuse it."""
         world.vouchers["1"].retired, world.refused_most = True, 0
 
+    def half_retired(state: str):
+        """Its last step may be missing; but this is more than that."""
+
+        def change(world: World) -> None:
+            world.vouchers["1"].retired, world.vouchers["1"].state = True, state
+            world.refused_most, world.retirement_may_stop = 0, True
+
+        return change
+
     def order(id: str, **more):
         return lambda world: [setattr(world.orders()[id], name, value) for name, value in more.items()]
 
@@ -226,6 +235,8 @@ def corruptions() -> dict[str, list]:
             lambda world: setattr(world.vouchers["2"], "redis_stock", 7),
             lambda world: setattr(world.vouchers["2"], "pg_live", 3),
             retired,
+            half_retired("open"),
+            half_retired("loading"),
         ],
         "units_are_held_meanwhile": [
             lambda world: world.samples.append(Sample("1", "open", 3, 3, "1")),
@@ -235,6 +246,7 @@ def corruptions() -> dict[str, list]:
         "buyers_are_the_orders": [
             voucher(lambda v: v.buyers.update(u0="o8")),
             retired,
+            half_retired("loading"),
         ],
         "journal_is_empty": [voucher(lambda v: setattr(v, "journal", 1))],
         "letters_are_accounted_for": [lambda world: setattr(world, "letters", 2)],

@@ -258,6 +258,7 @@ class SoakRun(Run):
         sales_end(self)
         self.fault = replace(self.fault, title=title(self), **allowances(self))
         kills = [one for one in self.done if one.what is not None and one.what.kills]
+        self.retirement_may_stop = bool(kills) or any("Redis" in one.text for one in self.done)
         self.cut = {id for id, at in self.journals_cut if any(one.began - NEAR_S < at < one.ended + NEAR_S for one in kills)}
         return back_ms
 

@@ -145,6 +145,7 @@ class World:
     may_differ: bool = False
     taken: set[str] = field(default_factory=set)  # vouchers whose reduction by an operator got no answer
     cut: set[str] = field(default_factory=set)  # vouchers with a cut journal, of which a holder of entries was killed
+    retirement_may_stop: bool = False  # an instance was killed, or Redis was not reached: the last step may be missing
     unseen: dict[str, int] = field(default_factory=dict)  # units taken by no user of the history, by voucher
     refused_most: int = 0
     rebuilds_most: int = 0
@@ -171,8 +172,13 @@ class World:
         return (event for event in self.history if event.what in what and event.voucher in self.vouchers)
 
     def retirement_is_lost(self, voucher: Voucher) -> bool:
-        """Redis has lost it: the keys came back, or the mark is gone. docs/reliability.md, "What is open"."""
-        return voucher.retired and voucher.state != "retired" and self.refused_most > 0
+        """docs/reliability.md, "What is open". Redis has lost it: the keys came back, or the mark is gone.
+        Or the last step was lost: the voucher is closed, its buyers and its journal are gone, and the mark is missing.
+        """
+        if not voucher.retired or voucher.state == "retired":
+            return False
+        half_done = voucher.state == "loading" and not voucher.buyers and voucher.journal == 0
+        return self.refused_most > 0 or (self.retirement_may_stop and half_done)
 
     def has_had_all(self, voucher: Voucher, user: str) -> bool:
         """Whether as many orders of the user have ended as allowed."""
