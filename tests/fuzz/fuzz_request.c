@@ -1,18 +1,20 @@
-// A client that says anything at all, to the real server and the real routes on a loop, over sockets. Behind them
-// stands a sale of our own that answers by the voucher's id, at once or later, so that every kind of answer is
-// given. The server must survive, answer or close, answer in a form that a client can read, and never let a request
-// through to the sale that it should have refused.
+// A client that says anything at all, to the real server, the real routes and the real control plane on a loop, over
+// sockets. Below them stand links and background jobs of our own, which answer later, by the number of the voucher or
+// the order that they are asked about, so that every kind of answer is given. The server must survive, answer or close,
+// answer in a form that a client can read, and ask the stores for nothing that it should have refused.
 //
-// Paths that begin with /park are parked beside the routes, which park nothing.
+// Paths that begin with /park are parked beside the routes.
 //
 // An input is what the client sends. These bytes are not sent but do something in between:
 //   \x1b  the other one of two clients goes on
 //   \x1c  the loop turns before the rest is sent
-//   \x1d  the sale answers what it was asked
+//   \x1d  the stores and the jobs answer what they were asked, and a moment passes
 //   \x1e  a minute passes: every deadline has come
 //   \x1f  the client hangs up, and comes back on a new connection
 #include <ctype.h>
+#include <hiredis/hiredis.h>
 #include <jansson.h>
+#include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
 #include <strings.h>
@@ -20,45 +22,43 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "admin_lists.h"
+#include "batcher.h"
 #include "buf.h"
-#include "commands.h"
+#include "changes.h"
 #include "config.h"
-#include "create.h"
+#include "entry.h"
 #include "fuzz.h"
-#include "instances.h"
-#include "letters.h"
+#include "hash.h"
 #include "listener.h"
 #include "live.h"
 #include "log.h"
 #include "metrics_page.h"
-#include "moves.h"
-#include "offer.h"
-#include "operate.h"
-#include "order_lookup.h"
-#include "purchase.h"
+#include "page.h"
+#include "returns.h"
 #include "routes.h"
+#include "talk.h"
 #include "text.h"
-#include "user_orders.h"
-#include "voucher_list.h"
-#include "voucher_queries.h"
+#include "timer.h"
 #include "waiting.h"
 
-enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
-enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
+enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 1024, TURNS_MAX = 200, PATIENCE_TURNS = 8, BACKLOG = 16 };
+enum { READ_SIZE = 65536, MOMENT_MS = 250, MINUTE_MS = 60000, PER_HEADER = 64 };
+enum { NEWEST = 40, CATALOGUE_END = 32, ORDERS_MAX = 8, TIMERS = 4 }; // two of the server, and two that rest
 
 #define ADMIN_TOKEN  "t0ken-of-16-char"
 #define READER_TOKEN "t0ken-that-reads"
 #define ORIGIN       "https://shop.example"
-#define ORDER_ID     "018bcfe5-6800-7000-8000-00000000000a"
+#define ORDER        "018bcfe5-6800-7000-8000-00000000000" // and its last digit
+#define ORDER_ID     ORDER "a"
+#define RUN          "run-1"
 
 struct client {
     int fd;
-    struct sk_buf sent, got;
-    bool ended; // the server has closed
+    struct sk_buf sent, got; // sent: in all of the input
+    size_t from;             // of it, where the present connection begins
+    bool ended;              // the server has closed
 };
 
-static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_routes *routes;
 static struct sk_server *server;
@@ -67,14 +67,23 @@ static socklen_t here_len;
 static struct client clients[CLIENTS];
 static struct client probe;         // asks whether the server is still there
 static uint64_t parked[PARKED_MAX]; // the last ones
-static size_t handled, hung_up, parked_count, streamed;
+static size_t handled, hung_up, parked_count;
+static bool waited; // for an order's change
+static bool later;  // answers or timers are under way: what is asked may be about a request of an earlier connection
+
+static struct {
+    uv_loop_t loop;
+    struct sk_metrics metrics;
+    struct sk_upkeep upkeep;
+    struct sk_sale sale;
+    struct sk_control control;
+    char links[5]; // stand for them
+} shop;
 
 // ---- time ----
 
-// Time passes when the input says so, and the server's only timer ticks then. These take libuv's place.
+// Time passes when the input says so. This takes libuv's place, and the timers theirs.
 static uint64_t now_ms = MINUTE_MS;
-static uv_timer_t *ticker;
-static uv_timer_cb tick;
 
 uint64_t uv_now(const uv_loop_t *of)
 {
@@ -82,20 +91,60 @@ uint64_t uv_now(const uv_loop_t *of)
     return now_ms;
 }
 
-int uv_timer_start(uv_timer_t *timer, uv_timer_cb on_tick, uint64_t timeout_ms, uint64_t repeat_ms)
+struct sk_timer {
+    struct sk_timer *next;
+    sk_timer_cb *tick; // NULL: it is closed
+    void *arg;
+    uint32_t every_ms;
+    uint64_t due_ms;
+};
+
+static struct sk_timer *timers;
+static size_t timer_count;
+
+struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *tick, void *arg)
 {
-    (void)timeout_ms;
-    (void)repeat_ms;
-    MUST(ticker == NULL);
-    ticker = timer;
-    tick = on_tick;
-    return 0;
+    (void)loop;
+    struct sk_timer *timer = malloc(sizeof *timer);
+    MUST(timer != NULL);
+    *timer = (struct sk_timer){timers, tick, arg, every_ms, every_ms > 0 ? now_ms + every_ms : UINT64_MAX};
+    timer_count++;
+    return timers = timer;
 }
 
-static void let_a_minute_pass(void)
+void sk_timer_once(struct sk_timer *timer, uint32_t ms)
 {
-    now_ms += MINUTE_MS;
-    tick(ticker);
+    timer->every_ms = 0;
+    timer->due_ms = now_ms + ms;
+}
+
+void sk_timer_close(struct sk_timer *timer)
+{
+    if (timer != NULL) {
+        timer->tick = NULL;
+        timer_count--;
+    }
+}
+
+static void run_timers(void)
+{
+    later = true;
+    for (struct sk_timer *timer = timers; timer != NULL; timer = timer->next) {
+        if (timer->tick == NULL || timer->due_ms > now_ms)
+            continue;
+        timer->due_ms = timer->every_ms > 0 ? now_ms + timer->every_ms : UINT64_MAX;
+        timer->tick(timer->arg);
+    }
+    later = false;
+    for (struct sk_timer **at = &timers; *at != NULL;) {
+        struct sk_timer *timer = *at;
+        if (timer->tick != NULL) {
+            at = &timer->next;
+        } else {
+            *at = timer->next;
+            free(timer);
+        }
+    }
 }
 
 // ---- what the server listens on ----
@@ -112,81 +161,15 @@ int sk_listen(const char *address)
     return fd;
 }
 
-// ---- the sale ----
-
-struct asked {
-    uint64_t handle;
-    struct sk_outcome outcome;
-};
-
-static struct asked asked[ASKED_MAX];
-static size_t asked_count;
-
-struct scene {
-    bool later;
-    struct sk_outcome outcome;
-};
-
-// What a voucher of this number, modulo their number, brings.
-static const struct scene scenes[] = {
-    {false, {.verdict = SK_VERDICT_SOLD_OUT}},
-    {true, {.verdict = SK_VERDICT_PLACED, .order_id = ORDER_ID}},
-    {true, {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID}},
-    {true, {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID}},
-    {true, {.verdict = SK_VERDICT_NOT_STARTED, .retry_after_ms = 1}},
-    {true, {.verdict = SK_VERDICT_ENDED}},
-    {true, {.verdict = SK_VERDICT_UNKNOWN_VOUCHER}},
-    {false, {.verdict = SK_VERDICT_RATE_LIMITED, .retry_after_ms = 999}},
-    {true, {.verdict = SK_VERDICT_LOADING}},
-    {false, {.verdict = SK_VERDICT_OVERLOADED}},
-    {true, {.verdict = SK_VERDICT_UNAVAILABLE}},
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .status = "unpaid", .version = 1, .next = "a/b+c"}},
-    {false, {.verdict = SK_VERDICT_NOT_FOUND}},
-    {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
-};
-
-// The same where several units are asked for or an Idempotency-Key is sent.
-static const struct scene unit_scenes[] = {
-    {true, {.verdict = SK_VERDICT_NOT_ENOUGH, .left = 2}},
-    {true, {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID, .repeats = true}},
-    {false, {.verdict = SK_VERDICT_INVALID, .left = 3}}, // past the limit
-    {false, {.verdict = SK_VERDICT_PAUSED}},
-    {true, {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED, .order_id = ORDER_ID}},
-    {true, {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID}},
-};
-
-// The same for a move of an order, by its id's last digit.
-static const struct scene move_scenes[] = {
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}},
-    {true, {.verdict = SK_VERDICT_PENDING}},
-    {true, {.verdict = SK_VERDICT_WRONG_STATE, .status = "expired"}},
-    {false, {.verdict = SK_VERDICT_UNAVAILABLE}},
-    {true, {.verdict = SK_VERDICT_ALREADY_PAID}},
-    {true, {.verdict = SK_VERDICT_WRONG_AMOUNT}},
-    {true, {.verdict = SK_VERDICT_NOT_FOUND}},
-};
-
-// The same for an operator's call.
-static const struct scene operate_scenes[] = {
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 7}},
-    {true, {.verdict = SK_VERDICT_BELOW_SOLD, .left = 4}},
-    {true, {.verdict = SK_VERDICT_WRONG_STATE, .status = "closed"}},
-    {true, {.verdict = SK_VERDICT_VERSION_CHANGED}},
-    {false, {.verdict = SK_VERDICT_STARTED}},
-    {true, {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED}},
-    {true, {.verdict = SK_VERDICT_LOADING}},
-};
-
-#define SCENE_OF(list, number) (&(list)[(uint64_t)(number) % (sizeof(list) / sizeof(list)[0])])
-
-// Which of the first ones a purchase, an inquiry and an admin's call may bring.
-enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_END = 11, INQUIRY_BEGIN = 3, INQUIRY_END = SCENES - 1 };
+// ---- what was sent ----
 
 // Whether one of the clients has sent it.
 static bool bytes_were_sent(const char *bytes, size_t n)
 {
     for (int i = 0; i < CLIENTS; i++) {
-        if (clients[i].sent.len > 0 && memmem(clients[i].sent.data, clients[i].sent.len, bytes, n) != NULL)
+        size_t from = later ? 0 : clients[i].from;
+        if (clients[i].sent.len > from &&
+            memmem(clients[i].sent.data + from, clients[i].sent.len - from, bytes, n) != NULL)
             return true;
     }
     return false;
@@ -220,328 +203,49 @@ static void must_be_a_user(const char *user)
     MUST(whole);
 }
 
-static void keep(uint64_t handle, const struct sk_outcome *outcome)
+// Of a repeated purchase the order is the one that its key has made. Returns its last digit.
+static int64_t must_be_an_order(const char *id)
 {
-    MUST(asked_count < ASKED_MAX); // each connection has one request at a time
-    asked[asked_count++] = (struct asked){handle, *outcome};
+    MUST(sk_uuid_valid(id));
+    MUST(was_sent(id) || (strcmp(id, ORDER_ID) == 0 && was_sent("POST")));
+    return strtol(id + SK_UUID_CHARS - 1, NULL, 16);
 }
 
-static void answer_with(const struct scene *scene, uint64_t handle)
+static void must_be_an_admin(bool who_changes)
 {
-    if (scene->later)
-        keep(handle, &scene->outcome);
-    else
-        sk_routes_outcome(routes, handle, &scene->outcome);
+    MUST(was_sent(ADMIN_TOKEN) || (!who_changes && was_sent(READER_TOKEN)));
 }
 
-static void inquire(int64_t number, uint64_t handle)
+// ---- what waits for an answer ----
+
+struct asked {
+    void (*answer)(const struct asked *asked);
+    union {
+        sk_pg_cb *pg;
+        sk_redis_cb *redis;
+        void (*job)(void *arg, bool ok); // a rebuild, or changes that are carried out
+        sk_return_cb *returned;
+    } done;
+    void *arg;
+    const char *text;         // rows, or a reply; NULL: there is none
+    unsigned most;            // rows
+    enum sk_result_kind kind; // if there are none
+    bool ok;
+    enum sk_return_end end;
+    struct sk_outcome outcome;
+};
+
+static struct asked asked[ASKED_MAX];
+static size_t asked_count;
+static int64_t counter;     // of questions that have no number of their own
+static unsigned units_back; // orders that were returned
+static int64_t newest_voucher;
+
+static struct asked *ask(void (*answer)(const struct asked *asked), void *arg)
 {
-    answer_with(&scenes[INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)], handle);
-}
-
-static bool is_ready(void *arg)
-{
-    (void)arg;
-    return true;
-}
-
-static struct sk_control everything = {.ready = is_ready};
-
-static void administer(int64_t number, uint64_t handle)
-{
-    MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
-    answer_with(&scenes[INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)], handle);
-}
-
-bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle, struct sk_outcome *outcome)
-{
-    bool plain = ask->quantity == 1 && ask->key == 0;
-    const struct scene *scene = plain ? &scenes[ask->voucher_id % PLACE_END] : SCENE_OF(unit_scenes, ask->voucher_id);
-    (void)control;
-    must_be_a_voucher(ask->voucher_id);
-    must_be_a_user(ask->user);
-    MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
-    // No handle can be guessed.
-    MUST(ask->ticket == SK_ASK_NO_TICKET ||
-         ((ask->ticket == SK_ASK_BAD_TICKET || ask->ticket == SK_ASK_EXPIRED_TICKET) && ask->offer == 0));
-    if (scene->later)
-        keep(handle, &scene->outcome);
-    else
-        *outcome = scene->outcome;
-    return scene->later;
-}
-
-void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
-{
-    (void)control;
-    MUST(sk_uuid_valid(order_id));
-    // Of a repeated purchase the order is the one that its key has made.
-    MUST(was_sent(order_id) || (strcmp(order_id, ORDER_ID) == 0 && was_sent("POST")));
-    if (user[0] == '\0')
-        MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
-    else
-        must_be_a_user(user);
-    inquire(order_id[SK_UUID_CHARS - 1], handle);
-}
-
-static void must_be_a_page(const struct sk_page_asked *ask)
-{
-    MUST(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
-    MUST(ask->cursor == NULL || was_sent("cursor") || was_sent("after") || was_sent("%"));
-}
-
-void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)
-{
-    (void)control;
-    must_be_a_page(ask);
-    must_be_a_user(user);
-    inquire(user[0], handle);
-}
-
-void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
-{
-    (void)control;
-    must_be_a_voucher(id);
-    inquire(id, handle);
-}
-
-// Of every other voucher a ticket takes work, and of every third it is known later.
-void sk_query_offer(struct sk_control *control, int64_t id, uint64_t handle)
-{
-    static const struct sk_voucher vouchers[] = {{.id = 1, .work_bits = 8}, {.id = 2}};
-    const struct scene found = {id % 3 == 0, {.verdict = SK_VERDICT_FOUND, .voucher = &vouchers[id % 2]}};
-    (void)control;
-    must_be_a_voucher(id);
-    answer_with(&found, handle);
-}
-
-void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
-{
-    (void)control;
-    must_be_a_page(ask);
-    inquire((int64_t)(handle >> 32), handle);
-}
-
-void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
-                            uint64_t handle)
-{
-    (void)control;
-    must_be_a_page(ask);
-    MUST(state == NULL || (state[0] != '\0' && strlen(state) <= strlen("retired")));
-    administer((int64_t)(handle >> 32), handle);
-}
-
-bool sk_order_status_valid(const char *status)
-{
-    return strcmp(status, "paid") == 0;
-}
-
-void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
-                        const struct sk_page_asked *ask, uint64_t handle)
-{
-    (void)control;
-    must_be_a_page(ask);
-    MUST(filter->voucher_id > 0);
-    MUST(filter->status == NULL || strcmp(filter->status, "paid") == 0);
-    MUST((filter->from == NULL || *filter->from >= 0) && (filter->to == NULL || *filter->to >= 0));
-    administer(filter->voucher_id, handle);
-}
-
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle)
-{
-    MUST(last == 0 || (last <= SK_PAGE_MOST && ask->cursor == NULL));
-    sk_list_admin_vouchers(control, NULL, ask, handle);
-}
-
-void sk_list_instances(struct sk_control *control, uint64_t handle)
-{
-    (void)control;
-    MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
-    inquire((int64_t)(handle >> 32), handle);
-}
-
-void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t handle)
-{
-    (void)control;
-    must_be_a_voucher(id);
-    administer(id, handle);
-}
-
-void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
-                       uint64_t handle)
-{
-    (void)control;
-    MUST(was_sent(ADMIN_TOKEN));
-    MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
-    for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
-        MUST(key[i] > ' ' && key[i] <= '~');
-    MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
-    MUST(by[0] != '\0' && strlen(terms->currency) == 3 && terms->user_limit >= 1 && terms->pay_within_s >= 0);
-    administer(terms->stock, handle);
-}
-
-static void operate(const struct sk_operation *operation, uint64_t handle)
-{
-    must_be_a_voucher(operation->voucher_id);
-    MUST(operation->key == NULL || (strlen(operation->key) >= 1 && strlen(operation->key) <= 255));
-    MUST(operation->by[0] != '\0' && operation->if_match >= 0);
-    MUST(was_sent(ADMIN_TOKEN));
-    answer_with(SCENE_OF(operate_scenes, operation->voucher_id), handle);
-}
-
-void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
-                       uint64_t handle)
-{
-    (void)control;
-    MUST(terms->title == NULL || terms->title[0] != '\0');
-    MUST(terms->price_cents >= -1 && terms->begin_ms >= -1 && terms->end_ms >= -1 && terms->pay_within_s >= -1);
-    MUST(terms->user_limit == -1 || terms->user_limit >= 1);
-    operate(operation, handle);
-}
-
-void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
-                      uint64_t handle)
-{
-    (void)control;
-    MUST(state != SK_VOUCHER_RETIRED);
-    operate(operation, handle);
-}
-
-void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle)
-{
-    (void)control;
-    MUST(units != 0 && units >= -100000000 && units <= 100000000);
-    operate(operation, handle);
-}
-
-void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    (void)control;
-    MUST(was_sent(ADMIN_TOKEN));
-    must_be_a_voucher(voucher_id);
-    administer(voucher_id, handle);
-}
-
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
-{
-    must_be_a_page(ask);
-    sk_command_rebuild(control, voucher_id, handle);
-}
-
-void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
-                          uint64_t handle)
-{
-    sk_letters_list(control, voucher_id, ask, handle);
-}
-
-void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
-{
-    must_be_a_voucher(letter);
-    sk_command_rebuild(control, voucher_id, handle);
-}
-
-void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
-{
-    sk_letters_requeue(control, voucher_id, letter, handle);
-}
-
-// ---- an order's moves ----
-
-static void move(const char *order_id, uint64_t handle)
-{
-    MUST(sk_uuid_valid(order_id) && was_sent(order_id));
-    answer_with(SCENE_OF(move_scenes, order_id[SK_UUID_CHARS - 1]), handle);
-}
-
-void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
-{
-    (void)control;
-    must_be_a_user(user);
-    move(order_id, handle);
-}
-
-void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
-                 uint64_t handle)
-{
-    (void)control;
-    (void)by;
-    MUST(was_sent(ADMIN_TOKEN));
-    MUST(payment->reference[0] != '\0' && strlen(payment->currency) == SK_CURRENCY_CHARS);
-    move(order_id, handle);
-}
-
-void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
-                     const struct sk_payment *payment, uint64_t handle)
-{
-    (void)control;
-    must_be_a_user(user);
-    MUST(strncmp(payment->reference, "demo-", 5) == 0 && strcmp(payment->reference + 5, order_id) == 0);
-    MUST(strlen(payment->currency) == SK_CURRENCY_CHARS);
-    move(order_id, handle);
-}
-
-void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
-                    uint64_t handle)
-{
-    (void)control;
-    (void)by;
-    MUST(was_sent(ADMIN_TOKEN));
-    MUST(refund->why == NULL || strlen(refund->why) <= SK_WHY_MAX);
-    MUST(refund->reference == NULL || strlen(refund->reference) <= SK_REFERENCE_MAX);
-    move(order_id, handle);
-}
-
-// ---- requests that take their time ----
-
-bool sk_waiting_may_change(const char *status)
-{
-    return strcmp(status, "pending") == 0 || strcmp(status, "unpaid") == 0;
-}
-
-bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
-                    uint64_t handle)
-{
-    (void)waiting;
-    (void)user;
-    MUST(was_sent(order_id));
-    MUST(was_sent("wait") && sk_waiting_may_change(status));
-    parked[parked_count++ % PARKED_MAX] = handle;
-    return true;
-}
-
-void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
-{
-    (void)waiting;
-    MUST(sk_server_find(server, handle) != NULL);
-}
-
-void sk_waiting_leave(struct sk_waiting *waiting, uint64_t handle)
-{
-    sk_waiting_over(waiting, handle);
-}
-
-void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    sk_query_voucher(control, voucher_id, handle);
-}
-
-// Every other one ends at once.
-bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t handle)
-{
-    static const char text[] = ":\n\n";
-    (void)live;
-    (void)last_id;
-    must_be_a_voucher(voucher_id);
-    MUST(sk_server_find_stream(server, handle) != NULL);
-    MUST(sk_routes_send(routes, handle, text, sizeof text - 1));
-    streamed++;
-    return streamed % 2 == 0;
-}
-
-void sk_live_leave(struct sk_live *live, uint64_t handle)
-{
-    (void)live;
-    MUST(sk_server_find_stream(server, handle) != NULL);
+    MUST(asked_count < ASKED_MAX);
+    asked[asked_count] = (struct asked){.answer = answer, .arg = arg};
+    return &asked[asked_count++];
 }
 
 static void answer_parked(void)
@@ -551,29 +255,694 @@ static void answer_parked(void)
         sk_routes_outcome(routes, parked[i], &outcome);
 }
 
-// What was accepted is confirmed the next time.
+// What is asked meanwhile is answered the next time.
 static void answer_all(void)
 {
-    answer_parked();
     size_t count = asked_count;
-    struct asked now[ASKED_MAX];
-    memcpy(now, asked, sizeof now);
-    asked_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        sk_routes_outcome(routes, now[i].handle, &now[i].outcome);
-        if (now[i].outcome.verdict == SK_VERDICT_ACCEPTED && sk_server_find(server, now[i].handle) != NULL) {
-            now[i].outcome.verdict = SK_VERDICT_PLACED;
-            keep(now[i].handle, &now[i].outcome);
-        }
+    later = true;
+    answer_parked();
+    for (size_t i = 0; i < count; i++)
+        asked[i].answer(&asked[i]);
+    later = false;
+    asked_count -= count;
+    memmove(asked, asked + count, asked_count * sizeof *asked);
+    waited = waited || sk_waiting_count(shop.control.waiting) > 0;
+}
+
+// The number of a question, modulo 16, says what comes of it: one of its answers, or, from here on, a failure.
+enum { KINDS = 16, FAILURES_FROM = 12 };
+
+static const char *pick(const char *const *texts, unsigned kind)
+{
+    size_t count = 0;
+    while (texts[count] != NULL)
+        count++;
+    return texts[kind % count];
+}
+
+// ---- PostgreSQL ----
+
+// Columns end with | and rows with \n; ~ is SQL's NULL. A row behind * comes as often as the page takes rows.
+#define NONE  ""
+#define SHOWN "{\"shown\":1}"
+enum { COLUMNS_MAX = 16, ANSWERS_MAX = 12 };
+enum asker { ANYONE, OPERATOR, SERVICE }; // a COMMAND is an admin's, if it is not the service's own
+
+// What the control plane may ask, and what PostgreSQL may say. Each parameter has a letter, as the next table; one that
+// may be NULL a capital.
+// clang-format off
+#define OPERATED {"done|" SHOWN "|7|open|0", "below|~|7|open|4", "state|~|7|closed|0", "changed|~|7|open|0", \
+                  "started|~|7|open|0", "reused|~|7|open|0", "known|" SHOWN "|7|open|0", \
+                  "done|" SHOWN "|8|paused|0", "invalid|~|7|open|0", "unknown|~|7|open|0"}
+static const struct question {
+    const char *params;
+    enum asker asker;
+    const char *answers[ANSWERS_MAX];
+} questions[] = {
+    [SK_STATEMENT_FIND_VOUCHER] = {"v", ANYONE, {"7|T|o|" SHOWN "|7", NONE, "7|T|o|" SHOWN "|8"}},
+    [SK_STATEMENT_FIND_RETIRED] = {"vu", ANYONE,
+        {"retired|~", "archived|~", "retired|" ORDER_ID, "open|~", NONE, "archived|" ORDER_ID}},
+    [SK_STATEMENT_LIST_VOUCHERS] = {"ACm", ANYONE, {"*7|" SHOWN, NONE, "7|" SHOWN}},
+    [SK_STATEMENT_LIST_ORDERS] = {"uIm..", ANYONE,
+        {ORDER_ID "|~|7", "*" ORDER_ID "|" SHOWN "|7", NONE, ORDER_ID "|" SHOWN "|7\n" ORDER "1|~|1"}},
+    [SK_STATEMENT_LIST_ALL_ORDERS] = {"qBNNIm", ANYONE, {ORDER_ID "|" SHOWN, "*" ORDER_ID "|" SHOWN, ORDER_ID "|~"}},
+    [SK_STATEMENT_LIST_ADMIN_EVENTS] = {"vccm", ANYONE, {"5|6|" SHOWN, NONE, "*5|6|" SHOWN}},
+    [SK_STATEMENT_ORDER_EVENTS] = {"ccp", ANYONE, {"*5|6|" SHOWN, NONE}},
+    [SK_STATEMENT_LATEST_EVENTS] = {"pp", ANYONE, {"5|6|" SHOWN, NONE}},
+    [SK_STATEMENT_LIST_DEAD_LETTERS] = {"svcm", ANYONE, {"5|" SHOWN, NONE, "*5|" SHOWN}},
+    [SK_STATEMENT_SETTLEMENT] = {"v", ANYONE,
+        {"open|SOLD_OUT 1 2|CNY 990 1 1 0 0|1|2", "open|~|~", NONE, "retired|~|~", "~", "open|odd"}},
+    [SK_STATEMENT_FIND_ORDER] = {"sou", ANYONE, {SHOWN "|unpaid", NONE, SHOWN "|paid", NONE, "~|unpaid"}},
+    [SK_STATEMENT_FIND_ANY_ORDER] = {"so", ANYONE, {SHOWN "|unpaid", NONE}},
+    [SK_STATEMENT_VOUCHER_ACCOUNTS] = {"..", ANYONE, {"0|1|7|7|0|5|1|1|open|0|99|0|1"}},
+    [SK_STATEMENT_RETIRED_EPOCH] = {"so", ANYONE, {"0|f", "7|f", "7|t"}},
+    [SK_STATEMENT_ORDERS_MOVED] = {".", SERVICE, {"10:20:|~", "10:20:|~\n~|" ORDER "0\n~|" ORDER "1"}},
+    [SK_STATEMENT_ORDERS_CHANGED] = {".f.g", SERVICE, {NONE, "1|" SHOWN, "1|~"}},
+    [SK_STATEMENT_FIND_FOR_MOVE] = {"sout", ANYONE,
+        {"7|cancelled|f|" SHOWN, NONE, "7|expired|f|" SHOWN, "7|unpaid|t|" SHOWN, "5|unpaid|t|" SHOWN,
+         "7|paid|f|" SHOWN, "7|unpaid|t|~", "41|unpaid|t|" SHOWN, "8|unpaid|t|" SHOWN}},
+    [SK_STATEMENT_PAY_ORDER] = {"sornyt", OPERATOR,
+        {"paid|" SHOWN, "unknown|~", "already|" SHOWN, "to_refund|" SHOWN, "already_paid|~", "wrong_amount|~",
+         "reference_used|~"}},
+    [SK_STATEMENT_NOTE_REFUNDS] = {"sotWR", OPERATOR,
+        {"refunded|7|refunded|" SHOWN, "unknown|~|~|~", "state|7|expired|~", "returns|7|paid|~", "returns|5|paid|~",
+         "unknown_payment|7|paid|~", "refunded|7|refunded|" SHOWN}},
+    [SK_STATEMENT_RETURN_RETIRED] = {"sqottW", OPERATOR, {"returned", "stale"}},
+    [SK_STATEMENT_RECALL_VOUCHER] = {"v", OPERATOR, {"recalled", "archived", "~"}},
+    [SK_STATEMENT_CREATE_VOUCHER] = {"ktndnnqnytnn", OPERATOR,
+        {"created|7|0|" SHOWN "|" SHOWN "|7", "created|8|1|" SHOWN "|" SHOWN "|7", "reused",
+         "created|1|0|" SHOWN "|" SHOWN "|7", "created|99|0|" SHOWN "|" SHOWN "|7"}},
+    [SK_STATEMENT_CHANGE_VOUCHER] = {"vnktTNYNNQNNN", OPERATOR, OPERATED},
+    [SK_STATEMENT_SET_VOUCHER_STATE] = {"vnkta", OPERATOR, OPERATED},
+    [SK_STATEMENT_ADD_UNITS] = {"vnkte", OPERATOR, OPERATED},
+    [SK_STATEMENT_MAY_REMOVE_UNITS] = {"vnke", OPERATOR,
+        {"below|~|7|open|4", "ready|~|7|open|9", "state|~|7|closed|0"}},
+    [SK_STATEMENT_REMOVE_UNITS] = {"svnnkte", OPERATOR,
+        {"stale|~|7|open|0", "done|" SHOWN "|7|open|0", "below|~|7|open|1", "known|" SHOWN "|7|open|0"}},
+    [SK_STATEMENT_FIND_DEAD_LETTER] = {"svl", OPERATOR,
+        {NONE, ORDER_ID " alice," ORDER "b bob 2|t|1", "~|f|1", "~|t|1", "odd|t|1"}},
+    [SK_STATEMENT_WRITE_OFF] = {"svl", OPERATOR, {NONE, ORDER_ID "|alice|1", ORDER_ID "|alice|1\n" ORDER "b|bob|2"}},
+};
+// clang-format on
+
+// A number, or a text of so many bytes, between these bounds.
+static const struct letter {
+    bool number;
+    int64_t least, most;
+} letters[] = {
+    ['v'] = {true, 1, INT64_MAX},        // a voucher, whose number is the question's
+    ['l'] = {true, 1, INT64_MAX},        // a dead letter
+    ['d'] = {true, 0, INT64_MAX},        // of a voucher that has no number yet: the question's
+    ['n'] = {true, 0, INT64_MAX},        // any number
+    ['q'] = {true, 1, INT64_MAX},        // any but 0
+    ['e'] = {true, 1, 100000000},        // units
+    ['s'] = {true, 0, SK_SLOTS - 1},     // a slot
+    ['m'] = {true, 2, SK_PAGE_MOST + 1}, // rows: one more than the page has
+    ['p'] = {true, 1, SK_PAGE_MOST},     // rows
+    ['c'] = {false, 1, 20},              // where the page begins
+    ['i'] = {false, 36, 36},             // the same: an order
+    ['o'] = {false, 36, 36},             // an order, whose last digit is the question's number
+    ['u'] = {false, 1, SK_USER_MAX},     // a user
+    ['t'] = {false, 1, INT64_MAX},       // any text
+    ['k'] = {false, 1, 255},             // an Idempotency-Key
+    ['y'] = {false, 3, 3},               // a currency
+    ['r'] = {false, 1, 64},              // a payment's reference
+    ['w'] = {false, 0, 200},             // why
+    ['a'] = {false, 1, 7},               // a voucher's state
+    ['b'] = {false, 1, 9},               // an order's status
+    ['f'] = {false, 38, INT64_MAX},      // orders that clients wait for
+    ['g'] = {false, 4, INT64_MAX},       // the status that each had
+    ['.'] = {false, 0, INT64_MAX},       // what the service has made up by itself
+};
+
+struct checked {
+    int64_t number; // of the question
+    unsigned most;  // rows that it wants
+};
+
+static int64_t number_of(const char *text)
+{
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    MUST(end != text && *end == '\0');
+    return number;
+}
+
+static void must_be_among(const char *words, const char *word)
+{
+    char between[SK_UUID_SIZE + 2];
+    (void)snprintf(between, sizeof between, " %s ", word);
+    MUST(strstr(words, between) != NULL);
+}
+
+// A list of orders, or of words.
+static void must_be_waited_for(char letter, const char *text, struct checked *checked)
+{
+    MUST(was_sent("wait") && text[0] == '{');
+    for (const char *at = text + 1; *at != '}'; at += *at == ',') {
+        char word[SK_UUID_SIZE];
+        size_t quote = *at == '"', len = strcspn(at + quote, "\",}");
+        MUST(len < sizeof word);
+        (void)snprintf(word, sizeof word, "%.*s", (int)len, at + quote);
+        if (letter == 'f')
+            checked->number = must_be_an_order(word) + counter++;
+        else if (len > 0)
+            must_be_among(" pending unpaid ", word);
+        at += len + 2 * quote;
     }
+}
+
+static void check_param(char letter, const char *text, struct checked *checked)
+{
+    const struct letter *bounds = &letters[(unsigned char)letter];
+    int64_t value = bounds->number ? number_of(text) : (int64_t)strlen(text);
+    MUST(value >= bounds->least && value <= bounds->most);
+    if (letter == 'v' || letter == 'l')
+        must_be_a_voucher(value);
+    if (letter == 'v' || letter == 'd')
+        checked->number = value;
+    if (letter == 'm' || letter == 'p')
+        checked->most = (unsigned)value;
+    if (letter == 'c' || letter == 'i')
+        MUST(strcmp(text, "0") == 0 || was_sent("cursor") || was_sent("after") || was_sent("%"));
+    if (letter == 'o')
+        checked->number = must_be_an_order(text);
+    if (letter == 'u')
+        must_be_a_user(text);
+    if (letter == 'u' && checked->number < 0)
+        checked->number = (unsigned char)text[0];
+    for (size_t i = 0; letter == 'k' && text[i] != '\0'; i++)
+        MUST(text[i] > ' ' && text[i] <= '~');
+    if (letter == 'a')
+        must_be_among(" open paused closed retired ", text);
+    if (letter == 'b')
+        must_be_among(" unpaid paid cancelled expired refused refunded ", text);
+    if (letter == 'f' || letter == 'g')
+        must_be_waited_for(letter, text, checked);
+}
+
+static struct checked check_question(enum sk_pg_class class, enum sk_statement statement, int n,
+                                     const char *const *params)
+{
+    const struct question *question = &questions[statement];
+    struct checked checked = {.number = -1};
+    MUST((size_t)statement < sizeof questions / sizeof questions[0] && question->params != NULL);
+    MUST(strlen(question->params) == (size_t)n);
+    for (int i = 0; i < n; i++) {
+        char letter = (char)tolower(question->params[i]);
+        if (params[i] != NULL)
+            check_param(letter, params[i], &checked);
+        else
+            MUST(letter != question->params[i] || letter == '.');
+    }
+    if (class == SK_PG_COMMANDS && question->asker != SERVICE)
+        must_be_an_admin(question->asker == OPERATOR);
+    if (statement == SK_STATEMENT_PAY_ORDER && class != SK_PG_COMMANDS) // the demo
+        MUST(strncmp(params[2], "demo-", 5) == 0 && strcmp(params[2] + 5, params[1]) == 0);
+    if (statement == SK_STATEMENT_CREATE_VOUCHER)
+        MUST(number_of(params[4]) < number_of(params[5]));
+    if (statement == SK_STATEMENT_SET_VOUCHER_STATE)
+        MUST(strcmp(params[4], "retired") != 0);
+    if (units_back > 0 && (statement == SK_STATEMENT_FIND_FOR_MOVE || statement == SK_STATEMENT_NOTE_REFUNDS))
+        checked.number = 0;
+    if (checked.number < 0)
+        checked.number = counter++;
+    return checked;
+}
+
+// Returns what follows the row.
+static const char *add_row(PGresult *rows, const char *text)
+{
+    int row = PQntuples(rows);
+    for (int column = 0;; column++) {
+        size_t len = strcspn(text, "|\n");
+        bool null = len == 1 && *text == '~';
+        MUST(PQsetvalue(rows, row, column, null ? NULL : (char *)text, null ? -1 : (int)len) != 0);
+        text += len;
+        if (*text != '|')
+            return *text == '\n' ? text + 1 : text;
+        text++;
+    }
+}
+
+static void answer_question(const struct asked *one)
+{
+    PGresAttDesc columns[COLUMNS_MAX] = {0};
+    PGresult *rows = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+    struct sk_result result = {.kind = one->kind};
+    MUST(rows != NULL && PQsetResultAttrs(rows, COLUMNS_MAX, columns) != 0);
+    if (one->text != NULL) {
+        bool often = *one->text == '*';
+        for (unsigned i = 0; often && i < one->most; i++)
+            (void)add_row(rows, one->text + 1);
+        for (const char *at = one->text; !often && *at != '\0';)
+            at = add_row(rows, at);
+        result = (struct sk_result){SK_RESULT_ROWS, (const struct sk_rows *)(const void *)rows};
+    }
+    one->done.pg(one->arg, &result);
+    PQclear(rows);
+}
+
+enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_statement statement, int n,
+                             const char *const *params, sk_pg_cb *done, void *arg)
+{
+    static const enum sk_result_kind failures[] = {SK_RESULT_LOST, SK_RESULT_LOCKED, SK_RESULT_REFUSED};
+    struct checked checked = check_question(class, statement, n, params);
+    unsigned kind = (unsigned)(checked.number % KINDS);
+    MUST(pg == (statement == SK_STATEMENT_SETTLEMENT ? shop.control.report_pg : shop.sale.ask_pg));
+    if (kind == KINDS - 1)
+        return checked.number / KINDS % 2 == 0 ? SK_DOWN : SK_FULL;
+    struct asked *one = ask(answer_question, arg);
+    one->done.pg = done;
+    one->most = checked.most;
+    if (kind < FAILURES_FROM)
+        one->text = pick(questions[statement].answers, kind);
+    else
+        one->kind = failures[kind - FAILURES_FROM];
+    return SK_OK;
+}
+
+enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
+                          sk_pg_cb *done, void *arg)
+{
+    return sk_pg_call_as(pg, SK_PG_COMMANDS, statement, n, params, done, arg);
+}
+
+bool sk_pg_ready(const struct sk_pg *pg)
+{
+    (void)pg;
+    return true;
+}
+
+// ---- Redis ----
+
+// As Redis writes it. A look at a voucher: its terms are those of the account above.
+#define TERMS                     "\r\n:1\r\n:0\r\n:99\r\n:0\r\n:1\r\n"
+#define LOOK(state, run, journal) "*13\r\n+" state "\r\n:7\r\n+7-0\r\n:5\r\n+" run "\r\n:1\r\n:" journal "\r\n$-1" TERMS
+#define SESSION                   "+018bcfe5-6800-7000-8000-000000000001\r\n:900\r\n"
+
+static const char *const replies[][ANSWERS_MAX] = {
+    [SK_SCRIPT_LOOK_AT_VOUCHER] = {LOOK("loading", RUN, "0"), LOOK("open", RUN, "0"), LOOK("open", RUN, "1"),
+                                   LOOK("", RUN, "0"), LOOK("open", "run-0", "0"), "*0\r\n"},
+    [SK_SCRIPT_LIST_INSTANCES] = {"*7\r\n:1793300000123\r\n" SESSION "+1.0 1793300000000 1000 h:1\r\n" SESSION "+?\r\n",
+                                  "*1\r\n:-1\r\n"},
+    [SK_SCRIPT_TAKE_UNITS] = {"*2\r\n+short\r\n:3\r\n", "*3\r\n+taken\r\n:0\r\n+7\r\n", "*1\r\n+loading\r\n"},
+    [SK_SCRIPT_SETTLE_ENTRY] = {":1\r\n"},
+};
+static const char *const buyers[] = {"$-1\r\n", "+" ORDER "1\r\n", "+" ORDER_ID " 2\r\n", "+odd\r\n", NULL};
+static const char *const states[] = {"+open\r\n", "+loading\r\n", "$-1\r\n", NULL};
+
+static const struct sk_voucher *voucher_of(const char *key)
+{
+    for (size_t i = 0; i < sk_catalogue_count(shop.sale.catalogue); i++) {
+        const struct sk_voucher *voucher = sk_catalogue_at(shop.sale.catalogue, i);
+        if (strcmp(voucher->keys.voucher, key) == 0 || strcmp(voucher->keys.buyers, key) == 0)
+            return voucher;
+    }
+    MUST(false);
+    return NULL;
+}
+
+static void answer_redis(const struct asked *one)
+{
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+    MUST(reader != NULL);
+    if (one->text != NULL)
+        MUST(redisReaderFeed(reader, one->text, strlen(one->text)) == REDIS_OK &&
+             redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL);
+    one->done.redis(one->arg, reply);
+    if (reply != NULL)
+        freeReplyObject(reply);
+    redisReaderFree(reader);
+}
+
+static enum sk_status ask_redis(const char *const *texts, int64_t number, sk_redis_cb *done, void *arg)
+{
+    unsigned kind = (unsigned)(number % KINDS);
+    if (kind == KINDS - 1)
+        return SK_DOWN;
+    struct asked *one = ask(answer_redis, arg);
+    one->done.redis = done;
+    if (kind < FAILURES_FROM)
+        one->text = pick(texts, kind);
+    else if (kind > FAILURES_FROM)
+        one->text = "-WRONGTYPE it is something else\r\n";
+    return SK_OK;
+}
+
+// HGET: the state of a voucher that is created, or a user's order.
+enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
+                                sk_redis_cb *done, void *arg)
+{
+    const struct sk_voucher *voucher = voucher_of(argv[1]);
+    MUST(redis == shop.sale.ask_redis && argc == 3 && lens == NULL && strcmp(argv[0], "HGET") == 0);
+    if (strcmp(argv[1], voucher->keys.buyers) == 0) {
+        must_be_a_user(argv[2]);
+        return ask_redis(buyers, (unsigned char)argv[2][0], done, arg);
+    }
+    must_be_an_admin(true);
+    return ask_redis(states, voucher->id + counter++, done, arg);
+}
+
+enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
+                               const size_t *lens, sk_redis_cb *done, void *arg)
+{
+    bool instances = script == SK_SCRIPT_LIST_INSTANCES, look = script == SK_SCRIPT_LOOK_AT_VOUCHER;
+    bool look_for_order = look && argc == 4;
+    int64_t number = instances ? counter++ : voucher_of(argv[0])->id;
+    MUST((size_t)script < sizeof replies / sizeof replies[0] && replies[script][0] != NULL);
+    MUST(redis == (script == SK_SCRIPT_SETTLE_ENTRY ? shop.sale.redis : shop.sale.ask_redis) && keys <= argc &&
+         lens == NULL);
+    if (look_for_order && argv[3][0] != '\0')
+        must_be_a_user(argv[3]);
+    else if (!look || look_for_order)
+        must_be_an_admin(!instances && !look_for_order);
+    if (!instances && !look_for_order)
+        must_be_a_voucher(number);
+    return ask_redis(replies[script], number, done, arg);
+}
+
+bool sk_redis_ready(const struct sk_redis *redis)
+{
+    (void)redis;
+    return true;
+}
+
+const char *sk_redis_run(const struct sk_redis *redis)
+{
+    (void)redis;
+    return RUN;
+}
+
+uint64_t sk_redis_run_number(const struct sk_redis *redis)
+{
+    (void)redis;
+    return 1;
+}
+
+// ---- purchases ----
+
+// What a purchase of a voucher of this number, modulo their number, brings.
+static const struct sk_outcome outcomes[] = {
+    {.verdict = SK_VERDICT_SOLD_OUT},
+    {.verdict = SK_VERDICT_PLACED, .order_id = ORDER_ID},
+    {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID},
+    {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID},
+    {.verdict = SK_VERDICT_NOT_STARTED, .retry_after_ms = 1},
+    {.verdict = SK_VERDICT_ENDED},
+    {.verdict = SK_VERDICT_UNKNOWN_VOUCHER},
+    {.verdict = SK_VERDICT_RATE_LIMITED, .retry_after_ms = 999},
+    {.verdict = SK_VERDICT_LOADING},
+    {.verdict = SK_VERDICT_OVERLOADED},
+    {.verdict = SK_VERDICT_UNAVAILABLE},
+};
+
+// The same where several units are asked for or an Idempotency-Key is sent.
+static const struct sk_outcome unit_outcomes[] = {
+    {.verdict = SK_VERDICT_NOT_ENOUGH, .left = 2},
+    {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID, .repeats = true},
+    {.verdict = SK_VERDICT_INVALID, .left = 3}, // past the limit
+    {.verdict = SK_VERDICT_PAUSED},
+    {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED, .order_id = ORDER_ID},
+    {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID},
+};
+
+enum {
+    OUTCOMES = sizeof outcomes / sizeof outcomes[0],
+    UNIT_OUTCOMES = sizeof unit_outcomes / sizeof unit_outcomes[0]
+};
+
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
+{
+    (void)admit;
+    must_be_a_voucher(voucher->id);
+    must_be_a_user(user);
+    *outcome = outcomes[voucher->id % OUTCOMES];
+    return outcome->verdict == SK_VERDICT_SOLD_OUT || outcome->verdict == SK_VERDICT_RATE_LIMITED ||
+           outcome->verdict == SK_VERDICT_OVERLOADED;
+}
+
+// What was accepted is confirmed the next time.
+static void answer_order(const struct asked *one)
+{
+    struct sk_order *order = one->arg;
+    struct sk_outcome outcome = one->outcome;
+    sk_sale_tell_with(&shop.sale, order, &outcome);
+    if (outcome.verdict != SK_VERDICT_ACCEPTED) {
+        sk_order_give(shop.sale.orders, order);
+        return;
+    }
+    outcome.verdict = SK_VERDICT_PLACED;
+    ask(answer_order, order)->outcome = outcome;
+}
+
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
+{
+    bool plain = order->quantity == 1 && order->key == 0;
+    enum sk_ask_ticket ticket = order->sent.kind;
+    (void)batcher;
+    must_be_a_voucher(voucher->id);
+    must_be_a_user(order->user);
+    MUST(order->quantity >= 1 && order->quantity <= SK_QUANTITY_MAX && order->quantity <= voucher->user_limit);
+    // No handle can be guessed.
+    MUST(!voucher->ticket &&
+         (ticket == SK_ASK_NO_TICKET ||
+          ((ticket == SK_ASK_BAD_TICKET || ticket == SK_ASK_EXPIRED_TICKET) && order->sent.offer == 0)));
+    ask(answer_order, order)->outcome =
+        plain ? outcomes[voucher->id % OUTCOMES] : unit_outcomes[voucher->id % UNIT_OUTCOMES];
+}
+
+// ---- the jobs in the background ----
+
+static void answer_job(const struct asked *one)
+{
+    one->done.job(one->arg, one->ok);
+}
+
+static enum sk_status begin_job(int64_t number, void (*done)(void *arg, bool ok), void *arg)
+{
+    static const enum sk_status begun[] = {SK_OK, SK_OK, SK_FULL, SK_OK, SK_DOWN};
+    enum sk_status status = begun[number % 5];
+    must_be_an_admin(true);
+    if (status != SK_OK || done == NULL)
+        return status;
+    struct asked *one = ask(answer_job, arg);
+    one->done.job = done;
+    one->ok = number % 2 == 1;
+    return SK_OK;
+}
+
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
+                          sk_rebuild_cb *done, void *arg)
+{
+    (void)rebuilds;
+    if (why == SK_REBUILD_ORDERED)
+        must_be_a_voucher(voucher->id);
+    else
+        MUST(why == SK_REBUILD_DOUBT); // of one that is created
+    return begin_job(voucher->id, done, arg);
+}
+
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_voucher *voucher, sk_changes_cb *done,
+                                    void *arg)
+{
+    (void)sale;
+    must_be_a_voucher(voucher->id);
+    return begin_job(voucher->id, done, arg);
+}
+
+static void answer_return(const struct asked *one)
+{
+    units_back += one->end == SK_RETURN_DONE;
+    one->done.returned(one->arg, one->end);
+}
+
+enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
+                               enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
+{
+    static const enum sk_return_end ends[] = {SK_RETURN_LOADING, SK_RETURN_UNAVAILABLE, SK_RETURN_NOT_ALLOWED,
+                                              SK_RETURN_DONE, SK_RETURN_UNKNOWN_ORDER};
+    int64_t digit = must_be_an_order(order_id);
+    (void)returns;
+    MUST(move != SK_RETURN_EXPIRED && by[0] != '\0' && (why == NULL || strlen(why) <= 200));
+    if (move != SK_RETURN_CANCELLED)
+        must_be_an_admin(true);
+    if (voucher->id % 2 == 0)
+        return SK_FULL;
+    struct asked *one = ask(answer_return, arg);
+    one->done.returned = done;
+    one->end = ends[digit % 5];
+    return SK_OK;
+}
+
+void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order)
+{
+    bool last = order->list->count == 1;
+    (void)regrant;
+    must_be_an_admin(true);
+    must_be_a_voucher(entry->voucher->id);
+    sk_order_give(shop.sale.orders, order);
+    if (last)
+        sk_entry_forget(entry);
+}
+
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
+{
+    size_t count = 0;
+    (void)watch;
+    for (; count < 2 && count < most; count++)
+        out[count] = sk_catalogue_at(shop.sale.catalogue, count);
+    *complete = true;
+    return count;
+}
+
+// An entry that could not be ended: recovery's, which is not here.
+static void leave_orphaned(void *of, struct sk_voucher *voucher)
+{
+    (void)of;
+    must_be_a_voucher(voucher->id);
+}
+
+// ---- the catalogue ----
+
+// Of every fifth number there is none: it was retired. Voucher 1 is in the slot of the orders above.
+static void put_voucher(int64_t id)
+{
+    char tag[SK_TAG_SIZE] = "06S";
+    if (id != 1)
+        (void)snprintf(tag, sizeof tag, "%lld", (long long)id);
+    struct sk_catalogue_row row = {.change = id,
+                                   .voucher_id = id,
+                                   .state = id % 4 == 3 ? SK_VOUCHER_CLOSED : SK_VOUCHER_OPEN,
+                                   .tag = tag,
+                                   .user_limit = id % 6 == 2 ? 3 : SK_QUANTITY_MAX,
+                                   .ticket = id % 16 == 13,
+                                   .work_bits = id % 2 == 0 ? 8 : 0,
+                                   .offer = 1,
+                                   .price = {100, "CNY"}};
+    if (id % 5 != 0)
+        MUST(sk_catalogue_put(shop.sale.catalogue, &row) == SK_OK);
+}
+
+bool sk_follow_complete(const struct sk_follow *follow)
+{
+    (void)follow;
+    return true;
+}
+
+int64_t sk_follow_newest_id(const struct sk_follow *follow)
+{
+    (void)follow;
+    return newest_voucher;
+}
+
+void sk_follow_hurry(struct sk_follow *follow)
+{
+    (void)follow;
+}
+
+// There is a newer voucher, unless PostgreSQL is away.
+static void answer_follow(const struct asked *one)
+{
+    struct sk_follow_waiter *waiter = one->arg;
+    if (one->ok) {
+        newest_voucher = NEWEST + 1;
+        put_voucher(newest_voucher);
+    }
+    waiter->done(waiter, one->ok);
+}
+
+void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
+{
+    (void)follow;
+    ask(answer_follow, waiter)->ok = counter++ % 4 != 3;
+}
+
+// ---- the control plane ----
+
+static bool is_ready(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+{
+    if (outcome->voucher != NULL)
+        must_be_a_voucher(outcome->voucher->id);
+    sk_routes_outcome(arg, handle, outcome);
+}
+
+static bool send_event(void *arg, uint64_t handle, const char *text, size_t len)
+{
+    MUST(sk_server_find_stream(server, handle) != NULL);
+    return sk_routes_send(arg, handle, text, len);
+}
+
+static void open_control(void)
+{
+    const struct sk_live_wire wire = {send_event, sk_routes_end_stream, routes};
+    shop.sale = (struct sk_sale){.loop = &shop.loop,
+                                 .options = &config.sale,
+                                 .metrics = &shop.metrics,
+                                 .redis = (struct sk_redis *)(void *)&shop.links[0],
+                                 .pg = (struct sk_pg *)(void *)&shop.links[1],
+                                 .ask_redis = (struct sk_redis *)(void *)&shop.links[2],
+                                 .ask_pg = (struct sk_pg *)(void *)&shop.links[3],
+                                 .catalogue = sk_catalogue_new(1),
+                                 .orders = sk_order_pool_new(ORDERS_MAX),
+                                 .on_outcome = on_outcome,
+                                 .arg = routes,
+                                 .orphaned = leave_orphaned};
+    shop.control = (struct sk_control){.sale = &shop.sale,
+                                       .upkeep = &shop.upkeep,
+                                       .stores = &config.stores,
+                                       .reactors = 1,
+                                       .ready = is_ready,
+                                       .report_pg = (struct sk_pg *)(void *)&shop.links[4],
+                                       .talks = sk_talks_open()};
+    MUST(shop.sale.catalogue != NULL && shop.sale.orders != NULL && shop.control.talks != NULL);
+    shop.control.waiting = sk_waiting_open(&shop.control);
+    shop.control.live = sk_live_open(&shop.control, &wire);
+    MUST(shop.control.waiting != NULL && shop.control.live != NULL);
+    newest_voucher = NEWEST;
+    for (int64_t id = 1; id < CATALOGUE_END; id++)
+        put_voucher(id);
+}
+
+// All was answered: nothing waits, and nothing is kept.
+static void close_control(void)
+{
+    MUST(timer_count == TIMERS && sk_waiting_count(shop.control.waiting) == 0 && sk_live_count(shop.control.live) == 0);
+    MUST(shop.control.beside_catalogue == 0 && shop.control.pages == 0 && !shop.control.settling);
+    for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++)
+        MUST(shop.control.unknown[i] == NULL);
+    for (size_t i = 0; i < sk_catalogue_count(shop.sale.catalogue); i++)
+        MUST(sk_catalogue_at(shop.sale.catalogue, i)->pins == 0);
+    MUST(sk_order_pool_out(shop.sale.orders) == 0);
+    shop.sale.on_outcome = NULL; // no talk is left that could tell one
+    sk_live_close(shop.control.live);
+    sk_waiting_close(shop.control.waiting);
+    sk_talks_close(shop.control.talks);
+    free(shop.control.list.document);
+    sk_order_pool_free(shop.sale.orders);
+    sk_catalogue_free(shop.sale.catalogue);
 }
 
 // ---- the loop ----
 
 static void turn(void)
 {
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    (void)uv_run(&shop.loop, UV_RUN_NOWAIT);
+    run_timers();
     (void)sk_server_turn(server);
+}
+
+static void let_pass(uint64_t ms)
+{
+    now_ms += ms;
+    turn();
 }
 
 // Whatever the query is, what comes of it fits into a log or a header.
@@ -593,7 +962,9 @@ static void must_be_a_good_query(const struct sk_request *request)
 
 static void handle(void *arg, struct sk_request *request)
 {
+    bool before = later;
     handled++;
+    later = false;
     must_be_a_good_query(request);
     if (strncmp(request->path, "/park", 5) == 0) {
         parked[parked_count++ % PARKED_MAX] = request->handle;
@@ -601,6 +972,20 @@ static void handle(void *arg, struct sk_request *request)
     } else {
         sk_routes_handle(arg, request);
     }
+    later = before;
+}
+
+static void expired(void *arg, struct sk_request *request)
+{
+    MUST(sk_server_find(server, request->handle) == request);
+    sk_routes_expired(arg, request);
+}
+
+static void gone(void *arg, struct sk_request *request)
+{
+    MUST(sk_server_find(server, request->handle) == request ||
+         sk_server_find_stream(server, request->handle) == request);
+    sk_routes_gone(arg, request);
 }
 
 // ---- the clients ----
@@ -610,7 +995,7 @@ static void come(struct client *client)
     client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     MUST(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&here, here_len) == 0);
     client->ended = false;
-    sk_buf_clear(&client->sent);
+    client->from = client->sent.len;
     sk_buf_clear(&client->got);
 }
 
@@ -643,10 +1028,8 @@ static void see_it_end(struct client *client)
     for (int turns = 0; !client->ended; turns++) {
         MUST(turns < TURNS_MAX);
         answer_all();
-        turn();
+        let_pass(turns < PATIENCE_TURNS ? MOMENT_MS : MINUTE_MS);
         take(client);
-        if (turns >= PATIENCE_TURNS)
-            let_a_minute_pass();
     }
     (void)close(client->fd);
 }
@@ -702,7 +1085,7 @@ static const char *read_answer(const char *at, bool *final)
     size_t len = length == NULL ? 0 : strtoul(length, NULL, 10);
     if (type != NULL && strncmp(type, "text/event-stream\r", 18) == 0) { // to the end of the connection
         MUST(status == 200 && length == NULL);
-        MUST(*body == '\0' || *body == ':');
+        MUST(*body == '\0' || strncmp(body, "retry: ", 7) == 0);
         return body + strlen(body);
     }
     bool problem = type != NULL && strncmp(type, "application/problem+json\r", 25) == 0;
@@ -742,8 +1125,8 @@ static size_t read_answers(const struct client *client)
 // Whether the library may have run out of the connection's memory, and so of room for an answer.
 static bool filled_up(const struct client *client)
 {
-    size_t used = client->sent.len;
-    for (size_t i = 0; i < client->sent.len; i++)
+    size_t used = client->sent.len - client->from;
+    for (size_t i = client->from; i < client->sent.len; i++)
         used += client->sent.data[i] == '\n' ? PER_HEADER : 0;
     return used > (size_t)config.server.header_max_bytes / 2;
 }
@@ -753,6 +1136,7 @@ static void must_be_well(void)
 {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     MUST(sk_server_waiting(server) == 0);
+    sk_buf_clear(&probe.sent);
     come(&probe);
     say(&probe, request, sizeof request - 1);
     see_it_end(&probe);
@@ -781,20 +1165,30 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     config.server.long_share = 100;
     config.server.body_max_bytes = 300;
     config.server.header_max_bytes = 4096;
-    MUST(uv_loop_init(&loop) == 0);
+    MUST(uv_loop_init(&shop.loop) == 0);
     routes = sk_routes_open(&(struct sk_routes_options){.api = &config.api,
                                                         .identity = &config.identity,
                                                         .stores = &config.stores,
                                                         .server = &config.server,
                                                         .render_metrics = sk_metrics_page});
     MUST(routes != NULL);
-    struct sk_handler handler = {
-        handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone, routes,
-        NULL,   sk_routes_released};
-    server = sk_server_open(&loop, &config.server, &handler);
+    struct sk_handler handler = {handle, expired, sk_routes_malformed, sk_routes_streams, gone,
+                                 routes, NULL,    sk_routes_released};
+    server = sk_server_open(&shop.loop, &config.server, &handler);
     MUST(server != NULL);
-    sk_routes_connect(routes, server, &everything);
+    sk_routes_connect(routes, server, &shop.control);
     return 0;
+}
+
+// What clients left behind that hung up comes to its end.
+static void see_all_end(void)
+{
+    for (int turns = 0; asked_count > 0 || timer_count > TIMERS; turns++) {
+        MUST(turns < TURNS_MAX);
+        answer_all();
+        let_pass(MINUTE_MS);
+    }
+    let_pass(MINUTE_MS);
 }
 
 static void hang_up(struct client *client)
@@ -809,9 +1203,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char marks[] = "\x1b\x1c\x1d\x1e\x1f";
     size_t current = 0, answers = 0;
-    handled = hung_up = parked_count = asked_count = 0;
-    for (int i = 0; i < CLIENTS; i++)
+    handled = hung_up = parked_count = 0;
+    waited = false;
+    counter = units_back = 0;
+    open_control();
+    for (int i = 0; i < CLIENTS; i++) {
+        sk_buf_clear(&clients[i].sent);
         come(&clients[i]);
+    }
     for (size_t at = 0, n; at < size; at += n + 1) {
         for (n = 0; at + n < size && (data[at + n] == '\0' || strchr(marks, data[at + n]) == NULL);)
             n++;
@@ -825,11 +1224,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case '\x1d':
             answer_all();
-            turn();
+            let_pass(MOMENT_MS);
             break;
         case '\x1e':
-            let_a_minute_pass();
-            turn();
+            let_pass(MINUTE_MS);
             break;
         case '\x1f':
             hang_up(&clients[current]);
@@ -843,9 +1241,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         answers += read_answers(&clients[i]);
     }
     // The library answers what is too broken for us. A client that says no more while it is parked is gone.
-    MUST(hung_up > 0 || parked_count > 0 || answers >= handled || filled_up(&clients[0]) || filled_up(&clients[1]));
-    let_a_minute_pass(); // for clients that hung up while they waited
-    turn();
+    MUST(hung_up > 0 || parked_count > 0 || waited || answers >= handled || filled_up(&clients[0]) ||
+         filled_up(&clients[1]));
+    see_all_end();
     must_be_well();
+    close_control();
     return 0;
 }
