@@ -39,6 +39,7 @@
 #include "talk.h"
 #include "text.h"
 #include "timer.h"
+#include "vouchers.h"
 #include "waiting.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 1024, TURNS_MAX = 200, PATIENCE_TURNS = 8, BACKLOG = 16 };
@@ -232,7 +233,7 @@ struct asked {
     enum sk_result_kind kind; // if there are none
     bool ok;
     enum sk_return_end end;
-    struct sk_outcome outcome;
+    struct sk_purchase_result bought;
 };
 
 static struct asked asked[ASKED_MAX];
@@ -250,9 +251,9 @@ static struct asked *ask(void (*answer)(const struct asked *asked), void *arg)
 
 static void answer_parked(void)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_SOLD_OUT};
+    struct sk_answer answer = {.verdict = SK_VERDICT_SOLD_OUT};
     for (size_t i = 0; i < parked_count && i < PARKED_MAX; i++)
-        sk_routes_outcome(routes, parked[i], &outcome);
+        sk_routes_answer(routes, parked[i], &answer);
 }
 
 // What is asked meanwhile is answered the next time.
@@ -644,7 +645,7 @@ uint64_t sk_redis_run_number(const struct sk_redis *redis)
 // ---- purchases ----
 
 // What a purchase of a voucher of this number, modulo their number, brings.
-static const struct sk_outcome outcomes[] = {
+static const struct sk_purchase_result results[] = {
     {.verdict = SK_VERDICT_SOLD_OUT},
     {.verdict = SK_VERDICT_PLACED, .order_id = ORDER_ID},
     {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID},
@@ -659,7 +660,7 @@ static const struct sk_outcome outcomes[] = {
 };
 
 // The same where several units are asked for or an Idempotency-Key is sent.
-static const struct sk_outcome unit_outcomes[] = {
+static const struct sk_purchase_result unit_results[] = {
     {.verdict = SK_VERDICT_NOT_ENOUGH, .left = 2},
     {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID, .repeats = true},
     {.verdict = SK_VERDICT_INVALID, .left = 3}, // past the limit
@@ -668,33 +669,31 @@ static const struct sk_outcome unit_outcomes[] = {
     {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID},
 };
 
-enum {
-    OUTCOMES = sizeof outcomes / sizeof outcomes[0],
-    UNIT_OUTCOMES = sizeof unit_outcomes / sizeof unit_outcomes[0]
-};
+enum { RESULTS = sizeof results / sizeof results[0], UNIT_RESULTS = sizeof unit_results / sizeof unit_results[0] };
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+                      struct sk_purchase_result *bought)
 {
     (void)admit;
     must_be_a_voucher(voucher->id);
     must_be_a_user(user);
-    *outcome = outcomes[voucher->id % OUTCOMES];
-    return outcome->verdict == SK_VERDICT_SOLD_OUT || outcome->verdict == SK_VERDICT_RATE_LIMITED ||
-           outcome->verdict == SK_VERDICT_OVERLOADED;
+    *bought = results[voucher->id % RESULTS];
+    return bought->verdict == SK_VERDICT_SOLD_OUT || bought->verdict == SK_VERDICT_RATE_LIMITED ||
+           bought->verdict == SK_VERDICT_OVERLOADED;
 }
 
 // What was accepted is confirmed the next time.
 static void answer_order(const struct asked *one)
 {
     struct sk_order *order = one->arg;
-    struct sk_outcome outcome = one->outcome;
-    sk_sale_tell_with(&shop.sale, order, &outcome);
-    if (outcome.verdict != SK_VERDICT_ACCEPTED) {
+    struct sk_purchase_result bought = one->bought;
+    sk_sale_tell_with(&shop.sale, order, &bought);
+    if (bought.verdict != SK_VERDICT_ACCEPTED) {
         sk_order_give(shop.sale.orders, order);
         return;
     }
-    outcome.verdict = SK_VERDICT_PLACED;
-    ask(answer_order, order)->outcome = outcome;
+    bought.verdict = SK_VERDICT_PLACED;
+    ask(answer_order, order)->bought = bought;
 }
 
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
@@ -709,8 +708,8 @@ void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, stru
     MUST(!voucher->ticket &&
          (ticket == SK_ASK_NO_TICKET ||
           ((ticket == SK_ASK_BAD_TICKET || ticket == SK_ASK_EXPIRED_TICKET) && order->sent.offer == 0)));
-    ask(answer_order, order)->outcome =
-        plain ? outcomes[voucher->id % OUTCOMES] : unit_outcomes[voucher->id % UNIT_OUTCOMES];
+    ask(answer_order, order)->bought =
+        plain ? results[voucher->id % RESULTS] : unit_results[voucher->id % UNIT_RESULTS];
 }
 
 // ---- the jobs in the background ----
@@ -867,13 +866,6 @@ static bool is_ready(void *arg)
     return true;
 }
 
-static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
-{
-    if (outcome->voucher != NULL)
-        must_be_a_voucher(outcome->voucher->id);
-    sk_routes_outcome(arg, handle, outcome);
-}
-
 static bool send_event(void *arg, uint64_t handle, const char *text, size_t len)
 {
     MUST(sk_server_find_stream(server, handle) != NULL);
@@ -892,7 +884,7 @@ static void open_control(void)
                                  .ask_pg = (struct sk_pg *)(void *)&shop.links[3],
                                  .catalogue = sk_catalogue_new(1),
                                  .orders = sk_order_pool_new(ORDERS_MAX),
-                                 .on_outcome = on_outcome,
+                                 .on_result = sk_routes_result,
                                  .arg = routes,
                                  .orphaned = leave_orphaned};
     shop.control = (struct sk_control){.sale = &shop.sale,
@@ -901,8 +893,12 @@ static void open_control(void)
                                        .reactors = 1,
                                        .ready = is_ready,
                                        .report_pg = (struct sk_pg *)(void *)&shop.links[4],
-                                       .talks = sk_talks_open()};
-    MUST(shop.sale.catalogue != NULL && shop.sale.orders != NULL && shop.control.talks != NULL);
+                                       .on_answer = sk_routes_answer,
+                                       .routes = routes,
+                                       .talks = sk_talks_open(),
+                                       .shown = sk_voucher_cache_open()};
+    MUST(shop.sale.catalogue != NULL && shop.sale.orders != NULL && shop.control.talks != NULL &&
+         shop.control.shown != NULL);
     shop.control.waiting = sk_waiting_open(&shop.control);
     shop.control.live = sk_live_open(&shop.control, &wire);
     MUST(shop.control.waiting != NULL && shop.control.live != NULL);
@@ -915,17 +911,18 @@ static void open_control(void)
 static void close_control(void)
 {
     MUST(timer_count == TIMERS && sk_waiting_count(shop.control.waiting) == 0 && sk_live_count(shop.control.live) == 0);
-    MUST(shop.control.beside_catalogue == 0 && shop.control.pages == 0 && !shop.control.settling);
+    MUST(shop.control.shown->pages == 0 && !shop.control.settling);
     for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++)
         MUST(shop.control.unknown[i] == NULL);
     for (size_t i = 0; i < sk_catalogue_count(shop.sale.catalogue); i++)
         MUST(sk_catalogue_at(shop.sale.catalogue, i)->pins == 0);
     MUST(sk_order_pool_out(shop.sale.orders) == 0);
-    shop.sale.on_outcome = NULL; // no talk is left that could tell one
+    shop.control.on_answer = NULL; // no talk is left that could need it
+    shop.sale.on_result = NULL;
     sk_live_close(shop.control.live);
     sk_waiting_close(shop.control.waiting);
     sk_talks_close(shop.control.talks);
-    free(shop.control.list.document);
+    sk_voucher_cache_close(shop.control.shown);
     sk_order_pool_free(shop.sale.orders);
     sk_catalogue_free(shop.sale.catalogue);
 }
