@@ -8,7 +8,7 @@
 enum { STATUS_SIZE = 16 };
 
 struct admin_list {
-    struct sk_talk talk;
+    struct sk_query query;
     struct sk_page page;
     int64_t voucher_id;
     char status[STATUS_SIZE];                                  // empty: any
@@ -16,25 +16,25 @@ struct admin_list {
     unsigned last;
 };
 
-static void orders_start(struct sk_talk *talk);
+static void orders_start(struct sk_query *query);
 static void orders_on_rows(void *arg, const struct sk_result *result);
-static void admin_events_start(struct sk_talk *talk);
+static void admin_events_start(struct sk_query *query);
 static void admin_events_on_rows(void *arg, const struct sk_result *result);
-static void order_events_start(struct sk_talk *talk);
+static void order_events_start(struct sk_query *query);
 static void order_events_on_rows(void *arg, const struct sk_result *result);
 
-// False: there are no rows, and the talk has ended.
+// False: there are no rows, and the query has ended.
 static bool admin_list_add(struct admin_list *list, const struct sk_result *result, const char *name,
                            const struct sk_page_columns *columns)
 {
-    struct sk_talk *talk = &list->talk;
+    struct sk_query *query = &list->query;
     if (result->rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return false;
     }
-    sk_buf_printf(&talk->body, "{\"%s\":[", name);
-    sk_page_add(&list->page, &talk->body, result->rows, sk_rows_count(result->rows), columns);
-    sk_buf_puts(&talk->body, "]");
+    sk_buf_printf(&query->body, "{\"%s\":[", name);
+    sk_page_add(&list->page, &query->body, result->rows, sk_rows_count(result->rows), columns);
+    sk_buf_puts(&query->body, "]");
     return true;
 }
 
@@ -101,7 +101,7 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
     (void)snprintf(scope, sizeof scope, "%" PRId64 ":%s:%s:%s", filter->voucher_id, status, from, to);
     if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, ask, handle))
         return;
-    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, orders_start);
+    struct admin_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, orders_start);
     if (list == NULL)
         return;
     list->page = page;
@@ -109,7 +109,7 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
     (void)snprintf(list->status, sizeof list->status, "%s", status);
     memcpy(list->from, from, sizeof from);
     memcpy(list->to, to, sizeof to);
-    sk_talk_start(&list->talk);
+    sk_query_start(&list->query);
 }
 
 static const char *orders_or_null(const char *text)
@@ -117,9 +117,9 @@ static const char *orders_or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-static void orders_start(struct sk_talk *talk)
+static void orders_start(struct sk_query *query)
 {
-    struct admin_list *list = (struct admin_list *)talk;
+    struct admin_list *list = (struct admin_list *)query;
     char voucher[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(voucher, list->voucher_id),
                             orders_or_null(list->status),
@@ -127,7 +127,7 @@ static void orders_start(struct sk_talk *talk)
                             orders_or_null(list->to),
                             sk_page_id(&list->page, before),
                             sk_page_most(&list->page, most)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_ALL_ORDERS, 6, params, orders_on_rows);
+    sk_query_ask_pg(query, SK_STATEMENT_LIST_ALL_ORDERS, 6, params, orders_on_rows);
 }
 
 static void orders_on_rows(void *arg, const struct sk_result *result)
@@ -136,7 +136,7 @@ static void orders_on_rows(void *arg, const struct sk_result *result)
     static const struct sk_page_columns columns = {.first = ID, .document = DOCUMENT, .behind = true};
     struct admin_list *list = arg;
     if (admin_list_add(list, result, "orders", &columns))
-        sk_page_end(&list->page, &list->talk);
+        sk_page_end(&list->page, &list->query);
 }
 
 // ---- what operators did ----
@@ -157,21 +157,21 @@ void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const 
     struct sk_page page;
     if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), ask, handle))
         return;
-    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, admin_events_start);
+    struct admin_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, admin_events_start);
     if (list == NULL)
         return;
     list->page = page;
     list->voucher_id = voucher_id;
-    sk_talk_start(&list->talk);
+    sk_query_start(&list->query);
 }
 
-static void admin_events_start(struct sk_talk *talk)
+static void admin_events_start(struct sk_query *query)
 {
-    struct admin_list *list = (struct admin_list *)talk;
+    struct admin_list *list = (struct admin_list *)query;
     char voucher[SK_PARAM_NUMBER_SIZE], tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_first(&list->page, tx),
                             sk_page_second(&list->page, seq), sk_page_most(&list->page, most)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_ADMIN_EVENTS, 4, params, admin_events_on_rows);
+    sk_query_ask_pg(query, SK_STATEMENT_LIST_ADMIN_EVENTS, 4, params, admin_events_on_rows);
 }
 
 static const struct sk_page_columns event_columns = {.first = 0, .second = 1, .document = 2};
@@ -180,7 +180,7 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
 {
     struct admin_list *list = arg;
     if (admin_list_add(list, result, "events", &event_columns))
-        sk_page_end(&list->page, &list->talk);
+        sk_page_end(&list->page, &list->query);
 }
 
 // ---- the feed ----
@@ -214,25 +214,25 @@ void sk_list_order_events(struct sk_control *control, const struct sk_page_asked
     SK_ASSERT(last == 0 || ask->cursor == NULL);
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, handle))
         return;
-    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, order_events_start);
+    struct admin_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, order_events_start);
     if (list == NULL)
         return;
     list->page = page;
     list->last = last;
-    sk_talk_start(&list->talk);
+    sk_query_start(&list->query);
 }
 
-static void order_events_start(struct sk_talk *talk)
+static void order_events_start(struct sk_query *query)
 {
-    struct admin_list *list = (struct admin_list *)talk;
+    struct admin_list *list = (struct admin_list *)query;
     char tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], last[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *after[] = {sk_page_first(&list->page, tx), sk_page_second(&list->page, seq),
                            sk_params_number(most, list->page.limit)};
     const char *latest[] = {sk_params_number(last, list->last), after[2]};
     if (list->last > 0)
-        sk_talk_ask_pg(talk, SK_STATEMENT_LATEST_EVENTS, 2, latest, order_events_on_rows);
+        sk_query_ask_pg(query, SK_STATEMENT_LATEST_EVENTS, 2, latest, order_events_on_rows);
     else
-        sk_talk_ask_pg(talk, SK_STATEMENT_ORDER_EVENTS, 3, after, order_events_on_rows);
+        sk_query_ask_pg(query, SK_STATEMENT_ORDER_EVENTS, 3, after, order_events_on_rows);
 }
 
 // A reader goes on behind the last event, also when there is no later one yet.
@@ -250,5 +250,5 @@ static void order_events_on_rows(void *arg, const struct sk_result *result)
         last.second = (uint64_t)sk_rows_number(result->rows, count - 1, columns.second);
     }
     sk_cursor_put(list->page.next, list->page.kind, list->page.scope, &last);
-    sk_page_end(&list->page, &list->talk);
+    sk_page_end(&list->page, &list->query);
 }

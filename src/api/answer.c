@@ -565,7 +565,7 @@ static void answer_add_next(struct sk_response *response, const struct sk_reques
     sk_buf_printf(&link, "<%s?", request->path);
     sk_request_put_query(request, "cursor", &link);
     sk_buf_puts(&link, "cursor=");
-    sk_query_put(&link, cursor);
+    sk_url_put(&link, cursor);
     sk_buf_puts(&link, ">; rel=\"next\"");
     if (!link.failed && link.len <= LINK_MAX)
         sk_response_header(response, "Link", link.data);

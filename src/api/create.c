@@ -22,7 +22,7 @@ enum { TICK_MS = 50, LOCATION_SIZE = 64 };
 enum creation_step { CREATION_NEW, CREATION_ASKING, CREATION_WAITING, CREATION_LOADING, CREATION_STEPS };
 
 struct creation {
-    struct sk_talk talk;
+    struct sk_query query;
     enum creation_step step;
     bool repeated;
     bool loaded_before;
@@ -41,15 +41,15 @@ struct creation {
 };
 
 static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms);
-static void creation_start(struct sk_talk *talk);
+static void creation_start(struct sk_query *query);
 static void creation_on_row(void *arg, const struct sk_result *result);
-static void creation_follow(struct sk_talk *talk);
-static void creation_on_followed(struct sk_talk *talk, bool ok);
+static void creation_follow(struct sk_query *query);
+static void creation_on_followed(struct sk_query *query, bool ok);
 static enum sk_status creation_ask_state(struct creation *creation);
 static void creation_on_state(void *arg, const struct sk_reply *reply);
 static void creation_on_loaded(void *arg, bool ok);
 static void creation_on_tick(void *arg);
-static void creation_release(struct sk_talk *talk);
+static void creation_release(struct sk_query *query);
 
 #define TO(step) [CREATION_##step] = true
 
@@ -85,19 +85,19 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
                        uint64_t handle)
 {
-    struct creation *creation = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *creation, creation_start);
+    struct creation *creation = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *creation, creation_start);
     if (creation == NULL)
         return;
-    creation->talk.release = creation_release;
+    creation->query.release = creation_release;
     if (creation_fill(creation, key, by, terms))
-        sk_talk_start(&creation->talk);
+        sk_query_start(&creation->query);
     else
-        sk_talk_end(&creation->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&creation->query, SK_VERDICT_OVERLOADED, NULL);
 }
 
 static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms)
 {
-    struct sk_control *control = creation->talk.control;
+    struct sk_control *control = creation->query.control;
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     if (key == NULL)
@@ -123,14 +123,14 @@ static bool creation_fill(struct creation *creation, const char *key, const char
 
 // ---- the row ----
 
-static void creation_start(struct sk_talk *talk)
+static void creation_start(struct sk_query *query)
 {
-    struct creation *creation = (struct creation *)talk;
+    struct creation *creation = (struct creation *)query;
     const char *params[] = {creation->key,      creation->title,  creation->price,      creation->stock,
                             creation->begin_ms, creation->end_ms, creation->user_limit, creation->pay_within_s,
                             creation->currency, creation->by,     creation->ticket,     creation->work_bits};
     creation_move(creation, CREATION_ASKING);
-    sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
+    sk_query_ask_pg(query, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
 }
 
 static char *creation_copy(const char *text)
@@ -141,10 +141,10 @@ static char *creation_copy(const char *text)
 static void creation_on_row(void *arg, const struct sk_result *result)
 {
     struct creation *creation = arg;
-    struct sk_talk *talk = &creation->talk;
+    struct sk_query *query = &creation->query;
     const struct sk_rows *rows = result->rows;
     if (result->kind == SK_RESULT_REFUSED) {
-        sk_talk_end(talk, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
+        sk_query_end(query, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
         return;
     }
     if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {
@@ -153,11 +153,11 @@ static void creation_on_row(void *arg, const struct sk_result *result)
         return;
     }
     if (rows == NULL || sk_rows_count(rows) != 1) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
-        sk_talk_end(talk, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
+        sk_query_end(query, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
         return;
     }
     creation->voucher_id = sk_rows_number(rows, 0, 1);
@@ -167,28 +167,28 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     creation->loading = creation_copy(sk_rows_text(rows, 0, 4));
     creation_move(creation, CREATION_LOADING);
     if (creation->document == NULL || creation->loading == NULL)
-        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
     else
-        creation_follow(talk);
+        creation_follow(query);
 }
 
 // ---- loading ----
 
-static void creation_follow(struct sk_talk *talk)
+static void creation_follow(struct sk_query *query)
 {
-    sk_talk_follow(talk, creation_on_followed);
-    sk_follow_hurry(talk->control->upkeep->follow);
+    sk_query_follow(query, creation_on_followed);
+    sk_follow_hurry(query->control->upkeep->follow);
 }
 
-static void creation_on_followed(struct sk_talk *talk, bool ok)
+static void creation_on_followed(struct sk_query *query, bool ok)
 {
-    struct creation *creation = (struct creation *)talk;
-    struct sk_voucher *voucher = ok ? sk_talk_find_voucher(talk, creation->voucher_id) : NULL;
+    struct creation *creation = (struct creation *)query;
+    struct sk_voucher *voucher = ok ? sk_query_find_voucher(query, creation->voucher_id) : NULL;
     enum sk_status status = SK_FAIL;
     if (voucher != NULL && creation->loaded_before)
         status = creation_ask_state(creation);
     else if (voucher != NULL)
-        status = sk_rebuild(talk->control->upkeep->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+        status = sk_rebuild(query->control->upkeep->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
     creation->waits = status == SK_FULL; // the watch has found it first
     if (status != SK_OK && !creation->waits)
         creation_on_loaded(creation, false);
@@ -196,9 +196,9 @@ static void creation_on_followed(struct sk_talk *talk, bool ok)
 
 static enum sk_status creation_ask_state(struct creation *creation)
 {
-    const struct sk_talk *talk = &creation->talk;
-    const char *state[] = {"HGET", talk->voucher->keys.voucher, "state"};
-    return sk_redis_command(talk->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
+    const struct sk_query *query = &creation->query;
+    const char *state[] = {"HGET", query->voucher->keys.voucher, "state"};
+    return sk_redis_command(query->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
 }
 
 static void creation_on_state(void *arg, const struct sk_reply *reply)
@@ -206,7 +206,7 @@ static void creation_on_state(void *arg, const struct sk_reply *reply)
     struct creation *creation = arg;
     const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
     bool ok = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED;
-    creation->waits = !ok && creation->polls && uv_now(creation->talk.control->sale->loop) < creation->answer_until_ms;
+    creation->waits = !ok && creation->polls && uv_now(creation->query.control->sale->loop) < creation->answer_until_ms;
     creation->polls = false;
     if (!creation->waits)
         creation_on_loaded(creation, ok);
@@ -218,14 +218,14 @@ static void creation_answer(struct creation *creation, const char *document)
     struct sk_answer answer = {
         .verdict = SK_VERDICT_CREATED, .body = document, .location = location, .version = creation->change};
     (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, creation->voucher_id);
-    sk_talk_answer(&creation->talk, &answer);
+    sk_query_answer(&creation->query, &answer);
 }
 
 static void creation_on_loaded(void *arg, bool ok)
 {
     struct creation *creation = arg;
     creation_answer(creation, ok ? creation->document : creation->loading);
-    sk_talk_end(&creation->talk, SK_VERDICT_CREATED, NULL);
+    sk_query_end(&creation->query, SK_VERDICT_CREATED, NULL);
 }
 
 // ---- time ----
@@ -233,7 +233,7 @@ static void creation_on_loaded(void *arg, bool ok)
 static void creation_on_tick(void *arg)
 {
     struct creation *creation = arg;
-    const struct sk_sale *sale = creation->talk.control->sale;
+    const struct sk_sale *sale = creation->query.control->sale;
     uint64_t now = uv_now(sale->loop);
     if (creation->waits) {
         creation->waits = false;
@@ -243,15 +243,15 @@ static void creation_on_tick(void *arg)
     } else if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
         creation_answer(creation, creation->loading);
     } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
-        sk_talk_end(&creation->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&creation->query, SK_VERDICT_UNAVAILABLE, NULL);
     } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg)) {
-        creation_start(&creation->talk);
+        creation_start(&creation->query);
     }
 }
 
-static void creation_release(struct sk_talk *talk)
+static void creation_release(struct sk_query *query)
 {
-    struct creation *creation = (struct creation *)talk;
+    struct creation *creation = (struct creation *)query;
     sk_timer_close(creation->timer);
     free(creation->key);
     free(creation->by);

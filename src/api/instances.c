@@ -9,7 +9,7 @@
 
 enum { NOW = 0, FIRST = 1, SESSION = 0, LEFT, TEXT, COLUMNS };
 
-static void instances_start(struct sk_talk *talk);
+static void instances_start(struct sk_query *query);
 static void instances_on_list(void *arg, const struct sk_reply *reply);
 static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, size_t row, bool first);
 
@@ -20,35 +20,35 @@ void sk_handle_instances(const struct sk_context *context, struct sk_request *re
 
 void sk_list_instances(struct sk_control *control, uint64_t handle)
 {
-    struct sk_talk *talk = sk_talk_new(control, SK_PG_COMMANDS, handle, "instances", sizeof *talk, instances_start);
-    if (talk != NULL)
-        sk_talk_start(talk);
+    struct sk_query *query = sk_query_new(control, SK_PG_COMMANDS, handle, "instances", sizeof *query, instances_start);
+    if (query != NULL)
+        sk_query_start(query);
 }
 
-static void instances_start(struct sk_talk *talk)
+static void instances_start(struct sk_query *query)
 {
     const char *keys[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES};
-    if (sk_redis_script(talk->control->sale->ask_redis, SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL, instances_on_list,
-                        talk) != SK_OK)
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    if (sk_redis_script(query->control->sale->ask_redis, SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL, instances_on_list,
+                        query) != SK_OK)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 static void instances_on_list(void *arg, const struct sk_reply *reply)
 {
-    struct sk_talk *talk = arg;
+    struct sk_query *query = arg;
     char now[SK_TIME_SIZE];
     int64_t now_ms;
     bool first = true;
     if (reply == NULL || !sk_reply_number(sk_reply_at(reply, NOW), &now_ms) || now_ms < 0) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     sk_text_put_time(now_ms, now);
-    sk_buf_printf(&talk->body, "{\"server_time\":\"%s\",\"instances\":[", now);
+    sk_buf_printf(&query->body, "{\"server_time\":\"%s\",\"instances\":[", now);
     for (size_t i = FIRST; i + COLUMNS <= sk_reply_count(reply); i += COLUMNS)
-        first = !instances_add(&talk->body, reply, i, first) && first;
-    sk_buf_puts(&talk->body, "]}");
-    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+        first = !instances_add(&query->body, reply, i, first) && first;
+    sk_buf_puts(&query->body, "]}");
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
 // False: that is no session.

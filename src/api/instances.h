@@ -5,7 +5,7 @@
 #define SK_API_INSTANCES_H
 
 #include "call.h"
-#include "talk.h"
+#include "query.h"
 
 sk_handle sk_handle_instances;
 

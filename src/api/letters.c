@@ -8,22 +8,22 @@
 #include "entry.h"
 #include "params.h"
 
-struct letter_talk {
-    struct sk_talk talk;
+struct letter_query {
+    struct sk_query query;
     struct sk_page page; // of the list
     int64_t voucher_id, letter;
     bool write_off;
     size_t orders;
 };
 
-static void letter_start(struct sk_talk *talk);
-static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside);
+static void letter_start(struct sk_query *query);
+static void letter_on_voucher(struct sk_query *query, enum sk_found found);
 static void letter_on_row(void *arg, const struct sk_result *result);
-static void letter_requeue(struct letter_talk *letter, const char *orders, int32_t offer);
+static void letter_requeue(struct letter_query *letter, const char *orders, int32_t offer);
 static void letter_on_written_off(void *arg, const struct sk_result *result);
 
-static void list_start(struct sk_talk *talk);
-static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside);
+static void list_start(struct sk_query *query);
+static void list_on_voucher(struct sk_query *query, enum sk_found found);
 static void list_on_rows(void *arg, const struct sk_result *result);
 
 // ---- the list ----
@@ -43,46 +43,46 @@ void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struc
     struct sk_page page;
     if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, handle))
         return;
-    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, list_start);
+    struct letter_query *letter = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, list_start);
     if (letter == NULL)
         return;
     letter->page = page;
     letter->voucher_id = voucher_id;
-    sk_talk_start(&letter->talk);
+    sk_query_start(&letter->query);
 }
 
-static void list_start(struct sk_talk *talk)
+static void list_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct letter_talk *)talk)->voucher_id, list_on_voucher);
+    sk_query_find(query, ((struct letter_query *)query)->voucher_id, list_on_voucher);
 }
 
-static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside)
+static void list_on_voucher(struct sk_query *query, enum sk_found found)
 {
-    struct letter_talk *letter = (struct letter_talk *)talk;
-    if (beside != SK_BESIDE_FOUND) { // a retired voucher has no open letter
-        sk_talk_end(talk, SK_VERDICT_FOUND, "{\"dead_letters\":[]}");
+    struct letter_query *letter = (struct letter_query *)query;
+    if (found != SK_FOUND_LISTED) { // a retired voucher has no open letter
+        sk_query_end(query, SK_VERDICT_FOUND, "{\"dead_letters\":[]}");
         return;
     }
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE], after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, talk->voucher->slot), sk_params_number(id, letter->voucher_id),
+    const char *params[] = {sk_params_number(slot, query->voucher->slot), sk_params_number(id, letter->voucher_id),
                             sk_page_first(&letter->page, after), sk_page_most(&letter->page, most)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_DEAD_LETTERS, 4, params, list_on_rows);
+    sk_query_ask_pg(query, SK_STATEMENT_LIST_DEAD_LETTERS, 4, params, list_on_rows);
 }
 
 static void list_on_rows(void *arg, const struct sk_result *result)
 {
-    struct letter_talk *letter = arg;
-    struct sk_talk *talk = &letter->talk;
+    struct letter_query *letter = arg;
+    struct sk_query *query = &letter->query;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    sk_buf_puts(&talk->body, "{\"dead_letters\":[");
-    sk_page_add(&letter->page, &talk->body, rows, sk_rows_count(rows),
+    sk_buf_puts(&query->body, "{\"dead_letters\":[");
+    sk_page_add(&letter->page, &query->body, rows, sk_rows_count(rows),
                 &(struct sk_page_columns){.first = 0, .document = 1});
-    sk_buf_puts(&talk->body, "]");
-    sk_page_end(&letter->page, talk);
+    sk_buf_puts(&query->body, "]");
+    sk_page_end(&letter->page, query);
 }
 
 // ---- one letter ----
@@ -101,13 +101,13 @@ void sk_handle_write_off(const struct sk_context *context, struct sk_request *re
 
 static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t handle)
 {
-    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, letter_start);
+    struct letter_query *letter = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, letter_start);
     if (letter == NULL)
         return;
     letter->voucher_id = voucher_id;
     letter->letter = id;
     letter->write_off = write_off;
-    sk_talk_start(&letter->talk);
+    sk_query_start(&letter->query);
 }
 
 void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
@@ -120,86 +120,86 @@ void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_
     letter_begin(control, voucher_id, letter, true, handle);
 }
 
-static void letter_ask(struct letter_talk *letter, enum sk_statement statement, sk_pg_cb *done)
+static void letter_ask(struct letter_query *letter, enum sk_statement statement, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, letter->talk.voucher->slot),
+    const char *params[] = {sk_params_number(slot, letter->query.voucher->slot),
                             sk_params_number(voucher, letter->voucher_id), sk_params_number(id, letter->letter)};
-    sk_talk_ask_pg(&letter->talk, statement, 3, params, done);
+    sk_query_ask_pg(&letter->query, statement, 3, params, done);
 }
 
-static void letter_start(struct sk_talk *talk)
+static void letter_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct letter_talk *)talk)->voucher_id, letter_on_voucher);
+    sk_query_find(query, ((struct letter_query *)query)->voucher_id, letter_on_voucher);
 }
 
 // A retired voucher has no open letter.
-static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside)
+static void letter_on_voucher(struct sk_query *query, enum sk_found found)
 {
-    if (beside == SK_BESIDE_FOUND)
-        letter_ask((struct letter_talk *)talk, SK_STATEMENT_FIND_DEAD_LETTER, letter_on_row);
+    if (found == SK_FOUND_LISTED)
+        letter_ask((struct letter_query *)query, SK_STATEMENT_FIND_DEAD_LETTER, letter_on_row);
     else
-        sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+        sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
 }
 
 static void letter_on_row(void *arg, const struct sk_result *result)
 {
-    struct letter_talk *letter = arg;
-    struct sk_talk *talk = &letter->talk;
+    struct letter_query *letter = arg;
+    struct sk_query *query = &letter->query;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     bool waits = sk_rows_count(rows) > 0 && strcmp(sk_rows_text(rows, 0, 1), "t") == 0; // not written off
     if (sk_rows_count(rows) == 0 || (!waits && !letter->write_off)) {
-        sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+        sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
         return;
     }
     if (letter->write_off)
         letter_ask(letter, SK_STATEMENT_WRITE_OFF, letter_on_written_off);
     else if (sk_rows_text(rows, 0, 0) == NULL)
-        sk_talk_end(talk, SK_VERDICT_UNREADABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNREADABLE, NULL);
     else
         letter_requeue(letter, sk_rows_text(rows, 0, 0), (int32_t)sk_rows_number(rows, 0, 2));
 }
 
 // Answers with the number of orders concerned.
-static void letter_end_counted(struct letter_talk *letter, const char *what)
+static void letter_end_counted(struct letter_query *letter, const char *what)
 {
-    sk_buf_printf(&letter->talk.body, "{\"%s\":%zu}", what, letter->orders);
-    sk_talk_end(&letter->talk, SK_VERDICT_FOUND, letter->talk.body.data);
+    sk_buf_printf(&letter->query.body, "{\"%s\":%zu}", what, letter->orders);
+    sk_query_end(&letter->query, SK_VERDICT_FOUND, letter->query.body.data);
 }
 
-static void letter_requeue(struct letter_talk *letter, const char *orders, int32_t offer)
+static void letter_requeue(struct letter_query *letter, const char *orders, int32_t offer)
 {
-    const struct sk_sale *sale = letter->talk.control->sale;
+    const struct sk_sale *sale = letter->query.control->sale;
     struct sk_order_list list = {0};
     if (sk_journal_parse(orders, strlen(orders), NULL, NULL) < 0) {
-        sk_talk_end(&letter->talk, SK_VERDICT_UNREADABLE, NULL);
+        sk_query_end(&letter->query, SK_VERDICT_UNREADABLE, NULL);
         return;
     }
-    struct sk_entry *entry = sk_entry_new(sale, letter->talk.voucher, SK_ENTRY_LOOSE, "");
+    struct sk_entry *entry = sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, "");
     if (entry == NULL || !sk_entry_read_orders(sale, orders, strlen(orders), offer, &list)) {
         if (entry != NULL)
             sk_entry_forget(entry);
-        sk_talk_end(&letter->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&letter->query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
     for (; list.head != NULL; letter->orders++)
-        sk_regrant_requeue(letter->talk.control->upkeep->regrant, entry, list.head);
+        sk_regrant_requeue(letter->query.control->upkeep->regrant, entry, list.head);
     letter_end_counted(letter, "requeued");
 }
 
 // PostgreSQL has refused the orders; Redis gives back the units of those that it still holds.
 static void letter_on_written_off(void *arg, const struct sk_result *result)
 {
-    struct letter_talk *letter = arg;
-    const struct sk_sale *sale = letter->talk.control->sale;
+    struct letter_query *letter = arg;
+    const struct sk_sale *sale = letter->query.control->sale;
     const struct sk_rows *rows = result->rows;
-    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->talk.voucher, SK_ENTRY_LOOSE, "");
+    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, "");
     if (entry == NULL) {
-        sk_talk_end(&letter->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&letter->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     for (size_t i = 0; i < sk_rows_count(rows); i++) {

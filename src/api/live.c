@@ -252,44 +252,44 @@ static void live_on_gone(const struct sk_context *context, struct sk_request *re
 // ---- whether there is such a voucher ----
 
 struct live_find {
-    struct sk_talk talk;
+    struct sk_query query;
     int64_t voucher_id;
 };
 
 static void live_find_on_row(void *arg, const struct sk_result *result)
 {
     bool none = result->rows != NULL && sk_rows_count(result->rows) == 0;
-    sk_talk_end(arg,
-                result->rows == NULL ? SK_VERDICT_UNAVAILABLE
-                : none               ? SK_VERDICT_UNKNOWN_VOUCHER
-                                     : SK_VERDICT_FOUND,
-                NULL);
+    sk_query_end(arg,
+                 result->rows == NULL ? SK_VERDICT_UNAVAILABLE
+                 : none               ? SK_VERDICT_UNKNOWN_VOUCHER
+                                      : SK_VERDICT_FOUND,
+                 NULL);
 }
 
-static void live_find_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void live_find_on_found(struct sk_query *query, enum sk_found found)
 {
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, ((struct live_find *)talk)->voucher_id)};
-    if (beside == SK_BESIDE_OLD)
-        sk_talk_ask_pg(talk, SK_STATEMENT_FIND_VOUCHER, 1, params, live_find_on_row);
+    const char *params[] = {sk_params_number(id, ((struct live_find *)query)->voucher_id)};
+    if (found == SK_FOUND_OLD)
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, live_find_on_row);
     else
-        sk_talk_end(talk, beside == SK_BESIDE_FOUND ? SK_VERDICT_FOUND : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, found == SK_FOUND_LISTED ? SK_VERDICT_FOUND : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
-static void live_find_start(struct sk_talk *talk)
+static void live_find_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct live_find *)talk)->voucher_id, live_find_on_found);
+    sk_query_find(query, ((struct live_find *)query)->voucher_id, live_find_on_found);
 }
 
 void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     (void)snprintf(key, sizeof key, "live:%" PRId64, voucher_id);
-    struct live_find *find = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *find, live_find_start);
+    struct live_find *find = sk_query_new(control, SK_PG_QUESTIONS, handle, key, sizeof *find, live_find_start);
     if (find == NULL)
         return;
     find->voucher_id = voucher_id;
-    sk_talk_start(&find->talk);
+    sk_query_start(&find->query);
 }
 
 // ---- a slice of time ----

@@ -14,7 +14,7 @@
 #define SK_API_LIVE_H
 
 #include "call.h"
-#include "talk.h"
+#include "query.h"
 
 sk_handle sk_handle_events;
 

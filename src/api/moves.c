@@ -43,7 +43,7 @@ static void bodies_judge(struct sk_fields *read, enum payment_member member, con
 static bool bodies_are_all_in(const char *text, char first, char last);
 
 struct move {
-    struct sk_talk talk;
+    struct sk_query query;
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; "": anyone's
     char by[SK_ADMIN_NAME_SIZE];
@@ -61,21 +61,21 @@ enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
 enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
 static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
-                             uint64_t handle, void (*start)(struct sk_talk *talk));
+                             uint64_t handle, void (*start)(struct sk_query *query));
 static void move_find(struct move *move, const char *status, sk_pg_cb *done);
 static void move_look_further(struct move *move);
 static void move_end_wrong(struct move *move, const char *status);
 static void pay_begin(struct move *move, const struct sk_payment *payment);
-static void pay_own_start(struct sk_talk *talk);
+static void pay_own_start(struct sk_query *query);
 static void pay_own_on_row(void *arg, const struct sk_result *result);
-static void pay_start(struct sk_talk *talk);
+static void pay_start(struct sk_query *query);
 static void pay_on_row(void *arg, const struct sk_result *result);
-static void cancel_start(struct sk_talk *talk);
+static void cancel_start(struct sk_query *query);
 static void cancel_on_row(void *arg, const struct sk_result *result);
-static void refund_start(struct sk_talk *talk);
+static void refund_start(struct sk_query *query);
 static void refund_on_row(void *arg, const struct sk_result *result);
 static void return_begin(struct move *move, int64_t voucher_id);
-static void return_on_voucher(struct sk_talk *talk, enum sk_beside beside);
+static void return_on_voucher(struct sk_query *query, enum sk_found found);
 static void return_on_end(void *arg, enum sk_return_end end);
 static void return_retired(struct move *move);
 static void return_on_retired(void *arg, const struct sk_result *result);
@@ -140,9 +140,9 @@ static void move_put(char *out, size_t size, const char *text)
 
 // NULL: it was answered.
 static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
-                             uint64_t handle, void (*start)(struct sk_talk *talk))
+                             uint64_t handle, void (*start)(struct sk_query *query))
 {
-    struct move *move = sk_talk_new(control, class, handle, NULL, sizeof *move, start);
+    struct move *move = sk_query_new(control, class, handle, NULL, sizeof *move, start);
     if (move == NULL)
         return NULL;
     move_put(move->order_id, sizeof move->order_id, order_id);
@@ -156,25 +156,25 @@ static void move_find(struct move *move, const char *status, sk_pg_cb *done)
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->user,
                             status};
-    sk_talk_ask_pg(&move->talk, SK_STATEMENT_FIND_FOR_MOVE, 4, params, done);
+    sk_query_ask_pg(&move->query, SK_STATEMENT_FIND_FOR_MOVE, 4, params, done);
 }
 
 // PostgreSQL does not know it: the question for it answers.
 static void move_look_further(struct move *move)
 {
-    struct sk_control *control = move->talk.control;
+    struct sk_control *control = move->query.control;
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
-    uint64_t handle = sk_talk_take_handle(&move->talk);
+    uint64_t handle = sk_query_take_handle(&move->query);
     memcpy(order_id, move->order_id, sizeof order_id);
     memcpy(user, move->user, sizeof user);
-    sk_talk_end(&move->talk, SK_VERDICT_PENDING, NULL);
+    sk_query_end(&move->query, SK_VERDICT_PENDING, NULL);
     sk_order_lookup_pending(control, order_id, user, handle);
 }
 
 static void move_end_wrong(struct move *move, const char *status)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_WRONG_STATE, .status = status};
-    sk_talk_end_with(&move->talk, &answer);
+    sk_query_end_with(&move->query, &answer);
 }
 
 // ---- pay ----
@@ -202,30 +202,30 @@ static void pay_begin(struct move *move, const struct sk_payment *payment)
     move_put(move->reference, sizeof move->reference, payment->reference);
     move_put(move->currency, sizeof move->currency, payment->currency);
     move->amount_cents = payment->amount_cents;
-    sk_talk_start(&move->talk);
+    sk_query_start(&move->query);
 }
 
-static void pay_own_start(struct sk_talk *talk)
+static void pay_own_start(struct sk_query *query)
 {
-    move_find((struct move *)talk, "paid", pay_own_on_row);
+    move_find((struct move *)query, "paid", pay_own_on_row);
 }
 
 static void pay_own_on_row(void *arg, const struct sk_result *result)
 {
     struct move *move = arg;
     if (result->rows == NULL)
-        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 0)
         move_look_further(move);
     else if (sk_rows_text(result->rows, 0, FOUND_DOCUMENT) == NULL) // another user's
-        sk_talk_end(&move->talk, SK_VERDICT_NOT_FOUND, NULL);
+        sk_query_end(&move->query, SK_VERDICT_NOT_FOUND, NULL);
     else
-        pay_start(&move->talk);
+        pay_start(&move->query);
 }
 
-static void pay_start(struct sk_talk *talk)
+static void pay_start(struct sk_query *query)
 {
-    struct move *move = (struct move *)talk;
+    struct move *move = (struct move *)query;
     char slot[SK_PARAM_NUMBER_SIZE], cents[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
                             move->order_id,
@@ -233,7 +233,7 @@ static void pay_start(struct sk_talk *talk)
                             sk_params_number(cents, move->amount_cents),
                             move->currency,
                             move->by};
-    sk_talk_ask_pg(talk, SK_STATEMENT_PAY_ORDER, 6, params, pay_on_row);
+    sk_query_ask_pg(query, SK_STATEMENT_PAY_ORDER, 6, params, pay_on_row);
 }
 
 static void pay_on_row(void *arg, const struct sk_result *result)
@@ -252,7 +252,7 @@ static void pay_on_row(void *arg, const struct sk_result *result)
     struct move *move = arg;
     size_t i = 0;
     if (result->rows == NULL) {
-        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     const char *outcome = sk_rows_text(result->rows, 0, PAY_OUTCOME);
@@ -261,8 +261,8 @@ static void pay_on_row(void *arg, const struct sk_result *result)
     if (i == sizeof ends / sizeof ends[0]) // unknown
         move_look_further(move);
     else
-        sk_talk_end(&move->talk, ends[i].verdict,
-                    ends[i].verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
+        sk_query_end(&move->query, ends[i].verdict,
+                     ends[i].verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
 }
 
 // ---- cancel ----
@@ -274,12 +274,12 @@ void sk_move_cancel(struct sk_control *control, const char *order_id, const char
         return;
     move_put(move->user, sizeof move->user, user);
     move->returned_as = SK_RETURN_CANCELLED;
-    sk_talk_start(&move->talk);
+    sk_query_start(&move->query);
 }
 
-static void cancel_start(struct sk_talk *talk)
+static void cancel_start(struct sk_query *query)
 {
-    move_find((struct move *)talk, "cancelled", cancel_on_row);
+    move_find((struct move *)query, "cancelled", cancel_on_row);
 }
 
 static void cancel_on_row(void *arg, const struct sk_result *result)
@@ -287,7 +287,7 @@ static void cancel_on_row(void *arg, const struct sk_result *result)
     struct move *move = arg;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
-        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     if (sk_rows_count(rows) == 0) {
@@ -297,9 +297,9 @@ static void cancel_on_row(void *arg, const struct sk_result *result)
     const char *document = sk_rows_text(rows, 0, FOUND_DOCUMENT), *status = sk_rows_text(rows, 0, FOUND_STATUS);
     bool allowed = strcmp(sk_rows_text(rows, 0, FOUND_ALLOWED), "t") == 0;
     if (document == NULL) // another user's
-        sk_talk_end(&move->talk, SK_VERDICT_NOT_FOUND, NULL);
+        sk_query_end(&move->query, SK_VERDICT_NOT_FOUND, NULL);
     else if (strcmp(status, "cancelled") == 0)
-        sk_talk_end(&move->talk, SK_VERDICT_FOUND, document);
+        sk_query_end(&move->query, SK_VERDICT_FOUND, document);
     else if (!allowed)
         move_end_wrong(move, status);
     else
@@ -319,7 +319,7 @@ void sk_move_refund(struct sk_control *control, const char *order_id, const stru
     if (refund->reference != NULL)
         move_put(move->reference, sizeof move->reference, refund->reference);
     move->returned_as = refund->restock ? SK_RETURN_REFUNDED : SK_RETURN_REFUNDED_KEPT;
-    sk_talk_start(&move->talk);
+    sk_query_start(&move->query);
 }
 
 static const char *move_why(const struct move *move)
@@ -327,13 +327,13 @@ static const char *move_why(const struct move *move)
     return move->why[0] == '\0' ? NULL : move->why;
 }
 
-static void refund_start(struct sk_talk *talk)
+static void refund_start(struct sk_query *query)
 {
-    struct move *move = (struct move *)talk;
+    struct move *move = (struct move *)query;
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->by,
                             move_why(move), move->reference[0] == '\0' ? NULL : move->reference};
-    sk_talk_ask_pg(talk, SK_STATEMENT_NOTE_REFUNDS, 5, params, refund_on_row);
+    sk_query_ask_pg(query, SK_STATEMENT_NOTE_REFUNDS, 5, params, refund_on_row);
 }
 
 static void refund_on_row(void *arg, const struct sk_result *result)
@@ -341,16 +341,16 @@ static void refund_on_row(void *arg, const struct sk_result *result)
     struct move *move = arg;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
-        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     const char *outcome = sk_rows_text(rows, 0, REFUND_OUTCOME);
     if (strcmp(outcome, "unknown") == 0)
         move_look_further(move);
     else if (strcmp(outcome, "refunded") == 0)
-        sk_talk_end(&move->talk, SK_VERDICT_FOUND, sk_rows_text(rows, 0, REFUND_DOCUMENT));
+        sk_query_end(&move->query, SK_VERDICT_FOUND, sk_rows_text(rows, 0, REFUND_DOCUMENT));
     else if (strcmp(outcome, "unknown_payment") == 0)
-        sk_talk_end(&move->talk, SK_VERDICT_UNKNOWN_PAYMENT, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNKNOWN_PAYMENT, NULL);
     else if (strcmp(outcome, "returns") == 0)
         return_begin(move, sk_rows_number(rows, 0, REFUND_VOUCHER));
     else
@@ -363,37 +363,37 @@ static void refund_on_row(void *arg, const struct sk_result *result)
 static void return_begin(struct move *move, int64_t voucher_id)
 {
     if (move->returned)
-        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
     else
-        sk_beside_find(&move->talk, voucher_id, return_on_voucher);
+        sk_query_find(&move->query, voucher_id, return_on_voucher);
 }
 
-static void return_on_voucher(struct sk_talk *talk, enum sk_beside beside)
+static void return_on_voucher(struct sk_query *query, enum sk_found found)
 {
-    struct move *move = (struct move *)talk;
-    if (beside == SK_BESIDE_OLD) {
+    struct move *move = (struct move *)query;
+    if (found == SK_FOUND_OLD) {
         return_retired(move);
         return;
     }
-    if (beside != SK_BESIDE_FOUND) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    if (found != SK_FOUND_LISTED) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    enum sk_status status = sk_return_order(talk->control->returns, talk->voucher, move->order_id, move->returned_as,
+    enum sk_status status = sk_return_order(query->control->returns, query->voucher, move->order_id, move->returned_as,
                                             move->by, move_why(move), return_on_end, move);
     if (status != SK_OK)
-        sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
 }
 
 static void return_on_end(void *arg, enum sk_return_end end)
 {
     struct move *move = arg;
     if (end == SK_RETURN_LOADING || end == SK_RETURN_UNAVAILABLE) {
-        sk_talk_end(&move->talk, end == SK_RETURN_LOADING ? SK_VERDICT_LOADING : SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, end == SK_RETURN_LOADING ? SK_VERDICT_LOADING : SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     move->returned = true;
-    move->talk.start(&move->talk);
+    move->query.start(&move->query);
 }
 
 static void return_retired(struct move *move)
@@ -403,12 +403,12 @@ static void return_retired(struct move *move)
                                         [SK_RETURN_REFUNDED_KEPT] = "refunded-kept"};
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
-                            sk_params_number(voucher, move->talk.finding.id),
+                            sk_params_number(voucher, move->query.finding.id),
                             move->order_id,
                             names[move->returned_as],
                             move->by,
                             move_why(move)};
-    sk_talk_ask_pg(&move->talk, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
+    sk_query_ask_pg(&move->query, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
 }
 
 // Stale: the voucher is not retired any more, or not yet.
@@ -417,11 +417,11 @@ static void return_on_retired(void *arg, const struct sk_result *result)
     struct move *move = arg;
     const char *outcome = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
     if (outcome == NULL || strcmp(outcome, "stale") == 0) {
-        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     move->returned = true;
-    move->talk.start(&move->talk);
+    move->query.start(&move->query);
 }
 
 // ---- the bodies ----

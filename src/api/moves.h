@@ -14,7 +14,7 @@
 
 #include "call.h"
 #include "fields.h"
-#include "talk.h"
+#include "query.h"
 
 sk_handle sk_handle_pay, sk_handle_cancel, sk_handle_refund, sk_handle_demo_pay;
 

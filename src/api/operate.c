@@ -39,7 +39,7 @@ enum operate_step {
 };
 
 struct operate {
-    struct sk_talk talk;
+    struct sk_query query;
     enum operate_step step;
     int64_t voucher_id;
     int64_t reduce;           // units to take away; 0: it is another call
@@ -63,8 +63,8 @@ struct operate {
 
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
 static void operate_begin(struct operate *operate, bool ready);
-static void operate_start(struct sk_talk *talk);
-static void operate_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void operate_start(struct sk_query *query);
+static void operate_on_found(struct sk_query *query, enum sk_found found);
 static void operate_ask(struct operate *operate);
 static void operate_on_row(void *arg, const struct sk_result *result);
 static void operate_judge(struct operate *operate, const struct sk_rows *rows);
@@ -76,7 +76,7 @@ static void operate_take(struct operate *operate);
 static void operate_on_taken(void *arg, const struct sk_reply *reply);
 static void operate_mend(struct operate *operate);
 static void operate_on_tick(void *arg);
-static void operate_release(struct sk_talk *talk);
+static void operate_release(struct sk_query *query);
 
 #define TO(step) [OPERATE_##step] = true
 
@@ -236,12 +236,12 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 // With the parameters that all questions begin with: voucher, version, key. NULL: it was answered.
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
 {
-    struct operate *operate = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate, operate_start);
+    struct operate *operate = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate, operate_start);
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     if (operate == NULL)
         return NULL;
-    operate->talk.release = operate_release;
+    operate->query.release = operate_release;
     operate->voucher_id = operation->voucher_id;
     operate->ask_until_ms = now + pg_ms;
     operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
@@ -251,7 +251,7 @@ static struct operate *operate_new(struct sk_control *control, const struct sk_o
     bool copied = operate_copy(&operate->key, operation->key == NULL ? own_key : operation->key) &&
                   operate_copy(&operate->by, operation->by);
     if (!copied || operate->timer == NULL) {
-        sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
     operate->id = operate_add_number(operate, operate->voucher_id);
@@ -263,23 +263,23 @@ static struct operate *operate_new(struct sk_control *control, const struct sk_o
 static void operate_begin(struct operate *operate, bool ready)
 {
     if (ready)
-        sk_talk_start(&operate->talk);
+        sk_query_start(&operate->query);
     else
-        sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
 }
 
-static void operate_start(struct sk_talk *talk)
+static void operate_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct operate *)talk)->voucher_id, operate_on_found);
+    sk_query_find(query, ((struct operate *)query)->voucher_id, operate_on_found);
 }
 
 // One that is retired is PostgreSQL's to judge: the call may be a repeated one.
-static void operate_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void operate_on_found(struct sk_query *query, enum sk_found found)
 {
-    if (beside == SK_BESIDE_UNKNOWN)
-        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    if (found == SK_FOUND_NONE)
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
     else
-        operate_ask((struct operate *)talk);
+        operate_ask((struct operate *)query);
 }
 
 // ---- PostgreSQL ----
@@ -289,10 +289,10 @@ static void operate_ask(struct operate *operate)
     char slot[SK_PARAM_NUMBER_SIZE];
     operate_move(operate, OPERATE_ASKING);
     if (!operate->taken) {
-        sk_talk_ask_pg(&operate->talk, operate->statement, operate->param_count, operate->params, operate_on_row);
+        sk_query_ask_pg(&operate->query, operate->statement, operate->param_count, operate->params, operate_on_row);
         return;
     }
-    const char *params[] = {sk_params_number(slot, operate->talk.voucher->slot),
+    const char *params[] = {sk_params_number(slot, operate->query.voucher->slot),
                             operate->id,
                             operate->epoch,
                             operate->version,
@@ -300,7 +300,7 @@ static void operate_ask(struct operate *operate)
                             operate->by,
                             operate->units};
     // What is out of Redis is worth another try.
-    if (sk_pg_call(operate->talk.control->sale->ask_pg, SK_STATEMENT_REMOVE_UNITS, sizeof params / sizeof params[0],
+    if (sk_pg_call(operate->query.control->sale->ask_pg, SK_STATEMENT_REMOVE_UNITS, sizeof params / sizeof params[0],
                    params, operate_on_row, operate) != SK_OK)
         operate_move(operate, OPERATE_WAITING);
 }
@@ -339,14 +339,14 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
         operate->done = true;
         operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
         if (!operate_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
-            sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
+            sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
         else
             operate_carry(operate);
     } else if (strcmp(outcome, "ready") == 0 || (strcmp(outcome, "stale") == 0 && operate->takes < TAKES_MAX)) {
         operate->taken = operate->lost = false;
         operate_carry(operate);
     } else if (strcmp(outcome, "stale") == 0) {
-        sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL); // one rebuild after the other
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // one rebuild after the other
     } else {
         enum sk_verdict verdict = SK_VERDICT_INTERNAL;
         for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -366,7 +366,7 @@ static void operate_refuse(struct operate *operate, enum sk_verdict verdict, con
         answer.left = sk_rows_number(rows, 0, COLUMN_LEFT);
     if (operate->taken)
         operate_mend(operate);
-    sk_talk_end_with(&operate->talk, &answer);
+    sk_query_end_with(&operate->query, &answer);
 }
 
 // ---- Redis ----
@@ -374,24 +374,24 @@ static void operate_refuse(struct operate *operate, enum sk_verdict verdict, con
 static void operate_tell_done(struct operate *operate)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = operate->document, .version = operate->change};
-    sk_talk_answer(&operate->talk, &answer);
+    sk_query_answer(&operate->query, &answer);
 }
 
 static void operate_end_done(struct operate *operate)
 {
-    sk_follow_hurry(operate->talk.control->upkeep->follow);
+    sk_follow_hurry(operate->query.control->upkeep->follow);
     operate_tell_done(operate);
-    sk_talk_end(&operate->talk, SK_VERDICT_FOUND, NULL);
+    sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
 }
 
 // Redis has nothing of a retired voucher.
 static void operate_carry(struct operate *operate)
 {
-    struct sk_voucher *voucher = operate->talk.voucher;
+    struct sk_voucher *voucher = operate->query.voucher;
     operate_move(operate, OPERATE_CARRYING);
     if (voucher == NULL)
         operate_on_carried(operate, true);
-    else if (sk_changes_carry_out(operate->talk.control->sale, voucher, operate_on_carried, operate) != SK_OK)
+    else if (sk_changes_carry_out(operate->query.control->sale, voucher, operate_on_carried, operate) != SK_OK)
         operate_move(operate, OPERATE_CARRYING_LATER);
 }
 
@@ -408,17 +408,17 @@ static void operate_on_carried(void *arg, bool ok)
 
 static void operate_take(struct operate *operate)
 {
-    const struct sk_sale *sale = operate->talk.control->sale;
-    const struct sk_voucher *voucher = operate->talk.voucher;
+    const struct sk_sale *sale = operate->query.control->sale;
+    const struct sk_voucher *voucher = operate->query.voucher;
     operate_move(operate, OPERATE_TAKING);
     operate->takes++;
     if (voucher == NULL) { // it has just been retired
-        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->units};
     if (sk_redis_script(sale->ask_redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
-        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 static void operate_on_taken(void *arg, const struct sk_reply *reply)
@@ -435,20 +435,20 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
         operate_ask(operate);
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
         struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
-        sk_talk_end_with(&operate->talk, &answer);
+        sk_query_end_with(&operate->query, &answer);
     } else if (word == NULL) { // whether they are out is not known
         operate_mend(operate);
-        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
-        sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL);
     }
 }
 
 // Redis has fewer units than PostgreSQL. If it cannot be rebuilt now, the audit finds it.
 static void operate_mend(struct operate *operate)
 {
-    struct sk_voucher *voucher = operate->talk.voucher;
-    if (sk_rebuild(operate->talk.control->upkeep->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
+    struct sk_voucher *voucher = operate->query.voucher;
+    if (sk_rebuild(operate->query.control->upkeep->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
         sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
@@ -457,19 +457,19 @@ static void operate_mend(struct operate *operate)
 static void operate_on_tick(void *arg)
 {
     struct operate *operate = arg;
-    const struct sk_sale *sale = operate->talk.control->sale;
+    const struct sk_sale *sale = operate->query.control->sale;
     uint64_t now = uv_now(sale->loop);
     bool late = now >= operate->answer_until_ms;
     if (operate->step == OPERATE_WAITING && now >= operate->ask_until_ms) {
         if (operate->taken)
             operate_mend(operate);
-        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
     } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->ask_pg)) {
         operate_ask(operate);
     } else if (operate->step == OPERATE_CARRYING_LATER && late && operate->done) {
         operate_end_done(operate);
     } else if (operate->step == OPERATE_CARRYING_LATER && late) {
-        sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL); // nothing was taken
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // nothing was taken
     } else if (operate->step == OPERATE_CARRYING_LATER) {
         operate_carry(operate);
     } else if (operate->step == OPERATE_CARRYING && late && operate->done) {
@@ -477,9 +477,9 @@ static void operate_on_tick(void *arg)
     }
 }
 
-static void operate_release(struct sk_talk *talk)
+static void operate_release(struct sk_query *query)
 {
-    struct operate *operate = (struct operate *)talk;
+    struct operate *operate = (struct operate *)query;
     sk_timer_close(operate->timer);
     free(operate->key);
     free(operate->by);
@@ -492,16 +492,16 @@ static void operate_release(struct sk_talk *talk)
 
 enum { REBUILT_DOCUMENT = 3 }; // a column of find_voucher.sql
 
-struct rebuild_talk {
-    struct sk_talk talk;
+struct rebuild_query {
+    struct sk_query query;
     int64_t voucher_id;
 };
 
-static void rebuild_start(struct sk_talk *talk);
-static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void rebuild_start(struct sk_query *query);
+static void rebuild_on_found(struct sk_query *query, enum sk_found found);
 static void rebuild_on_recalled(void *arg, const struct sk_result *result);
-static void rebuild_on_found_again(struct sk_talk *talk, enum sk_beside beside);
-static void rebuild_begin(struct rebuild_talk *rebuild);
+static void rebuild_on_found_again(struct sk_query *query, enum sk_found found);
+static void rebuild_begin(struct rebuild_query *rebuild);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
@@ -512,79 +512,79 @@ void sk_handle_rebuild(const struct sk_context *context, struct sk_request *requ
 
 void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
-    struct rebuild_talk *rebuild = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *rebuild, rebuild_start);
+    struct rebuild_query *rebuild = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *rebuild, rebuild_start);
     if (rebuild == NULL)
         return;
     rebuild->voucher_id = voucher_id;
-    sk_talk_start(&rebuild->talk);
+    sk_query_start(&rebuild->query);
 }
 
-static void rebuild_ask(struct rebuild_talk *rebuild, enum sk_statement statement, sk_pg_cb *done)
+static void rebuild_ask(struct rebuild_query *rebuild, enum sk_statement statement, sk_pg_cb *done)
 {
     char id[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(id, rebuild->voucher_id)};
-    sk_talk_ask_pg(&rebuild->talk, statement, 1, params, done);
+    sk_query_ask_pg(&rebuild->query, statement, 1, params, done);
 }
 
-static void rebuild_start(struct sk_talk *talk)
+static void rebuild_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct rebuild_talk *)talk)->voucher_id, rebuild_on_found);
+    sk_query_find(query, ((struct rebuild_query *)query)->voucher_id, rebuild_on_found);
 }
 
-static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void rebuild_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct rebuild_talk *rebuild = (struct rebuild_talk *)talk;
-    if (beside == SK_BESIDE_FOUND)
+    struct rebuild_query *rebuild = (struct rebuild_query *)query;
+    if (found == SK_FOUND_LISTED)
         rebuild_begin(rebuild);
-    else if (beside == SK_BESIDE_OLD)
+    else if (found == SK_FOUND_OLD)
         rebuild_ask(rebuild, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
     else
-        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
 static void rebuild_on_recalled(void *arg, const struct sk_result *result)
 {
-    struct rebuild_talk *rebuild = arg;
+    struct rebuild_query *rebuild = arg;
     const char *end = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
     if (end == NULL)
-        sk_talk_end(&rebuild->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&rebuild->query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (strcmp(end, "archived") == 0)
-        sk_talk_end(&rebuild->talk, SK_VERDICT_ARCHIVED, NULL);
+        sk_query_end(&rebuild->query, SK_VERDICT_ARCHIVED, NULL);
     else
-        sk_beside_find_later(&rebuild->talk, rebuild->voucher_id, rebuild_on_found_again);
+        sk_query_find_later(&rebuild->query, rebuild->voucher_id, rebuild_on_found_again);
 }
 
-static void rebuild_on_found_again(struct sk_talk *talk, enum sk_beside beside)
+static void rebuild_on_found_again(struct sk_query *query, enum sk_found found)
 {
-    if (beside == SK_BESIDE_FOUND)
-        rebuild_begin((struct rebuild_talk *)talk);
+    if (found == SK_FOUND_LISTED)
+        rebuild_begin((struct rebuild_query *)query);
     else
-        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
-static void rebuild_begin(struct rebuild_talk *rebuild)
+static void rebuild_begin(struct rebuild_query *rebuild)
 {
-    struct sk_talk *talk = &rebuild->talk;
+    struct sk_query *query = &rebuild->query;
     enum sk_status status =
-        sk_rebuild(talk->control->upkeep->rebuilds, talk->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
+        sk_rebuild(query->control->upkeep->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
     if (status != SK_OK)
-        sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
+        sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
 }
 
 static void rebuild_on_rebuilt(void *arg, bool ok)
 {
-    struct rebuild_talk *rebuild = arg;
+    struct rebuild_query *rebuild = arg;
     if (ok)
         rebuild_ask(rebuild, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
     else
-        sk_talk_end(&rebuild->talk, SK_VERDICT_LOADING, NULL);
+        sk_query_end(&rebuild->query, SK_VERDICT_LOADING, NULL);
 }
 
 static void rebuild_on_row(void *arg, const struct sk_result *result)
 {
-    struct rebuild_talk *rebuild = arg;
+    struct rebuild_query *rebuild = arg;
     if (result->rows == NULL || sk_rows_count(result->rows) == 0)
-        sk_talk_end(&rebuild->talk, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(&rebuild->query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
     else
-        sk_talk_end(&rebuild->talk, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
+        sk_query_end(&rebuild->query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
 }

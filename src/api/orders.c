@@ -45,7 +45,7 @@ enum lookup_step {
 };
 
 struct lookup {
-    struct sk_talk talk;
+    struct sk_query query;
     enum lookup_step step;
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
@@ -60,7 +60,7 @@ struct lookup {
     struct lookup_voucher looks[IN_SLOT_MAX];
 };
 
-static void lookup_start(struct sk_talk *talk);
+static void lookup_start(struct sk_query *query);
 static void lookup_on_row(void *arg, const struct sk_result *result);
 static void lookup_show(struct lookup *lookup, const char *document, const char *status);
 static void lookup_find_vouchers(struct lookup *lookup);
@@ -71,7 +71,7 @@ static void lookup_show_pending(struct lookup *lookup);
 static void lookup_look_further(struct lookup *lookup);
 static bool lookup_take_place(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
-static void lookup_on_followed(struct sk_talk *talk, bool ok);
+static void lookup_on_followed(struct sk_query *query, bool ok);
 static void lookup_on_accounts(void *arg, const struct sk_result *result);
 static void lookup_on_look(void *arg, const struct sk_reply *reply);
 static void lookup_look_at(struct lookup *lookup);
@@ -81,7 +81,7 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result);
 static void lookup_ask_retired(struct lookup *lookup);
 static void lookup_on_retired(void *arg, const struct sk_result *result);
 static void lookup_unpin(struct lookup *lookup);
-static void lookup_release(struct sk_talk *talk);
+static void lookup_release(struct sk_query *query);
 
 #define TO(step) [LOOKUP_##step] = true
 
@@ -185,17 +185,17 @@ static void order_on_gone(const struct sk_context *context, struct sk_request *r
 static void lookup_begin(struct sk_control *control, const char *order_id, const char *user, bool for_move,
                          uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : for_move ? SK_PG_MOVES : SK_PG_QUESTIONS;
     (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
-    struct lookup *lookup = sk_talk_new(control, class, handle, key, sizeof *lookup, lookup_start);
+    struct lookup *lookup = sk_query_new(control, class, handle, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
         return;
-    lookup->talk.release = lookup_release;
+    lookup->query.release = lookup_release;
     lookup->for_move = for_move;
     (void)snprintf(lookup->order_id, sizeof lookup->order_id, "%s", order_id);
     (void)snprintf(lookup->user, sizeof lookup->user, "%s", user);
-    sk_talk_start(&lookup->talk);
+    sk_query_start(&lookup->query);
 }
 
 void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
@@ -214,13 +214,13 @@ static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
     bool any = lookup->user[0] == '\0';
     lookup_move(lookup, step);
-    sk_talk_ask_pg(&lookup->talk, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
-                   done);
+    sk_query_ask_pg(&lookup->query, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
+                    done);
 }
 
-static void lookup_start(struct sk_talk *talk)
+static void lookup_start(struct sk_query *query)
 {
-    struct lookup *lookup = (struct lookup *)talk;
+    struct lookup *lookup = (struct lookup *)query;
     lookup->followed = lookup->unsure = lookup->under_way = false;
     lookup->pending_in = 0;
     lookup->vouchers = lookup->answered = 0;
@@ -231,7 +231,7 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
 {
     struct lookup *lookup = arg;
     if (result->rows == NULL)
-        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 1)
         lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
                     sk_rows_text(result->rows, 0, COLUMN_STATUS));
@@ -247,13 +247,13 @@ static void lookup_show(struct lookup *lookup, const char *document, const char 
         answer = (struct sk_answer){.verdict = SK_VERDICT_NOT_FOUND};
     else if (lookup->for_move)
         answer = (struct sk_answer){.verdict = SK_VERDICT_PENDING};
-    sk_talk_end_with(&lookup->talk, &answer);
+    sk_query_end_with(&lookup->query, &answer);
 }
 
 // Its voucher may be newer than our catalogue.
 static void lookup_find_vouchers(struct lookup *lookup)
 {
-    const struct sk_sale *sale = lookup->talk.control->sale;
+    const struct sk_sale *sale = lookup->query.control->sale;
     struct sk_voucher *voucher = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
     for (; voucher != NULL && lookup->vouchers < IN_SLOT_MAX; voucher = voucher->next_in_slot) {
         lookup->looks[lookup->vouchers++] = (struct lookup_voucher){.lookup = lookup, .voucher = voucher};
@@ -268,7 +268,7 @@ static void lookup_find_vouchers(struct lookup *lookup)
 
 static void lookup_ask_claims(struct lookup *lookup)
 {
-    struct sk_redis *redis = lookup->talk.control->sale->ask_redis;
+    struct sk_redis *redis = lookup->query.control->sale->ask_redis;
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_CLAIMS);
     for (; asked < lookup->vouchers; asked++) {
@@ -279,7 +279,7 @@ static void lookup_ask_claims(struct lookup *lookup)
     }
     lookup->answered += lookup->vouchers - asked;
     if (lookup->answered == lookup->vouchers)
-        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 // One that cannot be read, or was not asked about, is looked at again.
@@ -327,7 +327,7 @@ static void lookup_look_further(struct lookup *lookup)
 {
     struct sk_account_query query;
     if (!lookup_take_place(lookup)) {
-        sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
     if (lookup->vouchers == 0) {
@@ -342,20 +342,20 @@ static void lookup_look_further(struct lookup *lookup)
     for (size_t i = 0; i < lookup->vouchers; i++)
         sk_account_query_add(&query, lookup->looks[i].voucher);
     if (!sk_account_query_end(&query))
-        sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_OVERLOADED, NULL);
     else
-        sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, lookup_on_accounts);
+        sk_query_ask_pg(&lookup->query, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, lookup_on_accounts);
     sk_account_query_free(&query);
 }
 
 // Among those that look further. Callers without a user have a token, and need no place.
 static bool lookup_take_place(struct lookup *lookup)
 {
-    const char **places = lookup->talk.control->unknown, **place = NULL;
+    const char **places = lookup->query.control->unknown, **place = NULL;
     unsigned of_user = 0;
     if (lookup->place != NULL || lookup->user[0] == '\0')
         return true;
-    for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++) {
+    for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++) {
         if (places[i] == NULL)
             place = &places[i];
         else
@@ -371,17 +371,17 @@ static bool lookup_take_place(struct lookup *lookup)
 static void lookup_follow(struct lookup *lookup)
 {
     lookup_move(lookup, LOOKUP_FOLLOWING);
-    sk_talk_follow(&lookup->talk, lookup_on_followed);
+    sk_query_follow(&lookup->query, lookup_on_followed);
 }
 
-static void lookup_on_followed(struct sk_talk *talk, bool ok)
+static void lookup_on_followed(struct sk_query *query, bool ok)
 {
-    struct lookup *lookup = (struct lookup *)talk;
+    struct lookup *lookup = (struct lookup *)query;
     struct sk_voucher *newest =
-        sk_catalogue_at_slot(talk->control->sale->catalogue, sk_order_id_slot(lookup->order_id));
+        sk_catalogue_at_slot(query->control->sale->catalogue, sk_order_id_slot(lookup->order_id));
     lookup->followed = true;
     if (!ok) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
     } else if (lookup->vouchers > 0 && lookup->looks[0].voucher == newest) {
         lookup_ask_retired(lookup); // nothing new in its slot
     } else {
@@ -395,7 +395,7 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
 {
     struct lookup *lookup = arg;
     if (result->rows == NULL) {
-        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     for (size_t row = 0; row < sk_rows_count(result->rows); row++) {
@@ -412,7 +412,7 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
 // All questions go out in one write; each answer knows its own.
 static void lookup_look_at(struct lookup *lookup)
 {
-    struct sk_redis *redis = lookup->talk.control->sale->ask_redis;
+    struct sk_redis *redis = lookup->query.control->sale->ask_redis;
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_LOOKS);
     for (; asked < lookup->vouchers; asked++) {
@@ -432,7 +432,7 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     struct lookup_voucher *look = arg;
     struct lookup *lookup = look->lookup;
     struct sk_look seen, none = {0};
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->talk.control->sale->ask_redis), &seen))
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->query.control->sale->ask_redis), &seen))
         lookup_fail_look(lookup);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
@@ -455,7 +455,7 @@ static void lookup_looked(struct lookup *lookup)
     if (lookup->pending_in != 0)
         lookup_show_pending(lookup);
     else if (lookup->step == LOOKUP_LOOKS_FAILED)
-        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
     else
         lookup_ask_pg(lookup, LOOKUP_LAST_ROW, lookup_on_last_row);
 }
@@ -468,9 +468,9 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
         lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
                     sk_rows_text(result->rows, 0, COLUMN_STATUS));
     else if (result->rows != NULL && lookup->under_way)
-        sk_talk_end(&lookup->talk, SK_VERDICT_PENDING, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_PENDING, NULL);
     else if (result->rows == NULL || lookup->unsure)
-        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (lookup->followed)
         lookup_ask_retired(lookup);
     else
@@ -484,7 +484,7 @@ static void lookup_ask_retired(struct lookup *lookup)
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id};
     lookup_move(lookup, LOOKUP_RETIRED);
-    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_RETIRED_EPOCH, 2, params, lookup_on_retired);
+    sk_query_ask_pg(&lookup->query, SK_STATEMENT_RETIRED_EPOCH, 2, params, lookup_on_retired);
 }
 
 static void lookup_on_retired(void *arg, const struct sk_result *result)
@@ -499,7 +499,7 @@ static void lookup_on_retired(void *arg, const struct sk_result *result)
         else if (epoch == 0 || !sk_order_id_may_be_away(lookup->order_id, epoch))
             verdict = SK_VERDICT_NOT_FOUND;
     }
-    sk_talk_end(&lookup->talk, verdict, NULL);
+    sk_query_end(&lookup->query, verdict, NULL);
 }
 
 static void lookup_unpin(struct lookup *lookup)
@@ -508,9 +508,9 @@ static void lookup_unpin(struct lookup *lookup)
         sk_voucher_unpin(lookup->looks[--lookup->vouchers].voucher);
 }
 
-static void lookup_release(struct sk_talk *talk)
+static void lookup_release(struct sk_query *query)
 {
-    struct lookup *lookup = (struct lookup *)talk;
+    struct lookup *lookup = (struct lookup *)query;
     lookup_unpin(lookup);
     if (lookup->place != NULL)
         *lookup->place = NULL;
@@ -543,7 +543,7 @@ enum user_orders_step {
 };
 
 struct user_orders {
-    struct sk_talk talk;
+    struct sk_query query;
     enum user_orders_step step;
     struct sk_page page;
     char user[SK_USER_SIZE];
@@ -552,12 +552,12 @@ struct user_orders {
     struct user_orders_voucher looks[BUSY_MAX];
 };
 
-static void user_orders_start(struct sk_talk *talk);
+static void user_orders_start(struct sk_query *query);
 static void user_orders_on_buyer(void *arg, const struct sk_reply *reply);
 static void user_orders_fail_look(struct user_orders *list);
 static void user_orders_ask(struct user_orders *list);
 static void user_orders_on_rows(void *arg, const struct sk_result *result);
-static void user_orders_release(struct sk_talk *talk);
+static void user_orders_release(struct sk_query *query);
 
 #define TO(step) [USER_ORDERS_##step] = true
 
@@ -586,24 +586,24 @@ void sk_handle_orders(const struct sk_context *context, struct sk_request *reque
 
 void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     struct sk_page page;
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, handle))
         return;
     (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
-    struct user_orders *list = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *list, user_orders_start);
+    struct user_orders *list = sk_query_new(control, SK_PG_QUESTIONS, handle, key, sizeof *list, user_orders_start);
     if (list == NULL)
         return;
-    list->talk.release = user_orders_release;
+    list->query.release = user_orders_release;
     list->page = page;
     (void)snprintf(list->user, sizeof list->user, "%s", user);
-    sk_talk_start(&list->talk);
+    sk_query_start(&list->query);
 }
 
-static void user_orders_start(struct sk_talk *talk)
+static void user_orders_start(struct sk_query *query)
 {
-    struct user_orders *list = (struct user_orders *)talk;
-    struct sk_redis *redis = talk->control->sale->ask_redis;
+    struct user_orders *list = (struct user_orders *)query;
+    struct sk_redis *redis = query->control->sale->ask_redis;
     struct sk_voucher *busy[BUSY_MAX];
     list->page.next[0] = '\0';
     if (!list->page.first) {
@@ -612,12 +612,12 @@ static void user_orders_start(struct sk_talk *talk)
         return;
     }
     if (!sk_redis_ready(redis)) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     user_orders_move(list, USER_ORDERS_LOOKS);
     list->answered = 0;
-    list->vouchers = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
+    list->vouchers = sk_watch_busy(query->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
     for (size_t i = 0; i < list->vouchers; i++) {
         list->looks[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
         sk_voucher_pin(busy[i]);
@@ -659,7 +659,7 @@ static void user_orders_ask(struct user_orders *list)
 {
     struct sk_buf orders = {0}, vouchers = {0};
     if (list->step == USER_ORDERS_LOOKS_FAILED) {
-        sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
+        sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
         return;
     }
     user_orders_move(list, USER_ORDERS_ROWS);
@@ -676,9 +676,9 @@ static void user_orders_ask(struct user_orders *list)
     const char *params[] = {list->user, sk_page_id(&list->page, before), sk_page_most(&list->page, most),
                             sk_params_end(&orders), sk_params_end(&vouchers)};
     if (params[3] == NULL || params[4] == NULL)
-        sk_talk_end(&list->talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(&list->query, SK_VERDICT_OVERLOADED, NULL);
     else
-        sk_talk_ask_pg(&list->talk, SK_STATEMENT_LIST_ORDERS, 5, params, user_orders_on_rows);
+        sk_query_ask_pg(&list->query, SK_STATEMENT_LIST_ORDERS, 5, params, user_orders_on_rows);
     sk_buf_free(&orders);
     sk_buf_free(&vouchers);
 }
@@ -701,10 +701,10 @@ static void user_orders_put_pending(const struct user_orders *list, const struct
 static void user_orders_on_rows(void *arg, const struct sk_result *result)
 {
     struct user_orders *list = arg;
-    struct sk_buf *body = &list->talk.body;
+    struct sk_buf *body = &list->query.body;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
-        sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     size_t settled = 0;
@@ -720,12 +720,12 @@ static void user_orders_on_rows(void *arg, const struct sk_result *result)
         sk_buf_puts(body, pending);
     }
     sk_buf_printf(body, "],\"complete\":%s", list->complete ? "true" : "false");
-    sk_page_end(&list->page, &list->talk);
+    sk_page_end(&list->page, &list->query);
 }
 
-static void user_orders_release(struct sk_talk *talk)
+static void user_orders_release(struct sk_query *query)
 {
-    struct user_orders *list = (struct user_orders *)talk;
+    struct user_orders *list = (struct user_orders *)query;
     while (list->vouchers > 0)
         sk_voucher_unpin(list->looks[--list->vouchers].voucher);
     user_orders_move(list, USER_ORDERS_IDLE);

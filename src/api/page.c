@@ -111,14 +111,14 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows
         page_put_cursor(page, rows, shown - 1, columns, page->next);
 }
 
-void sk_page_end(const struct sk_page *page, struct sk_talk *talk)
+void sk_page_end(const struct sk_page *page, struct sk_query *query)
 {
     const char *next = page->next[0] == '\0' ? NULL : page->next;
     if (next != NULL)
-        sk_buf_printf(&talk->body, ",\"next\":\"%s\"", next);
-    sk_buf_puts(&talk->body, "}");
+        sk_buf_printf(&query->body, ",\"next\":\"%s\"", next);
+    sk_buf_puts(&query->body, "}");
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND,
-                               .body = talk->body.data,
+                               .body = query->body.data,
                                .next = page->kind == SK_CURSOR_ORDER_EVENTS ? NULL : next};
-    sk_talk_end_with(talk, &answer);
+    sk_query_end_with(query, &answer);
 }

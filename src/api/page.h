@@ -5,7 +5,7 @@
 
 #include "cursor.h"
 #include "params.h"
-#include "talk.h"
+#include "query.h"
 
 enum { SK_PAGE_MOST = 100 };
 
@@ -53,9 +53,9 @@ const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SI
 void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
                  const struct sk_page_columns *columns);
 
-// Adds the member `next`, if there is a next page, and ends the talk with its body and a closing brace: FOUND. The
+// Adds the member `next`, if there is a next page, and ends the query with its body and a closing brace: FOUND. The
 // outcome names the next page, too, but for the feed, which has no last one.
-void sk_page_end(const struct sk_page *page, struct sk_talk *talk);
+void sk_page_end(const struct sk_page *page, struct sk_query *query);
 
 // The position, or zeros, as parameters.
 const char *sk_page_first(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);

@@ -19,7 +19,7 @@
 enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 
 struct late_purchase {
-    struct sk_talk talk;
+    struct sk_query query;
     struct sk_ask ask;
     char user[SK_USER_SIZE]; // ask.user
 };
@@ -27,8 +27,8 @@ struct late_purchase {
 static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
                           uint64_t handle, struct sk_purchase_result *result);
 static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle);
-static void purchase_start(struct sk_talk *talk);
-static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void purchase_start(struct sk_query *query);
+static void purchase_on_found(struct sk_query *query, enum sk_found found);
 static void purchase_on_retired(void *arg, const struct sk_result *result);
 static uint64_t purchase_fingerprint(const char *key);
 static bool purchase_read_quantity(const struct sk_context *context, struct sk_request *request);
@@ -244,52 +244,52 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
 
 static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle)
 {
-    struct late_purchase *late = sk_talk_try_new(control, handle, sizeof *late, purchase_start);
+    struct late_purchase *late = sk_query_try_new(control, handle, sizeof *late, purchase_start);
     if (late == NULL)
         return false;
     late->ask = *ask;
     (void)snprintf(late->user, sizeof late->user, "%s", ask->user);
     late->ask.user = late->user;
-    sk_talk_start(&late->talk);
+    sk_query_start(&late->query);
     return true;
 }
 
-static void purchase_start(struct sk_talk *talk)
+static void purchase_start(struct sk_query *query)
 {
-    sk_beside_find_later(talk, ((struct late_purchase *)talk)->ask.voucher_id, purchase_on_found);
+    sk_query_find_later(query, ((struct late_purchase *)query)->ask.voucher_id, purchase_on_found);
 }
 
-static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void purchase_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct late_purchase *late = (struct late_purchase *)talk;
+    struct late_purchase *late = (struct late_purchase *)query;
     struct sk_purchase_result result;
-    if (beside == SK_BESIDE_OLD) {
+    if (found == SK_FOUND_OLD) {
         char id[SK_PARAM_NUMBER_SIZE];
         const char *params[] = {sk_params_number(id, late->ask.voucher_id), late->user};
-        sk_talk_ask_pg(talk, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
         return;
     }
-    if (beside == SK_BESIDE_FOUND) {
-        struct sk_control *control = talk->control;
-        struct sk_voucher *voucher = talk->voucher;
-        uint64_t handle = sk_talk_take_handle(talk);
+    if (found == SK_FOUND_LISTED) {
+        struct sk_control *control = query->control;
+        struct sk_voucher *voucher = query->voucher;
+        uint64_t handle = sk_query_take_handle(query);
         bool refused = !purchase_from(control, voucher, &late->ask, handle, &result);
         const struct sk_sale *sale = control->sale;
-        sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
+        sk_query_end(query, SK_VERDICT_FOUND, NULL);
         if (refused)
             sale->on_result(sale->arg, handle, &result);
         return;
     }
-    sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
 static void purchase_on_retired(void *arg, const struct sk_result *result)
 {
-    struct sk_talk *talk = arg;
+    struct sk_query *query = arg;
     struct sk_answer answer = {.verdict = SK_VERDICT_ENDED};
     const char *state = NULL;
     if (result->rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     if (sk_rows_count(result->rows) == 1) {
@@ -305,5 +305,5 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
         answer.verdict = SK_VERDICT_ALREADY_ORDERED;
     else if (archived)
         answer.verdict = SK_VERDICT_ARCHIVED;
-    sk_talk_end_with(talk, &answer);
+    sk_query_end_with(query, &answer);
 }

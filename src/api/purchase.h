@@ -8,7 +8,7 @@
 #include "admit.h"
 #include "batcher.h"
 #include "call.h"
-#include "talk.h"
+#include "query.h"
 
 sk_handle sk_handle_buy;
 

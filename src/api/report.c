@@ -23,8 +23,8 @@ static const struct {
     [SK_REPORT_CSV] = {"csv", "text/csv; charset=utf-8; header=present"},
 };
 
-struct report_talk {
-    struct sk_talk talk;
+struct report_query {
+    struct sk_query query;
     struct sk_report report;
     enum sk_report_format format;
     bool counts;           // it is the one that control->settling is about
@@ -32,16 +32,16 @@ struct report_talk {
     struct sk_look before; // the first look
 };
 
-static void report_start(struct sk_talk *talk);
-static void report_release(struct sk_talk *talk);
-static void report_on_found(struct sk_talk *talk, enum sk_beside beside);
-static void report_count(struct report_talk *report);
+static void report_start(struct sk_query *query);
+static void report_release(struct sk_query *query);
+static void report_on_found(struct sk_query *query, enum sk_found found);
+static void report_count(struct report_query *report);
 static void report_on_counted(void *arg, const struct sk_result *result);
-static void report_look(struct report_talk *report);
+static void report_look(struct report_query *report);
 static void report_on_look(void *arg, const struct sk_reply *reply);
-static void report_take_look(struct report_talk *report, const struct sk_look *look);
-static void report_find(struct report_talk *report, enum sk_report_books books);
-static void report_end(struct report_talk *report);
+static void report_take_look(struct report_query *report, const struct sk_look *look);
+static void report_find(struct report_query *report, enum sk_report_books books);
+static void report_end(struct report_query *report);
 
 void sk_handle_settlement(const struct sk_context *context, struct sk_request *request)
 {
@@ -59,45 +59,45 @@ void sk_handle_settlement(const struct sk_context *context, struct sk_request *r
 
 void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format, uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     (void)snprintf(key, sizeof key, "settlement:%" PRId64 ":%d", voucher_id, (int)format);
-    struct report_talk *report = sk_talk_new(control, SK_PG_COMMANDS, handle, key, sizeof *report, report_start);
+    struct report_query *report = sk_query_new(control, SK_PG_COMMANDS, handle, key, sizeof *report, report_start);
     if (report == NULL)
         return;
     report->report.voucher_id = voucher_id;
     report->format = format;
-    report->talk.release = report_release;
-    sk_talk_start(&report->talk);
+    report->query.release = report_release;
+    sk_query_start(&report->query);
 }
 
-static void report_start(struct sk_talk *talk)
+static void report_start(struct sk_query *query)
 {
-    struct report_talk *report = (struct report_talk *)talk;
+    struct report_query *report = (struct report_query *)query;
     report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = sk_durations_since_ms()};
     report->counted = false;
-    if (talk->control->settling) {
-        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+    if (query->control->settling) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    talk->control->settling = report->counts = true;
-    sk_beside_find(talk, report->report.voucher_id, report_on_found);
+    query->control->settling = report->counts = true;
+    sk_query_find(query, report->report.voucher_id, report_on_found);
 }
 
-static void report_release(struct sk_talk *talk)
+static void report_release(struct sk_query *query)
 {
-    struct report_talk *report = (struct report_talk *)talk;
+    struct report_query *report = (struct report_query *)query;
     if (report->counts)
-        talk->control->settling = report->counts = false;
+        query->control->settling = report->counts = false;
 }
 
-static void report_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void report_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct report_talk *report = (struct report_talk *)talk;
-    if (beside == SK_BESIDE_UNKNOWN) {
-        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    struct report_query *report = (struct report_query *)query;
+    if (found == SK_FOUND_NONE) {
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
-    if (beside == SK_BESIDE_OLD) {
+    if (found == SK_FOUND_OLD) {
         report_find(report, SK_REPORT_UNKNOWN);
         report_count(report);
         return;
@@ -107,25 +107,25 @@ static void report_on_found(struct sk_talk *talk, enum sk_beside beside)
 
 // ---- PostgreSQL ----
 
-static void report_count(struct report_talk *report)
+static void report_count(struct report_query *report)
 {
     char id[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(id, report->report.voucher_id)};
-    struct sk_pg *pg = report->talk.control->report_pg;
+    struct sk_pg *pg = report->query.control->report_pg;
     if (sk_pg_call(pg, SK_STATEMENT_SETTLEMENT, 1, params, report_on_counted, report) != SK_OK)
-        sk_talk_end(&report->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&report->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 static void report_on_counted(void *arg, const struct sk_result *result)
 {
-    struct report_talk *report = arg;
+    struct report_query *report = arg;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL || sk_rows_count(rows) == 0) {
-        sk_talk_end(&report->talk, rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(&report->query, rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
     if (!sk_report_read(rows, &report->report)) {
-        sk_talk_end(&report->talk, SK_VERDICT_INTERNAL, NULL);
+        sk_query_end(&report->query, SK_VERDICT_INTERNAL, NULL);
         return;
     }
     report->counted = true;
@@ -139,19 +139,19 @@ static void report_on_counted(void *arg, const struct sk_result *result)
 
 // ---- Redis ----
 
-static void report_look(struct report_talk *report)
+static void report_look(struct report_query *report)
 {
-    const struct sk_talk *talk = &report->talk;
-    if (sk_look_ask(talk->control->sale->ask_redis, &talk->voucher->keys, NULL, report_on_look, report) != SK_OK)
+    const struct sk_query *query = &report->query;
+    if (sk_look_ask(query->control->sale->ask_redis, &query->voucher->keys, NULL, report_on_look, report) != SK_OK)
         report_on_look(report, NULL);
 }
 
 static void report_on_look(void *arg, const struct sk_reply *reply)
 {
-    struct report_talk *report = arg;
-    const struct sk_talk *talk = &report->talk;
+    struct report_query *report = arg;
+    const struct sk_query *query = &report->query;
     struct sk_look look;
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(talk->control->sale->ask_redis), &look))
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(query->control->sale->ask_redis), &look))
         report_find(report, SK_REPORT_UNKNOWN);
     else
         report_take_look(report, &look);
@@ -161,7 +161,7 @@ static void report_on_look(void *arg, const struct sk_reply *reply)
         report_count(report);
 }
 
-static void report_take_look(struct report_talk *report, const struct sk_look *look)
+static void report_take_look(struct report_query *report, const struct sk_look *look)
 {
     if (!report->counted) {
         report->before = *look;
@@ -181,7 +181,7 @@ static void report_take_look(struct report_talk *report, const struct sk_look *l
 }
 
 // Of several findings the one that says least of Redis counts.
-static void report_find(struct report_talk *report, enum sk_report_books books)
+static void report_find(struct report_query *report, enum sk_report_books books)
 {
     if (books > report->report.books)
         report->report.books = books;
@@ -189,14 +189,14 @@ static void report_find(struct report_talk *report, enum sk_report_books books)
 
 // ---- the answer ----
 
-static void report_end(struct report_talk *report)
+static void report_end(struct report_query *report)
 {
-    struct sk_talk *talk = &report->talk;
+    struct sk_query *query = &report->query;
     sk_durations_read(report->report.voucher_id, &report->report.durable);
-    sk_report_put(&report->report, report->format, &talk->body);
-    sk_talk_end_with(talk, &(struct sk_answer){.verdict = SK_VERDICT_FOUND,
-                                               .body = talk->body.data,
-                                               .type = formats[report->format].type});
+    sk_report_put(&report->report, report->format, &query->body);
+    sk_query_end_with(query, &(struct sk_answer){.verdict = SK_VERDICT_FOUND,
+                                                 .body = query->body.data,
+                                                 .type = formats[report->format].type});
 }
 
 // ---- the findings ----

@@ -4,8 +4,8 @@
 #define SK_API_ROUTES_H
 
 #include "api_options.h"
+#include "query.h"
 #include "server.h"
-#include "talk.h"
 #include "user_tokens.h"
 
 struct sk_limits;

@@ -65,7 +65,7 @@ void sk_handle_ticket(const struct sk_context *context, struct sk_request *reque
         return;
     }
     call->on_answer = ticket_on_offer;
-    sk_query_offer(context->control, call->voucher_id, request->handle);
+    sk_check_offer(context->control, call->voucher_id, request->handle);
 }
 
 static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
@@ -169,52 +169,53 @@ static enum sk_verdict ticket_check_solution(const struct sk_context *context, s
 //
 // The catalogue answers, at once. A voucher that it does not have is looked for as a purchase of it would be.
 
-struct offer_query {
-    struct sk_talk talk;
+struct offer_question {
+    struct sk_query query;
     int64_t id;
 };
 
-static void offer_start(struct sk_talk *talk);
-static void offer_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void offer_start(struct sk_query *query);
+static void offer_on_found(struct sk_query *query, enum sk_found found);
 static void offer_on_retired(void *arg, const struct sk_result *result);
 
-void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
+void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     if (sk_catalogue_find(control->sale->catalogue, voucher_id) != NULL) {
         sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_FOUND});
         return;
     }
     (void)snprintf(key, sizeof key, "offer:%" PRId64, voucher_id);
-    struct offer_query *query = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *query, offer_start);
-    if (query == NULL)
+    struct offer_question *question =
+        sk_query_new(control, SK_PG_QUESTIONS, handle, key, sizeof *question, offer_start);
+    if (question == NULL)
         return;
-    query->id = voucher_id;
-    sk_talk_start(&query->talk);
+    question->id = voucher_id;
+    sk_query_start(&question->query);
 }
 
-static void offer_start(struct sk_talk *talk)
+static void offer_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct offer_query *)talk)->id, offer_on_found);
+    sk_query_find(query, ((struct offer_question *)query)->id, offer_on_found);
 }
 
-static void offer_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void offer_on_found(struct sk_query *query, enum sk_found found)
 {
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, talk->finding.id)};
-    if (beside == SK_BESIDE_FOUND)
-        sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
-    else if (beside == SK_BESIDE_OLD)
-        sk_talk_ask_pg(talk, SK_STATEMENT_FIND_VOUCHER, 1, params, offer_on_retired);
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    if (found == SK_FOUND_LISTED)
+        sk_query_end(query, SK_VERDICT_FOUND, NULL);
+    else if (found == SK_FOUND_OLD)
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, offer_on_retired);
     else
-        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
 static void offer_on_retired(void *arg, const struct sk_result *result)
 {
-    struct sk_talk *talk = arg;
+    struct sk_query *query = arg;
     if (result->rows == NULL)
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
     else
-        sk_talk_end(talk, sk_rows_count(result->rows) == 0 ? SK_VERDICT_UNKNOWN_VOUCHER : SK_VERDICT_ENDED, NULL);
+        sk_query_end(query, sk_rows_count(result->rows) == 0 ? SK_VERDICT_UNKNOWN_VOUCHER : SK_VERDICT_ENDED, NULL);
 }

@@ -5,7 +5,7 @@
 #define SK_API_TICKETS_H
 
 #include "call.h"
-#include "talk.h"
+#include "query.h"
 
 struct sk_ask;
 
@@ -17,6 +17,6 @@ void sk_ticket_read(const struct sk_context *context, const struct sk_request *r
 
 // Whether the voucher is on offer: answers its handle once, perhaps before it returns: FOUND without a body: the
 // catalogue has it; ENDED: it is retired; UNKNOWN_VOUCHER; UNAVAILABLE or OVERLOADED.
-void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle);
+void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle);
 
 #endif

@@ -15,18 +15,18 @@
 
 enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
 
-struct voucher_query {
-    struct sk_talk talk;
+struct voucher_question {
+    struct sk_query query;
     int64_t id, version;
     bool inspect;
 };
 
-static void voucher_start(struct sk_talk *talk);
-static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void voucher_start(struct sk_query *query);
+static void voucher_on_found(struct sk_query *query, enum sk_found found);
 static void voucher_on_row(void *arg, const struct sk_result *result);
-static void voucher_keep(struct voucher_query *query, const char *document);
-static void voucher_end(struct voucher_query *query);
-static void voucher_look(struct voucher_query *query, const char *document);
+static void voucher_keep(struct voucher_question *question, const char *document);
+static void voucher_end(struct voucher_question *question);
+static void voucher_look(struct voucher_question *question, const char *document);
 static void voucher_on_look(void *arg, const struct sk_reply *reply);
 
 // Puts what is known at this moment in front of an object: {"server_time":"...","can_sell":true,<rest of the object>.
@@ -80,28 +80,28 @@ static bool voucher_answer_shown(struct sk_control *control, const struct sk_sho
 
 void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
 {
-    sk_query_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
+    sk_show_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)
 {
-    sk_query_inspect(context->control, sk_call_of(request)->voucher_id, request->handle);
+    sk_inspect_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
     enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
-    struct voucher_query *query = sk_talk_new(control, class, handle, key, sizeof *query, voucher_start);
-    if (query == NULL)
+    struct voucher_question *question = sk_query_new(control, class, handle, key, sizeof *question, voucher_start);
+    if (question == NULL)
         return;
-    query->id = id;
-    query->inspect = inspect;
-    sk_talk_start(&query->talk);
+    question->id = id;
+    question->inspect = inspect;
+    sk_query_start(&question->query);
 }
 
-void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
+void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 {
     const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
     const struct sk_shown *shown = voucher_shown(control, id);
@@ -110,85 +110,86 @@ void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
         voucher_ask(control, id, false, handle);
 }
 
-void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t handle)
+void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 {
     voucher_ask(control, id, true, handle);
 }
 
-static void voucher_start(struct sk_talk *talk)
+static void voucher_start(struct sk_query *query)
 {
-    sk_beside_find(talk, ((struct voucher_query *)talk)->id, voucher_on_found);
+    sk_query_find(query, ((struct voucher_question *)query)->id, voucher_on_found);
 }
 
-static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside)
+static void voucher_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct voucher_query *query = (struct voucher_query *)talk;
+    struct voucher_question *question = (struct voucher_question *)query;
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, query->id)};
-    if (beside == SK_BESIDE_UNKNOWN) {
-        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    const char *params[] = {sk_params_number(id, question->id)};
+    if (found == SK_FOUND_NONE) {
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
-    sk_talk_ask_pg(talk, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
+    sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
 }
 
 static void voucher_on_row(void *arg, const struct sk_result *result)
 {
-    struct voucher_query *query = arg;
-    struct sk_talk *talk = &query->talk;
+    struct voucher_question *question = arg;
+    struct sk_query *query = &question->query;
     if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
-        sk_talk_end(talk, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
     const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
-    query->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
-    if (query->inspect) {
-        voucher_look(query, document);
+    question->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
+    if (question->inspect) {
+        voucher_look(question, document);
         return;
     }
-    voucher_keep(query, document);
-    voucher_put_time(talk->control->sale, &talk->body, document);
-    voucher_end(query);
+    voucher_keep(question, document);
+    voucher_put_time(query->control->sale, &query->body, document);
+    voucher_end(question);
 }
 
 // For the questions of the next second. Without memory each asks by itself.
-static void voucher_keep(struct voucher_query *query, const char *document)
+static void voucher_keep(struct voucher_question *question, const char *document)
 {
-    struct sk_control *control = query->talk.control;
-    const struct sk_voucher *voucher = query->talk.voucher;
-    struct sk_shown *shown = voucher_shown(control, query->id);
+    struct sk_control *control = question->query.control;
+    const struct sk_voucher *voucher = question->query.voucher;
+    struct sk_shown *shown = voucher_shown(control, question->id);
     char *copy = voucher == NULL ? NULL : strdup(document);
     if (copy == NULL)
         return;
     free(shown->document);
     *shown = (struct sk_shown){.document = copy,
                                .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
-                               .version = query->version,
-                               .voucher_id = query->id,
+                               .version = question->version,
+                               .voucher_id = question->id,
                                .change = voucher->change};
 }
 
-static void voucher_end(struct voucher_query *query)
+static void voucher_end(struct voucher_question *question)
 {
-    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = query->talk.body.data, .version = query->version};
-    sk_talk_end_with(&query->talk, &answer);
+    struct sk_answer answer = {
+        .verdict = SK_VERDICT_FOUND, .body = question->query.body.data, .version = question->version};
+    sk_query_end_with(&question->query, &answer);
 }
 
 // ---- what Redis has, for the admin ----
 
-static void voucher_look(struct voucher_query *query, const char *document)
+static void voucher_look(struct voucher_question *question, const char *document)
 {
-    struct sk_talk *talk = &query->talk;
-    sk_buf_add(&talk->body, document, strlen(document) - 1); // the closing brace comes later
-    sk_buf_puts(&talk->body, ",\"redis\":{");
-    const struct sk_voucher *voucher = talk->voucher;
+    struct sk_query *query = &question->query;
+    sk_buf_add(&query->body, document, strlen(document) - 1); // the closing brace comes later
+    sk_buf_puts(&query->body, ",\"redis\":{");
+    const struct sk_voucher *voucher = query->voucher;
     if (voucher == NULL) {
-        sk_buf_puts(&talk->body, "\"state\":\"retired\"}}");
-        voucher_end(query);
+        sk_buf_puts(&query->body, "\"state\":\"retired\"}}");
+        voucher_end(question);
         return;
     }
-    if (sk_look_ask(talk->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_look, query) != SK_OK)
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    if (sk_look_ask(query->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_look, question) != SK_OK)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 static void voucher_add_number(struct sk_buf *body, const char *name, const struct sk_reply *reply)
@@ -213,8 +214,8 @@ static const char *voucher_state_shown(const struct sk_reply *reply)
 
 static void voucher_on_look(void *arg, const struct sk_reply *reply)
 {
-    struct voucher_query *query = arg;
-    struct sk_buf *body = &query->talk.body;
+    struct voucher_question *question = arg;
+    struct sk_buf *body = &question->query.body;
     sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
     voucher_add_number(body, "stock", sk_reply_at(reply, SK_LOOK_STOCK));
     voucher_add_number(body, "epoch", sk_reply_at(reply, SK_LOOK_EPOCH));
@@ -223,7 +224,7 @@ static void voucher_on_look(void *arg, const struct sk_reply *reply)
     voucher_add_number(body, "version", sk_reply_at(reply, SK_LOOK_CHANGE));
     voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_LOOK_AGE_MS));
     sk_buf_puts(body, "}}");
-    voucher_end(query);
+    voucher_end(question);
 }
 
 // ---- lists ----
@@ -234,15 +235,15 @@ static void voucher_on_look(void *arg, const struct sk_reply *reply)
 enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
 
 struct voucher_list {
-    struct sk_talk talk;
+    struct sk_query query;
     struct sk_page page;
     char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
     bool kept;                           // its answer is kept for the questions of the next second
     bool counted;                        // in control->shown->pages
 };
 
-static void list_start(struct sk_talk *talk);
-static void list_release(struct sk_talk *talk);
+static void list_start(struct sk_query *query);
+static void list_release(struct sk_query *query);
 static void list_on_rows(void *arg, const struct sk_result *result);
 static void list_keep(struct voucher_list *list, struct sk_buf *document);
 
@@ -278,19 +279,19 @@ static void list_begin(struct sk_control *control, uint64_t handle, const char *
                        const char *state)
 {
     enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
-    struct voucher_list *list = sk_talk_new(control, class, handle, key, sizeof *list, list_start);
+    struct voucher_list *list = sk_query_new(control, class, handle, key, sizeof *list, list_start);
     if (list == NULL)
         return;
-    list->talk.release = list_release;
+    list->query.release = list_release;
     list->page = *page;
     list->kept = key != NULL && page->first && page->limit == SK_PAGE_MOST;
     (void)snprintf(list->state, sizeof list->state, "%s", state);
-    sk_talk_start(&list->talk);
+    sk_query_start(&list->query);
 }
 
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
 {
-    char key[SK_TALK_KEY_SIZE];
+    char key[SK_QUERY_KEY_SIZE];
     struct sk_page page;
     const char *next = control->shown->list_next[0] == '\0' ? NULL : control->shown->list_next;
     if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, handle))
@@ -311,39 +312,39 @@ void sk_list_admin_vouchers(struct sk_control *control, const char *state, const
         list_begin(control, handle, NULL, &page, state);
 }
 
-static void list_start(struct sk_talk *talk)
+static void list_start(struct sk_query *query)
 {
-    struct voucher_list *list = (struct voucher_list *)talk;
+    struct voucher_list *list = (struct voucher_list *)query;
     char before[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
                             list->page.first ? NULL : sk_page_first(&list->page, before),
                             sk_page_most(&list->page, most)};
     list->page.next[0] = '\0';
-    if (talk->key[0] != '\0' && !list->kept) {
-        if (talk->control->shown->pages == PAGES_MAX) {
-            sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+    if (query->key[0] != '\0' && !list->kept) {
+        if (query->control->shown->pages == PAGES_MAX) {
+            sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
             return;
         }
-        talk->control->shown->pages++;
+        query->control->shown->pages++;
         list->counted = true;
     }
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 3, params, list_on_rows);
+    sk_query_ask_pg(query, SK_STATEMENT_LIST_VOUCHERS, 3, params, list_on_rows);
 }
 
-static void list_release(struct sk_talk *talk)
+static void list_release(struct sk_query *query)
 {
-    struct voucher_list *list = (struct voucher_list *)talk;
-    talk->control->shown->pages -= list->counted;
+    struct voucher_list *list = (struct voucher_list *)query;
+    query->control->shown->pages -= list->counted;
     list->counted = false;
 }
 
 static void list_on_rows(void *arg, const struct sk_result *result)
 {
     struct voucher_list *list = arg;
-    struct sk_talk *talk = &list->talk;
+    struct sk_query *query = &list->query;
     struct sk_buf document = {0};
     if (result->rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     sk_buf_puts(&document, "{\"vouchers\":[");
@@ -352,20 +353,20 @@ static void list_on_rows(void *arg, const struct sk_result *result)
     sk_buf_puts(&document, "]");
     if (document.failed) {
         sk_buf_free(&document);
-        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    voucher_put_time(talk->control->sale, &talk->body, document.data);
+    voucher_put_time(query->control->sale, &query->body, document.data);
     if (list->kept)
         list_keep(list, &document);
     sk_buf_free(&document);
-    sk_page_end(&list->page, talk);
+    sk_page_end(&list->page, query);
 }
 
 // Without memory for it the next question asks by itself.
 static void list_keep(struct voucher_list *list, struct sk_buf *document)
 {
-    struct sk_control *control = list->talk.control;
+    struct sk_control *control = list->query.control;
     struct sk_voucher_cache *cache = control->shown;
     const char *next = list->page.next;
     if (next[0] != '\0')

@@ -35,10 +35,10 @@ struct sk_voucher_cache *sk_voucher_cache_open(void);        // NULL: out of mem
 void sk_voucher_cache_close(struct sk_voucher_cache *cache); // NULL is fine
 
 // FOUND and the voucher; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
-void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle);
+void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 
 // What both stores say of a voucher, side by side: for operators.
-void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t handle);
+void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 
 // FOUND and a page of vouchers that are open, the newest first; BAD_PARAMETER; UNAVAILABLE; OVERLOADED. The first page
 // of the usual length is from memory, at most a second old, because a crowd asks for it; of others, equal questions

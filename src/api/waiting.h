@@ -5,13 +5,13 @@
 #ifndef SK_API_WAITING_H
 #define SK_API_WAITING_H
 
-#include "talk.h"
+#include "query.h"
 
 struct sk_waiting;
 
 // NULL: out of memory. Borrows control.
 struct sk_waiting *sk_waiting_open(struct sk_control *control);
-// All that wait are told UNAVAILABLE. After the links were closed, before the talks are. NULL is fine.
+// All that wait are told UNAVAILABLE. After the links were closed, before the queries are. NULL is fine.
 void sk_waiting_close(struct sk_waiting *waiting);
 
 // Whether an order of this status may change without its user's doing more: pending or unpaid. All others are at an

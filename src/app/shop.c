@@ -6,9 +6,9 @@
 #include "config.h"
 #include "failpoint.h"
 #include "purchase.h"
+#include "query.h"
 #include "report.h"
 #include "returns.h"
-#include "talk.h"
 #include "vouchers.h"
 #include "waiting.h"
 
@@ -128,11 +128,11 @@ static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_shop
                                         .on_answer = options->on_answer,
                                         .routes = options->routes,
                                         .report_pg = shop->report_pg,
-                                        .talks = sk_talks_open(),
+                                        .queries = sk_queries_open(),
                                         .shown = sk_voucher_cache_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);
     shop->control.live = sk_live_open(&shop->control, &options->wire);
-    return shop->batcher != NULL && shop->control.talks != NULL && shop->control.shown != NULL &&
+    return shop->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
                    shop->control.waiting != NULL && shop->control.live != NULL
                ? SK_OK
                : SK_NO_MEM;
@@ -159,7 +159,7 @@ void sk_shop_close(struct sk_shop *shop)
     sk_upkeep_close(&shop->upkeep);
     sk_live_close(shop->control.live);
     sk_waiting_close(shop->control.waiting);
-    sk_talks_close(shop->control.talks);
+    sk_queries_close(shop->control.queries);
     sk_voucher_cache_close(shop->control.shown);
     sk_writer_close(shop->writer);
     sk_admit_close(shop->admit);

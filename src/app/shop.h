@@ -14,7 +14,7 @@ struct sk_shop_options {
     uv_loop_t *loop;                // borrowed
     const struct sk_config *config; // borrowed
     struct sk_rate *purchases;      // borrowed: shared by all reactors; NULL: no limit
-    // As in sale.h and talk.h. A result never comes inside the call that asks for it; an answer may.
+    // As in sale.h and query.h. A result never comes inside the call that asks for it; an answer may.
     void (*on_result)(void *routes, uint64_t handle, const struct sk_purchase_result *result);
     void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer);
     void *routes;

@@ -20,7 +20,7 @@ void sk_head_target(struct sk_head *head, const char *target)
 size_t sk_head_unescape(struct sk_head *head, char *text)
 {
     size_t len = strlen(text);
-    if (text != head->target && !sk_query_unescape(text, &len))
+    if (text != head->target && !sk_url_unescape(text, &len))
         head->query_bad = true;
     return len;
 }

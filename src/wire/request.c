@@ -90,10 +90,10 @@ static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind,
     (void)value_len;
     if (strcmp(name, query->but) == 0)
         return MHD_YES;
-    sk_query_put(query->out, name);
+    sk_url_put(query->out, name);
     if (value != NULL) {
         sk_buf_puts(query->out, "=");
-        sk_query_put(query->out, value);
+        sk_url_put(query->out, value);
     }
     sk_buf_puts(query->out, "&");
     return MHD_YES;

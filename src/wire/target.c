@@ -53,7 +53,7 @@ static int query_byte(const char *escape)
     return byte < ' ' || byte == DEL ? -1 : byte;
 }
 
-bool sk_query_unescape(char *text, size_t *len)
+bool sk_url_unescape(char *text, size_t *len)
 {
     size_t n = 0;
     for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 1, '%')) {
@@ -73,7 +73,7 @@ bool sk_query_unescape(char *text, size_t *len)
     return true;
 }
 
-void sk_query_put(struct sk_buf *out, const char *text)
+void sk_url_put(struct sk_buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         unsigned char byte = (unsigned char)*text;

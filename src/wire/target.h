@@ -17,9 +17,9 @@ const char *sk_target_path(const char *target);
 
 // Any thread, as both. Undoes the escapes of a name or a value in place; *len is the new length. False: an escape is
 // truncated or invalid, or stands for a NUL or another control byte; the text is unchanged.
-bool sk_query_unescape(char *text, size_t *len);
+bool sk_url_unescape(char *text, size_t *len);
 
 // Appends the text, escaped: only letters, digits and -._~ stay as they are.
-void sk_query_put(struct sk_buf *out, const char *text);
+void sk_url_put(struct sk_buf *out, const char *text);
 
 #endif

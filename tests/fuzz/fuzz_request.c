@@ -34,9 +34,9 @@
 #include "log.h"
 #include "metrics_page.h"
 #include "page.h"
+#include "query.h"
 #include "returns.h"
 #include "routes.h"
-#include "talk.h"
 #include "text.h"
 #include "timer.h"
 #include "vouchers.h"
@@ -895,9 +895,9 @@ static void open_control(void)
                                        .report_pg = (struct sk_pg *)(void *)&shop.links[4],
                                        .on_answer = sk_routes_answer,
                                        .routes = routes,
-                                       .talks = sk_talks_open(),
+                                       .queries = sk_queries_open(),
                                        .shown = sk_voucher_cache_open()};
-    MUST(shop.sale.catalogue != NULL && shop.sale.orders != NULL && shop.control.talks != NULL &&
+    MUST(shop.sale.catalogue != NULL && shop.sale.orders != NULL && shop.control.queries != NULL &&
          shop.control.shown != NULL);
     shop.control.waiting = sk_waiting_open(&shop.control);
     shop.control.live = sk_live_open(&shop.control, &wire);
@@ -912,16 +912,16 @@ static void close_control(void)
 {
     MUST(timer_count == TIMERS && sk_waiting_count(shop.control.waiting) == 0 && sk_live_count(shop.control.live) == 0);
     MUST(shop.control.shown->pages == 0 && !shop.control.settling);
-    for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++)
+    for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++)
         MUST(shop.control.unknown[i] == NULL);
     for (size_t i = 0; i < sk_catalogue_count(shop.sale.catalogue); i++)
         MUST(sk_catalogue_at(shop.sale.catalogue, i)->pins == 0);
     MUST(sk_order_pool_out(shop.sale.orders) == 0);
-    shop.control.on_answer = NULL; // no talk is left that could need it
+    shop.control.on_answer = NULL; // no query is left that could need it
     shop.sale.on_result = NULL;
     sk_live_close(shop.control.live);
     sk_waiting_close(shop.control.waiting);
-    sk_talks_close(shop.control.talks);
+    sk_queries_close(shop.control.queries);
     sk_voucher_cache_close(shop.control.shown);
     sk_order_pool_free(shop.sale.orders);
     sk_catalogue_free(shop.sale.catalogue);

@@ -11,8 +11,8 @@
 #include "fake_catalogue.h"
 #include "fake_follow.h"
 #include "fake_stores.h"
+#include "query.h"
 #include "stack.h"
-#include "talk.h"
 #include "vouchers.h"
 
 enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
@@ -82,9 +82,9 @@ static inline void control_setup(void)
                                   .routes = &control,
                                   .upkeep = &upkeep,
                                   .report_pg = (struct sk_pg *)(void *)&links[4],
-                                  .talks = sk_talks_open(),
+                                  .queries = sk_queries_open(),
                                   .shown = sk_voucher_cache_open()};
-    ck_assert(sale.catalogue != NULL && control.talks != NULL && control.shown != NULL);
+    ck_assert(sale.catalogue != NULL && control.queries != NULL && control.shown != NULL);
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);
     told_count = 0;
@@ -136,8 +136,8 @@ static inline void control_teardown(void)
     }
     for (size_t i = 0; i < fake_redis.count; i++)
         ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
-    sk_talks_close(control.talks);
-    for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++)
+    sk_queries_close(control.queries);
+    for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++)
         ck_assert_ptr_null(control.unknown[i]);
     ck_assert_uint_eq(control.shown->pages, 0);
     sk_voucher_cache_close(control.shown);
@@ -177,7 +177,7 @@ static inline bool stores_wait(void)
 
 static const struct sk_rows no_rows;
 
-// Each allocation of a conversation fails once. Its answer to handle 1 is then 503, or the right one, the voucher is
+// Each allocation of a query fails once. Its answer to handle 1 is then 503, or the right one, the voucher is
 // not kept, and the next question is as ever.
 static inline void must_survive_short_memory(void (*converse)(void), const struct sk_voucher *voucher)
 {

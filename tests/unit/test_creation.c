@@ -78,8 +78,8 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
     sale = (struct sk_sale){.loop = &loop};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     control = (struct sk_control){
-        .on_answer = on_answer, .sale = &sale, .stores = &stores, .upkeep = &upkeep, .talks = sk_talks_open()};
-    ck_assert_ptr_nonnull(control.talks);
+        .on_answer = on_answer, .sale = &sale, .stores = &stores, .upkeep = &upkeep, .queries = sk_queries_open()};
+    ck_assert_ptr_nonnull(control.queries);
     fake_rebuild.status = SK_OK;
 }
 
@@ -95,7 +95,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    sk_talks_close(control.talks);
+    sk_queries_close(control.queries);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     if (sk_catalogue_find(sale.catalogue, 12) != NULL)

@@ -207,7 +207,7 @@ START_TEST(what_redis_cannot_have_now_is_told_later)
 }
 END_TEST
 
-// Late replies still reach the conversation; the client does not wait for them.
+// Late replies still reach the query; the client does not wait for them.
 START_TEST(a_slow_redis_is_not_waited_for)
 {
     pause_it("k");

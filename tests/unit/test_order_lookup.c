@@ -661,7 +661,7 @@ START_TEST(users_share_the_places)
     enum { MADE_UP = 40 };
     static const char *const users[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     make_up(MADE_UP, users, COUNT(users));
-    ck_assert_int_eq(told_overloaded(MADE_UP), MADE_UP - SK_TALK_UNKNOWN_MAX);
+    ck_assert_int_eq(told_overloaded(MADE_UP), MADE_UP - SK_QUERY_UNKNOWN_MAX);
     look_to_the_end();
     (void)told_overloaded(MADE_UP);
 }

@@ -3,7 +3,7 @@
 
 #include "purchase.h"
 
-enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, POOL = 4, BESIDE_MAX = 16, CROWD = 1000 };
+enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, POOL = 4, OLD_MAX = 16, CROWD = 1000 };
 
 #define KEY     UINT64_C(0x0123456789abcdef)
 #define USER    "alice"
@@ -302,7 +302,7 @@ END_TEST
 
 START_TEST(those_that_wait_are_bounded)
 {
-    enum { MOST = SK_TALK_ASKERS_MAX - SK_PG_QUESTIONS * SK_TALK_RESERVE };
+    enum { MOST = SK_QUERY_ASKERS_MAX - SK_PG_QUESTIONS * SK_QUERY_RESERVE };
     for (uint64_t i = 1; i <= MOST; i++)
         ck_assert(buy(NEW, i));
     must_be_refused(NEW, SK_VERDICT_OVERLOADED);
@@ -360,23 +360,23 @@ START_TEST(old_ids_are_asked_for_a_few_at_a_time)
     const struct sk_rows retired = {1, lost};
     for (int times = 0; times < 2; times++) { // the places are given back
         fake_stores_forget();
-        for (uint64_t i = 1; i <= BESIDE_MAX + 3; i++)
+        for (uint64_t i = 1; i <= OLD_MAX + 3; i++)
             ck_assert(buy(OLD, i));
         follow_ends(true);
-        ck_assert_uint_eq(fake_pg.count, BESIDE_MAX);
+        ck_assert_uint_eq(fake_pg.count, OLD_MAX);
         ck_assert_uint_eq(told_count, 3);
-        for (int i = 0; i < BESIDE_MAX; i++)
+        for (int i = 0; i < OLD_MAX; i++)
             pg_answers(i % 2 == 0 ? &retired : NULL);
         size_t ended = 0, unavailable = 0, overloaded = 0;
-        for (uint64_t i = 1; i <= BESIDE_MAX + 3; i++) {
+        for (uint64_t i = 1; i <= OLD_MAX + 3; i++) {
             ended += told[i].verdict == SK_VERDICT_ENDED;
             unavailable += told[i].verdict == SK_VERDICT_UNAVAILABLE;
             overloaded += told[i].verdict == SK_VERDICT_OVERLOADED;
             ck_assert_int_eq(told[i].count, 1);
             told[i].count = 0;
         }
-        ck_assert_uint_eq(ended, BESIDE_MAX / 2);
-        ck_assert_uint_eq(unavailable, BESIDE_MAX / 2);
+        ck_assert_uint_eq(ended, OLD_MAX / 2);
+        ck_assert_uint_eq(unavailable, OLD_MAX / 2);
         ck_assert_uint_eq(overloaded, 3);
         told_count = 0;
     }
@@ -400,10 +400,10 @@ START_TEST(who_still_waits_at_the_end_is_told_so)
 {
     ck_assert(buy(NEW, 3));
     ck_assert(buy(OLD, 4));
-    sk_talks_close(control.talks);
+    sk_queries_close(control.queries);
     must_be_told(3, SK_VERDICT_UNAVAILABLE);
     must_be_told(4, SK_VERDICT_UNAVAILABLE);
-    control.talks = sk_talks_open(); // for the teardown
+    control.queries = sk_queries_open(); // for the teardown
 }
 END_TEST
 

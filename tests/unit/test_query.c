@@ -30,7 +30,7 @@ START_TEST(escapes_are_undone)
         char text[TEXT_SIZE];
         size_t len = TEXT_SIZE;
         (void)snprintf(text, sizeof text, "%s", rows[i].text);
-        ck_assert_msg(sk_query_unescape(text, &len), "%s", rows[i].text);
+        ck_assert_msg(sk_url_unescape(text, &len), "%s", rows[i].text);
         ck_assert_str_eq(text, rows[i].plain);
         ck_assert_uint_eq(len, strlen(rows[i].plain));
     }
@@ -47,7 +47,7 @@ START_TEST(what_is_no_escape_is_refused_and_left_alone)
         char text[TEXT_SIZE];
         size_t len = TEXT_SIZE;
         (void)snprintf(text, sizeof text, "%s", rows[i]);
-        ck_assert_msg(!sk_query_unescape(text, &len), "%s", rows[i]);
+        ck_assert_msg(!sk_url_unescape(text, &len), "%s", rows[i]);
         ck_assert_str_eq(text, rows[i]);
         ck_assert_uint_eq(len, TEXT_SIZE);
     }
@@ -63,10 +63,10 @@ START_TEST(every_byte_comes_back)
         char text[] = {'x', (char)byte, 'y', '\0'};
         size_t len = 0;
         bool control = byte < ' ' || byte == 0x7f;
-        sk_query_put(&out, text);
+        sk_url_put(&out, text);
         ck_assert(!out.failed);
         ck_assert_uint_eq(strspn(out.data, plain), out.len);
-        ck_assert_int_eq(sk_query_unescape(out.data, &len), !control);
+        ck_assert_int_eq(sk_url_unescape(out.data, &len), !control);
         if (!control)
             ck_assert_str_eq(out.data, text);
         sk_buf_free(&out);
@@ -77,7 +77,7 @@ END_TEST
 START_TEST(what_needs_no_escape_has_none)
 {
     struct sk_buf out = {0};
-    sk_query_put(&out, "aZ09-._~ /?&=+\"<>\xc3");
+    sk_url_put(&out, "aZ09-._~ /?&=+\"<>\xc3");
     ck_assert_str_eq(out.data, "aZ09-._~%20%2F%3F%26%3D%2B%22%3C%3E%C3");
     sk_buf_free(&out);
 }

@@ -1,4 +1,4 @@
-// The conversation of a settlement report: its calls in order, when Redis counts as compared, and the limit of
+// The query of a settlement report: its calls in order, when Redis counts as compared, and the limit of
 // concurrent counts.
 #include "fake_control.h"
 

@@ -3,7 +3,7 @@
 
 #include "vouchers.h"
 
-enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, BESIDE_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
+enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, OLD_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
 enum { TEXT_SIZE = 512 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -54,7 +54,7 @@ START_TEST(a_crowd_costs_a_statement_a_second)
 {
     for (int times = 1; times <= 2; times++) {
         for (uint64_t handle = 1; handle <= CROWD; handle++)
-            sk_query_voucher(&control, VOUCHER, handle);
+            sk_show_voucher(&control, VOUCHER, handle);
         const struct asked *asked = the_statement(SK_STATEMENT_FIND_VOUCHER);
         ck_assert_str_eq(asked->argv[0], "7");
         pg_answers(&one_voucher);
@@ -63,7 +63,7 @@ START_TEST(a_crowd_costs_a_statement_a_second)
         for (uint64_t handle = 2; handle <= CROWD; handle++)
             must_be_told(handle, SK_VERDICT_FOUND);
         for (uint64_t handle = 1; handle <= CROWD; handle++) {
-            sk_query_voucher(&control, VOUCHER, handle);
+            sk_show_voucher(&control, VOUCHER, handle);
             must_show(handle, "\"id\":\"7\"}");
         }
         ck_assert_uint_eq(fake_pg.count, (size_t)times * 2);
@@ -76,14 +76,14 @@ END_TEST
 // PostgreSQL's stock does not show whether units can be bought, so the cached part does not include that.
 START_TEST(whether_it_can_be_sold_is_of_this_moment)
 {
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     must_show(1, "\"id\":\"7\"}");
     fake_redis.down = true; // must_show() checks it
-    sk_query_voucher(&control, VOUCHER, 2);
+    sk_show_voucher(&control, VOUCHER, 2);
     must_show(2, "\"id\":\"7\"}");
     fake_redis.down = false;
-    sk_query_voucher(&control, VOUCHER, 3);
+    sk_show_voucher(&control, VOUCHER, 3);
     must_show(3, "\"id\":\"7\"}");
     ck_assert_uint_eq(fake_pg.count, 1);
 }
@@ -91,7 +91,7 @@ END_TEST
 
 START_TEST(what_is_kept_lasts_a_second)
 {
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     ck_assert_uint_eq(control.shown->vouchers[VOUCHER].until_ms, uv_now(&loop) + 1000);
     ask_list(2);
@@ -103,11 +103,11 @@ END_TEST
 START_TEST(what_is_kept_ends_with_a_change)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     must_show(1, "\"id\":\"7\"}");
     voucher->change++;
-    sk_query_voucher(&control, VOUCHER, 2);
+    sk_show_voucher(&control, VOUCHER, 2);
     ck_assert_uint_eq(fake_pg.count, 2);
     pg_answers(&one_voucher);
     must_show(2, "\"id\":\"7\"}");
@@ -119,12 +119,12 @@ START_TEST(the_later_voucher_of_a_place_stays)
 {
     (void)a_voucher(sale.catalogue, VOUCHER + SK_SHOWN_MAX);
     for (uint64_t handle = 1; handle <= 4; handle++) {
-        sk_query_voucher(&control, handle % 2 == 0 ? VOUCHER : VOUCHER + SK_SHOWN_MAX, handle);
+        sk_show_voucher(&control, handle % 2 == 0 ? VOUCHER : VOUCHER + SK_SHOWN_MAX, handle);
         ck_assert_uint_eq(fake_pg.count, handle);
         pg_answers(&one_voucher);
         must_be_told(handle, SK_VERDICT_FOUND);
     }
-    sk_query_voucher(&control, VOUCHER, 5);
+    sk_show_voucher(&control, VOUCHER, 5);
     must_show(5, "\"id\":\"7\"}");
     ck_assert_uint_eq(fake_pg.count, 4);
 }
@@ -226,17 +226,17 @@ END_TEST
 
 START_TEST(without_postgres_nothing_is_shown)
 {
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ask_list(1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    sk_query_inspect(&control, VOUCHER, 1);
+    sk_inspect_voucher(&control, VOUCHER, 1);
     pg_fails(SK_RESULT_FAILED);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     fake_pg.down = true;
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ask_list(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -245,7 +245,7 @@ END_TEST
 
 START_TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
 {
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
 }
@@ -255,7 +255,7 @@ END_TEST
 
 START_TEST(a_newer_id_waits_for_the_next_look)
 {
-    sk_query_voucher(&control, NEW, 1);
+    sk_show_voucher(&control, NEW, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     ck_assert_uint_eq(told_count, 0);
     (void)a_voucher(sale.catalogue, NEW);
@@ -263,14 +263,14 @@ START_TEST(a_newer_id_waits_for_the_next_look)
     ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0], "9");
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);
-    sk_query_voucher(&control, NEW + 1, 1);
+    sk_show_voucher(&control, NEW + 1, 1);
     follow_ends(true);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
-    sk_query_voucher(&control, NEW + 1, 1);
+    sk_show_voucher(&control, NEW + 1, 1);
     follow_ends(false);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     // It was created and retired before the poll.
-    sk_query_voucher(&control, NEW + 1, 1);
+    sk_show_voucher(&control, NEW + 1, 1);
     fake_follow.newest_id = NEW + 1;
     follow_ends(true);
     (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
@@ -282,7 +282,7 @@ END_TEST
 START_TEST(made_up_ids_cost_no_statement)
 {
     for (uint64_t i = 1; i <= CROWD; i++)
-        sk_query_voucher(&control, NEWEST + (int64_t)i, i);
+        sk_show_voucher(&control, NEWEST + (int64_t)i, i);
     ck_assert_uint_eq(fake_follow.waits, CROWD);
     follow_ends(true);
     for (uint64_t i = 1; i <= CROWD; i++)
@@ -294,7 +294,7 @@ END_TEST
 START_TEST(before_the_catalogue_is_known_all_wait_for_it)
 {
     fake_follow.complete = false;
-    sk_query_voucher(&control, OLD, 1);
+    sk_show_voucher(&control, OLD, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     (void)a_voucher(sale.catalogue, OLD);
     follow_ends(true);
@@ -308,15 +308,15 @@ START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
     for (int times = 0; times < 2; times++) { // the places are freed
         fake_follow.newest_id = CROWD;
         fake_stores_forget();
-        for (uint64_t i = 1; i <= BESIDE_MAX; i++)
-            sk_query_voucher(&control, 100 + (int64_t)i, i);
-        ck_assert_uint_eq(fake_pg.count, BESIDE_MAX);
-        sk_query_voucher(&control, 300, 300);
+        for (uint64_t i = 1; i <= OLD_MAX; i++)
+            sk_show_voucher(&control, 100 + (int64_t)i, i);
+        ck_assert_uint_eq(fake_pg.count, OLD_MAX);
+        sk_show_voucher(&control, 300, 300);
         must_be_told(300, SK_VERDICT_OVERLOADED);
-        sk_query_inspect(&control, 300, 300); // an operator needs no place
-        sk_query_voucher(&control, 101, 301); // shares a query in progress
-        sk_query_voucher(&control, VOUCHER, 302);
-        for (uint64_t i = 1; i <= BESIDE_MAX; i++) {
+        sk_inspect_voucher(&control, 300, 300); // an operator needs no place
+        sk_show_voucher(&control, 101, 301);    // shares a query in progress
+        sk_show_voucher(&control, VOUCHER, 302);
+        for (uint64_t i = 1; i <= OLD_MAX; i++) {
             pg_answers(i % 2 == 0 ? &one_voucher : NULL);
             must_be_told(i, i % 2 == 0 ? SK_VERDICT_FOUND : SK_VERDICT_UNAVAILABLE);
         }
@@ -335,7 +335,7 @@ END_TEST
 
 static void inspect(const struct sk_reply *reply)
 {
-    sk_query_inspect(&control, VOUCHER, 1);
+    sk_inspect_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     redis_answers(reply);
 }
@@ -372,7 +372,7 @@ START_TEST(the_admin_sees_what_can_be_read)
     inspect(&(const struct sk_reply)ERROR("WRONGTYPE"));
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"unreadable\"}}");
     fake_redis.down = true;
-    sk_query_inspect(&control, VOUCHER, 1);
+    sk_inspect_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
@@ -381,7 +381,7 @@ END_TEST
 START_TEST(the_admin_sees_a_retired_one_without_redis)
 {
     fake_redis.down = true;
-    sk_query_inspect(&control, OLD, 1);
+    sk_inspect_voucher(&control, OLD, 1);
     pg_answers(&one_voucher);
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"retired\"}}");
 }
@@ -389,15 +389,15 @@ END_TEST
 
 START_TEST(what_the_admin_sees_is_never_kept)
 {
-    sk_query_inspect(&control, VOUCHER, 1);
-    sk_query_voucher(&control, VOUCHER, 2); // a different query
+    sk_inspect_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 2); // a different query
     ck_assert_uint_eq(fake_pg.count, 2);
     pg_answers(&one_voucher);
     pg_answers(&one_voucher);
     must_show(2, "\"id\":\"7\"}");
     redis_answers(NULL);
     must_be_told(1, SK_VERDICT_FOUND);
-    sk_query_inspect(&control, VOUCHER, 1);
+    sk_inspect_voucher(&control, VOUCHER, 1);
     ck_assert_uint_eq(fake_pg.count, 3);
     pg_answers(&no_rows);
 }
@@ -407,7 +407,7 @@ END_TEST
 
 static void ask_voucher(void)
 {
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
 }
 
 static void ask_vouchers(void)
@@ -417,7 +417,7 @@ static void ask_vouchers(void)
 
 static void ask_inspect(void)
 {
-    sk_query_inspect(&control, VOUCHER, 1);
+    sk_inspect_voucher(&control, VOUCHER, 1);
 }
 
 static void converse(void (*ask)(void))
@@ -466,11 +466,11 @@ END_TEST
 
 START_TEST(an_answer_from_memory_may_find_none)
 {
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);
     allocations_left = 1;
-    sk_query_voucher(&control, VOUCHER, 1);
+    sk_show_voucher(&control, VOUCHER, 1);
     must_be_told(1, SK_VERDICT_OVERLOADED);
 }
 END_TEST

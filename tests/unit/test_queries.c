@@ -1,53 +1,53 @@
 // Conversations: who shares one, who gets a round of its own, and that every asker is answered once, whatever fails.
 #include "fake_control.h"
 
-enum { LATE = 4200 - 1, QUESTIONS_MAX = SK_TALK_ASKERS_MAX - SK_PG_QUESTIONS * SK_TALK_RESERVE };
+enum { LATE = 4200 - 1, QUESTIONS_MAX = SK_QUERY_ASKERS_MAX - SK_PG_QUESTIONS * SK_QUERY_RESERVE };
 
 static size_t rounds, releases;
 
 struct chat {
-    struct sk_talk talk;
+    struct sk_query query;
     bool followed;
 };
 
 static void chat_on_row(void *arg, const struct sk_result *result)
 {
-    struct sk_talk *talk = arg;
+    struct sk_query *query = arg;
     if (result->rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    sk_buf_printf(&talk->body, "{\"round\":%d}", (int)rounds);
-    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+    sk_buf_printf(&query->body, "{\"round\":%d}", (int)rounds);
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
-static void chat_start(struct sk_talk *talk)
+static void chat_start(struct sk_query *query)
 {
     rounds++;
-    ck_assert_uint_eq(talk->body.len, 0);
-    ck_assert_ptr_null(talk->voucher);
-    (void)sk_talk_find_voucher(talk, 7);
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, chat_on_row);
+    ck_assert_uint_eq(query->body.len, 0);
+    ck_assert_ptr_null(query->voucher);
+    (void)sk_query_find_voucher(query, 7);
+    sk_query_ask_pg(query, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, chat_on_row);
 }
 
-static void chat_release(struct sk_talk *talk)
+static void chat_release(struct sk_query *query)
 {
-    (void)talk;
+    (void)query;
     releases++;
 }
 
-static struct sk_talk *ask_as(enum sk_pg_class class, const char *key, uint64_t handle)
+static struct sk_query *ask_as(enum sk_pg_class class, const char *key, uint64_t handle)
 {
-    struct chat *chat = sk_talk_new(&control, class, handle, key, sizeof *chat, chat_start);
+    struct chat *chat = sk_query_new(&control, class, handle, key, sizeof *chat, chat_start);
     if (chat == NULL)
         return NULL;
     ck_assert(!chat->followed);
-    chat->talk.release = chat_release;
-    sk_talk_start(&chat->talk);
-    return &chat->talk;
+    chat->query.release = chat_release;
+    sk_query_start(&chat->query);
+    return &chat->query;
 }
 
-static struct sk_talk *ask(const char *key, uint64_t handle)
+static struct sk_query *ask(const char *key, uint64_t handle)
 {
     return ask_as(SK_PG_QUESTIONS, key, handle);
 }
@@ -125,12 +125,12 @@ END_TEST
 START_TEST(a_round_lets_go_of_its_voucher)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 7);
-    struct sk_talk *talk = ask("k", 1);
+    struct sk_query *query = ask("k", 1);
     (void)ask("k", 2);
     ck_assert_uint_eq(voucher->pins, 1);
-    ck_assert_ptr_eq(sk_talk_find_voucher(talk, 7), voucher);
+    ck_assert_ptr_eq(sk_query_find_voucher(query, 7), voucher);
     ck_assert_uint_eq(voucher->pins, 1);
-    ck_assert_ptr_null(sk_talk_find_voucher(talk, 8));
+    ck_assert_ptr_null(sk_query_find_voucher(query, 8));
     ck_assert_uint_eq(voucher->pins, 0);
     pg_answers(&no_rows);
     ck_assert_uint_eq(voucher->pins, 1); // the second round found it again
@@ -147,7 +147,7 @@ START_TEST(an_answer_is_told_as_it_is)
                                             {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50},
                                             {.verdict = SK_VERDICT_ENDED, .order_id = "x"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sk_talk_end_with(ask(NULL, 1), &rows[i]);
+        sk_query_end_with(ask(NULL, 1), &rows[i]);
         must_be_told(1, rows[i].verdict);
         ck_assert_uint_eq(told[1].retry_after_ms, rows[i].retry_after_ms);
         ck_assert_str_eq(told[1].order_id, rows[i].order_id == NULL ? "" : rows[i].order_id);
@@ -157,44 +157,44 @@ END_TEST
 
 START_TEST(an_answer_may_come_before_the_end)
 {
-    struct sk_talk *talk = ask("k", 1);
+    struct sk_query *query = ask("k", 1);
     (void)ask("k", 2);
-    sk_talk_answer(talk, &(struct sk_answer){.verdict = SK_VERDICT_LOADING});
+    sk_query_answer(query, &(struct sk_answer){.verdict = SK_VERDICT_LOADING});
     must_be_told(1, SK_VERDICT_LOADING);
     ck_assert_uint_eq(told_count, 1); // who came later waits for its round
-    sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+    sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(rounds, 2);
-    sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+    sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
     must_be_told(2, SK_VERDICT_NOT_FOUND);
 }
 END_TEST
 
 START_TEST(a_ticket_may_be_taken_along)
 {
-    struct sk_talk *talk = ask(NULL, 9);
-    ck_assert_uint_eq(sk_talk_take_handle(talk), 9);
-    ck_assert_uint_eq(sk_talk_take_handle(talk), 0);
-    sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+    struct sk_query *query = ask(NULL, 9);
+    ck_assert_uint_eq(sk_query_take_handle(query), 9);
+    ck_assert_uint_eq(sk_query_take_handle(query), 0);
+    sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
     ck_assert_uint_eq(told_count, 0);
 }
 END_TEST
 
-static void on_followed(struct sk_talk *talk, bool ok)
+static void on_followed(struct sk_query *query, bool ok)
 {
-    ((struct chat *)talk)->followed = true;
-    sk_talk_end(talk, ok ? SK_VERDICT_NOT_FOUND : SK_VERDICT_UNAVAILABLE, NULL);
+    ((struct chat *)query)->followed = true;
+    sk_query_end(query, ok ? SK_VERDICT_NOT_FOUND : SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 START_TEST(a_look_at_the_catalogue_may_be_waited_for)
 {
-    sk_talk_follow(ask(NULL, 1), on_followed);
-    sk_talk_follow(ask(NULL, 2), on_followed);
+    sk_query_follow(ask(NULL, 1), on_followed);
+    sk_query_follow(ask(NULL, 2), on_followed);
     ck_assert_uint_eq(told_count, 0);
     follow_ends(true);
     must_be_told(1, SK_VERDICT_NOT_FOUND);
     must_be_told(2, SK_VERDICT_NOT_FOUND);
-    sk_talk_follow(ask(NULL, 3), on_followed);
+    sk_query_follow(ask(NULL, 3), on_followed);
     follow_ends(false);
     must_be_told(3, SK_VERDICT_UNAVAILABLE);
 }
@@ -245,10 +245,10 @@ START_TEST(a_conversation_that_finds_no_memory_is_refused)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS), 0);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS_FULL), 1);
     allocations_left = 1;
-    ck_assert_ptr_null(sk_talk_try_new(&control, 2, sizeof(struct chat), chat_start));
+    ck_assert_ptr_null(sk_query_try_new(&control, 2, sizeof(struct chat), chat_start));
     ck_assert_int_eq(told[2].count, 0); // the caller answers
     allocations_left = 1;
-    ck_assert_ptr_null(sk_talks_open());
+    ck_assert_ptr_null(sk_queries_open());
     (void)ask("k", 3);
     pg_answers(&no_rows);
     must_be_told(3, SK_VERDICT_FOUND);
@@ -269,7 +269,7 @@ START_TEST(all_askers_together_are_bounded)
         must_be_told(LATE, SK_VERDICT_OVERLOADED);
         ck_assert_ptr_null(ask("l", LATE));
         must_be_told(LATE, SK_VERDICT_OVERLOADED);
-        ck_assert_ptr_null(sk_talk_try_new(&control, LATE, sizeof(struct chat), chat_start));
+        ck_assert_ptr_null(sk_query_try_new(&control, LATE, sizeof(struct chat), chat_start));
         ck_assert_uint_eq(told_count, 2);
         pg_answers(&no_rows);
         must_be_told(1, SK_VERDICT_FOUND);
@@ -291,7 +291,7 @@ START_TEST(questions_leave_places_to_commands)
     static const enum sk_pg_class upwards[] = {SK_PG_QUESTIONS, SK_PG_MOVES, SK_PG_COMMANDS};
     uint64_t handle = 1;
     for (size_t i = 0; i < sizeof upwards / sizeof upwards[0]; i++) {
-        uint64_t most = SK_TALK_ASKERS_MAX - (uint64_t)upwards[i] * SK_TALK_RESERVE;
+        uint64_t most = SK_QUERY_ASKERS_MAX - (uint64_t)upwards[i] * SK_QUERY_RESERVE;
         char key[8];
         (void)snprintf(key, sizeof key, "%zu", i);
         for (; handle <= most; handle++)
@@ -302,7 +302,7 @@ START_TEST(questions_leave_places_to_commands)
         ck_assert_ptr_null(ask_as(upwards[i], key, LATE));
         must_be_told(LATE, SK_VERDICT_OVERLOADED);
     }
-    ck_assert_uint_eq(handle, SK_TALK_ASKERS_MAX + 1);
+    ck_assert_uint_eq(handle, SK_QUERY_ASKERS_MAX + 1);
 }
 END_TEST
 
@@ -313,19 +313,19 @@ START_TEST(closing_answers_everyone_once)
     (void)ask("l", 3);
     (void)ask(NULL, 4);
     (void)ask(NULL, 5);
-    sk_talks_close(control.talks);
+    sk_queries_close(control.queries);
     for (uint64_t handle = 1; handle <= 5; handle++)
         must_be_told(handle, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(told_count, 5);
     ck_assert_uint_eq(rounds, 4); // no round begins any more
-    sk_talks_close(NULL);
-    control.talks = sk_talks_open(); // for the teardown
+    sk_queries_close(NULL);
+    control.queries = sk_queries_open(); // for the teardown
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("talk");
+    TCase *tcase = tcase_create("query");
     tcase_add_checked_fixture(tcase, setup, control_teardown);
     tcase_add_test(tcase, equal_questions_that_come_meanwhile_share_the_next_round);
     tcase_add_test(tcase, other_questions_do_not_share);

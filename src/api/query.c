@@ -1,0 +1,294 @@
+#include "query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+
+enum { BUCKETS = 512 };
+
+struct sk_asker {
+    struct sk_asker *next;
+    uint64_t handle;
+};
+
+struct sk_queries {
+    struct sk_asker askers[SK_QUERY_ASKERS_MAX];
+    struct sk_asker *spare;
+    int used;
+    struct sk_query *buckets[BUCKETS]; // by key; those without one are in the first
+    unsigned old_vouchers;             // queries of users about vouchers that are not in the catalogue
+    bool closing;
+};
+
+struct sk_queries *sk_queries_open(void)
+{
+    struct sk_queries *queries = calloc(1, sizeof *queries);
+    if (queries == NULL)
+        return NULL;
+    for (int i = 0; i < SK_QUERY_ASKERS_MAX; i++) {
+        queries->askers[i].next = queries->spare;
+        queries->spare = &queries->askers[i];
+    }
+    return queries;
+}
+
+void sk_queries_close(struct sk_queries *queries)
+{
+    if (queries == NULL)
+        return;
+    queries->closing = true;
+    for (int i = 0; i < BUCKETS; i++) {
+        while (queries->buckets[i] != NULL)
+            sk_query_end(queries->buckets[i], SK_VERDICT_UNAVAILABLE, NULL);
+    }
+    SK_ASSERT(queries->old_vouchers == 0);
+    free(queries);
+}
+
+// ---- beginning ----
+
+static struct sk_query **query_bucket(struct sk_queries *queries, const char *key)
+{
+    return &queries->buckets[key[0] == '\0' ? 0 : 1 + sk_hash(key, strlen(key)) % (BUCKETS - 1)];
+}
+
+static struct sk_query *query_find(struct sk_queries *queries, const char *key)
+{
+    struct sk_query *query = *query_bucket(queries, key);
+    while (query != NULL && strcmp(query->key, key) != 0)
+        query = query->next;
+    return query;
+}
+
+static void query_add_asker(struct sk_queries *queries, struct sk_asker **list, uint64_t handle)
+{
+    struct sk_asker *asker = queries->spare;
+    queries->spare = asker->next;
+    queries->used++;
+    *asker = (struct sk_asker){.next = *list, .handle = handle};
+    *list = asker;
+}
+
+static void query_spare(struct sk_queries *queries, struct sk_asker *asker)
+{
+    asker->next = queries->spare;
+    queries->spare = asker;
+    queries->used--;
+}
+
+static bool query_has_place(const struct sk_queries *queries, enum sk_pg_class class)
+{
+    return queries->used < SK_QUERY_ASKERS_MAX - (int)class * SK_QUERY_RESERVE;
+}
+
+static struct sk_query *query_make(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key,
+                                   size_t size, void (*start)(struct sk_query *query))
+{
+    struct sk_queries *queries = control->queries;
+    bool full = !query_has_place(queries, class) || queries->closing;
+    struct sk_query *query = full ? NULL : calloc(1, size);
+    sk_metrics_add(control->sale->metrics, query == NULL ? SK_METRIC_QUESTIONS_FULL : SK_METRIC_QUESTIONS, 1);
+    if (query == NULL)
+        return NULL;
+    query->control = control;
+    query->class = class;
+    query->start = start;
+    memcpy(query->key, key, strlen(key) + 1);
+    query_add_asker(queries, &query->askers, handle);
+    struct sk_query **bucket = query_bucket(queries, query->key);
+    query->next = *bucket;
+    if (query->next != NULL)
+        query->next->previous = query;
+    *bucket = query;
+    return query;
+}
+
+void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key, size_t size,
+                   void (*start)(struct sk_query *query))
+{
+    struct sk_queries *queries = control->queries;
+    struct sk_query *same = key == NULL ? NULL : query_find(queries, key);
+    SK_ASSERT(size >= sizeof *same && (key == NULL || strlen(key) < SK_QUERY_KEY_SIZE));
+    if (same != NULL && query_has_place(queries, class)) {
+        query_add_asker(queries, &same->later, handle);
+        return NULL;
+    }
+    struct sk_query *query = query_make(control, class, handle, key == NULL ? "" : key, size, start);
+    if (query == NULL)
+        sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_OVERLOADED});
+    return query;
+}
+
+void *sk_query_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_query *query))
+{
+    return query_make(control, SK_PG_QUESTIONS, handle, "", size, start);
+}
+
+void sk_query_start(struct sk_query *query)
+{
+    query->start(query);
+}
+
+// ---- steps ----
+
+void sk_query_ask_pg(struct sk_query *query, enum sk_statement statement, int n, const char *const *params,
+                     sk_pg_cb *done)
+{
+    enum sk_status status =
+        sk_pg_call_as(query->control->sale->ask_pg, query->class, statement, n, params, done, query);
+    if (status != SK_OK)
+        sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+}
+
+static void query_followed(struct sk_follow_waiter *waiter, bool ok)
+{
+    struct sk_query *query = (struct sk_query *)(void *)((char *)waiter - offsetof(struct sk_query, waiter));
+    query->on_followed(query, ok);
+}
+
+void sk_query_follow(struct sk_query *query, void (*done)(struct sk_query *query, bool ok))
+{
+    query->waiter.done = query_followed;
+    query->on_followed = done;
+    sk_follow_wait(query->control->upkeep->follow, &query->waiter);
+}
+
+static void query_let_go(struct sk_query *query)
+{
+    if (query->voucher != NULL)
+        sk_voucher_unpin(query->voucher);
+    query->voucher = NULL;
+}
+
+struct sk_voucher *sk_query_find_voucher(struct sk_query *query, int64_t id)
+{
+    query_let_go(query);
+    query->voucher = sk_catalogue_find(query->control->sale->catalogue, id);
+    if (query->voucher != NULL)
+        sk_voucher_pin(query->voucher);
+    return query->voucher;
+}
+
+// ---- answering and ending ----
+
+void sk_control_answer(struct sk_control *control, uint64_t handle, const struct sk_answer *answer)
+{
+    control->on_answer(control->routes, handle, answer);
+}
+
+void sk_query_answer(struct sk_query *query, const struct sk_answer *answer)
+{
+    struct sk_control *control = query->control;
+    struct sk_asker *asker;
+    while ((asker = query->askers) != NULL) {
+        uint64_t handle = asker->handle;
+        query->askers = asker->next;
+        query_spare(control->queries, asker);
+        sk_control_answer(control, handle, answer);
+    }
+}
+
+uint64_t sk_query_take_handle(struct sk_query *query)
+{
+    struct sk_asker *asker = query->askers;
+    if (asker == NULL)
+        return 0;
+    SK_ASSERT(asker->next == NULL && query->key[0] == '\0');
+    query->askers = NULL;
+    query_spare(query->control->queries, asker);
+    return asker->handle;
+}
+
+static void query_free(struct sk_query *query)
+{
+    struct sk_query **bucket = query_bucket(query->control->queries, query->key);
+    if (query->previous != NULL)
+        query->previous->next = query->next;
+    else
+        *bucket = query->next;
+    if (query->next != NULL)
+        query->next->previous = query->previous;
+    sk_buf_free(&query->body);
+    free(query);
+}
+
+void sk_query_end_with(struct sk_query *query, const struct sk_answer *answer)
+{
+    static const struct sk_answer overloaded = {.verdict = SK_VERDICT_OVERLOADED};
+    if (query->release != NULL)
+        query->release(query);
+    query->control->queries->old_vouchers -= query->finding.counted;
+    query->finding.counted = false;
+    query_let_go(query);
+    sk_query_answer(query, query->body.failed ? &overloaded : answer);
+    query->askers = query->later;
+    query->later = NULL;
+    if (query->askers == NULL) {
+        query_free(query);
+    } else if (query->control->queries->closing) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    } else {
+        sk_buf_clear(&query->body);
+        query->start(query);
+    }
+}
+
+void sk_query_end(struct sk_query *query, enum sk_verdict verdict, const char *body)
+{
+    struct sk_answer answer = {.verdict = verdict, .body = body};
+    sk_query_end_with(query, &answer);
+}
+
+// ---- finding a voucher ----
+
+enum { OLD_MAX = 16 }; // users' questions to PostgreSQL about vouchers that are not in the catalogue, at a time
+
+static void find_on_followed(struct sk_query *query, bool ok);
+static void find_old(struct sk_query *query);
+
+void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
+{
+    const struct sk_follow *follow = query->control->upkeep->follow;
+    query->finding.id = id;
+    query->finding.done = done;
+    if (sk_query_find_voucher(query, id) != NULL)
+        done(query, SK_FOUND_LISTED);
+    else if (sk_follow_complete(follow) && id <= sk_follow_newest_id(follow))
+        find_old(query);
+    else
+        sk_query_follow(query, find_on_followed);
+}
+
+void sk_query_find_later(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
+{
+    query->finding.id = id;
+    query->finding.done = done;
+    sk_query_follow(query, find_on_followed);
+}
+
+static void find_on_followed(struct sk_query *query, bool ok)
+{
+    const struct sk_follow *follow = query->control->upkeep->follow;
+    int64_t id = query->finding.id;
+    if (!ok)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_query_find_voucher(query, id) != NULL)
+        query->finding.done(query, SK_FOUND_LISTED);
+    else if (id <= sk_follow_newest_id(follow))
+        find_old(query);
+    else
+        query->finding.done(query, SK_FOUND_NONE);
+}
+
+static void find_old(struct sk_query *query)
+{
+    bool counted = query->class == SK_PG_QUESTIONS;
+    if (counted && query->control->queries->old_vouchers >= OLD_MAX) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    query->control->queries->old_vouchers += counted;
+    query->finding.counted = counted;
+    query->finding.done(query, SK_FOUND_OLD);
+}
