@@ -38,8 +38,8 @@ struct live_feed {
     int64_t voucher_id;
     struct sk_voucher *voucher; // pinned; NULL: it was retired before anyone listened
     size_t listeners;
-    uint64_t looked_ms;
-    bool looking;      // a look is under way
+    uint64_t asked_ms;
+    bool asking;       // a look is under way
     int64_t remaining; // NOT_KNOWN: not yet
     uint64_t known_ms; // since when
     double rate;
@@ -71,8 +71,8 @@ struct sk_live {
 };
 
 static void live_on_slice(void *arg);
-static void live_look_at(struct live_feed *feed);
-static void live_on_look(void *arg, const struct sk_reply *reply);
+static void live_ask_redis(struct live_feed *feed);
+static void live_on_snapshot(void *arg, const struct sk_reply *reply);
 static void live_show(struct live_feed *feed);
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
 
@@ -132,7 +132,7 @@ static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
 static void live_feed_let_go(struct live_feed *feed)
 {
     struct live_feed **at = &feed->live->by_voucher[(uint64_t)feed->voucher_id % FEED_BUCKETS];
-    if (feed->listeners > 0 || feed->looking)
+    if (feed->listeners > 0 || feed->asking)
         return;
     while (*at != feed)
         at = &(*at)->same_bucket;
@@ -302,11 +302,11 @@ static void live_on_slice(void *arg)
     struct live_listener *listener;
     while ((feed = sk_list_first(&live->feeds)) != NULL &&
            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-           now - feed->looked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->looks, now)) {
+           now - feed->asked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->looks, now)) {
         sk_list_remove(&feed->list);
         sk_list_add_last(&feed->list, &live->feeds);
-        feed->looked_ms = now;
-        live_look_at(feed);
+        feed->asked_ms = now;
+        live_ask_redis(feed);
     }
     while ((listener = sk_list_first(&live->listeners)) != NULL &&
            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
@@ -357,28 +357,28 @@ static bool live_is_over(const struct live_feed *feed)
     return live_state(feed) == SK_VOUCHER_CLOSED || live_state(feed) == SK_VOUCHER_RETIRED;
 }
 
-static void live_look_at(struct live_feed *feed)
+static void live_ask_redis(struct live_feed *feed)
 {
     const struct sk_voucher *voucher = feed->voucher;
     enum sk_status status = SK_DOWN;
-    if (feed->looking)
+    if (feed->asking)
         return;
     if (voucher != NULL) {
-        feed->looking = true;
-        status = sk_look_ask(feed->live->control->sale->ask_redis, &voucher->keys, NULL, live_on_look, feed);
+        feed->asking = true;
+        status = sk_snapshot_ask(feed->live->control->sale->ask_redis, &voucher->keys, NULL, live_on_snapshot, feed);
     }
     if (status != SK_OK)
-        live_on_look(feed, NULL);
+        live_on_snapshot(feed, NULL);
 }
 
 // What can be sold now, if Redis can tell.
 static bool live_read_stock(const struct sk_reply *reply, const char *run, int64_t *stock)
 {
-    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
-    const char *opened = sk_reply_text(sk_reply_at(reply, SK_LOOK_RUN), NULL);
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
+    const char *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
     bool told = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
     return told && opened != NULL && strcmp(opened, run) == 0 &&
-           sk_trust_number(sk_reply_at(reply, SK_LOOK_STOCK), SK_TRUST_MAX, stock);
+           sk_trust_number(sk_reply_at(reply, SK_SNAPSHOT_STOCK), SK_TRUST_MAX, stock);
 }
 
 // Units that came back sell nothing: the rate counts what goes.
@@ -393,14 +393,14 @@ static void live_count(struct live_feed *feed, int64_t stock, uint64_t now)
     feed->known_ms = now;
 }
 
-static void live_on_look(void *arg, const struct sk_reply *reply)
+static void live_on_snapshot(void *arg, const struct sk_reply *reply)
 {
     struct live_feed *feed = arg;
     int64_t stock;
     const struct sk_sale *sale = feed->live->control->sale;
     bool known = reply != NULL && live_read_stock(reply, sk_redis_run(sale->ask_redis), &stock);
     bool away = !known && !sk_redis_ready(sale->ask_redis);
-    feed->looking = false;
+    feed->asking = false;
     if (known)
         live_count(feed, stock, uv_now(sale->loop));
     else if (away)

@@ -417,7 +417,7 @@ static void lookup_look_at(struct lookup *lookup)
     lookup_move(lookup, LOOKUP_LOOKS);
     for (; asked < lookup->vouchers; asked++) {
         struct lookup_voucher *look = &lookup->looks[asked];
-        if (sk_look_ask(redis, &look->voucher->keys, lookup->user, lookup_on_look, look) != SK_OK)
+        if (sk_snapshot_ask(redis, &look->voucher->keys, lookup->user, lookup_on_look, look) != SK_OK)
             break;
     }
     if (asked < lookup->vouchers)
@@ -431,15 +431,15 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
 {
     struct lookup_voucher *look = arg;
     struct lookup *lookup = look->lookup;
-    struct sk_look seen, none = {0};
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->query.control->sale->ask_redis), &seen))
+    struct sk_snapshot seen, none = {0};
+    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(lookup->query.control->sale->ask_redis), &seen))
         lookup_fail_look(lookup);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
     else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > look->account.buyers))
         lookup->under_way = true;
-    lookup_read_claim(look, sk_reply_at(reply, SK_LOOK_ORDER));
+    lookup_read_claim(look, sk_reply_at(reply, SK_SNAPSHOT_ORDER));
     if (++lookup->answered == lookup->vouchers)
         lookup_looked(lookup);
 }

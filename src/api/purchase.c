@@ -59,7 +59,7 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
                              .user = call->user,
                              .quantity = call->quantity,
                              .key = key == NULL ? 0 : purchase_fingerprint(key),
-                             .patient = call->respond_async};
+                             .low_priority = call->respond_async};
         sk_ticket_read(context, request, call, &ask);
         if (!sk_purchase(context->control, &ask, request->handle, &result))
             purchase_answer(context, request, &result);
@@ -227,7 +227,7 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
     }
     sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);
     order->handle = handle;
-    order->patient = ask->patient;
+    order->low_priority = ask->low_priority;
     order->quantity = (uint16_t)ask->quantity;
     order->key = ask->key;
     order->sent = sent;

@@ -22,7 +22,7 @@ struct sk_ask {
     const char *user;  // borrowed for the call
     unsigned quantity; // 1 to SK_QUANTITY_MAX
     uint64_t key;      // fingerprint of the Idempotency-Key; 0: none
-    bool patient;      // the client does not wait for the commit
+    bool low_priority; // the client does not wait for the commit
     enum sk_ask_ticket ticket;
     int64_t offer;
 };

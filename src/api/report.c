@@ -27,9 +27,9 @@ struct report_query {
     struct sk_query query;
     struct sk_report report;
     enum sk_report_format format;
-    bool counts;           // it is the one that control->settling is about
-    bool counted;          // PostgreSQL has answered: the looks are the second ones
-    struct sk_look before; // the first look
+    bool counts;               // it is the one that control->settling is about
+    bool counted;              // PostgreSQL has answered: the looks are the second ones
+    struct sk_snapshot before; // the first snapshot
 };
 
 static void report_start(struct sk_query *query);
@@ -37,9 +37,9 @@ static void report_release(struct sk_query *query);
 static void report_on_found(struct sk_query *query, enum sk_found found);
 static void report_count(struct report_query *report);
 static void report_on_counted(void *arg, const struct sk_result *result);
-static void report_look(struct report_query *report);
-static void report_on_look(void *arg, const struct sk_reply *reply);
-static void report_take_look(struct report_query *report, const struct sk_look *look);
+static void report_ask_redis(struct report_query *report);
+static void report_on_snapshot(void *arg, const struct sk_reply *reply);
+static void report_take_snapshot(struct report_query *report, const struct sk_snapshot *snapshot);
 static void report_find(struct report_query *report, enum sk_report_books books);
 static void report_end(struct report_query *report);
 
@@ -102,7 +102,7 @@ static void report_on_found(struct sk_query *query, enum sk_found found)
         report_count(report);
         return;
     }
-    report_look(report);
+    report_ask_redis(report);
 }
 
 // ---- PostgreSQL ----
@@ -134,49 +134,50 @@ static void report_on_counted(void *arg, const struct sk_result *result)
     if (report->report.books == SK_REPORT_RETIRED || report->report.books == SK_REPORT_UNKNOWN)
         report_end(report);
     else
-        report_look(report);
+        report_ask_redis(report);
 }
 
 // ---- Redis ----
 
-static void report_look(struct report_query *report)
+static void report_ask_redis(struct report_query *report)
 {
     const struct sk_query *query = &report->query;
-    if (sk_look_ask(query->control->sale->ask_redis, &query->voucher->keys, NULL, report_on_look, report) != SK_OK)
-        report_on_look(report, NULL);
+    if (sk_snapshot_ask(query->control->sale->ask_redis, &query->voucher->keys, NULL, report_on_snapshot, report) !=
+        SK_OK)
+        report_on_snapshot(report, NULL);
 }
 
-static void report_on_look(void *arg, const struct sk_reply *reply)
+static void report_on_snapshot(void *arg, const struct sk_reply *reply)
 {
     struct report_query *report = arg;
     const struct sk_query *query = &report->query;
-    struct sk_look look;
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(query->control->sale->ask_redis), &look))
+    struct sk_snapshot snapshot;
+    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(query->control->sale->ask_redis), &snapshot))
         report_find(report, SK_REPORT_UNKNOWN);
     else
-        report_take_look(report, &look);
+        report_take_snapshot(report, &snapshot);
     if (report->counted)
         report_end(report);
     else
         report_count(report);
 }
 
-static void report_take_look(struct report_query *report, const struct sk_look *look)
+static void report_take_snapshot(struct report_query *report, const struct sk_snapshot *snapshot)
 {
     if (!report->counted) {
-        report->before = *look;
+        report->before = *snapshot;
         return;
     }
-    report->report.redis_stock = look->stock;
-    report->report.redis_buyers = look->buyers;
-    report->report.redis_journal = look->journal;
-    if (!look->present)
+    report->report.redis_stock = snapshot->stock;
+    report->report.redis_buyers = snapshot->buyers;
+    report->report.redis_journal = snapshot->journal;
+    if (!snapshot->present)
         report_find(report, SK_REPORT_MISSING);
-    else if (look->loading)
+    else if (snapshot->loading)
         report_find(report, SK_REPORT_LOADING);
-    else if (!look->same_run)
+    else if (!snapshot->same_run)
         report_find(report, SK_REPORT_UNSURE);
-    else if (!sk_look_is_at_rest(&report->before, look))
+    else if (!sk_snapshot_is_at_rest(&report->before, snapshot))
         report_find(report, SK_REPORT_MOVING);
 }
 

@@ -26,8 +26,8 @@ static void voucher_on_found(struct sk_query *query, enum sk_found found);
 static void voucher_on_row(void *arg, const struct sk_result *result);
 static void voucher_keep(struct voucher_question *question, const char *document);
 static void voucher_end(struct voucher_question *question);
-static void voucher_look(struct voucher_question *question, const char *document);
-static void voucher_on_look(void *arg, const struct sk_reply *reply);
+static void voucher_ask_redis(struct voucher_question *question, const char *document);
+static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
 
 // Puts what is known at this moment in front of an object: {"server_time":"...","can_sell":true,<rest of the object>.
 // can_sell is false while Redis is away: what the object says is left cannot be bought.
@@ -143,7 +143,7 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
     const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
     question->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
     if (question->inspect) {
-        voucher_look(question, document);
+        voucher_ask_redis(question, document);
         return;
     }
     voucher_keep(question, document);
@@ -177,7 +177,7 @@ static void voucher_end(struct voucher_question *question)
 
 // ---- what Redis has, for the admin ----
 
-static void voucher_look(struct voucher_question *question, const char *document)
+static void voucher_ask_redis(struct voucher_question *question, const char *document)
 {
     struct sk_query *query = &question->query;
     sk_buf_add(&query->body, document, strlen(document) - 1); // the closing brace comes later
@@ -188,7 +188,7 @@ static void voucher_look(struct voucher_question *question, const char *document
         voucher_end(question);
         return;
     }
-    if (sk_look_ask(query->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_look, question) != SK_OK)
+    if (sk_snapshot_ask(query->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_snapshot, question) != SK_OK)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
@@ -202,7 +202,7 @@ static void voucher_add_number(struct sk_buf *body, const char *name, const stru
 // Only states that there are.
 static const char *voucher_state_shown(const struct sk_reply *reply)
 {
-    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
     if (reply == NULL)
         return "unknown";
     if (state != NULL && state[0] == '\0')
@@ -212,17 +212,17 @@ static const char *voucher_state_shown(const struct sk_reply *reply)
     return "unreadable";
 }
 
-static void voucher_on_look(void *arg, const struct sk_reply *reply)
+static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
 {
     struct voucher_question *question = arg;
     struct sk_buf *body = &question->query.body;
     sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
-    voucher_add_number(body, "stock", sk_reply_at(reply, SK_LOOK_STOCK));
-    voucher_add_number(body, "epoch", sk_reply_at(reply, SK_LOOK_EPOCH));
-    voucher_add_number(body, "buyers", sk_reply_at(reply, SK_LOOK_BUYERS));
-    voucher_add_number(body, "journal", sk_reply_at(reply, SK_LOOK_JOURNAL));
-    voucher_add_number(body, "version", sk_reply_at(reply, SK_LOOK_CHANGE));
-    voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_LOOK_AGE_MS));
+    voucher_add_number(body, "stock", sk_reply_at(reply, SK_SNAPSHOT_STOCK));
+    voucher_add_number(body, "epoch", sk_reply_at(reply, SK_SNAPSHOT_EPOCH));
+    voucher_add_number(body, "buyers", sk_reply_at(reply, SK_SNAPSHOT_BUYERS));
+    voucher_add_number(body, "journal", sk_reply_at(reply, SK_SNAPSHOT_JOURNAL));
+    voucher_add_number(body, "version", sk_reply_at(reply, SK_SNAPSHOT_CHANGE));
+    voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_SNAPSHOT_AGE_MS));
     sk_buf_puts(body, "}}");
     voucher_end(question);
 }

@@ -97,7 +97,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_con
     sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->sale.lock_ttl_ms);
-    sale->catalogue = sk_catalogue_new(sk_upkeep_care_size());
+    sale->catalogue = sk_catalogue_new(sk_upkeep_maintenance_size());
     sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }

@@ -27,8 +27,8 @@ enum {
 
 static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
-static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now);
-static bool audit_has_terms(const struct sk_account *account, const struct sk_look *now);
+static bool audit_is_behind(const struct sk_account *account, const struct sk_snapshot *now);
+static bool audit_has_terms(const struct sk_account *account, const struct sk_snapshot *now);
 
 void sk_account_query_begin(struct sk_account_query *query)
 {
@@ -80,52 +80,53 @@ int64_t sk_account_letters(const struct sk_rows *rows, size_t row)
     return sk_rows_number(rows, row, COLUMN_LETTERS);
 }
 
-enum sk_status sk_look_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
-                           sk_redis_cb *done, void *arg)
+enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
+                               sk_redis_cb *done, void *arg)
 {
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, user};
-    return sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, user == NULL ? 3 : 4, argv, NULL, done, arg);
+    return sk_redis_script(redis, SK_SCRIPT_READ_VOUCHER, 3, user == NULL ? 3 : 4, argv, NULL, done, arg);
 }
 
-bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look)
+bool sk_snapshot_read(const struct sk_reply *reply, const char *run, struct sk_snapshot *snapshot)
 {
-    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL),
-               *opened = sk_reply_text(sk_reply_at(reply, SK_LOOK_RUN), NULL);
-    const char *last = sk_reply_text(sk_reply_at(reply, SK_LOOK_LAST), NULL);
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL),
+               *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
+    const char *last = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_LAST), NULL);
     const char *error = sk_reply_error(reply);
-    *look = (struct sk_look){0};
+    *snapshot = (struct sk_snapshot){0};
     if (error != NULL && sk_trust_is_damage(error)) {
-        look->present = true; // but not to be relied on
+        snapshot->present = true; // but not to be relied on
         return true;
     }
     if (state == NULL || opened == NULL || last == NULL ||
-        !audit_number(reply, SK_LOOK_BUYERS, SK_TRUST_BUYERS_MAX, &look->buyers) ||
-        !audit_number(reply, SK_LOOK_JOURNAL, SK_TRUST_MAX, &look->journal))
+        !audit_number(reply, SK_SNAPSHOT_BUYERS, SK_TRUST_BUYERS_MAX, &snapshot->buyers) ||
+        !audit_number(reply, SK_SNAPSHOT_JOURNAL, SK_TRUST_MAX, &snapshot->journal))
         return false;
-    look->present = state[0] != '\0';
-    look->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
+    snapshot->present = state[0] != '\0';
+    snapshot->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
     // An impossible value counts as lost.
-    look->same_run = strcmp(opened, run) == 0 && audit_number(reply, SK_LOOK_EPOCH, SK_TRUST_MAX, &look->epoch) &&
-                     audit_number(reply, SK_LOOK_STOCK, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last) &&
-                     audit_read_terms(reply, state, &look->terms);
+    snapshot->same_run = strcmp(opened, run) == 0 &&
+                         audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch) &&
+                         audit_number(reply, SK_SNAPSHOT_STOCK, SK_TRUST_MAX, &snapshot->stock) &&
+                         sk_trust_is_version(last) && audit_read_terms(reply, state, &snapshot->terms);
     if (sk_trust_is_version(last))
-        memcpy(look->last, last, strlen(last) + 1);
+        memcpy(snapshot->last, last, strlen(last) + 1);
     return true;
 }
 
-int64_t sk_look_age_ms(const struct sk_reply *reply)
+int64_t sk_snapshot_age_ms(const struct sk_reply *reply)
 {
     int64_t age_ms = 0;
-    return audit_number(reply, SK_LOOK_AGE_MS, SK_TRUST_MAX, &age_ms) ? age_ms : 0;
+    return audit_number(reply, SK_SNAPSHOT_AGE_MS, SK_TRUST_MAX, &age_ms) ? age_ms : 0;
 }
 
 static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)
 {
     terms->state = sk_voucher_state_of(state);
-    return audit_number(reply, SK_LOOK_CHANGE, SK_TRUST_MAX, &terms->change) &&
-           audit_number(reply, SK_LOOK_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
-           audit_number(reply, SK_LOOK_END_MS, SK_TRUST_MAX, &terms->end_ms) &&
-           audit_number(reply, SK_LOOK_OFFER, INT32_MAX, &terms->offer);
+    return audit_number(reply, SK_SNAPSHOT_CHANGE, SK_TRUST_MAX, &terms->change) &&
+           audit_number(reply, SK_SNAPSHOT_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
+           audit_number(reply, SK_SNAPSHOT_END_MS, SK_TRUST_MAX, &terms->end_ms) &&
+           audit_number(reply, SK_SNAPSHOT_OFFER, INT32_MAX, &terms->offer);
 }
 
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
@@ -133,16 +134,17 @@ static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, i
     return sk_trust_number(sk_reply_at(reply, i), most, value);
 }
 
-bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last)
+bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, const char *last)
 {
-    if (look->epoch != epoch)
-        return look->epoch < epoch;
+    if (snapshot->epoch != epoch)
+        return snapshot->epoch < epoch;
     // A label like epoch-7, or nothing, comes before all journal ids.
     return sk_trust_is_journal_id(last) &&
-           (!sk_trust_is_journal_id(look->last) || sk_journal_compare(look->last, last) < 0);
+           (!sk_trust_is_journal_id(snapshot->last) || sk_journal_compare(snapshot->last, last) < 0);
 }
 
-enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now)
+enum sk_finding sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
+                         const struct sk_snapshot *now)
 {
     if (!now->present)
         return SK_BOOKS_MISSING;
@@ -161,12 +163,12 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
         return before->present && before->terms.change == now->terms.change ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
     if (!audit_has_terms(account, now))
         return SK_BOOKS_DIFFER;
-    if (sk_look_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
+    if (sk_snapshot_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
 }
 
-static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now)
+static bool audit_is_behind(const struct sk_account *account, const struct sk_snapshot *now)
 {
     if (now->epoch != account->epoch)
         return now->epoch < account->epoch;
@@ -174,14 +176,14 @@ static bool audit_is_behind(const struct sk_account *account, const struct sk_lo
     return sk_journal_compare(last, account->newest) < 0;
 }
 
-static bool audit_has_terms(const struct sk_account *account, const struct sk_look *now)
+static bool audit_has_terms(const struct sk_account *account, const struct sk_snapshot *now)
 {
     const struct sk_terms_seen *wanted = &account->terms, *seen = &now->terms;
     return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms &&
            seen->offer == wanted->offer;
 }
 
-bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now)
+bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_snapshot *now)
 {
     return before->terms.change == now->terms.change && before->present && !before->loading && before->journal == 0 &&
            now->journal == 0 && before->epoch == now->epoch && before->stock == now->stock &&

@@ -29,25 +29,25 @@ struct sk_account {
     struct sk_terms_seen terms;
 };
 
-// The elements of look_at_voucher.lua's reply.
+// The elements of read_voucher.lua's reply.
 enum {
-    SK_LOOK_STATE,
-    SK_LOOK_EPOCH,
-    SK_LOOK_LAST,
-    SK_LOOK_STOCK,
-    SK_LOOK_RUN,
-    SK_LOOK_BUYERS,
-    SK_LOOK_JOURNAL,
-    SK_LOOK_ORDER,
-    SK_LOOK_CHANGE,
-    SK_LOOK_BEGIN_MS,
-    SK_LOOK_END_MS,
-    SK_LOOK_AGE_MS,
-    SK_LOOK_OFFER
+    SK_SNAPSHOT_STATE,
+    SK_SNAPSHOT_EPOCH,
+    SK_SNAPSHOT_LAST,
+    SK_SNAPSHOT_STOCK,
+    SK_SNAPSHOT_RUN,
+    SK_SNAPSHOT_BUYERS,
+    SK_SNAPSHOT_JOURNAL,
+    SK_SNAPSHOT_ORDER,
+    SK_SNAPSHOT_CHANGE,
+    SK_SNAPSHOT_BEGIN_MS,
+    SK_SNAPSHOT_END_MS,
+    SK_SNAPSHOT_AGE_MS,
+    SK_SNAPSHOT_OFFER
 };
 
-// Redis's side, as look_at_voucher.lua returns it. Zeroed: nothing has been seen.
-struct sk_look {
+// Redis's side, as read_voucher.lua returns it. Zeroed: nothing has been seen.
+struct sk_snapshot {
     bool present;
     bool loading;
     bool same_run; // opened under the Redis process that answers
@@ -82,27 +82,28 @@ enum sk_finding {
     SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h applies it
 };
 
-// Asks for Redis's side: look_at_voucher.lua, which also looks for an order of `user` (NULL: of none). As
+// Asks for Redis's side: read_voucher.lua, which also looks for an order of `user` (NULL: of none). As
 // sk_redis_script() otherwise.
-enum sk_status sk_look_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
-                           sk_redis_cb *done, void *arg) SK_MUST_CHECK;
+enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
+                               sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
-// Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. An impossible value counts as of
+// Reads read_voucher.lua's reply; `run` is the run id of the Redis that gave it. An impossible value counts as of
 // another process: not to be relied on. False: it is no such reply.
-bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
+bool sk_snapshot_read(const struct sk_reply *reply, const char *run, struct sk_snapshot *snapshot);
 
 // The age of the journal's oldest entry, by Redis's clock; 0: the journal is empty, or the value is impossible.
-int64_t sk_look_age_ms(const struct sk_reply *reply);
+int64_t sk_snapshot_age_ms(const struct sk_reply *reply);
 
 // Whether the caller knows a newer state than this look: a newer epoch, or of the same one a newer `last`.
-bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);
+bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, const char *last);
 
 // Whether nothing moved between the looks: the same buyers and stock, and no order in progress.
-bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now);
+bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_snapshot *now);
 
 // `account` was read after `before` and before `now`. Redis is always ahead, so it cannot be behind `account` unless it
 // has lost something. If both looks are the same, with an empty journal, nothing moved in between.
-enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now);
+enum sk_finding sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
+                         const struct sk_snapshot *now);
 
 const char *sk_finding_name(enum sk_finding finding);
 

@@ -148,25 +148,26 @@ void sk_expiry_close(struct sk_expiry *expiry)
 // sold: they cost no statement of their own.
 static uint64_t expiry_empty_until(const struct sk_voucher *voucher)
 {
-    uint64_t empty_at_ms = voucher->care->watched.empty_at_ms, within_ms = (uint64_t)voucher->pay_within_s * 1000;
+    uint64_t empty_at_ms = voucher->maintenance->watched.empty_at_ms,
+             within_ms = (uint64_t)voucher->pay_within_s * 1000;
     return empty_at_ms == 0 ? 0 : empty_at_ms + within_ms - (within_ms / 2 < EARLY_MS ? within_ms / 2 : EARLY_MS);
 }
 
 static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, struct sk_voucher *voucher)
 {
-    struct sk_expiring *expiring = &voucher->care->expiring;
+    struct sk_expiring *expiring = &voucher->maintenance->expiring;
     uint64_t now = uv_now(expiry->sale->loop);
     if (expiring->change != voucher->change)
         *expiring = (struct sk_expiring){.change = voucher->change, .active = expiring->active};
     return voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
-           now >= expiry_empty_until(voucher) && sk_share_has_voucher(expiry->sale->session, version, voucher);
+           now >= expiry_empty_until(voucher) && sk_assignment_has_voucher(expiry->sale->session, version, voucher);
 }
 
 // Starts as many as may run at a time, of the vouchers not yet checked in this tick.
 static void expiry_start_due(struct sk_expiry *expiry)
 {
     const struct sk_sale *sale = expiry->sale;
-    uint64_t version = sk_share_version(sale->session);
+    uint64_t version = sk_assignment_version(sale->session);
     size_t count = sk_catalogue_count(sale->catalogue);
     if (expiry->stopped || !sk_session_held(sale->session) || !sk_pg_ready(sale->ask_pg) ||
         !sk_redis_ready(sale->redis))
@@ -217,7 +218,7 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
     expiry->runs = run;
     expiry->run_count++;
     sk_voucher_pin(voucher);
-    voucher->care->expiring.active = true;
+    voucher->maintenance->expiring.active = true;
     sk_key_of_lock("expire", voucher->tag, key);
     run->lock = sk_named_lock_take(expiry->sale->locks, key, expiry_on_locked, run);
     if (run->lock == NULL)
@@ -432,7 +433,7 @@ static void expiry_end(struct expiry_run *run, uint64_t next_ms)
 static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
 {
     struct sk_expiry *expiry = run->expiry;
-    struct sk_expiring *expiring = &run->voucher->care->expiring;
+    struct sk_expiring *expiring = &run->voucher->maintenance->expiring;
     uint64_t soonest = uv_now(expiry->sale->loop) + TICK_MS;
     expiring->active = false;
     expiring->next_ms = next_ms > soonest ? next_ms : soonest;

@@ -9,7 +9,7 @@
 #ifndef SK_RECOVERY_EXPIRY_H
 #define SK_RECOVERY_EXPIRY_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "returns.h"
 #include "sale.h"
 

@@ -2,8 +2,8 @@
 #include "offers.h"
 
 #include "batcher.h"
-#include "care.h"
 #include "changes.h"
+#include "maintenance.h"
 
 // Between two catalogue reads for one voucher that do not wait for the shared one.
 enum { FOLLOW_MS = 100 };
@@ -15,7 +15,7 @@ static void offers_end(struct sk_agreeing *agreeing);
 
 void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_voucher *voucher, int32_t offer)
 {
-    struct sk_agreeing *agreeing = &voucher->care->agreeing;
+    struct sk_agreeing *agreeing = &voucher->maintenance->agreeing;
     if (agreeing->voucher != NULL)
         return;
     agreeing->voucher = voucher;

@@ -22,8 +22,8 @@ void sk_overview_voucher(struct sk_overview *overview, const struct sk_voucher *
 
 void sk_overview_look(struct sk_overview *overview, const struct sk_voucher *voucher, bool differs)
 {
-    const struct sk_watched *watched = &voucher->care->watched;
-    const struct sk_look *look = &watched->look;
+    const struct sk_watched *watched = &voucher->maintenance->watched;
+    const struct sk_snapshot *look = &watched->snapshot;
     if (watched->looked_at_ms == 0)
         return;
     overview->differ += differs;

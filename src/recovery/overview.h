@@ -8,7 +8,7 @@
 #ifndef SK_RECOVERY_OVERVIEW_H
 #define SK_RECOVERY_OVERVIEW_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "sale.h"
 
 // Starts zeroed.

@@ -193,7 +193,7 @@ static void rebuild_on_checked(void *arg, enum sk_rebuild_need need)
 static void rebuild_fence(struct rebuild *rebuild)
 {
     const struct sk_voucher *voucher = rebuild->voucher;
-    int64_t looked = voucher->care->watched.look.epoch;
+    int64_t looked = voucher->maintenance->watched.snapshot.epoch;
     char seen[SK_PARAM_NUMBER_SIZE], cache_ms[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id,
                             sk_params_number(seen, looked > voucher->seen.epoch ? looked : voucher->seen.epoch),
@@ -234,8 +234,8 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
     // Both stores have this epoch now. Forgets what was seen before, above all a forged epoch: no epoch would ever be
     // newer.
     sk_grant_forget(voucher, strtoll(rebuild->epoch, NULL, 10));
-    voucher->care->lost.stale_epoch = voucher->seen.epoch - 1;
-    voucher->care->watched.look = (struct sk_look){0};
+    voucher->maintenance->lost.stale_epoch = voucher->seen.epoch - 1;
+    voucher->maintenance->watched.snapshot = (struct sk_snapshot){0};
     rebuild_settle_journal(rebuild);
 }
 

@@ -4,7 +4,7 @@
 #ifndef SK_RECOVERY_REBUILD_H
 #define SK_RECOVERY_REBUILD_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "sale.h"
 
 enum sk_rebuild_end {

@@ -52,15 +52,15 @@ static void check_on_account(void *arg, const struct sk_result *result)
         return;
     }
     sk_account_read(result->rows, 0, &check->account);
-    if (sk_look_ask(check->sale->ask_redis, keys, NULL, check_on_look, check) != SK_OK)
+    if (sk_snapshot_ask(check->sale->ask_redis, keys, NULL, check_on_look, check) != SK_OK)
         check->done(check->arg, SK_REBUILD_UNKNOWN);
 }
 
 static void check_on_look(void *arg, const struct sk_reply *reply)
 {
     struct sk_rebuild_check *check = arg;
-    struct sk_look seen, none = {0};
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(check->sale->ask_redis), &seen)) {
+    struct sk_snapshot seen, none = {0};
+    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(check->sale->ask_redis), &seen)) {
         check->done(check->arg, SK_REBUILD_UNKNOWN);
         return;
     }

@@ -2,7 +2,7 @@
 #ifndef SK_RECOVERY_REBUILD_CHECK_H
 #define SK_RECOVERY_REBUILD_CHECK_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "sale.h"
 
 enum sk_rebuild_need {

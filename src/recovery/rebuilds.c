@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "care.h"
 #include "log.h"
+#include "maintenance.h"
 #include "rebuild.h"
 #include "timer.h"
 
@@ -88,7 +88,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
                           sk_rebuild_cb *done, void *arg)
 {
     const struct sk_sale *sale = rebuilds->sale;
-    struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
+    struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
     bool active = rebuilding->state == SK_REBUILDING_ACTIVE, urgent = done != NULL;
     bool can_join = rebuilding->why == SK_REBUILD_DOUBT && why == SK_REBUILD_DOUBT && urgent;
     if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
@@ -142,7 +142,7 @@ static void rebuilds_start(void *arg)
     while (
         rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) &&
         ((voucher = rebuilds_pop(&rebuilds->urgent)) != NULL || (voucher = rebuilds_pop(&rebuilds->others)) != NULL)) {
-        struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
+        struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
         rebuilds->active++;
@@ -157,7 +157,7 @@ static void rebuilds_start(void *arg)
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
 {
     struct sk_voucher *voucher = arg;
-    struct sk_rebuilds *rebuilds = voucher->care->rebuilding.rebuilds;
+    struct sk_rebuilds *rebuilds = voucher->maintenance->rebuilding.rebuilds;
     rebuilds->active--;
     rebuilds_end(voucher, end);
     rebuilds_start(rebuilds);
@@ -175,7 +175,7 @@ static uint64_t rebuilds_pause(const struct sk_rebuilding *ended, enum sk_rebuil
 
 static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
 {
-    struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
+    struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
     const struct sk_rebuilding ended = *rebuilding;
     uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->sale->loop);
     uint64_t pause_ms = rebuilds_pause(&ended, end);
@@ -189,7 +189,7 @@ static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
         .not_before_ms = ok ? 0 : now + pause_ms,
     };
     if (ended.why == SK_REBUILD_RETIRE)
-        voucher->care->retire_at_ms = now + RETIRE_PAUSE_MS;
+        voucher->maintenance->retire_at_ms = now + RETIRE_PAUSE_MS;
     if (ended.done != NULL)
         ended.done(ended.arg, ok);
     sk_voucher_unpin(voucher);
@@ -200,7 +200,7 @@ static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
 // A rebuild with a callback is urgent.
 static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher)
 {
-    struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
+    struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
     bool urgent = rebuilding->done != NULL;
     rebuilds_move(rebuilding, urgent ? SK_REBUILDING_URGENT : SK_REBUILDING_QUEUED);
     rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, voucher);
@@ -208,9 +208,9 @@ static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *vo
 
 static void rebuilds_push(struct rebuilds_line *line, struct sk_voucher *voucher)
 {
-    voucher->care->rebuilding.next = NULL;
+    voucher->maintenance->rebuilding.next = NULL;
     if (line->last != NULL)
-        line->last->care->rebuilding.next = voucher;
+        line->last->maintenance->rebuilding.next = voucher;
     else
         line->first = voucher;
     line->last = voucher;
@@ -221,7 +221,7 @@ static struct sk_voucher *rebuilds_pop(struct rebuilds_line *line)
     struct sk_voucher *voucher = line->first;
     if (voucher == NULL)
         return NULL;
-    line->first = voucher->care->rebuilding.next;
+    line->first = voucher->maintenance->rebuilding.next;
     if (line->first == NULL)
         line->last = NULL;
     return voucher;

@@ -67,8 +67,8 @@ static void regrant_move(struct sk_voucher *voucher, enum sk_lost_state state)
         [SK_LOST_REFUSING] = {TO(IDLE)},
         [SK_LOST_REFUSING_UNASKED] = {TO(IDLE)},
     };
-    SK_ASSERT(allowed[voucher->care->lost.state][state]);
-    voucher->care->lost.state = state;
+    SK_ASSERT(allowed[voucher->maintenance->lost.state][state]);
+    voucher->maintenance->lost.state = state;
 }
 
 #undef TO
@@ -99,9 +99,9 @@ void sk_regrant_close(struct sk_regrant *regrant)
         return;
     struct sk_voucher *voucher;
     while ((voucher = regrant->first) != NULL) {
-        regrant->first = voucher->care->lost.next;
-        while (voucher->care->lost.orders.head != NULL)
-            sk_writer_forget(regrant->writer, voucher->care->lost.orders.head);
+        regrant->first = voucher->maintenance->lost.next;
+        while (voucher->maintenance->lost.orders.head != NULL)
+            sk_writer_forget(regrant->writer, voucher->maintenance->lost.orders.head);
         sk_voucher_unpin(voucher);
     }
     sk_timer_close(regrant->timer);
@@ -114,8 +114,8 @@ void sk_regrant_add(void *arg, struct sk_order *order)
 {
     struct sk_regrant *regrant = arg;
     struct sk_voucher *voucher = order->entry->voucher;
-    if (order->epoch > voucher->care->lost.stale_epoch)
-        voucher->care->lost.stale_epoch = order->epoch;
+    if (order->epoch > voucher->maintenance->lost.stale_epoch)
+        voucher->maintenance->lost.stale_epoch = order->epoch;
     regrant->loose += order->entry->kind == SK_ENTRY_LOOSE;
     regrant->open++;
     regrant_wait(regrant, voucher, order);
@@ -131,8 +131,8 @@ void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, stru
 
 static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
 {
-    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &voucher->care->lost.orders);
-    if (voucher->care->lost.listed)
+    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &voucher->maintenance->lost.orders);
+    if (voucher->maintenance->lost.listed)
         return;
     sk_voucher_pin(voucher);
     regrant_line_up(regrant, voucher);
@@ -140,8 +140,8 @@ static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher,
 
 static void regrant_line_up(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
-    voucher->care->lost.listed = true;
-    voucher->care->lost.next = regrant->first;
+    voucher->maintenance->lost.listed = true;
+    voucher->maintenance->lost.next = regrant->first;
     regrant->first = voucher;
 }
 
@@ -152,14 +152,14 @@ static void regrant_on_tick(void *arg)
     struct sk_voucher *voucher = regrant->first;
     regrant->first = NULL;
     while (voucher != NULL) {
-        struct sk_voucher *next = voucher->care->lost.next;
-        voucher->care->lost.listed = false;
-        bool may = voucher->care->lost.state == SK_LOST_IDLE && now >= voucher->care->lost.not_before_ms;
+        struct sk_voucher *next = voucher->maintenance->lost.next;
+        voucher->maintenance->lost.listed = false;
+        bool may = voucher->maintenance->lost.state == SK_LOST_IDLE && now >= voucher->maintenance->lost.not_before_ms;
         if (may && (regrant->gives_up || voucher->left))
             regrant_refuse_unasked(regrant, voucher);
         else if (may && sk_session_held(regrant->sale->session))
             regrant_ask(regrant, voucher);
-        if (voucher->care->lost.orders.count > 0 && !voucher->care->lost.listed)
+        if (voucher->maintenance->lost.orders.count > 0 && !voucher->maintenance->lost.listed)
             regrant_line_up(regrant, voucher);
         else
             sk_voucher_unpin(voucher);
@@ -177,9 +177,10 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
     call->regrant = regrant;
     call->voucher = voucher;
     size_t most = (size_t)regrant->sale->options->batch_max;
-    int32_t offer = voucher->care->lost.orders.head->offer;
+    int32_t offer = voucher->maintenance->lost.orders.head->offer;
     struct sk_order *order;
-    while (call->orders.count < most && (order = voucher->care->lost.orders.head) != NULL && order->offer == offer)
+    while (call->orders.count < most && (order = voucher->maintenance->lost.orders.head) != NULL &&
+           order->offer == offer)
         sk_order_move(regrant->sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
     regrant_move(voucher, SK_LOST_ASKING);
     sk_voucher_pin(voucher);
@@ -201,7 +202,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
         call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // the script may still run
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, voucher);
-    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->care->lost.stale_epoch) {
+    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->maintenance->lost.stale_epoch) {
         regrant_sort(call, &grant, &reasons);
         if (call->refused.count > 0) {
             regrant_move(voucher, SK_LOST_REFUSING);
@@ -321,14 +322,14 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
         bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
         sk_sale_tell(regrant->sale, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
-        if (!placed && call->voucher->care->lost.state == SK_LOST_REFUSING_UNASKED)
+        if (!placed && call->voucher->maintenance->lost.state == SK_LOST_REFUSING_UNASKED)
             sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
         regrant_hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }
     regrant_wait_all(call, &call->refused);
     struct sk_voucher *voucher = call->voucher;
-    bool more = written && regrant->gives_up && voucher->care->lost.orders.count > 0;
+    bool more = written && regrant->gives_up && voucher->maintenance->lost.orders.count > 0;
     regrant_end_call(call);
     if (more)
         regrant_refuse_unasked(regrant, voucher); // time is short
@@ -338,7 +339,7 @@ static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *or
 {
     while (orders->head != NULL)
         regrant_wait(call->regrant, call->voucher, orders->head);
-    call->voucher->care->lost.not_before_ms =
+    call->voucher->maintenance->lost.not_before_ms =
         uv_now(call->regrant->sale->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
 }
 
@@ -357,8 +358,8 @@ void sk_regrant_give_up(struct sk_regrant *regrant)
     if (regrant->gives_up)
         return;
     regrant->gives_up = true;
-    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->care->lost.next)
-        voucher->care->lost.not_before_ms = 0;
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->maintenance->lost.next)
+        voucher->maintenance->lost.not_before_ms = 0;
 }
 
 static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher)
@@ -371,7 +372,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher
     *call = (struct regrant_call){.regrant = regrant, .voucher = voucher};
     size_t most = (size_t)regrant->sale->options->batch_max;
     sk_params_begin(&reasons);
-    while (call->refused.count < most && (order = voucher->care->lost.orders.head) != NULL) {
+    while (call->refused.count < most && (order = voucher->maintenance->lost.orders.head) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             regrant_hand_out(regrant, order);
             sk_writer_leave(regrant->writer, order);

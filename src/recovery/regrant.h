@@ -3,7 +3,7 @@
 #ifndef SK_RECOVERY_REGRANT_H
 #define SK_RECOVERY_REGRANT_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "sale.h"
 #include "writer.h"
 

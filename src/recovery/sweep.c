@@ -129,7 +129,7 @@ void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer,
 
 void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
-    struct sk_swept *swept = &voucher->care->swept;
+    struct sk_swept *swept = &voucher->maintenance->swept;
     swept->orphans_until_ms = uv_now(sweeper->sale->loop) + ORPHANS_FOR_MS;
     swept->after[0] = '\0';
     if (swept->listed)
@@ -141,9 +141,9 @@ void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 
 static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
-    voucher->care->swept.next = NULL;
+    voucher->maintenance->swept.next = NULL;
     if (sweeper->last != NULL)
-        sweeper->last->care->swept.next = voucher;
+        sweeper->last->maintenance->swept.next = voucher;
     else
         sweeper->first = voucher;
     sweeper->last = voucher;
@@ -156,7 +156,7 @@ static void sweep_on_timer(void *arg)
     uint64_t now = uv_now(sweeper->sale->loop);
     struct sk_voucher *voucher;
     for (size_t left = sweeper->listed; left > 0 && (voucher = sweeper->first) != NULL; left--) {
-        struct sk_swept *swept = &voucher->care->swept;
+        struct sk_swept *swept = &voucher->maintenance->swept;
         if (swept->sweep == NULL && sweeper->sweep_count >= SWEEPS_MAX)
             break; // the next round begins with it
         sweeper->first = swept->next;
@@ -178,7 +178,7 @@ static void sweep_on_timer(void *arg)
 
 enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
-    struct sk_swept *swept = &voucher->care->swept;
+    struct sk_swept *swept = &voucher->maintenance->swept;
     const struct sk_sale *sale = sweeper->sale;
     if (swept->sweep != NULL || sweeper->sweep_count >= SWEEPS_MAX)
         return SK_FULL;
@@ -229,7 +229,7 @@ static size_t sweep_bytes_of(const struct sk_reply *element, const struct sk_jou
 static void sweep_on_read(void *arg, const struct sk_reply *reply)
 {
     struct sweep *sweep = arg;
-    struct sk_swept *swept = &sweep->voucher->care->swept;
+    struct sk_swept *swept = &sweep->voucher->maintenance->swept;
     const struct sk_entry *own = NULL;
     enum sweep_class class = SWEEP_HELD;
     size_t count = sk_reply_count(reply), bytes = 0;
@@ -362,7 +362,7 @@ static void sweep_on_locked(void *arg, bool held)
 
 void sk_sweep_settled(void *arg, struct sk_voucher *voucher)
 {
-    struct sweep *sweep = voucher->care->swept.sweep;
+    struct sweep *sweep = voucher->maintenance->swept.sweep;
     (void)arg;
     if (sweep == NULL || sweep->unsettled == 0 || --sweep->unsettled > 0 || sweep->state != SWEEP_SETTLING)
         return;
@@ -373,7 +373,7 @@ static void sweep_end(struct sweep *sweep)
 {
     sweep_move(sweep, SWEEP_ENDED);
     sk_named_lock_release(sweep->lock);
-    sweep->voucher->care->swept.sweep = NULL;
+    sweep->voucher->maintenance->swept.sweep = NULL;
     if (sweep->prev != NULL)
         sweep->prev->next = sweep->next;
     else
@@ -492,7 +492,7 @@ void sk_sweeper_close(struct sk_sweeper *sweeper)
         sweep_end(sweep); // its entries are in the writer
     }
     for (struct sk_voucher *voucher = sweeper->first, *next; voucher != NULL; voucher = next) {
-        next = voucher->care->swept.next;
+        next = voucher->maintenance->swept.next;
         sk_voucher_unpin(voucher);
     }
     sk_timer_close(sweeper->timer);

@@ -7,7 +7,7 @@
 #ifndef SK_RECOVERY_SWEEP_H
 #define SK_RECOVERY_SWEEP_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "returns.h"
 #include "sale.h"
 #include "writer.h"

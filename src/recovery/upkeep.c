@@ -1,7 +1,7 @@
 #include "upkeep.h"
 
 #include "admit.h"
-#include "care.h"
+#include "maintenance.h"
 #include "offers.h"
 
 // An operator has changed the voucher: cached refusals may be wrong now, and Redis may not have the change yet.
@@ -48,9 +48,9 @@ void sk_upkeep_close(struct sk_upkeep *upkeep)
     sk_follow_close(upkeep->follow);
 }
 
-size_t sk_upkeep_care_size(void)
+size_t sk_upkeep_maintenance_size(void)
 {
-    return sizeof(struct sk_care);
+    return sizeof(struct sk_maintenance);
 }
 
 void sk_upkeep_suspect(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt)

@@ -28,7 +28,7 @@ void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer,
 void sk_upkeep_close(struct sk_upkeep *upkeep);        // after the links were closed, before the writer is
 
 // The size of a voucher's maintenance state: for the catalogue.
-size_t sk_upkeep_care_size(void);
+size_t sk_upkeep_maintenance_size(void);
 
 // sale->suspect: `upkeep` is the struct sk_upkeep.
 void sk_upkeep_suspect(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);

@@ -1,7 +1,7 @@
 // A round checks the vouchers that are due, in pages. For each page it reads PostgreSQL's side (one statement), then
 // Redis's (one write), and audit.c judges. So PostgreSQL's side is always older than Redis's.
 //
-//   round -> page -> accounts -> looks -> judge each -> next page -> ... -> publish -> pause
+//   round -> page -> accounts -> snapshots -> judge each -> next page -> ... -> publish -> pause
 //
 // Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
 // themselves. So one broken voucher delays no other.
@@ -30,7 +30,7 @@ enum {
     DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
 
-struct watch_look {
+struct watch_check {
     struct sk_watch *watch;
     struct sk_voucher *voucher; // pinned
     struct sk_account account;
@@ -39,10 +39,10 @@ struct watch_look {
 };
 
 enum watch_state {
-    WATCH_IDLE,     // until the time of the next round
-    WATCH_PAGE,     // the vouchers of a page are chosen
-    WATCH_ACCOUNTS, // PostgreSQL is asked
-    WATCH_LOOKS,    // Redis is asked
+    WATCH_IDLE,      // until the time of the next round
+    WATCH_PAGE,      // the vouchers of a page are chosen
+    WATCH_ACCOUNTS,  // PostgreSQL is asked
+    WATCH_SNAPSHOTS, // Redis is asked
     WATCH_STATES
 };
 
@@ -59,8 +59,8 @@ struct sk_watch {
     bool all;           // this round checks all vouchers
     uint64_t all_round; // the last one that did
     size_t at;          // in the catalogue: what comes next
-    uint64_t share_version;
-    struct watch_look page[PAGE];
+    uint64_t assignment_version;
+    struct watch_check page[PAGE];
     size_t count, answered;
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
     struct sk_busy *busy; // owned
@@ -73,9 +73,9 @@ static void watch_next_page(struct sk_watch *watch);
 static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher);
 static void watch_ask_accounts(struct sk_watch *watch);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
-static void watch_look(struct sk_watch *watch);
-static void watch_on_look(void *arg, const struct sk_reply *reply);
-static void watch_judge(struct watch_look *look, const struct sk_look *seen, int64_t age_ms);
+static void watch_ask_redis(struct sk_watch *watch);
+static void watch_on_snapshot(void *arg, const struct sk_reply *reply);
+static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms);
 static void watch_answered(struct sk_watch *watch);
 static void watch_end_page(struct sk_watch *watch);
 static void watch_end_round(struct sk_watch *watch);
@@ -87,8 +87,8 @@ static void watch_move(struct sk_watch *watch, enum watch_state state)
     static const bool allowed[WATCH_STATES][WATCH_STATES] = {
         [WATCH_IDLE] = {TO(PAGE)},
         [WATCH_PAGE] = {TO(ACCOUNTS), TO(IDLE)},
-        [WATCH_ACCOUNTS] = {TO(LOOKS), TO(IDLE)},
-        [WATCH_LOOKS] = {TO(PAGE), TO(IDLE)},
+        [WATCH_ACCOUNTS] = {TO(SNAPSHOTS), TO(IDLE)},
+        [WATCH_SNAPSHOTS] = {TO(PAGE), TO(IDLE)},
     };
     SK_ASSERT(allowed[watch->state][state]);
     watch->state = state;
@@ -155,7 +155,7 @@ static void watch_on_time(void *arg)
     watch->round++;
     watch->all_round = watch->all ? watch->round : watch->all_round;
     watch->at = 0;
-    watch->share_version = sk_share_version(watch->sale->session);
+    watch->assignment_version = sk_assignment_version(watch->sale->session);
     sk_busy_begin(watch->busy);
     sk_overview_begin(&watch->overview);
     watch->missed = false;
@@ -172,7 +172,7 @@ static void watch_on_letters_ended(void *arg, const struct sk_result *result)
 // instance may be gone.
 static void watch_end_letters(struct sk_watch *watch)
 {
-    if (watch->round % LETTERS_ROUNDS == 0 && sk_share_has(watch->sale->session, "letters") &&
+    if (watch->round % LETTERS_ROUNDS == 0 && sk_assignment_has(watch->sale->session, "letters") &&
         sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
             SK_OK)
         sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
@@ -197,17 +197,17 @@ static void watch_end_round(struct sk_watch *watch)
 // here.
 static bool watch_is_at_rest(const struct sk_voucher *voucher)
 {
-    const struct sk_watched *watched = &voucher->care->watched;
-    return watched->look.present && !watched->look.loading && watched->look.same_run && watched->look.journal == 0 &&
-           watched->differing == 0 && voucher->entries.oldest == NULL &&
-           !sk_look_is_behind(&watched->look, voucher->seen.epoch, voucher->seen.last);
+    const struct sk_watched *watched = &voucher->maintenance->watched;
+    return watched->snapshot.present && !watched->snapshot.loading && watched->snapshot.same_run &&
+           watched->snapshot.journal == 0 && watched->differing == 0 && voucher->entries.oldest == NULL &&
+           !sk_snapshot_is_behind(&watched->snapshot, voucher->seen.epoch, voucher->seen.last);
 }
 
 // Whether an operator's change has not been seen in Redis yet. Then all sessions check the voucher, whichever it is
 // assigned to: that session may have died over the change.
 static bool watch_is_old(struct sk_voucher *voucher)
 {
-    struct sk_watched *watched = &voucher->care->watched;
+    struct sk_watched *watched = &voucher->maintenance->watched;
     if (watched->change == 0)
         watched->change = voucher->change; // as first seen
     return voucher->change > watched->change;
@@ -218,7 +218,7 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 {
     if (watch_is_old(voucher))
         return true;
-    if (!sk_share_has_voucher(watch->sale->session, watch->share_version, voucher))
+    if (!sk_assignment_has_voucher(watch->sale->session, watch->assignment_version, voucher))
         return false;
     return watch->all || !watch_is_at_rest(voucher) || (watch->round + voucher->slot) % IDLE_ROUNDS == 0;
 }
@@ -226,8 +226,8 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 static void watch_note(struct sk_watch *watch, struct sk_voucher *voucher)
 {
     sk_overview_voucher(&watch->overview, voucher);
-    if (sk_share_has_voucher(watch->sale->session, watch->share_version, voucher))
-        sk_overview_look(&watch->overview, voucher, voucher->care->watched.differing >= DIFFERING_MAX);
+    if (sk_assignment_has_voucher(watch->sale->session, watch->assignment_version, voucher))
+        sk_overview_look(&watch->overview, voucher, voucher->maintenance->watched.differing >= DIFFERING_MAX);
 }
 
 // ---- a page ----
@@ -244,7 +244,7 @@ static void watch_next_page(struct sk_watch *watch)
         watch_note(watch, voucher);
         if (!watch_is_due(watch, voucher))
             continue;
-        watch->page[watch->count++] = (struct watch_look){.watch = watch, .voucher = voucher};
+        watch->page[watch->count++] = (struct watch_check){.watch = watch, .voucher = voucher};
         sk_voucher_pin(voucher);
     }
     bool away = !sk_redis_ready(watch->sale->redis) || !sk_pg_ready(watch->sale->ask_pg);
@@ -285,40 +285,41 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
         struct sk_account account;
         sk_account_read(result->rows, row, &account);
         for (size_t i = 0; i < watch->count; i++) {
-            struct watch_look *look = &watch->page[i];
-            if (look->voucher->id != account.voucher_id || look->voucher->slot != account.slot)
+            struct watch_check *check = &watch->page[i];
+            if (check->voucher->id != account.voucher_id || check->voucher->slot != account.slot)
                 continue;
-            look->account = account;
-            look->letters = sk_account_letters(result->rows, row);
-            look->known = true;
-            look->voucher->care->watched.empty_at_ms = account.buyers == 0 ? watch->asked_at_ms : 0;
+            check->account = account;
+            check->letters = sk_account_letters(result->rows, row);
+            check->known = true;
+            check->voucher->maintenance->watched.empty_at_ms = account.buyers == 0 ? watch->asked_at_ms : 0;
             break;
         }
     }
-    watch_look(watch);
+    watch_ask_redis(watch);
 }
 
 // Uses the link of the order path, all in one write.
-static void watch_look(struct sk_watch *watch)
+static void watch_ask_redis(struct sk_watch *watch)
 {
-    watch_move(watch, WATCH_LOOKS);
+    watch_move(watch, WATCH_SNAPSHOTS);
     for (size_t i = 0; i < watch->count; i++) {
-        struct watch_look *look = &watch->page[i];
-        if (look->known && sk_look_ask(watch->sale->redis, &look->voucher->keys, NULL, watch_on_look, look) == SK_OK)
+        struct watch_check *check = &watch->page[i];
+        if (check->known &&
+            sk_snapshot_ask(watch->sale->redis, &check->voucher->keys, NULL, watch_on_snapshot, check) == SK_OK)
             continue;
-        watch->missed |= look->known;
+        watch->missed |= check->known;
         watch->answered++;
     }
     watch_answered(watch);
 }
 
-static void watch_on_look(void *arg, const struct sk_reply *reply)
+static void watch_on_snapshot(void *arg, const struct sk_reply *reply)
 {
-    struct watch_look *look = arg;
-    struct sk_watch *watch = look->watch;
-    struct sk_look seen;
-    if (reply != NULL && sk_look_read(reply, sk_redis_run(watch->sale->redis), &seen))
-        watch_judge(look, &seen, sk_look_age_ms(reply));
+    struct watch_check *check = arg;
+    struct sk_watch *watch = check->watch;
+    struct sk_snapshot seen;
+    if (reply != NULL && sk_snapshot_read(reply, sk_redis_run(watch->sale->redis), &seen))
+        watch_judge(check, &seen, sk_snapshot_age_ms(reply));
     else
         watch->missed = true;
     watch->answered++;
@@ -333,7 +334,7 @@ static void watch_answered(struct sk_watch *watch)
 
 static void watch_end_page(struct sk_watch *watch)
 {
-    bool looked = watch->state == WATCH_LOOKS; // else there was nothing to check, or a store is down
+    bool looked = watch->state == WATCH_SNAPSHOTS; // else there was nothing to check, or a store is down
     for (size_t i = 0; i < watch->count; i++)
         sk_voucher_unpin(watch->page[i].voucher);
     if (looked && watch->at < sk_catalogue_count(watch->sale->catalogue))
@@ -371,13 +372,13 @@ static void watch_carry_out(struct sk_watch *watch, struct sk_voucher *voucher)
         sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, voucher->id);
 }
 
-static void watch_log_finding(const struct watch_look *look, const struct sk_look *seen, enum sk_finding finding)
+static void watch_log_finding(const struct watch_check *check, const struct sk_snapshot *seen, enum sk_finding finding)
 {
-    const struct sk_account *account = &look->account;
+    const struct sk_account *account = &check->account;
     sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
            "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
            "/%" PRId64 " newest=%s/%s change=%" PRId64 "/%" PRId64,
-           look->voucher->id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
+           check->voucher->id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
            seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change, account->terms.change);
 }
 
@@ -387,8 +388,8 @@ static bool watch_may_retire(const struct sk_watch *watch, const struct sk_vouch
     const struct sk_sale *sale = watch->sale;
     int64_t over_ms = voucher->end_ms + voucher->pay_within_s * 1000;
     return sk_wall_ms() >= (uint64_t)(over_ms + sale->options->retire_after_ms) &&
-           voucher->care->lost.orders.count == 0 && watch_is_at_rest(voucher) &&
-           uv_now(sale->loop) >= voucher->care->retire_at_ms;
+           voucher->maintenance->lost.orders.count == 0 && watch_is_at_rest(voucher) &&
+           uv_now(sale->loop) >= voucher->maintenance->retire_at_ms;
 }
 
 static void watch_sweep(struct sk_watch *watch, struct sk_voucher *voucher)
@@ -397,7 +398,7 @@ static void watch_sweep(struct sk_watch *watch, struct sk_voucher *voucher)
         sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, voucher->id);
 }
 
-static void watch_judge(struct watch_look *look, const struct sk_look *seen, int64_t age_ms)
+static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms)
 {
     static const enum sk_metric counters[] = {
         [SK_BOOKS_AGREE] = SK_METRIC_FINDING_AGREE,     [SK_BOOKS_MISSING] = SK_METRIC_FINDING_MISSING,
@@ -405,14 +406,14 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen, int
         [SK_BOOKS_BEHIND] = SK_METRIC_FINDING_BEHIND,   [SK_BOOKS_DIFFER] = SK_METRIC_FINDING_DIFFER,
         [SK_BOOKS_OLD] = SK_METRIC_FINDING_OLD,
     };
-    struct sk_watch *watch = look->watch;
-    struct sk_voucher *voucher = look->voucher;
-    struct sk_watched *watched = &voucher->care->watched;
+    struct sk_watch *watch = check->watch;
+    struct sk_voucher *voucher = check->voucher;
+    struct sk_watched *watched = &voucher->maintenance->watched;
     uint64_t now = uv_now(watch->sale->loop);
-    enum sk_finding finding = sk_audit(&look->account, &watched->look, seen);
-    watched->look = *seen;
+    enum sk_finding finding = sk_audit(&check->account, &watched->snapshot, seen);
+    watched->snapshot = *seen;
     watched->looked_at_ms = now;
-    watched->letters = look->letters;
+    watched->letters = check->letters;
     watched->journal_age_ms = age_ms;
     sk_metrics_add(watch->sale->metrics, counters[finding], 1);
     if (seen->terms.change > watched->change)
@@ -423,14 +424,14 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen, int
         sk_busy_note(watch->busy, voucher);
     if (finding == SK_BOOKS_DIFFER) {
         if (watch_believes(watched, now)) {
-            watch_log_finding(look, seen, finding);
+            watch_log_finding(check, seen, finding);
             watch_rebuild(watch, voucher, SK_REBUILD_ORDERED);
         }
     } else if (finding == SK_BOOKS_OLD) {
         watch_carry_out(watch, voucher);
     } else if (finding != SK_BOOKS_AGREE) {
         if (finding != SK_BOOKS_LOADING) {
-            watch_log_finding(look, seen, finding);
+            watch_log_finding(check, seen, finding);
             watch->hurry |= watch->round >= watch->all_round + IDLE_ROUNDS; // Redis may have lost more
         }
         watch_rebuild(watch, voucher, SK_REBUILD_DOUBT);

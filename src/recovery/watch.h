@@ -7,7 +7,7 @@
 #ifndef SK_RECOVERY_WATCH_H
 #define SK_RECOVERY_WATCH_H
 
-#include "care.h"
+#include "maintenance.h"
 #include "sale.h"
 #include "sweep.h"
 

@@ -50,17 +50,17 @@ size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct s
 {
     struct sk_batch_part *part = &batch->parts[batch->part_count++];
     struct sk_order *order = voucher->granted.orders.head;
-    size_t impatient = 0;
+    size_t awaited = 0;
     *part = (struct sk_batch_part){.voucher = voucher, .epoch = order->epoch, .offer = order->offer, .first = batch->n};
     for (; order != NULL && batch->n < batch->most; order = voucher->granted.orders.head) {
         if (order->epoch != part->epoch || order->offer != part->offer || !sk_bisect_may_follow(&part->orders, order))
             break;
-        impatient += !order->patient;
+        awaited += !order->low_priority;
         sk_order_move(pool, order, SK_ORDER_WRITING, &part->orders);
         batch->rows[batch->n++] = order;
     }
     part->count = batch->n - part->first;
-    return impatient;
+    return awaited;
 }
 
 // ---- asking ----

@@ -10,7 +10,7 @@
 enum { BUCKETS_FIRST = 256 };
 
 struct sk_catalogue {
-    size_t care_size;
+    size_t maintenance_size;
     struct sk_voucher **buckets; // by id
     size_t bucket_count;         // a power of two, no less than the number of vouchers
     struct sk_voucher **vouchers;
@@ -24,11 +24,11 @@ static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const st
 static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue);
 static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher);
 
-struct sk_catalogue *sk_catalogue_new(size_t care_size)
+struct sk_catalogue *sk_catalogue_new(size_t maintenance_size)
 {
     struct sk_catalogue *catalogue = calloc(1, sizeof *catalogue);
     if (catalogue != NULL)
-        catalogue->care_size = care_size;
+        catalogue->maintenance_size = maintenance_size;
     return catalogue;
 }
 
@@ -83,7 +83,7 @@ static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const st
 {
     struct sk_voucher *voucher = NULL;
     if (catalogue_make_room(catalogue) == SK_OK)
-        voucher = sk_voucher_new(row->voucher_id, row->tag, catalogue->care_size);
+        voucher = sk_voucher_new(row->voucher_id, row->tag, catalogue->maintenance_size);
     if (voucher == NULL)
         return NULL;
     struct sk_voucher **bucket = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);

@@ -22,8 +22,8 @@ struct sk_catalogue_row {
     struct sk_price price;
 };
 
-// NULL: out of memory. `care_size`: bytes of recovery's maintenance state in each voucher.
-struct sk_catalogue *sk_catalogue_new(size_t care_size);
+// NULL: out of memory. `maintenance_size`: bytes of recovery's maintenance state in each voucher.
+struct sk_catalogue *sk_catalogue_new(size_t maintenance_size);
 void sk_catalogue_free(struct sk_catalogue *catalogue); // with all its vouchers; NULL is fine
 
 // Adds a voucher, or updates its terms; removes a retired one. A row that is older than the known one changes nothing.

@@ -68,7 +68,7 @@ static void entry_read_order(void *arg, const struct sk_journal_order *read)
     order->quantity = (uint16_t)read->quantity;
     order->key = read->key;
     order->offer = reading->offer;
-    order->patient = true;
+    order->low_priority = true;
     sk_order_move(reading->sale->orders, order, SK_ORDER_NEW, reading->out);
 }
 

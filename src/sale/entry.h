@@ -29,7 +29,7 @@ struct sk_entry {
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
                               const char *journal_id);
 
-// Makes orders from a text that sk_journal_parse can read: NEW and `patient` (low priority), with this offer and no
+// Makes orders from a text that sk_journal_parse can read: NEW and low priority, with this offer and no
 // entry yet. All or, if out of room or memory, none (false).
 bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, int32_t offer,
                           struct sk_order_list *out);

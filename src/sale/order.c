@@ -51,7 +51,7 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool)
     order->began_ns = order->granted_ns = 0;
     order->key = 0;
     order->quantity = 1;
-    order->patient = false;
+    order->low_priority = false;
     order->refusals = order->rounds = 0;
     order->offer = 0;
     order->price = (struct sk_price){0};

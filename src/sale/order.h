@@ -49,7 +49,7 @@ struct sk_order {
     int32_t offer;              // the voucher's offer, under which it is placed; 0: read back, and older than offers
     enum sk_order_state state;
     uint16_t quantity; // units
-    bool patient;      // no request waits for its commit
+    bool low_priority; // no request waits for its commit
     uint8_t refusals;  // how often PostgreSQL has refused it alone
     uint8_t rounds;    // how often Redis had another offer than that of its call
     char id[SK_UUID_SIZE];

@@ -29,17 +29,17 @@ const char *sk_voucher_state_name(enum sk_voucher_state state)
     return state_names[state];
 }
 
-struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t care_size)
+struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenance_size)
 {
     struct sk_voucher *voucher = calloc(1, sizeof *voucher);
-    struct sk_care *care = calloc(1, care_size);
-    if (voucher == NULL || care == NULL) {
-        free(care);
+    struct sk_maintenance *maintenance = calloc(1, maintenance_size);
+    if (voucher == NULL || maintenance == NULL) {
+        free(maintenance);
         free(voucher);
         return NULL;
     }
     voucher->id = id;
-    voucher->care = care;
+    voucher->maintenance = maintenance;
     (void)snprintf(voucher->tag, sizeof voucher->tag, "%s", tag);
     voucher->slot = sk_slot(tag, strlen(tag));
     sk_keys_of_voucher(voucher->tag, &voucher->keys);
@@ -53,7 +53,7 @@ void sk_voucher_free(struct sk_voucher *voucher)
     SK_ASSERT(voucher->pins == 0);
     sk_filter_free(voucher->gate.filter);
     sk_histogram_close(voucher->durable);
-    free(voucher->care);
+    free(voucher->maintenance);
     free(voucher);
 }
 

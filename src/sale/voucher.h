@@ -79,7 +79,7 @@ struct sk_entries {
 };
 
 struct sk_histogram;
-struct sk_care; // recovery's maintenance state, in recovery/care.h
+struct sk_maintenance; // recovery's maintenance state, in recovery/maintenance.h
 
 struct sk_voucher {
     struct sk_voucher *next_in_bucket, *next_in_slot; // of the catalogue
@@ -105,13 +105,13 @@ struct sk_voucher {
     struct sk_gate gate;
     struct sk_granted granted;
     struct sk_entries entries;
-    struct sk_histogram *durable; // owned; times to durable, of durable.c alone; NULL: none yet
-    struct sk_care *care;         // owned: a block of the size that the catalogue was given, zeroed at first
+    struct sk_histogram *durable;       // owned; times to durable, of durable.c alone; NULL: none yet
+    struct sk_maintenance *maintenance; // owned: a block of the size that the catalogue was given, zeroed at first
 };
 
-// The reactor's thread, as all functions. `tag` is shorter than SK_TAG_SIZE; `care_size` is that of struct sk_care,
-// which this floor does not know. NULL: out of memory.
-struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t care_size);
+// The reactor's thread, as all functions. `tag` is shorter than SK_TAG_SIZE; `maintenance_size` is that of struct
+// sk_maintenance, which this floor does not know. NULL: out of memory.
+struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenance_size);
 // NULL is fine. No pin may be left.
 void sk_voucher_free(struct sk_voucher *voucher);
 

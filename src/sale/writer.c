@@ -1,8 +1,8 @@
 // PostgreSQL has one batch (batch.h) at a time; orders granted meanwhile gather for the next one. Vouchers take turns.
 //
-// Orders that no request waits for (Prefer: respond-async, and recovered ones) are low priority (`patient`). During a
-// rush they are written only now and then, so that the rush has the machine to itself; the more there are, the more
-// often. This is what "peak shaving" means; meanwhile they are safe in the journal.
+// Orders that no request waits for (Prefer: respond-async, and recovered ones) are low priority (`low_priority`).
+// During a rush they are written only now and then, so that the rush has the machine to itself; the more there are, the
+// more often. This is what "peak shaving" means; meanwhile they are safe in the journal.
 //
 // No failure is final. If the answer is lost, the batch goes back and is retried under the same ids, which settles it
 // whatever the first try did (P7). A failure of the link pauses the writer. A failure of a statement (the voucher's row
@@ -25,7 +25,7 @@
 
 enum {
     TICK_MS = 10,
-    PATIENCE_MS = 100,
+    LOW_PRIORITY_MS = 100,
     TRIES_MAX = 5, // of a single order that is refused
     FAILURE_MS = 20,
     PAUSE_MOST_MS = 2000,
@@ -37,8 +37,8 @@ struct sk_writer {
     struct sk_line line;
     struct sk_order_list delayed; // wait for their not_before_ms
     struct sk_order_list letters; // become dead letters
-    size_t impatient;             // GRANTED and DELAYED orders that a request waits for
-    uint64_t patient_at_ms;       // when a batch of `patient` orders was last made
+    size_t awaited;               // GRANTED and DELAYED orders that a request waits for
+    uint64_t low_priority_at_ms;  // when a batch of low-priority orders was last made
     bool rush;
     struct sk_batch batch;     // the one that PostgreSQL has
     uint64_t sent_ns;          // when it was sent
@@ -114,7 +114,7 @@ void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
 {
     struct sk_voucher *voucher = order->entry->voucher;
-    writer->impatient += !order->patient;
+    writer->awaited += !order->low_priority;
     sk_order_move(writer->sale->orders, order, SK_ORDER_GRANTED, &voucher->granted.orders);
     sk_line_add(&writer->line, voucher);
 }
@@ -126,7 +126,7 @@ static void writer_wake_delayed(struct sk_writer *writer)
         next = order->next;
         if (order->not_before_ms > now)
             continue;
-        writer->impatient -= !order->patient;
+        writer->awaited -= !order->low_priority;
         writer_enqueue(writer, order);
     }
 }
@@ -148,8 +148,8 @@ static void writer_pump(struct sk_writer *writer)
     struct sk_voucher *voucher = sk_line_take(&writer->line, now, NULL);
     if (voucher == NULL)
         return;
-    if (writer->impatient == 0)
-        writer->patient_at_ms = now;
+    if (writer->awaited == 0)
+        writer->low_priority_at_ms = now;
     writer_collect(writer, voucher);
     SK_FAILPOINT("writer.collected");
     writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
@@ -165,8 +165,8 @@ static bool writer_may_rest(const struct sk_writer *writer)
 {
     const struct sk_sale *sale = writer->sale;
     size_t most = (size_t)sale->options->orders_max, room = most - sk_order_pool_out(sale->orders);
-    return writer->rush && writer->impatient == 0 &&
-           uv_now(sale->loop) < writer->patient_at_ms + PATIENCE_MS * room / most;
+    return writer->rush && writer->awaited == 0 &&
+           uv_now(sale->loop) < writer->low_priority_at_ms + LOW_PRIORITY_MS * room / most;
 }
 
 static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
@@ -178,7 +178,7 @@ static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
     size_t n = 0;
     while (voucher != NULL) {
         taken[n++] = voucher;
-        writer->impatient -= sk_batch_add(batch, writer->sale->orders, voucher);
+        writer->awaited -= sk_batch_add(batch, writer->sale->orders, voucher);
         voucher = share && sk_batch_has_room(batch) ? sk_line_take(&writer->line, now, sk_batch_may_share) : NULL;
     }
     for (size_t i = 0; i < n; i++) {
@@ -346,7 +346,7 @@ static void writer_return_batch(struct sk_writer *writer)
         struct sk_batch_part *part = &writer->batch.parts[i];
         struct sk_order *order;
         while ((order = part->orders.tail) != NULL) {
-            writer->impatient += !order->patient;
+            writer->awaited += !order->low_priority;
             sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &part->voucher->granted.orders);
         }
         sk_line_add(&writer->line, part->voucher);
@@ -392,7 +392,7 @@ static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *
         return;
     }
     writer->refusal.span_ms = (uint32_t)FAILURE_MS << order->refusals;
-    writer->impatient += !order->patient;
+    writer->awaited += !order->low_priority;
     order->not_before_ms = uv_now(writer->sale->loop) + sk_backoff_next(&writer->refusal);
     sk_order_move(writer->sale->orders, order, SK_ORDER_DELAYED, &writer->delayed);
 }

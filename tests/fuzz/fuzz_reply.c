@@ -166,25 +166,25 @@ static void read_as_entry(const struct sk_reply *element)
     MUST(entry.orders == NULL || (seen == entry.count && seen <= SK_JOURNAL_ORDERS_MAX));
 }
 
-// ---- look_at_voucher.lua and INFO ----
+// ---- read_voucher.lua and INFO ----
 
 static void read_as_look(const struct sk_reply *reply)
 {
-    static const struct sk_look never;
+    static const struct sk_snapshot never;
     const struct sk_account account = {.epoch = 7, .newest = "10-1", .stock = 5, .buyers = 3};
-    struct sk_look look;
-    if (!sk_look_read(reply, run, &look))
+    struct sk_snapshot snapshot;
+    if (!sk_snapshot_read(reply, run, &snapshot))
         return;
-    MUST(look.last[0] == '\0' || sk_trust_is_version(look.last));
-    MUST(!look.same_run || (look.last[0] != '\0' && look.epoch <= SK_TRUST_MAX && look.stock <= SK_TRUST_MAX));
-    MUST(look.epoch >= 0 && look.stock >= 0 && look.buyers >= 0 && look.journal >= 0);
-    enum sk_finding first = sk_audit(&account, &never, &look), second = sk_audit(&account, &look, &look);
+    MUST(snapshot.last[0] == '\0' || sk_trust_is_version(snapshot.last));
+    MUST(!snapshot.same_run || (snapshot.last[0] != '\0' && snapshot.epoch <= SK_TRUST_MAX && snapshot.stock <= SK_TRUST_MAX));
+    MUST(snapshot.epoch >= 0 && snapshot.stock >= 0 && snapshot.buyers >= 0 && snapshot.journal >= 0);
+    enum sk_finding first = sk_audit(&account, &never, &snapshot), second = sk_audit(&account, &snapshot, &snapshot);
     MUST(sk_finding_name(first) != NULL && sk_finding_name(second) != NULL);
     // Only if Redis is in its expected state may it continue selling after two checks.
     if (second == SK_BOOKS_AGREE)
-        MUST(look.present && !look.loading && look.same_run && look.epoch == account.epoch);
-    if (second == SK_BOOKS_AGREE && look.journal == 0)
-        MUST(look.stock == account.stock && look.buyers == account.buyers);
+        MUST(snapshot.present && !snapshot.loading && snapshot.same_run && snapshot.epoch == account.epoch);
+    if (second == SK_BOOKS_AGREE && snapshot.journal == 0)
+        MUST(snapshot.stock == account.stock && snapshot.buyers == account.buyers);
 }
 
 static void read_as_info(const struct sk_reply *reply)

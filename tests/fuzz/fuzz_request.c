@@ -543,8 +543,8 @@ bool sk_pg_ready(const struct sk_pg *pg)
 #define SESSION                   "+018bcfe5-6800-7000-8000-000000000001\r\n:900\r\n"
 
 static const char *const replies[][ANSWERS_MAX] = {
-    [SK_SCRIPT_LOOK_AT_VOUCHER] = {LOOK("loading", RUN, "0"), LOOK("open", RUN, "0"), LOOK("open", RUN, "1"),
-                                   LOOK("", RUN, "0"), LOOK("open", "run-0", "0"), "*0\r\n"},
+    [SK_SCRIPT_READ_VOUCHER] = {LOOK("loading", RUN, "0"), LOOK("open", RUN, "0"), LOOK("open", RUN, "1"),
+                                LOOK("", RUN, "0"), LOOK("open", "run-0", "0"), "*0\r\n"},
     [SK_SCRIPT_LIST_INSTANCES] = {"*7\r\n:1793300000123\r\n" SESSION "+1.0 1793300000000 1000 h:1\r\n" SESSION "+?\r\n",
                                   "*1\r\n:-1\r\n"},
     [SK_SCRIPT_TAKE_UNITS] = {"*2\r\n+short\r\n:3\r\n", "*3\r\n+taken\r\n:0\r\n+7\r\n", "*1\r\n+loading\r\n"},
@@ -609,7 +609,7 @@ enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **a
 enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
                                const size_t *lens, sk_redis_cb *done, void *arg)
 {
-    bool instances = script == SK_SCRIPT_LIST_INSTANCES, look = script == SK_SCRIPT_LOOK_AT_VOUCHER;
+    bool instances = script == SK_SCRIPT_LIST_INSTANCES, look = script == SK_SCRIPT_READ_VOUCHER;
     bool look_for_order = look && argc == 4;
     int64_t number = instances ? counter++ : voucher_of(argv[0])->id;
     MUST((size_t)script < sizeof replies / sizeof replies[0] && replies[script][0] != NULL);

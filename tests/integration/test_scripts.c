@@ -868,7 +868,7 @@ START_TEST(a_voucher_that_went_backwards_does_not_sell)
 }
 END_TEST
 
-// ---- look_at_voucher ----
+// ---- read_voucher ----
 
 static void must_look(size_t i, const char *text)
 {
@@ -884,13 +884,13 @@ START_TEST(what_redis_holds_is_shown)
     static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0", ""};
     static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}, {"offer", "x"}};
     static const char *const sold_one[] = {"open", "7", NULL, "4", RUN, "1", "1", "o1"};
-    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
     ck_assert_uint_eq(reply->elements, 13);
     for (size_t i = 0; i < 13; i++)
         must_look(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
-    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, "alice");
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, "alice");
     for (size_t i = 0; i < 8; i++) {
         if (sold_one[i] != NULL)
             must_look(i, sold_one[i]);
@@ -900,7 +900,7 @@ START_TEST(what_redis_holds_is_shown)
          i++) { // impossible terms: treated as if another process had opened it
         on_sale(4);
         redis_run("HSET " VOUCHER " %s %s", terms[i][0], terms[i][1]);
-        CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+        CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
         must_look(4, "");
     }
 }
@@ -911,7 +911,7 @@ static long long journal_age_with(const char *id)
     redis_run("DEL " JOURNAL);
     redis_run("XADD " JOURNAL " %s epoch 7", id);
     redis_run("XADD " JOURNAL " 18446744073709551615-2 epoch 7");
-    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
     ck_assert_int_eq(reply->element[11]->type, REDIS_REPLY_INTEGER);
     return reply->element[11]->integer;
 }
@@ -939,12 +939,12 @@ START_TEST(an_opened_voucher_has_its_change_number)
     rebuild_open("3", "5", "paused");
     must_return(1);
     must_be(VOUCHER, "change", "9");
-    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
     must_look(0, "paused");
     must_look(4, RUN);
     must_look(8, "9");
     redis_run("HDEL " VOUCHER " change");
-    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
     must_look(4, "");
 }
 END_TEST

@@ -74,7 +74,7 @@ static inline void control_setup(void)
                             .ask_pg = (struct sk_pg *)(void *)&links[3],
                             .on_result = on_result,
                             .arg = &control};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     control = (struct sk_control){.sale = &sale,
                                   .stores = &stores,
                                   .reactors = 1,

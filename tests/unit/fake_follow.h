@@ -5,8 +5,8 @@
 
 #include <check.h>
 
-#include "care.h"
 #include "follow.h"
+#include "maintenance.h"
 
 static struct {
     bool complete;

@@ -13,7 +13,7 @@
     }
 
 static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock = 4, .buyers = 6, .terms = TERMS};
-static const struct sk_look at_rest = {
+static const struct sk_snapshot at_rest = {
     .present = true, .same_run = true, .epoch = 7, .stock = 4, .buyers = 6, .last = "100-5", .terms = TERMS};
 
 START_TEST(a_look_is_read)
@@ -22,18 +22,18 @@ START_TEST(a_look_is_read)
                                      NUMBER(6),      NUMBER(0), TEXT(""),      TEXT("9"), TEXT("1000"),
                                      TEXT("2000"),   NUMBER(0), TEXT("3")};
     const struct sk_reply reply = LIST_OF(items);
-    struct sk_look look;
-    ck_assert(sk_look_read(&reply, RUN, &look));
-    ck_assert(look.present && look.same_run && !look.loading);
-    ck_assert_int_eq(look.epoch, 7);
-    ck_assert_int_eq(look.stock, 4);
-    ck_assert_int_eq(look.buyers, 6);
-    ck_assert_str_eq(look.last, "100-5");
-    ck_assert_int_eq(look.terms.state, SK_VOUCHER_PAUSED);
-    ck_assert_int_eq(look.terms.change, 9);
-    ck_assert_int_eq(look.terms.begin_ms, 1000);
-    ck_assert_int_eq(look.terms.end_ms, 2000);
-    ck_assert_int_eq(look.terms.offer, 3);
+    struct sk_snapshot snapshot;
+    ck_assert(sk_snapshot_read(&reply, RUN, &snapshot));
+    ck_assert(snapshot.present && snapshot.same_run && !snapshot.loading);
+    ck_assert_int_eq(snapshot.epoch, 7);
+    ck_assert_int_eq(snapshot.stock, 4);
+    ck_assert_int_eq(snapshot.buyers, 6);
+    ck_assert_str_eq(snapshot.last, "100-5");
+    ck_assert_int_eq(snapshot.terms.state, SK_VOUCHER_PAUSED);
+    ck_assert_int_eq(snapshot.terms.change, 9);
+    ck_assert_int_eq(snapshot.terms.begin_ms, 1000);
+    ck_assert_int_eq(snapshot.terms.end_ms, 2000);
+    ck_assert_int_eq(snapshot.terms.offer, 3);
 }
 END_TEST
 
@@ -81,22 +81,22 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_reply items[sizeof good / sizeof good[0]];
-        struct sk_look look;
+        struct sk_snapshot snapshot;
         memcpy(items, good, sizeof good);
         items[rows[i].at] = rows[i].instead;
         const struct sk_reply reply = LIST_OF(items);
-        ck_assert_msg(sk_look_read(&reply, RUN, &look) == rows[i].read, "row %zu", i);
-        ck_assert_msg(!rows[i].read || (look.same_run == rows[i].same_run && look.loading == rows[i].loading &&
-                                        look.present == rows[i].present),
+        ck_assert_msg(sk_snapshot_read(&reply, RUN, &snapshot) == rows[i].read, "row %zu", i);
+        ck_assert_msg(!rows[i].read || (snapshot.same_run == rows[i].same_run && snapshot.loading == rows[i].loading &&
+                                        snapshot.present == rows[i].present),
                       "row %zu", i);
     }
-    struct sk_look look;
+    struct sk_snapshot snapshot;
     const struct sk_reply error = ERROR("ERR"), nothing = {.kind = REPLY_LIST};
     const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key holding the wrong kind of value");
-    ck_assert(!sk_look_read(&error, RUN, &look));
-    ck_assert(!sk_look_read(&nothing, RUN, &look));
-    ck_assert(sk_look_read(&damage, RUN, &look)); // a rebuild repairs it
-    ck_assert_int_eq(sk_audit(&account, &at_rest, &look), SK_BOOKS_UNSURE);
+    ck_assert(!sk_snapshot_read(&error, RUN, &snapshot));
+    ck_assert(!sk_snapshot_read(&nothing, RUN, &snapshot));
+    ck_assert(sk_snapshot_read(&damage, RUN, &snapshot)); // a rebuild repairs it
+    ck_assert_int_eq(sk_audit(&account, &at_rest, &snapshot), SK_BOOKS_UNSURE);
 }
 END_TEST
 
@@ -104,7 +104,7 @@ END_TEST
 START_TEST(each_finding_has_its_cause)
 {
     static const struct {
-        struct sk_look before, now;
+        struct sk_snapshot before, now;
         enum sk_finding finding;
     } rows[] = {
 #define LOOK(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, last, TERMS}
@@ -165,19 +165,19 @@ END_TEST
 START_TEST(a_new_voucher_has_no_newest_entry)
 {
     struct sk_account fresh = {.epoch = 1, .newest = "0-0", .stock = 10, .terms = TERMS};
-    struct sk_look look = at_rest;
-    look.epoch = 1;
-    look.stock = 10;
-    look.buyers = 0;
-    (void)strcpy(look.last, "epoch-1");
-    ck_assert_int_eq(sk_audit(&fresh, &look, &look), SK_BOOKS_AGREE);
+    struct sk_snapshot snapshot = at_rest;
+    snapshot.epoch = 1;
+    snapshot.stock = 10;
+    snapshot.buyers = 0;
+    (void)strcpy(snapshot.last, "epoch-1");
+    ck_assert_int_eq(sk_audit(&fresh, &snapshot, &snapshot), SK_BOOKS_AGREE);
 }
 END_TEST
 
 START_TEST(a_look_is_behind_what_was_heard)
 {
     static const struct {
-        struct sk_look look;
+        struct sk_snapshot snapshot;
         int64_t epoch;
         const char *last;
         bool behind;
@@ -193,7 +193,8 @@ START_TEST(a_look_is_behind_what_was_heard)
         {LOOK(7, 4, 6, 0, "100-5"), 0, "", false}, // never queried
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert_msg(sk_look_is_behind(&rows[i].look, rows[i].epoch, rows[i].last) == rows[i].behind, "row %zu", i);
+        ck_assert_msg(sk_snapshot_is_behind(&rows[i].snapshot, rows[i].epoch, rows[i].last) == rows[i].behind, "row %zu",
+                      i);
 }
 END_TEST
 

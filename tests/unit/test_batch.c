@@ -35,7 +35,7 @@ static struct sk_voucher *voucher_with(int64_t id, size_t orders)
         struct sk_order *order = sk_order_take(sale.orders);
         order->entry = entry;
         order->epoch = 1;
-        order->patient = i % 3 == 2;
+        order->low_priority = i % 3 == 2;
         sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &voucher->granted.orders);
     }
     return voucher;

@@ -9,13 +9,13 @@
 #include "hash.h"
 #include "stack.h"
 
-enum { MANY = 20000, ALLOCATIONS_MAX = 20, CARE_SIZE = 40 };
+enum { MANY = 20000, ALLOCATIONS_MAX = 20, MAINTENANCE_SIZE = 40 };
 
 static struct sk_catalogue *catalogue;
 
 static void setup(void)
 {
-    catalogue = sk_catalogue_new(CARE_SIZE);
+    catalogue = sk_catalogue_new(MAINTENANCE_SIZE);
     ck_assert_ptr_nonnull(catalogue);
 }
 
@@ -101,8 +101,8 @@ START_TEST(a_voucher_is_found_with_its_terms_and_its_keys)
     ck_assert_str_eq(voucher->keys.journal, "seckill:{7}:journal");
     ck_assert_uint_eq(voucher->slot, sk_slot("7", 1));
     ck_assert_ptr_eq(sk_catalogue_at_slot(catalogue, voucher->slot), voucher);
-    static const char zeros[CARE_SIZE];
-    ck_assert_mem_eq(voucher->care, zeros, CARE_SIZE);
+    static const char zeros[MAINTENANCE_SIZE];
+    ck_assert_mem_eq(voucher->maintenance, zeros, MAINTENANCE_SIZE);
     put_voucher(INT64_MAX, 4);
     ck_assert_str_eq(found(INT64_MAX)->keys.buyers, "seckill:{9223372036854775807}:buyers");
     places_must_be_right(2);

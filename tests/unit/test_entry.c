@@ -42,7 +42,7 @@ START_TEST(orders_are_read)
     ck_assert_str_eq(list.tail->id, C);
     ck_assert_str_eq(list.tail->user, "carol");
     for (; list.head != NULL; sk_order_give(sale.orders, list.head))
-        ck_assert(list.head->patient && list.head->entry == NULL && list.head->handle == 0);
+        ck_assert(list.head->low_priority && list.head->entry == NULL && list.head->handle == 0);
 }
 END_TEST
 

@@ -126,7 +126,7 @@ static void setup(void)
 {
     sale = (struct sk_sale){.metrics = &metrics};
     course_links(&sale);
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     voucher = a_voucher(sale.catalogue, VOUCHER);
     living_count = 1;
     now_ms = 5000000;
@@ -295,7 +295,7 @@ START_TEST(what_the_watch_saw_empty_is_left_alone)
         int64_t pay_within_s;
         uint64_t from_ms;
     } rows[] = {{900, 840000}, {120, 60000}, {10, 5000}, {1, 500}};
-    struct sk_watched *watched = &voucher->care->watched;
+    struct sk_watched *watched = &voucher->maintenance->watched;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         put_voucher(VOUCHER, VOUCHER + 1 + (int64_t)i, rows[i].pay_within_s, SK_VOUCHER_OPEN);
         watched->empty_at_ms = now_ms;
@@ -323,7 +323,7 @@ START_TEST(each_session_has_its_share)
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
         (void)a_voucher(sale.catalogue, id);
     for (int id = VOUCHER; id < VOUCHER + MANY; id++)
-        own += sk_share_has(NULL, a_voucher(sale.catalogue, id)->tag);
+        own += sk_assignment_has(NULL, a_voucher(sale.catalogue, id)->tag);
     ck_assert_uint_gt(own, MANY / 4);
     ck_assert_uint_lt(own, MANY * 3 / 4);
     for (int i = 0; i < MANY; i++) {

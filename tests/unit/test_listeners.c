@@ -77,7 +77,7 @@ static void redis_has(const char *state, int64_t stock)
     struct sk_reply reply = LIST_OF(items);
     const struct asked *asked = &fake_redis.asked[fake_redis.answered];
     ck_assert_uint_lt(fake_redis.answered, fake_redis.count);
-    ck_assert_int_eq(asked->what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    ck_assert_int_eq(asked->what, SK_SCRIPT_READ_VOUCHER);
     redis_answers(&reply);
 }
 

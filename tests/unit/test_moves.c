@@ -459,7 +459,7 @@ static void look(const char *id, int64_t journal, const char *state)
                                      NUMBER(2),    NUMBER(journal), TEXT(id),     TEXT("9"), TEXT("1000"),
                                      TEXT("2000"), NUMBER(0),       TEXT("0")};
     const struct sk_reply reply = LIST_OF(items);
-    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_READ_VOUCHER);
     redis_answers(&reply);
 }
 

@@ -200,10 +200,10 @@ START_TEST(an_order_used_before_comes_clean)
         ck_assert_ptr_null(order->entry);
         ck_assert_uint_eq(order->handle, 0);
         ck_assert_uint_eq(order->not_before_ms, 0);
-        ck_assert(!order->patient);
+        ck_assert(!order->low_priority);
         order->entry = (struct sk_entry *)(void *)order;
         order->handle = order->not_before_ms = 7;
-        order->patient = true;
+        order->low_priority = true;
         sk_order_give(pool, order);
     }
     sk_order_pool_free(pool);

@@ -58,7 +58,7 @@ static void answer_look_at(size_t i, const char *id)
 {
     const struct sk_reply items[] = GOOD_LOOK(id);
     const struct sk_reply reply = LIST_OF(items);
-    ck_assert_int_eq(fake_redis.asked[i].what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    ck_assert_int_eq(fake_redis.asked[i].what, SK_SCRIPT_READ_VOUCHER);
     redis_answers_at(i, &reply);
 }
 

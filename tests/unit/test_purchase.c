@@ -82,7 +82,7 @@ static bool buy(int64_t voucher_id, uint64_t handle)
                                .user = USER,
                                .quantity = quantity,
                                .key = KEY,
-                               .patient = true,
+                               .low_priority = true,
                                .ticket = its_ticket,
                                .offer = its_offer};
     bool later = sk_purchase(&control, &ask, handle, &result);
@@ -96,7 +96,7 @@ static void must_be_added(size_t i, int64_t voucher_id, uint64_t handle)
     ck_assert_int_eq(added_to->id, voucher_id);
     ck_assert_uint_eq(added[i]->handle, handle);
     ck_assert_str_eq(added[i]->user, USER);
-    ck_assert(added[i]->patient);
+    ck_assert(added[i]->low_priority);
     ck_assert_uint_eq(added[i]->quantity, quantity);
     ck_assert_uint_eq(added[i]->key, KEY);
     ck_assert(sk_uuid_valid(added[i]->id));

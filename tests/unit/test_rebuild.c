@@ -97,7 +97,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
     course_links(&sale);
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     voucher = a_voucher(sale.catalogue, VOUCHER);
 }
 
@@ -114,7 +114,7 @@ static void forget(void)
     fake_stores_forget();
     memset(&lock, 0, sizeof lock);
     memset(&metrics, 0, sizeof metrics);
-    *voucher->care = (struct sk_care){0};
+    *voucher->maintenance = (struct sk_maintenance){0};
     voucher->seen = (struct sk_seen){0};
     ends = 0;
     logged[0] = '\0';
@@ -229,7 +229,7 @@ static const struct course {
      {{"ask-pg voucher_accounts {" SLOT "} {7}",
        .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2", "31", "open", "1000", "2000", "0", "5"}),
        .flags = ONE_ROW},
-      {"ask-redis look_at_voucher 3 " KEYS,
+      {"ask-redis read_voucher 3 " KEYS,
        .reply =
            REPLY_ITEMS(TEXT(""), TEXT(""), TEXT(""), TEXT(""), TEXT(""), NUMBER(0), NUMBER(1), NUMBER(-1), TEXT("")),
        .flags = NO_OTHER_NUMBER},
@@ -472,7 +472,7 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
     } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0 200"},
                  {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5 200"},
                  {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999 200"}};
-    voucher->care->watched.look.epoch = cases[_i].looked;
+    voucher->maintenance->watched.snapshot.epoch = cases[_i].looked;
     voucher->seen.epoch = cases[_i].seen;
     begin(SK_REBUILD_ORDERED);
     ck_assert_str_eq(course_question(), cases[_i].question);
@@ -488,15 +488,15 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
     for (int begun = 0; begun <= 1; begun++) {
         forget();
         voucher->seen = (struct sk_seen){.epoch = 9, .last = "99-1"};
-        voucher->care->watched.look = (struct sk_look){.present = true, .epoch = 8};
-        voucher->care->lost.stale_epoch = 9;
+        voucher->maintenance->watched.snapshot = (struct sk_snapshot){.present = true, .epoch = 8};
+        voucher->maintenance->lost.stale_epoch = 9;
         begin(SK_REBUILD_ORDERED);
         pg_answers(&epoch_4);
         redis_answers(&replies[begun]);
         ck_assert_int_eq(voucher->seen.epoch, begun ? 4 : 9);
         ck_assert_str_eq(voucher->seen.last, begun ? "" : "99-1");
-        ck_assert_int_eq(voucher->care->watched.look.present, !begun);
-        ck_assert_int_eq(voucher->care->lost.stale_epoch, begun ? 3 : 9); // orders of epoch 4 are not stale
+        ck_assert_int_eq(voucher->maintenance->watched.snapshot.present, !begun);
+        ck_assert_int_eq(voucher->maintenance->lost.stale_epoch, begun ? 3 : 9); // orders of epoch 4 are not stale
         if (begun)
             course_lose();
         must_have_ended(SK_REBUILD_FAILED);

@@ -1,10 +1,10 @@
 // Which vouchers are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
 // stores and the time are fakes.
 
-#include "care.h"
 #include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "fake_timer.h"
+#include "maintenance.h"
 #include "rebuild.h"
 #include "stack.h"
 
@@ -98,7 +98,7 @@ static void setup(void)
     now_ms = 1000;
     run_status = SK_OK;
     sale = (struct sk_sale){.loop = &loop};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     rebuilds = sk_rebuilds_open(&sale);
     ck_assert_ptr_nonnull(rebuilds);
 }
@@ -272,20 +272,20 @@ START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
     ck_assert_int_eq(runs[0].why, SK_REBUILD_RETIRE);
     ends(0, false);
-    ck_assert_uint_eq(voucher->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
-    voucher->care->retire_at_ms = 0;
+    ck_assert_uint_eq(voucher->maintenance->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
+    voucher->maintenance->retire_at_ms = 0;
     now_ms += RETIRE_PAUSE_MS;
     ck_assert_int_eq(doubt(1), SK_OK);
     ends(1, false);
-    ck_assert_uint_eq(voucher->care->retire_at_ms, 0);
+    ck_assert_uint_eq(voucher->maintenance->retire_at_ms, 0);
     now_ms += RETIRE_PAUSE_MS;
     // Opened again, since work was open by then, or never closed.
     static const enum sk_rebuild_end refused[] = {SK_REBUILD_OPENED, SK_REBUILD_KEPT};
     for (size_t i = 0; i < 2; i++) {
         ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
         ends_so(2 + i, refused[i]);
-        ck_assert_uint_eq(voucher->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
-        voucher->care->retire_at_ms = 0;
+        ck_assert_uint_eq(voucher->maintenance->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
+        voucher->maintenance->retire_at_ms = 0;
     }
     ck_assert_int_eq(doubt(1), SK_OK); // this waits for nothing
 }

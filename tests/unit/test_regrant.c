@@ -108,7 +108,7 @@ static void setup(void)
     options = (struct sk_sale_options){.batch_max = 4};
     sale = (struct sk_sale){
         .loop = &loop, .options = &options, .metrics = &metrics, .on_result = on_result, .orphaned = on_orphaned};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     sale.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&sale, NULL);
     ck_assert_ptr_nonnull(regrant);

@@ -64,7 +64,7 @@ START_TEST(redis_is_looked_at_before_and_after_the_count)
     sk_histogram_add(durable, 3000000);
     ask(VOUCHER, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
-    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_READ_VOUCHER);
     ck_assert_int_eq(fake_redis.asked[0].argc, 3);
     ck_assert_str_eq(fake_redis.asked[0].argv[0], "seckill:{7}:voucher");
     ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");

@@ -15,7 +15,7 @@
 #include "stack.h"
 #include "wait.h"
 
-enum { LANES = 3, EACH = 10000, MANY = 10000, PATIENCE_MS = 20000, TEXT_SIZE = 1 << 16 };
+enum { LANES = 3, EACH = 10000, MANY = 10000, LOW_PRIORITY_MS = 20000, TEXT_SIZE = 1 << 16 };
 
 static const char what[] = "lines dropped";
 
@@ -111,7 +111,7 @@ START_TEST(lines_of_all_threads_come_out_whole)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     // The rings are written at the end; only lines without room are missing.
     uint64_t dropped = sk_spool_dropped(spool);
-    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    ck_assert(sk_spool_close(spool, LOW_PRIORITY_MS));
     close_end(1);
     ck_assert_int_eq(pthread_join(reader.thread, NULL), 0);
     ck_assert_uint_gt(reader.lines, 0);
@@ -136,7 +136,7 @@ START_TEST(few_lines_are_all_written)
     }
     ck_assert_uint_eq(n, strlen("a line\n") * 10);
     ck_assert_uint_eq(sk_spool_dropped(spool), 0);
-    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    ck_assert(sk_spool_close(spool, LOW_PRIORITY_MS));
 }
 END_TEST
 
@@ -173,7 +173,7 @@ START_TEST(where_nothing_can_be_written_all_is_dropped)
     for (int number = 0; number < 100; number++)
         put(0, number);
     WAIT_FOR(sk_spool_dropped(spool) == 100);
-    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    ck_assert(sk_spool_close(spool, LOW_PRIORITY_MS));
     end_listening();
     ck_assert_ptr_nonnull(strstr(heard, "dropped_in_all=100\n"));
 }
@@ -189,7 +189,7 @@ START_TEST(a_descriptor_that_does_not_block_is_waited_for)
         put(0, number);
     ck_assert_int_eq(pthread_create(&reader.thread, NULL, read_all, &reader), 0);
     ck_assert_uint_eq(sk_spool_dropped(spool), 0);
-    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    ck_assert(sk_spool_close(spool, LOW_PRIORITY_MS));
     close_end(1);
     ck_assert_int_eq(pthread_join(reader.thread, NULL), 0);
     ck_assert_uint_eq(reader.lines, 1000);

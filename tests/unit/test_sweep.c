@@ -120,7 +120,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     options = (struct sk_sale_options){.orders_max = POOL};
     sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     sale.orders = sk_order_pool_new(POOL);
     sweeper = sk_sweeper_open(&sale, NULL);
     voucher = a_voucher(sale.catalogue, 1);
@@ -187,7 +187,7 @@ static void sweep(void)
 
 static bool is_over(void)
 {
-    return voucher->care->swept.sweep == NULL && fake_redis.count == fake_redis.answered;
+    return voucher->maintenance->swept.sweep == NULL && fake_redis.count == fake_redis.answered;
 }
 
 // ---- tests ----

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "care.h"
 #include "entry.h"
 #include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "fake_timer.h"
+#include "maintenance.h"
 #include "stack.h"
 #include "sweep.h"
 #include "watch.h"
@@ -97,7 +97,7 @@ static void setup(void)
     options = (struct sk_sale_options){.retire_after_ms = RETIRE_AFTER_MS};
     memset(&metrics, 0, sizeof metrics);
     sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     watch = sk_watch_open(&sale, NULL, NULL);
     ck_assert_ptr_nonnull(watch);
 }
@@ -182,7 +182,7 @@ static void answer_round(void)
         else if (fake_pg.answered < fake_pg.count)
             pg_answers(&(const struct sk_rows){0}); // letters
         else if (fake_redis.answered < fake_redis.count &&
-                 fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_LOOK_AT_VOUCHER)
+                 fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_READ_VOUCHER)
             answer_look();
         else
             more = false;
@@ -361,7 +361,7 @@ END_TEST
 START_TEST(that_there_was_no_live_order_is_remembered)
 {
     all_is_well();
-    const struct sk_watched *watched = &on_sale(1)->care->watched;
+    const struct sk_watched *watched = &on_sale(1)->maintenance->watched;
     look_at_all_twice();
     ck_assert_uint_eq(watched->empty_at_ms, 0);
     pg_buyers = "0";
@@ -480,7 +480,7 @@ START_TEST(what_was_changed_is_looked_at_soon)
         (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:voucher", id);
         for (size_t i = 0; i < fake_redis.count; i++) {
             const struct asked *one = &fake_redis.asked[i];
-            seen = seen || (one->what == SK_SCRIPT_LOOK_AT_VOUCHER && strcmp(one->argv[0], key) == 0);
+            seen = seen || (one->what == SK_SCRIPT_READ_VOUCHER && strcmp(one->argv[0], key) == 0);
             asked = asked || strcmp(one->argv[0], "HMGET") == 0;
         }
         ck_assert(seen);
@@ -576,7 +576,7 @@ START_TEST(a_sale_that_is_long_over_is_retired)
 {
     all_is_well();
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1); // it ended in 1970
-    voucher->care->retire_at_ms = now_ms + 20000;              // the last attempt was recent
+    voucher->maintenance->retire_at_ms = now_ms + 20000;       // the last attempt was recent
     sk_watch_hurry(watch);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 0);

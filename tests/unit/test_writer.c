@@ -126,22 +126,22 @@ static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 }
 
 // Grants orders of user-<handle>, starting at handle `first`; they belong to one entry.
-static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, uint64_t count, bool patient)
+static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, uint64_t count, bool low_priority)
 {
     for (uint64_t handle = first; handle < first + count; handle++) {
         struct sk_order *order = sk_order_take(sale.orders);
         sk_order_name(sale.orders, order, 0, 0);
         order->handle = handle;
         order->epoch = epoch;
-        order->patient = patient;
+        order->low_priority = low_priority;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)handle);
         sk_writer_add(writer, entry, order);
     }
 }
 
-static void grant(struct sk_entry *entry, uint64_t first, uint64_t count, bool patient)
+static void grant(struct sk_entry *entry, uint64_t first, uint64_t count, bool low_priority)
 {
-    grant_under(7, entry, first, count, patient);
+    grant_under(7, entry, first, count, low_priority);
 }
 
 static void pump(void)

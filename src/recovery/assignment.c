@@ -1,11 +1,11 @@
-#include "share.h"
+#include "assignment.h"
 
 #include <string.h>
 
-#include "care.h"
 #include "hash.h"
+#include "maintenance.h"
 
-uint64_t sk_share_version(const struct sk_session *session)
+uint64_t sk_assignment_version(const struct sk_session *session)
 {
     size_t count = 0;
     const char(*living)[SK_UUID_SIZE] = sk_session_living(session, &count);
@@ -13,7 +13,7 @@ uint64_t sk_share_version(const struct sk_session *session)
 }
 
 // The owner is the living session with the highest hash of session and name.
-bool sk_share_has(const struct sk_session *session, const char *name)
+bool sk_assignment_has(const struct sk_session *session, const char *name)
 {
     size_t count = 0;
     const char(*living)[SK_UUID_SIZE] = sk_session_living(session, &count);
@@ -30,10 +30,10 @@ bool sk_share_has(const struct sk_session *session, const char *name)
     return strcmp(owner, own) == 0;
 }
 
-bool sk_share_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher)
+bool sk_assignment_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher)
 {
-    struct sk_share *share = &voucher->care->share;
+    struct sk_assignment *share = &voucher->maintenance->share;
     if (share->version != version)
-        *share = (struct sk_share){.version = version, .mine = sk_share_has(session, voucher->tag)};
+        *share = (struct sk_assignment){.version = version, .mine = sk_assignment_has(session, voucher->tag)};
     return share->mine;
 }

@@ -1,11 +1,11 @@
 // The maintenance state of a voucher. The voucher owns the block.
-#ifndef SK_RECOVERY_CARE_H
-#define SK_RECOVERY_CARE_H
+#ifndef SK_RECOVERY_MAINTENANCE_H
+#define SK_RECOVERY_MAINTENANCE_H
 
+#include "assignment.h"
 #include "audit.h"
 #include "follow.h"
 #include "rebuilds.h"
-#include "share.h"
 #include "voucher.h"
 
 // Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c alone.
@@ -56,10 +56,10 @@ struct sk_swept {
     uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
 };
 
-// The last check of it. Touched by watch.c; a rebuild resets `look`. overview.c and expiry.c read it.
+// The last check of it. Touched by watch.c; a rebuild resets `snapshot`. overview.c and expiry.c read it.
 struct sk_watched {
-    struct sk_look look;    // the last one
-    uint64_t looked_at_ms;  // 0: never
+    struct sk_snapshot snapshot; // the last one
+    uint64_t looked_at_ms;       // 0: never
     uint64_t empty_at_ms;   // when PostgreSQL was asked, and had no live order of it; 0: it had some, or was not asked
     int64_t letters;        // dead letters that wait for a decision
     int64_t journal_age_ms; // of its oldest entry
@@ -82,13 +82,13 @@ struct sk_agreeing {
     uint64_t followed_at_ms;
 };
 
-struct sk_care {
+struct sk_maintenance {
     struct sk_agreeing agreeing;
     struct sk_lost lost;
     struct sk_swept swept;
     struct sk_rebuilding rebuilding;
     struct sk_watched watched;
-    struct sk_share share;
+    struct sk_assignment share;
     struct sk_expiring expiring;
     uint64_t retire_at_ms; // no attempt to retire it before then: set by rebuilds.c, read by watch.c
 };
