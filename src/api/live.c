@@ -17,13 +17,13 @@
 #include "audit.h"
 #include "call.h"
 #include "clock.h"
+#include "journal.h"
 #include "list.h"
 #include "params.h"
 #include "rates.h"
 #include "stream.h"
 #include "text.h"
 #include "timer.h"
-#include "trust.h"
 
 enum { SLICE_MS = 25, LOOKS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
 enum { SHOWN_SIZE = 128, EVENT_SIZE = 256 };

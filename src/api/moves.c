@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "order_id.h"
+#include "journal.h"
 #include "orders.h"
 #include "params.h"
 #include "returns.h"

@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "audit.h"
-#include "order_id.h"
+#include "journal.h"
 #include "order_json.h"
 #include "params.h"
-#include "trust.h"
 #include "waiting.h"
 
 enum { WAIT_MAX_S = 60, UNKNOWN_OF_USER_MAX = 4 };

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "hash.h"
+#include "journal.h"
 #include "list.h"
-#include "order_id.h"
 #include "orders.h"
 #include "params.h"
 #include "timer.h"

@@ -1,12 +1,12 @@
-// Judges what was read from both stores; watch.c, rebuild_check.c and orders.c query them.
+// Judges what was read from both stores; watch.c, rebuild.c and orders.c query them.
 #include "audit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "journal.h"
 #include "params.h"
-#include "trust.h"
 
 // The columns of voucher_accounts.sql.
 enum {

@@ -56,7 +56,7 @@ struct sk_swept {
     uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
 };
 
-// The last check of it. Touched by watch.c; a rebuild resets `snapshot`. overview.c and expiry.c read it.
+// The last check of it. Touched by watch.c; a rebuild resets `snapshot`. watch.c and expiry.c read it.
 struct sk_watched {
     struct sk_snapshot snapshot; // the last one
     uint64_t looked_at_ms;       // 0: never

@@ -1,6 +1,6 @@
 // The steps, each one call to a store:
 //   0 Redis       a lock, so that instances do not do the same work; it carries no promise
-//   1 both        is it needed? One more check; to retire a sale, PostgreSQL decides (rebuild_check.c). If it is not
+//   1 both        is it needed? One more check; to retire a sale, PostgreSQL decides. If it is not
 //                 needed, that is the end, and Redis was never closed
 //   2 PostgreSQL  a new epoch, newer than any seen: it fences every writer still in flight. And how long instances may
 //                 have cached refusals, and may cache them from now on (lua/shared/voucher.lua)
@@ -29,8 +29,115 @@
 #include "grant.h"
 #include "log.h"
 #include "params.h"
-#include "rebuild_check.h"
 #include "rebuild_journal.h"
+
+// ---- is it needed? ----
+//
+// In doubt: reads PostgreSQL's side, then Redis's, as the watch does. No other rebuild is in progress by now, so a
+// voucher that was missing a moment ago may be there.
+//
+// To retire a sale: PostgreSQL decides. Its clock may differ from this process's, an order may be unpaid, a dead letter
+// may wait for days. So Redis is not closed to find that out.
+
+enum check_result {
+    CHECK_NEEDED,
+    CHECK_WELL,    // in doubt: Redis has not lost the voucher
+    CHECK_NOT_YET, // to be retired: in PostgreSQL something of the sale is open
+    CHECK_UNKNOWN, // a store failed
+};
+
+typedef void check_cb(void *arg, enum check_result need);
+
+struct check {
+    check_cb *done;
+    void *arg;
+    const struct sk_sale *sale;
+    struct sk_voucher *voucher;
+    enum sk_rebuild_why why;
+    struct sk_account account;
+};
+
+static void check_account(struct check *check);
+static void check_on_account(void *arg, const struct sk_result *result);
+static void check_on_look(void *arg, const struct sk_reply *reply);
+static void check_retirement(struct check *check);
+static void check_on_may_retire(void *arg, const struct sk_result *result);
+
+// Calls `done` once, perhaps before it returns. `check` and the voucher must live until then.
+static void check_begin(struct check *check, const struct sk_sale *sale, struct sk_voucher *voucher,
+                        enum sk_rebuild_why why)
+{
+    check->sale = sale;
+    check->voucher = voucher;
+    check->why = why;
+    if (why == SK_REBUILD_RETIRE)
+        check_retirement(check);
+    else
+        check_account(check);
+}
+
+// ---- in doubt ----
+
+static void check_account(struct check *check)
+{
+    struct sk_account_query query;
+    enum sk_status status = SK_NO_MEM;
+    sk_account_query_begin(&query);
+    sk_account_query_add(&query, check->voucher);
+    if (sk_account_query_end(&query))
+        status =
+            sk_pg_call(check->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, check_on_account, check);
+    sk_account_query_free(&query);
+    if (status != SK_OK)
+        check->done(check->arg, CHECK_UNKNOWN);
+}
+
+static void check_on_account(void *arg, const struct sk_result *result)
+{
+    struct check *check = arg;
+    const struct sk_voucher_keys *keys = &check->voucher->keys;
+    if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
+        check->done(check->arg, CHECK_UNKNOWN);
+        return;
+    }
+    sk_account_read(result->rows, 0, &check->account);
+    if (sk_snapshot_ask(check->sale->ask_redis, keys, NULL, check_on_look, check) != SK_OK)
+        check->done(check->arg, CHECK_UNKNOWN);
+}
+
+static void check_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct check *check = arg;
+    struct sk_snapshot seen, none = {0};
+    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(check->sale->ask_redis), &seen)) {
+        check->done(check->arg, CHECK_UNKNOWN);
+        return;
+    }
+    enum sk_finding finding = sk_audit(&check->account, &none, &seen);
+    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
+    well = well && (check->why == SK_REBUILD_DOUBT || seen.epoch > check->voucher->seen.epoch);
+    check->done(check->arg, well ? CHECK_WELL : CHECK_NEEDED);
+}
+
+// ---- to retire a sale ----
+
+static void check_retirement(struct check *check)
+{
+    char id[SK_PARAM_NUMBER_SIZE], after_ms[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, check->voucher->id),
+                            sk_params_number(after_ms, check->sale->options->retire_after_ms)};
+    if (sk_pg_call(check->sale->ask_pg, SK_STATEMENT_MAY_RETIRE, 2, params, check_on_may_retire, check) != SK_OK)
+        check->done(check->arg, CHECK_UNKNOWN);
+}
+
+static void check_on_may_retire(void *arg, const struct sk_result *result)
+{
+    struct check *check = arg;
+    enum check_result need = CHECK_UNKNOWN;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
+        need = strcmp(sk_rows_text(result->rows, 0, 0), "t") == 0 ? CHECK_NEEDED : CHECK_NOT_YET;
+    check->done(check->arg, need);
+}
 
 enum { CHUNK = 500 };    // buyers; Redis is busy with them for about half a millisecond
 enum { FIXED_ARGS = 7 }; // of rebuild_buyers.lua
@@ -65,7 +172,7 @@ struct rebuild {
     struct sk_rebuild_journal *journal; // owned
     uint64_t since_ms;
     size_t buyers;
-    struct sk_rebuild_check check;
+    struct check check;
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
     char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
     char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
@@ -74,7 +181,7 @@ struct rebuild {
 
 static void rebuild_on_locked(void *arg, bool held);
 static void rebuild_check(struct rebuild *rebuild);
-static void rebuild_on_checked(void *arg, enum sk_rebuild_need need);
+static void rebuild_on_checked(void *arg, enum check_result need);
 static void rebuild_fence(struct rebuild *rebuild);
 static void rebuild_on_epoch(void *arg, const struct sk_result *result);
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply);
@@ -174,18 +281,18 @@ static void rebuild_check(struct rebuild *rebuild)
     rebuild_move(rebuild, REBUILD_CHECK);
     rebuild->check.done = rebuild_on_checked;
     rebuild->check.arg = rebuild;
-    sk_rebuild_check(&rebuild->check, rebuild->sale, rebuild->voucher, rebuild->why);
+    check_begin(&rebuild->check, rebuild->sale, rebuild->voucher, rebuild->why);
 }
 
-static void rebuild_on_checked(void *arg, enum sk_rebuild_need need)
+static void rebuild_on_checked(void *arg, enum check_result need)
 {
     struct rebuild *rebuild = arg;
-    if (need == SK_REBUILD_NEEDED)
+    if (need == CHECK_NEEDED)
         rebuild_fence(rebuild);
-    else if (need == SK_REBUILD_UNKNOWN)
+    else if (need == CHECK_UNKNOWN)
         rebuild_fail(rebuild);
     else
-        rebuild_end(rebuild, need == SK_REBUILD_WELL ? SK_REBUILD_OPENED : SK_REBUILD_KEPT);
+        rebuild_end(rebuild, need == CHECK_WELL ? SK_REBUILD_OPENED : SK_REBUILD_KEPT);
 }
 
 // ---- 2, 3: fence, close ----

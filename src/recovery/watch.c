@@ -12,13 +12,12 @@
 #include <string.h>
 
 #include "backoff.h"
-#include "busy.h"
 #include "changes.h"
 #include "clock.h"
 #include "log.h"
-#include "overview.h"
 #include "params.h"
 #include "timer.h"
+#include "voucher.h"
 
 enum {
     ROUND_MS = 1000,
@@ -29,6 +28,25 @@ enum {
     DIFFERING_MAX = 2,         // checks in a row before a difference is believed
     DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
+
+struct busy;
+
+// A round of the watch, as gauges. Starts zeroed.
+struct overview {
+    uint64_t entries, oldest_ms, differ, letters, on_sale; // oldest_ms: by sk_monotonic_ms(); 0: there is no entry
+    struct sk_remaining_rows remaining;
+};
+
+static struct busy *busy_open(const struct sk_sale *sale);
+static void busy_close(struct busy *busy);
+static void busy_begin(struct busy *busy);
+static void busy_note(struct busy *busy, const struct sk_voucher *voucher);
+static void busy_publish(struct busy *busy);
+static size_t busy_list(const struct busy *busy, struct sk_voucher **out, size_t most, bool *complete);
+static void overview_begin(struct overview *overview);
+static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher);
+static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs);
+static void overview_publish(const struct overview *overview, struct sk_metrics *metrics);
 
 struct watch_check {
     struct sk_watch *watch;
@@ -63,8 +81,8 @@ struct sk_watch {
     struct watch_check page[PAGE];
     size_t count, answered;
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
-    struct sk_busy *busy; // owned
-    struct sk_overview overview;
+    struct busy *busy;    // owned
+    struct overview overview;
     bool missed; // this round has not seen all that was due
 };
 
@@ -107,11 +125,11 @@ struct sk_watch *sk_watch_open(const struct sk_sale *sale, struct sk_rebuilds *r
     watch->rebuilds = rebuilds;
     watch->sweeper = sweeper;
     watch->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
-    watch->busy = sk_busy_open(sale);
+    watch->busy = busy_open(sale);
     if (watch->busy != NULL)
         watch->timer = sk_timer_open(sale->loop, 0, watch_on_time, watch);
     if (watch->timer == NULL) {
-        sk_busy_close(watch->busy);
+        busy_close(watch->busy);
         free(watch);
         return NULL;
     }
@@ -124,7 +142,7 @@ void sk_watch_close(struct sk_watch *watch)
     if (watch == NULL)
         return;
     sk_timer_close(watch->timer);
-    sk_busy_close(watch->busy);
+    busy_close(watch->busy);
     free(watch);
 }
 
@@ -156,8 +174,8 @@ static void watch_on_time(void *arg)
     watch->all_round = watch->all ? watch->round : watch->all_round;
     watch->at = 0;
     watch->assignment_version = sk_assignment_version(watch->sale->session);
-    sk_busy_begin(watch->busy);
-    sk_overview_begin(&watch->overview);
+    busy_begin(watch->busy);
+    overview_begin(&watch->overview);
     watch->missed = false;
     watch_next_page(watch);
 }
@@ -181,9 +199,9 @@ static void watch_end_letters(struct sk_watch *watch)
 static void watch_end_round(struct sk_watch *watch)
 {
     watch_end_letters(watch);
-    sk_busy_publish(watch->busy);
+    busy_publish(watch->busy);
     if (!watch->missed)
-        sk_overview_publish(&watch->overview, watch->sale->metrics);
+        overview_publish(&watch->overview, watch->sale->metrics);
     watch_move(watch, WATCH_IDLE);
     uint32_t pause_ms = ROUND_MS / 2 + sk_backoff_next(&watch->jitter);
     if (watch->soon)
@@ -225,9 +243,9 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 
 static void watch_note(struct sk_watch *watch, struct sk_voucher *voucher)
 {
-    sk_overview_voucher(&watch->overview, voucher);
+    overview_voucher(&watch->overview, voucher);
     if (sk_assignment_has_voucher(watch->sale->session, watch->assignment_version, voucher))
-        sk_overview_look(&watch->overview, voucher, voucher->maintenance->watched.differing >= DIFFERING_MAX);
+        overview_check(&watch->overview, voucher, voucher->maintenance->watched.differing >= DIFFERING_MAX);
 }
 
 // ---- a page ----
@@ -421,7 +439,7 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
     if (seen->journal > 0)
-        sk_busy_note(watch->busy, voucher);
+        busy_note(watch->busy, voucher);
     if (finding == SK_BOOKS_DIFFER) {
         if (watch_believes(watched, now)) {
             watch_log_finding(check, seen, finding);
@@ -444,5 +462,210 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
 
 size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
 {
-    return sk_busy_list(watch->busy, out, most, complete);
+    return busy_list(watch->busy, out, most, complete);
+}
+
+// ---- vouchers with orders in progress ----
+//
+// Each session publishes those that it finds in a hash of Redis. All sessions look for pending orders there first.
+//
+// One hash: session -> "voucher,voucher,...". Fields of sessions that do not live are ignored and removed. Such a
+// session may only be missing from our list: then it publishes its field again in its next round.
+
+enum {
+    BUSY_MAX = 1024, // published and remembered
+    GONE_MAX = 64,   // fields removed at once
+};
+
+struct busy {
+    const struct sk_sale *sale;
+    int64_t found[BUSY_MAX]; // by this reactor, in this round
+    size_t found_count;
+    int64_t told[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
+    size_t told_count;
+    struct sk_buf text; // what is published
+};
+
+static void busy_on_told(void *arg, const struct sk_reply *reply);
+static void busy_on_read(void *arg, const struct sk_reply *reply);
+static void busy_read(struct busy *busy, const char *text);
+
+static struct busy *busy_open(const struct sk_sale *sale)
+{
+    struct busy *busy = calloc(1, sizeof *busy);
+    if (busy == NULL)
+        return NULL;
+    busy->sale = sale;
+    return busy;
+}
+
+static void busy_close(struct busy *busy)
+{
+    if (busy == NULL)
+        return;
+    sk_buf_free(&busy->text);
+    free(busy);
+}
+
+// ---- publishing ----
+
+static void busy_begin(struct busy *busy)
+{
+    busy->found_count = 0;
+}
+
+static void busy_note(struct busy *busy, const struct sk_voucher *voucher)
+{
+    if (busy->found_count < BUSY_MAX)
+        busy->found[busy->found_count++] = voucher->id;
+}
+
+static void busy_publish(struct busy *busy)
+{
+    const struct sk_sale *sale = busy->sale;
+    const char *id = sk_session_id(sale->session);
+    const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
+    sk_buf_clear(&busy->text);
+    for (size_t i = 0; i < busy->found_count; i++)
+        sk_buf_printf(&busy->text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
+    const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
+    bool empty = busy->found_count == 0 || busy->text.failed;
+    if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
+        sk_redis_command(sale->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
+        return; // else the next round publishes and reads
+}
+
+static void busy_on_told(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    (void)reply; // the next round repeats it
+}
+
+// ---- reading ----
+
+static void busy_on_read(void *arg, const struct sk_reply *reply)
+{
+    const char *gone[2 + GONE_MAX] = {"HDEL", SK_KEY_BUSY};
+    int words = 2;
+    struct busy *busy = arg;
+    busy->told_count = 0;
+    for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
+        const char *session = sk_reply_text(sk_reply_at(reply, i), NULL);
+        const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
+        if (session != NULL && text != NULL && sk_session_lives(busy->sale->session, session))
+            busy_read(busy, text);
+        else if (session != NULL && words < 2 + GONE_MAX)
+            gone[words++] = session;
+    }
+    if (words > 2 && sk_redis_command(busy->sale->ask_redis, words, gone, NULL, busy_on_told, NULL) != SK_OK)
+        return; // the next round removes them
+}
+
+static void busy_read(struct busy *busy, const char *text)
+{
+    while (*text != '\0') {
+        char *end;
+        int64_t voucher_id = strtoll(text, &end, 10);
+        if (end == text || busy->told_count == BUSY_MAX)
+            return;
+        busy->told[busy->told_count++] = voucher_id;
+        if (*end != ',')
+            return;
+        text = end + 1;
+    }
+}
+
+// ---- listing ----
+
+// For a moment after the list of living sessions has changed, two sessions may list the same voucher.
+static bool busy_has(struct sk_voucher *const *out, size_t count, const struct sk_voucher *voucher)
+{
+    while (count > 0 && out[count - 1] != voucher)
+        count--;
+    return count > 0;
+}
+
+// Adds a voucher that is not in the list yet; false: the list is full.
+static bool busy_add(struct sk_voucher **out, size_t *count, size_t most, struct sk_voucher *voucher)
+{
+    if (busy_has(out, *count, voucher))
+        return true;
+    if (*count == most)
+        return false;
+    out[(*count)++] = voucher;
+    return true;
+}
+
+// The busy ones come first: if not all have room, a waiting order is most likely in one of them.
+static size_t busy_list(const struct busy *busy, struct sk_voucher **out, size_t most, bool *complete)
+{
+    const struct sk_catalogue *catalogue = busy->sale->catalogue;
+    size_t count = 0;
+    *complete = true;
+    for (struct sk_voucher *voucher = sk_catalogue_open(catalogue); voucher != NULL && *complete;
+         voucher = voucher->entries.next)
+        *complete = busy_add(out, &count, most, voucher);
+    for (size_t i = 0; i < busy->told_count && *complete; i++) {
+        struct sk_voucher *voucher = sk_catalogue_find(catalogue, busy->told[i]);
+        if (voucher != NULL) // it has not left the catalogue
+            *complete = busy_add(out, &count, most, voucher);
+    }
+    for (size_t i = 0; i < sk_catalogue_count(catalogue) && *complete; i++)
+        *complete = busy_add(out, &count, most, sk_catalogue_at(catalogue, i));
+    return count;
+}
+
+// ---- the result of a round, as gauges ----
+//
+// So /metrics asks no store. A session reports the vouchers assigned to it alone, except in `on_sale`, so the figures
+// of all instances can be added up.
+//
+// The last check of an idle voucher may be five seconds old: nothing has moved there since.
+
+static bool overview_is_on_sale(const struct sk_voucher *voucher)
+{
+    int64_t now_ms = (int64_t)sk_wall_ms();
+    return voucher->state == SK_VOUCHER_OPEN && voucher->begin_ms <= now_ms && now_ms < voucher->end_ms;
+}
+
+static void overview_begin(struct overview *overview)
+{
+    *overview = (struct overview){0};
+}
+
+static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher)
+{
+    overview->on_sale += overview_is_on_sale(voucher);
+}
+
+static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs)
+{
+    const struct sk_watched *watched = &voucher->maintenance->watched;
+    const struct sk_snapshot *look = &watched->snapshot;
+    if (watched->looked_at_ms == 0)
+        return;
+    overview->differ += differs;
+    overview->letters += (uint64_t)watched->letters;
+    if (look->journal > 0) {
+        uint64_t age_ms = (uint64_t)watched->journal_age_ms;
+        uint64_t oldest_ms = age_ms < watched->looked_at_ms ? watched->looked_at_ms - age_ms : 1;
+        overview->entries += (uint64_t)look->journal;
+        if (overview->oldest_ms == 0 || oldest_ms < overview->oldest_ms)
+            overview->oldest_ms = oldest_ms;
+    }
+    if (look->present && !look->loading && look->same_run && overview_is_on_sale(voucher))
+        sk_remaining_note(&overview->remaining, voucher->id, look->stock);
+}
+
+static void overview_publish(const struct overview *overview, struct sk_metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
+    sk_metrics_set(metrics, SK_METRIC_JOURNAL_ENTRIES, overview->entries);
+    sk_metrics_set(metrics, SK_METRIC_JOURNAL_OLDEST, overview->oldest_ms);
+    sk_metrics_set(metrics, SK_METRIC_BOOKS_DIFFER, overview->differ);
+    sk_metrics_set(metrics, SK_METRIC_LETTERS_WAITING, overview->letters);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS_ON_SALE, overview->on_sale);
+    sk_metrics_set(metrics, SK_METRIC_ROUND_AT, sk_monotonic_ms());
+    sk_remaining_publish(&metrics->remaining, &overview->remaining);
 }

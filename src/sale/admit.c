@@ -15,7 +15,7 @@
 
 #include "clock.h"
 #include "failpoint.h"
-#include "trust.h"
+#include "journal.h"
 
 enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
 enum { PAUSES = 9 };                         // ms of pause for each ms that a reading took

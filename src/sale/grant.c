@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "journal.h"
 #include "params.h"
-#include "trust.h"
 
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; above it nothing new is placed

@@ -19,10 +19,10 @@
 #include <string.h>
 
 #include "failpoint.h"
+#include "journal.h"
 #include "log.h"
 #include "params.h"
 #include "timer.h"
-#include "trust.h"
 
 enum {
     TICK_MS = 20,

@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "embedded.h"
 #include "keys.h"
-#include "redis_info.h"
+#include "redis_reply.h"
 #include "redis_url.h"
 #include "text.h"
 

@@ -14,6 +14,15 @@
 #include "redis_reply.h"
 #include "status.h"
 
+// ---- the bytes of a command ----
+//
+// Formats a Redis command for the wire: an array of bulk strings (RESP). hiredis formats each length with sprintf. For
+// the two arguments of an order that took a tenth of the instructions that the order costs.
+
+// Any thread. Gives a block that the caller frees, and its length in *len. `lens` NULL: the arguments end with a NUL.
+// NULL: out of memory.
+char *sk_redis_format(int argc, const char **argv, const size_t *lens, size_t *len);
+
 struct sk_redis;
 
 // Runs exactly once for each accepted command. `reply` is NULL when the link died or the answer came too late: then the
@@ -43,8 +52,8 @@ void sk_redis_close(struct sk_redis *redis);
 // Whether it is connected to a master that takes writes.
 bool sk_redis_ready(const struct sk_redis *redis);
 
-// The Redis process that the link was last ready with: its run id (redis_info.h), and a number that grows with each new
-// process.
+// The Redis process that the link was last ready with: its run id (redis_reply.h), and a number that grows with each
+// new process.
 const char *sk_redis_run(const struct sk_redis *redis);
 uint64_t sk_redis_run_number(const struct sk_redis *redis);
 

@@ -18,4 +18,23 @@ const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i);
 const char *sk_reply_text(const struct sk_reply *reply, size_t *len); // len may be NULL
 bool sk_reply_number(const struct sk_reply *reply, int64_t *value);   // an integer, or digits as text
 
+// ---- INFO ----
+//
+// Reads from Redis's INFO which process answers.
+
+enum { SK_RUN_SIZE = 48 };
+
+struct sk_redis_info {
+    // "<protocol version>-<run id>", a new one for each start of Redis. A voucher that was opened under another one may
+    // be lost, or of another release.
+    char run[SK_RUN_SIZE];
+    bool replica;
+};
+
+// Any thread, as both. Copies the value of a line, truncated to `size`. False, and "": there is no such line.
+bool sk_redis_info_value(const char *info, const char *name, char *out, size_t size);
+
+// False if run_id or role is missing. `info` is NUL-terminated.
+bool sk_redis_info_read(const char *info, struct sk_redis_info *out);
+
 #endif

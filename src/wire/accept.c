@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "request.h"
+
 enum { WEIGHT_MAX = 1000, WEIGHT_DIGITS = 3 };
 
 struct span {
@@ -184,4 +186,18 @@ bool sk_prefer_async(const char *value)
         at = prefer_skip_preference(at);
     }
     return false;
+}
+
+// ---- media types of requests ----
+//
+// The check of a body's media type in request.h. Not in request.c, because it reads a field as any other caller does.
+
+bool sk_request_is_json(const struct sk_request *request)
+{
+    static const char json[] = "application/json";
+    const char *type = sk_request_header(request, "content-type", NULL);
+    if (type == NULL || strncasecmp(type, json, sizeof json - 1) != 0)
+        return false;
+    char after = type[sizeof json - 1];
+    return after == '\0' || after == ';' || after == ' ';
 }

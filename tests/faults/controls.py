@@ -249,7 +249,7 @@ CONTROLS = [
     Control(
         "away",
         "404 though an instance may hold the order",
-        "src/sale/order_id.c",
+        "src/sale/journal.c",
         "    return low < now || epoch >= EPOCHS;",
         "    return false;",
         "6h",
@@ -258,9 +258,9 @@ CONTROLS = [
     Control(
         "keep",
         "Redis closed to find out that a sale cannot be retired",
-        "src/recovery/rebuild_check.c",
-        "SK_REBUILD_NEEDED : SK_REBUILD_NOT_YET",
-        "SK_REBUILD_NEEDED : SK_REBUILD_NEEDED",
+        "src/recovery/rebuild.c",
+        "CHECK_NEEDED : CHECK_NOT_YET",
+        "CHECK_NEEDED : CHECK_NEEDED",
         "56a",
         "seen_meanwhile",
     ),

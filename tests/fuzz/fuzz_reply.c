@@ -10,8 +10,8 @@
 #include "fuzz.h"
 #include "grant.h"
 #include "keys.h"
-#include "redis_info.h"
-#include "trust.h"
+#include "redis_reply.h"
+#include "journal.h"
 
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };

@@ -9,7 +9,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
-#include "trust.h"
+#include "journal.h"
 #include "wait.h"
 
 enum { STOCK = 10, PATH_SIZE = 128, REBUILDS_MAX = 3 };

@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "keys.h"
 #include "scripts.h"
-#include "trust.h"
+#include "journal.h"
 
 enum { BATCH_MAX = 2048 };
 

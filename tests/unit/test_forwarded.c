@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "forwarded.h"
+#include "client_limits.h"
 #include "stack.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])

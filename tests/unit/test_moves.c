@@ -4,7 +4,7 @@
 
 #include "fake_returns.h"
 #include "moves.h"
-#include "order_id.h"
+#include "journal.h"
 
 enum { VOUCHER = 7, EPOCH = 3 };
 

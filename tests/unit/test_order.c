@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "order.h"
-#include "order_id.h"
+#include "journal.h"
 #include "stack.h"
 
 enum { MANY = 5000 };

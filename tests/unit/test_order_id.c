@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "hash.h"
-#include "order_id.h"
+#include "journal.h"
 #include "stack.h"
 
 enum { EPOCHS = 1024, MANY = 100000 };

@@ -2,7 +2,7 @@
 // can still have the order.
 #include "fake_control.h"
 
-#include "order_id.h"
+#include "journal.h"
 #include "orders.h"
 
 enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ANSWER_SIZE = 512 };

@@ -3,7 +3,7 @@
 
 #include "fake_stores.h"
 #include "stack.h"
-#include "trust.h"
+#include "journal.h"
 
 START_TEST(numbers_have_a_range)
 {
