@@ -40,7 +40,7 @@ struct sk_call {
     char user[SK_USER_SIZE];     // who asks; "" where that is no user
     char by[SK_ADMIN_NAME_SIZE]; // which admin asks: the name of the token; "" where that is none
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
-    int64_t voucher_id, letter_id;
+    int64_t voucher_id, dead_letter_id;
     int64_t if_match;        // OPERATE: the version that the change is meant for; 0: whichever it is
     sk_on_answer *on_answer; // NULL: the answer is sent
     sk_handle *on_expired;   // no answer came in time; NULL: 503 UNAVAILABLE

@@ -20,7 +20,7 @@ enum sk_cursor_kind { // part of the interface: added to, never renumbered
     SK_CURSOR_VOUCHERS,
     SK_CURSOR_ADMIN_VOUCHERS,
     SK_CURSOR_ADMIN_ORDERS,
-    SK_CURSOR_LETTERS,
+    SK_CURSOR_DEAD_LETTERS,
     SK_CURSOR_ADMIN_EVENTS,
     SK_CURSOR_ORDER_EVENTS,
     SK_CURSOR_KINDS

@@ -7,8 +7,8 @@
 #include "about.h"
 #include "admin_lists.h"
 #include "create.h"
+#include "dead_letters.h"
 #include "instances.h"
-#include "letters.h"
 #include "live.h"
 #include "moves.h"
 #include "operate.h"
@@ -135,7 +135,7 @@ const struct sk_route sk_route_table[] = {
     {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, FAILURES, OPERATORS, VITAL, sk_handle_settlement,
      {"settleVoucher", "Accounts for a voucher's units and orders", "format", NULL, "Settlement",
       VOUCHER | V(INTERNAL)}},
-    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_letters,
+    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_dead_letters,
      {"listDeadLetters", "Lists dead letters that wait for a decision", "limit cursor", NULL, "DeadLetters", V(FOUND)}},
     {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_events,
      {"auditVoucher", "Lists what operators did with a voucher", "limit cursor", NULL, "AdminEvents", V(FOUND)}},
@@ -251,8 +251,9 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
         [SCRAPER] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [PAYMENTS] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF) | V(BAD_SIGNATURE),
     };
-    static const uint64_t of_ids[SK_ROUTE_ID_COUNT] = {
-        [SK_ROUTE_VOUCHER] = V(BAD_VOUCHER_ID), [SK_ROUTE_LETTER] = V(NOT_FOUND), [SK_ROUTE_ORDER] = V(BAD_ORDER_ID)};
+    static const uint64_t of_ids[SK_ROUTE_ID_COUNT] = {[SK_ROUTE_VOUCHER] = V(BAD_VOUCHER_ID),
+                                                       [SK_ROUTE_DEAD_LETTER] = V(NOT_FOUND),
+                                                       [SK_ROUTE_ORDER] = V(BAD_ORDER_ID)};
     // What the server finds before there is a route, another method on the path, and a start or an end.
     uint64_t verdicts = V(BAD_REQUEST) | V(BODY_TOO_LARGE) | V(METHOD_NOT_ALLOWED) | V(NOT_IMPLEMENTED) |
                         V(UNAVAILABLE) | V(SHUTTING_DOWN);

@@ -96,7 +96,7 @@ extern const struct sk_route sk_route_table[];
 extern const size_t sk_route_count;
 
 // What a path has between its slashes where the pattern has a name.
-enum sk_route_id { SK_ROUTE_VOUCHER, SK_ROUTE_LETTER, SK_ROUTE_ORDER, SK_ROUTE_ID_COUNT };
+enum sk_route_id { SK_ROUTE_VOUCHER, SK_ROUTE_DEAD_LETTER, SK_ROUTE_ORDER, SK_ROUTE_ID_COUNT };
 
 struct sk_route_part {
     const char *at; // in the path; NULL: the pattern has none of this kind

@@ -237,7 +237,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return request->method == SK_METHOD_UNKNOWN ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
     if (!routes_read_number(match->ids[SK_ROUTE_VOUCHER], &call->voucher_id))
         return SK_VERDICT_BAD_VOUCHER_ID;
-    if (!routes_read_number(match->ids[SK_ROUTE_LETTER], &call->letter_id))
+    if (!routes_read_number(match->ids[SK_ROUTE_DEAD_LETTER], &call->dead_letter_id))
         return SK_VERDICT_NOT_FOUND;
     // Behind a gateway a cookie may say who the user is, and a browser sends it for any page. A token it does not.
     if (routes->options.users == NULL && sk_route_is_unsafe(match->route) && sk_cors_is_foreign(routes->cors, request))

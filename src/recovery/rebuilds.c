@@ -19,21 +19,21 @@ enum {
         60000, // between attempts: what could not be retired has something open, whether Redis was closed or not
 };
 
-struct rebuilds_line {
+struct rebuilds_queue {
     struct sk_voucher *first, *last;
 };
 
 struct sk_rebuilds {
     const struct sk_sale *sale;
     struct sk_timer *timer; // owned
-    struct rebuilds_line urgent, others;
+    struct rebuilds_queue urgent, others;
     unsigned active;
 };
 
-static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
-static void rebuilds_push(struct rebuilds_line *line, struct sk_voucher *voucher);
-static struct sk_voucher *rebuilds_pop(struct rebuilds_line *line);
-static void rebuilds_remove(struct rebuilds_line *line, struct sk_voucher *voucher);
+static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
+static void rebuilds_push(struct rebuilds_queue *queue, struct sk_voucher *voucher);
+static struct sk_voucher *rebuilds_pop(struct rebuilds_queue *queue);
+static void rebuilds_remove(struct rebuilds_queue *queue, struct sk_voucher *voucher);
 static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
 static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end);
@@ -110,7 +110,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
     rebuilding->why = why;
     rebuilding->done = done;
     rebuilding->arg = arg;
-    rebuilds_line_up(rebuilds, voucher);
+    rebuilds_enqueue(rebuilds, voucher);
     rebuilds_start(rebuilds);
     return SK_OK;
 }
@@ -149,7 +149,7 @@ static void rebuilds_start(void *arg)
         if (sk_rebuild_run(sale, voucher, rebuilding->why, rebuilds_on_done, voucher) == SK_OK)
             continue;
         rebuilds->active--; // a store is down, or memory is short: the tick retries
-        rebuilds_line_up(rebuilds, voucher);
+        rebuilds_enqueue(rebuilds, voucher);
         break;
     }
 }
@@ -198,7 +198,7 @@ static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
 // ---- queues ----
 
 // A rebuild with a callback is urgent.
-static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher)
+static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher)
 {
     struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
     bool urgent = rebuilding->done != NULL;
@@ -206,34 +206,34 @@ static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *vo
     rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, voucher);
 }
 
-static void rebuilds_push(struct rebuilds_line *line, struct sk_voucher *voucher)
+static void rebuilds_push(struct rebuilds_queue *queue, struct sk_voucher *voucher)
 {
     voucher->maintenance->rebuilding.next = NULL;
-    if (line->last != NULL)
-        line->last->maintenance->rebuilding.next = voucher;
+    if (queue->last != NULL)
+        queue->last->maintenance->rebuilding.next = voucher;
     else
-        line->first = voucher;
-    line->last = voucher;
+        queue->first = voucher;
+    queue->last = voucher;
 }
 
-static struct sk_voucher *rebuilds_pop(struct rebuilds_line *line)
+static struct sk_voucher *rebuilds_pop(struct rebuilds_queue *queue)
 {
-    struct sk_voucher *voucher = line->first;
+    struct sk_voucher *voucher = queue->first;
     if (voucher == NULL)
         return NULL;
-    line->first = voucher->maintenance->rebuilding.next;
-    if (line->first == NULL)
-        line->last = NULL;
+    queue->first = voucher->maintenance->rebuilding.next;
+    if (queue->first == NULL)
+        queue->last = NULL;
     return voucher;
 }
 
-static void rebuilds_remove(struct rebuilds_line *line, struct sk_voucher *voucher)
+static void rebuilds_remove(struct rebuilds_queue *queue, struct sk_voucher *voucher)
 {
-    struct rebuilds_line others = {0};
+    struct rebuilds_queue others = {0};
     struct sk_voucher *other;
-    while ((other = rebuilds_pop(line)) != NULL) {
+    while ((other = rebuilds_pop(queue)) != NULL) {
         if (other != voucher)
             rebuilds_push(&others, other);
     }
-    *line = others;
+    *queue = others;
 }

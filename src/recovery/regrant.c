@@ -44,7 +44,7 @@ struct regrant_call {
 };
 
 static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order);
-static void regrant_line_up(struct sk_regrant *regrant, struct sk_voucher *voucher);
+static void regrant_enqueue(struct sk_regrant *regrant, struct sk_voucher *voucher);
 static void regrant_on_tick(void *arg);
 static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher);
 static void regrant_on_reply(void *arg, const struct sk_reply *reply);
@@ -135,10 +135,10 @@ static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher,
     if (voucher->maintenance->lost.listed)
         return;
     sk_voucher_pin(voucher);
-    regrant_line_up(regrant, voucher);
+    regrant_enqueue(regrant, voucher);
 }
 
-static void regrant_line_up(struct sk_regrant *regrant, struct sk_voucher *voucher)
+static void regrant_enqueue(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
     voucher->maintenance->lost.listed = true;
     voucher->maintenance->lost.next = regrant->first;
@@ -160,7 +160,7 @@ static void regrant_on_tick(void *arg)
         else if (may && sk_session_held(regrant->sale->session))
             regrant_ask(regrant, voucher);
         if (voucher->maintenance->lost.orders.count > 0 && !voucher->maintenance->lost.listed)
-            regrant_line_up(regrant, voucher);
+            regrant_enqueue(regrant, voucher);
         else
             sk_voucher_unpin(voucher);
         voucher = next;

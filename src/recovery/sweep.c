@@ -68,7 +68,7 @@ enum sweep_class {
     SWEEP_UNKNOWN,  // it cannot be judged now
 };
 
-static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_voucher *voucher);
+static void sweep_enqueue(struct sk_sweeper *sweeper, struct sk_voucher *voucher);
 static void sweep_on_timer(void *arg);
 static void sweep_read(struct sweep *sweep);
 static void sweep_on_read(void *arg, const struct sk_reply *reply);
@@ -136,10 +136,10 @@ void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
         return;
     swept->listed = true;
     sk_voucher_pin(voucher);
-    sweep_line_up(sweeper, voucher);
+    sweep_enqueue(sweeper, voucher);
 }
 
-static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
+static void sweep_enqueue(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
     voucher->maintenance->swept.next = NULL;
     if (sweeper->last != NULL)
@@ -164,7 +164,7 @@ static void sweep_on_timer(void *arg)
             sweeper->last = NULL;
         sweeper->listed--;
         if (now < swept->orphans_until_ms) {
-            sweep_line_up(sweeper, voucher);
+            sweep_enqueue(sweeper, voucher);
             if (swept->sweep == NULL && sk_sweep_voucher(sweeper, voucher) == SK_DOWN)
                 break;
         } else {

@@ -1,7 +1,7 @@
-// Two checks. The refusal cache (`gate.mark`) answers SOLD_OUT, ENDED, PAUSED and NOT_STARTED from memory for a short
-// time after Redis has answered so. A cached refusal expires by this instance's setting, and by the `cache_ms` that
-// Redis allows all instances: a sale that reopens sells nothing for that long (lua/shared/voucher.lua). So both times
-// count from before Redis was asked, and are checked at the moment of use.
+// Two checks. The refusal cache (`refusals.newest`) answers SOLD_OUT, ENDED, PAUSED and NOT_STARTED from memory for a
+// short time after Redis has answered so. A cached refusal expires by this instance's setting, and by the `cache_ms`
+// that Redis allows all instances: a sale that reopens sells nothing for that long (lua/shared/voucher.lua). So both
+// times count from before Redis was asked, and are checked at the moment of use.
 //
 // Winners must still get their order id, even before the start, since Redis's clock may go back. So the cache needs a
 // filter of the buyers, and of those who may repeat an order that has ended. It is read from Redis once for each state
@@ -38,8 +38,8 @@ struct admit_reading {
 };
 
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
-static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
-                            struct sk_purchase_result *result);
+static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
+                                     struct sk_purchase_result *result);
 static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version);
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
 static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
@@ -72,25 +72,25 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
 {
     uint64_t now = uv_now(admit->sale->loop);
     *result = (struct sk_purchase_result){0};
-    bool refuses = admit_is_marked(voucher, user, now, result) || admit_is_loaded(admit->sale, now, result);
+    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_is_loaded(admit->sale, now, result);
     sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
 
-static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
-                            struct sk_purchase_result *result)
+static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
+                                     struct sk_purchase_result *result)
 {
-    const struct sk_mark *mark = &voucher->gate.mark;
-    if (mark->until_ms <= now_ms || voucher->gate.filter == NULL ||
-        strcmp(voucher->gate.filter_version, mark->version) != 0 ||
-        sk_filter_maybe(voucher->gate.filter, user, strlen(user)))
+    const struct sk_refusal *refusal = &voucher->refusals.newest;
+    if (refusal->until_ms <= now_ms || voucher->refusals.filter == NULL ||
+        strcmp(voucher->refusals.filter_version, refusal->version) != 0 ||
+        sk_filter_maybe(voucher->refusals.filter, user, strlen(user)))
         return false;
     uint64_t precisely_ms = sk_monotonic_ms(); // uv_now() may be older than a pause of this process
-    if (mark->until_ms <= precisely_ms || mark->asked_at_ms + voucher->gate.cache_ms <= precisely_ms)
+    if (refusal->until_ms <= precisely_ms || refusal->asked_at_ms + voucher->refusals.cache_ms <= precisely_ms)
         return false;
-    result->verdict = mark->verdict;
-    if (mark->verdict == SK_VERDICT_NOT_STARTED)
-        result->retry_after_ms = mark->begin_at_ms > now_ms ? mark->begin_at_ms - now_ms : 1;
+    result->verdict = refusal->verdict;
+    if (refusal->verdict == SK_VERDICT_NOT_STARTED)
+        result->retry_after_ms = refusal->begin_at_ms > now_ms ? refusal->begin_at_ms - now_ms : 1;
     return true;
 }
 
@@ -104,27 +104,28 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
     return true;
 }
 
-// ---- marks ----
+// ---- the refusal cache ----
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *mark)
+void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_refusal *refusal)
 {
     uint64_t now = uv_now(admit->sale->loop);
-    uint64_t until = mark->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
-    if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms <= until)
-        until = mark->begin_at_ms - 1; // ends before the start: both clocks truncate to whole ms
+    uint64_t until = refusal->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
+    if (refusal->verdict == SK_VERDICT_NOT_STARTED && refusal->begin_at_ms <= until)
+        until = refusal->begin_at_ms - 1; // ends before the start: both clocks truncate to whole ms
     if (until <= now)
         return;
-    voucher->gate.mark = *mark;
-    voucher->gate.mark.until_ms = until;
-    bool may_read = !voucher->gate.filtering && now >= voucher->gate.read_after_ms;
-    bool has_filter = voucher->gate.filter != NULL && strcmp(voucher->gate.filter_version, mark->version) == 0;
+    voucher->refusals.newest = *refusal;
+    voucher->refusals.newest.until_ms = until;
+    bool may_read = !voucher->refusals.filtering && now >= voucher->refusals.read_after_ms;
+    bool has_filter =
+        voucher->refusals.filter != NULL && strcmp(voucher->refusals.filter_version, refusal->version) == 0;
     if (!has_filter && may_read)
-        admit_read_buyers(admit, voucher, mark->version);
+        admit_read_buyers(admit, voucher, refusal->version);
 }
 
 void sk_admit_forget(struct sk_voucher *voucher)
 {
-    voucher->gate.mark.until_ms = 0;
+    voucher->refusals.newest.until_ms = 0;
 }
 
 // ---- reading the buyers ----
@@ -138,7 +139,7 @@ static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher
     reading->voucher = voucher;
     memcpy(reading->version, version, strlen(version) + 1);
     reading->since_ms = uv_now(admit->sale->loop);
-    voucher->gate.filtering = true;
+    voucher->refusals.filtering = true;
     sk_voucher_pin(voucher);
     admit_count(reading, voucher->keys.buyers, admit_on_buyers_counted);
 }
@@ -238,13 +239,13 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
     struct sk_voucher *voucher = reading->voucher;
     // Limits reading to a tenth of the time, however often the buyers change.
     uint64_t now = uv_now(reading->admit->sale->loop);
-    voucher->gate.read_after_ms = now + PAUSES * (now - reading->since_ms);
-    voucher->gate.filtering = false;
+    voucher->refusals.read_after_ms = now + PAUSES * (now - reading->since_ms);
+    voucher->refusals.filtering = false;
     if (complete) {
-        sk_filter_free(voucher->gate.filter);
-        voucher->gate.filter = reading->filter;
-        memcpy(voucher->gate.filter_version, reading->version, sizeof voucher->gate.filter_version);
-        voucher->gate.cache_ms = (uint64_t)reading->cache_ms;
+        sk_filter_free(voucher->refusals.filter);
+        voucher->refusals.filter = reading->filter;
+        memcpy(voucher->refusals.filter_version, reading->version, sizeof voucher->refusals.filter_version);
+        voucher->refusals.cache_ms = (uint64_t)reading->cache_ms;
     } else {
         sk_filter_free(reading->filter);
     }

@@ -18,7 +18,7 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
 
 // Caches what Redis answered for the whole voucher, for a short time from `asked_at_ms` on: SOLD_OUT, ENDED, PAUSED or
 // NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *mark);
+void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_refusal *refusal);
 
 // Drops the cached refusal: as far as we know the voucher sells again.
 void sk_admit_forget(struct sk_voucher *voucher);

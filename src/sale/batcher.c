@@ -35,7 +35,7 @@ struct batcher_call {
     uint64_t asked_at_ms, asked_ns, answered_ns;
 };
 
-static void batcher_line_up(struct sk_batcher *batcher, struct sk_voucher *voucher);
+static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *voucher);
 static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher);
 static bool batcher_may_ask(struct sk_batcher *batcher);
 static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher);
@@ -87,10 +87,10 @@ void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, stru
         batcher->turn_ns = uv_hrtime();
     order->began_ns = batcher->turn_ns;
     sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &voucher->asking.orders);
-    batcher_line_up(batcher, voucher);
+    batcher_enqueue(batcher, voucher);
 }
 
-static void batcher_line_up(struct sk_batcher *batcher, struct sk_voucher *voucher)
+static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
     if (voucher->asking.listed)
         return;
@@ -112,7 +112,7 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
         struct sk_voucher *next = voucher->asking.next;
         voucher->asking.listed = false;
         if (batcher_is_held(batcher, voucher)) {
-            batcher_line_up(batcher, voucher);
+            batcher_enqueue(batcher, voucher);
         } else {
             asked = true;
             while (voucher->asking.orders.count > 0)
@@ -258,23 +258,23 @@ static void batcher_end_call(struct batcher_call *call)
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant)
 {
     struct sk_batcher *batcher = call->batcher;
-    struct sk_mark mark = {.asked_at_ms = call->asked_at_ms, .begin_at_ms = call->asked_at_ms};
+    struct sk_refusal refusal = {.asked_at_ms = call->asked_at_ms, .begin_at_ms = call->asked_at_ms};
     if (!sk_trust_is_version(grant->last))
         return;
     if (strchr(grant->results, SK_GRANT_SOLD_OUT) != NULL)
-        mark.verdict = SK_VERDICT_SOLD_OUT;
+        refusal.verdict = SK_VERDICT_SOLD_OUT;
     else if (strchr(grant->results, SK_GRANT_ENDED) != NULL)
-        mark.verdict = SK_VERDICT_ENDED;
+        refusal.verdict = SK_VERDICT_ENDED;
     else if (strchr(grant->results, SK_GRANT_PAUSED) != NULL)
-        mark.verdict = SK_VERDICT_PAUSED;
+        refusal.verdict = SK_VERDICT_PAUSED;
     else if (strchr(grant->results, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
-        mark.verdict = SK_VERDICT_NOT_STARTED;
+        refusal.verdict = SK_VERDICT_NOT_STARTED;
     else
         return;
-    if (mark.verdict == SK_VERDICT_NOT_STARTED)
-        mark.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
-    memcpy(mark.version, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->admit, call->voucher, &mark);
+    if (refusal.verdict == SK_VERDICT_NOT_STARTED)
+        refusal.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
+    memcpy(refusal.version, grant->last, strlen(grant->last) + 1);
+    sk_admit_remember(batcher->admit, call->voucher, &refusal);
 }
 
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)
@@ -353,7 +353,7 @@ static void batcher_hold(struct batcher_call *call, int32_t offer)
     struct sk_voucher *voucher = call->voucher;
     if (voucher->asking.orders.count == 0)
         return;
-    batcher_line_up(call->batcher, voucher);
+    batcher_enqueue(call->batcher, voucher);
     voucher->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
     sale->offers_differ(sale->upkeep, voucher, offer); // it may release the voucher at once
 }

@@ -51,7 +51,7 @@ void sk_voucher_free(struct sk_voucher *voucher)
     if (voucher == NULL)
         return;
     SK_ASSERT(voucher->pins == 0);
-    sk_filter_free(voucher->gate.filter);
+    sk_filter_free(voucher->refusals.filter);
     sk_histogram_close(voucher->durable);
     free(voucher->maintenance);
     free(voucher);

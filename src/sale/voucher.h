@@ -26,10 +26,10 @@ bool sk_voucher_state_known(const char *name);
 enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
 
 // A cached refusal of all users who are no buyers yet, valid for a short time.
-struct sk_mark {
+struct sk_refusal {
     enum sk_verdict verdict;
     uint64_t asked_at_ms;          // monotonic, as all three: before Redis was asked
-    uint64_t until_ms;             // by this instance's setting; 0: no mark
+    uint64_t until_ms;             // by this instance's setting; 0: none
     uint64_t begin_at_ms;          // NOT_STARTED: when the sale starts, or a moment before
     char version[SK_VERSION_SIZE]; // the voucher's `last`: which buyers there were
 };
@@ -49,8 +49,8 @@ struct sk_seen {
 };
 
 // The refusal cache. Touched by admit.c alone.
-struct sk_gate {
-    struct sk_mark mark;
+struct sk_refusal_cache {
+    struct sk_refusal newest;
     struct sk_filter *filter; // owned: the buyers as of filter_version; NULL: not known
     char filter_version[SK_VERSION_SIZE];
     uint64_t cache_ms;      // how long any instance may cache a refusal of that version
@@ -58,7 +58,7 @@ struct sk_gate {
     uint64_t read_after_ms; // the next reading begins no sooner
 };
 
-// Orders that wait for a batch of PostgreSQL. Touched by writer.c, line.c and batch.c.
+// Orders that wait for a batch of PostgreSQL. Touched by writer.c, write_queue.c and batch.c.
 struct sk_granted {
     struct sk_order_list orders;
     struct sk_voucher *next;
@@ -102,7 +102,7 @@ struct sk_voucher {
 
     struct sk_asking asking;
     struct sk_seen seen;
-    struct sk_gate gate;
+    struct sk_refusal_cache refusals;
     struct sk_granted granted;
     struct sk_entries entries;
     struct sk_histogram *durable;       // owned; times to durable, of durable.c alone; NULL: none yet

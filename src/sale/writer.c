@@ -17,11 +17,11 @@
 #include "dead_letter.h"
 #include "durable.h"
 #include "failpoint.h"
-#include "line.h"
 #include "log.h"
 #include "settlement.h"
 #include "timer.h"
 #include "voucher.h"
+#include "write_queue.h"
 
 enum {
     TICK_MS = 10,
@@ -34,7 +34,7 @@ enum {
 struct sk_writer {
     const struct sk_sale *sale;
     struct sk_writer_events events;
-    struct sk_line line;
+    struct sk_write_queue queue;
     struct sk_order_list delayed; // wait for their not_before_ms
     struct sk_order_list letters; // become dead letters
     size_t awaited;               // GRANTED and DELAYED orders that a request waits for
@@ -116,7 +116,7 @@ static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
     struct sk_voucher *voucher = order->entry->voucher;
     writer->awaited += !order->low_priority;
     sk_order_move(writer->sale->orders, order, SK_ORDER_GRANTED, &voucher->granted.orders);
-    sk_line_add(&writer->line, voucher);
+    sk_write_queue_add(&writer->queue, voucher);
 }
 
 static void writer_wake_delayed(struct sk_writer *writer)
@@ -142,10 +142,10 @@ void sk_writer_pump(struct sk_writer *writer, bool rush)
 static void writer_pump(struct sk_writer *writer)
 {
     uint64_t now = uv_now(writer->sale->loop);
-    if (writer->line.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
+    if (writer->queue.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
         !sk_pg_ready(writer->sale->pg) || writer_may_rest(writer))
         return;
-    struct sk_voucher *voucher = sk_line_take(&writer->line, now, NULL);
+    struct sk_voucher *voucher = sk_write_queue_take(&writer->queue, now, NULL);
     if (voucher == NULL)
         return;
     if (writer->awaited == 0)
@@ -179,11 +179,12 @@ static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
     while (voucher != NULL) {
         taken[n++] = voucher;
         writer->awaited -= sk_batch_add(batch, writer->sale->orders, voucher);
-        voucher = share && sk_batch_has_room(batch) ? sk_line_take(&writer->line, now, sk_batch_may_share) : NULL;
+        voucher =
+            share && sk_batch_has_room(batch) ? sk_write_queue_take(&writer->queue, now, sk_batch_may_share) : NULL;
     }
     for (size_t i = 0; i < n; i++) {
         if (taken[i]->granted.orders.head != NULL)
-            sk_line_add(&writer->line, taken[i]);
+            sk_write_queue_add(&writer->queue, taken[i]);
     }
 }
 
@@ -207,7 +208,7 @@ static void writer_on_written(void *arg, const struct sk_result *result)
     sk_backoff_reset(&writer->failure);
     writer->written_ns = sk_durable_written(writer->sale, batch, writer->sent_ns);
     for (size_t i = 0; i < batch->part_count; i++) {
-        sk_line_settled(batch->parts[i].voucher);
+        sk_write_queue_settled(batch->parts[i].voucher);
         sk_bisect_settled(batch->parts[i].orders.head);
     }
     for (size_t row = 0; row < sk_rows_count(rows); row++)
@@ -349,7 +350,7 @@ static void writer_return_batch(struct sk_writer *writer)
             writer->awaited += !order->low_priority;
             sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &part->voucher->granted.orders);
         }
-        sk_line_add(&writer->line, part->voucher);
+        sk_write_queue_add(&writer->queue, part->voucher);
     }
 }
 
@@ -362,10 +363,11 @@ static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
     if (kind == SK_RESULT_LOST)
         writer->pause_until_ms = now + sk_backoff_next(&writer->failure);
     else if (batch->part_count == 1)
-        sk_line_pause(batch->parts[0].voucher, kind == SK_RESULT_LOCKED ? SK_PAUSE_LOCKED : SK_PAUSE_FAILED, now);
+        sk_write_queue_pause(batch->parts[0].voucher, kind == SK_RESULT_LOCKED ? SK_PAUSE_LOCKED : SK_PAUSE_FAILED,
+                             now);
     else
         for (size_t i = 0; i < batch->part_count; i++)
-            sk_line_part(batch->parts[i].voucher);
+            sk_write_queue_part(batch->parts[i].voucher);
     writer_end_batch(writer);
 }
 
@@ -374,7 +376,7 @@ static void writer_on_refused(struct sk_writer *writer)
 {
     struct sk_batch_part *part = &writer->batch.parts[0];
     struct sk_order *single = part->count == 1 ? part->orders.head : NULL;
-    sk_line_refused(part->voucher, uv_now(writer->sale->loop));
+    sk_write_queue_refused(part->voucher, uv_now(writer->sale->loop));
     sk_bisect_refused(&part->orders);
     if (single != NULL)
         writer_on_single_refused(writer, single);
@@ -416,7 +418,7 @@ static void writer_set_aside(struct sk_writer *writer, struct sk_order *order)
         free(letter);
     }
     writer_enqueue(writer, order);
-    sk_line_pause(entry->voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
+    sk_write_queue_pause(entry->voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
 }
 
 static void writer_on_set_aside(void *arg, bool kept)
@@ -431,7 +433,7 @@ static void writer_on_set_aside(void *arg, bool kept)
         return;
     }
     writer_enqueue(writer, order);
-    sk_line_pause(voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
+    sk_write_queue_pause(voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
 }
 
 // ---- what is left ----
@@ -442,7 +444,7 @@ void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
         writer_count_list(writer, &writer->batch.parts[i].orders, left);
     writer_count_list(writer, &writer->delayed, left);
     writer_count_list(writer, &writer->letters, left);
-    for (const struct sk_voucher *voucher = writer->line.first; voucher != NULL; voucher = voucher->granted.next)
+    for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
         writer_count_list(writer, &voucher->granted.orders, left);
 }
 
@@ -462,7 +464,7 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 
 bool sk_writer_idle(const struct sk_writer *writer)
 {
-    return writer->line.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
+    return writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
            writer->letters.count == 0;
 }
 
@@ -490,7 +492,7 @@ void sk_writer_close(struct sk_writer *writer)
         writer_forget_list(writer, &writer->batch.parts[i].orders);
     writer_forget_list(writer, &writer->delayed);
     writer_forget_list(writer, &writer->letters);
-    for (struct sk_voucher *voucher = writer->line.first, *next; voucher != NULL; voucher = next) {
+    for (struct sk_voucher *voucher = writer->queue.first, *next; voucher != NULL; voucher = next) {
         next = voucher->granted.next;
         writer_forget_list(writer, &voucher->granted.orders);
     }

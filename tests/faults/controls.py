@@ -312,9 +312,9 @@ CONTROLS = [
     Control(
         "shared",
         "a batch of several vouchers that failed tried again as it is",
-        "src/sale/line.c",
-        "void sk_line_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = true;",
-        "void sk_line_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = false;",
+        "src/sale/write_queue.c",
+        "void sk_write_queue_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = true;",
+        "void sk_write_queue_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = false;",
         "16c",
         "seen_meanwhile",
         more=(

@@ -63,7 +63,8 @@ static void must_pass(const char *user)
 // Caches a refusal as of now; `begin_in_ms` is used for NOT_STARTED.
 static void remember_from(uint64_t asked_at_ms, enum sk_verdict verdict, const char *label, uint64_t begin_in_ms)
 {
-    struct sk_mark said = {.verdict = verdict, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
+    struct sk_refusal said = {
+        .verdict = verdict, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
     (void)snprintf(said.version, sizeof said.version, "%s", label);
     sk_admit_remember(admit, voucher, &said);
 }
@@ -106,7 +107,7 @@ START_TEST(so_many_are_under_way)
 }
 END_TEST
 
-// ---- marks ----
+// ---- the refusal cache ----
 
 static void answer_length(const char *part, int64_t length)
 {
@@ -255,10 +256,10 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
         redis_answers(failures[i]); // to HMGET
         must_pass("stranger");
     }
-    ck_assert(!voucher->gate.filtering);
+    ck_assert(!voucher->refusals.filtering);
     fake_redis.down = true;
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    ck_assert(!voucher->gate.filtering);
+    ck_assert(!voucher->refusals.filtering);
     fake_redis.down = false;
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(0);
@@ -325,7 +326,7 @@ START_TEST(a_mark_counts_from_the_question)
     open_admit(MARK_MS);
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
     remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
-    ck_assert_uint_eq(voucher->gate.mark.until_ms, uv_now(&loop) - 1 + MARK_MS);
+    ck_assert_uint_eq(voucher->refusals.newest.until_ms, uv_now(&loop) - 1 + MARK_MS);
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     sk_admit_forget(voucher);
@@ -430,12 +431,12 @@ START_TEST(a_number_that_cannot_be_is_not_believed)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         answer_length(":buyers", counts[i]);
-        ck_assert(!voucher->gate.filtering);
+        ck_assert(!voucher->refusals.filtering);
         must_pass("stranger");
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         answer_length(":buyers", 1);
         answer_length(":repeats", counts[i]);
-        ck_assert(!voucher->gate.filtering);
+        ck_assert(!voucher->refusals.filtering);
         must_pass("stranger");
     }
     ck_assert_ptr_null(sk_filter_new(SIZE_MAX));
@@ -464,7 +465,7 @@ static void answer_reading(size_t repeats)
 {
     enum { PAGE = 1000 };
     const struct sk_reply one = NUMBER(1), number = NUMBER((int64_t)repeats);
-    for (size_t read = 0; voucher->gate.filtering; forget_answered()) {
+    for (size_t read = 0; voucher->refusals.filtering; forget_answered()) {
         const struct asked *asked = &fake_redis.asked[fake_redis.answered];
         bool of_repeats = strstr(asked->argv[1], ":repeats") != NULL;
         if (strcmp(asked->argv[0], "HLEN") == 0) {
@@ -511,7 +512,7 @@ START_TEST(a_reading_that_never_ends_is_given_up)
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     int pages = 0;
-    for (; voucher->gate.filtering; pages++) {
+    for (; voucher->refusals.filtering; pages++) {
         ck_assert_int_lt(pages, 2000);
         ANSWER_PAGE("17", TEXT("alice"), TEXT("o1"));
         forget_answered();

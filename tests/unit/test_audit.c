@@ -193,8 +193,8 @@ START_TEST(a_look_is_behind_what_was_heard)
         {LOOK(7, 4, 6, 0, "100-5"), 0, "", false}, // never queried
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert_msg(sk_snapshot_is_behind(&rows[i].snapshot, rows[i].epoch, rows[i].last) == rows[i].behind, "row %zu",
-                      i);
+        ck_assert_msg(sk_snapshot_is_behind(&rows[i].snapshot, rows[i].epoch, rows[i].last) == rows[i].behind,
+                      "row %zu", i);
 }
 END_TEST
 

@@ -356,9 +356,9 @@ START_TEST(a_start_is_cached_from_the_question_on)
     uint64_t asked_at_ms = uv_now(&loop);
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) > asked_at_ms + 20));
     redis_answers(&reply);
-    ck_assert_uint_eq(voucher(1)->gate.mark.asked_at_ms, asked_at_ms);
-    ck_assert_uint_eq(voucher(1)->gate.mark.begin_at_ms, asked_at_ms + 2500);
-    ck_assert_uint_lt(voucher(1)->gate.mark.until_ms, asked_at_ms + 2500);
+    ck_assert_uint_eq(voucher(1)->refusals.newest.asked_at_ms, asked_at_ms);
+    ck_assert_uint_eq(voucher(1)->refusals.newest.begin_at_ms, asked_at_ms + 2500);
+    ck_assert_uint_lt(voucher(1)->refusals.newest.until_ms, asked_at_ms + 2500);
     while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
 }
@@ -577,7 +577,7 @@ START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
     sk_batcher_flush(batcher);
     ANSWER("h");
     must_be_told(0, 1, SK_VERDICT_LOADING);
-    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
+    ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
 END_TEST
@@ -649,7 +649,7 @@ START_TEST(each_letter_with_more_is_told_with_it)
     if (letters[_i].verdict == SK_VERDICT_ALREADY_ORDERED)
         ck_assert_int_eq(told[0].repeats, letters[_i].repeats);
     ck_assert_uint_eq(told_count, 1);
-    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0); // none of these refuses other users
+    ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0); // none of these refuses other users
 }
 END_TEST
 
@@ -662,7 +662,7 @@ START_TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
     must_be_told(0, 1, SK_VERDICT_TOO_MANY_ORDERS);
     ck_assert_str_eq(told[0].order_id, "");
     must_be_told(1, 2, SK_VERDICT_ACCEPTED);
-    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
+    ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
 }
 END_TEST
 
@@ -724,8 +724,8 @@ START_TEST(a_paused_voucher_refuses_from_memory)
     sk_batcher_flush(batcher);
     ANSWER("uu");
     all_must_be_told(1, 2, SK_VERDICT_PAUSED);
-    ck_assert_int_eq(voucher(1)->gate.mark.verdict, SK_VERDICT_PAUSED);
-    ck_assert_uint_ne(voucher(1)->gate.mark.until_ms, 0);
+    ck_assert_int_eq(voucher(1)->refusals.newest.verdict, SK_VERDICT_PAUSED);
+    ck_assert_uint_ne(voucher(1)->refusals.newest.until_ms, 0);
     while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
 }
@@ -738,7 +738,7 @@ START_TEST(too_few_units_are_not_remembered)
     request_of(1, 3, 0);
     sk_batcher_flush(batcher);
     ANSWER("m", NUMBER(2));
-    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
+    ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
 END_TEST

@@ -65,18 +65,18 @@ START_TEST(what_was_made_up_is_no_cursor)
 {
     char text[SK_CURSOR_SIZE], changed[SK_CURSOR_SIZE + 1];
     struct sk_position read = {2, 3};
-    sk_cursor_put(text, SK_CURSOR_LETTERS, "7", &POSITION(5, 0));
+    sk_cursor_put(text, SK_CURSOR_DEAD_LETTERS, "7", &POSITION(5, 0));
     for (int i = 0; i < SK_CURSOR_CHARS; i++) {
         for (int c = 0; c < 256; c++) { // also cut there, by a NUL
             (void)snprintf(changed, sizeof changed, "%s", text);
             changed[i] = (char)c;
-            ck_assert(sk_cursor_read(changed, SK_CURSOR_LETTERS, "7", &read) == (changed[i] == text[i]));
+            ck_assert(sk_cursor_read(changed, SK_CURSOR_DEAD_LETTERS, "7", &read) == (changed[i] == text[i]));
         }
     }
     (void)snprintf(changed, sizeof changed, "%sA", text);
-    ck_assert(!sk_cursor_read(changed, SK_CURSOR_LETTERS, "7", &read));
-    ck_assert(!sk_cursor_read(text + 1, SK_CURSOR_LETTERS, "7", &read));
-    ck_assert(!sk_cursor_read("", SK_CURSOR_LETTERS, "7", &read));
+    ck_assert(!sk_cursor_read(changed, SK_CURSOR_DEAD_LETTERS, "7", &read));
+    ck_assert(!sk_cursor_read(text + 1, SK_CURSOR_DEAD_LETTERS, "7", &read));
+    ck_assert(!sk_cursor_read("", SK_CURSOR_DEAD_LETTERS, "7", &read));
     ck_assert(is_same(&read, &POSITION(5, 0)));
 }
 END_TEST

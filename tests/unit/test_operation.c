@@ -103,12 +103,12 @@ START_TEST(a_change_is_told_when_redis_has_it)
     pause_it("k");
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_SET_VOUCHER_STATE), "7", "12", "k", "ann", "paused");
     pg_says("done", "paused", NULL);
-    voucher->gate.mark.until_ms = MANY;
+    voucher->refusals.newest.until_ms = MANY;
     bring_up_to_the_change();
     ck_assert_uint_eq(told_count, 0);
     redis_says("applied", "", "");
     must_be_shown(1, DOCUMENT);
-    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // cached refusals are outdated
+    ck_assert_uint_eq(voucher->refusals.newest.until_ms, 0); // cached refusals are outdated
     ck_assert_uint_eq(fake_follow.hurries, 1);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }

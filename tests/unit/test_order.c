@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "order.h"
 #include "journal.h"
+#include "order.h"
 #include "stack.h"
 
 enum { MANY = 5000 };

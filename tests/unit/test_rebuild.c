@@ -124,7 +124,7 @@ static void forget(void)
 
 static void begin(enum sk_rebuild_why why)
 {
-    voucher->gate.mark.until_ms = 1;
+    voucher->refusals.newest.until_ms = 1;
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, why, on_end, &ends), SK_OK);
     ck_assert_uint_eq(lock.taken, 1);
     ck_assert(!course_waits()); // no call without the lock
@@ -138,7 +138,7 @@ static void must_have_ended(enum sk_rebuild_end end)
     ck_assert_int_eq(ends, 1);
     ck_assert_int_eq(last_end, end);
     ck_assert_uint_eq(lock.released, 1);
-    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // cached refusals are outdated
+    ck_assert_uint_eq(voucher->refusals.newest.until_ms, 0); // cached refusals are outdated
 }
 
 static void must_be_counted(size_t rebuilds, size_t retired)

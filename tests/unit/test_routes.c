@@ -11,8 +11,8 @@
 #include "client_limits.h"
 #include "config.h"
 #include "create.h"
+#include "dead_letters.h"
 #include "instances.h"
-#include "letters.h"
 #include "live.h"
 #include "moves.h"
 #include "operate.h"
@@ -79,7 +79,7 @@ HANDLER(resume)
 HANDLER(close)
 HANDLER(stock)
 HANDLER(settlement)
-HANDLER(letters)
+HANDLER(dead_letters)
 HANDLER(admin_vouchers)
 HANDLER(admin_orders)
 HANDLER(admin_events)
@@ -357,7 +357,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/stock", "stock", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/settlement", "settlement", REPORT);
-    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "dead_letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/write-off", "write_off", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
@@ -559,7 +559,7 @@ START_TEST(ids_and_callers_are_read)
 {
     const struct sk_call *call = ask(SK_METHOD_POST, "/admin/vouchers/9223372036854775807/dead-letters/12/requeue");
     ck_assert_int_eq(call->voucher_id, INT64_MAX);
-    ck_assert_int_eq(call->letter_id, 12);
+    ck_assert_int_eq(call->dead_letter_id, 12);
     ck_assert_str_eq(call->user, "");
     call = ask(SK_METHOD_GET, "/orders/" ORDER);
     ck_assert_str_eq(call->order_id, ORDER);

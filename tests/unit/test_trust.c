@@ -2,8 +2,8 @@
 #include <check.h>
 
 #include "fake_stores.h"
-#include "stack.h"
 #include "journal.h"
+#include "stack.h"
 
 START_TEST(numbers_have_a_range)
 {

@@ -9,10 +9,10 @@
 #include "fake_stores.h"
 #include "hash.h"
 #include "histogram.h"
-#include "line.h"
 #include "listening.h"
 #include "stack.h"
 #include "wait.h"
+#include "write_queue.h"
 #include "writer.h"
 
 enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
@@ -904,17 +904,17 @@ START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
     size_t lines = 0;
     begin_listening();
     for (int tries = 0; tries < 20; tries++)
-        sk_line_pause(voucher, SK_PAUSE_LOCKED, 0);
+        sk_write_queue_pause(voucher, SK_PAUSE_LOCKED, 0);
     for (int tries = 0; tries < 20; tries++)
-        sk_line_pause(voucher, SK_PAUSE_FAILED, 0);
+        sk_write_queue_pause(voucher, SK_PAUSE_FAILED, 0);
     end_listening();
     for (const char *at = heard; (at = strstr(at, "another transaction holds the row")) != NULL; at++)
         lines++;
     ck_assert_uint_eq(lines, 4);
     ck_assert_ptr_nonnull(strstr(heard, "voucher=1 pause_ms="));
-    sk_line_settled(voucher);
+    sk_write_queue_settled(voucher);
     begin_listening();
-    sk_line_pause(voucher, SK_PAUSE_LOCKED, 0);
+    sk_write_queue_pause(voucher, SK_PAUSE_LOCKED, 0);
     end_listening();
     ck_assert_ptr_nonnull(strstr(heard, "voucher=1 pause_ms="));
 }

@@ -1,6 +1,6 @@
 // A letter ends by its orders being known to PostgreSQL, as placed or as refused; nothing else marks it. So an answer
 // that was lost, or an instance that died half-way, leaves a letter that can be decided again.
-#include "letters.h"
+#include "dead_letters.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "entry.h"
 #include "params.h"
 
-struct letter_query {
+struct dead_letter_query {
     struct sk_query query;
     struct sk_page page; // of the list
     int64_t voucher_id, letter;
@@ -16,11 +16,11 @@ struct letter_query {
     size_t orders;
 };
 
-static void letter_start(struct sk_query *query);
-static void letter_on_voucher(struct sk_query *query, enum sk_found found);
-static void letter_on_row(void *arg, const struct sk_result *result);
-static void letter_requeue(struct letter_query *letter, const char *orders, int32_t offer);
-static void letter_on_written_off(void *arg, const struct sk_result *result);
+static void dead_letter_start(struct sk_query *query);
+static void dead_letter_on_voucher(struct sk_query *query, enum sk_found found);
+static void dead_letter_on_row(void *arg, const struct sk_result *result);
+static void dead_letter_requeue(struct dead_letter_query *letter, const char *orders, int32_t offer);
+static void dead_letter_on_written_off(void *arg, const struct sk_result *result);
 
 static void list_start(struct sk_query *query);
 static void list_on_voucher(struct sk_query *query, enum sk_found found);
@@ -28,22 +28,23 @@ static void list_on_rows(void *arg, const struct sk_result *result);
 
 // ---- the list ----
 
-void sk_handle_letters(const struct sk_context *context, struct sk_request *request)
+void sk_handle_dead_letters(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
     if (sk_page_read_query(request, "cursor", &asked))
-        sk_letters_list(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
+        sk_dead_letters_list(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
     else
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
+void sk_dead_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                          uint64_t handle)
 {
     char scope[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, handle))
+    if (!sk_page_begin(&page, control, SK_CURSOR_DEAD_LETTERS, sk_params_number(scope, voucher_id), ask, handle))
         return;
-    struct letter_query *letter = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, list_start);
+    struct dead_letter_query *letter = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, list_start);
     if (letter == NULL)
         return;
     letter->page = page;
@@ -53,12 +54,12 @@ void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struc
 
 static void list_start(struct sk_query *query)
 {
-    sk_query_find(query, ((struct letter_query *)query)->voucher_id, list_on_voucher);
+    sk_query_find(query, ((struct dead_letter_query *)query)->voucher_id, list_on_voucher);
 }
 
 static void list_on_voucher(struct sk_query *query, enum sk_found found)
 {
-    struct letter_query *letter = (struct letter_query *)query;
+    struct dead_letter_query *letter = (struct dead_letter_query *)query;
     if (found != SK_FOUND_LISTED) { // a retired voucher has no open letter
         sk_query_end(query, SK_VERDICT_FOUND, "{\"dead_letters\":[]}");
         return;
@@ -71,7 +72,7 @@ static void list_on_voucher(struct sk_query *query, enum sk_found found)
 
 static void list_on_rows(void *arg, const struct sk_result *result)
 {
-    struct letter_query *letter = arg;
+    struct dead_letter_query *letter = arg;
     struct sk_query *query = &letter->query;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
@@ -90,18 +91,20 @@ static void list_on_rows(void *arg, const struct sk_result *result)
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_letters_requeue(context->control, call->voucher_id, call->letter_id, request->handle);
+    sk_dead_letters_requeue(context->control, call->voucher_id, call->dead_letter_id, request->handle);
 }
 
 void sk_handle_write_off(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_letters_write_off(context->control, call->voucher_id, call->letter_id, request->handle);
+    sk_dead_letters_write_off(context->control, call->voucher_id, call->dead_letter_id, request->handle);
 }
 
-static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t handle)
+static void dead_letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off,
+                              uint64_t handle)
 {
-    struct letter_query *letter = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, letter_start);
+    struct dead_letter_query *letter =
+        sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, dead_letter_start);
     if (letter == NULL)
         return;
     letter->voucher_id = voucher_id;
@@ -110,17 +113,17 @@ static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t
     sk_query_start(&letter->query);
 }
 
-void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
+void sk_dead_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
 {
-    letter_begin(control, voucher_id, letter, false, handle);
+    dead_letter_begin(control, voucher_id, letter, false, handle);
 }
 
-void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
+void sk_dead_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
 {
-    letter_begin(control, voucher_id, letter, true, handle);
+    dead_letter_begin(control, voucher_id, letter, true, handle);
 }
 
-static void letter_ask(struct letter_query *letter, enum sk_statement statement, sk_pg_cb *done)
+static void dead_letter_ask(struct dead_letter_query *letter, enum sk_statement statement, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, letter->query.voucher->slot),
@@ -128,23 +131,23 @@ static void letter_ask(struct letter_query *letter, enum sk_statement statement,
     sk_query_ask_pg(&letter->query, statement, 3, params, done);
 }
 
-static void letter_start(struct sk_query *query)
+static void dead_letter_start(struct sk_query *query)
 {
-    sk_query_find(query, ((struct letter_query *)query)->voucher_id, letter_on_voucher);
+    sk_query_find(query, ((struct dead_letter_query *)query)->voucher_id, dead_letter_on_voucher);
 }
 
 // A retired voucher has no open letter.
-static void letter_on_voucher(struct sk_query *query, enum sk_found found)
+static void dead_letter_on_voucher(struct sk_query *query, enum sk_found found)
 {
     if (found == SK_FOUND_LISTED)
-        letter_ask((struct letter_query *)query, SK_STATEMENT_FIND_DEAD_LETTER, letter_on_row);
+        dead_letter_ask((struct dead_letter_query *)query, SK_STATEMENT_FIND_DEAD_LETTER, dead_letter_on_row);
     else
         sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
 }
 
-static void letter_on_row(void *arg, const struct sk_result *result)
+static void dead_letter_on_row(void *arg, const struct sk_result *result)
 {
-    struct letter_query *letter = arg;
+    struct dead_letter_query *letter = arg;
     struct sk_query *query = &letter->query;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
@@ -157,21 +160,21 @@ static void letter_on_row(void *arg, const struct sk_result *result)
         return;
     }
     if (letter->write_off)
-        letter_ask(letter, SK_STATEMENT_WRITE_OFF, letter_on_written_off);
+        dead_letter_ask(letter, SK_STATEMENT_WRITE_OFF, dead_letter_on_written_off);
     else if (sk_rows_text(rows, 0, 0) == NULL)
         sk_query_end(query, SK_VERDICT_UNREADABLE, NULL);
     else
-        letter_requeue(letter, sk_rows_text(rows, 0, 0), (int32_t)sk_rows_number(rows, 0, 2));
+        dead_letter_requeue(letter, sk_rows_text(rows, 0, 0), (int32_t)sk_rows_number(rows, 0, 2));
 }
 
 // Answers with the number of orders concerned.
-static void letter_end_counted(struct letter_query *letter, const char *what)
+static void dead_letter_end_counted(struct dead_letter_query *letter, const char *what)
 {
     sk_buf_printf(&letter->query.body, "{\"%s\":%zu}", what, letter->orders);
     sk_query_end(&letter->query, SK_VERDICT_FOUND, letter->query.body.data);
 }
 
-static void letter_requeue(struct letter_query *letter, const char *orders, int32_t offer)
+static void dead_letter_requeue(struct dead_letter_query *letter, const char *orders, int32_t offer)
 {
     const struct sk_sale *sale = letter->query.control->sale;
     struct sk_order_list list = {0};
@@ -188,13 +191,13 @@ static void letter_requeue(struct letter_query *letter, const char *orders, int3
     }
     for (; list.head != NULL; letter->orders++)
         sk_regrant_requeue(letter->query.control->upkeep->regrant, entry, list.head);
-    letter_end_counted(letter, "requeued");
+    dead_letter_end_counted(letter, "requeued");
 }
 
 // PostgreSQL has refused the orders; Redis gives back the units of those that it still holds.
-static void letter_on_written_off(void *arg, const struct sk_result *result)
+static void dead_letter_on_written_off(void *arg, const struct sk_result *result)
 {
-    struct letter_query *letter = arg;
+    struct dead_letter_query *letter = arg;
     const struct sk_sale *sale = letter->query.control->sale;
     const struct sk_rows *rows = result->rows;
     struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, "");
@@ -208,5 +211,5 @@ static void letter_on_written_off(void *arg, const struct sk_result *result)
         letter->orders++;
     }
     sk_entry_end(entry);
-    letter_end_counted(letter, "written_off");
+    dead_letter_end_counted(letter, "written_off");
 }
