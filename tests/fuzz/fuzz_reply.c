@@ -9,9 +9,9 @@
 #include "audit.h"
 #include "fuzz.h"
 #include "grant.h"
+#include "journal.h"
 #include "keys.h"
 #include "redis_reply.h"
-#include "journal.h"
 
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
@@ -176,7 +176,8 @@ static void read_as_look(const struct sk_reply *reply)
     if (!sk_snapshot_read(reply, run, &snapshot))
         return;
     MUST(snapshot.last[0] == '\0' || sk_trust_is_version(snapshot.last));
-    MUST(!snapshot.same_run || (snapshot.last[0] != '\0' && snapshot.epoch <= SK_TRUST_MAX && snapshot.stock <= SK_TRUST_MAX));
+    MUST(!snapshot.same_run ||
+         (snapshot.last[0] != '\0' && snapshot.epoch <= SK_TRUST_MAX && snapshot.stock <= SK_TRUST_MAX));
     MUST(snapshot.epoch >= 0 && snapshot.stock >= 0 && snapshot.buyers >= 0 && snapshot.journal >= 0);
     enum sk_finding first = sk_audit(&account, &never, &snapshot), second = sk_audit(&account, &snapshot, &snapshot);
     MUST(sk_finding_name(first) != NULL && sk_finding_name(second) != NULL);

@@ -7,9 +7,9 @@
 
 #include "books.h"
 #include "http.h"
+#include "journal.h"
 #include "stack.h"
 #include "stores.h"
-#include "journal.h"
 #include "wait.h"
 
 enum { STOCK = 10, PATH_SIZE = 128, REBUILDS_MAX = 3 };

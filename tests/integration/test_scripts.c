@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "clock.h"
+#include "journal.h"
 #include "keys.h"
 #include "scripts.h"
-#include "journal.h"
 
 enum { BATCH_MAX = 2048 };
 
