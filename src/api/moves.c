@@ -91,7 +91,7 @@ void sk_handle_cancel(const struct sk_context *context, struct sk_request *reque
 void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    struct sk_payment payment;
+    struct sk_payment payment = {0};
     struct sk_fields read;
     enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
     if (verdict == SK_VERDICT_OK)
@@ -199,6 +199,7 @@ void sk_move_pay_own(struct sk_control *control, const char *order_id, const cha
 
 static void pay_begin(struct move *move, const struct sk_payment *payment)
 {
+    SK_ASSERT(payment->reference != NULL && payment->currency != NULL);
     move_put(move->reference, sizeof move->reference, payment->reference);
     move_put(move->currency, sizeof move->currency, payment->currency);
     move->amount_cents = payment->amount_cents;
