@@ -36,6 +36,7 @@ static const char *query = ""; // what is put of it
 static const char *origin;     // where it comes from; NULL: it does not say
 static int fields_read;        // of requests, by now
 static const struct sk_answer found = {.verdict = SK_VERDICT_FOUND, .body = "{}", .version = 1, .next = "x"};
+static const struct sk_answer created = {.verdict = SK_VERDICT_CREATED, .body = "{}", .location = "/vouchers/7"};
 
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
@@ -460,7 +461,7 @@ START_TEST(the_last_answers_end_their_connections)
         else if (i == 5)
             sk_answer_send(answers, &asked, &found);
         else if (i == 6)
-            sk_answer_send(answers, &asked, &found);
+            sk_answer_send(answers, &asked, &created);
         else
             sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
         ck_assert_pstr_eq(field("Connection"), "close");
@@ -701,7 +702,7 @@ static void answer_in_way(int way)
     else if (way == 6)
         sk_answer_send(answers, &asked, &found);
     else if (way == 7)
-        sk_answer_send(answers, &asked, &found);
+        sk_answer_send(answers, &asked, &created);
     else if (way == 8)
         answer_csv("a");
     else if (way == 9)
