@@ -36,6 +36,12 @@ struct sk_position {
 struct sk_position sk_position_of_uuid(const char *id); // a valid one
 void sk_position_put_uuid(const struct sk_position *position, char out[SK_UUID_SIZE]);
 
+// Whether the rows of such a list are found by an order's id.
+static inline bool sk_cursor_names_order(enum sk_cursor_kind kind)
+{
+    return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS;
+}
+
 // `scope`: at most SK_CURSOR_SCOPE_MAX characters.
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
                    const struct sk_position *position);

@@ -32,11 +32,6 @@ bool sk_page_read_query(const struct sk_request *request, const char *cursor, st
 
 // ---- a page ----
 
-static bool page_is_of_uuids(const struct sk_page *page)
-{
-    return page->kind == SK_CURSOR_ORDERS || page->kind == SK_CURSOR_ADMIN_ORDERS;
-}
-
 bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
                    const struct sk_page_asked *ask, uint64_t handle)
 {
@@ -78,7 +73,7 @@ static void page_put_cursor(const struct sk_page *page, const struct sk_rows *ro
                             const struct sk_page_columns *columns, char out[SK_CURSOR_SIZE])
 {
     struct sk_position position = {.first = (uint64_t)sk_rows_number(rows, row, columns->first)};
-    if (page_is_of_uuids(page))
+    if (sk_cursor_names_order(page->kind))
         position = sk_position_of_uuid(sk_rows_text(rows, row, columns->first));
     if (columns->second > 0)
         position.second = (uint64_t)sk_rows_number(rows, row, columns->second);
