@@ -18,6 +18,8 @@ struct admin_list {
 
 static void orders_start(struct sk_query *query);
 static void orders_on_rows(void *arg, const struct sk_result *result);
+static void payments_start(struct sk_query *query);
+static void payments_on_rows(void *arg, const struct sk_result *result);
 static void admin_events_start(struct sk_query *query);
 static void admin_events_on_rows(void *arg, const struct sk_result *result);
 static void order_events_start(struct sk_query *query);
@@ -136,6 +138,52 @@ static void orders_on_rows(void *arg, const struct sk_result *result)
     static const struct sk_page_columns columns = {.first = ID, .document = DOCUMENT, .behind = true};
     struct admin_list *list = arg;
     if (admin_list_add(list, result, "orders", &columns))
+        sk_page_end(&list->page, &list->query);
+}
+
+// ---- payments ----
+
+void sk_handle_admin_payments(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    const char *voucher;
+    int64_t voucher_id;
+    if (sk_page_read_query(request, "cursor", &asked) && sk_page_parameter(request, "voucher", &voucher) &&
+        voucher != NULL && sk_text_voucher_id(voucher, &voucher_id))
+        sk_list_payments(context->control, voucher_id, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
+
+void sk_list_payments(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
+{
+    char scope[SK_PARAM_NUMBER_SIZE];
+    struct sk_page page;
+    if (!sk_page_begin(&page, control, SK_CURSOR_PAYMENTS, sk_params_number(scope, voucher_id), ask, handle))
+        return;
+    struct admin_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, payments_start);
+    if (list == NULL)
+        return;
+    list->page = page;
+    list->voucher_id = voucher_id;
+    sk_query_start(&list->query);
+}
+
+static void payments_start(struct sk_query *query)
+{
+    struct admin_list *list = (struct admin_list *)query;
+    char voucher[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_id(&list->page, before),
+                            sk_page_most(&list->page, most)};
+    sk_query_ask_pg(query, SK_STATEMENT_LIST_PAYMENTS, 3, params, payments_on_rows);
+}
+
+static void payments_on_rows(void *arg, const struct sk_result *result)
+{
+    enum { ID, DOCUMENTS };
+    static const struct sk_page_columns columns = {.first = ID, .document = DOCUMENTS};
+    struct admin_list *list = arg;
+    if (admin_list_add(list, result, "payments", &columns))
         sk_page_end(&list->page, &list->query);
 }
 

@@ -9,7 +9,7 @@
 #include "call.h"
 #include "page.h"
 
-sk_handle sk_handle_admin_orders, sk_handle_admin_events, sk_handle_order_events;
+sk_handle sk_handle_admin_orders, sk_handle_admin_payments, sk_handle_admin_events, sk_handle_order_events;
 
 struct sk_order_filter {
     int64_t voucher_id;
@@ -22,6 +22,10 @@ bool sk_order_status_valid(const char *status);
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
                         const struct sk_page_asked *ask, uint64_t handle);
+
+// The payments of a voucher, by order, the newest order first. `limit` counts orders: all payments of an order are on
+// one page.
+void sk_list_payments(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle);
 
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t handle);

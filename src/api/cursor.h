@@ -23,6 +23,7 @@ enum sk_cursor_kind { // part of the interface: added to, never renumbered
     SK_CURSOR_DEAD_LETTERS,
     SK_CURSOR_ADMIN_EVENTS,
     SK_CURSOR_ORDER_EVENTS,
+    SK_CURSOR_PAYMENTS,
     SK_CURSOR_KINDS
 };
 
@@ -39,7 +40,7 @@ void sk_position_put_uuid(const struct sk_position *position, char out[SK_UUID_S
 // Whether the rows of such a list are found by an order's id.
 static inline bool sk_cursor_names_order(enum sk_cursor_kind kind)
 {
-    return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS;
+    return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS || kind == SK_CURSOR_PAYMENTS;
 }
 
 // `scope`: at most SK_CURSOR_SCOPE_MAX characters.

@@ -149,6 +149,8 @@ const struct sk_route sk_route_table[] = {
     {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
      {"listVoucherOrders", "Lists a voucher's orders", "ofVoucher status from to limit cursor", NULL, "AdminOrders",
       V(FOUND)}},
+    {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments,
+     {"listPayments", "Lists a voucher's payments", "ofVoucher limit cursor", NULL, "Payments", V(FOUND)}},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
      {"listOrderEvents", "The feed of what became of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,

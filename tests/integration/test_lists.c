@@ -191,6 +191,41 @@ START_TEST(an_admin_sees_a_vouchers_orders)
 }
 END_TEST
 
+// A page never parts the payments of one order.
+START_TEST(an_admin_sees_a_vouchers_payments)
+{
+    char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], path[PATH_SIZE], sql[PATH_SIZE], cursor[CURSOR_SIZE];
+    char ids[IDS_SIZE] = "", user[16];
+    voucher_on_sale(service, STOCK, voucher);
+    voucher_on_sale(service, STOCK, other);
+    (void)snprintf(path, sizeof path, "/admin/payments?voucher=%s&", voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "payments", "reference", 2, ids), 1);
+    ck_assert_str_eq(ids, "");
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        http_must_buy(service, voucher, user);
+    }
+    http_must_buy(service, other, "user-0");
+    db_run("SELECT pay_order(o.slot, o.id, o.user_id || '-' || o.voucher_id, 100, 'CNY', 'shop') FROM voucher_order o");
+    (void)snprintf(sql, sizeof sql, "SELECT reference FROM payment WHERE voucher_id = %s ORDER BY order_id DESC, at",
+                   voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "payments", "reference", 2, ids), 3);
+    must_be_all(ids, sql);
+    db_run("INSERT INTO payment SELECT reference || '-late', slot, voucher_id, order_id, amount_cents, currency,"
+           " 'to_refund', by_whom, at + interval '1 s' FROM payment");
+    (void)snprintf(path, sizeof path, "/admin/payments?voucher=%s&limit=1", voucher);
+    ids[0] = '\0';
+    ck_assert_int_eq(read_page(path, ADMIN, "payments", "reference", ids, cursor), 2);
+    (void)snprintf(path, sizeof path, "/admin/payments?voucher=%s&cursor=%s", voucher, cursor);
+    ck_assert_int_eq(read_page(path, ADMIN, "payments", "reference", ids, cursor), 8);
+    ck_assert_str_eq(cursor, "");
+    must_be_all(ids, sql);
+    ck_assert_int_eq(get("/admin/payments", ADMIN), 422);
+    ck_assert_int_eq(get("/admin/payments?voucher=0", ADMIN), 422);
+    db_run("TRUNCATE payment, order_event");
+}
+END_TEST
+
 START_TEST(letters_come_in_pages)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE];
@@ -410,6 +445,7 @@ int main(void)
     tcase_add_test(tcase, a_users_orders_come_in_pages);
     tcase_add_test(tcase, vouchers_come_in_pages);
     tcase_add_test(tcase, an_admin_sees_a_vouchers_orders);
+    tcase_add_test(tcase, an_admin_sees_a_vouchers_payments);
     tcase_add_test(tcase, letters_come_in_pages);
     tcase_add_test(tcase, the_operators_record_and_the_feed_are_read);
     tcase_add_test(tcase, the_feed_is_read_from_its_end);

@@ -95,6 +95,26 @@ START_TEST(a_cursor_belongs_to_its_filter)
 }
 END_TEST
 
+START_TEST(a_page_of_payments_has_whole_orders)
+{
+    static const rows_t first[] = {{ORDER_C, "{\"reference\":\"r1\"},{\"reference\":\"r2\"}"}, {ORDER_B, "{}"}};
+    sk_list_payments(&control, VOUCHER, &(struct sk_page_asked){.limit = 1}, 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_PAYMENTS);
+    ck_assert_str_eq(asked->argv[0], "7");
+    ck_assert_ptr_null(asked->argv[1]);
+    ck_assert_str_eq(asked->argv[2], "2");
+    pg_answers(&(const struct sk_rows){2, first});
+    must_lead_on("{\"payments\":[{\"reference\":\"r1\"},{\"reference\":\"r2\"}]");
+    sk_list_payments(&control, VOUCHER + 1, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+    sk_list_payments(&control, VOUCHER, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    asked = the_statement(SK_STATEMENT_LIST_PAYMENTS);
+    ck_assert_str_eq(asked->argv[1], ORDER_C);
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"payments\":[]}");
+}
+END_TEST
+
 START_TEST(statuses_are_those_of_rows)
 {
     static const char *const good[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
@@ -218,6 +238,7 @@ int main(void)
     tcase_add_test(tcase, a_page_of_orders_goes_on_where_it_ended);
     tcase_add_test(tcase, what_is_not_filtered_is_not_said);
     tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
+    tcase_add_test(tcase, a_page_of_payments_has_whole_orders);
     tcase_add_test(tcase, statuses_are_those_of_rows);
     tcase_add_test(tcase, the_operators_record_is_a_vouchers);
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
