@@ -89,7 +89,7 @@ START_TEST(positions_that_cannot_be_are_none)
         for (int kind = SK_CURSOR_ORDERS; kind < SK_CURSOR_KINDS; kind++) {
             char text[SK_CURSOR_SIZE];
             struct sk_position read;
-            bool is_uuid = kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS;
+            bool is_uuid = sk_cursor_names_order((enum sk_cursor_kind)kind);
             sk_cursor_put(text, (enum sk_cursor_kind)kind, "x", &positions[i]);
             ck_assert(sk_cursor_read(text, (enum sk_cursor_kind)kind, "x", &read) == is_uuid);
         }
