@@ -169,6 +169,10 @@ static bool order_park(const struct sk_context *context, struct sk_request *requ
 // It has not changed in time, and is asked about once more.
 static void order_on_overtime(const struct sk_context *context, struct sk_request *request)
 {
+    if (context->control == NULL) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
+        return;
+    }
     sk_call_of(request)->on_expired = NULL;
     sk_waiting_over(context->control->waiting, request->handle);
     sk_request_extend(request, context->stores_ms);
