@@ -28,7 +28,7 @@ from lib.stores import Stores
 # Connections to PostgreSQL of all processes of a contender. All orders wait for one row, so more connections only add
 # cost. Orders/s with 2, 4, 8, 16, 32, 64 were 2164, 2036, 1949, 1266, 1217, 918 for go and 614, 695, 651, 419, 448, 347
 # for node. Both were not yet warm, on two cores that also had other work.
-PG_POOL = {"go": 4, "go_batch": 2, "node": 4}
+PG_POOL = {"go": 4, "go_batch": 1, "node": 4}
 REDIS_POOL = 64  # Go's; Node pipelines on one connection in each process
 NODE_WORKERS = 2
 WARM_UP_S = 2
