@@ -57,7 +57,8 @@ bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scop
         return false;
     struct sk_position read = {cursor_number(bytes + AT_FIRST, AT_SECOND - AT_FIRST),
                                cursor_number(bytes + AT_SECOND, AT_CHECK - AT_SECOND)};
-    if (!sk_cursor_names_order(kind) && (read.first > INT64_MAX || read.second > INT64_MAX)) // PostgreSQL has no such numbers
+    if (!sk_cursor_names_order(kind) &&
+        (read.first > INT64_MAX || read.second > INT64_MAX)) // PostgreSQL has no such numbers
         return false;
     *position = read;
     return true;
