@@ -1,4 +1,4 @@
-// Names, types and bounds of the members; what every body goes through is in fields.c.
+// Names, types and bounds of the members; fields.c checks what all bodies have in common.
 #include "terms.h"
 
 #include <string.h>
