@@ -139,7 +139,7 @@ static void orders_on_rows(void *arg, const struct sk_result *result)
         sk_page_end(&list->page, &list->query);
 }
 
-// ---- what operators did ----
+// ---- the audit log of operators ----
 
 void sk_handle_admin_events(const struct sk_context *context, struct sk_request *request)
 {
@@ -183,7 +183,7 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
         sk_page_end(&list->page, &list->query);
 }
 
-// ---- the feed ----
+// ---- the feed of order events ----
 
 // Reads how many events before its end the feed begins; 0: not sent. It excludes a cursor.
 static bool order_events_read_last(const struct sk_request *request, const struct sk_page_asked *asked, unsigned *last)

@@ -33,7 +33,7 @@ enum {
 
 static const char type_json[] = "application/json", type_problem[] = PROBLEM_MEDIA;
 
-// ---- a problem ----
+// ---- problem details ----
 
 // `members`: further members, each after a comma, or "". `trace_id` NULL: none. All are printed without escaping.
 // Returns the length.
@@ -216,7 +216,7 @@ static void answer_mark(const struct sk_answers *answers, const struct sk_reques
                         struct sk_response *response);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
 
-// ---- made at start ----
+// ---- answers made at the start ----
 
 struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
@@ -392,7 +392,7 @@ void sk_answer_last(const struct sk_answers *answers, struct sk_request *request
     sk_response_free(response);
 }
 
-// ---- made when it is first needed ----
+// ---- answers made when first needed ----
 
 void sk_answers_limit(struct sk_answers *answers, const char *policy)
 {
@@ -432,7 +432,7 @@ static void answer_add_limit(struct sk_response *response, const char *policy, c
     sk_response_header(response, "RateLimit", left);
 }
 
-// ---- made for one request ----
+// ---- answers made for one request ----
 
 static bool answer_is_noted(const struct sk_request *request)
 {

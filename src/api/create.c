@@ -26,11 +26,11 @@ struct creation {
     enum creation_step step;
     bool repeated;
     bool loaded_before;
-    bool waits;               // for a rebuild that the watch has begun: the next tick asks Redis whether it is done ...
-    bool polls;               // ... and has asked
-    uint64_t ask_until_ms;    // no second try after it
-    uint64_t answer_until_ms; // after it the answer is "loading"
-    struct sk_timer *timer;   // owned
+    bool waits;                        // the watch is rebuilding it: the next tick asks Redis whether that is done
+    bool polls;                        // the tick has asked Redis
+    uint64_t ask_until_ms;             // no second try after it
+    uint64_t answer_until_ms;          // after it the answer is "loading"
+    struct sk_timer *timer;            // owned
     char *key, *by, *title, *currency; // owned
     char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
     char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
@@ -228,7 +228,7 @@ static void creation_on_loaded(void *arg, bool ok)
     sk_query_end(&creation->query, SK_VERDICT_CREATED, NULL);
 }
 
-// ---- time ----
+// ---- the tick ----
 
 static void creation_on_tick(void *arg)
 {

@@ -86,7 +86,7 @@ static void list_on_rows(void *arg, const struct sk_result *result)
     sk_page_end(&letter->page, query);
 }
 
-// ---- one letter ----
+// ---- one dead letter ----
 
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {

@@ -148,7 +148,7 @@ bool sk_fields_text(const json_t *value, size_t least_bytes, size_t most_bytes, 
     return *out != NULL && len >= least_bytes && len <= most_bytes;
 }
 
-// ---- the list of what is wrong ----
+// ---- the list of errors ----
 
 void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail)
 {

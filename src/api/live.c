@@ -249,7 +249,7 @@ static void live_on_gone(const struct sk_context *context, struct sk_request *re
     sk_live_leave(context->control->live, request->handle);
 }
 
-// ---- whether there is such a voucher ----
+// ---- finding the voucher ----
 
 struct live_find {
     struct sk_query query;
@@ -292,7 +292,7 @@ void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handl
     sk_query_start(&find->query);
 }
 
-// ---- a slice of time ----
+// ---- a time slice ----
 
 static void live_on_slice(void *arg)
 {
@@ -345,7 +345,7 @@ static bool live_serve(struct sk_live *live, struct live_listener *listener, uin
     return true;
 }
 
-// ---- a look ----
+// ---- a snapshot ----
 
 static enum sk_voucher_state live_state(const struct live_feed *feed)
 {

@@ -240,7 +240,7 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
     sk_buf_puts(out, "}");
 }
 
-// ---- what they refer to ----
+// ---- components ----
 
 static void openapi_put_components(struct sk_buf *out)
 {

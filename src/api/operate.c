@@ -32,7 +32,7 @@ enum operate_step {
     OPERATE_NEW,
     OPERATE_ASKING,         // PostgreSQL
     OPERATE_WAITING,        // the answer was lost, or another call holds the row: the tick asks again
-    OPERATE_CARRYING,       // Redis is brought up to date
+    OPERATE_CARRYING,       // Redis is updated
     OPERATE_CARRYING_LATER, // that was not possible; the tick tries again
     OPERATE_TAKING,         // units leave Redis
     OPERATE_STEPS
@@ -452,7 +452,7 @@ static void operate_mend(struct operate *operate)
         sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
-// ---- time ----
+// ---- the tick ----
 
 static void operate_on_tick(void *arg)
 {

@@ -321,7 +321,7 @@ static void lookup_show_pending(struct lookup *lookup)
     lookup_show(lookup, pending, shown.status);
 }
 
-// ---- looking further ----
+// ---- searching further ----
 
 static void lookup_look_further(struct lookup *lookup)
 {

@@ -47,7 +47,7 @@ static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool d
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
-// ---- made at start ----
+// ---- made at the start ----
 
 struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
 {

@@ -72,7 +72,7 @@ struct sk_query {
     struct sk_control *control;
     enum sk_pg_class class;                  // of its statements
     void (*start)(struct sk_query *query);   // starts a round
-    void (*release)(struct sk_query *query); // ends one; NULL: nothing to free
+    void (*release)(struct sk_query *query); // ends a round; NULL: nothing to free
     struct sk_asker *askers;                 // they wait for this round's answer
     struct sk_asker *later;     // asked the same meanwhile: they may know of newer changes, so another round follows
     struct sk_voucher *voucher; // pinned until the end; NULL: none

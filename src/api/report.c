@@ -200,7 +200,7 @@ static void report_end(struct report_query *report)
                                                  .type = formats[report->format].type});
 }
 
-// ---- the findings ----
+// ---- the judgement ----
 //
 // A wrong sum stays wrong whatever happens later, so it is reported even while the settlement is open.
 
@@ -526,7 +526,7 @@ static void report_put_buckets(const struct sk_durations *durable, struct sk_buf
     sk_buf_puts(out, "]");
 }
 
-// ---- putting a line down ----
+// ---- writing a line ----
 
 static void paper_put(struct paper *paper, const struct line *line)
 {

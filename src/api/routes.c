@@ -446,7 +446,7 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
     sk_answer_allow(routes->answers, request, verdict, allow);
 }
 
-// ---- what comes later ----
+// ---- results, answers and streams ----
 
 void sk_routes_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {

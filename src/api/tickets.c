@@ -55,7 +55,7 @@ void sk_ticket_read(const struct sk_context *context, const struct sk_request *r
     }
 }
 
-// ---- given out ----
+// ---- issuing tickets ----
 
 void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
 {
@@ -165,7 +165,7 @@ static enum sk_verdict ticket_check_solution(const struct sk_context *context, s
     return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
 }
 
-// ---- what the voucher is offered for ----
+// ---- whether the voucher is on offer ----
 //
 // The catalogue answers at once. A voucher that it does not have is searched for, as for a purchase.
 

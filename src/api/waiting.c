@@ -130,7 +130,7 @@ static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle)
     return waiter;
 }
 
-// ---- coming and going ----
+// ---- adding and removing waiters ----
 
 struct sk_waiting *sk_waiting_open(struct sk_control *control)
 {
