@@ -1,5 +1,4 @@
-// What the service says of itself: probes, metrics, its interface. No store is asked. Any reactor answers GET /metrics
-// for the whole process.
+// Probes, metrics and the OpenAPI document. No store is asked. Any reactor answers GET /metrics for the whole process.
 #include "about.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// GET /healthz, /readyz, /metrics and /openapi.json; and paths under /admin/vouchers that are no call.
+// GET /healthz, /readyz, /metrics and /openapi.json; and paths under /admin/vouchers that no call has.
 #ifndef SK_API_ABOUT_H
 #define SK_API_ABOUT_H
 

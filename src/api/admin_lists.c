@@ -1,4 +1,4 @@
-// Each list is one statement. Nothing is shared between askers: admins are few.
+// Each list is one statement. Equal requests share no query: admins are few.
 #include "admin_lists.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ struct admin_list {
     struct sk_page page;
     int64_t voucher_id;
     char status[STATUS_SIZE];                                  // empty: any
-    char from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE]; // the same
+    char from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE]; // Unix ms; empty: any
     unsigned last;
 };
 
@@ -25,7 +25,7 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result);
 static void order_events_start(struct sk_query *query);
 static void order_events_on_rows(void *arg, const struct sk_result *result);
 
-// False: there are no rows, and the query has ended.
+// False: there are no rows, and the query was ended.
 static bool admin_list_add(struct admin_list *list, const struct sk_result *result, const char *name,
                            const struct sk_page_columns *columns)
 {
@@ -59,7 +59,7 @@ static void orders_put_time(char out[SK_PARAM_NUMBER_SIZE], const int64_t *unix_
         (void)sk_params_number(out, *unix_ms);
 }
 
-// *time stays as it is if the parameter was not sent; *given tells.
+// *unix_ms is unchanged, and *given NULL, if the parameter was not sent.
 static bool orders_read_time(const struct sk_request *request, const char *name, int64_t *unix_ms,
                              const int64_t **given)
 {
@@ -187,7 +187,7 @@ static void payments_on_rows(void *arg, const struct sk_result *result)
         sk_page_end(&list->page, &list->query);
 }
 
-// ---- what operators did ----
+// ---- the audit log of operators ----
 
 void sk_handle_admin_events(const struct sk_context *context, struct sk_request *request)
 {
@@ -231,9 +231,9 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
         sk_page_end(&list->page, &list->query);
 }
 
-// ---- the feed ----
+// ---- the feed of order events ----
 
-// How many events before its end the feed is to begin, instead of behind one that the reader has; 0: not sent.
+// Reads how many events before its end the feed begins; 0: not sent. It excludes a cursor.
 static bool order_events_read_last(const struct sk_request *request, const struct sk_page_asked *asked, unsigned *last)
 {
     const char *text;
@@ -283,7 +283,7 @@ static void order_events_start(struct sk_query *query)
         sk_query_ask_pg(query, SK_STATEMENT_ORDER_EVENTS, 3, after, order_events_on_rows);
 }
 
-// A reader goes on behind the last event, also when there is no later one yet.
+// `next` follows the last event, even if there is no later event yet.
 static void order_events_on_rows(void *arg, const struct sk_result *result)
 {
     struct admin_list *list = arg;

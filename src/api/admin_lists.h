@@ -1,5 +1,5 @@
-// What an admin reads in pages, beside vouchers and dead letters: orders, what operators did, and the feed of what
-// became of orders.
+// The admin's lists, apart from vouchers and dead letters: orders, the audit log of operators, and the feed of order
+// events.
 //
 // The reactor's thread, as all functions. Each answers its handle once: FOUND and a page; BAD_PARAMETER; UNAVAILABLE;
 // OVERLOADED.
@@ -13,8 +13,8 @@ sk_handle sk_handle_admin_orders, sk_handle_admin_payments, sk_handle_admin_even
 
 struct sk_order_filter {
     int64_t voucher_id;
-    const char *status;       // NULL: any; else as order_status has it
-    const int64_t *from, *to; // written from then on, and before then: Unix ms; NULL: any time
+    const char *status;       // NULL: any; else a value of order_status
+    const int64_t *from, *to; // Unix ms: written at or after `from`, and before `to`; NULL: any time
 };
 
 // Whether orders in PostgreSQL may have this status.
@@ -30,8 +30,8 @@ void sk_list_payments(struct sk_control *control, int64_t voucher_id, const stru
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t handle);
 
-// The cursor is what follows the last event that the reader has. `last`: without a cursor, how many events before its
-// end the feed begins; 0: at its beginning. `next` is always there: where the reader goes on.
+// The cursor is the position of the last event that the reader has. `last`: without a cursor, the feed begins this many
+// events before its end; 0: at its beginning. `next` is always present: it is where the reader continues.
 void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle);
 
 #endif

@@ -1,7 +1,7 @@
-// What is answered most often is made at start; for requests that have a trace, when it is first needed. The
-// rest is made for its request alone, and so is every other answer of a request that has a trace or a line in the
-// access log (trace.h): every value that is printed into such a body is a constant or has been checked to need no
-// escaping; a list of errors, which may name what a client has sent, is written by jansson.
+// The most frequent answers are made at the start; refusals with a trace or a limit, when they are first needed. All
+// others are made for one request. So is every other answer of a request that has a trace or a line in the access log
+// (trace.h). Values printed into such a body are constants, or were checked to need no escaping. jansson writes lists
+// of errors, because they may contain what a client has sent.
 #include "answer.h"
 
 #include <inttypes.h>
@@ -33,9 +33,9 @@ enum {
 
 static const char type_json[] = "application/json", type_problem[] = PROBLEM_MEDIA;
 
-// ---- a problem ----
+// ---- problem details ----
 
-// `members`: further ones, each after a comma, or ""; `trace_id` NULL: it has none. All of it is printed as it is.
+// `members`: further members, each after a comma, or "". `trace_id` NULL: none. All are printed without escaping.
 // Returns the length.
 static size_t problem_put(char out[PROBLEM_SIZE], enum sk_verdict verdict, const char *members, const char *trace_id)
 {
@@ -48,7 +48,7 @@ static size_t problem_put(char out[PROBLEM_SIZE], enum sk_verdict verdict, const
     return (size_t)n;
 }
 
-// `retry_after_ms` 0: what the verdict says; rounded up to seconds. NULL is fine.
+// `retry_after_ms` 0: the verdict's own; rounded up to seconds. `response` may be NULL.
 static void problem_add_fields(struct sk_response *response, enum sk_verdict verdict, uint64_t retry_after_ms)
 {
     if (retry_after_ms == 0)
@@ -64,10 +64,10 @@ static void problem_add_fields(struct sk_response *response, enum sk_verdict ver
 
 // ---- refusals with a trace ----
 //
-// Refusals of requests that have a trace. They differ in the trace alone, so each is made once and kept: its trace is
-// written over for the next request, once the one before has been sent. As many of a kind are kept as were under way at
-// once, up to a bound. Making a response for one request costs a dozen allocations, which for a refusal is a third of
-// all that is done.
+// Refusals of requests that have a trace differ in the trace alone, so they are made once and kept. The next request
+// writes its trace over the old one, once the refusal before has been sent. Of each verdict as many are kept as were in
+// progress at once, up to KEPT_MAX. Making a response for one request costs a dozen allocations, a third of all the
+// work of a refusal.
 
 #define NO_TRACE_ID "00000000000000000000000000000000"
 #define NO_TRACE    "00-" NO_TRACE_ID "-0000000000000000-00"
@@ -75,12 +75,12 @@ static void problem_add_fields(struct sk_response *response, enum sk_verdict ver
 _Static_assert(sizeof NO_TRACE == SK_TRACEPARENT_SIZE, "each trace fits where another one was");
 
 struct kept {
-    struct sk_response *response; // owned, as the body
-    char *body, *id, *field;      // id: in the body; field: the response's
+    struct sk_response *response; // owned, and so is the body
+    char *body, *id, *field;      // id points into the body, field into the response
     size_t len;
 };
 
-// Of a verdict.
+// The refusals of one verdict.
 struct row {
     size_t count;
     bool busy[KEPT_MAX];
@@ -110,8 +110,8 @@ static void traced_close(struct traced *traced)
     free(traced);
 }
 
-// The refusal of this request, with its field `traceparent`. It is the request's until that ends (request->lease).
-// NULL: none is free, or the request has no trace.
+// Returns the refusal with the request's trace in its body and its field `traceparent`. The request holds it until it
+// ends (request->lease). NULL: none is free, or the request has no trace.
 static struct sk_response *traced_take(struct traced *traced, struct sk_request *request, enum sk_verdict verdict)
 {
     struct row **row = &traced->rows[verdict];
@@ -130,7 +130,7 @@ static struct sk_response *traced_take(struct traced *traced, struct sk_request 
     return kept->response;
 }
 
-// The first one that is free, which is most likely in the cache, or a new one.
+// Returns the first free one, which is most likely in the CPU's cache, or makes one.
 static struct kept *traced_find(struct row *row, enum sk_verdict verdict)
 {
     const bool *free_one = memchr(row->busy, false, row->count);
@@ -167,28 +167,28 @@ static void traced_free(struct kept *kept)
 
 // ---- all answers ----
 
-// A refusal that tells what a limit leaves.
+// A refusal with RateLimit.
 struct limited {
     struct sk_response *response; // owned; NULL: none yet
     enum sk_verdict verdict;
     struct sk_limit limit;
 };
 
-// All owned. In the second of each pair is the same with "Connection: close".
+// All owned. The second of each pair is the same with "Connection: close".
 struct answer_set {
     struct sk_response *refusals[SK_VERDICT_COUNT], *last_refusals[SK_VERDICT_COUNT];
     struct sk_response *ok, *last_ok;
-    struct sk_response *preflight, *last_preflight; // of an origin
+    struct sk_response *preflight, *last_preflight; // only for an origin
 };
 
 struct sk_answers {
     bool keep_alive;
     const char *policy;         // NULL: no limit is set
-    struct limited *limited;    // owned: LIMITED_MAX of them, for all but the origins; NULL: none yet
-    struct traced *traced;      // owned; for all but the origins
+    struct limited *limited;    // owned: LIMITED_MAX of them, for requests of no origin; NULL: none yet
+    struct traced *traced;      // owned; used only if there are no origins
     const struct sk_cors *cors; // borrowed; NULL: there are no origins
     unsigned count;
-    struct answer_set sets[]; // the first is for all others, then one for each origin
+    struct answer_set sets[]; // the first is for requests of no origin, then one for each origin
 };
 
 static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set);
@@ -216,7 +216,7 @@ static void answer_mark(const struct sk_answers *answers, const struct sk_reques
                         struct sk_response *response);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
 
-// ---- made at start ----
+// ---- answers made at the start ----
 
 struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
@@ -262,7 +262,7 @@ static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct 
     return complete;
 }
 
-// `request` NULL: for any. No cache keeps it: it is about its user, or of this moment.
+// `request` NULL: for any request. No cache may keep it: it concerns one user, or one moment.
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
 {
     struct sk_response *response = answer_make_shared(request, type, body, len);
@@ -349,7 +349,7 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
     }
 }
 
-// One that was kept, if it says the same but for the trace.
+// Sends a kept refusal if nothing but the trace differs.
 static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     bool plain = answers->cors == NULL && request->limit.policy == SK_POLICY_NONE && answer_stays(answers, request);
@@ -392,7 +392,7 @@ void sk_answer_last(const struct sk_answers *answers, struct sk_request *request
     sk_response_free(response);
 }
 
-// ---- made when it is first needed ----
+// ---- answers made when first needed ----
 
 void sk_answers_limit(struct sk_answers *answers, const char *policy)
 {
@@ -400,8 +400,8 @@ void sk_answers_limit(struct sk_answers *answers, const char *policy)
     answers->limited = calloc(LIMITED_MAX, sizeof *answers->limited); // NULL: each is made for its request
 }
 
-// Most of a crowd have as much left as each other, so the last ones that were made are kept: one for each place, by
-// what they say.
+// Many clients of a crowd have the same number of tries left. So the latest refusals are kept, one at each place of a
+// table, found by verdict and limit.
 static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     const struct sk_limit *limit = &request->limit;
@@ -422,7 +422,7 @@ static void answer_limited(const struct sk_answers *answers, struct sk_request *
     answer_send(request, verdict, kept->response);
 }
 
-// draft-ietf-httpapi-ratelimit-headers-11. What was used up comes back within a second (rates.h).
+// draft-ietf-httpapi-ratelimit-headers-11. Used tries come back within a second (rates.h).
 static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit)
 {
     static const char *const names[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
@@ -432,7 +432,7 @@ static void answer_add_limit(struct sk_response *response, const char *policy, c
     sk_response_header(response, "RateLimit", left);
 }
 
-// ---- made for one request ----
+// ---- answers made for one request ----
 
 static bool answer_is_noted(const struct sk_request *request)
 {
@@ -451,8 +451,8 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
     sk_response_free(response);
 }
 
-// The one way out. A response for all is sent only to those of whom nothing is noted; one that was kept names the trace
-// already.
+// All answers of this file but preflights leave here. A shared response is sent only for requests without a trace or a
+// log line. A kept refusal contains the trace already.
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
 {
     sk_measure_answered(request, verdict, sk_trace_id(request));
@@ -500,7 +500,7 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
     return response;
 }
 
-// Whether the refusal is as it is most often.
+// Whether the refusal has no members or times of its own.
 static bool answer_is_plain(const struct sk_answer *answer)
 {
     return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL &&
@@ -585,8 +585,8 @@ static void answer_order_at(const struct sk_answers *answers, struct sk_request 
     answer_once(answers, request, verdict, response);
 }
 
-// Without "no-store", which would cost each order: no cache keeps an answer to a POST that names no time until which it
-// is fresh (RFC 9110, 9.3.3).
+// Without "no-store", to save its cost for each order: no cache keeps an answer to a POST without explicit freshness
+// (RFC 9110, 9.3.3).
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_answer_order *order)
 {

@@ -1,4 +1,4 @@
-// Everything that is answered: refusals as RFC 9457 problem details, documents, orders. Each call answers its request.
+// Makes and sends all answers: refusals as RFC 9457 problem details, documents, orders. Each call answers its request.
 #ifndef SK_API_ANSWER_H
 #define SK_API_ANSWER_H
 
@@ -6,76 +6,77 @@
 #include "request.h"
 #include "verdict.h"
 
-// A problem's type is this and its code.
+// The type of a problem is this prefix and its code.
 #define SK_PROBLEM_TYPE "urn:seckill:problem:"
 
 struct json_t;
 struct sk_cors;
 struct sk_answers;
 
-// In which a call ends. Pointers are borrowed for the call that gets it.
+// The answer in which a call ends. Its pointers are borrowed for the call that gets it.
 struct sk_answer {
     enum sk_verdict verdict;
-    const char *body;        // NULL: a problem, made of the verdict and of the members below
-    const char *type;        // of the body, a constant; NULL: JSON
+    const char *body;        // NULL: a problem, made of the verdict and the members below
+    const char *type;        // media type of the body, a constant; NULL: JSON
     const char *location;    // NULL: none
-    const char *next;        // the cursor of the list's next page; NULL: there is none
+    const char *next;        // cursor of the list's next page; NULL: there is none
     int64_t version;         // for ETag; 0: none
-    const char *order_id;    // member of a problem; NULL: none
-    const char *status;      // of an order or a voucher, if it is known; a problem's member `state`
-    int64_t left;            // NOT_ENOUGH, BELOW_SOLD: units, a problem's member
+    const char *order_id;    // a problem's member; NULL: none
+    const char *status;      // of an order or a voucher, if known; a problem's member `state`
+    int64_t left;            // units, a problem's member; only NOT_ENOUGH and BELOW_SOLD
     uint64_t retry_after_ms; // 0: the verdict's own
 };
 
-// The loop's thread, as all functions. NULL: out of memory. At first every answer ends its connection. Borrows cors:
-// where it has origins, each answer says what their pages may do with it.
+// The loop's thread, as all functions. NULL: out of memory. Until sk_answers_keep_alive() every answer closes its
+// connection. Borrows cors: if it has origins, each answer carries the CORS headers for them.
 struct sk_answers *sk_answers_open(const struct sk_cors *cors);
 void sk_answers_close(struct sk_answers *answers); // NULL is fine
 
-// Answers to requests with a limit (request.h) say what it leaves, and `policy`, which is borrowed, in RateLimit and
-// RateLimit-Policy.
+// Adds RateLimit and RateLimit-Policy to answers of requests with a limit (request.h). `policy` is the value of
+// RateLimit-Policy; borrowed.
 void sk_answers_limit(struct sk_answers *answers, const char *policy);
 
 // Whether connections stay open after their answers.
 void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive);
 
-// A refusal as it is most often: Retry-After is the verdict's own, so every 503 has one.
+// The usual refusal, without further members. Retry-After is the verdict's own.
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 
-// The answer as it stands. With `next` comes a Link to the list's next page: the request's target with another cursor,
-// unless that would be too long. Retry-After is rounded up to seconds.
+// Sends the answer. With `next` it carries a Link to the list's next page: the request's target with that cursor. A
+// Link that would be too long is left out. Retry-After is rounded up to seconds.
 void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer);
 
 // A refusal with the member `errors`: a list, borrowed.
 void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                       struct json_t *errors);
-// One with Allow.
+// A refusal with the field Allow.
 void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const char *allow);
 
-// 200: there is nothing to say beyond that.
+// 200 with the status "ok".
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 
-// A stream, whose head this is: taken.
+// Begins a stream with this head. Takes the head.
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head);
 
-// 204 to a browser that asks what a page of one of the origins may send. False: it does not ask, or is of none of them.
+// Answers 204 to a CORS preflight from one of the origins. False: it is no preflight, or of no such origin; not
+// answered.
 bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request);
 
 struct sk_answer_order {
     struct sk_order_shown order;
-    bool respond_async; // as the client asked for it
+    bool respond_async; // the client asked for it
 };
 
-// An order that was placed or accepted just now: PLACED or ACCEPTED.
+// The answer to a purchase: PLACED or ACCEPTED.
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_answer_order *order);
 
-// The first answer of an order again, whose document this is: 202 if its status is told and is "pending", else 201.
+// Repeats the first answer of an order; `answer` has its document. 202 if its status is known and "pending", else 201.
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
                         const struct sk_answer *answer);
 
-// A refusal that ends its connection.
+// A refusal that closes its connection.
 void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 
 #endif

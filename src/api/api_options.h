@@ -1,14 +1,14 @@
-// What of the interface can be switched, and how long a purchase may wait.
+// Which parts of the interface are on, and how long a purchase may wait.
 #ifndef SK_API_API_OPTIONS_H
 #define SK_API_API_OPTIONS_H
 
 #include <stdint.h>
 
 struct sk_api_options {
-    char *admin_listen;   // host:port for operators alone; NULL: they come where buyers come
-    int64_t reactors;     // of buyers; they share what an instance may send to streams
+    char *admin_listen;   // host:port for operators alone; NULL: they use the buyers' listener
+    int64_t reactors;     // the buyers' reactors; they share an instance's budget for event streams
     int64_t metrics_open; // 0: no, 1: yes
-    int64_t pages;        // 0: off, 1: on; this one, too
+    int64_t pages;        // 0: off, 1: on; `demo`, too
     int64_t demo;
     int64_t confirm_timeout_ms;
 };

@@ -29,7 +29,8 @@ void sk_call_refuse_body(const struct sk_context *context, struct sk_request *re
         sk_answer_refusal(context->answers, request, verdict);
 }
 
-// Before a store is asked: a refusal is cheap. It ends the connection, so that those who are refused hold none either.
+// Comes before any store is asked, so a refusal is cheap. It closes the connection, so refused clients hold no slot
+// either.
 bool sk_call_hold(const struct sk_context *context, struct sk_request *request)
 {
     static const enum sk_metric refused[] = {

@@ -1,11 +1,11 @@
-// The row decides: once it is committed the answer is 201, whether or not Redis could be loaded in time. What is not
-// loaded here is loaded by the audit, or for the first buyer.
+// The row decides: once it is committed the answer is 201, whether or not Redis was loaded in time. If not, the audit
+// loads it, or the first purchase.
 //
 //   ASKING   the row is being inserted, or found
-//   WAITING  the answer was lost; it is asked once more, which is harmless because every call has a key
-//   LOADING  the row is there; the catalogue is to know it, and Redis is being loaded, or asked whether it has it
+//   WAITING  the answer was lost; the tick asks again, which is harmless because every call has a key
+//   LOADING  the row is committed; waits for the catalogue, then loads Redis, or asks whether it is loaded
 //
-// A repeated call never loads a voucher that was loaded before: loading closes it for a moment, and it may be selling.
+// A repeated call never loads a voucher that was loaded before: it may be selling, and loading closes it for a moment.
 #include "create.h"
 
 #include <inttypes.h>
@@ -26,11 +26,11 @@ struct creation {
     enum creation_step step;
     bool repeated;
     bool loaded_before;
-    bool waits;               // for a rebuild that the watch has begun: the next tick asks Redis whether it is done ...
-    bool polls;               // ... and has asked
-    uint64_t ask_until_ms;    // no second try later
-    uint64_t answer_until_ms; // "loading" is the answer then
-    struct sk_timer *timer;   // owned
+    bool waits;                        // the watch is rebuilding it: the next tick asks Redis whether that is done
+    bool polls;                        // the tick has asked Redis
+    uint64_t ask_until_ms;             // no second try after it
+    uint64_t answer_until_ms;          // after it the answer is "loading"
+    struct sk_timer *timer;            // owned
     char *key, *by, *title, *currency; // owned
     char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
     char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
@@ -144,12 +144,12 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     struct sk_query *query = &creation->query;
     const struct sk_rows *rows = result->rows;
     if (result->kind == SK_RESULT_REFUSED) {
-        sk_query_end(query, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
+        sk_query_end(query, SK_VERDICT_INTERNAL, NULL); // the terms were checked, so none should be refused
         return;
     }
     if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {
         creation->repeated = creation->repeated || result->kind != SK_RESULT_LOCKED;
-        creation_move(creation, CREATION_WAITING); // others create, or the link may be gone; the tick asks again
+        creation_move(creation, CREATION_WAITING); // others are creating, or the link may be lost; the tick asks again
         return;
     }
     if (rows == NULL || sk_rows_count(rows) != 1) {
@@ -189,7 +189,7 @@ static void creation_on_followed(struct sk_query *query, bool ok)
         status = creation_ask_state(creation);
     else if (voucher != NULL)
         status = sk_rebuild(query->control->upkeep->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
-    creation->waits = status == SK_FULL; // the watch has found it first
+    creation->waits = status == SK_FULL; // the watch has begun it already
     if (status != SK_OK && !creation->waits)
         creation_on_loaded(creation, false);
 }
@@ -228,7 +228,7 @@ static void creation_on_loaded(void *arg, bool ok)
     sk_query_end(&creation->query, SK_VERDICT_CREATED, NULL);
 }
 
-// ---- time ----
+// ---- the tick ----
 
 static void creation_on_tick(void *arg)
 {

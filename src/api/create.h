@@ -1,6 +1,6 @@
-// Creates vouchers, for the admin: a row in PostgreSQL, which is the voucher, and then its first loading into Redis.
+// Creates vouchers for the admin: inserts the row in PostgreSQL, which is the voucher, then loads it into Redis.
 //
-// It is idempotent: the same key with the same terms leads to the same voucher, whatever became of the first call.
+// Idempotent: the same key with the same terms leads to the same voucher, whatever happened to the first call.
 #ifndef SK_API_CREATE_H
 #define SK_API_CREATE_H
 
@@ -9,24 +9,25 @@
 
 sk_handle sk_handle_create;
 
-// Where terms are to be changed: this one is not.
+// In a change of terms: leave this one unchanged.
 enum { SK_TERM_AS_IT_IS = -1 };
 
-// What the admin sets of a voucher.
+// The terms of a voucher, as the admin sets them.
 struct sk_terms {
     const char *title;    // borrowed for the call
     const char *currency; // three letters; borrowed for the call
     int64_t stock, price_cents, begin_ms, end_ms;
-    int64_t user_limit;   // units in a user's one order
-    int64_t pay_within_s; // an unpaid order expires then; 0: never
-    int64_t ticket;       // 1: a purchase needs a ticket; 0
-    int64_t work_bits;    // of the work that a ticket takes; 0: none
+    int64_t user_limit;   // most units in a user's one order
+    int64_t pay_within_s; // an unpaid order expires after it; 0: never
+    int64_t ticket;       // 1: a purchase needs a ticket; 0: it does not
+    int64_t work_bits;    // proof of work that a ticket takes; 0: none
 };
 
-// The reactor's thread. `key` NULL: one is made, for this call alone. `by`: who creates it, for the record. Borrows
-// key, by and terms for the call. Answers its handle once: CREATED once the row is committed, with the voucher, whose
-// state is "loading" if it cannot sell yet; IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if it is not known whether there is a
-// row now.
+// The reactor's thread. `key` NULL: one is made, for this call alone. `by`: who creates it, for the audit log. Borrows
+// key, by and terms for the call.
+//
+// Answers its handle once: CREATED after the row is committed, with the voucher, whose state is "loading" if it cannot
+// sell yet; IDEMPOTENCY_KEY_REUSED; UNAVAILABLE: the row may or may not exist.
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
                        uint64_t handle);
 

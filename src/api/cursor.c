@@ -1,5 +1,5 @@
-// 24 bytes: kind (1), position (16), check (7), all most significant byte first. They are 32 characters
-// without a bit to spare, so each cursor has one text.
+// 24 bytes: kind (1), position (16), check (7), each most significant byte first. They fill 32 characters without a
+// spare bit, so each cursor has one text.
 #include "cursor.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static uint64_t cursor_number(const unsigned char *bytes, int count)
     return number;
 }
 
-// Over all that is before the check, and the scope.
+// Covers all bytes before the check, and the scope.
 static uint64_t cursor_check(const unsigned char bytes[BYTES], const char *scope)
 {
     char checked[AT_CHECK + SK_CURSOR_SCOPE_MAX + 1];
@@ -34,7 +34,7 @@ static uint64_t cursor_check(const unsigned char bytes[BYTES], const char *scope
     SK_ASSERT(len <= SK_CURSOR_SCOPE_MAX);
     memcpy(checked, bytes, AT_CHECK);
     (void)snprintf(checked + AT_CHECK, SK_CURSOR_SCOPE_MAX + 1, "%s", scope);
-    return sk_hash(checked, AT_CHECK + len) >> 8; // as many bits as have room
+    return sk_hash(checked, AT_CHECK + len) >> 8; // as many bits as fit
 }
 
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,

@@ -1,10 +1,10 @@
-// Where a list goes on: the opaque `cursor` of the interface. It names the last row that was shown, so a page is found
-// by a key, and rows that come meanwhile move nothing.
+// The opaque `cursor` of the interface: where a list continues. It names the last row shown, so the next page is found
+// by a key, and new rows do not shift it.
 //
 // A cursor is 32 characters of base64url (RFC 4648, 5): the list's kind, a position in it, and a check over both and
-// the list's scope, which is whose list it is and how it was filtered. So a cursor that was made up or shortened, and
-// one of another list or of another user, is found out. It is a check, not a secret: a cursor gives no right, and what
-// a page may show is decided without it.
+// the list's scope. The scope is whose list it is and how it was filtered. So cursors that were made up or shortened,
+// or belong to another list or user, are rejected. The check is not a secret: a cursor gives no right, and access to a
+// page is decided without it.
 //
 // Any thread, as all functions. None of them allocates.
 #ifndef SK_API_CURSOR_H
@@ -15,7 +15,7 @@
 
 #include "uuid.h"
 
-enum sk_cursor_kind { // part of the interface: added to, never renumbered
+enum sk_cursor_kind { // part of the interface: append only, never renumber
     SK_CURSOR_ORDERS = 1,
     SK_CURSOR_VOUCHERS,
     SK_CURSOR_ADMIN_VOUCHERS,

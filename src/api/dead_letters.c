@@ -1,5 +1,5 @@
-// A letter ends by its orders being known to PostgreSQL, as placed or as refused; nothing else marks it. So an answer
-// that was lost, or an instance that died half-way, leaves a letter that can be decided again.
+// A dead letter ends when PostgreSQL has its orders, as placed or as refused; nothing else marks it. So after a lost
+// answer, or the death of an instance half-way, the dead letter can be decided again.
 #include "dead_letters.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void list_start(struct sk_query *query)
 static void list_on_voucher(struct sk_query *query, enum sk_found found)
 {
     struct dead_letter_query *letter = (struct dead_letter_query *)query;
-    if (found != SK_FOUND_LISTED) { // a retired voucher has no open letter
+    if (found != SK_FOUND_LISTED) { // a retired voucher has no open dead letter
         sk_query_end(query, SK_VERDICT_FOUND, "{\"dead_letters\":[]}");
         return;
     }
@@ -86,7 +86,7 @@ static void list_on_rows(void *arg, const struct sk_result *result)
     sk_page_end(&letter->page, query);
 }
 
-// ---- one letter ----
+// ---- one dead letter ----
 
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {
@@ -136,7 +136,7 @@ static void dead_letter_start(struct sk_query *query)
     sk_query_find(query, ((struct dead_letter_query *)query)->voucher_id, dead_letter_on_voucher);
 }
 
-// A retired voucher has no open letter.
+// A retired voucher has no open dead letter.
 static void dead_letter_on_voucher(struct sk_query *query, enum sk_found found)
 {
     if (found == SK_FOUND_LISTED)
@@ -167,7 +167,7 @@ static void dead_letter_on_row(void *arg, const struct sk_result *result)
         dead_letter_requeue(letter, sk_rows_text(rows, 0, 0), (int32_t)sk_rows_number(rows, 0, 2));
 }
 
-// Answers with the number of orders concerned.
+// Answers with the number of its orders.
 static void dead_letter_end_counted(struct dead_letter_query *letter, const char *what)
 {
     sk_buf_printf(&letter->query.body, "{\"%s\":%zu}", what, letter->orders);
@@ -194,7 +194,7 @@ static void dead_letter_requeue(struct dead_letter_query *letter, const char *or
     dead_letter_end_counted(letter, "requeued");
 }
 
-// PostgreSQL has refused the orders; Redis gives back the units of those that it still holds.
+// PostgreSQL has refused the orders; Redis takes back the units of those that it still holds.
 static void dead_letter_on_written_off(void *arg, const struct sk_result *result)
 {
     struct dead_letter_query *letter = arg;

@@ -94,7 +94,7 @@ void sk_document_answer(const struct sk_document *document, struct sk_request *r
     const struct form *form = packed ? &document->packed : &document->plain;
     const struct sk_cors *cors = document->source.cors;
     bool known = document_is_known(form, request), noted = request->trace.tracer != NULL;
-    bool kept = keep_alive && !noted && cors == NULL; // else it says more than the one for all
+    bool kept = keep_alive && !noted && cors == NULL; // else it has further fields
     unsigned status = known ? NOT_MODIFIED : OK;
     struct sk_response *own = kept ? NULL : document_make(document, form, !known);
     if (cors != NULL)
@@ -109,7 +109,7 @@ void sk_document_answer(const struct sk_document *document, struct sk_request *r
     sk_response_free(own);
 }
 
-// If-None-Match is `*`, or a list with our tag in it; quotes are part of a tag, so nothing longer is mistaken for it.
+// If-None-Match is `*`, or a list with our tag in it. The quotes are part of the tag, so a longer tag does not match.
 static bool document_is_known(const struct form *form, const struct sk_request *request)
 {
     const char *value = sk_request_header(request, "if-none-match", NULL);

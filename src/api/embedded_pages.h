@@ -1,4 +1,4 @@
-// The files of web/ as CMake has put them into C (embed_pages.cmake), each as it is and packed by gzip.
+// The files of web/, which CMake has embedded in C (embed_pages.cmake), each as it is and packed by gzip.
 #ifndef SK_API_EMBEDDED_PAGES_H
 #define SK_API_EMBEDDED_PAGES_H
 
@@ -9,7 +9,7 @@ struct sk_embedded_page {
     const char *type; // its media type
     const unsigned char *text;
     size_t len;
-    const unsigned char *packed; // NULL: would be no shorter
+    const unsigned char *packed; // NULL: it would be no shorter
     size_t packed_len;
 };
 

@@ -1,8 +1,8 @@
-// Strict: every member that is required must be there, once, and nothing else. jansson refuses duplicate members,
-// trailing bytes, \u0000 and what nests too deep; it stops at the first of these, everything else is listed.
+// Strict: every required member must be present, once, and no unknown one. jansson rejects duplicate members, trailing
+// bytes, \u0000 and too deep nesting. It stops at the first of these; all other errors are listed.
 //
-// Nothing of a body that is not JSON is repeated to the client, only where it went wrong. Names of unknown members
-// are: they are UTF-8 then, and jansson escapes them.
+// No part of a body that is not JSON is sent back to the client, only the position of the error. Names of unknown
+// members are sent: they are UTF-8 then, and jansson escapes them.
 #include "fields.h"
 
 #include <stdio.h>
@@ -148,7 +148,7 @@ bool sk_fields_text(const json_t *value, size_t least_bytes, size_t most_bytes, 
     return *out != NULL && len >= least_bytes && len <= most_bytes;
 }
 
-// ---- the list of what is wrong ----
+// ---- the list of errors ----
 
 void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail)
 {
@@ -174,7 +174,7 @@ static void fields_add_error(json_t *errors, const char *pointer, const char *de
         (void)json_array_append_new(errors, json_pack("{s:s,s:s}", "pointer", pointer, "detail", detail));
 }
 
-// The pointer to a member; false if its name is too long and was cut, between two characters.
+// Writes the pointer to a member. False: its name was too long, and was cut between two characters.
 static bool fields_put_pointer(const char *name, char out[POINTER_SIZE])
 {
     size_t n = strlen(name), len = n > SK_FIELDS_NAME_MAX ? SK_FIELDS_NAME_MAX : n;

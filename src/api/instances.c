@@ -1,4 +1,4 @@
-// One script call. What comes from Redis is shown only where it has the form that we give it.
+// One script call. Text from Redis is shown only if it has the form that instances write.
 #include "instances.h"
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ static void instances_on_list(void *arg, const struct sk_reply *reply)
     sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
-// False: that is no session.
+// False: it is no session.
 static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, size_t row, bool first)
 {
     const char *session = sk_reply_text(sk_reply_at(reply, row + SESSION), NULL);

@@ -1,4 +1,4 @@
-// The instances of this deployment, as Redis knows them: the sessions that live, and what each has told (roster.h).
+// The instances of this deployment, from Redis: the living sessions, and what each has reported (roster.h).
 //
 // The reactor's thread.
 #ifndef SK_API_INSTANCES_H

@@ -1,12 +1,12 @@
-// A feed for each voucher that has listeners: one look at Redis each 250 ms at most for all of them, and one text for
-// each change. Looks are paced as events are, so that many vouchers with a listener each are looked at less often
-// instead of taking Redis from the buyers.
+// Each voucher with listeners has one feed. For all of them it takes one snapshot from Redis, every 250 ms at most, and
+// makes one text for each change. Snapshots have a rate limit, as events do: many vouchers with one listener each are
+// checked less often, instead of taking Redis from the buyers.
 //
-// Listeners stand in a ring, in the order in which they were served; a slice of time serves from its head while the
-// pace allows. So thousands of events are spread evenly, none holds up a turn of the loop for long, and with more
-// listeners than the pace has events for, each waits longer for its turn, and then hears the newest state.
+// Listeners stand in a ring, in the order in which they were served. Each time slice serves from its head while the
+// rate limit allows. So thousands of events are spread evenly, and none blocks the loop for long. With more listeners
+// than the limit allows, each waits longer, and then receives the newest state.
 //
-// Deliberately without a history: Last-Event-ID spares only what was heard already.
+// There is no history, deliberately: Last-Event-ID only avoids repeating the current state.
 #include "live.h"
 
 #include <inttypes.h>
@@ -32,26 +32,26 @@ enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n";
 
 struct live_feed {
-    struct sk_list list; // first; in the order of the looks
+    struct sk_list list; // first member; in the order of the snapshots
     struct sk_live *live;
     struct live_feed *same_bucket;
     int64_t voucher_id;
     struct sk_voucher *voucher; // pinned; NULL: it was retired before anyone listened
     size_t listeners;
     uint64_t asked_ms;
-    bool asking;       // a look is under way
-    int64_t remaining; // NOT_KNOWN: not yet
-    uint64_t known_ms; // since when
+    bool asking;       // a snapshot is in progress
+    int64_t remaining; // or NOT_KNOWN
+    uint64_t known_ms; // when that was known
     double rate;
     bool over;              // the event is the last one
-    char shown[SHOWN_SIZE]; // what the event says; empty: there is none yet
+    char shown[SHOWN_SIZE]; // the data of the event; empty: there is none yet
     uint64_t id;            // of the event
     char event[EVENT_SIZE];
     size_t event_len;
 };
 
 struct live_listener {
-    struct sk_list list; // first; in the order in which they were served
+    struct sk_list list; // first member; in the order in which they were served
     struct live_listener *same_bucket;
     struct live_feed *feed;
     uint64_t handle;
@@ -124,11 +124,11 @@ static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
         sk_voucher_pin(feed->voucher);
     feed->same_bucket = *bucket;
     *bucket = feed;
-    sk_list_add_behind(&feed->list, &live->feeds); // the first to be looked at
+    sk_list_add_behind(&feed->list, &live->feeds); // its snapshot comes first
     return feed;
 }
 
-// Unless somebody listens, or a look is under way, whose end is the feed's.
+// Frees the feed, unless somebody listens, or a snapshot is in progress, whose end frees it.
 static void live_feed_let_go(struct live_feed *feed)
 {
     struct live_feed **at = &feed->live->by_voucher[(uint64_t)feed->voucher_id % FEED_BUCKETS];
@@ -164,7 +164,7 @@ bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, 
     *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .handle = handle, .heard_id = last_id};
     listener->sent_ms = now;
     *bucket = listener;
-    sk_list_add_behind(&listener->list, &live->listeners); // the first to be served
+    sk_list_add_behind(&listener->list, &live->listeners); // it is served first
     if (live->count++ == 0)
         sk_timer_once(live->timer, 0);
     (void)live->wire.send(live->wire.arg, handle, first_text, sizeof first_text - 1);
@@ -199,7 +199,7 @@ void sk_live_close(struct sk_live *live)
         return;
     while (live->listeners.next != &live->listeners)
         live_forget(live, (struct live_listener *)live->listeners.next);
-    SK_ASSERT(sk_list_is_empty(&live->feeds)); // the links are closed, so no look is under way
+    SK_ASSERT(sk_list_is_empty(&live->feeds)); // the links are closed, so no snapshot is in progress
     sk_timer_close(live->timer);
     free(live);
 }
@@ -232,7 +232,7 @@ static void live_on_found(const struct sk_context *context, struct sk_request *r
     sk_answer_stream(context->answers, request, sk_stream_new(request));
 }
 
-// Last-Event-ID may be anything: what is no id of ours was not heard here.
+// Last-Event-ID may be anything; if it is no id of ours, the client has seen no event.
 void sk_live_on_stream(const struct sk_context *context, struct sk_request *request)
 {
     const char *text = sk_request_header(request, "last-event-id", NULL);
@@ -249,7 +249,7 @@ static void live_on_gone(const struct sk_context *context, struct sk_request *re
     sk_live_leave(context->control->live, request->handle);
 }
 
-// ---- whether there is such a voucher ----
+// ---- finding the voucher ----
 
 struct live_find {
     struct sk_query query;
@@ -292,7 +292,7 @@ void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handl
     sk_query_start(&find->query);
 }
 
-// ---- a slice of time ----
+// ---- a time slice ----
 
 static void live_on_slice(void *arg)
 {
@@ -318,7 +318,7 @@ static void live_on_slice(void *arg)
         sk_timer_once(live->timer, SLICE_MS);
 }
 
-// False: the pace does not allow it now. It may be gone afterwards.
+// False: the rate limit does not allow it now. Afterwards the listener may be gone.
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now)
 {
     const struct live_feed *feed = listener->feed;
@@ -345,7 +345,7 @@ static bool live_serve(struct sk_live *live, struct live_listener *listener, uin
     return true;
 }
 
-// ---- a look ----
+// ---- a snapshot ----
 
 static enum sk_voucher_state live_state(const struct live_feed *feed)
 {
@@ -371,7 +371,7 @@ static void live_ask_redis(struct live_feed *feed)
         live_on_snapshot(feed, NULL);
 }
 
-// What can be sold now, if Redis can tell.
+// Reads the units that can be sold now. False: Redis does not know.
 static bool live_read_stock(const struct sk_reply *reply, const char *run, int64_t *stock)
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
@@ -381,7 +381,7 @@ static bool live_read_stock(const struct sk_reply *reply, const char *run, int64
            sk_trust_number(sk_reply_at(reply, SK_SNAPSHOT_STOCK), SK_TRUST_MAX, stock);
 }
 
-// Units that came back sell nothing: the rate counts what goes.
+// The rate counts units sold. Returned units do not lower it.
 static void live_count(struct live_feed *feed, int64_t stock, uint64_t now)
 {
     if (feed->remaining != NOT_KNOWN && now > feed->known_ms) {

@@ -1,10 +1,10 @@
-// A payment is noted by one statement. A move that returns units asks what the order is, lets sale/returns.c return it,
-// and then asks again: what is answered is always what PostgreSQL says, so a repeated call, or one that another call
-// has overtaken, gets the same answer as the first.
+// One statement records a payment. A move that returns units reads the order, returns its units (sale/returns.c), and
+// reads it again. The answer is always what PostgreSQL has. So a repeated call, or one that another call has overtaken,
+// gets the same answer as the first.
 //
-// The units of a retired voucher are PostgreSQL's alone: they are returned there.
+// The units of a retired voucher exist in PostgreSQL alone, and are returned there.
 //
-// An order that PostgreSQL does not know is looked for as a question for it would be.
+// An order that PostgreSQL does not know is looked up as GET /orders/{id} does.
 #include "moves.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const int64_t amount_max_cents = INT64_C(100000000000000);
 
 #define REFERENCE_DETAIL "must be a string of 1 to 64 visible ASCII characters"
 
-// The demo's payment has all from AMOUNT on.
+// The demo's payment has the members from AMOUNT on.
 enum payment_member { REFERENCE, AMOUNT, CURRENCY, PAYMENT_MEMBERS };
 
 static const struct sk_field payment_members[PAYMENT_MEMBERS] = {
@@ -47,12 +47,12 @@ struct move {
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; "": anyone's
     char by[SK_ADMIN_NAME_SIZE];
-    char why[SK_WHY_MAX + 1];             // "": nothing is said
+    char why[SK_WHY_MAX + 1];             // "": none
     char reference[SK_REFERENCE_MAX + 1]; // "": a refund names none
     char currency[SK_CURRENCY_CHARS + 1];
     int64_t amount_cents;
     enum sk_return_move returned_as;
-    bool returned; // and now it is asked what the order is
+    bool returned; // the units were returned; the order is read again
 };
 
 // The columns of pay_order.sql, find_for_move.sql and note_refunds.sql.
@@ -138,7 +138,7 @@ static void move_put(char *out, size_t size, const char *text)
     memcpy(out, text, len + 1);
 }
 
-// NULL: it was answered.
+// NULL: the handle was answered.
 static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
                              uint64_t handle, void (*start)(struct sk_query *query))
 {
@@ -150,7 +150,7 @@ static struct move *move_new(struct sk_control *control, enum sk_pg_class class,
     return move;
 }
 
-// The order, if it is its user's, and whether it may become that.
+// Reads the order, if it is the user's, and whether it may move to `status`.
 static void move_find(struct move *move, const char *status, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
@@ -159,7 +159,7 @@ static void move_find(struct move *move, const char *status, sk_pg_cb *done)
     sk_query_ask_pg(&move->query, SK_STATEMENT_FIND_FOR_MOVE, 4, params, done);
 }
 
-// PostgreSQL does not know it: the question for it answers.
+// PostgreSQL does not know the order: a lookup in both stores answers.
 static void move_look_further(struct move *move)
 {
     struct sk_control *control = move->query.control;
@@ -360,7 +360,7 @@ static void refund_on_row(void *arg, const struct sk_result *result)
 
 // ---- returning units ----
 
-// The order's status allows it. If it still does after a return, that has not been made.
+// The order's status allows the return. If it still does after a return, none was made.
 static void return_begin(struct move *move, int64_t voucher_id)
 {
     if (move->returned)
@@ -412,7 +412,7 @@ static void return_retired(struct move *move)
     sk_query_ask_pg(&move->query, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
 }
 
-// Stale: the voucher is not retired any more, or not yet.
+// Stale: the voucher is no longer retired, or not yet.
 static void return_on_retired(void *arg, const struct sk_result *result)
 {
     struct move *move = arg;
@@ -458,7 +458,7 @@ static void bodies_read_amount(struct sk_fields *read, const json_t **values, st
                      bodies_are_all_in(payment->currency, 'A', 'Z'));
 }
 
-// Of a member that is there.
+// Rejects the member's value if it is present and bad.
 static void bodies_judge(struct sk_fields *read, enum payment_member member, const json_t **values, bool good)
 {
     if (values[member] != NULL && !good)

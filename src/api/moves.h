@@ -1,13 +1,12 @@
-// The moves of an order that are asked for: it is paid, cancelled by its user, or refunded. Which moves there are says
-// the table order_move.
+// The calls that move an order: it is paid, cancelled by its user, or refunded. The table order_move lists the moves.
 //
-// The reactor's thread, as all functions. Each answers its handle once, which may be before it returns, and may be
-// repeated: a move that was made is answered like the first time, and where the outcome is unknown the answer is 503.
+// The reactor's thread, as all functions. Each answers its handle once, perhaps before it returns. Each may be
+// repeated: a move that was made gets the same answer again. If the outcome is unknown, the answer is 503.
 //
 //   FOUND        the order as it is now, with its events and payments
-//   WRONG_STATE  its status, which is told, does not allow that: nothing is done
+//   WRONG_STATE  its status, which the answer has, does not allow the move: nothing is done
 //   PENDING      no store has settled it yet, or it may be so
-//   NOT_FOUND    where sk_order_lookup() says so
+//   NOT_FOUND    as for sk_order_lookup()
 //   LOADING, UNAVAILABLE, OVERLOADED  it may be done, or not
 #ifndef SK_API_MOVES_H
 #define SK_API_MOVES_H
@@ -29,31 +28,31 @@ struct sk_payment {
 struct sk_refund {
     bool restock;          // its units can be bought again
     const char *why;       // at most SK_WHY_MAX bytes; NULL: none
-    const char *reference; // of the payment that was given back; NULL: of all before the order's first refund
+    const char *reference; // the refunded payment; NULL: all payments before the order's first refund
 };
 
-// `by`: which admin, or what, says that it was paid. FOUND also where the order had ended: then the money is to be
-// refunded. ALREADY_PAID: under another reference; REFERENCE_USED: for another order; WRONG_AMOUNT; nothing is noted
-// then.
+// `by`: the admin or system that reports the payment. FOUND also if the order had ended: the money must then be
+// refunded. These record nothing: ALREADY_PAID: under another reference; REFERENCE_USED: for another order;
+// WRONG_AMOUNT.
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
                  uint64_t handle);
 
-// The same for one who pays an order of their own, in the demo. Another user's is NOT_FOUND.
+// The same for users who pay their own orders, in the demo. Another user's order is NOT_FOUND.
 void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
                      const struct sk_payment *payment, uint64_t handle);
 
 // Another user's order is NOT_FOUND.
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
 
-// A paid order is refunded. Of one that had ended, what came too late is noted as given back. UNKNOWN_PAYMENT: the
-// order has no payment of that reference; nothing is done.
+// Refunds a paid order. For an order that had ended, records late payments as refunded. UNKNOWN_PAYMENT: the order has
+// no payment of that reference; nothing is done.
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
                     uint64_t handle);
 
-// The bodies of POST /orders/{id}/pay and /refund: what each came to, as sk_fields_end() says. The texts point into
-// `read`, which the caller frees in any case.
+// Read the bodies of POST /orders/{id}/pay and /refund; results as of sk_fields_end(). The texts point into `read`,
+// which the caller frees in any case.
 enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
-// A payment of the demo has no reference of its own: that is left as it is.
+// A payment of the demo has no reference of its own: payment->reference is not changed.
 enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
 enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read);
 

@@ -1,5 +1,5 @@
-// The text is put together in one pass, without a tree: all that is printed into it is a constant of ours which needs
-// no escaping in JSON (tests/unit/test_openapi.c reads it).
+// Writes the text in one pass, without a tree: everything printed into it is a constant of ours that needs no escaping
+// in JSON (tests/unit/test_openapi.c parses it).
 #include "openapi.h"
 
 #include "answer.h"
@@ -32,7 +32,7 @@ static void openapi_put_text(struct sk_buf *out, const char *text);
 
 struct sk_document *sk_openapi_open(const struct sk_cors *cors)
 {
-    // Kept, but asked about: another version of the service may be up the next moment.
+    // Cached only briefly: another version of the service may run a moment later.
     static const struct sk_document_field fields[] = {
         {"Cache-Control", "public, max-age=60"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
     struct sk_document_source source = {.type = "application/json", .fields = fields, .cors = cors};
@@ -130,13 +130,13 @@ static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
         openapi_put_param(out, at, len);
         at += len + strspn(at + len, " ");
     }
-    openapi_put_param(out, "Traceparent", strlen("Traceparent")); // each call takes it
+    openapi_put_param(out, "Traceparent", strlen("Traceparent")); // every call accepts it
     sk_buf_puts(out, "]");
 }
 
 // ---- answers ----
 
-// Those of `verdicts` with this status.
+// The verdicts with this status.
 static uint64_t openapi_of_status(uint64_t verdicts, unsigned status)
 {
     uint64_t found = 0;
@@ -161,7 +161,7 @@ static void openapi_put_responses(struct sk_buf *out, const struct sk_route *rou
         else
             gives = openapi_put_success(out, status, gives);
     }
-    while (*gives != '\0') // "304:Name", beside the verdicts
+    while (*gives != '\0') // "304:Name": statuses that no verdict has
         gives = openapi_put_success(out, (unsigned)strtoul(gives, NULL, 10), strchr(gives, ':') + 1);
     sk_buf_puts(out, "}");
 }
@@ -172,7 +172,7 @@ static void openapi_put_status(struct sk_buf *out, unsigned status)
     sk_buf_printf(out, "%s\"%u\":", first ? "" : ",", status);
 }
 
-// Returns the names that are left.
+// Returns the remaining names.
 static const char *openapi_put_success(struct sk_buf *out, unsigned status, const char *gives)
 {
     size_t len = strcspn(gives, " ");
@@ -240,7 +240,7 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
     sk_buf_puts(out, "}");
 }
 
-// ---- what they refer to ----
+// ---- components ----
 
 static void openapi_put_components(struct sk_buf *out)
 {
@@ -278,7 +278,7 @@ static void openapi_put_examples(struct sk_buf *out)
     }
 }
 
-// JSON without the white space that is there for its readers.
+// Appends JSON without white space outside strings.
 static void openapi_put_text(struct sk_buf *out, const char *text)
 {
     bool in_string = false;

@@ -1,13 +1,13 @@
-// A call is one question to PostgreSQL, asked again if its answer is lost (the key makes that harmless), and then Redis
-// is brought up to date:
+// A call sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then updates
+// Redis:
 //
 //   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
 //
-// To take units away goes about it first: may they be taken (ASKING); is Redis up to date (CARRYING); take them out of
-// Redis (TAKING); then PostgreSQL takes them (ASKING), under the epoch of which they were taken out, and so on as
-// above. If PostgreSQL says no after that, Redis has fewer units than it should: a rebuild gives it what PostgreSQL
-// has, and nothing is put back by hand. A new epoch in between is such a rebuild by itself, and they are taken out once
-// more.
+// Taking units away has more steps. PostgreSQL checks that they may be taken (ASKING), Redis is updated (CARRYING), and
+// the units leave Redis (TAKING). Then PostgreSQL takes them (ASKING), under the epoch in which they left Redis, and so
+// on as above. If PostgreSQL refuses after that, Redis has too few units: a rebuild restores what PostgreSQL has;
+// nothing is added back otherwise. A new epoch in between is such a rebuild already, and the units are taken from Redis
+// once more.
 #include "operate.h"
 
 #include <inttypes.h>
@@ -25,16 +25,16 @@
 
 enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10 };
 
-// The columns of each question's answer.
+// The columns of each statement's result.
 enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
 
 enum operate_step {
     OPERATE_NEW,
     OPERATE_ASKING,         // PostgreSQL
-    OPERATE_WAITING,        // the answer was lost, or another holds the row: it is asked once more
-    OPERATE_CARRYING,       // Redis is brought up to date
-    OPERATE_CARRYING_LATER, // that was not possible; it is tried again
-    OPERATE_TAKING,         // units out of Redis
+    OPERATE_WAITING,        // the answer was lost, or another call holds the row: the tick asks again
+    OPERATE_CARRYING,       // Redis is updated
+    OPERATE_CARRYING_LATER, // that was not possible; the tick tries again
+    OPERATE_TAKING,         // units leave Redis
     OPERATE_STEPS
 };
 
@@ -42,23 +42,23 @@ struct operate {
     struct sk_query query;
     enum operate_step step;
     int64_t voucher_id;
-    int64_t reduce;           // units to take away; 0: it is another call
-    bool taken;               // they are out of Redis: the next question is remove_units()
+    int64_t reduce;           // units to take away; 0: another call
+    bool taken;               // the units have left Redis: the next statement is remove_units()
     bool done;                // PostgreSQL has it
-    bool lost;                // an answer to the question under way
+    bool lost;                // an answer to the current statement was lost
     unsigned takes;           // tries so far
-    uint64_t ask_until_ms;    // no other try later
-    uint64_t answer_until_ms; // what is done is told then, whether or not Redis has it
+    uint64_t ask_until_ms;    // no other try after it
+    uint64_t answer_until_ms; // after it a change that is done is answered, whether or not Redis has it
     struct sk_timer *timer;   // owned
     enum sk_statement statement;
     int param_count;
-    const char *params[PARAMS_MAX]; // into the texts and numbers, as the next line
+    const char *params[PARAMS_MAX]; // they point into the texts and numbers, as on the next line
     const char *id, *version, *units;
     char numbers[NUMBERS_MAX][SK_PARAM_NUMBER_SIZE];
     int number_count;
     char *key, *by, *title, *currency, *document; // owned
     int64_t change;
-    char epoch[SK_PARAM_NUMBER_SIZE]; // under which they were taken
+    char epoch[SK_PARAM_NUMBER_SIZE]; // under which the units were taken
 };
 
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
@@ -165,7 +165,7 @@ static const char *operate_add_number(struct operate *operate, int64_t number)
     return operate->params[operate->param_count++] = text;
 }
 
-// NULL: SQL's.
+// `text` NULL: SQL's NULL.
 static void operate_add_text(struct operate *operate, const char *text)
 {
     SK_ASSERT(operate->param_count < PARAMS_MAX);
@@ -233,7 +233,7 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
     operate_begin(operate, true);
 }
 
-// With the parameters that all questions begin with: voucher, version, key. NULL: it was answered.
+// Adds the parameters that all statements begin with: voucher, version, key. NULL: the handle was answered.
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
 {
     struct operate *operate = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate, operate_start);
@@ -273,7 +273,7 @@ static void operate_start(struct sk_query *query)
     sk_query_find(query, ((struct operate *)query)->voucher_id, operate_on_found);
 }
 
-// One that is retired is PostgreSQL's to judge: the call may be a repeated one.
+// PostgreSQL decides about a retired voucher: the call may be a repetition.
 static void operate_on_found(struct sk_query *query, enum sk_found found)
 {
     if (found == SK_FOUND_NONE)
@@ -299,7 +299,7 @@ static void operate_ask(struct operate *operate)
                             operate->key,
                             operate->by,
                             operate->units};
-    // What is out of Redis is worth another try.
+    // Units that have left Redis are worth another try.
     if (sk_pg_call(operate->query.control->sale->ask_pg, SK_STATEMENT_REMOVE_UNITS, sizeof params / sizeof params[0],
                    params, operate_on_row, operate) != SK_OK)
         operate_move(operate, OPERATE_WAITING);
@@ -312,7 +312,7 @@ static void operate_on_row(void *arg, const struct sk_result *result)
         SK_FAILPOINT("operate.committed");
         operate_judge(operate, result->rows);
     } else if (result->kind == SK_RESULT_REFUSED || result->rows != NULL) {
-        operate_refuse(operate, SK_VERDICT_INTERNAL, NULL); // all was checked: nothing in it should be refused
+        operate_refuse(operate, SK_VERDICT_INTERNAL, NULL); // everything was checked: nothing should be refused
     } else {
         operate->lost = operate->lost || result->kind != SK_RESULT_LOCKED;
         operate_move(operate, OPERATE_WAITING); // the tick asks again
@@ -335,7 +335,7 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
     bool known = strcmp(outcome, "known") == 0;
     if (known || strcmp(outcome, "done") == 0) {
         if (known && operate->taken && !operate->lost)
-            operate_mend(operate); // another call with this key was faster: they were taken twice
+            operate_mend(operate); // another call with this key was faster: the units were taken twice
         operate->done = true;
         operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
         if (!operate_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
@@ -346,7 +346,7 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
         operate->taken = operate->lost = false;
         operate_carry(operate);
     } else if (strcmp(outcome, "stale") == 0) {
-        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // one rebuild after the other
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // too many rebuilds in a row
     } else {
         enum sk_verdict verdict = SK_VERDICT_INTERNAL;
         for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -384,7 +384,7 @@ static void operate_end_done(struct operate *operate)
     sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
 }
 
-// Redis has nothing of a retired voucher.
+// Redis has no data of a retired voucher.
 static void operate_carry(struct operate *operate)
 {
     struct sk_voucher *voucher = operate->query.voucher;
@@ -436,7 +436,7 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
         struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
         sk_query_end_with(&operate->query, &answer);
-    } else if (word == NULL) { // whether they are out is not known
+    } else if (word == NULL) { // it is not known whether they have left
         operate_mend(operate);
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
@@ -444,7 +444,7 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
     }
 }
 
-// Redis has fewer units than PostgreSQL. If it cannot be rebuilt now, the audit finds it.
+// Redis has too few units. If it cannot be rebuilt now, the audit finds that.
 static void operate_mend(struct operate *operate)
 {
     struct sk_voucher *voucher = operate->query.voucher;
@@ -452,7 +452,7 @@ static void operate_mend(struct operate *operate)
         sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
-// ---- time ----
+// ---- the tick ----
 
 static void operate_on_tick(void *arg)
 {

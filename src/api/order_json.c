@@ -1,4 +1,4 @@
-// Put together by hand: printf costs more than all the rest of such an answer.
+// Written without printf, which costs more than the rest of such an answer.
 #include "order_json.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static char *order_json_put_time(char *at, const char *name, size_t n, int64_t u
 
 size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *order)
 {
-    enum { NAMES_MAX = 176, TIMES = 2 }; // all that is not a value
+    enum { NAMES_MAX = 176, TIMES = 2 }; // names and punctuation
     _Static_assert(NAMES_MAX + SK_UUID_CHARS + SK_USER_MAX + 4 * SK_NUMBER_SIZE + SK_CURRENCY_SIZE + SK_STATUS_MAX +
                            TIMES * SK_TIME_SIZE <
                        SK_ORDER_JSON_SIZE - 1,
@@ -51,7 +51,7 @@ static char *order_json_put_number(char *at, uint64_t value)
     return at + sk_text_put_number(value, at);
 }
 
-// A price that is not known is left out, and so is a time.
+// An unknown price or time is left out.
 static char *order_json_put_price(char *at, const struct sk_price *price, unsigned quantity)
 {
     if (price == NULL)

@@ -1,5 +1,5 @@
-// An order as the interface shows it while its request, or Redis alone, knows of it. What PostgreSQL knows it shows by
-// itself, in the same form (order_json() in sql/).
+// An order in JSON, while only its request or Redis knows it. PostgreSQL writes its own orders in the same form
+// (order_json() in sql/).
 #ifndef SK_API_ORDER_JSON_H
 #define SK_API_ORDER_JSON_H
 
@@ -12,17 +12,17 @@ struct sk_order_shown {
     const char *id, *user; // borrowed
     int64_t voucher_id;
     unsigned quantity;
-    const struct sk_price *price; // of a unit; borrowed; NULL: it is not committed yet, or not known
+    const struct sk_price *price; // per unit; borrowed; NULL: not committed yet, or not known
     const char *status;           // at most SK_STATUS_MAX
     int64_t created_ms;           // Unix ms, by PostgreSQL's clock; 0: not known yet
     int64_t expires_ms;           // 0: never, or not known yet
 };
 
-// Room for the longest order, and for one more character.
+// Room for the longest order and one more character.
 enum { SK_ORDER_JSON_SIZE = 480, SK_STATUS_MAX = 16 };
 
-// Any thread. Writes the JSON text and NUL, and returns its length. The texts need no escape: a UUID, a user as text.h
-// has it, and a constant.
+// Any thread. Writes the JSON text and NUL, and returns its length. The texts need no escaping: a UUID, a user
+// (text.h), and a constant.
 size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *order);
 
 #endif

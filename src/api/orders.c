@@ -1,12 +1,12 @@
-// An order is asked for where its id says that it is: in PostgreSQL, and, where that does not know it, in the vouchers
-// of its slot in Redis, nearly always one. A user's order that is pending is found there by one HGET.
+// An order is looked up where its id leads: in PostgreSQL, and if that does not know it, in Redis, in the vouchers of
+// its slot, nearly always one. One HGET there finds a user's pending order.
 //
-// An order that neither has for its user is nearly always made up, and anyone can make up ids. So a reactor looks
-// further for few of them at a time, and for fewer of one user; above that the answer is OVERLOADED. Looking further
-// reads the books of the vouchers in both stores, then PostgreSQL once more: a refusal is written there before the
-// buyer's entry goes. "Not found" needs more than two stores that do not know the order: Redis must be one that can be
-// relied on, the id one that no instance can still hold, and the catalogue one that is newer than the question, because
-// a voucher made since may share the slot. Otherwise the answer is "not known now".
+// An order that neither store has for its user is nearly always made up, and anyone can make up ids. So a reactor
+// searches further for few of them at a time, and for fewer of one user; above that the answer is OVERLOADED. The
+// search audits the vouchers in both stores, then asks PostgreSQL once more, where a refusal is written before the
+// buyer's entry is removed. "Not found" needs more than two stores that do not know the order: Redis must be reliable,
+// no instance may still hold the id, and the catalogue must be newer than the query, because a newer voucher may share
+// the slot. Otherwise the answer is UNAVAILABLE.
 #include "orders.h"
 
 #include <stdio.h>
@@ -23,23 +23,23 @@ enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 
 
 struct lookup;
 
-// What Redis has in one voucher.
+// What Redis has of one voucher.
 struct lookup_voucher {
     struct lookup *lookup;
     struct sk_voucher *voucher; // pinned
-    struct sk_account account;  // of voucher 0: PostgreSQL has none
+    struct sk_account account;  // voucher_id 0: PostgreSQL has none
 };
 
 enum lookup_step {
     LOOKUP_IDLE,         // between two rounds
     LOOKUP_FIRST_ROW,    // PostgreSQL is asked
     LOOKUP_CLAIMS,       // Redis is asked whether the order is its user's
-    LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the books of the vouchers
-    LOOKUP_LOOKS,        // Redis is asked
-    LOOKUP_LOOKS_FAILED, // the same, and one look has failed: the replies that are left may still show the order
+    LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the vouchers' accounts
+    LOOKUP_LOOKS,        // Redis is asked for snapshots
+    LOOKUP_LOOKS_FAILED, // one snapshot has failed: the remaining replies may still show the order
     LOOKUP_LAST_ROW,     // PostgreSQL is asked once more
-    LOOKUP_FOLLOWING,    // the catalogue is awaited
-    LOOKUP_RETIRED,      // PostgreSQL is asked for a retired sale in its slot
+    LOOKUP_FOLLOWING,    // waits for the catalogue
+    LOOKUP_RETIRED,      // PostgreSQL is asked for retired vouchers in the slot
     LOOKUP_STEPS
 };
 
@@ -48,12 +48,12 @@ struct lookup {
     enum lookup_step step;
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
-    bool for_move;           // what is found is pending
-    const char **place;      // in control->unknown; NULL: it has none
-    bool followed;           // the catalogue is newer than the question
+    bool for_move;           // answers PENDING for an order that is found
+    const char **place;      // its entry in control->unknown; NULL: it has none
+    bool followed;           // the catalogue is newer than the query
     bool unsure;             // Redis may have lost it, or an instance may still hold it
-    bool under_way;          // an order is that PostgreSQL does not know: without a user that may be it
-    int64_t pending_in;      // voucher; 0: it is not pending
+    bool under_way;          // an order is pending that PostgreSQL does not know: without a user, it may be this one
+    int64_t pending_in;      // voucher id; 0: it is not pending
     unsigned pending_quantity;
     size_t vouchers, answered;
     struct lookup_voucher looks[IN_SLOT_MAX];
@@ -151,7 +151,7 @@ static void order_on_answer(const struct sk_context *context, struct sk_request 
         sk_answer_send(context->answers, request, answer);
 }
 
-// False: there is nothing to wait for, or no memory to do so.
+// False: there is nothing to wait for, or no memory.
 static bool order_park(const struct sk_context *context, struct sk_request *request, const char *status)
 {
     struct sk_call *call = sk_call_of(request);
@@ -166,7 +166,7 @@ static bool order_park(const struct sk_context *context, struct sk_request *requ
     return true;
 }
 
-// It has not changed in time, and is asked about once more.
+// The order has not changed in time: it is read once more.
 static void order_on_overtime(const struct sk_context *context, struct sk_request *request)
 {
     if (context->control == NULL) {
@@ -242,7 +242,8 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
         lookup_find_vouchers(lookup);
 }
 
-// A store knows it. `document` NULL: it is another user's. What a move finds here has come since it found nothing.
+// Answers with an order that a store knows. `document` NULL: it is another user's. An order that a move now finds has
+// arrived after the move found none.
 static void lookup_show(struct lookup *lookup, const char *document, const char *status)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = document, .status = status};
@@ -253,7 +254,7 @@ static void lookup_show(struct lookup *lookup, const char *document, const char 
     sk_query_end_with(&lookup->query, &answer);
 }
 
-// Its voucher may be newer than our catalogue.
+// The order's voucher may be newer than our catalogue.
 static void lookup_find_vouchers(struct lookup *lookup)
 {
     const struct sk_sale *sale = lookup->query.control->sale;
@@ -262,7 +263,7 @@ static void lookup_find_vouchers(struct lookup *lookup)
         lookup->looks[lookup->vouchers++] = (struct lookup_voucher){.lookup = lookup, .voucher = voucher};
         sk_voucher_pin(voucher);
     }
-    lookup->unsure = voucher != NULL; // more than are looked at
+    lookup->unsure = voucher != NULL; // there are more than are checked
     if (lookup->vouchers > 0 && !lookup->followed && lookup->user[0] != '\0')
         lookup_ask_claims(lookup);
     else
@@ -285,7 +286,7 @@ static void lookup_ask_claims(struct lookup *lookup)
         sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
-// One that cannot be read, or was not asked about, is looked at again.
+// A voucher whose reply cannot be read, or that was not asked about, is checked again.
 static void lookup_on_claim(void *arg, const struct sk_reply *reply)
 {
     struct lookup_voucher *look = arg;
@@ -324,7 +325,7 @@ static void lookup_show_pending(struct lookup *lookup)
     lookup_show(lookup, pending, shown.status);
 }
 
-// ---- looking further ----
+// ---- searching further ----
 
 static void lookup_look_further(struct lookup *lookup)
 {
@@ -351,7 +352,7 @@ static void lookup_look_further(struct lookup *lookup)
     sk_account_query_free(&query);
 }
 
-// Among those that look further. Callers without a user have a token, and need no place.
+// Takes a place for searching further. False: none is free. Callers without a user have a token, and need none.
 static bool lookup_take_place(struct lookup *lookup)
 {
     const char **places = lookup->query.control->unknown, **place = NULL;
@@ -386,7 +387,7 @@ static void lookup_on_followed(struct sk_query *query, bool ok)
     if (!ok) {
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
     } else if (lookup->vouchers > 0 && lookup->looks[0].voucher == newest) {
-        lookup_ask_retired(lookup); // nothing new in its slot
+        lookup_ask_retired(lookup); // no new voucher in its slot
     } else {
         lookup_unpin(lookup);
         lookup->answered = 0;
@@ -412,7 +413,7 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
     lookup_look_at(lookup);
 }
 
-// All questions go out in one write; each answer knows its own.
+// All commands go out in one write; each reply knows its voucher.
 static void lookup_look_at(struct lookup *lookup)
 {
     struct sk_redis *redis = lookup->query.control->sale->ask_redis;
@@ -480,8 +481,8 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
         lookup_follow(lookup);
 }
 
-// No sale that is in the catalogue has it. A retired one in the same slot may have: Redis had lost it, and an instance
-// still holds it, paused, to write it as refused; or it was moved out to a file.
+// No voucher in the catalogue has the order. A retired one in the same slot may: Redis had lost the order, and a paused
+// instance still holds it and will have it refused; or it was archived to a file.
 static void lookup_ask_retired(struct lookup *lookup)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
@@ -495,7 +496,7 @@ static void lookup_on_retired(void *arg, const struct sk_result *result)
     struct lookup *lookup = arg;
     enum sk_verdict verdict = SK_VERDICT_UNAVAILABLE;
     if (result->rows != NULL) {
-        int64_t epoch = sk_rows_number(result->rows, 0, COLUMN_EPOCH); // 0: none is retired there
+        int64_t epoch = sk_rows_number(result->rows, 0, COLUMN_EPOCH); // 0: no retired voucher there
         const char *archived = sk_rows_text(result->rows, 0, COLUMN_ARCHIVED);
         if (archived != NULL && archived[0] == 't')
             verdict = SK_VERDICT_ARCHIVED;
@@ -523,8 +524,8 @@ static void lookup_release(struct sk_query *query)
 
 // ---- a user's orders ----
 //
-// Redis is asked first and PostgreSQL last, which says what of it is still pending: an order that leaves Redis in
-// between is settled by then. Pages after the first are of settled orders only, and need no Redis.
+// Redis is asked first, and PostgreSQL last: it reports which of those orders are still pending. An order that leaves
+// Redis in between is settled by then. Later pages contain only settled orders, and need no Redis.
 
 enum { BUSY_MAX = 64, LISTED_ID = 0, LISTED_DOCUMENT, LISTED_VOUCHER };
 
@@ -539,8 +540,8 @@ struct user_orders_voucher {
 
 enum user_orders_step {
     USER_ORDERS_IDLE,         // between two rounds
-    USER_ORDERS_LOOKS,        // Redis is asked
-    USER_ORDERS_LOOKS_FAILED, // the same, and one look has failed: the replies that are left are awaited
+    USER_ORDERS_LOOKS,        // Redis is asked for the user's order of each voucher
+    USER_ORDERS_LOOKS_FAILED, // one command has failed: waits for the remaining replies
     USER_ORDERS_ROWS,         // PostgreSQL is asked
     USER_ORDERS_STEPS
 };

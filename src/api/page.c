@@ -1,7 +1,6 @@
-// The statements differ in their columns only; what they are is said in a table beside each list. The cursor of a page
-// is made of the last row that it shows, which is read, not counted. A query
-// parameter that is sent twice, or whose value is not understood, is refused: the answer to another question than was
-// asked would be taken for all there is.
+// The statements differ only in their columns, which a table at each list describes. A page's cursor is the last row
+// that it shows, so it is read, not counted. A query parameter that is sent twice or has a bad value is rejected:
+// otherwise the client would take another list for the one it asked for.
 #include "page.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// A page of a list: what a client asked for, and how rows of PostgreSQL become its document. Statements are asked for
-// one row more than the page shows: if it comes, there is a next page.
+// A page of a list: what the client asked for, and how PostgreSQL's rows become its document. Statements are asked for
+// one row more than the page shows. If that row comes, there is a next page.
 #ifndef SK_API_PAGE_H
 #define SK_API_PAGE_H
 
@@ -9,7 +9,7 @@
 
 enum { SK_PAGE_MOST = 100 };
 
-// As the client said.
+// As the client asked.
 struct sk_page_asked {
     unsigned limit;     // 1 to SK_PAGE_MOST
     const char *cursor; // borrowed; NULL: the first page
@@ -17,50 +17,49 @@ struct sk_page_asked {
 
 struct sk_page {
     enum sk_cursor_kind kind;
-    char scope[SK_CURSOR_SCOPE_MAX + 1]; // whose list, and how it is filtered
+    char scope[SK_CURSOR_SCOPE_MAX + 1]; // whose list, and its filters
     unsigned limit;
     bool first;
-    struct sk_position after;  // the last row of the page before; zeroed: there is none
+    struct sk_position after;  // last row of the page before; zeroed: none
     char next[SK_CURSOR_SIZE]; // empty: this is the last page
 };
 
-// Where a row has its position, and its text. A row without a text ends the page.
+// The columns of a row's position and its text. A row without a text ends the page.
 struct sk_page_columns {
     int document, first;
     int second;  // 0: it has none
-    bool behind; // the next page begins behind a row without a text, which is done with; else with it
-    bool ids;    // each text gets its own position in front, as the member `id`
+    bool behind; // the next page begins after a row without a text; else with it
+    bool ids;    // each text begins with its own position, as the member `id`
 };
 
 // The reactor's thread, as all functions.
 
-// A parameter of the query; *value NULL: not sent. False: sent more than once.
+// Reads a parameter of the query; *value NULL: not sent. False: sent more than once.
 bool sk_page_parameter(const struct sk_request *request, const char *name, const char **value);
 
-// `limit`, and `cursor`, the parameter that says where the page begins. False: one of them is bad.
+// Reads `limit`, and the parameter `cursor`, at which the page begins. False: one of them is bad.
 bool sk_page_read_query(const struct sk_request *request, const char *cursor, struct sk_page_asked *asked);
 
-// False: the cursor is not one of this list; the handle was answered with
-// BAD_PARAMETER.
+// False: the cursor is not one of this list; the handle was answered with BAD_PARAMETER.
 bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
                    const struct sk_page_asked *ask, uint64_t handle);
 
-// One row more than the page shows, as a parameter.
+// The limit and one row more, as a parameter.
 const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
 
-// Adds the texts of the first `count` rows, as far as they are of this page, with commas between them, and notes where
-// the next page begins.
+// Adds the texts of the first `count` rows that belong to this page, with commas between them. Records where the next
+// page begins.
 void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
                  const struct sk_page_columns *columns);
 
 // Adds the member `next`, if there is a next page, and ends the query with its body and a closing brace: FOUND. The
-// outcome names the next page, too, but for the feed, which has no last one.
+// answer names the next page, too, except for the feed, which has no last page.
 void sk_page_end(const struct sk_page *page, struct sk_query *query);
 
-// The position, or zeros, as parameters.
+// The position as parameters; zeros on the first page.
 const char *sk_page_first(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
 const char *sk_page_second(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
-// The same of a list of orders; NULL on the first page.
+// The same for a list of orders; NULL on the first page.
 const char *sk_page_id(const struct sk_page *page, char out[SK_UUID_SIZE]);
 
 #endif

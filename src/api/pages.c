@@ -1,9 +1,9 @@
-// A page has one path, and no part of a path is taken for a file's name: it is looked up in a sorted list.
+// Each page has one path, which is looked up in a sorted list. No part of a path is taken for a file name.
 //
-// A browser keeps what it got, and asks each time whether that is still right (no-cache, and 304): so after another
-// version was rolled out no page runs with a script of the old one.
+// A browser caches what it got, and revalidates it each time (no-cache, and 304). So after a new version is rolled out,
+// no page runs with a script of the old one.
 //
-// They are for pages of our own origin: no answer says to those of another what they may do with it (cors.h).
+// The pages are for our own origin only: their answers carry no CORS headers (cors.h).
 #include "pages.h"
 
 #include <stdio.h>
@@ -14,12 +14,12 @@
 #include "embedded_pages.h"
 #include "status.h"
 
-// What draws the dashboard's charts, where it was fetched before the build (./dev setup web).
+// Draws the dashboard's charts, if it was fetched before the build (./dev setup web).
 #define CHARTS "/web/vendor/uPlot.esm.js"
 
 enum { SETTINGS_SIZE = 128 };
 
-// Nothing may be loaded from elsewhere, no script stands in a page, and nobody shows a page of ours within theirs.
+// Nothing loads from elsewhere, pages contain no inline scripts, and no other site may frame them.
 static const struct sk_document_field fields[] = {
     {"Cache-Control", "no-cache"},
     {"Vary", "Accept-Encoding"},
@@ -47,7 +47,7 @@ static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool d
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
-// ---- made at start ----
+// ---- made at the start ----
 
 struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
 {

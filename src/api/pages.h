@@ -1,6 +1,5 @@
-// The pages that people look at: the shop, the operators' dashboard, the payment page of the demo, and what they load.
-// They are part of the program (embedded_pages.h), and the same as long as the process lives: every answer is made at
-// the start.
+// The built-in pages: the shop, the operators' dashboard, the payment page of the demo, and the files they load. They
+// are part of the program (embedded_pages.h) and never change, so all answers are made at the start.
 //
 // The loop's thread, as all functions.
 #ifndef SK_API_PAGES_H
@@ -17,8 +16,8 @@ sk_handle sk_handle_page, sk_handle_demo_page;
 struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo);
 void sk_pages_close(struct sk_pages *pages); // NULL is fine
 
-// Answers with what has the request's path: 200, or 304 to a client that has it already. Without keep_alive the answer
-// ends its connection. False: nothing has that path, and the request is not answered.
+// Answers with the file of the request's path: 200, or 304 to a client that has it. Without keep_alive the answer
+// closes its connection. False: there is no such path, and the request is not answered.
 bool sk_pages_answer(const struct sk_pages *pages, struct sk_request *request, bool keep_alive);
 
 #endif

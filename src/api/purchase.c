@@ -1,6 +1,6 @@
-// A voucher that is not in the catalogue is newer than it, retired, or made up. Who has won a retired one and asks
-// again is told so from PostgreSQL (P6), and all others that it has ended. When its orders have been archived nothing
-// is said of the user any more, but that.
+// A voucher that is not in the catalogue is newer than it, retired, or made up. If it is retired, PostgreSQL knows its
+// winners: a winner who repeats gets the same answer (P6), all others get ENDED. Once its orders are archived, the
+// answer is ARCHIVED for all.
 #include "purchase.h"
 
 #include <inttypes.h>
@@ -66,7 +66,7 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
     }
 }
 
-// Of a key; never 0.
+// The fingerprint of a key; never 0.
 static uint64_t purchase_fingerprint(const char *key)
 {
     uint64_t hash = sk_hash(key, strlen(key));
@@ -96,7 +96,7 @@ static bool purchase_read_quantity(const struct sk_context *context, struct sk_r
     return verdict == SK_VERDICT_OK;
 }
 
-// Past the voucher's limit.
+// The quantity is above the voucher's limit.
 static void purchase_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit)
 {
     char detail[64];
@@ -117,11 +117,11 @@ void sk_purchase_on_result(const struct sk_context *context, struct sk_request *
     struct sk_call *call = sk_call_of(request);
     if (result->verdict == SK_VERDICT_ACCEPTED) {
         size_t len = strnlen(result->order_id, SK_UUID_CHARS);
-        memcpy(call->order_id, result->order_id, len); // not by printf: each buyer who wins comes here
+        memcpy(call->order_id, result->order_id, len); // without printf: every winner comes here
         call->order_id[len] = '\0';
         call->on_expired = purchase_on_expired;
         if (!call->respond_async)
-            return; // the commit answers, or the deadline
+            return; // the commit or the deadline answers
     }
     purchase_answer(context, request, result);
 }
@@ -174,7 +174,7 @@ static void purchase_answer_order(const struct sk_context *context, struct sk_re
     sk_answer_order(context->answers, request, result->verdict, &order);
 }
 
-// 201 again if the order is committed, 202 if it is not.
+// 201 again if the order is committed, else 202.
 static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id)
 {
     struct sk_call *call = sk_call_of(request);
@@ -199,7 +199,7 @@ bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t 
 {
     const struct sk_sale *sale = control->sale;
     struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
-    // Without Redis nothing is certain, not even what was remembered a moment ago.
+    // Without Redis nothing is certain, not even a cached refusal.
     *result = (struct sk_purchase_result){.verdict = SK_VERDICT_UNAVAILABLE};
     if (!sk_redis_ready(sale->redis))
         return false;
@@ -300,7 +300,7 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
     if (state == NULL)
         answer.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
     else if (!archived && strcmp(state, "retired") != 0)
-        answer.verdict = SK_VERDICT_LOADING; // recalled a moment ago
+        answer.verdict = SK_VERDICT_LOADING; // reloaded a moment ago
     else if (answer.order_id != NULL)
         answer.verdict = SK_VERDICT_ALREADY_ORDERED;
     else if (archived)

@@ -1,5 +1,5 @@
-// A purchase: the call, and its way into the sale, at once if the catalogue has its voucher, else after it was looked
-// for.
+// A purchase: the call, and its way into the sale. If the catalogue has the voucher, that is at once; else after a
+// search for the voucher.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_API_PURCHASE_H
@@ -12,11 +12,11 @@
 
 sk_handle sk_handle_buy;
 
-// The sale has ended or accepted the purchase of a request that waits.
+// The sale has settled, refused or accepted the purchase of a waiting request.
 void sk_purchase_on_result(const struct sk_context *context, struct sk_request *request,
                            const struct sk_purchase_result *result);
 
-// What a client asks for.
+// What a client wants to buy.
 struct sk_ask {
     int64_t voucher_id;
     const char *user;  // borrowed for the call
@@ -27,9 +27,8 @@ struct sk_ask {
     int64_t offer;
 };
 
-// Tries to place an order. True: the result will come for `handle`, never inside this call. False: *result is
-// final; INVALID, with `left`: the quantity is past the voucher's limit. What the ticket has to do with it is looked at
-// before all else.
+// Tries to place an order. True: the result will come for `handle`, never inside this call. False: *result is final.
+// INVALID has `left`: the quantity is above the voucher's limit, which is `left`. The ticket is checked first.
 bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle,
                  struct sk_purchase_result *result);
 

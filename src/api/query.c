@@ -242,7 +242,7 @@ void sk_query_end(struct sk_query *query, enum sk_verdict verdict, const char *b
 
 // ---- finding a voucher ----
 
-enum { OLD_MAX = 16 }; // users' questions to PostgreSQL about vouchers that are not in the catalogue, at a time
+enum { OLD_MAX = 16 }; // users' questions at a time about vouchers that are not in the catalogue
 
 static void find_on_followed(struct sk_query *query, bool ok);
 static void find_old(struct sk_query *query);

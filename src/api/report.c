@@ -1,5 +1,5 @@
-// Redis is looked at before and after PostgreSQL counts: if it is the same both times, and its journal is empty, then
-// it was so at PostgreSQL's moment, too, and can be compared. Without Redis the report says so and tells the rest.
+// Takes a snapshot from Redis before and after PostgreSQL counts. If both are equal, and the journal is empty, they are
+// also valid for the moment of the count, and can be compared. Without Redis the report shows that, and the rest.
 #include "report.h"
 
 #include <inttypes.h>
@@ -27,8 +27,8 @@ struct report_query {
     struct sk_query query;
     struct sk_report report;
     enum sk_report_format format;
-    bool counts;               // it is the one that control->settling is about
-    bool counted;              // PostgreSQL has answered: the looks are the second ones
+    bool counts;               // control->settling was set for it
+    bool counted;              // PostgreSQL has answered: the next snapshot is the second
     struct sk_snapshot before; // the first snapshot
 };
 
@@ -181,7 +181,7 @@ static void report_take_snapshot(struct report_query *report, const struct sk_sn
         report_find(report, SK_REPORT_MOVING);
 }
 
-// Of several findings the one that says least of Redis counts.
+// Keeps the finding that says least about Redis.
 static void report_find(struct report_query *report, enum sk_report_books books)
 {
     if (books > report->report.books)
@@ -200,9 +200,9 @@ static void report_end(struct report_query *report)
                                                  .type = formats[report->format].type});
 }
 
-// ---- the findings ----
+// ---- the judgement ----
 //
-// A sum that is wrong stays wrong whatever is still to come, so it is told even while the account is open.
+// A wrong sum stays wrong whatever happens later, so it is reported even while the settlement is open.
 
 enum { COLUMN_STATE, COLUMN_REFUSED, COLUMN_PRICES, COLUMN_NUMBERS };
 
@@ -228,7 +228,7 @@ bool sk_report_read(const struct sk_rows *rows, struct sk_report *report)
            (prices == NULL || report_read_prices(prices, report));
 }
 
-// 'REASON orders units,...'; reasons past the bound are counted in refused_orders alone.
+// 'REASON orders units,...'; reasons above the bound are counted in refused_orders only.
 static bool report_read_refused(const char *text, struct sk_report *report)
 {
     for (report->reasons = 0; *text != '\0' && report->reasons < SK_REPORT_REASONS_MAX; report->reasons++) {
@@ -275,7 +275,7 @@ static bool report_read_prices(const char *text, struct sk_report *report)
     return true;
 }
 
-// Returns what follows the number and `end`, or the text's end. NULL: it is none.
+// Returns the text after the number and `end`, or the text's end. NULL: it is no number.
 static const char *report_read_number(const char *text, char end, int64_t *number)
 {
     char *after;
@@ -347,12 +347,11 @@ static void report_judge_redis(const struct sk_report *report, struct sk_judgeme
 
 // ---- the text ----
 //
-// One list of lines, in sections, which each format puts down in its own way: so all formats say the same. No value
-// needs escaping or quoting: they are constants, numbers, times, words of [a-zA-Z_], and
-// prices.
+// One list of lines, in sections. Each format writes the same lines in its own way. No value needs escaping or quoting:
+// they are constants, numbers, times, words of [a-zA-Z_], and prices.
 
 enum kind {
-    SECTION, // its name is `item`; what follows belongs to it
+    SECTION, // its name is `item`; the following lines belong to it
     WORD,    // text
     ID,      // a, which JSON shows as a string
     TIME,    // a: Unix ms
@@ -377,7 +376,7 @@ struct paper {
     enum sk_report_format format;
     struct sk_buf *out;
     const char *section; // NULL: none has begun
-    bool empty;          // nothing stands in the section yet
+    bool empty;          // the section has no line yet
 };
 
 static void paper_put(struct paper *paper, const struct line *line);
@@ -511,7 +510,7 @@ void sk_report_put(const struct sk_report *report, enum sk_report_format format,
     }
 }
 
-// The buckets that are not empty, each with its end in ms: those of several instances can be added up.
+// The non-empty buckets, each with its upper bound in ms. Buckets of several instances can be added.
 static void report_put_buckets(const struct sk_durations *durable, struct sk_buf *out)
 {
     const char *comma = "";
@@ -527,7 +526,7 @@ static void report_put_buckets(const struct sk_durations *durable, struct sk_buf
     sk_buf_puts(out, "]");
 }
 
-// ---- putting a line down ----
+// ---- writing a line ----
 
 static void paper_put(struct paper *paper, const struct line *line)
 {
@@ -535,7 +534,7 @@ static void paper_put(struct paper *paper, const struct line *line)
     puts[paper->format](paper, line);
 }
 
-// The value of a line that has one, as all formats write it.
+// Writes the value of a line that has one, in the same form for all formats.
 static void paper_put_value(struct paper *paper, const struct line *line)
 {
     char time[SK_TIME_SIZE];
@@ -549,7 +548,7 @@ static void paper_put_value(struct paper *paper, const struct line *line)
         sk_buf_puts(paper->out, time);
         break;
     case MS:
-        us = (line->a + 999) / 1000; // never less than it was
+        us = (line->a + 999) / 1000; // rounded up to a microsecond
         sk_buf_printf(paper->out, "%" PRIi64 ".%03" PRIi64, us / 1000, us % 1000);
         break;
     default:

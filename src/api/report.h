@@ -1,5 +1,5 @@
-// The settlement report of a voucher: what PostgreSQL has counted, held against itself, against Redis, and against what
-// a sale that is over should look like. The judgement is pure; the call asks both stores.
+// The settlement report of a voucher. It compares PostgreSQL's counts with each other, with Redis, and with the balance
+// of a finished sale. Judging is pure; the call asks both stores.
 #ifndef SK_API_REPORT_H
 #define SK_API_REPORT_H
 
@@ -14,11 +14,11 @@
     X(begin_ms)                                                       \
     X(end_ms)                                                         \
     X(pay_within_s)                                                   \
-    X(units) /* of now */                                             \
+    X(units) /* now */                                                \
     X(added)                                                          \
     X(taken_away)                                                     \
     X(stock)                                                          \
-    X(live_counted) /* orders, by the counter of the voucher */       \
+    X(live_counted) /* orders, by the voucher's counter */            \
     X(unpaid_orders)                                                  \
     X(unpaid_units)                                                   \
     X(paid_orders)                                                    \
@@ -27,7 +27,7 @@
     X(cancelled_units)                                                \
     X(expired_orders)                                                 \
     X(expired_units)                                                  \
-    X(restocked_orders) /* refunded, as kept_ */                      \
+    X(restocked_orders) /* refunded; kept_, too */                    \
     X(restocked_units)                                                \
     X(kept_orders)                                                    \
     X(kept_units)                                                     \
@@ -37,20 +37,20 @@
     X(held_orders)                                                    \
     X(held_units)                                                     \
     X(duplicates)    /* live orders beyond the first of their user */ \
-    X(account_stock) /* what Redis must have, as the audit says it */ \
+    X(account_stock) /* what Redis must have, as in the audit */      \
     X(account_buyers)
 
 enum { SK_REPORT_REASONS_MAX = 16, SK_REPORT_PRICES_MAX = 16, SK_REPORT_WORD_SIZE = 41 };
 
 // How far Redis could be compared.
 enum sk_report_books {
-    SK_REPORT_COMPARED, // nothing moved between the two looks: its numbers are those of PostgreSQL's moment
-    SK_REPORT_MOVING,   // orders are under way
-    SK_REPORT_UNSURE,   // it is of another Redis process, or cannot be read
+    SK_REPORT_COMPARED, // nothing moved between the two snapshots: they are as of PostgreSQL's count
+    SK_REPORT_MOVING,   // orders are in progress
+    SK_REPORT_UNSURE,   // its data is of another Redis process, or cannot be read
     SK_REPORT_LOADING,
     SK_REPORT_MISSING, // Redis does not have the voucher
     SK_REPORT_UNKNOWN, // Redis has not answered
-    SK_REPORT_RETIRED, // there is nothing to compare
+    SK_REPORT_RETIRED, // the voucher is retired: there is nothing to compare
 };
 
 struct sk_report {
@@ -67,18 +67,18 @@ struct sk_report {
     struct {
         char price[SK_REPORT_WORD_SIZE]; // of one unit: "CNY 990"
         int64_t cents, orders, units, paid_orders, paid_units;
-    } prices[SK_REPORT_PRICES_MAX]; // that live orders have; those past the bound are left out
+    } prices[SK_REPORT_PRICES_MAX]; // prices of live orders; those above the bound are left out
     size_t price_count;
     enum sk_report_books books;
     int64_t redis_stock, redis_buyers, redis_journal;
-    int64_t since_ms; // wall clock: when this instance began to measure
+    int64_t since_ms; // wall clock, ms: when this instance began to measure
     struct sk_durations durable;
 };
 
-// Reads the row of settlement.sql. False: it is no such row.
+// Reads the row of settlement.sql. False: the row is malformed.
 bool sk_report_read(const struct sk_rows *rows, struct sk_report *report);
 
-// What keeps the account open; each with a number.
+// Reasons why the settlement is still open; each has a number.
 enum sk_report_missing {
     SK_REPORT_SALE_ON,      // seconds to its end
     SK_REPORT_UNPAID,       // orders that may still expire
@@ -89,13 +89,13 @@ enum sk_report_missing {
     SK_REPORT_MISSING_COUNT
 };
 
-// What must come to the same.
+// Sums that must be equal: the left side and the right side.
 enum sk_report_sum {
     SK_REPORT_SUM_UNITS,      // units of live orders, units left, and units that refunded orders kept: those offered
-    SK_REPORT_SUM_LIVE,       // live orders as the counters have them: those that were counted
+    SK_REPORT_SUM_LIVE,       // live orders by the counters: those that were counted
     SK_REPORT_SUM_DUPLICATES, // live orders beyond the first of their user: none
-    SK_REPORT_SUM_STOCK,      // Redis's stock: what is left and not held, which is never less than none
-    SK_REPORT_SUM_BUYERS,     // Redis's buyers: the users of live and of held orders
+    SK_REPORT_SUM_STOCK,      // Redis's stock: units left and not held, at least 0
+    SK_REPORT_SUM_BUYERS,     // Redis's buyers: the users of live and held orders
     SK_REPORT_SUM_COUNT
 };
 
@@ -103,7 +103,7 @@ enum sk_report_verdict { SK_REPORT_BALANCED, SK_REPORT_OPEN, SK_REPORT_WRONG };
 
 struct sk_judgement {
     enum sk_report_verdict verdict;
-    int64_t missing[SK_REPORT_MISSING_COUNT]; // 0: it is not
+    int64_t missing[SK_REPORT_MISSING_COUNT]; // 0: it does not apply
     struct {
         int64_t is, should_be;
     } sums[SK_REPORT_SUM_COUNT];
@@ -117,11 +117,11 @@ void sk_report_put(const struct sk_report *report, enum sk_report_format format,
 
 sk_handle sk_handle_settlement;
 
-enum { SK_REPORT_MS = 60000 }; // that counting may take
+enum { SK_REPORT_MS = 60000 }; // most time for counting
 
-// Answers the handle once, with FOUND and the document in this format, or with a refusal; it may do so before it
-// returns. Counting takes PostgreSQL a second or two for a million orders, on a link of its own, so that nothing else
-// waits behind it. A reactor does it for one voucher and format at a time: past that OVERLOADED.
+// Answers the handle once, perhaps before it returns: FOUND and the document in this format, or a refusal. Counting
+// takes PostgreSQL a second or two for a million orders, on a link of its own, so nothing else waits behind it. A
+// reactor counts for one voucher and format at a time; above that OVERLOADED.
 void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format,
                           uint64_t handle);
 

@@ -1,5 +1,5 @@
-// To add a call: a row here, its handler in the header of its subject, its row in docs/http.md; the rest, also 405 and
-// Allow, falls out of the table.
+// To add a call: add a row here, its handler in the header of its subject, and its row in docs/http.md. The table
+// provides the rest, including 405 and Allow.
 #include "route_table.h"
 
 #include <string.h>
@@ -73,11 +73,11 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 #define MEMBERS  (V(BAD_JSON) | V(INVALID))
 #define OPERATED (VOUCHER | KEY | V(VERSION_CHANGED) | V(WRONG_STATE) | V(INTERNAL))
 
-// A row is a line of what the service does, and then what the document says of it.
+// The first line of a row is what the service does, the rest is for the OpenAPI document.
 // clang-format off
 #define NOT_A_CALL {0}
 
-// The first pattern that fits the path is the one; its methods follow each other.
+// The first pattern that matches the path wins; its methods are adjacent.
 const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, TRIES, BUYERS, VITAL | RATED | A_PURCHASE, sk_handle_buy,
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
@@ -143,7 +143,7 @@ const struct sk_route sk_route_table[] = {
      {"requeueDeadLetter", "Tries the orders of a dead letter again", "", NULL, "Requeued", V(FOUND) | V(UNREADABLE)}},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_write_off,
      {"writeOffDeadLetter", "Refuses the orders of a dead letter permanently", "", NULL, "WrittenOff", V(FOUND)}},
-    // Without the token nothing is told about what there is.
+    // Without a token these do not reveal which calls exist.
     {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
     {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
     {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
@@ -163,7 +163,7 @@ const struct sk_route sk_route_table[] = {
      {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
     {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, FAILURES, OPERATORS, 0, sk_handle_metrics,
      {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
-    // What people look at.
+    // The built-in pages.
     {GET, ANYONE, "/", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES, sk_handle_page, NOT_A_CALL},
     {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, DOCUMENTS, BOTH, OF_PAGES, sk_handle_page, NOT_A_CALL},
     {GET, ANYONE, "/admin/ui", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_page, NOT_A_CALL},
@@ -223,7 +223,7 @@ static bool route_table_fits(const char *pattern, const char *path, struct sk_ro
     return true;
 }
 
-// Returns what follows the name in the pattern. NULL: "." or "..", which fits no route.
+// Returns the pattern after the name. NULL: the part is "." or "..", which matches no route.
 static const char *route_table_take_id(const char *pattern, struct sk_route_part part,
                                        struct sk_route_part ids[SK_ROUTE_ID_COUNT])
 {
@@ -256,7 +256,7 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
     static const uint64_t of_ids[SK_ROUTE_ID_COUNT] = {[SK_ROUTE_VOUCHER] = V(BAD_VOUCHER_ID),
                                                        [SK_ROUTE_DEAD_LETTER] = V(NOT_FOUND),
                                                        [SK_ROUTE_ORDER] = V(BAD_ORDER_ID)};
-    // What the server finds before there is a route, another method on the path, and a start or an end.
+    // Malformed requests, other methods on the path, and requests during start and shutdown.
     uint64_t verdicts = V(BAD_REQUEST) | V(BODY_TOO_LARGE) | V(METHOD_NOT_ALLOWED) | V(NOT_IMPLEMENTED) |
                         V(UNAVAILABLE) | V(SHUTTING_DOWN);
     for (int i = 0; i < SK_ROUTE_ID_COUNT; i++)

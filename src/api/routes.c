@@ -1,8 +1,8 @@
-// A browser that asks what a page may send is told so, whatever the path (cors.h). Any other request is matched with
-// the table (route_table.c), and is refused by the first that does not fit, in this order: the rate of its address
-// (429), the path (404), the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id
-// (400, 404), the page that sends it (403), the user (401) and its rate (429), an order's id (400), the body's type
-// (415), If-Match (400), the query (422).
+// A CORS preflight is answered first, whatever the path (cors.h). Any other request is matched with the table
+// (route_table.c). The first check that fails refuses it, in this order: its address's rate (429), the path (404), the
+// admin's token and its role (401, 403), the method (405, 501), a voucher's or dead letter's id (400, 404), the page
+// that sends it (403), the user (401) and its rate (429), an order's id (400), the body's type (415), If-Match (400),
+// the query (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -28,22 +28,22 @@
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 
 enum phase {
-    PHASE_STARTING, // nothing is connected yet; a client may be faster
+    PHASE_STARTING, // nothing is connected yet; a client may be early
     PHASE_SERVING,
     PHASE_DRAINING,
-    PHASE_ENDED, // the control plane is gone
+    PHASE_ENDED, // the control plane is closed
 };
 
 struct sk_routes {
     struct sk_routes_options options;
     struct sk_context context;
-    struct sk_answers *answers;       // owned; as the context has it
-    struct sk_tokens *tokens;         // owned, as the tickets: those of the start
-    struct sk_secret_set checks;      // what requests are checked with: those, or what `held` says
-    const struct sk_secret_set *held; // NULL: nothing was read again
-    uint64_t version;                 // of what is held
+    struct sk_answers *answers;       // owned; the context borrows it
+    struct sk_tokens *tokens;         // owned, and so are the tickets: those of the start
+    struct sk_secret_set checks;      // requests are checked with these: those of the start, or of `held`
+    const struct sk_secret_set *held; // NULL: no secrets were read again
+    uint64_t version;                 // of `held`
     struct sk_document *openapi;      // owned
-    struct sk_pages *pages;           // owned; as the context has it
+    struct sk_pages *pages;           // owned; the context borrows it
     struct sk_tickets *tickets;
     struct sk_cors *cors;     // owned
     struct sk_tracer *tracer; // owned
@@ -125,7 +125,7 @@ static void routes_set_times(struct sk_routes *routes)
 {
     const struct sk_store_options *stores = routes->options.stores;
     routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)routes->options.api->confirm_timeout_ms;
-    // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
+    // Time for three statements of PostgreSQL and one command of Redis. A slower call is answered 503.
     routes->wait_ms[SK_ROUTE_FOR_STORES] = (uint64_t)(stores->redis_timeout_ms + 3 * stores->pg_timeout_ms);
     routes->context.stores_ms = routes->wait_ms[SK_ROUTE_FOR_STORES];
     routes->wait_ms[SK_ROUTE_FOR_RETURN] = 2 * routes->wait_ms[SK_ROUTE_FOR_STORES];
@@ -206,13 +206,13 @@ static void routes_dispatch(struct sk_routes *routes, struct sk_request *request
         routes_refuse(routes, request, &match, verdict);
         return;
     }
-    // It waits from now on: the outcome may come before the handler returns.
+    // The request waits from now on: the answer may come before the handler returns.
     if (match.route->wait != SK_ROUTE_AT_ONCE)
         sk_request_wait(request, routes->wait_ms[match.route->wait]);
     match.route->handle(&routes->context, request);
 }
 
-// FOUND: the request may go to its handler, and its call is filled in.
+// OK: the request may go to its handler, and its call is filled in.
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match)
 {
     struct sk_call *call = sk_call_of(request);
@@ -239,7 +239,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_BAD_VOUCHER_ID;
     if (!routes_read_number(match->ids[SK_ROUTE_DEAD_LETTER], &call->dead_letter_id))
         return SK_VERDICT_NOT_FOUND;
-    // Behind a gateway a cookie may say who the user is, and a browser sends it for any page. A token it does not.
+    // Behind a gateway a cookie may identify the user, and a browser sends it for any page. It does not send a token.
     if (routes->options.users == NULL && sk_route_is_unsafe(match->route) && sk_cors_is_foreign(routes->cors, request))
         return SK_VERDICT_CROSS_SITE;
     verdict = routes_admit_user(routes, request, match->route->caller);
@@ -258,7 +258,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_OK;
 }
 
-// What the configuration has turned off is as if it were not there.
+// A route that the configuration turns off is not found.
 static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match)
 {
     bool found = sk_route_match(request->method, request->path, match);
@@ -279,8 +279,8 @@ static bool routes_serve(const struct sk_routes *routes, const struct sk_route *
     return (first->flags & SK_ROUTE_OF_DEMO) == 0 || api->demo != 0;
 }
 
-// While nearly all connections are taken, those that are left are for purchases, operators and probes. All others end
-// theirs.
+// While nearly all connections are taken, the rest are for purchases, operators and probes. All other requests are
+// refused, and their connections closed.
 static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
                                   const struct sk_match *match)
 {
@@ -292,7 +292,7 @@ static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_requ
     return true;
 }
 
-// What is not found counts, too.
+// Unknown paths count, too.
 static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
                                             const struct sk_route *first)
 {
@@ -303,7 +303,7 @@ static enum sk_verdict routes_limit_address(const struct sk_routes *routes, stru
                                            : sk_limits_document(routes->options.limits, request);
 }
 
-// Of purchases, and of what undoes one. The answers to all else say nothing of limits, unless one refuses them.
+// Only purchases and cancellations count. Other answers carry no limits, unless a limit refuses them.
 static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
                                          const struct sk_route *route)
 {
@@ -315,8 +315,8 @@ static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct 
     return SK_VERDICT_OK;
 }
 
-// A method that the path does not have is refused to those only that have a token. A user's token is none here, and is
-// not looked at: whoever sends one again and again would have its signature computed.
+// A method that the path does not have is reported only to callers with a token. A user's token is not one here, and
+// its signature is not computed, so nobody can make us do that by sending it again and again.
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct sk_match *match)
 {
@@ -341,8 +341,7 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
     return verdict;
 }
 
-// Tokens and signatures that were sent and are wrong: guesses, or what was forgotten when a secret changed. Who sends
-// none has guessed nothing.
+// Counts wrong tokens and signatures: guesses, or secrets that were not updated. A missing token is no guess.
 static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
                                     enum sk_verdict verdict)
 {
@@ -374,7 +373,7 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
                                                         : sk_auth_user(request, routes->options.users, call->user);
     if (verdict != SK_VERDICT_UNAUTHENTICATED || caller == SK_ROUTE_USER)
         return verdict;
-    // By X-User-Id: one that identifies no user, or more than one, is none that a token makes good.
+    // With X-User-Id, a value that identifies no user, or several values, cannot be made good by a token.
     if (routes->options.users == NULL && !routes->options.operators &&
         (sk_request_header(request, "x-user-id", NULL) != NULL ||
          sk_request_header(request, "authorization", NULL) == NULL))
@@ -385,7 +384,7 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
     return routes->options.users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
 }
 
-// Of a call that anyone may make: one who says who it is, and may be believed, is counted as that user.
+// For calls open to anyone: a caller who authenticates is counted as that user.
 static void routes_note_user(const struct sk_routes *routes, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
@@ -393,7 +392,7 @@ static void routes_note_user(const struct sk_routes *routes, struct sk_request *
         call->user[0] = '\0';
 }
 
-// True if there is nothing to read.
+// True also if there is nothing to read.
 static bool routes_read_number(struct sk_route_part part, int64_t *id)
 {
     char text[ID_SIZE];
@@ -417,7 +416,7 @@ static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE])
     return sk_uuid_valid(id);
 }
 
-// What an ETag of ours said, "<number>"; `*` and none say nothing.
+// Reads the version of our ETag, "<number>"; `*` or no If-Match leave it unchanged.
 static bool routes_read_if_match(const struct sk_request *request, int64_t *version)
 {
     unsigned count;
@@ -447,13 +446,13 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
     sk_answer_allow(routes->answers, request, verdict, allow);
 }
 
-// ---- what comes later ----
+// ---- results, answers and streams ----
 
 void sk_routes_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {
     struct sk_routes *routes = arg;
     struct sk_request *request = sk_server_find(routes->server, handle);
-    if (request == NULL) // it was answered with 202 before, or its client is gone
+    if (request == NULL) // it was answered with 202, or its client is gone
         return;
     const char *before = sk_trace_enter(request);
     sk_purchase_on_result(&routes->context, request, result);
@@ -497,7 +496,7 @@ void sk_routes_gone(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
     sk_handle *on_gone = sk_call_of(request)->on_gone;
-    if (on_gone != NULL && routes->context.control != NULL) // else it has forgotten all
+    if (on_gone != NULL && routes->context.control != NULL) // else it has forgotten all requests
         on_gone(&routes->context, request);
 }
 

@@ -1,5 +1,5 @@
-// The routes: what the interface is. Finds the handler for a request, checks who asks and what the path says, and
-// brings results and answers back to the requests that wait for them.
+// The routes. Finds the handler of a request, checks the caller and the path, and brings results and answers back to
+// the waiting requests.
 #ifndef SK_API_ROUTES_H
 #define SK_API_ROUTES_H
 
@@ -14,21 +14,21 @@ struct sk_routes;
 struct sk_secrets;
 struct sk_spool_lane;
 
-// Borrowed, all of it.
+// All are borrowed.
 struct sk_routes_options {
     const struct sk_api_options *api;
     const struct sk_identity_options *identity;
-    const struct sk_store_options *stores;  // how long they may take
+    const struct sk_store_options *stores;  // time limits of the stores
     const struct sk_server_options *server; // which requests have a trace, and a line in the access log
     struct sk_limits *limits;               // NULL: no client is limited
-    struct sk_secrets *secrets;             // new ones are taken with the turn after they were read; NULL: none come
-    struct sk_user_tokens *users;           // what users' tokens are checked with; NULL: X-User-Id says who asks
-    struct sk_spool_lane *lane;             // where the access log goes; NULL: nowhere
-    struct sk_measure *measure;             // where requests are measured; NULL: nowhere
-    struct sk_metrics *metrics;             // where refusals and wrong tokens are counted; NULL: nowhere
-    // The page /metrics; `sum` is the process's. NULL: an empty page.
+    struct sk_secrets *secrets;             // new ones are taken at the end of a loop turn; NULL: none come
+    struct sk_user_tokens *users;           // checks users' tokens; NULL: X-User-Id names the user
+    struct sk_spool_lane *lane;             // for the access log; NULL: none is written
+    struct sk_measure *measure;             // measures requests; NULL: nothing does
+    struct sk_metrics *metrics;             // counts refusals and wrong tokens; NULL: nothing does
+    // Renders the page /metrics; `sum` is the process's. NULL: an empty page.
     void (*render_metrics)(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out);
-    bool operators; // the listener is theirs: what is theirs (route_table.h) and the probes are all there is
+    bool operators; // the listener is the operators': it serves no SK_PLACE_BUYERS (route_table.h)
 };
 
 // The reactor's thread, as all functions. NULL: out of memory, or the tokens, the ticket secret or the origins are
@@ -36,15 +36,15 @@ struct sk_routes_options {
 struct sk_routes *sk_routes_open(const struct sk_routes_options *options);
 void sk_routes_close(struct sk_routes *routes); // after the server and the control plane; NULL is fine
 
-// The two ends it connects; set once both exist.
+// Connects the server and the control plane; called once both exist.
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_control *control);
 
 // The end of a loop turn: takes new secrets.
 void sk_routes_turn(struct sk_routes *routes);
 
-// The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
-// answer ends its connection. Ended: the control plane may go, since no request reaches it any more; every one is
-// refused with SHUTTING_DOWN. Requests that wait still get their answers.
+// The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz returns 503, all else is served;
+// every answer closes its connection. Ended: every request is refused with SHUTTING_DOWN, so none reaches the control
+// plane, which may be closed. Waiting requests still get their answers.
 void sk_routes_drain(struct sk_routes *routes);
 void sk_routes_end(struct sk_routes *routes);
 

@@ -1,4 +1,4 @@
-// Names, types and bounds of the members; what every body goes through is in fields.c.
+// Names, types and bounds of the members; fields.c checks what all bodies have in common.
 #include "terms.h"
 
 #include <string.h>
@@ -83,7 +83,7 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, bool tickets,
     return sk_fields_end(read);
 }
 
-// A required member that is missing has been listed before.
+// A missing required member is listed already.
 static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
                         struct sk_fields *read)
 {

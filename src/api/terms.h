@@ -1,8 +1,8 @@
-// Reads the bodies of POST /admin/vouchers, PATCH /admin/vouchers/{id} and POST /admin/vouchers/{id}/stock, and says
-// all that is wrong with one.
+// Reads the bodies of POST /admin/vouchers, PATCH /admin/vouchers/{id} and POST /admin/vouchers/{id}/stock, and lists
+// all errors of a body.
 //
-// The loop's thread, as all functions. What each came to is as sk_fields_end() says; texts point into `read`, which the
-// caller frees in any case.
+// The loop's thread, as all functions. Results are as of sk_fields_end(); texts point into `read`, which the caller
+// frees in any case.
 #ifndef SK_API_TERMS_H
 #define SK_API_TERMS_H
 
@@ -13,7 +13,7 @@
 enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct sk_terms *terms,
                               struct sk_fields *read);
 
-// Any of the terms but the stock. What is not there is NULL or SK_TERM_AS_IT_IS.
+// Any of the terms except the stock. A missing one is NULL or SK_TERM_AS_IT_IS.
 enum sk_verdict sk_terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
                                      struct sk_fields *read);
 

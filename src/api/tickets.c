@@ -1,4 +1,4 @@
-// Tickets: given out here, and checked before a purchase. The catalogue says what one takes.
+// Issues tickets, and checks them before a purchase. The catalogue has the work that a ticket takes.
 #include "tickets.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static uint32_t ticket_now_s(void)
 
 // ---- sent with a purchase ----
 
-// One that is sent twice is none that counts.
+// Two tickets count as a bad one.
 void sk_ticket_read(const struct sk_context *context, const struct sk_request *request, const struct sk_call *call,
                     struct sk_ask *ask)
 {
@@ -55,7 +55,7 @@ void sk_ticket_read(const struct sk_context *context, const struct sk_request *r
     }
 }
 
-// ---- given out ----
+// ---- issuing tickets ----
 
 void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
 {
@@ -121,7 +121,7 @@ static void ticket_give_challenge(const struct sk_context *context, struct sk_re
 
 // ---- the work ----
 
-// FOUND: it is done, or there is none. Else the request was refused.
+// OK: the work is done, or none is needed. Else the request was refused.
 static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
                                          const struct sk_voucher *voucher)
 {
@@ -165,9 +165,9 @@ static enum sk_verdict ticket_check_solution(const struct sk_context *context, s
     return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
 }
 
-// ---- what the voucher is offered for ----
+// ---- whether the voucher is on offer ----
 //
-// The catalogue answers, at once. A voucher that it does not have is looked for as a purchase of it would be.
+// The catalogue answers at once. A voucher that it does not have is searched for, as for a purchase.
 
 struct offer_question {
     struct sk_query query;

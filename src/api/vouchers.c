@@ -1,6 +1,6 @@
-// The catalogue says whether there is such a voucher. An id that is newer than all it knows waits for the next look,
-// which all such questions share; an older one that it does not have is retired, or was never given out, and PostgreSQL
-// is asked, a few of such questions at a time. So made-up ids cost next to nothing.
+// The catalogue decides whether a voucher exists. An id newer than the catalogue waits for its next update, which all
+// such questions share. An older id that is not in it is retired, or was never given out: PostgreSQL is asked, for a
+// few at a time. So made-up ids cost next to nothing.
 #include "vouchers.h"
 
 #include <inttypes.h>
@@ -29,8 +29,8 @@ static void voucher_end(struct voucher_question *question);
 static void voucher_ask_redis(struct voucher_question *question, const char *document);
 static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
 
-// Puts what is known at this moment in front of an object: {"server_time":"...","can_sell":true,<rest of the object>.
-// can_sell is false while Redis is away: what the object says is left cannot be bought.
+// Writes the current state in front of an object's members: {"server_time":"...","can_sell":true,<rest of the object>.
+// can_sell is false while Redis is away: the remaining units in the object cannot be bought then.
 static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, const char *object)
 {
     char now[SK_TIME_SIZE];
@@ -59,7 +59,7 @@ static struct sk_shown *voucher_shown(struct sk_control *control, int64_t id)
     return &control->shown->vouchers[(uint64_t)id % SK_SHOWN_MAX];
 }
 
-// From memory; `next` as in the answer. False: what is there is too old.
+// Answers from the cache; `next` as in struct sk_answer. False: nothing is cached, or it is too old.
 static bool voucher_answer_shown(struct sk_control *control, const struct sk_shown *shown, const char *next,
                                  uint64_t handle)
 {
@@ -151,7 +151,7 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
     voucher_end(question);
 }
 
-// For the questions of the next second. Without memory each asks by itself.
+// Caches the document. If memory is out, the next question asks PostgreSQL again.
 static void voucher_keep(struct voucher_question *question, const char *document)
 {
     struct sk_control *control = question->query.control;
@@ -199,7 +199,7 @@ static void voucher_add_number(struct sk_buf *body, const char *name, const stru
         sk_buf_printf(body, ",\"%s\":%" PRId64, name, number);
 }
 
-// Only states that there are.
+// Returns only known states.
 static const char *voucher_state_shown(const struct sk_reply *reply)
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
@@ -229,8 +229,8 @@ static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
 
 // ---- lists ----
 //
-// A made-up cursor is refused before anything is asked, and a real one costs a statement: so those under way are
-// counted, and equal ones share. The first page costs a statement a second.
+// A made-up cursor is refused before any store is asked. A valid one costs a statement, so pages in progress are
+// counted, and equal questions share one. The first page costs a statement a second.
 
 enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
 
@@ -238,7 +238,7 @@ struct voucher_list {
     struct sk_query query;
     struct sk_page page;
     char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
-    bool kept;                           // its answer is kept for the questions of the next second
+    bool kept;                           // its answer is cached
     bool counted;                        // in control->shown->pages
 };
 
@@ -363,7 +363,7 @@ static void list_on_rows(void *arg, const struct sk_result *result)
     sk_page_end(&list->page, query);
 }
 
-// Without memory for it the next question asks by itself.
+// If memory is out, the next question asks PostgreSQL again.
 static void list_keep(struct voucher_list *list, struct sk_buf *document)
 {
     struct sk_control *control = list->query.control;
@@ -378,5 +378,5 @@ static void list_keep(struct voucher_list *list, struct sk_buf *document)
     cache->list =
         (struct sk_shown){.document = document->data, .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS};
     (void)snprintf(cache->list_next, sizeof cache->list_next, "%s", next);
-    *document = (struct sk_buf){0}; // its bytes belong to the list now
+    *document = (struct sk_buf){0}; // the list owns its bytes now
 }

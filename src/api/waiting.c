@@ -1,14 +1,14 @@
-// Two questions, one at a time, on the link for questions:
+// Two statements, one at a time, on the link for questions:
 //
-// - orders_moved: the orders that have moved since the last time, of all users. An order that PostgreSQL knows needs
-//   nothing else: it rests until it is named there.
-// - orders_changed: which of up to 1,000 orders have another status than the one that is known, with what is to be
-//   shown. Asked at once for those that are due: that began to wait, have moved, or whose time is up; and in turns, up
-//   to 1,000 each 200 ms, for the pending ones, which are no rows yet and so do not move.
+// - orders_moved: the orders of all users that have moved since the last time. An order that is a row in PostgreSQL
+//   rests until it is named there.
+// - orders_changed: which of up to 1,000 orders have another status than the known one, with their documents. It is
+//   sent at once for orders that are due: they began to wait, have moved, or their time is up. Pending orders are no
+//   rows yet and do not move, so they are asked about in turns, up to 1,000 every 200 ms.
 //
-// The snapshot of the first question is older than that of the second, so a change is seen by one of them: an order
-// rests only after it was asked about, and what changed later is news to the next orders_moved. Where an answer was
-// lost, or too many have moved, all are due again. Nothing leans on it: whose time is up is told what the stores say.
+// The snapshot of orders_moved is older than that of orders_changed, so one of them sees each change. An order rests
+// only after it was asked about, and the next orders_moved reports later changes. After a lost answer, or too many
+// moves, all are due again. Correctness does not depend on it: when the time is up, the stores answer.
 #include "waiting.h"
 
 #include <stdio.h>
@@ -26,19 +26,19 @@ enum { TICK_MS = 200, ASK_MAX = 1000, MOVED_MAX = 5000, BUCKETS = 4096, SNAPSHOT
 enum { COLUMN_SEEN = 0, COLUMN_MOVED = 1, COLUMN_N = 0, COLUMN_DOCUMENT = 1 };
 
 enum waiter_state {
-    WAITER_DUE,   // is to be asked about at once
-    WAITER_TURNS, // pending: is asked about in its turn
-    WAITER_RESTS, // until it is said to have moved
+    WAITER_DUE,   // is asked about at once
+    WAITER_TURNS, // pending: is asked about in turn
+    WAITER_RESTS, // rests until it has moved
     WAITER_LISTS, // the states above have a list each
     WAITER_ASKED = WAITER_LISTS
 };
 
 struct waiter {
-    struct sk_list list;                          // first; of its state
-    struct waiter *same_order, *same_order_after; // of its bucket by order id
-    struct waiter *same_handle;                   // of its bucket by handle
+    struct sk_list list;                          // first member; in the list of its state
+    struct waiter *same_order, *same_order_after; // in its bucket by order id
+    struct waiter *same_handle;                   // in its bucket by handle
     enum waiter_state state;
-    size_t at; // ASKED: its place in the question
+    size_t at; // ASKED: its index in the statement
     uint64_t handle;
     bool over; // its time is up
     char order_id[SK_UUID_SIZE];
@@ -52,10 +52,10 @@ struct sk_waiting {
     size_t count;
     struct sk_list lists[WAITER_LISTS];
     struct waiter *by_order[BUCKETS], *by_handle[BUCKETS];
-    char seen[SNAPSHOT_SIZE]; // of the last orders_moved; empty: there was none that is of use
-    bool busy;                // a question is under way
+    char seen[SNAPSHOT_SIZE]; // snapshot of the last orders_moved; empty: none that can be used
+    bool busy;                // a statement is in progress
     bool closing;
-    size_t turns_left; // of this tick
+    size_t turns_left; // pending orders that this tick may still ask about
     size_t asked_count;
     struct waiter *asked[ASK_MAX]; // NULL: left meanwhile
     struct sk_buf arrays[4];
@@ -84,7 +84,7 @@ static void waiter_join_list(struct sk_waiting *waiting, struct waiter *waiter, 
     sk_list_add_last(&waiter->list, &waiting->lists[state]);
 }
 
-// The one place where a waiter's state changes.
+// The only place where a waiter's state changes.
 static void waiter_move(struct sk_waiting *waiting, struct waiter *waiter, enum waiter_state state)
 {
     waiter_leave_list(waiting, waiter);
@@ -130,7 +130,7 @@ static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle)
     return waiter;
 }
 
-// ---- coming and going ----
+// ---- adding and removing waiters ----
 
 struct sk_waiting *sk_waiting_open(struct sk_control *control)
 {
@@ -235,7 +235,7 @@ static void waiting_end_round(struct sk_waiting *waiting)
         sk_timer_once(waiting->timer, TICK_MS);
 }
 
-// What is known may be old: all are asked about.
+// What is known may be old: all orders become due.
 static void waiting_forget(struct sk_waiting *waiting)
 {
     struct waiter *waiter;
@@ -254,7 +254,7 @@ static void waiting_on_tick(void *arg)
         waiting_on_moved(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
 }
 
-// All that wait for the order.
+// Moves all waiters of the order.
 static void waiting_has_moved(struct sk_waiting *waiting, const char *order_id)
 {
     struct waiter *waiter = waiting->by_order[waiter_bucket_of_order(order_id)];
@@ -304,7 +304,7 @@ static void waiting_gather(struct sk_waiting *waiting, enum waiter_state state, 
     }
 }
 
-// Asks about all that are due, and those whose turn it is; or the round is over.
+// Asks about all due orders, and those whose turn it is. If there are none, the round ends.
 static void waiting_ask(struct sk_waiting *waiting)
 {
     const char *params[4];
@@ -329,7 +329,7 @@ static void waiting_ask(struct sk_waiting *waiting)
         waiting_on_changed(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
 }
 
-// Whose time is up is told what there is to tell without PostgreSQL's row: the order is pending, or that is not known.
+// The waiter's time is up, and there is no row for it: sk_order_lookup() answers that it is pending, or not known.
 static void waiting_look_up(struct sk_waiting *waiting, struct waiter *waiter)
 {
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
@@ -365,7 +365,7 @@ static void waiting_on_changed(void *arg, const struct sk_result *result)
     }
     waiting->asked_count = 0;
     if (answered && !waiting->closing)
-        waiting_ask(waiting); // what became due meanwhile; or the end of the round
+        waiting_ask(waiting); // orders that became due meanwhile; or ends the round
     else
         waiting_end_round(waiting);
 }
