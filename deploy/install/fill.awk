@@ -1,4 +1,4 @@
-# Fills a template with what `seckill --help` says, so that manual, completion, unit and settings file name the same
+# Fills a template with the output of `seckill --help`, so that manual, completion, unit and settings file name the same
 # commands and settings as the program.
 #   awk -v version=... -v bindir=... -v defaults=... -f fill.awk HELP TEMPLATE
 # A line of the template that is one of these words becomes a list; in other lines they are replaced:

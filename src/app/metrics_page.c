@@ -30,7 +30,7 @@ void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct
     page_put_distributions(&text, sum);
     page_put_remaining(&text, &sum->remaining);
     page_put_process(&text);
-    sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "How this instance was built");
+    sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "Version of this instance");
     sk_metrics_text_number(&text, "seckill_build_info", "version=\"" SK_VERSION "\"", 1);
     sk_metrics_text_end(&text);
 }
@@ -56,7 +56,7 @@ static void page_put_routes(const struct sk_metrics_text *text, const struct sk_
 {
     static const char requests[] = "seckill_http_requests_total", took[] = "seckill_http_request_duration_seconds";
     char of_row[LABELS_SIZE], labels[2 * LABELS_SIZE];
-    sk_metrics_text_family(text, requests, SK_FAMILY_COUNTER, "Requests, by route and by what they came to");
+    sk_metrics_text_family(text, requests, SK_FAMILY_COUNTER, "Requests, by route and result");
     for (unsigned row = 0; row <= sk_route_count; row++) {
         uint64_t always = page_is_purchase(row) ? sk_route_verdicts(&sk_route_table[row - 1]) : 0;
         page_put_row(row, of_row);
@@ -69,7 +69,7 @@ static void page_put_routes(const struct sk_metrics_text *text, const struct sk_
             sk_metrics_text_number(text, requests, labels, sum->answers[row][i]);
         }
     }
-    sk_metrics_text_family(text, took, SK_FAMILY_HISTOGRAM, "From a whole request to its answer");
+    sk_metrics_text_family(text, took, SK_FAMILY_HISTOGRAM, "Time from the whole request to its answer");
     for (unsigned row = 0; row <= sk_route_count; row++) {
         uint64_t count = 0;
         for (size_t i = 0; i <= SK_DISTRIBUTION_BOUNDS; i++)
@@ -109,7 +109,7 @@ static void page_put_remaining(const struct sk_metrics_text *text, const struct 
 {
     static const char name[] = "seckill_voucher_remaining";
     char labels[LABELS_SIZE];
-    sk_metrics_text_family(text, name, SK_FAMILY_GAUGE, "Units that Redis can still give out, of vouchers on sale");
+    sk_metrics_text_family(text, name, SK_FAMILY_GAUGE, "Units that Redis can still grant, of vouchers on sale");
     for (size_t i = 0; i < remaining->count; i++) {
         (void)snprintf(labels, sizeof labels, "voucher=\"%" PRId64 "\"", remaining->rows[i].voucher_id);
         sk_metrics_text_signed(text, name, labels, remaining->rows[i].units);
@@ -130,7 +130,7 @@ static void page_put_process(const struct sk_metrics_text *text)
         {"process_resident_memory_bytes", "Memory in use", process.resident_bytes},
         {"process_virtual_memory_bytes", "Address space", process.virtual_bytes},
         {"process_open_fds", "Open file descriptors", process.open_fds},
-        {"process_max_fds", "Most file descriptors", process.max_fds},
+        {"process_max_fds", "Limit of open file descriptors", process.max_fds},
     };
     sk_metrics_text_family(text, cpu, SK_FAMILY_COUNTER, "CPU time of all threads");
     sk_metrics_text_decimal(text, cpu, "", process.cpu_us, US_DIGITS);

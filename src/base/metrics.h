@@ -45,62 +45,62 @@ void sk_remaining_publish(struct sk_remaining *remaining, const struct sk_remain
 void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows *out);
 
 // Counters only grow: id, name, labels, help. Rows of one name are adjacent.
-#define SK_COUNTERS(X)                                                                                               \
-    X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases that Redis was asked about")                        \
-    X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Of them those that got a unit in Redis")                  \
-    X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                            \
-    X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Orders that were granted, and refused by PostgreSQL")     \
-    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Orders that ended after they were placed")              \
-    X(ORDERS_EXPIRED, "seckill_orders_expired_total", "", "Of them those that were not paid in time")                \
-    X(REFUSED_MEMORY, "seckill_refused_from_memory_total", "", "Purchases refused without asking a store")           \
-    X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                                   \
-    X(BATCHES_WRITTEN, "seckill_batches_written_total", "", "Batches that PostgreSQL has committed")                 \
-    X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed, and are tried again")            \
-    X(QUESTIONS, "seckill_questions_total", "", "Questions and commands beside the road")                            \
-    X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Of them those refused because too many waited")        \
-    X(REBUILDS, "seckill_rebuilds_total", "", "Vouchers that a rebuild has opened in Redis")                         \
-    X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended before that")                       \
-    X(RETIRED, "seckill_vouchers_retired_total", "", "Vouchers of ended sales that left Redis")                      \
-    X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")                \
-    X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries set aside")                        \
-    X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")                 \
-    X(CONNECTIONS_REFUSED, "seckill_connections_refused_total", "",                                                  \
-      "Connections turned away because their address had too many")                                                  \
-    X(CONNECTIONS_FULL, "seckill_connections_full_total", "", "Times a reactor's last free connection was taken")    \
-    X(LONG_OF_SHARE, "seckill_long_requests_refused_total", "reason=\"share\"",                                      \
-      "Event streams and long polls refused because there were too many")                                            \
-    X(LONG_OF_USER, "seckill_long_requests_refused_total", "reason=\"user\"", "")                                    \
-    X(LONG_OF_ADDRESS, "seckill_long_requests_refused_total", "reason=\"address\"", "")                              \
-    X(CROWDED, "seckill_crowded_requests_total", "", "Requests refused because nearly all connections were taken")   \
-    X(LINES_DROPPED, "seckill_access_log_dropped_total", "", "Lines of the access log that were not written")        \
-    X(TICKETS_OFF, "seckill_tickets_refused_total", "reason=\"off\"", "Purchases refused for lack of a good ticket") \
-    X(TICKETS_MISSING, "seckill_tickets_refused_total", "reason=\"missing\"", "")                                    \
-    X(TICKETS_EXPIRED, "seckill_tickets_refused_total", "reason=\"expired\"", "")                                    \
-    X(TICKETS_BAD, "seckill_tickets_refused_total", "reason=\"bad\"", "")                                            \
-    X(TICKETS_OLD_OFFER, "seckill_tickets_refused_total", "reason=\"old_offer\"", "")                                \
-    X(ADMIN_TOKENS_WRONG, "seckill_auth_failures_total", "kind=\"admin_token\"",                                     \
-      "Admins' tokens and payments' signatures that were sent and are wrong")                                        \
-    X(SIGNATURES_WRONG, "seckill_auth_failures_total", "kind=\"signature\"", "")                                     \
-    X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")              \
-    X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                         \
-    X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")       \
-    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "What looks at vouchers have found")       \
-    X(FINDING_MISSING, "seckill_audit_findings_total", "finding=\"missing\"", "")                                    \
-    X(FINDING_LOADING, "seckill_audit_findings_total", "finding=\"loading\"", "")                                    \
-    X(FINDING_UNSURE, "seckill_audit_findings_total", "finding=\"unsure\"", "")                                      \
-    X(FINDING_BEHIND, "seckill_audit_findings_total", "finding=\"behind\"", "")                                      \
-    X(FINDING_DIFFER, "seckill_audit_findings_total", "finding=\"differ\"", "")                                      \
-    X(FINDING_OLD, "seckill_audit_findings_total", "finding=\"old\"", "")                                            \
-    X(LOST_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"orders\"",                                      \
-      "Connections to the stores that ended")                                                                        \
-    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"questions\"", "")                           \
-    X(LOST_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"orders\"", "")                                \
-    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                         \
+#define SK_COUNTERS(X)                                                                                             \
+    X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases sent to Redis")                                   \
+    X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Purchases that were granted a unit in Redis")           \
+    X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                          \
+    X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Granted orders that PostgreSQL refused")                \
+    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Placed orders cancelled, expired or refunded")        \
+    X(ORDERS_EXPIRED, "seckill_orders_expired_total", "", "Placed orders that were not paid in time")              \
+    X(REFUSED_MEMORY, "seckill_refused_from_memory_total", "", "Purchases refused without a query to a store")     \
+    X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                                 \
+    X(BATCHES_WRITTEN, "seckill_batches_written_total", "", "Transactions that PostgreSQL has committed")          \
+    X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed and are retried")               \
+    X(QUESTIONS, "seckill_questions_total", "", "Queries and commands, purchases excepted")                        \
+    X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Queries and commands refused: too many waited")      \
+    X(REBUILDS, "seckill_rebuilds_total", "", "Vouchers that a rebuild has opened in Redis")                       \
+    X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended without opening the voucher")     \
+    X(RETIRED, "seckill_vouchers_retired_total", "", "Vouchers of ended sales that left Redis")                    \
+    X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")              \
+    X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries moved to the dead letters")      \
+    X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")               \
+    X(CONNECTIONS_REFUSED, "seckill_connections_refused_total", "",                                                \
+      "Connections refused because their address had too many")                                                    \
+    X(CONNECTIONS_FULL, "seckill_connections_full_total", "", "Times a reactor's last free connection was taken")  \
+    X(LONG_OF_SHARE, "seckill_long_requests_refused_total", "reason=\"share\"",                                    \
+      "Event streams and long polls refused for a limit, by reason")                                               \
+    X(LONG_OF_USER, "seckill_long_requests_refused_total", "reason=\"user\"", "")                                  \
+    X(LONG_OF_ADDRESS, "seckill_long_requests_refused_total", "reason=\"address\"", "")                            \
+    X(CROWDED, "seckill_crowded_requests_total", "", "Requests refused because nearly all connections were taken") \
+    X(LINES_DROPPED, "seckill_access_log_dropped_total", "", "Lines of the access log that were not written")      \
+    X(TICKETS_OFF, "seckill_tickets_refused_total", "reason=\"off\"", "Purchases refused for their ticket")        \
+    X(TICKETS_MISSING, "seckill_tickets_refused_total", "reason=\"missing\"", "")                                  \
+    X(TICKETS_EXPIRED, "seckill_tickets_refused_total", "reason=\"expired\"", "")                                  \
+    X(TICKETS_BAD, "seckill_tickets_refused_total", "reason=\"bad\"", "")                                          \
+    X(TICKETS_OLD_OFFER, "seckill_tickets_refused_total", "reason=\"old_offer\"", "")                              \
+    X(ADMIN_TOKENS_WRONG, "seckill_auth_failures_total", "kind=\"admin_token\"",                                   \
+      "Wrong admin tokens and payment signatures")                                                                 \
+    X(SIGNATURES_WRONG, "seckill_auth_failures_total", "kind=\"signature\"", "")                                   \
+    X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Checked user tokens, by result")             \
+    X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                       \
+    X(SIGNATURES, "seckill_user_token_signatures_total", "", "Computed signatures of user tokens")                 \
+    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "Results of the audit's checks")         \
+    X(FINDING_MISSING, "seckill_audit_findings_total", "finding=\"missing\"", "")                                  \
+    X(FINDING_LOADING, "seckill_audit_findings_total", "finding=\"loading\"", "")                                  \
+    X(FINDING_UNSURE, "seckill_audit_findings_total", "finding=\"unsure\"", "")                                    \
+    X(FINDING_BEHIND, "seckill_audit_findings_total", "finding=\"behind\"", "")                                    \
+    X(FINDING_DIFFER, "seckill_audit_findings_total", "finding=\"differ\"", "")                                    \
+    X(FINDING_OLD, "seckill_audit_findings_total", "finding=\"old\"", "")                                          \
+    X(LOST_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"orders\"",                                    \
+      "Connections to the stores that ended")                                                                      \
+    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"questions\"", "")                         \
+    X(LOST_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"orders\"", "")                              \
+    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                       \
     X(LOST_REPORT_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"reports\"", "")
 
 // Gauges show the present state: id, name, labels, how to merge the values of several reactors, help.
 #define SK_GAUGES(X)                                                                                                   \
-    X(ORDERS_ASKING, "seckill_orders", "state=\"asking\"", SUM, "Orders on their way, by state")                       \
+    X(ORDERS_ASKING, "seckill_orders", "state=\"asking\"", SUM, "Orders in progress, by state")                        \
     X(ORDERS_ASKED, "seckill_orders", "state=\"asked\"", SUM, "")                                                      \
     X(ORDERS_WAITING, "seckill_orders", "state=\"granted\"", SUM, "")                                                  \
     X(ORDERS_DELAYED, "seckill_orders", "state=\"delayed\"", SUM, "")                                                  \
@@ -109,40 +109,40 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(ORDERS_LOST, "seckill_orders", "state=\"lost\"", SUM, "")                                                        \
     X(ORDERS_REGRANTING, "seckill_orders", "state=\"regranting\"", SUM, "")                                            \
     X(ORDERS_REFUSING, "seckill_orders", "state=\"refusing\"", SUM, "")                                                \
-    X(ORDERS_MAX, "seckill_orders_max", "", SUM, "Most orders that may be on their way")                               \
+    X(ORDERS_MAX, "seckill_orders_max", "", SUM, "Limit of orders in progress")                                        \
     X(REACTORS, "seckill_reactors", "", SUM, "Reactors of this instance")                                              \
-    X(REACTORS_READY, "seckill_reactors_ready", "", SUM, "Of them those that can sell")                                \
-    X(SESSIONS_HELD, "seckill_sessions_held", "", SUM, "Of them those whose session Redis has acknowledged")           \
+    X(REACTORS_READY, "seckill_reactors_ready", "", SUM, "Reactors that can sell")                                     \
+    X(SESSIONS_HELD, "seckill_sessions_held", "", SUM, "Reactors whose session Redis has acknowledged")                \
     X(UP_REDIS, "seckill_link_up", "store=\"redis\",link=\"orders\"", SUM, "Connections to the stores that are ready") \
     X(UP_ASK_REDIS, "seckill_link_up", "store=\"redis\",link=\"questions\"", SUM, "")                                  \
     X(UP_PG, "seckill_link_up", "store=\"postgresql\",link=\"orders\"", SUM, "")                                       \
     X(UP_ASK_PG, "seckill_link_up", "store=\"postgresql\",link=\"questions\"", SUM, "")                                \
     X(UP_REPORT_PG, "seckill_link_up", "store=\"postgresql\",link=\"reports\"", SUM, "")                               \
-    X(CONNECTIONS_IDLE, "seckill_connections", "state=\"idle\"", SUM, "Connections of clients, by state")              \
+    X(CONNECTIONS_IDLE, "seckill_connections", "state=\"idle\"", SUM, "Client connections, by state")                  \
     X(CONNECTIONS_READING, "seckill_connections", "state=\"reading\"", SUM, "")                                        \
     X(CONNECTIONS_WAITING, "seckill_connections", "state=\"waiting\"", SUM, "")                                        \
     X(CONNECTIONS_PARKED, "seckill_connections", "state=\"parked\"", SUM, "")                                          \
     X(CONNECTIONS_SENDING, "seckill_connections", "state=\"sending\"", SUM, "")                                        \
     X(CONNECTIONS_STREAMING, "seckill_connections", "state=\"streaming\"", SUM, "")                                    \
-    X(CONNECTIONS_MAX, "seckill_connections_max", "", SUM, "Most connections of clients")                              \
-    X(LONG_REQUESTS, "seckill_long_requests", "", SUM, "Event streams and long polls that are open")                   \
-    X(LONG_REQUESTS_MAX, "seckill_long_requests_max", "", SUM, "Most of them")                                         \
+    X(CONNECTIONS_MAX, "seckill_connections_max", "", SUM, "Limit of client connections")                              \
+    X(LONG_REQUESTS, "seckill_long_requests", "", SUM, "Open event streams and long polls")                            \
+    X(LONG_REQUESTS_MAX, "seckill_long_requests_max", "", SUM, "Limit of open event streams and long polls")           \
     X(VOUCHERS, "seckill_vouchers", "", MOST, "Vouchers in the catalogue")                                             \
-    X(VOUCHERS_ON_SALE, "seckill_vouchers_on_sale", "", MOST, "Of them those that can be bought now")                  \
-    X(JOURNAL_ENTRIES, "seckill_journal_entries", "", SUM, "Journal entries, of the vouchers this instance looks at")  \
-    X(JOURNAL_OLDEST, "seckill_journal_oldest_seconds", "", AGE, "Age of the oldest of them; 0: there is none")        \
-    X(BOOKS_DIFFER, "seckill_books_differ", "", SUM, "Vouchers at rest whose stores do not agree")                     \
+    X(VOUCHERS_ON_SALE, "seckill_vouchers_on_sale", "", MOST, "Vouchers on sale now")                                  \
+    X(JOURNAL_ENTRIES, "seckill_journal_entries", "", SUM, "Journal entries of vouchers this instance checks")         \
+    X(JOURNAL_OLDEST, "seckill_journal_oldest_seconds", "", AGE, "Age of the oldest journal entry; 0: there is none")  \
+    X(BOOKS_DIFFER, "seckill_books_differ", "", SUM, "Vouchers at rest whose stores disagree")                         \
     X(LETTERS_WAITING, "seckill_dead_letters_waiting", "", SUM, "Dead letters that wait for a decision")               \
-    X(ROUND_AT, "seckill_audit_round_age_seconds", "", AGE, "Since the last round of looks that was complete")
+    X(ROUND_AT, "seckill_audit_round_age_seconds", "", AGE, "Time since the last complete audit round")
 
 // Distributions: id, name, labels, scale, help.
 #define SK_DISTRIBUTIONS(X)                                                                                            \
     X(LEG_GATHER, "seckill_order_leg_seconds", "leg=\"gather\"", SECONDS,                                              \
-      "How long purchases are on each leg of the road")                                                                \
+      "Time of a purchase on each leg of the order path")                                                              \
     X(LEG_REDIS, "seckill_order_leg_seconds", "leg=\"redis\"", SECONDS, "")                                            \
     X(LEG_QUEUE, "seckill_order_leg_seconds", "leg=\"queue\"", SECONDS, "")                                            \
     X(LEG_COMMIT, "seckill_order_leg_seconds", "leg=\"commit\"", SECONDS, "")                                          \
-    X(DURABLE, "seckill_order_durable_seconds", "", SECONDS, "From taking a purchase to its commit")                   \
+    X(DURABLE, "seckill_order_durable_seconds", "", SECONDS, "Time from handing over a purchase to its commit")        \
     X(BATCH_REDIS, "seckill_batch_orders", "store=\"redis\"", ORDERS, "Orders in a script call, and in a transaction") \
     X(BATCH_PG, "seckill_batch_orders", "store=\"postgresql\"", ORDERS, "")
 

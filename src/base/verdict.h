@@ -15,18 +15,18 @@
     X(PAUSED, 409, 0, "The sale is paused")                                           \
     X(NOT_ENOUGH, 409, 0, "Fewer units are left than were asked for")                 \
     X(OFFER_CHANGED, 409, 0, "The price has changed since the request was checked")   \
-    X(TOO_MANY_ORDERS, 409, 0, "You have had as many orders as a user may have")      \
+    X(TOO_MANY_ORDERS, 409, 0, "You have reached the order limit of this voucher")    \
     X(PENDING, 409, 1000, "The order is not settled yet")                             \
-    X(WRONG_STATE, 409, 0, "Its state does not allow that")                           \
+    X(WRONG_STATE, 409, 0, "The current state does not allow that")                   \
     X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(UNKNOWN_PAYMENT, 409, 0, "The order has no payment with this reference")        \
-    X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
+    X(WRONG_AMOUNT, 422, 0, "The amount or the currency differs from the order")      \
     X(ARCHIVED, 410, 0, "The sale is over, and its orders have been archived")        \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
-    X(TICKET_REQUIRED, 403, 0, "This voucher is sold to holders of a ticket only")    \
+    X(TICKET_REQUIRED, 403, 0, "This voucher requires a purchase ticket")             \
     X(TICKET_INVALID, 403, 0, "The ticket is not valid for this purchase")            \
-    X(WORK_REQUIRED, 403, 0, "A ticket for this voucher takes a proof of work")       \
+    X(WORK_REQUIRED, 403, 0, "A ticket for this voucher requires a proof of work")    \
     X(WORK_INVALID, 403, 0, "The proof of work is not valid")                         \
     X(TICKETS_OFF, 503, 0, "Tickets are off: no ticket secret is configured here")    \
     X(RATE_LIMITED, 429, 1000, "Too many requests")                                   \
@@ -45,7 +45,7 @@
     X(UNAUTHENTICATED, 401, 0, "The caller is not identified")                        \
     X(ADMIN_OFF, 403, 0, "Admin calls are off: no admin token is configured")         \
     X(NOT_FOUND, 404, 0, "No such resource")                                          \
-    X(STARTED, 409, 0, "The sale has started, or has orders: these terms stay")       \
+    X(STARTED, 409, 0, "The sale has started or has orders: terms are fixed")         \
     X(BELOW_SOLD, 409, 0, "More units are sold than would be left")                   \
     X(VERSION_CHANGED, 412, 0, "The voucher has changed since that version")          \
     X(CROSS_SITE, 403, 0, "A page of another site may not do that")                   \
@@ -57,7 +57,7 @@
     X(BODY_TOO_LARGE, 413, 0, "The body is too large")                                \
     X(UNSUPPORTED_MEDIA_TYPE, 415, 0, "The body must be application/json")            \
     X(INVALID, 422, 0, "A value is out of range")                                     \
-    X(BAD_IDEMPOTENCY_KEY, 422, 0, "The Idempotency-Key is malformed or doubled")     \
+    X(BAD_IDEMPOTENCY_KEY, 422, 0, "The Idempotency-Key is malformed or sent twice")  \
     X(IDEMPOTENCY_KEY_REUSED, 422, 0, "This key was used for another request")        \
     X(INTERNAL, 500, 0, "Internal error")                                             \
     X(NOT_IMPLEMENTED, 501, 0, "The method is not known")
