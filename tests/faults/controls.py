@@ -12,13 +12,18 @@ import subprocess
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
+from typing import Callable
 
 import soak
 from driver import run_fault
 from fault import Result
 from faults import FAULTS
 from stack import ROOT, Broken, Stack
+
+
+TRIES, LUCKY_TRIES = 3, 6  # lucky: of a guard that chance alone puts to the test
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Control:
     fault: str
     by: str = ""  # an assertion that must be among those that catch it
     more: tuple[tuple[str, ...], ...] = ()  # further changes, in that file or a named one, when a guard has two places
+    tries: int = TRIES
+    shows: Callable[[soak.Round], bool] = lambda drawn: True  # of soak: whether the round, as it is drawn, can show it
 
     @property
     def changes(self) -> list[tuple[str, str, str]]:
@@ -446,6 +453,9 @@ CONTROLS = [
         "redis.call('HINCRBY', KEYS[1], 'stock', 1) == 1",
         "soak",
         "the_audit_had_nothing_to_mend",
+        tries=LUCKY_TRIES,
+        # Orders of several units, and no trouble that has Redis rebuilt, which mends it before the audit looks.
+        shows=lambda drawn: drawn.fault.habits.limit > 1 and "redis" not in drawn.lanes,
     ),
     Control(
         "reopened-terms",
@@ -455,6 +465,7 @@ CONTROLS = [
         "if stock == 0 and units > 0 then",
         "38b",
         "winners_are_told",
+        tries=LUCKY_TRIES,
     ),
     Control(
         "reopened-units",
@@ -464,6 +475,7 @@ CONTROLS = [
         "      units = 0",
         "38f",
         "winners_are_told",
+        tries=LUCKY_TRIES,
     ),
     Control(
         "reopened-rebuild",
@@ -584,9 +596,6 @@ CONTROLS = [
 ]
 
 
-TRIES = 3
-
-
 class Copy:
     """The sources in a scratch folder, where they can be broken and restored."""
 
@@ -630,12 +639,13 @@ def catch(control: Control, build: Future[Path], seed: int) -> Result:
     """A guard may be needed only in rare moments, which other seeds produce."""
     stack = Stack(build.result())
     try:
-        for number in range(TRIES):
+        numbers = count(1) if control.fault != "soak" else (n for n in count(1) if control.shows(soak.drawn(seed, n)))
+        for number in islice(numbers, control.tries):
             if control.fault == "soak":
-                result = soak.run_round(stack, seed, number + 1)
+                result = soak.run_round(stack, seed, number)
             else:
                 fault = next(fault for fault in FAULTS if fault.name == control.fault)
-                result = run_fault(stack, fault, seed + number)
+                result = run_fault(stack, fault, seed + number - 1)
             if caught_by(control, result):
                 break
         return result
@@ -669,6 +679,6 @@ def run_all(only: str | None, seed: int) -> int:
 def show(control: Control, result: Result) -> bool:
     """Whether it is caught."""
     caught = caught_by(control, result)
-    missed = f"NOT CAUGHT by {control.by or 'any'} in {TRIES} tries: {result.complaints or result.why}"
+    missed = f"NOT CAUGHT by {control.by or 'any'} in {control.tries} tries: {result.complaints or result.why}"
     print(f"{control.guard:<62}{control.fault:<7}{', '.join(caught) or missed}", flush=True)
     return bool(caught)

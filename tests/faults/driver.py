@@ -93,6 +93,7 @@ class Run:
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
         self.refused_more = 0  # accepted orders that the fault has refused, counted by itself
+        self.count_refused: Callable[[], int] = lambda: 0  # the same, once the crowd has heard all its answers
         self.seen_meanwhile: list[str] = []  # errors of which nothing is left at the end
         self.too_late: list[str] = []  # among these, missed time limits
         self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer
@@ -322,7 +323,7 @@ class Run:
             cut=self.cut,
             retirement_may_stop=self.retirement_may_stop,
             unseen=self.unseen,
-            refused_most=self.fault.refused_202 + self.refused_more,
+            refused_most=self.fault.refused_202 + self.refused_more + self.count_refused(),
             rebuilds_most=self.fault.rebuilds,
             unknown_most=self.unknown_most(),
             samples=list(self.watch.samples),

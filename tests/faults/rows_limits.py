@@ -22,6 +22,7 @@ from stack import ROOT, Broken, Instance, wait_for
 # ---- 50a: rates ----
 
 USER_RATE, FLOODERS, AT_ONCE, PAUSE_S, FLOOD_S = 25, 3, 20, 0.05, 2.0  # the crowd needs the processor, too
+CROWD_RATE, CROWD_S = 350, 7.0
 
 
 def whole_answers(link: socket.socket, count: int) -> list[tuple[int, dict]]:
@@ -287,7 +288,8 @@ ROWS = [
     Fault(
         "50a", "users who try far more often than they may", users_flood,
         env={"SECKILL_USER_RATE": str(USER_RATE), **NO_REFUSAL_CACHE},
-        users=2000, seconds=7.0, short=True,  # a crowd that has no more users repeats
+        rate=CROWD_RATE, seconds=CROWD_S, short=True,
+        users=int(CROWD_RATE * CROWD_S) + 1,  # when a crowd has run out, all who are new are its last user, who floods then
     ),
     Fault(
         "50b", "one address takes all the connections that it gets", connections_taken,

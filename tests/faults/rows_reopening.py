@@ -32,7 +32,7 @@ class Askers:
 
     def __init__(self, run: Run, voucher: str):
         self.run, self.voucher, self.wins, self.over = run, voucher, 0, threading.Event()
-        count = len(run.stack.instances)
+        self.asked = count = len(run.stack.instances)  # so many of the instances, but by winners
         self.threads = [threading.Thread(target=self._ask, args=(n,), daemon=True) for n in range(ASKERS * count)]
 
     def __enter__(self) -> "Askers":
@@ -48,13 +48,25 @@ class Askers:
     def _ask(self, number: int) -> None:
         rng, count, user = random.Random(number), len(self.run.stack.instances), 0
         while not self.over.is_set():
-            event = buy(self.run, self.voucher, f"asker{number}-{user}", rng.randrange(count))
+            if self.asked == 0:
+                time.sleep(0.01)
+                continue
+            event = buy(self.run, self.voucher, f"asker{number}-{user}", rng.randrange(self.asked))
             if event.status in (201, 202):
                 for instance in [*range(count)] * 2:
                     buy(self.run, self.voucher, event.user, instance)
                 user += 1
                 self.wins += 1
             time.sleep(0.01)
+
+    def stagger(self) -> None:
+        """All instances cache their refusals, each from another moment on. If all caches ended at once, who won at the first
+        instance without one would find no other with one."""
+        self.asked = 0
+        time.sleep(CACHE_S + 0.1)  # the refusals of now are over
+        count = len(self.run.stack.instances)
+        for self.asked in range(1, count + 1):
+            time.sleep(CACHE_S / 2 / count)
 
     def win(self) -> None:
         """Wins once more, after it has reopened."""
@@ -118,8 +130,8 @@ def lose(run: Run, voucher: str) -> None:
 
 
 def return_unit(run: Run, voucher: str) -> None:
-    """One of its buyers cancels."""
-    live = f"select id, user_id from voucher_order where voucher_id = {voucher} and status = 'unpaid' limit 1"
+    """Its first buyer cancels: who won a unit that returned keeps it, and is judged."""
+    live = f"select id, user_id from voucher_order where voucher_id = {voucher} and status = 'unpaid' order by id limit 1"
     order, user = run.postgres.sql(live)[0]
     bought = Event(time.time(), time.time(), "buy", user, voucher, 0, order=order)
     expect(run, tell(run, move("cancel", bought, 0)), 200, state="cancelled")
@@ -138,7 +150,10 @@ def again(units: int, refuse: Step, reopen: Step):
             askers.win()
             for _ in range(ROUNDS):
                 refuse(run, voucher)
-                time.sleep(CACHE_S / 2)  # every instance caches the refusal
+                if refuse is nothing:
+                    askers.stagger()
+                else:
+                    time.sleep(CACHE_S / 2)  # every instance caches the refusal
                 reopen(run, voucher)
                 askers.win()
 
@@ -174,7 +189,7 @@ ROWS = [
     row("38c", "extended when it is over, three instances", once(-2 * HOUR_S, -HOUR_S, extend), instances=3),
     row("38d", "begun earlier, three instances", once(HOUR_S, 2 * HOUR_S, start_now), instances=3),
     row("38e", "units added after sell-out, three instances", again(2, nothing, add_units), instances=3),
-    row("38f", "units return after sell-out", again(2, nothing, return_unit)),
+    row("38f", "units return after sell-out", again(ROUNDS, nothing, return_unit)),
     row("38g", "reconciled, with a unit more, three instances", again(2, nothing, reconcile), instances=3, rebuilds=ROUNDS),
     row("38h", "FLUSHALL, with a unit more", again(2, nothing, lose), rebuilds=2 * ROUNDS + 2, refused_202=40),
 ]

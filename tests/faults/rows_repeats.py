@@ -58,7 +58,7 @@ def own_voucher(run: Run, units: int) -> str:
 def answered(run: Run, voucher: str, user: str, instance: int) -> Event:
     """The voucher may be loading or reopening."""
     deadline = Deadline(ASKED_S)
-    while (event := buy(run, voucher, user, instance)).code == "LOADING":
+    while (event := run.definite(lambda: buy(run, voucher, user, instance))).code == "LOADING":
         if deadline.passed():
             raise Broken(f"no answer to {user}: {event.status} {event.code}")
         time.sleep(0.05)
@@ -66,8 +66,10 @@ def answered(run: Run, voucher: str, user: str, instance: int) -> Event:
 
 
 def order(run: Run, voucher: str, user: str, instance: int) -> Event:
+    before = len(run.history)
     event = answered(run, voucher, user, instance)
-    if event.status not in (201, 202):
+    was_unknown = any(e.user == user and e.code == "UNAVAILABLE" for e in run.history[before:])
+    if event.status not in (201, 202) and not (was_unknown and event.code == "ALREADY_ORDERED"):  # that try has made it
         raise Broken(f"no order of {user}: {event.status} {event.code}")
     return event
 
@@ -83,7 +85,7 @@ def order_and_give_back(run: Run, voucher: str, thread: int, ending: threading.E
     while not ending.is_set():
         for account in range(thread, ACCOUNTS, THREADS):
             user, instance = f"again{account}", (account + n) % count
-            event = buy(run, voucher, user, instance, key=f"{user}-{n}")
+            event = run.definite(lambda: buy(run, voucher, user, instance, key=f"{user}-{n}"))  # the key: the same order
             if event.status in (201, 202):
                 give_back(run, event, (instance + 1) % count)
             elif event.code not in ("TOO_MANY_ORDERS", "LOADING"):
@@ -101,7 +103,7 @@ def refuse_from_memory(run: Run, voucher: str) -> bool:
     """Whether most of this many strangers are. A refusal is cached for 200 ms, then read again."""
     before = refused_from_memory(run)
     for n in range(STRANGERS):
-        event = buy(run, voucher, f"stranger{n}", n % len(run.stack.instances))
+        event = run.definite(lambda: buy(run, voucher, f"stranger{n}", n % len(run.stack.instances)))
         if event.code not in ("SOLD_OUT", "LOADING"):
             run.seen_meanwhile.append(f"stranger{n}: {event.status} {event.code}")
     return refused_from_memory(run) - before >= FROM_MEMORY * STRANGERS
