@@ -453,13 +453,23 @@ def allowances(run: SoakRun) -> dict:
     for loss in (one for one in done if one.what.loses):
         waiting = int(run.fault.rate * held_up_s(done, loss))
         refused += waiting
-        lost += sum(HELD + waiting for one in done if one.what.kills and meets(loss, one, NEAR_S))
+        lost += sum(HELD + waiting for one in done if one.what.kills and meets(loss, one, NEAR_S + troubled_s(done, loss, one)))
     return {"refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done)}
 
 
 def held_up_s(done: list[Done], loss: Done) -> float:
     """How long commits waited around a loss: orders accepted then were only where they were granted."""
     return sum(one.ended - one.began + AFTER_S for one in done if one.what.stops and meets(loss, one, NEAR_S))
+
+
+def troubled_s(done: list[Done], one: Done, other: Done) -> float:
+    """How long something was broken between the two: meanwhile nobody may be able to settle an order."""
+    begin, end = min(one.ended, other.ended), max(one.began, other.began)
+    covered, last = 0.0, begin
+    for trouble in sorted(done, key=lambda trouble: trouble.began):
+        began, ended = max(trouble.began, last), min(trouble.ended + AFTER_S, end)
+        covered, last = covered + max(0.0, ended - began), max(last, ended)
+    return covered
 
 
 def meets(one: Done, other: Done, seconds: float) -> bool:
