@@ -107,7 +107,8 @@ def processes_are_well(world: World) -> list[str]:
 def the_audit_had_nothing_to_mend(world: World) -> list[str]:
     """A difference that only the audit repaired means that another check missed it. Exceptions: units taken away by an
     operator leave Redis first, and if that call's answer is lost only the audit may find that they are not gone. If a
-    granted order's entry was removed by hand and its holder was killed, only its buyer is left."""
+    granted order's entry was removed by hand and its holder was killed, or did not read Redis's answer, only its buyer
+    is left."""
     differ = [line for line in world.logs if "books differ" in line]
     found = [line for line in differ if not _has_too_few(line, world.taken) and not _has_lost_entries(line, world.cut)]
     return [] if world.may_differ else found[:1]

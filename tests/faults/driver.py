@@ -31,6 +31,7 @@ LISTS = 10  # users whose order lists are read
 STRANGERS = 10  # orders requested by another user
 FORMER = 5  # users with an ended order who buy again
 DEFINITE_S, SHAKY_S, SHAKY_LATE_S = 10.0, 4.0, 0.3  # a store is away for as long as its time-out, a session for a TTL
+FINAL_READS_S = 5.0
 OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, and slack for a busy machine
 # Keys that belong to none of the run's vouchers, except those that disappear soon.
 STRAY_KEYS = """
@@ -93,11 +94,12 @@ class Run:
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
         self.refused_more = 0  # accepted orders that the fault has refused, counted by itself
+        self.lost_with: tuple[int, float, float] | None = None  # an instance that was killed while nothing was committed, and when
         self.count_refused: Callable[[], int] = lambda: 0  # the same, once the crowd has heard all its answers
         self.seen_meanwhile: list[str] = []  # errors of which nothing is left at the end
         self.too_late: list[str] = []  # among these, missed time limits
-        self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer
-        self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed
+        self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer, or was refused
+        self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed, or did not read of them
         self.retirement_may_stop = False
         self.unseen: dict[str, int] = {}  # units taken by the fault and by no user of the history; by voucher
         self.settled: World | None = None  # the last look
@@ -336,7 +338,7 @@ class Run:
             lists=self.lists,
             listed=self.listed,
             fresh=self.fresh,
-            lost_202=self.fault.lost_202,
+            lost_202=self.fault.lost_202 + self.count_lost(),
             orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
             moves=[Move(row[0], row[1], row[2], float(row[3]), row[4]) for row in rows.get("move", [])],
             payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],
@@ -344,6 +346,15 @@ class Run:
             late_s=self.fault.late_s * (3 if self.terms.sanitized else 1),
             feed=self.feed.catch_up(),
         )
+
+    def count_lost(self) -> int:
+        """How many orders an instance took with it: those that it had accepted, or not yet answered, while nothing was
+        committed. How many these are depends on the machine."""
+        if self.lost_with is None:
+            return 0
+        number, since, until = self.lost_with
+        under_way = [e for e in self.history if e.instance == number and since < e.ended and e.began < until]
+        return sum(event.status in (0, 202) for event in under_way)
 
     def unknown_most(self) -> float:
         if not self.terms.judges_time:
@@ -423,12 +434,12 @@ class Run:
         return self.settle(1)
 
     def let_expire(self) -> None:
-        """Waits for unpaid orders to expire: none may move by itself during the final reads."""
-        if not self.fault.habits.pay_within_s:
-            return
-        soon = time.time() + self.fault.habits.pay_within_s
+        """Waits for unpaid orders to expire: none may move by itself during the final reads. A row may have opened a
+        voucher of its own, with another time to pay."""
+        within_s = max(self.fault.habits.pay_within_s, FINAL_READS_S)
+        soon = time.time() + within_s
         unpaid = lambda: any(o.status == "unpaid" and 0 < o.due < soon for o in self.settled.orders().values())
-        deadline = Deadline(self.patience(self.fault.habits.pay_within_s + OVERDUE_S))
+        deadline = Deadline(self.patience(within_s + OVERDUE_S))
         while unpaid() and not deadline.passed():  # orders left then are overdue
             time.sleep(0.3)
             self.settled = self.look()

@@ -13,6 +13,7 @@ PLAIN = Habits()  # for rows that rely on effects of moves and repeats, above al
 # What another program on the machine may also break; and by which part of a row's time the machine may be late.
 TIMELY = {"the suite", "unknowns_are_few"}
 LATE_PART, IN_TIME = 0.1, {"seen_meanwhile", "expiry_is_in_time"}
+AMOUNTS = {"accepted_is_mostly_confirmed"}  # more orders wait on a late machine, so a loss takes more of them
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,11 @@ class Result:
     @property
     def shows_nothing(self) -> bool:
         """Whether to try again. Either the fault itself could not be injected, which proves nothing about a promise; or
-        only time limits were missed, on a machine that was later than they allow for."""
+        only time limits were missed, or more was lost than a row expects, on a machine that was later than they allow
+        for."""
         only_late = self.machine_late > LATE_PART and self.complaints.get("seen_meanwhile", []) == self.too_late
-        return bool(self.complaints) and set(self.complaints) <= (TIMELY | IN_TIME if only_late else TIMELY)
+        late = (IN_TIME | AMOUNTS if self.fault.refused_202 else IN_TIME) if only_late else set()
+        return bool(self.complaints) and set(self.complaints) <= TIMELY | late
 
     @property
     def as_known(self) -> bool:
@@ -134,6 +137,7 @@ def self_test() -> list[str]:
         (Result(marked, complaints={"seen_meanwhile": ["x"], "not_oversold": ["x"]}), "BROKEN", False),
         (Result(marked), "unexpected pass", False),
     ]
+    loses, more = Fault("0", "", lambda _: None, refused_202=1), {"accepted_is_mostly_confirmed": ["x"]}
     late = {"seen_meanwhile": ["sold: not within 1.5 s"]}
     shown = [
         (Result(plain, complaints={"the suite": ["x"]}), True),
@@ -141,6 +145,9 @@ def self_test() -> list[str]:
         (Result(plain, complaints=late, too_late=late["seen_meanwhile"]), False),
         (Result(plain, complaints=late, too_late=late["seen_meanwhile"], machine_late=0.3), True),
         (Result(plain, complaints={"seen_meanwhile": ["x", "y"]}, too_late=["x"], machine_late=0.3), False),
+        (Result(loses, complaints=more), False),
+        (Result(loses, complaints=more, machine_late=0.3), True),
+        (Result(plain, complaints=more, machine_late=0.3), False),
         (Result(plain), False),
     ]
     return [f"{one.complaints} shows nothing: {not due}" for one, due in shown if one.shows_nothing != due] + [

@@ -69,6 +69,11 @@ class Trouble:
     stops: bool = False  # pauses an instance, or commits: orders accepted meanwhile are in one place more than usual
     loses: bool = False  # loses Redis's data on granted orders
 
+    @property
+    def leaves_answers_unheard(self) -> bool:
+        """Whether an instance may not read what Redis answered: then the journal alone has its orders."""
+        return self.kills or self.stops or self in LANES["links"]
+
 
 def as_row(name: str, **more) -> Trouble:
     row = ROWS[name]
@@ -259,7 +264,8 @@ class SoakRun(Run):
         self.fault = replace(self.fault, title=title(self), **allowances(self))
         kills = [one for one in self.done if one.what is not None and one.what.kills]
         self.retirement_may_stop = bool(kills) or any("Redis" in one.text for one in self.done)
-        self.cut = {id for id, at in self.journals_cut if any(one.began - NEAR_S < at < one.ended + NEAR_S for one in kills)}
+        unheard = [one for one in self.done if one.what is not None and one.what.leaves_answers_unheard]
+        self.cut = {id for id, at in self.journals_cut if any(one.began - NEAR_S < at < one.ended + NEAR_S for one in unheard)}
         return back_ms
 
     def note(self, text: str, what: Trouble | None = None) -> Done:
