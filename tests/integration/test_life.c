@@ -186,6 +186,7 @@ START_TEST(an_order_gets_all_its_units_or_none)
 }
 END_TEST
 
+// What is no JSON object of these members is in test_terms.c.
 START_TEST(what_is_no_quantity_changes_nothing)
 {
     static const struct {
@@ -195,28 +196,16 @@ START_TEST(what_is_no_quantity_changes_nothing)
         {JSON, "{\"quantity\":4}", "INVALID", 422},
         {JSON, "{\"quantity\":0}", "INVALID", 422},
         {JSON, "{\"quantity\":-1}", "INVALID", 422},
-        {JSON, "{\"quantity\":1.5}", "INVALID", 422},
         {JSON, "{\"quantity\":1.0}", "INVALID", 422},
-        {JSON, "{\"quantity\":1e0}", "INVALID", 422},
         {JSON, "{\"quantity\":\"1\"}", "INVALID", 422},
-        {JSON, "{\"quantity\":true}", "INVALID", 422},
         {JSON, "{\"quantity\":null}", "INVALID", 422},
-        {JSON, "{\"quantity\":[1]}", "INVALID", 422},
         {JSON, "{\"quantity\":1000}", "INVALID", 422},
-        {JSON, "{\"quantity\":1001}", "INVALID", 422},
         {JSON, "{\"quantity\":65537}", "INVALID", 422}, // becomes 1 if cut to 16 bits
         {JSON, "{\"quantity\":2147483648}", "INVALID", 422},
         {JSON, "{\"quantity\":4294967297}", "INVALID", 422},
-        {JSON, "{\"quantity\":9223372036854775807}", "INVALID", 422},
         {JSON, "{\"quantity\":9223372036854775808}", "BAD_JSON", 400},
-        {JSON, "{\"quantity\":1,\"quantity\":1}", "BAD_JSON", 400},
-        {JSON, "{\"quantity\":1,\"x\":1}", "BAD_JSON", 400},
-        {JSON, "{\"Quantity\":1}", "BAD_JSON", 400},
         {JSON, "{}", "BAD_JSON", 400},
         {JSON, "[1]", "BAD_JSON", 400},
-        {JSON, "1", "BAD_JSON", 400},
-        {JSON, "{\"quantity\":1", "BAD_JSON", 400},
-        {JSON, "{\"quantity\":1}{", "BAD_JSON", 400},
         {JSON, "quantity=1", "BAD_JSON", 400},
         {"Content-Type: text/plain\r\n", "{\"quantity\":1}", "UNSUPPORTED_MEDIA_TYPE", 415},
         {"", "{\"quantity\":1}", "UNSUPPORTED_MEDIA_TYPE", 415},
@@ -315,6 +304,8 @@ START_TEST(the_same_key_gets_the_first_answer)
     }
     (void)buy(other, "alice", KEY("k-1"), NULL); // one unit, without a body
     http_must_be_problem(&reply, 422, "IDEMPOTENCY_KEY_REUSED");
+    (void)buy(other, "carol", KEY("a b"), NULL); // test_vouchers.c has all that is no key
+    http_must_be_problem(&reply, 422, "BAD_IDEMPOTENCY_KEY");
     // A key belongs to its user and its URL.
     ck_assert_int_eq(buy_units(other, "bob", KEY("k-1"), 1), 201);
     take_id(bobs);
@@ -365,37 +356,6 @@ START_TEST(the_21st_order_of_a_user_is_one_too_many)
     ck_assert_int_eq(buy(one, "bob", "", NULL), 201);
     make_voucher(1, 1, 900); // another voucher is not affected
     buy_and_cancel("alice", 0, ids[MOST]);
-}
-END_TEST
-
-START_TEST(a_malformed_key_is_refused)
-{
-    static char lengthy[BODY_SIZE] = "Idempotency-Key: ";
-    static const char *const keys[] = {KEY(""),           KEY("a b"),        KEY("\xc3\xa4"),
-                                       KEY("a") KEY("a"), KEY("a") KEY("b"), lengthy};
-    start();
-    make_voucher(10, 3, 900);
-    size_t len = strlen(lengthy);
-    memset(lengthy + len, 'x', 256);
-    (void)snprintf(lengthy + len + 256, sizeof lengthy - len - 256, "\r\n");
-    for (size_t i = 0; i < COUNT(keys); i++) {
-        char path[PATH_SIZE], headers[2 * BODY_SIZE];
-        (void)snprintf(path, sizeof path, "/seckill/%s", voucher);
-        (void)snprintf(headers, sizeof headers, "X-User-Id: alice\r\n%s", keys[i]);
-        (void)http_ask(one, "POST", path, headers, NULL, &reply);
-        http_must_be_problem(&reply, 422, "BAD_IDEMPOTENCY_KEY");
-    }
-    WAIT_FOR(redis_number("EXISTS seckill:{%s}:voucher", voucher) == 1);
-    ck_assert_int_eq(units_left(), 10);
-    lengthy[len + 255] = '\r'; // the longest allowed
-    lengthy[len + 256] = '\n';
-    lengthy[len + 257] = '\0';
-    char path[PATH_SIZE], headers[2 * BODY_SIZE];
-    (void)snprintf(path, sizeof path, "/seckill/%s", voucher);
-    (void)snprintf(headers, sizeof headers, "X-User-Id: alice\r\n%s", lengthy);
-    WAIT_FOR(http_ask(one, "POST", path, headers, NULL, &reply) != 503);
-    ck_assert_int_eq(reply.status, 201);
-    books_must_balance(voucher);
 }
 END_TEST
 
@@ -599,7 +559,6 @@ int main(void)
     tcase_add_test(tcase, every_order_says_when_it_expires);
     tcase_add_test(tcase, the_same_key_gets_the_first_answer);
     tcase_add_test(tcase, the_21st_order_of_a_user_is_one_too_many);
-    tcase_add_test(tcase, a_malformed_key_is_refused);
     tcase_add_test(tcase, the_same_key_waits_with_its_order);
     tcase_add_test(tcase, the_same_key_gets_the_first_answer_after_a_cancel);
     tcase_add_test(tcase, an_expired_unit_sells_again_on_every_instance);

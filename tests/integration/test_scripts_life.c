@@ -64,21 +64,6 @@ static void newest_entry(char out[TEXT_SIZE])
 
 // ---- quantity ----
 
-START_TEST(an_order_takes_all_its_units)
-{
-    char entry[TEXT_SIZE];
-    on_sale(10);
-    PLACE("3,1,2", "alice", A, "bob", B, "carol", C);
-    must_answer("ppp", NULL);
-    ck_assert_int_eq(stock(), 4);
-    must_be(BUYERS, "alice", A " 3");
-    must_be(BUYERS, "bob", B);
-    must_be(BUYERS, "carol", C " 2");
-    newest_entry(entry);
-    ck_assert_str_eq(entry, "epoch 7 orders " A " alice 3," B " bob," C " carol 2 session " SESSION " offer 3");
-}
-END_TEST
-
 START_TEST(where_too_few_are_left_an_order_gets_none)
 {
     on_sale(5);
@@ -123,16 +108,6 @@ START_TEST(who_has_bought_is_told_so_whatever_the_quantity)
     PLACE("2,3", "bob", B, "bob", C);
     must_answer("ss", NULL);
     ck_assert_int_eq(stock(), 0);
-}
-END_TEST
-
-START_TEST(a_user_twice_in_a_batch_gets_one_order)
-{
-    on_sale(10);
-    PLACE("3,2", "alice", A, "alice", B);
-    must_answer("pa", A, NULL);
-    ck_assert_int_eq(stock(), 7);
-    must_be(BUYERS, "alice", A " 3");
 }
 END_TEST
 
@@ -449,17 +424,6 @@ START_TEST(a_refused_order_with_a_key_is_forgotten)
 }
 END_TEST
 
-START_TEST(a_live_order_keeps_its_units_and_key)
-{
-    char entry[64];
-    note_the_end(entry);
-    SETTLE(entry, "2", b, "bob", D " 5 " KEY_2);
-    must_return(1);
-    must_be(BUYERS, "bob", D " 5 " KEY_2);
-    ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
-}
-END_TEST
-
 START_TEST(the_end_is_carried_out_once)
 {
     char entry[64];
@@ -744,12 +708,10 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
     tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
-    tcase_add_test(tcase, an_order_takes_all_its_units);
     tcase_add_test(tcase, where_too_few_are_left_an_order_gets_none);
     tcase_add_test(tcase, what_gets_none_writes_nothing);
     tcase_add_test(tcase, units_that_are_held_are_not_too_few);
     tcase_add_test(tcase, who_has_bought_is_told_so_whatever_the_quantity);
-    tcase_add_test(tcase, a_user_twice_in_a_batch_gets_one_order);
     tcase_add_test(tcase, what_was_granted_is_granted_again_with_its_units);
     tcase_add_test(tcase, a_key_is_kept_with_its_order);
     tcase_add_loop_test(tcase, a_request_meets_a_live_order, 0, MEETINGS);
@@ -767,7 +729,6 @@ int main(void)
     tcase_add_loop_test(tcase, units_return_with_the_order, 0, 3);
     tcase_add_test(tcase, an_order_with_a_key_stays_known_for_a_day);
     tcase_add_test(tcase, a_refused_order_with_a_key_is_forgotten);
-    tcase_add_test(tcase, a_live_order_keeps_its_units_and_key);
     tcase_add_test(tcase, the_end_is_carried_out_once);
     tcase_add_test(tcase, an_order_twice_in_an_entry_returns_once);
     tcase_add_test(tcase, the_order_of_another_stays);

@@ -126,13 +126,6 @@ static int64_t events(void)
     return db_number("SELECT count(*) FROM order_event");
 }
 
-static void must_have_payment(const char *reference, const char *state)
-{
-    char found[SHORT_SIZE];
-    db_text(found, sizeof found, "SELECT state FROM payment WHERE reference = '%s'", reference);
-    ck_assert_str_eq(found, state);
-}
-
 // ---- one order ----
 
 static const char *const statuses[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
@@ -190,25 +183,6 @@ START_TEST(a_move_is_made_once)
 }
 END_TEST
 
-START_TEST(kept_units_stay_away)
-{
-    make_orders(1, 2, 2);
-    pay(1, "ref-1", "200", "paid");
-    pay(2, "ref-2", "200", "paid");
-    for (int i = 0; i < 2; i++)
-        must_come_to(ask("3", IDS(1), "refunded-kept", "olga", NULL), "returned u1 0");
-    must_balance(STOCK - 4);
-    // They stay kept: a second refund cannot sell them again.
-    must_come_to(ask("3", IDS(1), "refunded", "olga", NULL), "returned u1 0");
-    sql_must_be(1, "refunded", "KEPT");
-    must_balance(STOCK - 4);
-    must_come_to(ask("3", IDS(2), "refunded", "olga", NULL), "returned u2 2");
-    must_come_to(ask("3", IDS(2), "refunded-kept", "olga", NULL), "returned u2 2");
-    sql_must_be(2, "refunded", "RESTOCKED");
-    must_balance(STOCK - 2);
-}
-END_TEST
-
 // Redis is corrected by the refund's entry and by those granted after it, not by another refund.
 START_TEST(another_refund_leaves_kept_units_to_the_first)
 {
@@ -222,23 +196,6 @@ START_TEST(another_refund_leaves_kept_units_to_the_first)
     journal = "7-1";
     must_come_to(ask("3", IDS(1), "refunded", "olga", NULL), "returned u1 0");
     must_balance(STOCK - 3);
-}
-END_TEST
-
-START_TEST(a_refund_gives_the_accepted_payment_back)
-{
-    make_orders(1, 3, 1);
-    pay(1, "ref-1", "100", "paid");
-    pay(2, "ref-2", "100", "paid");
-    must_come_to(ask("3", IDS(3), "cancelled", "user", NULL), "returned u3 1");
-    pay(3, "late-3", "100", "to_refund");
-    must_come_to(ask("3", IDS(1, 3), "refunded", "olga", NULL), "returned u1 1,returned u3 1");
-    must_have_payment("ref-1", "refunded");
-    must_have_payment("ref-2", "accepted");   // belongs to another order
-    must_have_payment("late-3", "to_refund"); // that order had ended: note_refunds() refunds it
-    must_come_to(ask("3", IDS(2), "cancelled", "user", NULL), "kept u2 0");
-    must_have_payment("ref-2", "accepted");
-    must_balance(STOCK - 1);
 }
 END_TEST
 
@@ -305,16 +262,6 @@ START_TEST(each_order_has_its_own_outcome)
     sql_must_be(3, "unpaid", "");
     must_balance(STOCK - 4);
     ck_assert_int_eq(events(), 3);
-}
-END_TEST
-
-START_TEST(an_empty_call_does_nothing)
-{
-    make_orders(1, 1, 1);
-    PGresult *result = ask("3", 0, NULL, "cancelled", "user", NULL);
-    ck_assert_int_eq(PQntuples(result), 0);
-    PQclear(result);
-    must_balance(STOCK - 1);
 }
 END_TEST
 
@@ -408,35 +355,6 @@ START_TEST(an_order_expires_when_it_is_due)
 }
 END_TEST
 
-START_TEST(each_move_is_an_event)
-{
-    char found[TEXT_SIZE];
-    make_orders(1, 3, 1);
-    set(2, 2, LONG_AGO);
-    PQclear(ask("3", IDS(1), "cancelled", "user", NULL));
-    PQclear(ask("3", IDS(2, 3), "expired", "expiry", NULL));
-    pay(3, "ref-3", "100", "paid");
-    PQclear(ask("3", IDS(3), "refunded-kept", "olga", "broken"));
-    db_text(
-        found, sizeof found,
-        "SELECT string_agg(right(order_id::text, 1) || ' ' || status || ' ' || by_whom || coalesce(' ' || why, ''),"
-        " ',' ORDER BY tx, seq) FROM order_event WHERE slot = %s AND voucher_id = %s AND at > now() - interval '1 h'",
-        sql_slot, sql_voucher);
-    ck_assert_str_eq(found, "1 cancelled user,2 expired expiry,3 paid till,3 refunded olga broken");
-}
-END_TEST
-
-START_TEST(a_call_that_is_rolled_back_leaves_nothing)
-{
-    make_orders(1, 1, 2);
-    PQclear(PQexec(sql_service, "BEGIN"));
-    must_come_to(ask("3", IDS(1), "cancelled", "user", NULL), "returned u1 2");
-    PQclear(PQexec(sql_service, "ROLLBACK"));
-    must_balance(STOCK - 2);
-    ck_assert_int_eq(events(), 0);
-}
-END_TEST
-
 // ---- due orders ----
 
 struct due {
@@ -479,6 +397,14 @@ static void must_be_due(const struct due *due, int count, int first, int last, i
     ck_assert_int_eq(due->walked_to[0] == '\0' ? 0 : digits(due->walked_to), walked_to);
 }
 
+// The numbers: of the orders that must be due, the first and the last of them, and where the walk has got to.
+static struct due find(const char *from, const char *most, int count, int first, int last, int walked_to)
+{
+    struct due due = look(from, most);
+    must_be_due(&due, count, first, last, walked_to);
+    return due;
+}
+
 static int due_after(void)
 {
     char id[SK_UUID_SIZE];
@@ -488,13 +414,11 @@ static int due_after(void)
 
 START_TEST(where_there_is_no_order_none_is_due)
 {
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 0);
+    struct due due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_eq(due.next_ms, 0);
     ck_assert_int_le(llabs(due.now_ms - db_number("SELECT unix_ms(clock_timestamp())")), WAIT_DEADLINE_MS);
     (void)snprintf(sql_voucher, sizeof sql_voucher, "999999999");
-    due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 0);
+    due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_gt(due.now_ms, 0);
 }
 END_TEST
@@ -507,19 +431,15 @@ START_TEST(unpaid_orders_are_due_when_their_time_is_over)
     PQclear(ask("3", IDS(3), "cancelled", "user", NULL));
     set(6, 6, "created_at = '2026-01-01 00:00:00.25Z'");
     set(7, 7, "created_at = now() - interval '100 s'");
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 4, 1, 6, 0);
+    struct due due = find(NULL, "128", 4, 1, 6, 0);
     ck_assert_int_eq(due.next_ms,
                      db_number("SELECT unix_ms(created_at) + 900000 FROM voucher_order WHERE user_id = 'u7'"));
     PQclear(ask("3", IDS(1, 4, 5, 6), "expired", "expiry", NULL));
-    due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 0);
+    due = find(NULL, "128", 0, 0, 0, 0);
     db_run("UPDATE seckill_voucher SET pay_within_s = 50 WHERE id = %s", sql_voucher);
-    due = look(NULL, "128");
-    must_be_due(&due, 1, 7, 7, 0);
+    due = find(NULL, "128", 1, 7, 7, 0);
     db_run("UPDATE seckill_voucher SET pay_within_s = 0 WHERE id = %s", sql_voucher); // never
-    due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 0);
+    due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_eq(due.next_ms, 0);
 }
 END_TEST
@@ -528,19 +448,13 @@ START_TEST(what_is_due_comes_in_parts)
 {
     make_orders(1, 10, 1);
     set(1, 10, LONG_AGO);
-    struct due due = look(NULL, "4");
-    must_be_due(&due, 4, 1, 4, 4);
-    due = look(due.walked_to, "4"); // whether or not they were ended meanwhile
-    must_be_due(&due, 4, 5, 8, 8);
+    struct due due = find(NULL, "4", 4, 1, 4, 4);
+    due = find(due.walked_to, "4", 4, 5, 8, 8); // whether or not they were ended meanwhile
     PQclear(ask("3", IDS(5, 6, 7, 8), "expired", "expiry", NULL));
-    due = look(due.walked_to, "4");
-    must_be_due(&due, 2, 9, 10, 0);
-    due = look(NULL, "4"); // the next walk finds what was left
-    must_be_due(&due, 4, 1, 4, 4);
-    due = look(due.walked_to, "4");
-    must_be_due(&due, 2, 9, 10, 0);
-    due = look(SQL_ID3, "1"); // an order beyond the walk may end, too
-    must_be_due(&due, 1, 4, 4, 4);
+    due = find(due.walked_to, "4", 2, 9, 10, 0);
+    due = find(NULL, "4", 4, 1, 4, 4); // the next walk finds what was left
+    due = find(due.walked_to, "4", 2, 9, 10, 0);
+    due = find(SQL_ID3, "1", 1, 4, 4, 4); // an order beyond the walk may end, too
 }
 END_TEST
 
@@ -549,16 +463,12 @@ START_TEST(a_walk_reads_a_bounded_number_of_rows_at_a_time)
     make_orders(1, 2 * WALK + 10, 1);
     set(1, 2 * WALK, "status = 'paid'");
     set(2 * WALK + 1, 2 * WALK + 10, LONG_AGO);
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, WALK);
+    struct due due = find(NULL, "128", 0, 0, 0, WALK);
     ck_assert_int_eq(due_after(), WALK); // none of these becomes unpaid again
-    due = look(due.walked_to, "128");
-    must_be_due(&due, 0, 0, 0, 2 * WALK);
-    due = look(due.walked_to, "128");
-    must_be_due(&due, 10, 2 * WALK + 1, 2 * WALK + 10, 0);
+    due = find(due.walked_to, "128", 0, 0, 0, 2 * WALK);
+    due = find(due.walked_to, "128", 10, 2 * WALK + 1, 2 * WALK + 10, 0);
     ck_assert_int_eq(due_after(), 2 * WALK); // parts without unpaid orders before them move it
-    due = look(NULL, "128");
-    must_be_due(&due, 10, 2 * WALK + 1, 2 * WALK + 10, 0);
+    due = find(NULL, "128", 10, 2 * WALK + 1, 2 * WALK + 10, 0);
 }
 END_TEST
 
@@ -567,15 +477,12 @@ START_TEST(due_after_moves_where_it_saves_much)
     make_orders(1, WAITING + 10, 1);
     set(1, WAITING + 10, LONG_AGO);
     set(1, 100, "status = 'paid'");
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 128, 101, 228, 228); // few rows were read
+    (void)find(NULL, "128", 128, 101, 228, 228); // few rows were read
     ck_assert_int_eq(due_after(), 0);
     set(101, WAITING, "status = 'paid'");
-    due = look(NULL, "5");
-    must_be_due(&due, 5, WAITING + 1, WAITING + 5, WAITING + 5);
+    (void)find(NULL, "5", 5, WAITING + 1, WAITING + 5, WAITING + 5);
     ck_assert_int_eq(due_after(), WAITING + 1); // the first that is unpaid
-    due = look(NULL, "128");
-    must_be_due(&due, 10, WAITING + 1, WAITING + 10, 0);
+    (void)find(NULL, "128", 10, WAITING + 1, WAITING + 10, 0);
     ck_assert_int_eq(due_after(), WAITING + 1);
 }
 END_TEST
@@ -592,10 +499,8 @@ START_TEST(an_order_that_is_settled_late_is_found)
     db_run("UPDATE voucher_stock SET stock = 5, units = units + 5");
     PLACE("3", ORDERS({9, "late"}, {8, "later"}, {90000, "new"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
     ck_assert_int_eq(due_after(), 8);
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 2, 8, 9, WALK + 8); // in the first part: 2000 rows
-    due = look(due.walked_to, "128");
-    must_be_due(&due, 1, 90000, 90000, 0);
+    struct due due = find(NULL, "128", 2, 8, 9, WALK + 8); // in the first part: 2000 rows
+    due = find(due.walked_to, "128", 1, 90000, 90000, 0);
 
     // The same for several batches at once.
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
@@ -637,8 +542,7 @@ START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
     must_be_due(&due, 0, 0, 0, WALK + 10);
     ck_assert_int_le(due_after(), 9);
     set(9, 9, LONG_AGO);
-    due = look(NULL, "128");
-    must_be_due(&due, 1, 9, 9, WALK + 9);
+    due = find(NULL, "128", 1, 9, 9, WALK + 9);
 }
 END_TEST
 
@@ -658,13 +562,11 @@ START_TEST(a_walk_ends_where_orders_are_not_due)
     set(20, 20, "created_at = now() - interval '5 min'");
     set(90000, 90000, LONG_AGO); // from a clock that is far ahead
     make_ids_of("now()");
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 1, 1, 1, 0);
+    struct due due = find(NULL, "128", 1, 1, 1, 0);
     ck_assert_int_eq(due.next_ms,
                      db_number("SELECT unix_ms(created_at) + 900000 FROM voucher_order WHERE user_id = 'u20'"));
     db_run("UPDATE voucher_order SET status = 'paid' WHERE user_id = 'u1'");
-    due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 0);
+    due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_eq(due_after(), 2);
 }
 END_TEST
@@ -679,11 +581,9 @@ START_TEST(orders_that_were_settled_late_hide_none)
     make_ids_of("now() - interval '1 h'");
     make_orders(90002, WAITING + 10, 1);
     make_ids_of("now()");
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, WALK + 10);
+    struct due due = find(NULL, "128", 0, 0, 0, WALK + 10);
     ck_assert_int_gt(due.next_ms, due.now_ms);
-    due = look(due.walked_to, "128");
-    must_be_due(&due, 2, 90000, 90001, 0); // the walk ends there
+    due = find(due.walked_to, "128", 2, 90000, 90001, 0); // the walk ends there
 }
 END_TEST
 
@@ -746,8 +646,7 @@ START_TEST(a_walk_ends_behind_ids_that_are_too_new)
     make_ids_of("now() - interval '5 min'");
     set(1, 1, "created_at = now() - interval '1 min'"); // settled late
     ck_assert_int_le(walk(), SOME);
-    struct due due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 0);
+    struct due due = find(NULL, "128", 0, 0, 0, 0);
     // Orders after them are due when their ids indicate it.
     ck_assert_int_le(llabs(due.next_ms - due.now_ms - 600 * 1000), WAIT_DEADLINE_MS);
 }
@@ -973,18 +872,13 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_table_decides_which_moves_are_made, 0, COUNT(statuses) * COUNT(moves));
     tcase_add_test(tcase, a_move_is_made_once);
-    tcase_add_test(tcase, kept_units_stay_away);
     tcase_add_test(tcase, another_refund_leaves_kept_units_to_the_first);
-    tcase_add_test(tcase, a_refund_gives_the_accepted_payment_back);
     tcase_add_test(tcase, orders_of_a_user_are_counted_as_they_end);
     tcase_add_test(tcase, each_order_has_its_own_outcome);
-    tcase_add_test(tcase, an_empty_call_does_nothing);
     tcase_add_test(tcase, another_vouchers_order_is_unknown);
     tcase_add_test(tcase, entries_of_several_vouchers_are_one_statement);
     tcase_add_test(tcase, under_another_epoch_nothing_is_done);
     tcase_add_test(tcase, an_order_expires_when_it_is_due);
-    tcase_add_test(tcase, each_move_is_an_event);
-    tcase_add_test(tcase, a_call_that_is_rolled_back_leaves_nothing);
     tcase_add_test(tcase, where_there_is_no_order_none_is_due);
     tcase_add_test(tcase, unpaid_orders_are_due_when_their_time_is_over);
     tcase_add_test(tcase, what_is_due_comes_in_parts);

@@ -326,23 +326,17 @@ START_TEST(each_session_has_its_share)
         own += sk_assignment_has(NULL, a_voucher(sale.catalogue, id)->tag);
     ck_assert_uint_gt(own, MANY / 4);
     ck_assert_uint_lt(own, MANY * 3 / 4);
-    for (int i = 0; i < MANY; i++) {
-        size_t before = locks.count;
-        tick();
-        for (size_t lock = before; lock < locks.count; lock++)
-            locks.taken[lock](locks.args[lock], false);
-        now_ms -= TICK_MS; // a checked voucher is not checked again
+    for (living_count = 2; living_count > 0; living_count--) { // then the other dies
+        for (int i = 0; i < MANY; i++) {
+            size_t before = locks.count;
+            tick();
+            for (size_t lock = before; lock < locks.count; lock++)
+                locks.taken[lock](locks.args[lock], false);
+            now_ms -= TICK_MS; // a checked voucher is not checked again
+        }
+        ck_assert_uint_eq(locks.count, living_count == 2 ? own : MANY);
     }
-    ck_assert_uint_eq(locks.count, own);
-    living_count = 1; // the other has died
-    for (int i = 0; i < MANY; i++) {
-        size_t before = locks.count;
-        tick();
-        for (size_t lock = before; lock < locks.count; lock++)
-            locks.taken[lock](locks.args[lock], false);
-        now_ms -= TICK_MS;
-    }
-    ck_assert_uint_eq(locks.count, MANY);
+    living_count = 1;
 }
 END_TEST
 
@@ -480,6 +474,8 @@ START_TEST(while_the_clocks_differ_nothing_expires)
         pg_answers(&apart);
         end_listening();
         ck_assert_uint_eq(call_count, 0);
+        if (i == 0 && _i == 2)
+            ck_assert_ptr_nonnull(strstr(heard, " apart_ms=5001\n"));
         // It is logged once.
         ck_assert_int_eq(strstr(heard, "level=warn msg=\"expiry pauses: the clocks of PostgreSQL and Redis differ\"") !=
                              NULL,
@@ -503,17 +499,6 @@ START_TEST(while_the_clocks_differ_nothing_expires)
         redis_answers(&redis_time);
     }
     DUE("{}", NULL, NULL);
-}
-END_TEST
-
-START_TEST(how_far_the_clocks_are_apart_is_said)
-{
-    const struct sk_rows apart = ROWS(1, {"{}", NULL, NULL, "1000007000"});
-    begin();
-    begin_listening();
-    pg_answers(&apart);
-    end_listening();
-    ck_assert_ptr_nonnull(strstr(heard, " apart_ms=7000\n"));
 }
 END_TEST
 
@@ -643,83 +628,63 @@ static const struct sk_reply no_times[] = {
     REPLY_ITEMS(TEXT("x"), TEXT("0")),
     REPLY_ITEMS(NUMBER(-1), NUMBER(0)),
 };
-enum { NO_TIMES = sizeof no_times / sizeof no_times[0] };
+static const struct sk_rows no_rows = {0, NULL};
 
-START_TEST(without_redis_time_it_is_tried_again)
-{
-    tick();
-    lock_is(true);
-    redis_answers(_i == NO_TIMES ? NULL : &no_times[_i]);
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
+// Where a run fails: at its lock, Redis's time, the query, or the return.
+static const struct failure {
+    enum { NO_LOCK, OTHERS_LOCK, NO_TIME, NO_QUESTION, NO_LOOK, NO_RETURN, RETURN_FAILS } at;
+    int how;
+} failures[] = {
+    {NO_LOCK, 0},
+    {OTHERS_LOCK, 0},
+    {NO_TIME, -1}, // no reply
+    {NO_TIME, 0},
+    {NO_TIME, 1},
+    {NO_TIME, 2},
+    {NO_TIME, 3},
+    {NO_TIME, 4},
+    {NO_TIME, 5},
+    {NO_TIME, 6},
+    {NO_TIME, 7},
+    {NO_QUESTION, 1},
+    {NO_QUESTION, 2},
+    {NO_LOOK, SK_RESULT_LOST},
+    {NO_LOOK, SK_RESULT_FAILED},
+    {NO_LOOK, SK_RESULT_LOCKED},
+    {NO_LOOK, SK_RESULT_REFUSED},
+    {NO_LOOK, SK_RESULT_ROWS}, // none
+    {NO_RETURN, SK_DOWN},
+    {NO_RETURN, SK_NO_MEM},
+    {RETURN_FAILS, SK_RETURN_LOADING},
+    {RETURN_FAILS, SK_RETURN_UNAVAILABLE},
+};
 
-START_TEST(a_lock_of_another_is_tried_again)
+START_TEST(a_run_that_fails_is_tried_again)
 {
-    tick();
-    lock_is(false);
-    ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
-
-START_TEST(a_lock_that_cannot_be_asked_for_is_tried_again)
-{
-    locks.cannot = true;
+    const struct failure *failure = &failures[_i];
+    locks.cannot = failure->at == NO_LOCK;
+    fake_no_memory = failure->at == NO_QUESTION ? course_call_fails : NULL;
+    calls_left = (size_t)failure->how; // of NO_QUESTION
     tick();
     locks.cannot = false;
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
-
-static const enum sk_result_kind kinds[] = {SK_RESULT_LOST, SK_RESULT_FAILED, SK_RESULT_LOCKED, SK_RESULT_REFUSED};
-
-START_TEST(a_look_that_fails_is_tried_again)
-{
-    begin();
-    pg_fails(kinds[_i]);
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
-
-START_TEST(a_look_without_a_row_is_tried_again)
-{
-    static const struct sk_rows no_rows = {0, NULL};
-    begin();
-    pg_answers(&no_rows);
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
-
-static const enum sk_return_end ends[] = {SK_RETURN_LOADING, SK_RETURN_UNAVAILABLE};
-
-START_TEST(a_return_that_fails_is_tried_again)
-{
-    begin();
-    DUE("{" A "}", B, PG_MS);
-    call_ends(ends[_i], 0);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 0);
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
-
-START_TEST(a_return_that_is_not_taken_is_tried_again)
-{
-    calls_status = _i == 0 ? SK_DOWN : SK_NO_MEM;
-    begin();
-    DUE("{" A "}", B, NULL);
-    must_begin_again_in(AGAIN_MS);
-}
-END_TEST
-
-START_TEST(a_question_that_is_not_taken_is_tried_again)
-{
-    fake_no_memory = course_call_fails;
-    calls_left = (size_t)_i + 1;
-    tick();
-    lock_is(true);
-    if (_i > 0)
+    if (failure->at > NO_LOCK)
+        lock_is(failure->at != OTHERS_LOCK);
+    if (failure->at < NO_TIME)
+        ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
+    else if (failure->at == NO_TIME)
+        redis_answers(failure->how < 0 ? NULL : &no_times[failure->how]);
+    else if (failure->at != NO_QUESTION || failure->how == 2)
         redis_answers(&redis_time);
+    if (failure->at == NO_LOOK)
+        pg_gives((struct sk_result){.kind = (enum sk_result_kind)failure->how,
+                                    .rows = failure->how == SK_RESULT_ROWS ? &no_rows : NULL});
+    if (failure->at >= NO_RETURN) {
+        calls_status = failure->at == NO_RETURN ? (enum sk_status)failure->how : SK_OK;
+        DUE("{" A "}", B, failure->at == NO_RETURN ? NULL : PG_MS);
+    }
+    if (failure->at == RETURN_FAILS)
+        call_ends((enum sk_return_end)failure->how, 0);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 0);
     must_begin_again_in(AGAIN_MS);
     fake_no_memory = NULL;
 }
@@ -831,17 +796,9 @@ int main(void)
     tcase_add_loop_test(tcase, looks_that_fail_together_are_tried_again, 0, 2);
     tcase_add_loop_test(tcase, while_the_clocks_agree_orders_expire, 0, sizeof agreeing / sizeof agreeing[0]);
     tcase_add_loop_test(tcase, while_the_clocks_differ_nothing_expires, 0, sizeof differing / sizeof differing[0]);
-    tcase_add_test(tcase, how_far_the_clocks_are_apart_is_said);
     tcase_add_test(tcase, a_long_walk_compares_with_the_time_that_has_passed);
     tcase_add_loop_test(tcase, all_runs_together_have_one_pace, 0, PACES);
-    tcase_add_loop_test(tcase, without_redis_time_it_is_tried_again, 0, NO_TIMES + 1);
-    tcase_add_test(tcase, a_lock_of_another_is_tried_again);
-    tcase_add_test(tcase, a_lock_that_cannot_be_asked_for_is_tried_again);
-    tcase_add_loop_test(tcase, a_look_that_fails_is_tried_again, 0, sizeof kinds / sizeof kinds[0]);
-    tcase_add_test(tcase, a_look_without_a_row_is_tried_again);
-    tcase_add_loop_test(tcase, a_return_that_fails_is_tried_again, 0, sizeof ends / sizeof ends[0]);
-    tcase_add_loop_test(tcase, a_return_that_is_not_taken_is_tried_again, 0, 2);
-    tcase_add_loop_test(tcase, a_question_that_is_not_taken_is_tried_again, 0, 2);
+    tcase_add_loop_test(tcase, a_run_that_fails_is_tried_again, 0, sizeof failures / sizeof failures[0]);
     tcase_add_test(tcase, short_memory_only_delays);
     tcase_add_test(tcase, after_the_stop_nothing_begins);
     tcase_add_test(tcase, at_the_stop_a_walk_does_not_go_on);
