@@ -1,8 +1,7 @@
-// Uses hiredis's blocking calls, since nothing else runs in this process. Reads settings from INFO where possible,
+// Waits for each answer, since nothing else runs in this process. Reads settings from INFO where possible,
 // since a login of least privilege may not read the configuration. Only appendfsync has to come from the configuration.
 #include "check_redis.h"
 
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +9,11 @@
 #include "clock.h"
 #include "embedded.h"
 #include "keys.h"
-#include "redis_reply.h"
+#include "redis_once.h"
 #include "redis_url.h"
 #include "text.h"
 
-enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
+enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, SENTINELS_LEAST = 3, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
 
 #define SCRATCH_TAG "check" // not a voucher's tag: those begin with a digit
 
@@ -22,11 +21,12 @@ struct redis_check {
     struct sk_findings *findings;
     const struct sk_store_options *options;
     int64_t reactors;
-    redisContext *context;
-    const char *info; // borrowed from its reply
+    struct sk_tls_files files;
+    struct sk_redis_once *redis; // owned
+    const char *info;            // borrowed from its reply
 };
 
-static const char *redis_check_why(const struct redis_check *check, const redisReply *reply, const char *other);
+static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other);
 static bool redis_check_connect(struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
 static void redis_check_file(const struct redis_check *check);
@@ -40,76 +40,156 @@ static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
 void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
                     struct sk_clock_seen *clock)
 {
-    struct redis_check check = {findings, options, reactors, NULL, NULL};
+    struct redis_check check = {
+        findings, options, reactors, {options->redis_ca, options->redis_cert, options->redis_key}, NULL, NULL};
     *clock = (struct sk_clock_seen){0};
     if (!redis_check_connect(&check))
         goto out;
-    redisReply *info = redisCommand(check.context, "INFO");
-    if (info == NULL || info->type != REDIS_REPLY_STRING) {
+    const char *ask[] = {"INFO"};
+    struct sk_reply *info = sk_redis_once_ask(check.redis, 1, ask);
+    check.info = sk_reply_text(info, NULL);
+    if (check.info == NULL) {
         sk_find(findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(&check, info, "is no text"));
-        freeReplyObject(info);
+        sk_reply_free(info);
         goto out;
     }
-    check.info = info->str;
     redis_check_server(&check);
     redis_check_file(&check);
     redis_check_fsync(&check);
     redis_check_default(&check);
     redis_check_memory(&check);
     redis_check_clients(&check);
-    freeReplyObject(info);
+    sk_reply_free(info);
     redis_check_commands(&check);
     *clock = redis_check_clock(&check);
 out:
-    redisFree(check.context);
+    sk_redis_once_close(check.redis);
 }
 
 // Why a request got no usable answer. `other`: the reason if the reply has another type.
-static const char *redis_check_why(const struct redis_check *check, const redisReply *reply, const char *other)
+static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other)
 {
-    return reply == NULL ? check->context->errstr : reply->type == REDIS_REPLY_ERROR ? reply->str : other;
+    const char *error = reply == NULL ? sk_redis_once_why(check->redis) : sk_reply_error(reply);
+    return error == NULL ? other : error;
+}
+
+static bool redis_check_is_ok(const struct sk_reply *reply)
+{
+    const char *text = sk_reply_text(reply, NULL);
+    return text != NULL && strcmp(text, "OK") == 0;
 }
 
 // ---- logging in ----
 
+static uint32_t redis_check_ms(const struct redis_check *check)
+{
+    return (uint32_t)check->options->redis_timeout_ms;
+}
+
+// NULL: without TLS.
+static const struct sk_tls_files *redis_check_files(const struct redis_check *check, const struct sk_redis_url *url)
+{
+    return url->tls ? &check->files : NULL;
+}
+
 // Records a finding if the reply is an error or missing.
 static bool redis_check_greet(const struct redis_check *check, const char *what, int argc, const char **argv)
 {
-    redisReply *reply = redisCommandArgv(check->context, argc, argv, NULL);
-    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    struct sk_reply *reply = sk_redis_once_ask(check->redis, argc, argv);
+    bool good = reply != NULL && sk_reply_error(reply) == NULL;
     if (!good)
         sk_find(check->findings, SK_FINDING_FAIL, what, "%s", redis_check_why(check, reply, ""));
-    freeReplyObject(reply);
+    sk_reply_free(reply);
     return good;
+}
+
+// Asks a sentinel for the master. False: it names none.
+static bool redis_check_ask_sentinel(const struct redis_check *check, const struct sk_redis_url *url,
+                                     const struct sk_redis_host *sentinel, struct sk_redis_host *master)
+{
+    const struct sk_store_options *options = check->options;
+    const char *auth[] = {"AUTH", options->sentinel_password},
+               *ask[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", url->master};
+    struct sk_redis_once *redis = sk_redis_once_open(sentinel, redis_check_files(check, url), redis_check_ms(check));
+    struct sk_reply *login = NULL, *reply = NULL;
+    uint64_t port = 0;
+    *master = (struct sk_redis_host){0};
+    if (redis != NULL && options->sentinel_password != NULL)
+        login = sk_redis_once_ask(redis, 2, auth);
+    if (redis != NULL)
+        reply = sk_redis_once_ask(redis, 3, ask);
+    const char *host = sk_reply_text(sk_reply_at(reply, 0), NULL), *number = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    bool known = host != NULL && number != NULL && sk_text_number(number, 65535, &port) && port > 0;
+    const char *why = redis == NULL ? "out of memory" : sk_redis_once_why(redis);
+    if (known) {
+        (void)snprintf(master->name, sizeof master->name, "%s", host);
+        master->port = (int)port;
+        sk_find(check->findings, SK_FINDING_OK, "sentinel", "%s:%d names %s:%d", sentinel->name, sentinel->port,
+                master->name, master->port);
+    } else {
+        const char *error = reply == NULL ? why : sk_reply_error(reply);
+        sk_find(check->findings, SK_FINDING_WARN, "sentinel", "%s:%d names no master (%s)", sentinel->name,
+                sentinel->port, error == NULL ? "it does not know the name" : error);
+    }
+    sk_reply_free(login);
+    sk_reply_free(reply);
+    sk_redis_once_close(redis);
+    return known;
+}
+
+// What more than half of the sentinels name. False: there is no such master.
+static bool redis_check_find_master(const struct redis_check *check, struct sk_redis_url *url)
+{
+    struct sk_redis_host named[SK_SENTINELS_MAX];
+    size_t most = 0;
+    for (size_t i = 0; i < url->sentinel_count; i++) {
+        size_t same = 0;
+        if (!redis_check_ask_sentinel(check, url, &url->sentinels[i], &named[i]))
+            continue;
+        for (size_t k = 0; k <= i; k++)
+            same += named[k].port == named[i].port && strcmp(named[k].name, named[i].name) == 0;
+        if (same > most)
+            url->at = named[i];
+        most = same > most ? same : most;
+    }
+    bool agreed = 2 * most > url->sentinel_count;
+    SK_FIND_UNLESS(
+        check->findings, agreed, SK_FINDING_FAIL, "sentinels",
+        "%zu of %zu name %s:%d; without more than half the service has no Redis, and purchases are answered 503", most,
+        url->sentinel_count, url->at.name, url->at.port);
+    SK_FIND_UNLESS(check->findings, url->sentinel_count >= SENTINELS_LEAST, SK_FINDING_WARN, "number of sentinels",
+                   "%zu; with fewer than %d none of them may be lost", url->sentinel_count, SENTINELS_LEAST);
+    return agreed;
 }
 
 static bool redis_check_connect(struct redis_check *check)
 {
-    struct sk_redis_url at = {0};
-    int64_t ms = check->options->redis_timeout_ms;
-    struct timeval patience = {ms / 1000, ms % 1000 * 1000};
-    bool good = sk_redis_url_parse(check->options->redis_url, &at) == SK_OK;
+    struct sk_redis_url url = {0};
+    bool good = sk_redis_url_parse(check->options->redis_url, &url) == SK_OK;
     if (!good) {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of the form that --help shows");
+        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of a form that --help shows");
         goto out;
     }
-    check->context = at.port == 0 ? redisConnectUnixWithTimeout(at.host, patience)
-                                  : redisConnectWithTimeout(at.host, at.port, patience);
-    good = check->context != NULL && check->context->err == 0 && redisSetTimeout(check->context, patience) == REDIS_OK;
+    good = url.sentinel_count == 0 || redis_check_find_master(check, &url);
+    if (!good)
+        goto out;
+    check->redis = sk_redis_once_open(&url.at, redis_check_files(check, &url), redis_check_ms(check));
+    const char *why = check->redis == NULL ? "out of memory" : sk_redis_once_why(check->redis);
+    good = why == NULL;
     if (!good) {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis reachable", "%s: purchases are answered 503",
-                check->context == NULL ? "out of memory" : check->context->errstr);
+        sk_find(check->findings, SK_FINDING_FAIL, "redis reachable", "%s: purchases are answered 503", why);
         goto out;
     }
-    const char *auth[] = {"AUTH", at.user == NULL ? at.password : at.user, at.password}, *select[] = {"SELECT", at.db};
-    good = (at.password == NULL || redis_check_greet(check, "redis login", 2 + (at.user != NULL), auth)) &&
+    const char *auth[] = {"AUTH", url.user == NULL ? url.password : url.user, url.password};
+    const char *select[] = {"SELECT", url.db};
+    good = (url.password == NULL || redis_check_greet(check, "redis login", 2 + (url.user != NULL), auth)) &&
            redis_check_greet(check, "redis database", 2, select);
     if (good)
-        sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", at.host, at.db);
-    if (good) // the service has no TLS of its own to Redis: a tunnel on this machine adds it (deploy/stunnel)
-        sk_find_way_of(check->findings, "redis way", check->context->fd, false);
+        sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", url.at.name, url.db);
+    if (good)
+        sk_find_way_of(check->findings, "redis way", sk_redis_once_fd(check->redis), url.tls);
 out:
-    sk_redis_url_free(&at);
+    sk_redis_url_free(&url);
     return good;
 }
 
@@ -202,13 +282,14 @@ static void redis_check_clients(const struct redis_check *check)
 // ---- checks of the configuration ----
 
 // CONFIG GET returns names and values. `out` is "" if the setting is missing.
-static void redis_check_setting(const redisReply *reply, const char *name, char out[VALUE_SIZE])
+static void redis_check_setting(const struct sk_reply *reply, const char *name, char out[VALUE_SIZE])
 {
     out[0] = '\0';
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        if (reply->element[i]->type == REDIS_REPLY_STRING && reply->element[i + 1]->type == REDIS_REPLY_STRING &&
-            strcmp(reply->element[i]->str, name) == 0)
-            (void)snprintf(out, VALUE_SIZE, "%s", reply->element[i + 1]->str);
+    for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
+        const char *found = sk_reply_text(sk_reply_at(reply, i), NULL);
+        const char *value = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
+        if (found != NULL && value != NULL && strcmp(found, name) == 0)
+            (void)snprintf(out, VALUE_SIZE, "%s", value);
     }
 }
 
@@ -218,12 +299,13 @@ static void redis_check_fsync(const struct redis_check *check)
     struct sk_findings *findings = check->findings;
     if (redis_check_number(check, "aof_enabled") != 1)
         return; // nothing is synced
-    redisReply *reply = redisCommand(check->context, "CONFIG GET %s", "*append*");
-    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
+    const char *ask[] = {"CONFIG", "GET", "*append*"};
+    struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
+    if (!sk_reply_is_list(reply)) {
         sk_find(findings, SK_FINDING_WARN, "redis appendfsync",
                 "cannot be read (%s): check again with a login that may CONFIG GET",
                 redis_check_why(check, reply, "no list"));
-        freeReplyObject(reply);
+        sk_reply_free(reply);
         return;
     }
     redis_check_setting(reply, "appendfsync", value);
@@ -241,7 +323,7 @@ static void redis_check_fsync(const struct redis_check *check)
     redis_check_setting(reply, "no-appendfsync-on-rewrite", value);
     SK_FIND_UNLESS(findings, strcmp(value, "yes") != 0, SK_FINDING_WARN, "redis no-appendfsync-on-rewrite",
                    "%s; with yes nothing is synced while the file is rewritten (P5)", value);
-    freeReplyObject(reply);
+    sk_reply_free(reply);
 }
 
 // ---- rights of the user `default` ----
@@ -265,18 +347,19 @@ static const char *const writes[][6] = {
 };
 
 // Asks ACL DRYRUN about one write to one key.
-static redisReply *redis_check_try_write(const struct redis_check *check, const char *const write[], const char *key)
+static struct sk_reply *redis_check_try_write(const struct redis_check *check, const char *const write[],
+                                              const char *key)
 {
     const char *argv[10] = {"ACL", "DRYRUN", "default", write[0], key};
     int argc = 5;
     for (size_t i = 1; write[i] != NULL; i++)
         argv[argc++] = write[i];
-    return redisCommandArgv(check->context, argc, argv, NULL);
+    return sk_redis_once_ask(check->redis, argc, argv);
 }
 
 // Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes its
 // command and key to `what`. NULL: all are allowed, or the connection is lost.
-static redisReply *redis_check_first_denied(const struct redis_check *check, char what[WHAT_SIZE])
+static struct sk_reply *redis_check_first_denied(const struct redis_check *check, char what[WHAT_SIZE])
 {
     struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
@@ -286,16 +369,16 @@ static redisReply *redis_check_first_denied(const struct redis_check *check, cha
     const char *keys[] = {voucher.voucher, voucher.buyers,  voucher.journal, voucher.repeats, voucher.ended, lock,
                           session,         SK_KEY_SESSIONS, SK_KEY_BUSY,     SK_KEY_PROTOCOL, SK_KEY_CLOCK};
     size_t commands = sizeof writes / sizeof *writes, all = commands + sizeof keys / sizeof *keys;
-    redisReply *reply = NULL;
-    for (size_t i = 0; i < all && (i == 0 || (reply != NULL && reply->type == REDIS_REPLY_STATUS)); i++) {
+    struct sk_reply *reply = NULL;
+    for (size_t i = 0; i < all && (i == 0 || redis_check_is_ok(reply)); i++) {
         const char *const *write = writes[i < commands ? i : 0], *key = keys[i < commands ? 0 : i - commands];
-        freeReplyObject(reply);
+        sk_reply_free(reply);
         reply = redis_check_try_write(check, write, key);
         (void)snprintf(what, WHAT_SIZE, "%s %s", write[0], key);
     }
-    if (reply == NULL || reply->type != REDIS_REPLY_STATUS)
+    if (!redis_check_is_ok(reply))
         return reply;
-    freeReplyObject(reply);
+    sk_reply_free(reply);
     return NULL;
 }
 
@@ -305,10 +388,10 @@ static void redis_check_default(const struct redis_check *check)
     if (redis_check_number(check, "aof_enabled") != 1)
         return; // no append-only file is loaded
     char what[WHAT_SIZE];
-    redisReply *denied = redis_check_first_denied(check, what);
-    if (denied == NULL && check->context->err == 0)
+    struct sk_reply *denied = redis_check_first_denied(check, what);
+    if (denied == NULL && sk_redis_once_why(check->redis) == NULL)
         sk_find(findings, SK_FINDING_OK, "redis user default", "may do all that scripts write");
-    else if (denied != NULL && denied->type == REDIS_REPLY_STRING)
+    else if (sk_reply_text(denied, NULL) != NULL)
         sk_find(
             findings, SK_FINDING_FAIL, "redis user default",
             "is denied %s: a restart of Redis leaves out what scripts have written, and loses what it has granted; a"
@@ -318,13 +401,13 @@ static void redis_check_default(const struct redis_check *check)
         sk_find(findings, SK_FINDING_WARN, "redis user default",
                 "its rights cannot be asked (%s): check again with a login that may ACL DRYRUN",
                 redis_check_why(check, denied, "no text"));
-    freeReplyObject(denied);
+    sk_reply_free(denied);
 }
 
 // ---- rights to commands ----
 
 // EVALSHA as the service calls it: all keys, no arguments.
-static redisReply *redis_check_try_commands(const struct redis_check *check, const char *sha)
+static struct sk_reply *redis_check_try_commands(const struct redis_check *check, const char *sha)
 {
     struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
@@ -335,48 +418,50 @@ static redisReply *redis_check_try_commands(const struct redis_check *check, con
         "EVALSHA",       sha,  "12",    voucher.voucher, voucher.buyers, voucher.journal, voucher.repeats,
         voucher.ended,   lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL, SK_KEY_CLOCK,
         SK_KEY_INSTANCES};
-    return redisCommandArgv(check->context, sizeof argv / sizeof *argv, argv, NULL);
+    return sk_redis_once_ask(check->redis, sizeof argv / sizeof *argv, argv);
 }
 
-static void redis_check_refused(const struct redis_check *check, const redisReply *reply)
+static void redis_check_refused(const struct redis_check *check, const struct sk_reply *reply)
 {
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *command = reply->element[i], *error = reply->element[i + 1];
-        sk_find(check->findings, SK_FINDING_FAIL, "redis commands", "%s: %s",
-                command->type == REDIS_REPLY_STRING ? command->str : "one",
-                error->type == REDIS_REPLY_STRING ? error->str : "is refused");
+    for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
+        const char *command = sk_reply_text(sk_reply_at(reply, i), NULL);
+        const char *error = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
+        sk_find(check->findings, SK_FINDING_FAIL, "redis commands", "%s: %s", command == NULL ? "one" : command,
+                error == NULL ? "is refused" : error);
     }
-    if (reply->elements == 0)
+    if (sk_reply_count(reply) == 0)
         sk_find(check->findings, SK_FINDING_OK, "redis commands", "all that are used may be used");
 }
 
 static void redis_check_commands(const struct redis_check *check)
 {
     const char *load[] = {"SCRIPT", "LOAD", sk_scripts[SK_SCRIPT_CHECK_COMMANDS].text};
-    redisReply *sha = redisCommandArgv(check->context, 3, load, NULL);
-    redisReply *reply = NULL;
-    if (sha != NULL && sha->type == REDIS_REPLY_STRING)
-        reply = redis_check_try_commands(check, sha->str);
-    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
+    struct sk_reply *sha = sk_redis_once_ask(check->redis, 3, load);
+    struct sk_reply *reply = NULL;
+    const char *name = sha == NULL ? NULL : sk_reply_text(sha, NULL);
+    if (name != NULL)
+        reply = redis_check_try_commands(check, name);
+    if (sk_reply_is_list(reply)) {
         redis_check_refused(check, reply);
     } else {
         sk_find(check->findings, SK_FINDING_FAIL, "redis scripts", "%s",
-                redis_check_why(check, reply != NULL ? reply : sha, check->context->errstr));
+                redis_check_why(check, reply != NULL ? reply : sha, "is no list"));
     }
-    freeReplyObject(reply);
-    freeReplyObject(sha);
+    sk_reply_free(reply);
+    sk_reply_free(sha);
 }
 
 static struct sk_clock_seen redis_check_clock(const struct redis_check *check)
 {
     struct sk_clock_seen seen = {0};
     uint64_t asked_ms = sk_wall_ms(), seconds, micros;
-    redisReply *reply = redisCommand(check->context, "TIME");
-    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-        reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING &&
-        sk_text_number(reply->element[0]->str, UINT32_MAX, &seconds) &&
-        sk_text_number(reply->element[1]->str, 999999, &micros))
+    const char *ask[] = {"TIME"};
+    struct sk_reply *reply = sk_redis_once_ask(check->redis, 1, ask);
+    const char *second = sk_reply_text(sk_reply_at(reply, 0), NULL),
+               *micro = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    if (second != NULL && micro != NULL && sk_text_number(second, UINT32_MAX, &seconds) &&
+        sk_text_number(micro, 999999, &micros))
         seen = sk_clock_compare((int64_t)(seconds * 1000 + micros / 1000), asked_ms, sk_wall_ms());
-    freeReplyObject(reply);
+    sk_reply_free(reply);
     return seen;
 }

@@ -139,6 +139,13 @@ enum sk_link_state sk_link_state(const struct sk_link *link)
     return link->state;
 }
 
+void sk_link_set_host(struct sk_link *link, const char *host)
+{
+    link->options.host = host;
+    link->retry_at_ms = 0;
+    sk_backoff_reset(&link->backoff);
+}
+
 void sk_link_close(struct sk_link *link)
 {
     sk_link_move(link, SK_LINK_CLOSED);

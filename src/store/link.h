@@ -57,6 +57,9 @@ struct sk_link;
 // Connects in the loop's next turn, and again after each loss. NULL: out of memory.
 struct sk_link *sk_link_open(const struct sk_link_options *options);
 
+// Another host from the next attempt on, which begins in the next tick; borrowed as in the options.
+void sk_link_set_host(struct sk_link *link, const char *host);
+
 // Moves to CLOSED. Link and owner are freed in the loop's next turn, or when a look-up in progress ends.
 void sk_link_close(struct sk_link *link);
 

@@ -1,25 +1,22 @@
-// Keeps one connection to Redis alive (link.h has the states). Adds bounds to hiredis's asynchronous API: a time-out
-// for each reply, a back-off with jitter between connections, and scripts that reload themselves. While the link is
-// PREPARING, it sends AUTH, SELECT, INFO and SCRIPT LOAD.
+// Keeps one connection to Redis alive (link.h has the states): a time-out for each reply, a back-off with jitter
+// between connections, and scripts that reload themselves. While the link is PREPARING, it sends AUTH, SELECT, INFO and
+// SCRIPT LOAD.
 //
-// Each call is also in a list of our own, because hiredis 0.14 has no time-outs. If the oldest reply is overdue,
-// counted from its write, the link drops the connection. hiredis then runs every pending callback with NULL. We pass
-// that contract on: exactly once, NULL if the link dies.
+// Calls wait in one list, the oldest first, since replies come in that order. If the oldest reply is overdue, counted
+// from its write, the link drops the connection. Whatever ends a connection, each waiting call then ends with NULL.
 #include "redis_link.h"
 
-#include <hiredis/async.h>
-#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
+#include "buf.h"
 #include "clock.h"
 #include "link.h"
 #include "log.h"
 #include "params.h"
 #include "redis_reply.h"
 #include "redis_url.h"
-#include "redis_watch.h"
+#include "sentinels.h"
 #include "text.h"
 
 // ---- the bytes of a command ----
@@ -75,18 +72,24 @@ struct redis_call {
 struct sk_redis {
     uv_loop_t *loop;
     struct sk_link *link;
-    struct sk_redis_url endpoint;
+    struct sk_redis_url url;
+    struct sk_sentinels *sentinels; // owned; NULL: the URL has none
+    unsigned parts;                 // link and sentinels: what libuv may still refer to
+    struct sk_tls_files tls;
     uint32_t timeout_ms;
     size_t most_waiting;
-    redisAsyncContext *context;
-    struct sk_redis_watch *watch; // hiredis closes it with the context
+    struct sk_socket *socket; // owned, as the next two; NULL: no connection
+    struct sk_reader *reader;
+    struct sk_buf out; // what is queued and not written
+    size_t written;    // of it, by the write in progress
     struct redis_call *oldest, *youngest;
     struct redis_call *unsent;     // the oldest call whose write has not begun
     struct redis_call *unanswered; // the last call of the latest write; NULL: all are answered
     size_t waiting;                // calls in the list
     unsigned greetings_left;
-    bool ungreeted; // the greeting could not be queued; the next tick drops the connection
-    bool demoted;   // Redis answered that it is a replica now; the next tick drops the connection
+    const char *fault; // why the connection must be dropped, a constant; NULL: it need not. For callbacks
+    bool moved;        // another master was named while the name of the one before is being resolved
+    bool demoted;      // Redis answered that it is a replica now
     struct sk_redis_info info;
     uint64_t run_number;
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
@@ -103,14 +106,16 @@ static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, i
                                            const size_t *lens, sk_redis_cb *done, void *arg);
 static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
                                             size_t n);
-static void redis_link_mark_sent(struct sk_redis *redis);
-static void redis_link_on_reply(redisAsyncContext *context, void *reply, void *data);
-static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const redisReply *reply);
-static void redis_link_pop(struct sk_redis *redis, struct redis_call *call);
-static bool redis_link_is_error(const redisReply *reply, const char *code);
+static void redis_link_write(struct sk_redis *redis);
+static void redis_link_on_bytes(void *owner, const char *bytes, size_t n);
+static void redis_link_on_reply(struct sk_redis *redis, const struct sk_reply *reply);
+static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply);
+static struct redis_call *redis_link_pop(struct sk_redis *redis);
+static bool redis_link_is_error(const struct sk_reply *reply, const char *code);
+static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_options *options);
+static void redis_link_on_master(void *arg, const struct sk_redis_host *master);
 static void redis_link_connect(void *owner, const char *address);
-static void redis_link_before(void *owner, bool reading);
-static void redis_link_on_connect(const redisAsyncContext *context, int status);
+static void redis_link_on_connected(void *owner);
 static enum sk_status redis_link_greet(struct sk_redis *redis);
 static void redis_link_on_greeting(void *arg, const struct sk_reply *reply);
 static void redis_link_on_info(void *arg, const struct sk_reply *reply);
@@ -120,11 +125,15 @@ static enum sk_status redis_link_load_script(struct sk_redis *redis, int script,
 static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply);
 static const char *redis_link_tick(void *owner);
 static void redis_link_drop(void *owner, const char *why);
-static void redis_link_on_disconnect(const redisAsyncContext *context, int status);
+static void redis_link_on_writable(void *owner);
+static void redis_link_disconnect(struct sk_redis *redis);
+static void redis_link_end_calls(struct sk_redis *redis);
 static void redis_link_free(void *owner);
 static void redis_call_free(struct redis_call *call);
 
 static const struct sk_link_steps steps = {redis_link_connect, redis_link_tick, redis_link_drop, redis_link_free};
+static const struct sk_socket_events events = {redis_link_on_connected, redis_link_on_bytes, redis_link_on_writable,
+                                               redis_link_drop};
 
 // ---- the interface ----
 
@@ -137,35 +146,51 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
     redis->loop = loop;
     redis->timeout_ms = options->timeout_ms;
     redis->most_waiting = options->most_waiting;
-    if (sk_redis_url_parse(options->url, &redis->endpoint) == SK_OK) {
-        const char *host = redis->endpoint.port == 0 ? NULL : redis->endpoint.host;
-        struct sk_link_options link = {
-            loop, host, options->timeout_ms, options->on_change, options->arg, &steps, redis,
-        };
-        redis->link = sk_link_open(&link);
-    } else {
-        sk_log(SK_LOG_ERROR,
-               "SECKILL_REDIS_URL is not of the form redis://[[user]:password@]host[:port][/db] or unix:///path", "");
-    }
-    if (redis->link == NULL) {
-        redis_link_free(redis);
-        return NULL;
-    }
-    return redis;
+    redis->tls = options->tls;
+    if (sk_redis_url_parse(options->url, &redis->url) != SK_OK)
+        sk_log(SK_LOG_ERROR, "SECKILL_REDIS_URL is not of a form that --help shows", "");
+    else if (redis_link_open(redis, options))
+        return redis;
+    sk_redis_url_free(&redis->url);
+    free(redis);
+    return NULL;
+}
+
+// False: out of memory, and nothing is open.
+static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_options *options)
+{
+    const struct sk_link_options link = {
+        redis->loop,
+        redis->url.at.port == 0 ? NULL : redis->url.at.name,
+        options->timeout_ms,
+        options->on_change,
+        options->arg,
+        &steps,
+        redis,
+    };
+    const struct sk_sentinels_options sentinels = {
+        redis->loop,         &redis->url,          &redis->tls,     options->sentinel_password,
+        options->timeout_ms, redis_link_on_master, redis_link_free, redis,
+    };
+    redis->link = sk_link_open(&link);
+    redis->parts = 1;
+    if (redis->link == NULL || redis->url.sentinel_count == 0)
+        return redis->link != NULL;
+    redis->sentinels = sk_sentinels_open(&sentinels);
+    if (redis->sentinels != NULL)
+        redis->parts = 2;
+    return true; // without memory for them it never connects, as the log says
 }
 
 void sk_redis_close(struct sk_redis *redis)
 {
     if (redis == NULL)
         return;
-    redisAsyncContext *context = redis->context;
-    redis->context = NULL;
-    redis->watch = NULL;
     sk_link_close(redis->link); // before the callbacks run, so that they cannot queue anything
-    if (context != NULL) {
-        context->data = NULL;
-        redisAsyncFree(context);
-    }
+    if (redis->sentinels != NULL)
+        sk_sentinels_close(redis->sentinels);
+    redis_link_disconnect(redis);
+    redis_link_end_calls(redis);
 }
 
 static bool redis_link_is_ready(const struct sk_redis *redis)
@@ -230,16 +255,10 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
 
 void sk_redis_flush(struct sk_redis *redis)
 {
-    if (redis->context == NULL || sk_link_state(redis->link) == SK_LINK_CONNECTING)
+    if (redis->unsent == NULL || redis->unanswered != NULL)
         return;
-    if (sdslen(redis->context->c.obuf) == 0 || redis->unanswered != NULL)
-        return;
-    struct sk_redis_watch *watch = redis->watch;
     redis->unanswered = redis->youngest;
-    redis_link_mark_sent(redis);
-    redisAsyncHandleWrite(redis->context); // may end the connection, which clears redis->context
-    if (redis->context != NULL && sdslen(redis->context->c.obuf) > 0)
-        sk_redis_watch_writing(watch, true);
+    redis_link_write(redis);
 }
 
 // ---- calls ----
@@ -270,8 +289,11 @@ static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, i
 static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
                                             size_t n)
 {
-    if (redisAsyncFormattedCommand(redis->context, redis_link_on_reply, call, bytes, n) != REDIS_OK)
-        return SK_DOWN;
+    sk_buf_add(&redis->out, bytes, n);
+    if (redis->out.failed) { // the bytes before are whole: a failed addition adds nothing
+        redis->out.failed = false;
+        return SK_NO_MEM;
+    }
     call->next = NULL;
     call->sent_ms = 0;
     if (redis->unsent == NULL)
@@ -285,34 +307,63 @@ static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis
     return SK_OK;
 }
 
-// Everything queued goes out with the write that begins now.
-static void redis_link_mark_sent(struct sk_redis *redis)
+// Everything queued goes out with the write that begins now. The system may take it in parts.
+static void redis_link_write(struct sk_redis *redis)
 {
+    struct sk_buf *out = &redis->out;
     for (struct redis_call *call = redis->unsent; call != NULL; call = call->next)
         call->sent_ms = sk_monotonic_ms();
     redis->unsent = NULL;
+    redis->written += sk_socket_write(redis->socket, out->data + redis->written, out->len - redis->written);
+    if (redis->written < out->len)
+        return;
+    sk_buf_clear(out);
+    redis->written = 0;
 }
 
-static void redis_link_on_reply(redisAsyncContext *context, void *reply, void *data)
+static void redis_link_on_writable(void *owner)
 {
-    struct redis_call *call = data;
-    struct sk_redis *redis = call->redis;
-    redis_link_pop(redis, call);
-    if (reply != NULL && redis_link_repeat(redis, call, reply))
+    redis_link_write(owner);
+}
+
+// A callback may close the link, or a reply may be a reason to drop it: then nothing of these bytes counts any more.
+static void redis_link_on_bytes(void *owner, const char *bytes, size_t n)
+{
+    struct sk_redis *redis = owner;
+    const struct sk_socket *socket = redis->socket;
+    sk_reader_feed(redis->reader, bytes, n);
+    while (redis->socket == socket && redis->fault == NULL) {
+        struct sk_reply *reply;
+        const char *why;
+        if (!sk_reader_next(redis->reader, &reply, &why))
+            redis->fault = why;
+        else if (reply == NULL)
+            return;
+        else if (redis->oldest == redis->unsent) // NULL, or a call that was not written yet
+            redis->fault = "it sends what was not asked for";
+        else
+            redis_link_on_reply(redis, reply);
+        sk_reply_free(reply);
+    }
+    if (redis->socket == socket)
+        redis_link_drop(redis, redis->fault);
+}
+
+static void redis_link_on_reply(struct sk_redis *redis, const struct sk_reply *reply)
+{
+    struct redis_call *call = redis_link_pop(redis);
+    if (redis_link_repeat(redis, call, reply))
         return;
     if (redis_link_is_error(reply, "READONLY"))
-        redis->demoted = true; // the tick drops the connection: not here, inside its callback
+        redis->demoted = true; // the next tick drops the connection
     sk_reply_log_denial(reply);
-    bool unasked = reply != NULL && redis->oldest == NULL && context->c.reader->pos < context->c.reader->len;
     call->done(call->arg, reply);
     redis_call_free(call);
-    if (unasked)
-        redisAsyncFree(context); // as soon as this callback has returned
 }
 
 // Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and repeat the call, which then comes
 // behind younger ones. Holding those back would slow every call for a rare case.
-static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const redisReply *reply)
+static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply)
 {
     if (call->command == NULL || call->repeated || !redis_link_is_ready(redis) ||
         !redis_link_is_error(reply, "NOSCRIPT"))
@@ -328,22 +379,24 @@ static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply)
     (void)reply;
 }
 
-static void redis_link_pop(struct sk_redis *redis, struct redis_call *call)
+static struct redis_call *redis_link_pop(struct sk_redis *redis)
 {
-    SK_ASSERT(redis->oldest == call); // replies come in the order of the calls
+    struct redis_call *call = redis->oldest;
     redis->oldest = call->next;
     if (redis->unsent == call)
-        redis->unsent = call->next; // hiredis wrote it right after connecting
+        redis->unsent = call->next;
     if (redis->unanswered == call)
         redis->unanswered = NULL;
     if (redis->oldest == NULL)
         redis->youngest = NULL;
     redis->waiting--;
+    return call;
 }
 
-static bool redis_link_is_error(const redisReply *reply, const char *code)
+static bool redis_link_is_error(const struct sk_reply *reply, const char *code)
 {
-    return reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;
+    const char *error = sk_reply_error(reply);
+    return error != NULL && strncmp(error, code, strlen(code)) == 0;
 }
 
 static void redis_call_free(struct redis_call *call)
@@ -357,57 +410,51 @@ static void redis_call_free(struct redis_call *call)
 static void redis_link_connect(void *owner, const char *address)
 {
     struct sk_redis *redis = owner;
-    redis->ungreeted = redis->demoted = false;
-    redisAsyncContext *context = address == NULL ? redisAsyncConnectUnix(redis->endpoint.host)
-                                                 : redisAsyncConnect(address, redis->endpoint.port);
-    if (context == NULL || context->err != 0 ||
-        sk_redis_watch_open(redis->loop, context, redis_link_before, &redis->watch) != SK_OK) {
-        redis_link_drop(redis, context != NULL && context->err != 0 ? context->errstr : "out of memory");
-        if (context != NULL)
-            redisAsyncFree(context);
-        return;
-    }
-    context->data = redis;
-    redis->context = context;
-    (void)redisAsyncSetConnectCallback(context, redis_link_on_connect);
-    (void)redisAsyncSetDisconnectCallback(context, redis_link_on_disconnect);
+    const char *why = "out of memory";
+    redis->fault = NULL;
+    redis->demoted = false;
+    const struct sk_redis_host *at = &redis->url.at;
+    const struct sk_socket_target target = {address == NULL ? at->name : address, at->port,
+                                            redis->url.tls ? &redis->tls : NULL, at->name};
+    if (redis->moved)
+        why = "the sentinels name another master";
+    else if (at->name[0] == '\0')
+        why = redis->sentinels == NULL ? "out of memory" : sk_sentinels_why(redis->sentinels);
+    else if ((redis->reader = sk_reader_open()) != NULL)
+        redis->socket = sk_socket_open(redis->loop, &target, &events, redis, &why);
+    redis->moved = false;
+    if (redis->socket == NULL)
+        redis_link_drop(redis, why);
 }
 
-// hiredis asserts that each reply it reads answers a call, so a server that sends too much would end the process.
-// Therefore nothing is read while no call waits, and redis_link_on_reply checks what follows the last reply.
-static void redis_link_before(void *owner, bool reading)
+// Leaves the master of before: it may still answer, and not know yet that it is a replica.
+static void redis_link_on_master(void *arg, const struct sk_redis_host *master)
+{
+    struct sk_redis *redis = arg;
+    redis->url.at = *master;
+    if (sk_link_state(redis->link) == SK_LINK_CLOSED)
+        return;
+    sk_link_set_host(redis->link, redis->url.at.name);
+    redis->moved = sk_link_state(redis->link) == SK_LINK_CONNECTING && redis->socket == NULL;
+    if (redis->socket != NULL)
+        redis_link_drop(redis, "the sentinels name another master");
+}
+
+static void redis_link_on_connected(void *owner)
 {
     struct sk_redis *redis = owner;
-    char byte;
-    if (!reading)
-        redis_link_mark_sent(redis);
-    else if (redis->oldest == NULL && sk_link_state(redis->link) != SK_LINK_CONNECTING &&
-             recv(redis->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-        redis_link_drop(redis, "it sends what was not asked for");
-}
-
-static void redis_link_on_connect(const redisAsyncContext *context, int status)
-{
-    struct sk_redis *redis = context->data;
-    if (redis == NULL)
-        return;
-    if (status != REDIS_OK) {
-        sk_log_text(SK_LOG_WARN, "cannot connect to Redis", "reason", context->errstr);
-        redis->context = NULL; // hiredis frees it after this call
-        redis->watch = NULL;
-        sk_link_move(redis->link, SK_LINK_DOWN);
-        return;
-    }
     sk_link_move(redis->link, SK_LINK_PREPARING);
-    // Do not drop the connection here: hiredis still uses the context after this call.
-    redis->ungreeted = redis_link_greet(redis) != SK_OK;
+    if (redis_link_greet(redis) != SK_OK)
+        redis_link_drop(redis, "out of memory");
+    else
+        sk_redis_flush(redis);
 }
 
 static enum sk_status redis_link_greet(struct sk_redis *redis)
 {
-    const char *user = redis->endpoint.user, *password = redis->endpoint.password;
+    const char *user = redis->url.user, *password = redis->url.password;
     const char *auth[] = {"AUTH", user == NULL ? password : user, password};
-    const char *select[] = {"SELECT", redis->endpoint.db};
+    const char *select[] = {"SELECT", redis->url.db};
     const char *info[] = {"INFO"};
     enum sk_status status = SK_OK;
     redis->greetings_left = SK_SCRIPT_COUNT + 2 + (password != NULL);
@@ -442,8 +489,7 @@ static void redis_link_on_info(void *arg, const struct sk_reply *reply)
     if (sk_link_state(redis->link) != SK_LINK_PREPARING)
         return;
     if (text == NULL || !sk_redis_info_read(text, &info) || info.replica) {
-        sk_log(SK_LOG_WARN, info.replica ? "Redis is a replica" : "Redis does not say who it is", "");
-        redisAsyncDisconnect(redis->context);
+        redis->fault = info.replica ? "it is a replica" : "it does not say which process it is";
         return;
     }
     if (strcmp(info.run, redis->info.run) != 0)
@@ -469,11 +515,10 @@ static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *re
         return;
     const char *error = reply == NULL ? "no answer" : sk_reply_error(reply);
     if (error != NULL) {
-        // Deferred by hiredis, since this is a callback of the context.
         sk_log_text(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
-        redisAsyncDisconnect(redis->context);
+        redis->fault = "it refused the greeting";
     } else if (--redis->greetings_left == 0) {
-        sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->endpoint.host, redis->endpoint.port);
+        sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->url.at.name, redis->url.at.port);
         sk_link_move(redis->link, SK_LINK_READY);
     }
 }
@@ -492,44 +537,48 @@ static const char *redis_link_tick(void *owner)
     const struct redis_call *oldest = redis->oldest;
     if (oldest != NULL && oldest->sent_ms != 0 && sk_monotonic_ms() >= oldest->sent_ms + redis->timeout_ms)
         return "reply overdue";
-    if (redis->ungreeted)
-        return "the greeting could not be queued";
     if (redis->demoted)
         return "it has become a replica";
     sk_redis_flush(redis);
     return NULL;
 }
 
-// Never called inside a callback of the context.
+// Also the socket's `ended`.
 static void redis_link_drop(void *owner, const char *why)
 {
     struct sk_redis *redis = owner;
-    redisAsyncContext *context = redis->context;
     sk_log_text(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
                 "reason", why);
-    redis->context = NULL;
-    redis->watch = NULL;
     sk_link_move(redis->link, SK_LINK_DOWN); // before the callbacks run, so that they cannot queue anything
-    if (context != NULL) {
-        context->data = NULL;
-        redisAsyncFree(context);
-    }
+    redis_link_disconnect(redis);
+    redis_link_end_calls(redis);
 }
 
-static void redis_link_on_disconnect(const redisAsyncContext *context, int status)
+static void redis_link_disconnect(struct sk_redis *redis)
 {
-    struct sk_redis *redis = context->data;
-    if (redis == NULL)
-        return; // redis_link_drop or sk_redis_close has done the rest
-    sk_log_text(SK_LOG_WARN, "Redis is gone", "reason", status == REDIS_OK ? "closed" : context->errstr);
-    redis->context = NULL;
-    redis->watch = NULL;
-    sk_link_move(redis->link, SK_LINK_DOWN);
+    sk_socket_close(redis->socket);
+    redis->socket = NULL;
+    sk_reader_close(redis->reader);
+    redis->reader = NULL;
+    sk_buf_free(&redis->out);
+    redis->written = 0;
+}
+
+// A callback may close the link, which ends the rest.
+static void redis_link_end_calls(struct sk_redis *redis)
+{
+    while (redis->oldest != NULL) {
+        struct redis_call *call = redis_link_pop(redis);
+        call->done(call->arg, NULL);
+        redis_call_free(call);
+    }
 }
 
 static void redis_link_free(void *owner)
 {
     struct sk_redis *redis = owner;
-    sk_redis_url_free(&redis->endpoint);
+    if (--redis->parts > 0)
+        return;
+    sk_redis_url_free(&redis->url);
     free(redis);
 }

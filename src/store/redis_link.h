@@ -1,5 +1,4 @@
-// A connection to Redis: asynchronous, pipelined, with time-outs and automatic reconnection. Only this module,
-// redis_reply, redis_watch and check_redis include hiredis.
+// A connection to Redis: asynchronous, pipelined, with time-outs and automatic reconnection.
 //
 // All functions: the loop's thread. Replies are borrowed for the time of the callback.
 #ifndef SK_STORE_REDIS_LINK_H
@@ -12,6 +11,7 @@
 
 #include "embedded.h"
 #include "redis_reply.h"
+#include "socket.h"
 #include "status.h"
 
 // ---- the bytes of a command ----
@@ -35,8 +35,10 @@ struct sk_redis;
 typedef void sk_redis_cb(void *arg, const struct sk_reply *reply);
 
 struct sk_redis_options {
-    const char *url;     // borrowed for sk_redis_open
-    uint32_t timeout_ms; // from writing a call to its reply; beyond it the connection is dropped
+    const char *url;               // borrowed for sk_redis_open
+    struct sk_tls_files tls;       // borrowed until the link is freed
+    const char *sentinel_password; // the same; NULL: none
+    uint32_t timeout_ms;           // from writing a call to its reply; beyond it the connection is dropped
     void (*on_change)(void *arg, bool ready);
     void *arg;
     size_t most_waiting; // most calls without a reply; SK_FULL beyond

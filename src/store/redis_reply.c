@@ -1,8 +1,12 @@
 // struct sk_reply is hiredis's redisReply under a name of ours.
+//
+// hiredis 0.14 allocates an array as soon as its length is known. For a length of 2^31 - 1 that is 16 GB, and freeing
+// it visits each element. That would stop the loop for seconds, so the length is bounded.
 #include "redis_reply.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "keys.h"
@@ -27,9 +31,14 @@ void sk_reply_log_denial(const struct sk_reply *reply)
         sk_log_text(SK_LOG_ERROR, "Redis denies what the service needs; see deploy/redis.acl", "reason", error);
 }
 
+bool sk_reply_is_list(const struct sk_reply *reply)
+{
+    return reply != NULL && reply_raw(reply)->type == REDIS_REPLY_ARRAY;
+}
+
 size_t sk_reply_count(const struct sk_reply *reply)
 {
-    return reply != NULL && reply_raw(reply)->type == REDIS_REPLY_ARRAY ? reply_raw(reply)->elements : 0;
+    return sk_reply_is_list(reply) ? reply_raw(reply)->elements : 0;
 }
 
 const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i)
@@ -60,6 +69,79 @@ bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
         return false;
     *value = (int64_t)number;
     return true;
+}
+
+void sk_reply_free(struct sk_reply *reply)
+{
+    freeReplyObject(reply);
+}
+
+// ---- parsing ----
+
+enum { ELEMENTS_MAX = 1 << 20 }; // most elements of an array; we ask for some thousands
+
+struct sk_reader {
+    redisReader *reader;
+#if HIREDIS_MAJOR < 1
+    redisReplyObjectFunctions functions; // hiredis's own, except for arrays
+#endif
+};
+
+#if HIREDIS_MAJOR >= 1
+static void reader_bound(struct sk_reader *reader)
+{
+    reader->reader->maxelements = ELEMENTS_MAX;
+}
+#else
+static void *reader_create_array(const redisReadTask *task, int elements)
+{
+    const redisReplyObjectFunctions *own = task->privdata;
+    return elements > ELEMENTS_MAX ? NULL : own->createArray(task, elements); // NULL means out of memory to hiredis
+}
+
+static void reader_bound(struct sk_reader *reader)
+{
+    reader->functions = *reader->reader->fn;
+    reader->functions.createArray = reader_create_array;
+    reader->reader->privdata = reader->reader->fn;
+    reader->reader->fn = &reader->functions;
+}
+#endif
+
+struct sk_reader *sk_reader_open(void)
+{
+    struct sk_reader *reader = calloc(1, sizeof *reader);
+    if (reader == NULL)
+        return NULL;
+    reader->reader = redisReaderCreate();
+    if (reader->reader == NULL) {
+        free(reader);
+        return NULL;
+    }
+    reader_bound(reader);
+    return reader;
+}
+
+void sk_reader_close(struct sk_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    redisReaderFree(reader->reader);
+    free(reader);
+}
+
+void sk_reader_feed(struct sk_reader *reader, const char *bytes, size_t n)
+{
+    (void)redisReaderFeed(reader->reader, bytes, n); // its error comes back with the next reply
+}
+
+bool sk_reader_next(struct sk_reader *reader, struct sk_reply **reply, const char **why)
+{
+    void *made = NULL;
+    bool good = redisReaderGetReply(reader->reader, &made) == REDIS_OK;
+    *reply = made;
+    *why = reader->reader->errstr;
+    return good;
 }
 
 // ---- INFO ----

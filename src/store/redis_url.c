@@ -1,90 +1,144 @@
 // Strict. Allocates user and password only.
 #include "redis_url.h"
 
-#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 
 #include "text.h"
 
+enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379 };
+
+struct scheme {
+    const char *prefix;
+    bool tls, sentinel, local;
+};
+
+static const struct scheme schemes[] = {
+    {"redis://", false, false, false},         {"rediss://", true, false, false},
+    {"redis+sentinel://", false, true, false}, {"rediss+sentinel://", true, true, false},
+    {"unix://", false, false, true},
+};
+
 // Takes "[user]:password" of n bytes. A user without a password could not log in.
-static enum sk_status redis_url_take_login(const char *login, size_t n, struct sk_redis_url *endpoint)
+static enum sk_status redis_url_take_login(const char *login, size_t n, struct sk_redis_url *url)
 {
     const char *colon = memchr(login, ':', n);
     if (colon == NULL)
         return SK_FAIL;
     size_t user_len = (size_t)(colon - login);
-    endpoint->password = strndup(colon + 1, n - user_len - 1);
+    url->password = strndup(colon + 1, n - user_len - 1);
     if (user_len > 0)
-        endpoint->user = strndup(login, user_len);
-    return endpoint->password == NULL || (user_len > 0 && endpoint->user == NULL) ? SK_NO_MEM : SK_OK;
+        url->user = strndup(login, user_len);
+    return url->password == NULL || (user_len > 0 && url->user == NULL) ? SK_NO_MEM : SK_OK;
 }
 
-static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url *endpoint)
+static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url *url)
 {
     const char *at = rest[0] == '/' ? NULL : strstr(rest, "@/");
     if (at != NULL) {
-        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), endpoint);
+        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), url);
         if (status != SK_OK)
             return status;
         rest = at + 1;
     }
-    int n = snprintf(endpoint->host, sizeof endpoint->host, "%s", rest);
-    // hiredis would truncate a longer path and connect to another socket.
+    int n = snprintf(url->at.name, sizeof url->at.name, "%s", rest);
     bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
-    return fits && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
+    return fits && url->at.name[0] == '/' ? SK_OK : SK_FAIL;
 }
 
-enum sk_status sk_redis_url_parse(const char *url, struct sk_redis_url *endpoint)
+// Takes "host[:port]" from *at, up to one of the bytes that may follow it.
+static bool redis_url_take_host(const char **at, int port, struct sk_redis_host *host)
 {
-    static const char tcp[] = "redis://", local[] = "unix://";
-    memcpy(endpoint->db, "0", 2);
-    if (strncmp(url, local, sizeof local - 1) == 0)
-        return redis_url_take_path(url + sizeof local - 1, endpoint);
-    if (strncmp(url, tcp, sizeof tcp - 1) != 0)
-        return SK_FAIL;
-    const char *rest = url + sizeof tcp - 1;
-    const char *at = strrchr(rest, '@');
-    if (at != NULL) {
-        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), endpoint);
-        if (status != SK_OK)
-            return status;
-        rest = at + 1;
-    }
-    size_t host_len = rest[0] == '[' ? strcspn(rest, "]") : strcspn(rest, ":/");
-    const char *host = rest[0] == '[' ? rest + 1 : rest;
-    size_t n = rest[0] == '[' ? host_len - 1 : host_len;
-    if (rest[0] == '[' && rest[host_len++] != ']')
-        return SK_FAIL;
-    if (n == 0 || n >= sizeof endpoint->host)
-        return SK_FAIL;
-    memcpy(endpoint->host, host, n);
-    endpoint->port = 6379;
-    rest += host_len;
-    uint64_t number;
+    const char *rest = *at;
+    size_t len = rest[0] == '[' ? strcspn(rest, "]") : strcspn(rest, ":/,");
+    const char *name = rest[0] == '[' ? rest + 1 : rest;
+    size_t n = rest[0] == '[' ? len - 1 : len;
+    if (rest[0] == '[' && rest[len++] != ']')
+        return false;
+    if (n == 0 || n >= sizeof host->name)
+        return false;
+    memcpy(host->name, name, n);
+    host->port = port;
+    rest += len;
     if (*rest == ':') {
         char digits[8] = {0};
-        size_t len = strcspn(rest + 1, "/");
+        uint64_t number;
+        len = strcspn(rest + 1, "/,");
         if (len >= sizeof digits)
-            return SK_FAIL;
+            return false;
         memcpy(digits, rest + 1, len);
         if (!sk_text_number(digits, 65535, &number) || number == 0)
-            return SK_FAIL;
-        endpoint->port = (int)number;
+            return false;
+        host->port = (int)number;
         rest += 1 + len;
     }
+    *at = rest;
+    return *rest == '\0' || *rest == '/' || *rest == ',';
+}
+
+// "/db", or nothing.
+static enum sk_status redis_url_take_db(const char *rest, struct sk_redis_url *url)
+{
+    uint64_t number;
     if (*rest == '/' && rest[1] != '\0') {
         if (!sk_text_number(rest + 1, 99999, &number))
             return SK_FAIL;
-        (void)snprintf(endpoint->db, sizeof endpoint->db, "%u", (unsigned)number);
+        (void)snprintf(url->db, sizeof url->db, "%u", (unsigned)number);
         return SK_OK;
     }
     return *rest == '\0' || *rest == '/' ? SK_OK : SK_FAIL;
 }
 
-void sk_redis_url_free(struct sk_redis_url *endpoint)
+// "host,host/name[/db]"
+static enum sk_status redis_url_take_sentinels(const char *rest, struct sk_redis_url *url)
 {
-    free(endpoint->user);
-    free(endpoint->password);
-    *endpoint = (struct sk_redis_url){0};
+    for (;; rest++) {
+        if (url->sentinel_count == SK_SENTINELS_MAX ||
+            !redis_url_take_host(&rest, SENTINEL_PORT, &url->sentinels[url->sentinel_count++]))
+            return SK_FAIL;
+        if (*rest != ',')
+            break;
+    }
+    size_t n = *rest == '/' ? strcspn(rest + 1, "/") : 0;
+    if (n == 0 || n >= sizeof url->master)
+        return SK_FAIL;
+    memcpy(url->master, rest + 1, n);
+    return redis_url_take_db(rest + 1 + n, url);
+}
+
+enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url)
+{
+    const struct scheme *scheme = NULL;
+    memcpy(url->db, "0", 2);
+    for (size_t i = 0; scheme == NULL && i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (strncmp(text, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
+            scheme = &schemes[i];
+    }
+    if (scheme == NULL)
+        return SK_FAIL;
+    const char *rest = text + strlen(scheme->prefix);
+    url->tls = scheme->tls;
+    if (scheme->local)
+        return redis_url_take_path(rest, url);
+    const char *at = strrchr(rest, '@');
+    if (at != NULL) {
+        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), url);
+        if (status != SK_OK)
+            return status;
+        rest = at + 1;
+    }
+    if (scheme->sentinel)
+        return redis_url_take_sentinels(rest, url);
+    if (!redis_url_take_host(&rest, REDIS_PORT, &url->at))
+        return SK_FAIL;
+    return redis_url_take_db(rest, url);
+}
+
+void sk_redis_url_free(struct sk_redis_url *url)
+{
+    free(url->user);
+    free(url->password);
+    *url = (struct sk_redis_url){0};
 }

@@ -1,21 +1,36 @@
-// Parses SECKILL_REDIS_URL: redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path
+// Parses SECKILL_REDIS_URL. With rediss instead of redis, all connections of the URL use TLS:
+//
+//   redis://[[user]:password@]host[:port][/db]
+//   redis+sentinel://[[user]:password@]host[:port],host[:port].../name[/db]     sentinels, and the name of the master
+//   unix://[[user]:password@]/path
 #ifndef SK_STORE_REDIS_URL_H
 #define SK_STORE_REDIS_URL_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "status.h"
 
-enum { SK_REDIS_HOST_SIZE = 256 };
+enum { SK_REDIS_HOST_SIZE = 256, SK_SENTINELS_MAX = 9, SK_MASTER_NAME_SIZE = 64 };
 
-struct sk_redis_url {
-    char host[SK_REDIS_HOST_SIZE]; // or the path of a unix socket
+struct sk_redis_host {
+    char name[SK_REDIS_HOST_SIZE]; // or the path of a unix socket; "": not known
     int port;                      // 0: unix socket
-    char *user;                    // owned; NULL: Redis's `default`, or none
-    char *password;                // owned; NULL: none
-    char db[8];
 };
 
-// Any thread. *endpoint starts zeroed; give it to sk_redis_url_free in any case. SK_FAIL: not of the form.
-enum sk_status sk_redis_url_parse(const char *url, struct sk_redis_url *endpoint) SK_MUST_CHECK;
-void sk_redis_url_free(struct sk_redis_url *endpoint);
+struct sk_redis_url {
+    struct sk_redis_host at; // of Redis; with sentinels not known
+    bool tls;
+    char *user;     // owned; NULL: Redis's `default`, or none
+    char *password; // owned; NULL: none
+    char db[8];
+    struct sk_redis_host sentinels[SK_SENTINELS_MAX];
+    size_t sentinel_count;
+    char master[SK_MASTER_NAME_SIZE]; // by which the sentinels know it
+};
+
+// Any thread. *url starts zeroed; give it to sk_redis_url_free in any case. SK_FAIL: not of the form.
+enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url) SK_MUST_CHECK;
+void sk_redis_url_free(struct sk_redis_url *url);
 
 #endif

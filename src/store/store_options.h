@@ -5,8 +5,11 @@
 #include <stdint.h>
 
 struct sk_store_options {
-    char *database_url; // secret
-    char *redis_url;    // secret
+    char *database_url;      // secret
+    char *redis_url;         // secret
+    char *sentinel_password; // secret; NULL: none
+    char *redis_ca;          // paths (socket.h); NULL: none
+    char *redis_cert, *redis_key;
     int64_t redis_timeout_ms;
     int64_t pg_timeout_ms;
 };

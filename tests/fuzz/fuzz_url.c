@@ -1,37 +1,74 @@
 // SECKILL_REDIS_URL. An accepted URL must be usable for connecting, and mean the same when written again.
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/un.h>
 
 #include "fuzz.h"
 #include "redis_url.h"
 
-enum { URL_ROOM = SK_REDIS_HOST_SIZE + 64 };
+enum { URL_ROOM = SK_SENTINELS_MAX * (SK_REDIS_HOST_SIZE + 16) + SK_MASTER_NAME_SIZE + 64 };
 
-static char *write_down(const struct sk_redis_url *endpoint)
+// Brackets may hold anything but a closing one.
+static int put_host(char *out, size_t room, const struct sk_redis_host *host)
 {
-    const char *user = endpoint->user == NULL ? "" : endpoint->user;
-    const char *password = endpoint->password == NULL ? "" : endpoint->password;
-    const char *colon = endpoint->password == NULL ? "" : ":", *at = endpoint->password == NULL ? "" : "@";
-    size_t room = URL_ROOM + strlen(user) + strlen(password);
-    // Brackets may hold anything but a closing one.
-    const char *open = strchr(endpoint->host, ']') == NULL ? "[" : "", *close = open[0] == '[' ? "]" : "";
-    char *url = malloc(room);
-    MUST(url != NULL);
-    if (endpoint->port == 0)
-        (void)snprintf(url, room, "unix://%s%s%s%s%s", user, colon, password, at, endpoint->host);
-    else
-        (void)snprintf(url, room, "redis://%s%s%s%s%s%s%s:%d/%s", user, colon, password, at, open, endpoint->host,
-                       close, endpoint->port, endpoint->db);
-    return url;
+    const char *open = strchr(host->name, ']') == NULL ? "[" : "", *close = open[0] == '[' ? "]" : "";
+    return snprintf(out, room, "%s%s%s:%d", open, host->name, close, host->port);
 }
 
-static void must_make_sense(const struct sk_redis_url *endpoint)
+static char *write_down(const struct sk_redis_url *url)
 {
-    MUST(endpoint->host[0] != '\0' && strlen(endpoint->host) < SK_REDIS_HOST_SIZE);
-    MUST(endpoint->port >= 0 && endpoint->port <= UINT16_MAX);
-    MUST(endpoint->port != 0 || endpoint->host[0] == '/');
-    MUST(endpoint->port != 0 || strlen(endpoint->host) < sizeof((struct sockaddr_un *)NULL)->sun_path);
-    MUST(endpoint->db[0] != '\0' && strspn(endpoint->db, "0123456789") == strlen(endpoint->db));
+    const char *user = url->user == NULL ? "" : url->user;
+    const char *password = url->password == NULL ? "" : url->password;
+    const char *colon = url->password == NULL ? "" : ":", *at = url->password == NULL ? "" : "@";
+    bool local = url->sentinel_count == 0 && url->at.port == 0;
+    size_t room = URL_ROOM + strlen(user) + strlen(password), n;
+    char *text = malloc(room);
+    MUST(text != NULL);
+    n = (size_t)snprintf(text, room, "%s%s%s%s%s%s",
+                         local      ? "unix://"
+                         : url->tls ? "rediss"
+                                    : "redis",
+                         local                     ? ""
+                         : url->sentinel_count > 0 ? "+sentinel://"
+                                                   : "://",
+                         user, colon, password, at);
+    if (local) {
+        (void)snprintf(text + n, room - n, "%s", url->at.name);
+        return text;
+    }
+    if (url->sentinel_count == 0)
+        n += (size_t)put_host(text + n, room - n, &url->at);
+    for (size_t i = 0; i < url->sentinel_count; i++) {
+        n += (size_t)snprintf(text + n, room - n, "%s", i == 0 ? "" : ",");
+        n += (size_t)put_host(text + n, room - n, &url->sentinels[i]);
+    }
+    (void)snprintf(text + n, room - n, "%s%s/%s", url->sentinel_count > 0 ? "/" : "", url->master, url->db);
+    return text;
+}
+
+static void must_be_host(const struct sk_redis_host *host)
+{
+    MUST(host->name[0] != '\0' && strlen(host->name) < SK_REDIS_HOST_SIZE);
+    MUST(host->port >= 0 && host->port <= UINT16_MAX);
+    MUST(host->port != 0 || host->name[0] == '/');
+    MUST(host->port != 0 || strlen(host->name) < sizeof((struct sockaddr_un *)NULL)->sun_path);
+}
+
+static void must_make_sense(const struct sk_redis_url *url)
+{
+    MUST(url->sentinel_count <= SK_SENTINELS_MAX);
+    for (size_t i = 0; i < url->sentinel_count; i++)
+        must_be_host(&url->sentinels[i]);
+    if (url->sentinel_count == 0)
+        must_be_host(&url->at);
+    else
+        MUST(url->at.name[0] == '\0' && url->master[0] != '\0' && strchr(url->master, '/') == NULL);
+    MUST(url->db[0] != '\0' && strspn(url->db, "0123456789") == strlen(url->db));
+}
+
+static bool same_host(const struct sk_redis_host *a, const struct sk_redis_host *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->port == b->port;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -42,7 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must_make_sense(&first);
         char *again = write_down(&first);
         MUST(sk_redis_url_parse(again, &second) == SK_OK);
-        MUST(strcmp(first.host, second.host) == 0 && first.port == second.port && strcmp(first.db, second.db) == 0);
+        MUST(same_host(&first.at, &second.at) && strcmp(first.db, second.db) == 0 && first.tls == second.tls);
+        MUST(first.sentinel_count == second.sentinel_count && strcmp(first.master, second.master) == 0);
+        for (size_t i = 0; i < first.sentinel_count; i++)
+            MUST(same_host(&first.sentinels[i], &second.sentinels[i]));
         MUST((first.user == NULL) == (second.user == NULL));
         MUST(first.user == NULL || strcmp(first.user, second.user) == 0);
         MUST((first.password == NULL) == (second.password == NULL));

@@ -1,5 +1,5 @@
-"""TLS on both links, with our own authorities: to PostgreSQL by libpq, to Redis by a stunnel on each side, with the
-files of deploy/stunnel. A certificate of another authority, or for another name, is rejected."""
+"""TLS on both links, with our own authorities: to PostgreSQL by libpq, to Redis by the service itself. A certificate of
+another authority, for another name, or one that has expired is rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from stack import ROOT, Broken, Instance, NotInjectable, Process, Stack, free_port, redis_url, wait_for
+from stack import Broken, Instance, Stack, free_port, redis_url, wait_for
 
 REFUSED_S = 2.5  # how long to watch an instance that must not become ready
 HOST = "127.0.0.1"
@@ -25,19 +25,24 @@ def openssl(*words: str) -> None:
 
 class Authority:
     def __init__(self, folder: Path, name: str):
-        self.folder, self.name = folder, name
+        self.folder, self.name, self.signed = folder, name, 0
         self.crt, self.key = folder / f"{name}.crt", folder / f"{name}.key"
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
                 "-subj", f"/CN={name}", "-keyout", str(self.key), "-out", str(self.crt))
 
-    def sign(self, name: str, alternative: str) -> tuple[Path, Path]:
-        """A server's certificate and key."""
-        request, crt, key = (self.folder / f"{self.name}-{name}.{end}" for end in ("csr", "crt", "key"))
+    def sign(self, name: str, alternative: str, days: int = 2) -> tuple[Path, Path]:
+        """A certificate and its key; with negative days it has expired."""
+        self.signed += 1
+        request, crt, key = (self.folder / f"{self.name}-{name}-{self.signed}.{end}" for end in ("csr", "crt", "key"))
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
                 "-addext", f"subjectAltName={alternative}", "-keyout", str(key), "-out", str(request))
         openssl("x509", "-req", "-in", str(request), "-CA", str(self.crt), "-CAkey", str(self.key), "-CAcreateserial",
-                "-days", "2", "-copy_extensions", "copy", "-out", str(crt))
+                "-days", str(days), "-copy_extensions", "copy", "-out", str(crt))
         return crt, key
+
+
+def tls_url(port: int, host: str) -> str:
+    return redis_url(port).replace("redis://", "rediss://").replace(HOST, host)
 
 
 def instance(stack: Stack, env: dict[str, str]) -> Instance:
@@ -131,63 +136,57 @@ def postgres_over_tls(stack: Stack, ours: Authority, other: Authority) -> list[s
 # ---- Redis ----
 
 
-def stunnel(stack: Stack, name: str, changes: dict[str, str]) -> Process:
-    """With the shipped file, except for these settings."""
-    program = shutil.which("stunnel4") or shutil.which("stunnel")
-    if program is None:
-        raise NotInjectable("there is no stunnel4: ./dev setup stores")
-    lines = []
-    for line in (ROOT / "deploy/stunnel" / f"{name}.conf").read_text().splitlines():
-        key = line.partition("=")[0].strip()
-        lines.append(f"{key} = {changes.pop(key)}" if key in changes else line)
-    if changes:
-        raise Broken(f"{name}.conf has no {', '.join(changes)}")
-    stack.servers += 1
-    path = stack.folder / f"{name}-{stack.servers}.conf"
-    path.write_text("\n".join(lines) + "\n")
-    process = Process(name, path.with_suffix(".log"))
-    process.start([program, str(path)])
-    stack.others.append(process)
-    wait_for(name, lambda: "Configuration successful" in process.log.read_text() or not process.alive())
-    if not process.alive():
-        raise Broken(f"{name}: {process.log.read_text()[-300:]}")
-    return process
+def serve_redis_tls(stack: Stack, port: int, certificate: tuple[Path, Path], ca: Authority, clients: str = "no") -> None:
+    """Redis serves TLS on this port, too; `clients`: whether it wants their certificates."""
+    crt, key = certificate
+    stack.redis.end(signal.SIGTERM)
+    stack.redis.run(
+        "always", "--tls-port", str(port), "--tls-cert-file", str(crt), "--tls-key-file", str(key),
+        "--tls-ca-cert-file", str(ca.crt), "--tls-auth-clients", clients,
+    )
 
 
 def redis_over_tls(stack: Stack, ours: Authority, other: Authority) -> list[str]:
-    crt, key = ours.sign("redis", f"IP:{HOST},DNS:redis.example")
-    tls_port = free_port()
-    server = {"accept": f"{HOST}:{tls_port}", "connect": f"{HOST}:{stack.redis.port}", "cert": str(crt), "key": str(key)}
-    first = stunnel(stack, "redis-server", dict(server))
+    port = free_port()
+    by = lambda host, ca: {"SECKILL_REDIS_URL": tls_url(port, host), "SECKILL_REDIS_CA": str(ca)}
+    good = ours.sign("redis", f"IP:{HOST},DNS:localhost")
+    serve_redis_tls(stack, port, good, ours)
+    wrong = must_sell(stack, by(HOST, ours.crt)) + must_sell(stack, by("localhost", ours.crt))
+    wrong += must_not_connect(stack, by(HOST, other.crt), "certificate")
+    wrong += must_not_connect(stack, by(HOST, stack.folder / "none.crt"), "No such file")
+    wrong += must_not_connect(stack, {"SECKILL_REDIS_URL": tls_url(port, HOST)}, "certificate")  # the system's authorities
+    wrong += must_not_connect(stack, {"SECKILL_REDIS_URL": redis_url(port)}, "Redis")  # without TLS
+    wrong += must_not_connect(stack, {"SECKILL_REDIS_URL": tls_url(stack.redis.port, HOST)}, "Redis")  # where there is none
+    serve_redis_tls(stack, port, ours.sign("redis", "IP:192.0.2.1,DNS:elsewhere.example"), ours)
+    wrong += must_not_connect(stack, by(HOST, ours.crt), "IP address mismatch")
+    wrong += must_not_connect(stack, by("localhost", ours.crt), "hostname mismatch")
+    serve_redis_tls(stack, port, ours.sign("redis", f"IP:{HOST}", days=-1), ours)
+    wrong += must_not_connect(stack, by(HOST, ours.crt), "certificate has expired")
+    serve_redis_tls(stack, port, good, ours, "yes")
+    crt, key = ours.sign("service", "DNS:service.example")
+    wrong += must_sell(stack, by(HOST, ours.crt) | {"SECKILL_REDIS_CERT": str(crt), "SECKILL_REDIS_KEY": str(key)})
+    wrong += must_not_connect(stack, by(HOST, ours.crt), "Redis")
+    return wrong + redis_renewed(stack, port, ours, other)
 
-    def client(authority: Authority, name: str) -> tuple[Process, dict[str, str]]:
-        port = free_port()
-        process = stunnel(stack, "redis-client", {
-            "accept": f"{HOST}:{port}", "connect": f"{HOST}:{tls_port}", "CAfile": str(authority.crt), "checkHost": name,
-        })
-        return process, {"SECKILL_REDIS_URL": redis_url(port)}
 
-    wrong = must_sell(stack, client(ours, "redis.example")[1])
-    process, env = client(other, "redis.example")
-    wrong += must_not_connect(stack, env, "certificate verify failed", process.log)
-    process, env = client(ours, "elsewhere.example")
-    wrong += must_not_connect(stack, env, "certificate verify failed", process.log)
-    wrong += must_not_connect(stack, {"SECKILL_REDIS_URL": redis_url(tls_port)}, "Redis")  # without TLS
-
-    # The tunnel dies while it sells, and comes back.
-    one = instance(stack, client(ours, "redis.example")[1])
+def redis_renewed(stack: Stack, port: int, ours: Authority, other: Authority) -> list[str]:
+    """Redis restarts with a certificate of another authority while it sells, and the service's file follows: it is read
+    again at each connection."""
+    authority = stack.folder / "current.crt"
+    shutil.copy(ours.crt, authority)
+    serve_redis_tls(stack, port, ours.sign("redis", f"IP:{HOST}"), ours)
+    one = instance(stack, {"SECKILL_REDIS_URL": tls_url(port, HOST), "SECKILL_REDIS_CA": str(authority)})
     voucher: list[str] = []
     try:
         wait_for("a sale", lambda: sells(one, voucher))
-        first.end(signal.SIGKILL)
-        wait_for("503 without the tunnel", lambda: one.ask("POST", f"/seckill/{voucher[0]}", "late")[0] == 503)
-        stunnel(stack, "redis-server", dict(server))
-        wait_for("a sale after the tunnel came back", lambda: sells(one, voucher))
-        rows = stack.postgres.sql(f"select count(*) from voucher_order where voucher_id = {voucher[0]}")
-        print(f"    Redis: {rows[0][0]} orders through a tunnel that died in between")
+        serve_redis_tls(stack, port, other.sign("redis", f"IP:{HOST}"), other)
+        wait_for("refused", lambda: "certificate" in one.text())
+        late = one.ask("POST", f"/seckill/{voucher[0]}", "late")[0]
+        shutil.copy(other.crt, authority)
+        wait_for("a sale under the new authority", lambda: sells(one, voucher))
+        return [] if late == 503 else [f"a purchase without Redis was answered {late}"]
     finally:
         one.end(signal.SIGTERM)
-    return wrong
 
 
 def run(binary) -> list[str]:

@@ -147,7 +147,8 @@ static void connect_link(size_t most_waiting)
 {
     char url[URL_SIZE];
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", stub.port);
-    struct sk_redis_options options = {url, TIMEOUT_MS, on_change, NULL, most_waiting};
+    struct sk_redis_options options = {
+        .url = url, .timeout_ms = TIMEOUT_MS, .on_change = on_change, .most_waiting = most_waiting};
     redis = sk_redis_open(&loop, &options);
     ck_assert_ptr_nonnull(redis);
     ck_assert_int_eq(call(0), SK_DOWN);

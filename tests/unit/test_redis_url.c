@@ -10,34 +10,62 @@ START_TEST(addresses_are_taken_apart)
         const char *url, *host;
         int port; // 0: a unix socket
         const char *password, *db, *user;
+        bool tls;
     } rows[] = {
-        {"redis://127.0.0.1", "127.0.0.1", 6379, NULL, "0", NULL},
-        {"redis://127.0.0.1/", "127.0.0.1", 6379, NULL, "0", NULL},
-        {"redis://redis.example:1", "redis.example", 1, NULL, "0", NULL},
-        {"redis://redis:65535/15", "redis", 65535, NULL, "15", NULL},
-        {"redis://redis/99999", "redis", 6379, NULL, "99999", NULL},
-        {"redis://[::1]", "::1", 6379, NULL, "0", NULL},
-        {"redis://[fe80::1]:7000/3", "fe80::1", 7000, NULL, "3", NULL},
-        {"redis://:secret@redis", "redis", 6379, "secret", "0", NULL},
-        {"redis://:s:e/c@r?e#t@redis:7000/2", "redis", 7000, "s:e/c@r?e#t", "2", NULL},
-        {"redis://user:secret@redis", "redis", 6379, "secret", "0", "user"},
-        {"redis://a.b-c_d:s:e@c@redis:1/2", "redis", 1, "s:e@c", "2", "a.b-c_d"},
-        {"redis://user:@redis", "redis", 6379, "", "0", "user"},
-        {"unix://user:s@cret@/run/redis.sock", "/run/redis.sock", 0, "s@cret", "0", "user"},
-        {"unix://:secret@/run/redis.sock", "/run/redis.sock", 0, "secret", "0", NULL},
-        {"unix:///run/a:b@/redis.sock", "/run/a:b@/redis.sock", 0, NULL, "0", NULL},
-        {"unix:///run/redis.sock", "/run/redis.sock", 0, NULL, "0", NULL},
+        {"redis://127.0.0.1", "127.0.0.1", 6379, NULL, "0", NULL, false},
+        {"redis://127.0.0.1/", "127.0.0.1", 6379, NULL, "0", NULL, false},
+        {"redis://redis.example:1", "redis.example", 1, NULL, "0", NULL, false},
+        {"redis://redis:65535/15", "redis", 65535, NULL, "15", NULL, false},
+        {"redis://redis/99999", "redis", 6379, NULL, "99999", NULL, false},
+        {"redis://[::1]", "::1", 6379, NULL, "0", NULL, false},
+        {"redis://[fe80::1]:7000/3", "fe80::1", 7000, NULL, "3", NULL, false},
+        {"redis://:secret@redis", "redis", 6379, "secret", "0", NULL, false},
+        {"redis://:s:e/c@r?e#t@redis:7000/2", "redis", 7000, "s:e/c@r?e#t", "2", NULL, false},
+        {"redis://user:secret@redis", "redis", 6379, "secret", "0", "user", false},
+        {"redis://a.b-c_d:s:e@c@redis:1/2", "redis", 1, "s:e@c", "2", "a.b-c_d", false},
+        {"redis://user:@redis", "redis", 6379, "", "0", "user", false},
+        {"rediss://redis.example", "redis.example", 6379, NULL, "0", NULL, true},
+        {"rediss://user:secret@[::1]:7000/3", "::1", 7000, "secret", "3", "user", true},
+        {"unix://user:s@cret@/run/redis.sock", "/run/redis.sock", 0, "s@cret", "0", "user", false},
+        {"unix://:secret@/run/redis.sock", "/run/redis.sock", 0, "secret", "0", NULL, false},
+        {"unix:///run/a:b@/redis.sock", "/run/a:b@/redis.sock", 0, NULL, "0", NULL, false},
+        {"unix:///run/redis.sock", "/run/redis.sock", 0, NULL, "0", NULL, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_redis_url endpoint = {0};
         ck_assert_msg(sk_redis_url_parse(rows[i].url, &endpoint) == SK_OK, "refused: %s", rows[i].url);
-        ck_assert_str_eq(endpoint.host, rows[i].host);
-        ck_assert_int_eq(endpoint.port, rows[i].port);
+        ck_assert_str_eq(endpoint.at.name, rows[i].host);
+        ck_assert_int_eq(endpoint.at.port, rows[i].port);
         ck_assert_pstr_eq(endpoint.user, rows[i].user);
         ck_assert_pstr_eq(endpoint.password, rows[i].password);
         ck_assert_str_eq(endpoint.db, rows[i].db);
+        ck_assert_int_eq(endpoint.tls, rows[i].tls);
         sk_redis_url_free(&endpoint);
     }
+}
+END_TEST
+
+START_TEST(sentinels_are_taken_apart)
+{
+    struct sk_redis_url url = {0};
+    ck_assert_int_eq(sk_redis_url_parse("rediss+sentinel://u:p@a,[::1]:7,c.example:26380/my-master/3", &url), SK_OK);
+    ck_assert(url.tls);
+    ck_assert_str_eq(url.user, "u");
+    ck_assert_str_eq(url.password, "p");
+    ck_assert_str_eq(url.at.name, "");
+    ck_assert_uint_eq(url.sentinel_count, 3);
+    ck_assert_str_eq(url.sentinels[0].name, "a");
+    ck_assert_int_eq(url.sentinels[0].port, 26379);
+    ck_assert_str_eq(url.sentinels[1].name, "::1");
+    ck_assert_int_eq(url.sentinels[1].port, 7);
+    ck_assert_str_eq(url.sentinels[2].name, "c.example");
+    ck_assert_int_eq(url.sentinels[2].port, 26380);
+    ck_assert_str_eq(url.master, "my-master");
+    ck_assert_str_eq(url.db, "3");
+    sk_redis_url_free(&url);
+    ck_assert_int_eq(sk_redis_url_parse("redis+sentinel://a/m", &url), SK_OK);
+    ck_assert(!url.tls && url.sentinel_count == 1 && strcmp(url.db, "0") == 0);
+    sk_redis_url_free(&url);
 }
 END_TEST
 
@@ -58,7 +86,18 @@ START_TEST(wrong_addresses_are_refused)
         "redis:",
         "redis:/127.0.0.1",
         "http://127.0.0.1",
-        "rediss://127.0.0.1", // TLS is not supported
+        "rediss://",
+        "redis+sentinel://",
+        "redis+sentinel://a",
+        "redis+sentinel://a/",
+        "redis+sentinel:///m",
+        "redis+sentinel://a,/m",
+        "redis+sentinel://a,,b/m",
+        "redis+sentinel://a:0/m",
+        "redis+sentinel://a/m/x",
+        "redis+sentinel://1,2,3,4,5,6,7,8,9,10/m",
+        "redis://a,b",
+        "redisss://127.0.0.1",
         "REDIS://127.0.0.1",
         " redis://127.0.0.1",
         "redis://",
@@ -106,6 +145,7 @@ int main(void)
 {
     TCase *tcase = tcase_create("redis_url");
     tcase_add_test(tcase, addresses_are_taken_apart);
+    tcase_add_test(tcase, sentinels_are_taken_apart);
     tcase_add_test(tcase, wrong_addresses_are_refused);
     return harness_main(tcase, CK_FORK);
 }
