@@ -13,7 +13,7 @@
 --       9 most orders of a user, the ended ones included
 --       10, 11, 12, 13 ...   user, order id, user, order id ...
 --
--- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, more ... }, where letters has one for each user:
+-- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, codes, more ... }, where codes has one for each user:
 --   p placed   a already ordered   s sold out   n not started   e ended   u paused   f no room in the journal
 --   h held: the sale reopened a moment ago, and no instance caches this (see shared/voucher.lua)
 --   m fewer units are left than the order asks for
@@ -25,8 +25,8 @@
 -- newest journal id the voucher has ever had: as long as it stays the same, there is no new buyer.
 --
 -- If the voucher has another offer than the call, no order is granted. The script returns { 'other', now_ms, begin_ms,
--- epoch, last, the voucher's offer, letters, more ... }, with an 'o' for each user who would have been granted one. All
--- others get their usual letter, above all users who have an order: P6 does not depend on terms. Orders that were
+-- epoch, last, the voucher's offer, codes, more ... }, with an 'o' for each user who would have been granted one. All
+-- others get their usual code, above all users who have an order: P6 does not depend on terms. Orders that were
 -- granted before are granted again whatever the offer is now.
 --
 -- If the voucher cannot sell at all, the script returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was opened
@@ -134,37 +134,37 @@ local function is_kept(order)
   return high and now_ms < tonumber(high .. low, 16) + kept_ms
 end
 
-local letters, more = {}, {}
+local codes, more = {}, {}
 local winners, journal_orders, seen = {}, {}, {}
 for i, user in ipairs(users) do
   local order = bought[i] or seen[user]
   local quantity, key = quantities[i] or 1, keys[i]
-  local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
-  local earlier = key and (not order or letter == 'a') and repeats[i]
+  local code = order and (key and meet(order, quantity, key, 'k') or 'a')
+  local earlier = key and (not order or code == 'a') and repeats[i]
   if earlier and is_kept(earlier) then -- the first answer again, also if another order lives
     local met = meet(earlier, quantity, key, 'd')
     if met ~= 'a' then
-      order, letter = earlier, met
+      order, code = earlier, met
     end
   end
   if order then
-    letters[i] = letter
+    codes[i] = code
     more[#more + 1] = string.sub(order, 1, 36)
   elseif refusal then
-    letters[i] = refusal
+    codes[i] = refusal
   elseif stock == 0 then
-    letters[i] = 's'
+    codes[i] = 's'
   elseif stock < quantity then
-    letters[i] = 'm'
+    codes[i] = 'm'
     more[#more + 1] = stock
   elseif full then
-    letters[i] = 'f'
+    codes[i] = 'f'
   elseif had[i] and (number(had[i]) or 0) >= most then
-    letters[i] = 't'
+    codes[i] = 't'
   elseif other then
-    letters[i] = 'o'
+    codes[i] = 'o'
   else
-    letters[i] = 'p'
+    codes[i] = 'p'
     stock = stock - quantity
     order = ARGV[2 * i + 9]
     local detail = key and ' ' .. quantity .. ' ' .. key or quantity > 1 and ' ' .. quantity or ''
@@ -188,5 +188,5 @@ if #winners > 0 then
   last = journal_id
 end
 
-return { other and 'other' or 'ok', now_ms, begin_ms, epoch, last, other and offer or journal_id, table.concat(letters),
+return { other and 'other' or 'ok', now_ms, begin_ms, epoch, last, other and offer or journal_id, table.concat(codes),
   unpack(more) }

@@ -93,9 +93,9 @@ static void on_slice(void *arg)
     }
 }
 
-static void malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
+static void malformed(void *arg, struct sk_request *request, enum sk_malformed what)
 {
-    (void)verdict;
+    (void)what;
     answer(arg, request);
 }
 

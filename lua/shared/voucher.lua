@@ -30,7 +30,7 @@ local function clock_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Returns the letter with which place_orders.lua refuses by state and window alone; nil: it sells while there are
+-- Returns the code with which place_orders.lua refuses by state and window alone; nil: it sells while there are
 -- units.
 local function refusal_of(state, begin_ms, end_ms, now_ms)
   return (state == 'closed' or now_ms >= end_ms) and 'e' or state == 'paused' and 'u' or now_ms < begin_ms and 'n' or nil

@@ -457,7 +457,8 @@ static void answer_send(struct sk_request *request, enum sk_verdict verdict, str
 {
     sk_measure_answered(request, verdict, sk_trace_id(request));
     if (answer_is_noted(request))
-        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, request->lease == NULL ? response : NULL);
+        sk_trace_answer(request, sk_verdict_http_status(verdict), sk_verdict_code(verdict),
+                        request->lease == NULL ? response : NULL);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 

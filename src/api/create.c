@@ -177,7 +177,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
 static void creation_follow(struct sk_query *query)
 {
     sk_query_follow(query, creation_on_followed);
-    sk_follow_hurry(query->control->upkeep->follow);
+    sk_follow_hurry(query->control->recovery->follow);
 }
 
 static void creation_on_followed(struct sk_query *query, bool ok)
@@ -188,7 +188,8 @@ static void creation_on_followed(struct sk_query *query, bool ok)
     if (voucher != NULL && creation->loaded_before)
         status = creation_ask_state(creation);
     else if (voucher != NULL)
-        status = sk_rebuild(query->control->upkeep->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+        status =
+            sk_rebuild(query->control->recovery->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
     creation->waits = status == SK_FULL; // the watch has begun it already
     if (status != SK_OK && !creation->waits)
         creation_on_loaded(creation, false);

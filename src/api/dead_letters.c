@@ -190,7 +190,7 @@ static void dead_letter_requeue(struct dead_letter_query *letter, const char *or
         return;
     }
     for (; list.head != NULL; letter->orders++)
-        sk_regrant_requeue(letter->query.control->upkeep->regrant, entry, list.head);
+        sk_regrant_requeue(letter->query.control->recovery->regrant, entry, list.head);
     dead_letter_end_counted(letter, "requeued");
 }
 

@@ -9,6 +9,7 @@
 #include "cors.h"
 #include "hash.h"
 #include "measure.h"
+#include "verdict.h"
 
 enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };
 
@@ -104,7 +105,7 @@ void sk_document_answer(const struct sk_document *document, struct sk_request *r
     request->trace.bytes = known ? 0 : form->body.len;
     sk_measure_answered(request, SK_VERDICT_FOUND, sk_trace_id(request));
     if (noted)
-        sk_trace_answer(request, status, SK_VERDICT_FOUND, own);
+        sk_trace_answer(request, status, sk_verdict_code(SK_VERDICT_FOUND), own);
     sk_request_answer(request, status, !kept ? own : known ? form->same : form->whole);
     sk_response_free(own);
 }

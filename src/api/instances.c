@@ -56,19 +56,19 @@ static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, siz
 {
     const char *session = sk_reply_text(sk_reply_at(reply, row + SESSION), NULL);
     const char *text = sk_reply_text(sk_reply_at(reply, row + TEXT), NULL);
-    struct sk_rostered told;
+    struct sk_rostered one;
     char started[SK_TIME_SIZE];
     int64_t left_ms;
     if (session == NULL || !sk_uuid_valid(session) || !sk_reply_number(sk_reply_at(reply, row + LEFT), &left_ms))
         return false;
     sk_buf_printf(body, "%s{\"id\":\"%s\"", first ? "" : ",", session);
-    if (text != NULL && sk_roster_read(text, &told)) {
-        int64_t ago_ms = (int64_t)told.ttl_ms - left_ms;
-        sk_text_put_time((int64_t)told.started_ms, started);
+    if (text != NULL && sk_roster_read(text, &one)) {
+        int64_t ago_ms = (int64_t)one.ttl_ms - left_ms;
+        sk_text_put_time((int64_t)one.started_ms, started);
         sk_buf_printf(body,
                       ",\"name\":\"%s\",\"version\":\"%s\",\"started_at\":\"%s\",\"ttl_ms\":%" PRIu64
                       ",\"renewed_ago_ms\":%" PRId64,
-                      told.name, told.version, started, told.ttl_ms, ago_ms < 0 ? 0 : ago_ms);
+                      one.name, one.version, started, one.ttl_ms, ago_ms < 0 ? 0 : ago_ms);
     }
     sk_buf_puts(body, "}");
     return true;

@@ -25,7 +25,7 @@
 #include "text.h"
 #include "timer.h"
 
-enum { SLICE_MS = 25, LOOKS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
+enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
 enum { SHOWN_SIZE = 128, EVENT_SIZE = 256 };
 enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 
@@ -55,7 +55,7 @@ struct live_listener {
     struct live_listener *same_bucket;
     struct live_feed *feed;
     uint64_t handle;
-    uint64_t heard_id;
+    uint64_t sent_id;
     uint64_t visited_ms, sent_ms;
 };
 
@@ -63,7 +63,7 @@ struct sk_live {
     struct sk_control *control; // borrowed
     struct sk_live_wire wire;
     struct sk_timer *timer;
-    struct sk_pace events, looks;
+    struct sk_pace events, reads;
     size_t count;
     struct sk_list listeners, feeds;
     struct live_listener *by_handle[BUCKETS];
@@ -84,11 +84,11 @@ struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wi
     if (live == NULL)
         return NULL;
     uint64_t now = uv_now(control->sale->loop), reactors = (uint64_t)control->reactors;
-    uint64_t events = SK_LIVE_EVENTS_PER_S / reactors, looks = LOOKS_PER_S / reactors;
+    uint64_t events = SK_LIVE_EVENTS_PER_S / reactors, reads = READS_PER_S / reactors;
     live->control = control;
     live->wire = *wire;
     live->events = sk_pace_begin(events, 1 + events * SLICE_MS / 1000, now);
-    live->looks = sk_pace_begin(looks == 0 ? 1 : looks, 1 + looks * SLICE_MS / 1000, now);
+    live->reads = sk_pace_begin(reads == 0 ? 1 : reads, 1 + reads * SLICE_MS / 1000, now);
     sk_list_begin(&live->listeners);
     sk_list_begin(&live->feeds);
     live->timer = sk_timer_open(control->sale->loop, 0, live_on_slice, live);
@@ -161,7 +161,7 @@ bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, 
         return false;
     }
     feed->listeners++;
-    *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .handle = handle, .heard_id = last_id};
+    *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .handle = handle, .sent_id = last_id};
     listener->sent_ms = now;
     *bucket = listener;
     sk_list_add_behind(&listener->list, &live->listeners); // it is served first
@@ -285,7 +285,7 @@ void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handl
 {
     char key[SK_QUERY_KEY_SIZE];
     (void)snprintf(key, sizeof key, "live:%" PRId64, voucher_id);
-    struct live_find *find = sk_query_new(control, SK_PG_QUESTIONS, handle, key, sizeof *find, live_find_start);
+    struct live_find *find = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *find, live_find_start);
     if (find == NULL)
         return;
     find->voucher_id = voucher_id;
@@ -302,7 +302,7 @@ static void live_on_slice(void *arg)
     struct live_listener *listener;
     while ((feed = sk_list_first(&live->feeds)) != NULL &&
            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-           now - feed->asked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->looks, now)) {
+           now - feed->asked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->reads, now)) {
         sk_list_remove(&feed->list);
         sk_list_add_last(&feed->list, &live->feeds);
         feed->asked_ms = now;
@@ -322,7 +322,7 @@ static void live_on_slice(void *arg)
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now)
 {
     const struct live_feed *feed = listener->feed;
-    bool news = feed->shown[0] != '\0' && feed->id != listener->heard_id, ended = feed->over && !news;
+    bool news = feed->shown[0] != '\0' && feed->id != listener->sent_id, ended = feed->over && !news;
     bool beat = !news && now - listener->sent_ms >= SK_LIVE_BEAT_MS;
     if ((news || beat) && !sk_pace_take(&live->events, now))
         return false;
@@ -340,7 +340,7 @@ static bool live_serve(struct sk_live *live, struct live_listener *listener, uin
     uint64_t id = feed->id;
     if ((news || beat) && live->wire.send(live->wire.arg, listener->handle, text, len)) {
         listener->sent_ms = now;
-        listener->heard_id = news ? id : listener->heard_id;
+        listener->sent_id = news ? id : listener->sent_id;
     }
     return true;
 }
@@ -376,8 +376,8 @@ static bool live_read_stock(const struct sk_reply *reply, const char *run, int64
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
     const char *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
-    bool told = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
-    return told && opened != NULL && strcmp(opened, run) == 0 &&
+    bool known = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
+    return known && opened != NULL && strcmp(opened, run) == 0 &&
            sk_trust_number(sk_reply_at(reply, SK_SNAPSHOT_STOCK), SK_TRUST_MAX, stock);
 }
 

@@ -371,7 +371,7 @@ static void operate_refuse(struct operate *operate, enum sk_verdict verdict, con
 
 // ---- Redis ----
 
-static void operate_tell_done(struct operate *operate)
+static void operate_answer_done(struct operate *operate)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = operate->document, .version = operate->change};
     sk_query_answer(&operate->query, &answer);
@@ -379,8 +379,8 @@ static void operate_tell_done(struct operate *operate)
 
 static void operate_end_done(struct operate *operate)
 {
-    sk_follow_hurry(operate->query.control->upkeep->follow);
-    operate_tell_done(operate);
+    sk_follow_hurry(operate->query.control->recovery->follow);
+    operate_answer_done(operate);
     sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
 }
 
@@ -448,7 +448,7 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
 static void operate_mend(struct operate *operate)
 {
     struct sk_voucher *voucher = operate->query.voucher;
-    if (sk_rebuild(operate->query.control->upkeep->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
+    if (sk_rebuild(operate->query.control->recovery->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
         sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
@@ -473,7 +473,7 @@ static void operate_on_tick(void *arg)
     } else if (operate->step == OPERATE_CARRYING_LATER) {
         operate_carry(operate);
     } else if (operate->step == OPERATE_CARRYING && late && operate->done) {
-        operate_tell_done(operate);
+        operate_answer_done(operate);
     }
 }
 
@@ -566,7 +566,7 @@ static void rebuild_begin(struct rebuild_query *rebuild)
 {
     struct sk_query *query = &rebuild->query;
     enum sk_status status =
-        sk_rebuild(query->control->upkeep->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
+        sk_rebuild(query->control->recovery->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
     if (status != SK_OK)
         sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
 }

@@ -31,15 +31,15 @@ struct lookup_voucher {
 };
 
 enum lookup_step {
-    LOOKUP_IDLE,         // between two rounds
-    LOOKUP_FIRST_ROW,    // PostgreSQL is asked
-    LOOKUP_CLAIMS,       // Redis is asked whether the order is its user's
-    LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the vouchers' accounts
-    LOOKUP_LOOKS,        // Redis is asked for snapshots
-    LOOKUP_LOOKS_FAILED, // one snapshot has failed: the remaining replies may still show the order
-    LOOKUP_LAST_ROW,     // PostgreSQL is asked once more
-    LOOKUP_FOLLOWING,    // waits for the catalogue
-    LOOKUP_RETIRED,      // PostgreSQL is asked for retired vouchers in the slot
+    LOOKUP_IDLE,             // between two rounds
+    LOOKUP_FIRST_ROW,        // PostgreSQL is asked
+    LOOKUP_CLAIMS,           // Redis is asked whether the order is its user's
+    LOOKUP_ACCOUNTS,         // PostgreSQL is asked for the vouchers' accounts
+    LOOKUP_SNAPSHOTS,        // Redis is asked for snapshots
+    LOOKUP_SNAPSHOTS_FAILED, // one snapshot has failed: the remaining replies may still show the order
+    LOOKUP_LAST_ROW,         // PostgreSQL is asked once more
+    LOOKUP_FOLLOWING,        // waits for the catalogue
+    LOOKUP_RETIRED,          // PostgreSQL is asked for retired vouchers in the slot
     LOOKUP_STEPS
 };
 
@@ -56,7 +56,7 @@ struct lookup {
     int64_t pending_in;      // voucher id; 0: it is not pending
     unsigned pending_quantity;
     size_t vouchers, answered;
-    struct lookup_voucher looks[IN_SLOT_MAX];
+    struct lookup_voucher asked[IN_SLOT_MAX];
 };
 
 static void lookup_start(struct sk_query *query);
@@ -65,14 +65,14 @@ static void lookup_show(struct lookup *lookup, const char *document, const char 
 static void lookup_find_vouchers(struct lookup *lookup);
 static void lookup_ask_claims(struct lookup *lookup);
 static void lookup_on_claim(void *arg, const struct sk_reply *reply);
-static void lookup_read_claim(struct lookup_voucher *look, const struct sk_reply *reply);
+static void lookup_read_claim(struct lookup_voucher *one, const struct sk_reply *reply);
 static void lookup_show_pending(struct lookup *lookup);
 static void lookup_look_further(struct lookup *lookup);
 static bool lookup_take_place(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
 static void lookup_on_followed(struct sk_query *query, bool ok);
 static void lookup_on_accounts(void *arg, const struct sk_result *result);
-static void lookup_on_look(void *arg, const struct sk_reply *reply);
+static void lookup_on_snapshot(void *arg, const struct sk_reply *reply);
 static void lookup_look_at(struct lookup *lookup);
 static void lookup_fail_look(struct lookup *lookup);
 static void lookup_looked(struct lookup *lookup);
@@ -90,9 +90,9 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
         [LOOKUP_IDLE] = {TO(FIRST_ROW), TO(IDLE)}, // closed before it began
         [LOOKUP_FIRST_ROW] = {TO(CLAIMS), TO(ACCOUNTS), TO(FOLLOWING), TO(IDLE)},
         [LOOKUP_CLAIMS] = {TO(ACCOUNTS), TO(IDLE)},
-        [LOOKUP_ACCOUNTS] = {TO(LOOKS), TO(IDLE)},
-        [LOOKUP_LOOKS] = {TO(LAST_ROW), TO(LOOKS_FAILED), TO(IDLE)},
-        [LOOKUP_LOOKS_FAILED] = {TO(IDLE)},
+        [LOOKUP_ACCOUNTS] = {TO(SNAPSHOTS), TO(IDLE)},
+        [LOOKUP_SNAPSHOTS] = {TO(LAST_ROW), TO(SNAPSHOTS_FAILED), TO(IDLE)},
+        [LOOKUP_SNAPSHOTS_FAILED] = {TO(IDLE)},
         [LOOKUP_LAST_ROW] = {TO(FOLLOWING), TO(RETIRED), TO(IDLE)},
         [LOOKUP_FOLLOWING] = {TO(ACCOUNTS), TO(RETIRED), TO(IDLE)},
         [LOOKUP_RETIRED] = {TO(IDLE)},
@@ -189,7 +189,7 @@ static void lookup_begin(struct sk_control *control, const char *order_id, const
                          uint64_t handle)
 {
     char key[SK_QUERY_KEY_SIZE];
-    enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : for_move ? SK_PG_MOVES : SK_PG_QUESTIONS;
+    enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : for_move ? SK_PG_MOVES : SK_PG_QUERIES;
     (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
     struct lookup *lookup = sk_query_new(control, class, handle, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
@@ -260,7 +260,7 @@ static void lookup_find_vouchers(struct lookup *lookup)
     const struct sk_sale *sale = lookup->query.control->sale;
     struct sk_voucher *voucher = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
     for (; voucher != NULL && lookup->vouchers < IN_SLOT_MAX; voucher = voucher->next_in_slot) {
-        lookup->looks[lookup->vouchers++] = (struct lookup_voucher){.lookup = lookup, .voucher = voucher};
+        lookup->asked[lookup->vouchers++] = (struct lookup_voucher){.lookup = lookup, .voucher = voucher};
         sk_voucher_pin(voucher);
     }
     lookup->unsure = voucher != NULL; // there are more than are checked
@@ -276,9 +276,9 @@ static void lookup_ask_claims(struct lookup *lookup)
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_CLAIMS);
     for (; asked < lookup->vouchers; asked++) {
-        struct lookup_voucher *look = &lookup->looks[asked];
-        const char *argv[] = {"HGET", look->voucher->keys.buyers, lookup->user};
-        if (sk_redis_command(redis, 3, argv, NULL, lookup_on_claim, look) != SK_OK)
+        struct lookup_voucher *one = &lookup->asked[asked];
+        const char *argv[] = {"HGET", one->voucher->keys.buyers, lookup->user};
+        if (sk_redis_command(redis, 3, argv, NULL, lookup_on_claim, one) != SK_OK)
             break;
     }
     lookup->answered += lookup->vouchers - asked;
@@ -289,9 +289,9 @@ static void lookup_ask_claims(struct lookup *lookup)
 // A voucher whose reply cannot be read, or that was not asked about, is checked again.
 static void lookup_on_claim(void *arg, const struct sk_reply *reply)
 {
-    struct lookup_voucher *look = arg;
-    struct lookup *lookup = look->lookup;
-    lookup_read_claim(look, reply);
+    struct lookup_voucher *one = arg;
+    struct lookup *lookup = one->lookup;
+    lookup_read_claim(one, reply);
     if (++lookup->answered < lookup->vouchers)
         return;
     lookup->answered = 0;
@@ -301,15 +301,15 @@ static void lookup_on_claim(void *arg, const struct sk_reply *reply)
         lookup_look_further(lookup);
 }
 
-static void lookup_read_claim(struct lookup_voucher *look, const struct sk_reply *reply)
+static void lookup_read_claim(struct lookup_voucher *one, const struct sk_reply *reply)
 {
-    struct lookup *lookup = look->lookup;
+    struct lookup *lookup = one->lookup;
     char id[SK_UUID_SIZE];
     unsigned quantity;
-    if (reply == NULL || sk_reply_error(reply) != NULL || !sk_trust_order(reply, look->voucher->id, id, &quantity) ||
+    if (reply == NULL || sk_reply_error(reply) != NULL || !sk_trust_order(reply, one->voucher->id, id, &quantity) ||
         strcmp(id, lookup->order_id) != 0)
         return;
-    lookup->pending_in = look->voucher->id;
+    lookup->pending_in = one->voucher->id;
     lookup->pending_quantity = quantity;
 }
 
@@ -344,7 +344,7 @@ static void lookup_look_further(struct lookup *lookup)
     lookup_move(lookup, LOOKUP_ACCOUNTS);
     sk_account_query_begin(&query);
     for (size_t i = 0; i < lookup->vouchers; i++)
-        sk_account_query_add(&query, lookup->looks[i].voucher);
+        sk_account_query_add(&query, lookup->asked[i].voucher);
     if (!sk_account_query_end(&query))
         sk_query_end(&lookup->query, SK_VERDICT_OVERLOADED, NULL);
     else
@@ -386,7 +386,7 @@ static void lookup_on_followed(struct sk_query *query, bool ok)
     lookup->followed = true;
     if (!ok) {
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (lookup->vouchers > 0 && lookup->looks[0].voucher == newest) {
+    } else if (lookup->vouchers > 0 && lookup->asked[0].voucher == newest) {
         lookup_ask_retired(lookup); // no new voucher in its slot
     } else {
         lookup_unpin(lookup);
@@ -406,8 +406,8 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
         struct sk_account account;
         sk_account_read(result->rows, row, &account);
         for (size_t i = 0; i < lookup->vouchers; i++) {
-            if (lookup->looks[i].voucher->id == account.voucher_id)
-                lookup->looks[i].account = account;
+            if (lookup->asked[i].voucher->id == account.voucher_id)
+                lookup->asked[i].account = account;
         }
     }
     lookup_look_at(lookup);
@@ -418,10 +418,10 @@ static void lookup_look_at(struct lookup *lookup)
 {
     struct sk_redis *redis = lookup->query.control->sale->ask_redis;
     size_t asked = 0;
-    lookup_move(lookup, LOOKUP_LOOKS);
+    lookup_move(lookup, LOOKUP_SNAPSHOTS);
     for (; asked < lookup->vouchers; asked++) {
-        struct lookup_voucher *look = &lookup->looks[asked];
-        if (sk_snapshot_ask(redis, &look->voucher->keys, lookup->user, lookup_on_look, look) != SK_OK)
+        struct lookup_voucher *one = &lookup->asked[asked];
+        if (sk_snapshot_ask(redis, &one->voucher->keys, lookup->user, lookup_on_snapshot, one) != SK_OK)
             break;
     }
     if (asked < lookup->vouchers)
@@ -431,34 +431,34 @@ static void lookup_look_at(struct lookup *lookup)
         lookup_looked(lookup);
 }
 
-static void lookup_on_look(void *arg, const struct sk_reply *reply)
+static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
 {
-    struct lookup_voucher *look = arg;
-    struct lookup *lookup = look->lookup;
+    struct lookup_voucher *one = arg;
+    struct lookup *lookup = one->lookup;
     struct sk_snapshot seen, none = {0};
     if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(lookup->query.control->sale->ask_redis), &seen))
         lookup_fail_look(lookup);
-    else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
+    else if (one->account.voucher_id == 0 || sk_audit(&one->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
-    else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > look->account.buyers))
+    else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > one->account.buyers))
         lookup->under_way = true;
-    lookup_read_claim(look, sk_reply_at(reply, SK_SNAPSHOT_ORDER));
+    lookup_read_claim(one, sk_reply_at(reply, SK_SNAPSHOT_ORDER));
     if (++lookup->answered == lookup->vouchers)
         lookup_looked(lookup);
 }
 
 static void lookup_fail_look(struct lookup *lookup)
 {
-    if (lookup->step == LOOKUP_LOOKS)
-        lookup_move(lookup, LOOKUP_LOOKS_FAILED);
+    if (lookup->step == LOOKUP_SNAPSHOTS)
+        lookup_move(lookup, LOOKUP_SNAPSHOTS_FAILED);
 }
 
 static void lookup_looked(struct lookup *lookup)
 {
     if (lookup->pending_in != 0)
         lookup_show_pending(lookup);
-    else if (lookup->step == LOOKUP_LOOKS_FAILED)
+    else if (lookup->step == LOOKUP_SNAPSHOTS_FAILED)
         sk_query_end(&lookup->query, SK_VERDICT_UNAVAILABLE, NULL);
     else
         lookup_ask_pg(lookup, LOOKUP_LAST_ROW, lookup_on_last_row);
@@ -509,7 +509,7 @@ static void lookup_on_retired(void *arg, const struct sk_result *result)
 static void lookup_unpin(struct lookup *lookup)
 {
     while (lookup->vouchers > 0)
-        sk_voucher_unpin(lookup->looks[--lookup->vouchers].voucher);
+        sk_voucher_unpin(lookup->asked[--lookup->vouchers].voucher);
 }
 
 static void lookup_release(struct sk_query *query)
@@ -539,10 +539,10 @@ struct user_orders_voucher {
 };
 
 enum user_orders_step {
-    USER_ORDERS_IDLE,         // between two rounds
-    USER_ORDERS_LOOKS,        // Redis is asked for the user's order of each voucher
-    USER_ORDERS_LOOKS_FAILED, // one command has failed: waits for the remaining replies
-    USER_ORDERS_ROWS,         // PostgreSQL is asked
+    USER_ORDERS_IDLE,          // between two rounds
+    USER_ORDERS_BUYERS,        // Redis is asked for the user's order of each voucher
+    USER_ORDERS_BUYERS_FAILED, // one command has failed: waits for the remaining replies
+    USER_ORDERS_ROWS,          // PostgreSQL is asked
     USER_ORDERS_STEPS
 };
 
@@ -553,7 +553,7 @@ struct user_orders {
     char user[SK_USER_SIZE];
     bool complete;
     size_t vouchers, answered;
-    struct user_orders_voucher looks[BUSY_MAX];
+    struct user_orders_voucher asked[BUSY_MAX];
 };
 
 static void user_orders_start(struct sk_query *query);
@@ -568,9 +568,9 @@ static void user_orders_release(struct sk_query *query);
 static void user_orders_move(struct user_orders *list, enum user_orders_step step)
 {
     static const bool allowed[USER_ORDERS_STEPS][USER_ORDERS_STEPS] = {
-        [USER_ORDERS_IDLE] = {TO(LOOKS), TO(ROWS), TO(IDLE)}, // Redis is away
-        [USER_ORDERS_LOOKS] = {TO(ROWS), TO(LOOKS_FAILED), TO(IDLE)},
-        [USER_ORDERS_LOOKS_FAILED] = {TO(IDLE)},
+        [USER_ORDERS_IDLE] = {TO(BUYERS), TO(ROWS), TO(IDLE)}, // Redis is away
+        [USER_ORDERS_BUYERS] = {TO(ROWS), TO(BUYERS_FAILED), TO(IDLE)},
+        [USER_ORDERS_BUYERS_FAILED] = {TO(IDLE)},
         [USER_ORDERS_ROWS] = {TO(IDLE)},
     };
     SK_ASSERT(allowed[list->step][step]);
@@ -595,7 +595,7 @@ void sk_user_orders(struct sk_control *control, const char *user, const struct s
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, handle))
         return;
     (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
-    struct user_orders *list = sk_query_new(control, SK_PG_QUESTIONS, handle, key, sizeof *list, user_orders_start);
+    struct user_orders *list = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *list, user_orders_start);
     if (list == NULL)
         return;
     list->query.release = user_orders_release;
@@ -619,17 +619,17 @@ static void user_orders_start(struct sk_query *query)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    user_orders_move(list, USER_ORDERS_LOOKS);
+    user_orders_move(list, USER_ORDERS_BUYERS);
     list->answered = 0;
-    list->vouchers = sk_watch_busy(query->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
+    list->vouchers = sk_watch_busy(query->control->recovery->watch, busy, BUSY_MAX, &list->complete);
     for (size_t i = 0; i < list->vouchers; i++) {
-        list->looks[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
+        list->asked[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
         sk_voucher_pin(busy[i]);
     }
     size_t asked = 0;
     for (; asked < list->vouchers; asked++) {
         const char *argv[] = {"HGET", busy[asked]->keys.buyers, list->user};
-        if (sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->looks[asked]) != SK_OK)
+        if (sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->asked[asked]) != SK_OK)
             break;
     }
     if (asked < list->vouchers)
@@ -641,28 +641,28 @@ static void user_orders_start(struct sk_query *query)
 
 static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
 {
-    struct user_orders_voucher *look = arg;
-    struct user_orders *list = look->list;
+    struct user_orders_voucher *one = arg;
+    struct user_orders *list = one->list;
     if (reply == NULL)
         user_orders_fail_look(list);
     else if (sk_reply_error(reply) != NULL)
         list->complete = false;
     else
-        (void)sk_trust_order(reply, look->voucher->id, look->order_id, &look->quantity);
+        (void)sk_trust_order(reply, one->voucher->id, one->order_id, &one->quantity);
     if (++list->answered == list->vouchers)
         user_orders_ask(list);
 }
 
 static void user_orders_fail_look(struct user_orders *list)
 {
-    if (list->step == USER_ORDERS_LOOKS)
-        user_orders_move(list, USER_ORDERS_LOOKS_FAILED);
+    if (list->step == USER_ORDERS_BUYERS)
+        user_orders_move(list, USER_ORDERS_BUYERS_FAILED);
 }
 
 static void user_orders_ask(struct user_orders *list)
 {
     struct sk_buf orders = {0}, vouchers = {0};
-    if (list->step == USER_ORDERS_LOOKS_FAILED) {
+    if (list->step == USER_ORDERS_BUYERS_FAILED) {
         sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
         return;
     }
@@ -671,10 +671,10 @@ static void user_orders_ask(struct user_orders *list)
     sk_params_begin(&vouchers);
     for (size_t i = 0; i < list->vouchers; i++) {
         char number[SK_PARAM_NUMBER_SIZE];
-        if (list->looks[i].order_id[0] == '\0')
+        if (list->asked[i].order_id[0] == '\0')
             continue;
-        sk_params_add(&orders, list->looks[i].order_id);
-        sk_params_add(&vouchers, sk_params_number(number, list->looks[i].voucher->id));
+        sk_params_add(&orders, list->asked[i].order_id);
+        sk_params_add(&vouchers, sk_params_number(number, list->asked[i].voucher->id));
     }
     char before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {list->user, sk_page_id(&list->page, before), sk_page_most(&list->page, most),
@@ -696,8 +696,8 @@ static void user_orders_put_pending(const struct user_orders *list, const struct
                                    .quantity = 1,
                                    .status = "pending"};
     for (size_t i = 0; i < list->vouchers; i++) {
-        if (strcmp(list->looks[i].order_id, shown.id) == 0)
-            shown.quantity = list->looks[i].quantity;
+        if (strcmp(list->asked[i].order_id, shown.id) == 0)
+            shown.quantity = list->asked[i].quantity;
     }
     (void)sk_order_json(out, &shown);
 }
@@ -731,6 +731,6 @@ static void user_orders_release(struct sk_query *query)
 {
     struct user_orders *list = (struct user_orders *)query;
     while (list->vouchers > 0)
-        sk_voucher_unpin(list->looks[--list->vouchers].voucher);
+        sk_voucher_unpin(list->asked[--list->vouchers].voucher);
     user_orders_move(list, USER_ORDERS_IDLE);
 }

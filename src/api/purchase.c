@@ -115,7 +115,7 @@ void sk_purchase_on_result(const struct sk_context *context, struct sk_request *
                            const struct sk_purchase_result *result)
 {
     struct sk_call *call = sk_call_of(request);
-    if (result->verdict == SK_VERDICT_ACCEPTED) {
+    if (result->code == SK_PURCHASE_ACCEPTED) {
         size_t len = strnlen(result->order_id, SK_UUID_CHARS);
         memcpy(call->order_id, result->order_id, len); // without printf: every winner comes here
         call->order_id[len] = '\0';
@@ -128,7 +128,7 @@ void sk_purchase_on_result(const struct sk_context *context, struct sk_request *
 
 static void purchase_on_expired(const struct sk_context *context, struct sk_request *request)
 {
-    const struct sk_purchase_result accepted = {.verdict = SK_VERDICT_ACCEPTED,
+    const struct sk_purchase_result accepted = {.code = SK_PURCHASE_ACCEPTED,
                                                 .order_id = sk_call_of(request)->order_id};
     purchase_answer_order(context, request, &accepted);
 }
@@ -136,16 +136,16 @@ static void purchase_on_expired(const struct sk_context *context, struct sk_requ
 static void purchase_answer(const struct sk_context *context, struct sk_request *request,
                             const struct sk_purchase_result *result)
 {
-    const struct sk_answer refusal = {.verdict = result->verdict,
+    const struct sk_answer refusal = {.verdict = sk_verdict_of_purchase(result->code),
                                       .order_id = result->order_id,
                                       .left = result->left,
                                       .retry_after_ms = result->retry_after_ms};
-    switch (result->verdict) {
-    case SK_VERDICT_PLACED:
-    case SK_VERDICT_ACCEPTED:
+    switch (result->code) {
+    case SK_PURCHASE_PLACED:
+    case SK_PURCHASE_ACCEPTED:
         purchase_answer_order(context, request, result);
         break;
-    case SK_VERDICT_INVALID:
+    case SK_PURCHASE_INVALID:
         purchase_refuse_quantity(context, request, result->left);
         break;
     default:
@@ -165,13 +165,13 @@ static void purchase_answer_order(const struct sk_context *context, struct sk_re
                   .user = call->user,
                   .voucher_id = call->voucher_id,
                   .quantity = call->quantity,
-                  .status = result->verdict == SK_VERDICT_ACCEPTED ? "pending" : "unpaid",
+                  .status = result->code == SK_PURCHASE_ACCEPTED ? "pending" : "unpaid",
                   .price = result->price,
                   .created_ms = result->created_ms,
                   .expires_ms = result->expires_ms},
         .respond_async = call->respond_async,
     };
-    sk_answer_order(context->answers, request, result->verdict, &order);
+    sk_answer_order(context->answers, request, sk_verdict_of_purchase(result->code), &order);
 }
 
 // 201 again if the order is committed, else 202.
@@ -200,12 +200,12 @@ bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t 
     const struct sk_sale *sale = control->sale;
     struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
     // Without Redis nothing is certain, not even a cached refusal.
-    *result = (struct sk_purchase_result){.verdict = SK_VERDICT_UNAVAILABLE};
+    *result = (struct sk_purchase_result){.code = SK_PURCHASE_UNAVAILABLE};
     if (!sk_redis_ready(sale->redis))
         return false;
     if (voucher != NULL)
         return purchase_from(control, voucher, ask, handle, result);
-    result->verdict = SK_VERDICT_OVERLOADED;
+    result->code = SK_PURCHASE_OVERLOADED;
     return purchase_later(control, ask, handle);
 }
 
@@ -217,12 +217,12 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
     if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, result))
         return false;
     if (sk_admit_refuses(control->admit, voucher, ask->user, result)) {
-        SK_PROBE3(refused, handle, sk_verdict_code(result->verdict), "memory");
+        SK_PROBE3(refused, handle, sk_purchase_code_name(result->code), "memory");
         return false;
     }
     struct sk_order *order = sk_order_take(sale->orders);
     if (order == NULL) {
-        *result = (struct sk_purchase_result){.verdict = SK_VERDICT_OVERLOADED};
+        *result = (struct sk_purchase_result){.code = SK_PURCHASE_OVERLOADED};
         return false;
     }
     sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);

@@ -88,7 +88,7 @@ static struct sk_query *query_make(struct sk_control *control, enum sk_pg_class 
     struct sk_queries *queries = control->queries;
     bool full = !query_has_place(queries, class) || queries->closing;
     struct sk_query *query = full ? NULL : calloc(1, size);
-    sk_metrics_add(control->sale->metrics, query == NULL ? SK_METRIC_QUESTIONS_FULL : SK_METRIC_QUESTIONS, 1);
+    sk_metrics_add(control->sale->metrics, query == NULL ? SK_METRIC_QUERIES_FULL : SK_METRIC_QUERIES, 1);
     if (query == NULL)
         return NULL;
     query->control = control;
@@ -122,7 +122,7 @@ void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t 
 
 void *sk_query_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_query *query))
 {
-    return query_make(control, SK_PG_QUESTIONS, handle, "", size, start);
+    return query_make(control, SK_PG_QUERIES, handle, "", size, start);
 }
 
 void sk_query_start(struct sk_query *query)
@@ -151,7 +151,7 @@ void sk_query_follow(struct sk_query *query, void (*done)(struct sk_query *query
 {
     query->waiter.done = query_followed;
     query->on_followed = done;
-    sk_follow_wait(query->control->upkeep->follow, &query->waiter);
+    sk_follow_wait(query->control->recovery->follow, &query->waiter);
 }
 
 static void query_let_go(struct sk_query *query)
@@ -242,14 +242,14 @@ void sk_query_end(struct sk_query *query, enum sk_verdict verdict, const char *b
 
 // ---- finding a voucher ----
 
-enum { OLD_MAX = 16 }; // users' questions at a time about vouchers that are not in the catalogue
+enum { OLD_MAX = 16 }; // users' queries at a time for vouchers that are not in the catalogue
 
 static void find_on_followed(struct sk_query *query, bool ok);
 static void find_old(struct sk_query *query);
 
 void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
 {
-    const struct sk_follow *follow = query->control->upkeep->follow;
+    const struct sk_follow *follow = query->control->recovery->follow;
     query->finding.id = id;
     query->finding.done = done;
     if (sk_query_find_voucher(query, id) != NULL)
@@ -269,7 +269,7 @@ void sk_query_find_later(struct sk_query *query, int64_t id, void (*done)(struct
 
 static void find_on_followed(struct sk_query *query, bool ok)
 {
-    const struct sk_follow *follow = query->control->upkeep->follow;
+    const struct sk_follow *follow = query->control->recovery->follow;
     int64_t id = query->finding.id;
     if (!ok)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
@@ -283,7 +283,7 @@ static void find_on_followed(struct sk_query *query, bool ok)
 
 static void find_old(struct sk_query *query)
 {
-    bool counted = query->class == SK_PG_QUESTIONS;
+    bool counted = query->class == SK_PG_QUERIES;
     if (counted && query->control->queries->old_vouchers >= OLD_MAX) {
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;

@@ -1,9 +1,9 @@
-// A query: the steps in which one call asks the stores. Equal questions share one query. The number of askers is
+// A query: the steps in which one call asks the stores. Equal calls share one query. The number of askers is
 // bounded, and queries have their own links, so they do not wait behind a batch of orders. A query has a class, and
-// higher classes go first (pg_link.h). So a payment or an operator's call does not wait behind users' questions.
+// higher classes go first (pg_link.h). So a payment or an operator's call does not wait behind users' queries.
 //
 // A query is a struct whose first member is a struct sk_query:
-//   struct show *show = sk_query_new(control, SK_PG_QUESTIONS, handle, "v:7", sizeof *show, show_start);
+//   struct show *show = sk_query_new(control, SK_PG_QUERIES, handle, "v:7", sizeof *show, show_start);
 //   if (show != NULL) { ...fill it...; sk_query_start(&show->query); }
 // Its steps are callbacks of the stores. Every path through them calls sk_query_end() once per round. `release` frees
 // what the query owns, except the body.
@@ -15,9 +15,9 @@
 #include "answer.h"
 #include "buf.h"
 #include "cursor.h"
+#include "recovery.h"
 #include "sale.h"
 #include "store_options.h"
-#include "upkeep.h"
 
 enum {
     SK_QUERY_KEY_SIZE = 128,
@@ -38,7 +38,7 @@ struct sk_live;
 // Shared by the control plane.
 struct sk_control {
     const struct sk_sale *sale;            // borrowed
-    struct sk_upkeep *upkeep;              // borrowed
+    struct sk_recovery *recovery;          // borrowed
     struct sk_returns *returns;            // borrowed
     struct sk_admit *admit;                // borrowed
     struct sk_batcher *batcher;            // borrowed
@@ -60,7 +60,7 @@ struct sk_control {
 
 struct sk_asker;
 
-// Where the voucher of a question is.
+// Where the voucher of a query is.
 enum sk_found {
     SK_FOUND_LISTED, // in the catalogue; query->voucher is it, pinned
     SK_FOUND_OLD,    // not in it, and not newer than it: retired, or never given out; PostgreSQL knows
@@ -92,11 +92,11 @@ struct sk_queries *sk_queries_open(void);
 // Ends all open queries with UNAVAILABLE. Call after the links and the follow were closed. NULL is fine.
 void sk_queries_close(struct sk_queries *queries);
 
-// Makes a query of `size` bytes, zeroed after its first member. `key`: equal keys mean equal questions, of one class;
+// Makes a query of `size` bytes, zeroed after its first member. `key`: equal keys mean equal calls, of one class;
 // NULL: it equals no other. Returns NULL if the handle shares a query in progress, or was answered OVERLOADED.
 void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key, size_t size,
                    void (*start)(struct sk_query *query));
-// The same for a question that equals no other. NULL: the caller answers.
+// The same for a call that equals no other. NULL: the caller answers.
 void *sk_query_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_query *query));
 void sk_query_start(struct sk_query *query);
 
@@ -124,7 +124,7 @@ void sk_query_follow(struct sk_query *query, void (*done)(struct sk_query *query
 // Finds the voucher in the catalogue and pins it for the query. NULL: it is not there.
 struct sk_voucher *sk_query_find_voucher(struct sk_query *query, int64_t id);
 
-// Finds the voucher of a question, in the catalogue or not in it. `done` runs once, perhaps before this returns. An id
+// Finds the voucher of a query, in the catalogue or not in it. `done` runs once, perhaps before this returns. An id
 // newer than the catalogue waits for its next update. If PostgreSQL is away, or too many ask for old vouchers, the
 // query ends instead: UNAVAILABLE or OVERLOADED.
 void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found));

@@ -62,15 +62,15 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
                                           const struct sk_match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
                                          enum sk_route_caller caller);
+static enum sk_verdict routes_verdict(enum sk_caller auth);
 static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
-                                    enum sk_verdict verdict);
+                                    enum sk_caller auth);
 static void routes_note_user(const struct sk_routes *routes, struct sk_request *request);
 static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
                                   const struct sk_match *match);
-static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
-                                            const struct sk_route *first);
-static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
-                                         const struct sk_route *route);
+static bool routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                 const struct sk_route *first);
+static bool routes_limit_user(const struct sk_routes *routes, struct sk_request *request, const struct sk_route *route);
 static bool routes_read_number(struct sk_route_part part, int64_t *id);
 static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE]);
 static bool routes_read_if_match(const struct sk_request *request, int64_t *version);
@@ -225,12 +225,11 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     request->row = !known || match->route == NULL ? 0 : (unsigned)(match->route - sk_route_table) + 1;
     if (routes_is_crowded_out(routes, request, match))
         return SK_VERDICT_OVERLOADED;
-    enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
-    if (verdict != SK_VERDICT_OK)
-        return verdict;
+    if (!routes_limit_address(routes, request, match->first))
+        return SK_VERDICT_RATE_LIMITED;
     if (!known)
         return SK_VERDICT_NOT_FOUND;
-    verdict = routes_admit_admin(routes, request, match);
+    enum sk_verdict verdict = routes_admit_admin(routes, request, match);
     if (verdict != SK_VERDICT_OK)
         return verdict;
     if (match->route == NULL)
@@ -245,10 +244,10 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     verdict = routes_admit_user(routes, request, match->route->caller);
     if ((match->route->flags & SK_ROUTE_MAY_NAME_USER) != 0)
         routes_note_user(routes, request);
-    if (verdict == SK_VERDICT_OK)
-        verdict = routes_limit_user(routes, request, match->route);
     if (verdict != SK_VERDICT_OK)
         return verdict;
+    if (!routes_limit_user(routes, request, match->route))
+        return SK_VERDICT_RATE_LIMITED;
     if (!routes_read_order(match->ids[SK_ROUTE_ORDER], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
     if (match->route->body == SK_ROUTE_JSON && !sk_request_is_json(request))
@@ -293,26 +292,25 @@ static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_requ
 }
 
 // Unknown paths count, too.
-static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
-                                            const struct sk_route *first)
+static bool routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                 const struct sk_route *first)
 {
     enum sk_route_counts counts = first == NULL ? SK_ROUTE_COUNTS_TRIES : first->counts;
     if (routes->options.limits == NULL || counts == SK_ROUTE_COUNTS_NOTHING || counts == SK_ROUTE_COUNTS_FAILURES)
-        return SK_VERDICT_OK;
+        return true;
     return counts == SK_ROUTE_COUNTS_TRIES ? sk_limits_address(routes->options.limits, request)
                                            : sk_limits_document(routes->options.limits, request);
 }
 
 // Only purchases and cancellations count. Other answers carry no limits, unless a limit refuses them.
-static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
-                                         const struct sk_route *route)
+static bool routes_limit_user(const struct sk_routes *routes, struct sk_request *request, const struct sk_route *route)
 {
     if (routes->options.limits == NULL)
-        return SK_VERDICT_OK;
+        return true;
     if ((route->flags & SK_ROUTE_RATED) != 0)
         return sk_limits_user(routes->options.limits, request, sk_call_of(request)->user);
     request->limit.policy = SK_POLICY_NONE;
-    return SK_VERDICT_OK;
+    return true;
 }
 
 // A method that the path does not have is reported only to callers with a token. A user's token is not one here, and
@@ -328,27 +326,39 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
     bool open = match->first->caller == SK_ROUTE_SCRAPER && routes->options.api->metrics_open != 0;
     if (match->first->caller < SK_ROUTE_READ || open)
         return SK_VERDICT_OK;
-    enum sk_verdict verdict =
-        routes->options.limits == NULL ? SK_VERDICT_OK : sk_limits_may_fail(routes->options.limits, request);
-    if (verdict != SK_VERDICT_OK)
-        return verdict;
+    if (routes->options.limits != NULL && !sk_limits_may_fail(routes->options.limits, request))
+        return SK_VERDICT_RATE_LIMITED;
+    enum sk_caller auth;
     if (match->first->caller == SK_ROUTE_PAYMENTS)
-        verdict = sk_auth_payment(request, routes->checks.tokens, routes->checks.payment_secret, call->by);
+        auth = sk_auth_payment(request, routes->checks.tokens, routes->checks.payment_secret, call->by);
     else
-        verdict = sk_auth_admin(request, routes->checks.tokens,
-                                match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
-    routes_note_failed_auth(routes, request, verdict);
-    return verdict;
+        auth = sk_auth_admin(request, routes->checks.tokens,
+                             match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
+    routes_note_failed_auth(routes, request, auth);
+    return routes_verdict(auth);
+}
+
+static enum sk_verdict routes_verdict(enum sk_caller auth)
+{
+    static const enum sk_verdict verdicts[] = {
+        [SK_CALLER_KNOWN] = SK_VERDICT_OK,
+        [SK_CALLER_UNKNOWN] = SK_VERDICT_UNAUTHENTICATED,
+        [SK_CALLER_FORBIDDEN] = SK_VERDICT_FORBIDDEN,
+        [SK_CALLER_BAD_SIGNATURE] = SK_VERDICT_BAD_SIGNATURE,
+        [SK_CALLER_ADMIN_OFF] = SK_VERDICT_ADMIN_OFF,
+        [SK_CALLER_NO_MEM] = SK_VERDICT_OVERLOADED,
+    };
+    return verdicts[auth];
 }
 
 // Counts wrong tokens and signatures: guesses, or secrets that were not updated. A missing token is no guess.
 static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
-                                    enum sk_verdict verdict)
+                                    enum sk_caller auth)
 {
     struct sk_limits *limits = routes->options.limits;
     struct sk_metrics *metrics = routes->options.metrics;
-    bool signature = verdict == SK_VERDICT_BAD_SIGNATURE;
-    bool token = verdict == SK_VERDICT_UNAUTHENTICATED && sk_request_header(request, "authorization", NULL) != NULL;
+    bool signature = auth == SK_CALLER_BAD_SIGNATURE;
+    bool token = auth == SK_CALLER_UNKNOWN && sk_request_header(request, "authorization", NULL) != NULL;
     struct sk_address client;
     char address[SK_ADDRESS_SIZE] = "none";
     if (!signature && !token)
@@ -369,26 +379,26 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
     struct sk_call *call = sk_call_of(request);
     if (caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ)
         return SK_VERDICT_OK;
-    enum sk_verdict verdict = routes->options.operators ? SK_VERDICT_UNAUTHENTICATED
-                                                        : sk_auth_user(request, routes->options.users, call->user);
-    if (verdict != SK_VERDICT_UNAUTHENTICATED || caller == SK_ROUTE_USER)
-        return verdict;
+    enum sk_caller auth =
+        routes->options.operators ? SK_CALLER_UNKNOWN : sk_auth_user(request, routes->options.users, call->user);
+    if (auth != SK_CALLER_UNKNOWN || caller == SK_ROUTE_USER)
+        return routes_verdict(auth);
     // With X-User-Id, a value that identifies no user, or several values, cannot be made good by a token.
     if (routes->options.users == NULL && !routes->options.operators &&
         (sk_request_header(request, "x-user-id", NULL) != NULL ||
          sk_request_header(request, "authorization", NULL) == NULL))
         return SK_VERDICT_UNAUTHENTICATED;
-    verdict = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
+    auth = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
     if (routes->options.users == NULL) // else it may have been a user's token
-        routes_note_failed_auth(routes, request, verdict);
-    return routes->options.users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
+        routes_note_failed_auth(routes, request, auth);
+    return routes_verdict(routes->options.users != NULL && auth == SK_CALLER_ADMIN_OFF ? SK_CALLER_UNKNOWN : auth);
 }
 
 // For calls open to anyone: a caller who authenticates is counted as that user.
 static void routes_note_user(const struct sk_routes *routes, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
-    if (sk_auth_user(request, routes->options.users, call->user) != SK_VERDICT_OK)
+    if (sk_auth_user(request, routes->options.users, call->user) != SK_CALLER_KNOWN)
         call->user[0] = '\0';
 }
 
@@ -522,10 +532,11 @@ void sk_routes_end_stream(void *arg, uint64_t handle)
         sk_stream_end(request);
 }
 
-void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
+void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_malformed what)
 {
     const struct sk_routes *routes = arg;
     sk_trace_begin(routes->tracer, request);
     sk_measure_began(routes->options.measure, request);
-    sk_answer_last(routes->answers, request, verdict);
+    sk_answer_last(routes->answers, request,
+                   what == SK_MALFORMED_HEAD ? SK_VERDICT_BAD_REQUEST : SK_VERDICT_BODY_TOO_LARGE);
 }

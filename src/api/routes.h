@@ -56,7 +56,7 @@ void sk_routes_gone(void *arg, struct sk_request *request);
 void sk_routes_released(void *arg, const struct sk_hold *hold);
 bool sk_routes_send(void *arg, uint64_t handle, const char *text, size_t len);
 void sk_routes_end_stream(void *arg, uint64_t handle);
-void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict);
+void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_malformed what);
 void sk_routes_result(void *arg, uint64_t handle, const struct sk_purchase_result *result);
 void sk_routes_answer(void *arg, uint64_t handle, const struct sk_answer *answer);
 

@@ -169,7 +169,7 @@ static enum sk_verdict ticket_check_solution(const struct sk_context *context, s
 //
 // The catalogue answers at once. A voucher that it does not have is searched for, as for a purchase.
 
-struct offer_question {
+struct offer_read {
     struct sk_query query;
     int64_t id;
 };
@@ -186,17 +186,16 @@ void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t han
         return;
     }
     (void)snprintf(key, sizeof key, "offer:%" PRId64, voucher_id);
-    struct offer_question *question =
-        sk_query_new(control, SK_PG_QUESTIONS, handle, key, sizeof *question, offer_start);
-    if (question == NULL)
+    struct offer_read *read = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *read, offer_start);
+    if (read == NULL)
         return;
-    question->id = voucher_id;
-    sk_query_start(&question->query);
+    read->id = voucher_id;
+    sk_query_start(&read->query);
 }
 
 static void offer_start(struct sk_query *query)
 {
-    sk_query_find(query, ((struct offer_question *)query)->id, offer_on_found);
+    sk_query_find(query, ((struct offer_read *)query)->id, offer_on_found);
 }
 
 static void offer_on_found(struct sk_query *query, enum sk_found found)

@@ -1,5 +1,5 @@
 // The catalogue decides whether a voucher exists. An id newer than the catalogue waits for its next update, which all
-// such questions share. An older id that is not in it is retired, or was never given out: PostgreSQL is asked, for a
+// such calls share. An older id that is not in it is retired, or was never given out: PostgreSQL is asked, for a
 // few at a time. So made-up ids cost next to nothing.
 #include "vouchers.h"
 
@@ -15,7 +15,7 @@
 
 enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
 
-struct voucher_question {
+struct voucher_read {
     struct sk_query query;
     int64_t id, version;
     bool inspect;
@@ -24,9 +24,9 @@ struct voucher_question {
 static void voucher_start(struct sk_query *query);
 static void voucher_on_found(struct sk_query *query, enum sk_found found);
 static void voucher_on_row(void *arg, const struct sk_result *result);
-static void voucher_keep(struct voucher_question *question, const char *document);
-static void voucher_end(struct voucher_question *question);
-static void voucher_ask_redis(struct voucher_question *question, const char *document);
+static void voucher_keep(struct voucher_read *read, const char *document);
+static void voucher_end(struct voucher_read *read);
+static void voucher_ask_redis(struct voucher_read *read, const char *document);
 static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
 
 // Writes the current state in front of an object's members: {"server_time":"...","can_sell":true,<rest of the object>.
@@ -92,13 +92,13 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
 {
     char key[SK_QUERY_KEY_SIZE];
     (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
-    enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
-    struct voucher_question *question = sk_query_new(control, class, handle, key, sizeof *question, voucher_start);
-    if (question == NULL)
+    enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUERIES;
+    struct voucher_read *read = sk_query_new(control, class, handle, key, sizeof *read, voucher_start);
+    if (read == NULL)
         return;
-    question->id = id;
-    question->inspect = inspect;
-    sk_query_start(&question->query);
+    read->id = id;
+    read->inspect = inspect;
+    sk_query_start(&read->query);
 }
 
 void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle)
@@ -117,14 +117,14 @@ void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 
 static void voucher_start(struct sk_query *query)
 {
-    sk_query_find(query, ((struct voucher_question *)query)->id, voucher_on_found);
+    sk_query_find(query, ((struct voucher_read *)query)->id, voucher_on_found);
 }
 
 static void voucher_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct voucher_question *question = (struct voucher_question *)query;
+    struct voucher_read *read = (struct voucher_read *)query;
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, question->id)};
+    const char *params[] = {sk_params_number(id, read->id)};
     if (found == SK_FOUND_NONE) {
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
@@ -134,61 +134,60 @@ static void voucher_on_found(struct sk_query *query, enum sk_found found)
 
 static void voucher_on_row(void *arg, const struct sk_result *result)
 {
-    struct voucher_question *question = arg;
-    struct sk_query *query = &question->query;
+    struct voucher_read *read = arg;
+    struct sk_query *query = &read->query;
     if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
         sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
     const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
-    question->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
-    if (question->inspect) {
-        voucher_ask_redis(question, document);
+    read->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
+    if (read->inspect) {
+        voucher_ask_redis(read, document);
         return;
     }
-    voucher_keep(question, document);
+    voucher_keep(read, document);
     voucher_put_time(query->control->sale, &query->body, document);
-    voucher_end(question);
+    voucher_end(read);
 }
 
-// Caches the document. If memory is out, the next question asks PostgreSQL again.
-static void voucher_keep(struct voucher_question *question, const char *document)
+// Caches the document. If memory is out, the next call asks PostgreSQL again.
+static void voucher_keep(struct voucher_read *read, const char *document)
 {
-    struct sk_control *control = question->query.control;
-    const struct sk_voucher *voucher = question->query.voucher;
-    struct sk_shown *shown = voucher_shown(control, question->id);
+    struct sk_control *control = read->query.control;
+    const struct sk_voucher *voucher = read->query.voucher;
+    struct sk_shown *shown = voucher_shown(control, read->id);
     char *copy = voucher == NULL ? NULL : strdup(document);
     if (copy == NULL)
         return;
     free(shown->document);
     *shown = (struct sk_shown){.document = copy,
                                .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
-                               .version = question->version,
-                               .voucher_id = question->id,
+                               .version = read->version,
+                               .voucher_id = read->id,
                                .change = voucher->change};
 }
 
-static void voucher_end(struct voucher_question *question)
+static void voucher_end(struct voucher_read *read)
 {
-    struct sk_answer answer = {
-        .verdict = SK_VERDICT_FOUND, .body = question->query.body.data, .version = question->version};
-    sk_query_end_with(&question->query, &answer);
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = read->query.body.data, .version = read->version};
+    sk_query_end_with(&read->query, &answer);
 }
 
 // ---- what Redis has, for the admin ----
 
-static void voucher_ask_redis(struct voucher_question *question, const char *document)
+static void voucher_ask_redis(struct voucher_read *read, const char *document)
 {
-    struct sk_query *query = &question->query;
+    struct sk_query *query = &read->query;
     sk_buf_add(&query->body, document, strlen(document) - 1); // the closing brace comes later
     sk_buf_puts(&query->body, ",\"redis\":{");
     const struct sk_voucher *voucher = query->voucher;
     if (voucher == NULL) {
         sk_buf_puts(&query->body, "\"state\":\"retired\"}}");
-        voucher_end(question);
+        voucher_end(read);
         return;
     }
-    if (sk_snapshot_ask(query->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_snapshot, question) != SK_OK)
+    if (sk_snapshot_ask(query->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_snapshot, read) != SK_OK)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
@@ -214,8 +213,8 @@ static const char *voucher_state_shown(const struct sk_reply *reply)
 
 static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
 {
-    struct voucher_question *question = arg;
-    struct sk_buf *body = &question->query.body;
+    struct voucher_read *read = arg;
+    struct sk_buf *body = &read->query.body;
     sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
     voucher_add_number(body, "stock", sk_reply_at(reply, SK_SNAPSHOT_STOCK));
     voucher_add_number(body, "epoch", sk_reply_at(reply, SK_SNAPSHOT_EPOCH));
@@ -224,13 +223,13 @@ static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
     voucher_add_number(body, "version", sk_reply_at(reply, SK_SNAPSHOT_CHANGE));
     voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_SNAPSHOT_AGE_MS));
     sk_buf_puts(body, "}}");
-    voucher_end(question);
+    voucher_end(read);
 }
 
 // ---- lists ----
 //
 // A made-up cursor is refused before any store is asked. A valid one costs a statement, so pages in progress are
-// counted, and equal questions share one. The first page costs a statement a second.
+// counted, and equal calls share one. The first page costs a statement a second.
 
 enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
 
@@ -278,7 +277,7 @@ void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_reques
 static void list_begin(struct sk_control *control, uint64_t handle, const char *key, const struct sk_page *page,
                        const char *state)
 {
-    enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
+    enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUERIES;
     struct voucher_list *list = sk_query_new(control, class, handle, key, sizeof *list, list_start);
     if (list == NULL)
         return;
@@ -363,7 +362,7 @@ static void list_on_rows(void *arg, const struct sk_result *result)
     sk_page_end(&list->page, query);
 }
 
-// If memory is out, the next question asks PostgreSQL again.
+// If memory is out, the next call asks PostgreSQL again.
 static void list_keep(struct voucher_list *list, struct sk_buf *document)
 {
     struct sk_control *control = list->query.control;

@@ -40,7 +40,7 @@ void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 
 // FOUND and a page of open vouchers, the newest first; BAD_PARAMETER; UNAVAILABLE; OVERLOADED. A crowd asks for the
-// first page of the usual length, so that is cached for a second. For other pages equal questions share one answer, and
+// first page of the usual length, so that is cached for a second. For other pages equal calls share one answer, and
 // at most 16 are read at a time.
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle);
 

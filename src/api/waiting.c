@@ -1,4 +1,4 @@
-// Two statements, one at a time, on the link for questions:
+// Two statements, one at a time, on the link for queries:
 //
 // - orders_moved: the orders of all users that have moved since the last time. An order that is a row in PostgreSQL
 //   rests until it is named there.
@@ -199,8 +199,8 @@ size_t sk_waiting_count(const struct sk_waiting *waiting)
     return waiting->count;
 }
 
-static void waiting_tell(struct sk_waiting *waiting, struct waiter *waiter, enum sk_verdict verdict,
-                         const char *document)
+static void waiting_answer(struct sk_waiting *waiting, struct waiter *waiter, enum sk_verdict verdict,
+                           const char *document)
 {
     struct sk_control *control = waiting->control;
     struct sk_answer answer = {.verdict = verdict, .body = document};
@@ -218,7 +218,7 @@ void sk_waiting_close(struct sk_waiting *waiting)
     SK_ASSERT(!waiting->busy); // the links are closed
     for (int i = 0; i < WAITER_LISTS; i++) {
         while ((waiter = sk_list_first(&waiting->lists[i])) != NULL)
-            waiting_tell(waiting, waiter, SK_VERDICT_UNAVAILABLE, NULL);
+            waiting_answer(waiting, waiter, SK_VERDICT_UNAVAILABLE, NULL);
     }
     for (size_t i = 0; i < sizeof waiting->arrays / sizeof waiting->arrays[0]; i++)
         sk_buf_free(&waiting->arrays[i]);
@@ -349,8 +349,8 @@ static void waiting_on_changed(void *arg, const struct sk_result *result)
         const char *document = sk_rows_text(result->rows, row, COLUMN_DOCUMENT);
         SK_ASSERT(n >= 1 && (size_t)n <= waiting->asked_count);
         if (waiting->asked[n - 1] != NULL)
-            waiting_tell(waiting, waiting->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
-                         document);
+            waiting_answer(waiting, waiting->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
+                           document);
     }
     for (size_t i = 0; i < waiting->asked_count; i++) {
         struct waiter *waiter = waiting->asked[i];

@@ -21,7 +21,7 @@ struct sk_shop {
     struct sk_batcher *batcher;
     struct sk_writer *writer;
     struct sk_returns *returns;
-    struct sk_upkeep upkeep;
+    struct sk_recovery recovery;
     struct sk_control control;
 };
 
@@ -45,10 +45,10 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     shop->sale.instance = options->config->server.listen;
     shop->sale.purchases = options->purchases;
     shop->sale.metrics = options->metrics;
-    shop->sale.suspect = sk_upkeep_suspect;
-    shop->sale.orphaned = sk_upkeep_orphaned;
-    shop->sale.offers_differ = sk_upkeep_offers_differ;
-    shop->sale.upkeep = &shop->upkeep;
+    shop->sale.suspect = sk_recovery_suspect;
+    shop->sale.orphaned = sk_recovery_orphaned;
+    shop->sale.offers_differ = sk_recovery_offers_differ;
+    shop->sale.recovery = &shop->recovery;
     shop->sale.on_result = options->on_result;
     shop->sale.arg = options->routes;
     if (shop_open_stores(shop, options->config) != SK_OK || shop_open_parts(shop, options) != SK_OK) {
@@ -64,6 +64,8 @@ static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_con
     struct sk_sale *sale = &shop->sale;
     struct sk_redis_options redis = {
         .url = config->stores.redis_url,
+        .tls = {config->stores.redis_ca, config->stores.redis_cert, config->stores.redis_key},
+        .sentinel_password = config->stores.sentinel_password,
         .timeout_ms = (uint32_t)config->stores.redis_timeout_ms,
         .on_change = shop_on_redis,
         .arg = shop,
@@ -81,7 +83,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_con
     sale->pg = sk_pg_open(sale->loop, &pg);
     redis.on_change = shop_on_ask_redis;
     pg.on_change = shop_on_ask_pg;
-    pg.name = "seckill-questions";
+    pg.name = "seckill-queries";
     pg.listen = true;
     pg.on_notified = shop_on_notified;
     sale->ask_redis = sk_redis_open(sale->loop, &redis);
@@ -97,7 +99,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_con
     sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->sale.lock_ttl_ms);
-    sale->catalogue = sk_catalogue_new(sk_upkeep_maintenance_size());
+    sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
     sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }
@@ -105,19 +107,19 @@ static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_con
 static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_shop_options *options)
 {
     const struct sk_sale *sale = &shop->sale;
-    struct sk_upkeep *upkeep = &shop->upkeep;
-    if (sk_upkeep_open(upkeep, sale) != SK_OK)
+    struct sk_recovery *recovery = &shop->recovery;
+    if (sk_recovery_open(recovery, sale) != SK_OK)
         return SK_NO_MEM;
-    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, upkeep->sweeper, upkeep->regrant};
+    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
     shop->admit = sk_admit_open(sale);
     shop->writer = sk_writer_open(sale, &events);
-    shop->returns = sk_returns_open(sale, sk_sweep_settled, upkeep->sweeper);
+    shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
     if (shop->admit == NULL || shop->writer == NULL || shop->returns == NULL)
         return SK_NO_MEM;
-    sk_upkeep_set_writer(upkeep, shop->writer, shop->returns);
+    sk_recovery_set_writer(recovery, shop->writer, shop->returns);
     shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
     shop->control = (struct sk_control){.sale = sale,
-                                        .upkeep = upkeep,
+                                        .recovery = recovery,
                                         .returns = shop->returns,
                                         .admit = shop->admit,
                                         .batcher = shop->batcher,
@@ -156,7 +158,7 @@ void sk_shop_close(struct sk_shop *shop)
     sk_redis_close(shop->sale.ask_redis);
     sk_batcher_close(shop->batcher);
     sk_returns_close(shop->returns);
-    sk_upkeep_close(&shop->upkeep);
+    sk_recovery_close(&shop->recovery);
     sk_live_close(shop->control.live);
     sk_waiting_close(shop->control.waiting);
     sk_queries_close(shop->control.queries);
@@ -185,7 +187,7 @@ static void shop_on_redis(void *arg, bool ready)
     if (shop->sale.session != NULL)
         sk_session_link(shop->sale.session, ready);
     if (ready)
-        sk_upkeep_hurry(&shop->upkeep); // Redis may have lost data
+        sk_recovery_hurry(&shop->recovery); // Redis may have lost data
 }
 
 static void shop_on_pg(void *arg, bool ready)
@@ -201,7 +203,7 @@ static void shop_on_ask_redis(void *arg, bool ready)
     struct sk_shop *shop = arg;
     shop_count_link(shop, SK_METRIC_UP_ASK_REDIS, SK_METRIC_LOST_ASK_REDIS, ready);
     if (ready)
-        sk_upkeep_hurry(&shop->upkeep);
+        sk_recovery_hurry(&shop->recovery);
 }
 
 static void shop_on_ask_pg(void *arg, bool ready)
@@ -209,7 +211,7 @@ static void shop_on_ask_pg(void *arg, bool ready)
     struct sk_shop *shop = arg;
     shop_count_link(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, ready);
     if (ready)
-        sk_upkeep_hurry(&shop->upkeep);
+        sk_recovery_hurry(&shop->recovery);
 }
 
 static void shop_on_report_pg(void *arg, bool ready)
@@ -220,15 +222,15 @@ static void shop_on_report_pg(void *arg, bool ready)
 static void shop_on_notified(void *arg)
 {
     struct sk_shop *shop = arg;
-    if (shop->upkeep.follow != NULL)
-        sk_follow_hurry(shop->upkeep.follow);
+    if (shop->recovery.follow != NULL)
+        sk_follow_hurry(shop->recovery.follow);
 }
 
 // ---- the calls ----
 
 void sk_shop_drain(struct sk_shop *shop)
 {
-    sk_expiry_stop(shop->upkeep.expiry);
+    sk_expiry_stop(shop->recovery.expiry);
 }
 
 struct sk_control *sk_shop_control(struct sk_shop *shop)
@@ -260,7 +262,7 @@ bool sk_shop_ready(const struct sk_shop *shop)
 {
     const struct sk_sale *sale = &shop->sale;
     return sk_redis_ready(sale->redis) && sk_session_held(sale->session) && sk_pg_ready(sale->pg) &&
-           sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) && sk_follow_complete(shop->upkeep.follow);
+           sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) && sk_follow_complete(shop->recovery.follow);
 }
 
 static bool shop_ready(void *arg)
@@ -270,8 +272,8 @@ static bool shop_ready(void *arg)
 
 bool sk_shop_give_up(struct sk_shop *shop)
 {
-    sk_regrant_give_up(shop->upkeep.regrant);
-    return !sk_regrant_idle(shop->upkeep.regrant);
+    sk_regrant_give_up(shop->recovery.regrant);
+    return !sk_regrant_idle(shop->recovery.regrant);
 }
 
 bool sk_shop_leave(struct sk_shop *shop)
@@ -283,13 +285,13 @@ struct sk_left sk_shop_left(const struct sk_shop *shop)
 {
     struct sk_left left = {0};
     sk_writer_count(shop->writer, &left);
-    sk_regrant_count(shop->upkeep.regrant, &left);
+    sk_regrant_count(shop->recovery.regrant, &left);
     left.in_journal += sk_returns_count(shop->returns);
     return left;
 }
 
 bool sk_shop_idle(const struct sk_shop *shop)
 {
-    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->upkeep.regrant) &&
+    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->recovery.regrant) &&
            sk_redis_idle(shop->sale.redis);
 }

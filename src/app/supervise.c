@@ -42,7 +42,7 @@ void sk_supervise_reactors(struct sk_supervisor *supervisor, struct sk_reactor *
     SK_ASSERT(count <= SK_SUPERVISED_MAX);
     supervisor->reactors = reactors;
     supervisor->count = count;
-    supervisor->told_ms = sk_monotonic_ms();
+    supervisor->sent_ms = sk_monotonic_ms();
 }
 
 // Where it matters, the next check sends again what the manager did not accept.
@@ -77,18 +77,18 @@ static void supervise_note_beats(struct sk_supervisor *supervisor, uint64_t now)
 {
     for (size_t i = 0; i < supervisor->count; i++)
         supervisor->beats[i] = sk_reactor_pulse(supervisor->reactors[i]).beats;
-    supervisor->told_ms = now;
+    supervisor->sent_ms = now;
     if (supervisor->stuck)
         sk_log(SK_LOG_INFO, "all loops turn again", "");
     supervisor->stuck = false;
 }
 
-static void supervise_tell_ready(struct sk_supervisor *supervisor)
+static void supervise_send_ready(struct sk_supervisor *supervisor)
 {
     bool ready = supervise_all_ready(supervisor);
-    if (ready && !supervisor->ready_told)
-        supervisor->ready_told = supervise_send(supervisor, "READY=1\nSTATUS=ready");
-    else if (supervisor->ready_told && ready != supervisor->ready)
+    if (ready && !supervisor->ready_sent)
+        supervisor->ready_sent = supervise_send(supervisor, "READY=1\nSTATUS=ready");
+    else if (supervisor->ready_sent && ready != supervisor->ready)
         (void)supervise_send(supervisor, ready ? "STATUS=ready" : "STATUS=not ready: see /readyz");
     supervisor->ready = ready;
 }
@@ -112,18 +112,18 @@ int64_t sk_supervise(struct sk_supervisor *supervisor)
         return -1;
     uint64_t now = sk_monotonic_ms(), ping_ms = notify->watchdog_ms / PINGS;
     ping_ms = ping_ms < SOON_MS ? SOON_MS : ping_ms;
-    bool extending = !supervisor->ready_told || supervisor->stopping;
+    bool extending = !supervisor->ready_sent || supervisor->stopping;
     uint64_t due_ms = notify->watchdog_ms > 0 ? ping_ms : EXTEND_MS;
     size_t stuck = 0;
     if (!supervisor->stopping)
-        supervise_tell_ready(supervisor);
-    if (now >= supervisor->told_ms + due_ms) {
+        supervise_send_ready(supervisor);
+    if (now >= supervisor->sent_ms + due_ms) {
         bool turning = supervise_all_turn(supervisor, &stuck);
         if (turning && (notify->watchdog_ms == 0 || supervise_send(supervisor, "WATCHDOG=1"))) {
             supervise_note_beats(supervisor, now);
         } else if (!turning && !supervisor->stuck) {
             sk_log(SK_LOG_WARN, "a loop does not turn", "reactor=%zu for_ms=%" PRIu64, stuck,
-                   now - supervisor->told_ms);
+                   now - supervisor->sent_ms);
             supervisor->stuck = true;
         }
     }
@@ -146,8 +146,8 @@ void sk_supervise_reloading(struct sk_supervisor *supervisor)
 
 void sk_supervise_reloaded(struct sk_supervisor *supervisor)
 {
-    if (supervisor->ready_told)
-        supervisor->ready_told = supervise_send(supervisor, "READY=1"); // else the next check sends it
+    if (supervisor->ready_sent)
+        supervisor->ready_sent = supervise_send(supervisor, "READY=1"); // else the next check sends it
 }
 
 void sk_supervise_stopping(struct sk_supervisor *supervisor)

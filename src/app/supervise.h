@@ -47,9 +47,9 @@ struct sk_supervisor {
     struct sk_reactor *const *reactors; // borrowed
     size_t count;
     uint64_t beats[SK_SUPERVISED_MAX]; // of each reactor, when all were last seen to turn
-    uint64_t told_ms;                  // when that was
+    uint64_t sent_ms;                  // when that was
     uint64_t extend_ms;                // when the start, or the end, was last given more time
-    bool ready_told, ready, stuck, stopping;
+    bool ready_sent, ready, stuck, stopping;
 };
 
 // SK_FAIL: the manager cannot be reached. Always pass *supervisor to sk_supervise_close.

@@ -72,11 +72,11 @@ void sk_metrics_observe(struct sk_metrics *metrics, enum sk_distribution_id id, 
         sk_distribution_add(&metrics->distributions[id], distribution_rows[id].scale, value, n);
 }
 
-void sk_metrics_answered(struct sk_metrics *metrics, unsigned route, enum sk_verdict verdict)
+void sk_metrics_answered(struct sk_metrics *metrics, unsigned route, unsigned code)
 {
-    SK_ASSERT(route < SK_METRICS_ROUTES);
+    SK_ASSERT(route < SK_METRICS_ROUTES && code < SK_METRICS_CODES);
     if (metrics != NULL)
-        metrics_raise(&metrics->answers[route][verdict], 1);
+        metrics_raise(&metrics->answers[route][code], 1);
 }
 
 void sk_metrics_took(struct sk_metrics *metrics, unsigned route, uint64_t ns, uint64_t n)
@@ -120,7 +120,7 @@ static void metrics_add_block(struct sk_metrics *metrics, struct sk_metrics_sum 
     for (int i = 0; i < SK_DISTRIBUTION_COUNT; i++)
         sk_distribution_read(&metrics->distributions[i], &sum->distributions[i]);
     for (int route = 0; route < SK_METRICS_ROUTES; route++) {
-        for (int i = 0; i < SK_VERDICT_COUNT; i++)
+        for (int i = 0; i < SK_METRICS_CODES; i++)
             sum->answers[route][i] += atomic_load_explicit(&metrics->answers[route][i], memory_order_relaxed);
         sk_distribution_read(&metrics->durations[route], &sum->durations[route]);
     }

@@ -13,7 +13,6 @@
 #include "histogram.h"
 #include "list.h"
 #include "status.h"
-#include "verdict.h"
 
 // The units left of vouchers on sale: a short table that one thread writes as a whole, about once a second, and any
 // thread reads. If more than SK_REMAINING_MAX vouchers are on sale, the table has those with the highest ids.
@@ -56,8 +55,8 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                                 \
     X(BATCHES_WRITTEN, "seckill_batches_written_total", "", "Transactions that PostgreSQL has committed")          \
     X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed and are retried")               \
-    X(QUESTIONS, "seckill_questions_total", "", "Queries and commands, purchases excepted")                        \
-    X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Queries and commands refused: too many waited")      \
+    X(QUERIES, "seckill_queries_total", "", "Queries and commands, purchases excepted")                            \
+    X(QUERIES_FULL, "seckill_queries_refused_total", "", "Queries and commands refused: too many waited")          \
     X(REBUILDS, "seckill_rebuilds_total", "", "Vouchers that a rebuild has opened in Redis")                       \
     X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended without opening the voucher")     \
     X(RETIRED, "seckill_vouchers_retired_total", "", "Vouchers of ended sales that left Redis")                    \
@@ -93,9 +92,9 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(FINDING_OLD, "seckill_audit_findings_total", "finding=\"old\"", "")                                          \
     X(LOST_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"orders\"",                                    \
       "Connections to the stores that ended")                                                                      \
-    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"questions\"", "")                         \
+    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"queries\"", "")                           \
     X(LOST_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"orders\"", "")                              \
-    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                       \
+    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"queries\"", "")                         \
     X(LOST_REPORT_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"reports\"", "")
 
 // Gauges show the present state: id, name, labels, how to merge the values of several reactors, help.
@@ -114,9 +113,9 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(REACTORS_READY, "seckill_reactors_ready", "", SUM, "Reactors that can sell")                                     \
     X(SESSIONS_HELD, "seckill_sessions_held", "", SUM, "Reactors whose session Redis has acknowledged")                \
     X(UP_REDIS, "seckill_link_up", "store=\"redis\",link=\"orders\"", SUM, "Connections to the stores that are ready") \
-    X(UP_ASK_REDIS, "seckill_link_up", "store=\"redis\",link=\"questions\"", SUM, "")                                  \
+    X(UP_ASK_REDIS, "seckill_link_up", "store=\"redis\",link=\"queries\"", SUM, "")                                    \
     X(UP_PG, "seckill_link_up", "store=\"postgresql\",link=\"orders\"", SUM, "")                                       \
-    X(UP_ASK_PG, "seckill_link_up", "store=\"postgresql\",link=\"questions\"", SUM, "")                                \
+    X(UP_ASK_PG, "seckill_link_up", "store=\"postgresql\",link=\"queries\"", SUM, "")                                  \
     X(UP_REPORT_PG, "seckill_link_up", "store=\"postgresql\",link=\"reports\"", SUM, "")                               \
     X(CONNECTIONS_IDLE, "seckill_connections", "state=\"idle\"", SUM, "Client connections, by state")                  \
     X(CONNECTIONS_READING, "seckill_connections", "state=\"reading\"", SUM, "")                                        \
@@ -178,12 +177,15 @@ struct sk_metric_row {
 // Requests by route. Route 0 is for requests that match no route; the caller assigns the numbers from 1 on.
 enum { SK_METRICS_ROUTES = 64 };
 
+// Answers by code; the caller assigns the numbers.
+enum { SK_METRICS_CODES = 64 };
+
 // A block that is in no list starts zeroed.
 struct sk_metrics {
     struct sk_list list; // must be first
     _Atomic uint64_t values[SK_METRIC_COUNT];
     struct sk_distribution distributions[SK_DISTRIBUTION_COUNT];
-    _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];
+    _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_METRICS_CODES];
     struct sk_distribution durations[SK_METRICS_ROUTES];
     struct sk_remaining remaining;
 };
@@ -196,7 +198,7 @@ void sk_metrics_close(struct sk_metrics *metrics);
 void sk_metrics_add(struct sk_metrics *metrics, enum sk_metric metric, uint64_t n);
 void sk_metrics_set(struct sk_metrics *metrics, enum sk_metric metric, uint64_t value);
 void sk_metrics_observe(struct sk_metrics *metrics, enum sk_distribution_id id, uint64_t value, uint64_t n);
-void sk_metrics_answered(struct sk_metrics *metrics, unsigned route, enum sk_verdict verdict);
+void sk_metrics_answered(struct sk_metrics *metrics, unsigned route, unsigned code);
 void sk_metrics_took(struct sk_metrics *metrics, unsigned route, uint64_t ns, uint64_t n);
 
 // Any thread.
@@ -208,7 +210,7 @@ const struct sk_metric_row *sk_distribution_row(enum sk_distribution_id id);
 struct sk_metrics_sum {
     uint64_t values[SK_METRIC_COUNT]; // ages are in ms
     struct sk_distributed distributions[SK_DISTRIBUTION_COUNT];
-    uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];
+    uint64_t answers[SK_METRICS_ROUTES][SK_METRICS_CODES];
     struct sk_distributed durations[SK_METRICS_ROUTES];
     struct sk_remaining_rows remaining;
 };

@@ -1,5 +1,5 @@
 // The three kinds of error of this code base, never mixed:
-// - business outcomes are an enum sk_verdict (verdict.h);
+// - business outcomes are enums of their floor, such as sk_purchase_code (purchase_result.h);
 // - operating errors are an enum sk_status, logged once, where they are first seen;
 // - programmer errors are SK_ASSERT, which stays on in release builds.
 #ifndef SK_BASE_STATUS_H

@@ -11,21 +11,29 @@
 #include "text.h"
 #include "tokens.h"
 #include "user_tokens.h"
-#include "verdict.h"
 
-// The loop's thread, as all functions. OK, and the caller's user id; UNAUTHENTICATED; OVERLOADED: out of memory during
-// the check. `users` NULL: the gateway identifies the user.
-enum sk_verdict sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE]);
+enum sk_caller {
+    SK_CALLER_KNOWN,
+    SK_CALLER_UNKNOWN,   // the caller is not identified
+    SK_CALLER_FORBIDDEN, // an admin, whose token lacks the role
+    SK_CALLER_BAD_SIGNATURE,
+    SK_CALLER_ADMIN_OFF, // no admin token is configured
+    SK_CALLER_NO_MEM,
+};
 
-// Whether the request may make calls that need the role: OK, and the token's name; or the refusal.
-enum sk_verdict sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
-                              char name[SK_ADMIN_NAME_SIZE]);
+// The loop's thread, as all functions. KNOWN, and the caller's user id; UNKNOWN; NO_MEM. `users` NULL: the gateway
+// identifies the user.
+enum sk_caller sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE]);
+
+// Whether the request may make calls that need the role: KNOWN, and the token's name; or the refusal.
+enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
+                             char name[SK_ADMIN_NAME_SIZE]);
 
 // Whether the request comes from the shop's payment side: it has a token with the role PAYMENTS, or a signature, whose
 // name is "payment callback". A request with a signature is accepted or rejected by it alone. `secret` NULL: no
 // signature is valid.
-enum sk_verdict sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
-                                char name[SK_ADMIN_NAME_SIZE]);
+enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
+                               char name[SK_ADMIN_NAME_SIZE]);
 
 // ---- signature ----
 
@@ -48,6 +56,6 @@ struct sk_signed {
 
 // Any thread. Whether the text is signed with one of the secrets, one a line, at about `now_s`, in Unix seconds. False
 // also if out of memory.
-bool sk_signature_good(const char *secrets, const struct sk_signed *said, int64_t now_s);
+bool sk_signature_good(const char *secrets, const struct sk_signed *message, int64_t now_s);
 
 #endif

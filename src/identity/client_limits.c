@@ -208,8 +208,8 @@ static enum sk_status limits_read_trusted(struct sk_limits *limits, const char *
 static bool limits_open_addresses(struct sk_limits *limits, uint64_t per_s);
 static void limits_put_policy(struct sk_limits *limits, const char *name, int64_t per_s);
 static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key);
-static enum sk_verdict limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
-                                   struct sk_request *request);
+static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
+                        struct sk_request *request);
 static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
                                  struct sk_address *client);
 static bool limits_connects(void *arg, const struct sk_address *peer);
@@ -313,33 +313,33 @@ struct sk_rate *sk_limits_purchases(struct sk_limits *limits)
 
 // ---- rates ----
 
-enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request)
+bool sk_limits_address(struct sk_limits *limits, struct sk_request *request)
 {
     uint64_t key;
     if (!limits_key(limits, request, &key))
-        return SK_VERDICT_OK;
+        return true;
     return limits_take(limits->addresses, SK_POLICY_ADDRESS, &key, sizeof key, request);
 }
 
 // This function and the next report a limit only if it rejects the request.
-enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *request)
+bool sk_limits_document(struct sk_limits *limits, struct sk_request *request)
 {
     uint64_t key, left;
     if (!limits_key(limits, request, &key) ||
         sk_rates_take(limits->documents, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC), &left))
-        return SK_VERDICT_OK;
+        return true;
     request->limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
-    return SK_VERDICT_RATE_LIMITED;
+    return false;
 }
 
-enum sk_verdict sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request)
+bool sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request)
 {
     uint64_t key;
     if (!limits_key(limits, request, &key) ||
         sk_rates_left(limits->failures, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC)) > 0)
-        return SK_VERDICT_OK;
+        return true;
     request->limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
-    return SK_VERDICT_RATE_LIMITED;
+    return false;
 }
 
 void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request)
@@ -359,22 +359,22 @@ static bool limits_key(const struct sk_limits *limits, const struct sk_request *
     return true;
 }
 
-enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user)
+bool sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user)
 {
     if (limits->users == NULL)
-        return SK_VERDICT_OK;
+        return true;
     return limits_take(limits->users, SK_POLICY_USER, user, strlen(user), request);
 }
 
-static enum sk_verdict limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
-                                   struct sk_request *request)
+static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
+                        struct sk_request *request)
 {
     struct sk_limit *limit = &request->limit;
     uint64_t left;
     bool may = sk_rates_take(rates, client, len, sk_clock_ns(CLOCK_MONOTONIC), &left);
     if (limit->policy == SK_POLICY_NONE || left <= limit->left)
         *limit = (struct sk_limit){policy, (uint32_t)left};
-    return may ? SK_VERDICT_OK : SK_VERDICT_RATE_LIMITED;
+    return may;
 }
 
 // ---- addresses ----
@@ -384,7 +384,7 @@ static enum sk_verdict limits_take(struct sk_rates *rates, enum sk_policy policy
 bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client)
 {
     static const char *const names[] = {[SK_FORWARDED] = "forwarded", [SK_FORWARDED_FOR] = "x-forwarded-for"};
-    struct sk_address peer, said[2];
+    struct sk_address peer, named[2];
     bool sent[2] = {false, false};
     if (!sk_request_peer(request, &peer))
         return false;
@@ -395,12 +395,12 @@ bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *r
         const char *values[FIELDS_MAX];
         size_t count = sk_request_header_values(request, names[form], values, FIELDS_MAX);
         sent[form] = count > 0;
-        said[form] = sk_forwarded_client((enum sk_forwarded)form, &limits->trusted, &peer, values, count);
+        named[form] = sk_forwarded_client((enum sk_forwarded)form, &limits->trusted, &peer, values, count);
     }
-    if (sent[SK_FORWARDED] && sent[SK_FORWARDED_FOR] && memcmp(&said[0], &said[1], sizeof said[0]) != 0)
+    if (sent[SK_FORWARDED] && sent[SK_FORWARDED_FOR] && memcmp(&named[0], &named[1], sizeof named[0]) != 0)
         return true;
     if (sent[SK_FORWARDED] || sent[SK_FORWARDED_FOR])
-        *client = said[sent[SK_FORWARDED] ? SK_FORWARDED : SK_FORWARDED_FOR];
+        *client = named[sent[SK_FORWARDED] ? SK_FORWARDED : SK_FORWARDED_FOR];
     return true;
 }
 

@@ -46,17 +46,17 @@ bool sk_limits_rated(const struct sk_limits *limits);
 // The value of RateLimit-Policy, as long as the limits live; NULL: no rate is set.
 const char *sk_limits_policy(const struct sk_limits *limits);
 
-// Counts one try of the request's address, or of its user: OK, or RATE_LIMITED. request->limit keeps the checked limit
+// Counts one try of the request's address, or of its user. False: over the rate. request->limit keeps the checked limit
 // that leaves least.
-enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request);
-enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user);
+bool sk_limits_address(struct sk_limits *limits, struct sk_request *request);
+bool sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user);
 
 // The same for a document, which is made at the start: an address may ask for ten times as many.
-enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *request);
+bool sk_limits_document(struct sk_limits *limits, struct sk_request *request);
 
-// For wrong admin tokens and signatures. The first function returns RATE_LIMITED if the request's address has sent too
-// many, so that no more are checked; the second counts one more.
-enum sk_verdict sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request);
+// For wrong admin tokens and signatures. The first function returns false if the request's address has sent too many,
+// so that no more are checked; the second counts one more.
+bool sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request);
 void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request);
 
 // The client's address, as far as trusted proxies report it. False: the connection has none.

@@ -42,7 +42,7 @@ static bool jwt_is_text(struct value value, const char *text);
 const char *sk_jwt_reason(enum sk_jwt_result result)
 {
     static const char *const reasons[] = {
-#define SK_JWT_REASON(name, said) said,
+#define SK_JWT_REASON(name, reason) reason,
         SK_JWT_RESULTS(SK_JWT_REASON)
 #undef SK_JWT_REASON
     };

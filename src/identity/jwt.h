@@ -32,7 +32,7 @@ enum { SK_JWT_MAX_BYTES = 4096, SK_JWT_KID_MAX = 128, SK_JWT_KID_SIZE = SK_JWT_K
     X(NO_MEM, "out of memory")
 
 enum sk_jwt_result {
-#define SK_JWT_ENUM(name, said) SK_JWT_##name,
+#define SK_JWT_ENUM(name, reason) SK_JWT_##name,
     SK_JWT_RESULTS(SK_JWT_ENUM)
 #undef SK_JWT_ENUM
         SK_JWT_RESULT_COUNT

@@ -72,21 +72,21 @@ bool sk_secrets_reload(struct sk_secrets *secrets)
 // NULL: the reason is logged.
 static struct owned_set *secrets_read(const struct sk_secrets *secrets)
 {
-    char *said = NULL;
+    char *reason = NULL;
     size_t len = 0;
-    FILE *err = open_memstream(&said, &len);
+    FILE *err = open_memstream(&reason, &len);
     struct owned_set *owned = calloc(1, sizeof *owned);
     bool good = err != NULL && owned != NULL && secrets_open_set(owned, &secrets->source, err);
     if (err != NULL)
         (void)fclose(err);
     if (!good) {
         sk_log_text(SK_LOG_ERROR, "cannot read the new secrets; the old ones stay", "reason",
-                    said == NULL || len == 0 ? "out of memory" : said);
+                    reason == NULL || len == 0 ? "out of memory" : reason);
         if (owned != NULL)
             secrets_free_set(owned);
         owned = NULL;
     }
-    free(said);
+    free(reason);
     return owned;
 }
 

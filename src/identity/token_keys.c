@@ -27,7 +27,7 @@ struct word {
 };
 
 // The description of a key, in either form of the file.
-struct said {
+struct keys_entry {
     struct word kid, algorithm, key, private_key; // private_key of length 0: none
 };
 
@@ -43,8 +43,8 @@ static const char *keys_read_jwk(struct reading *reading, const json_t *jwk);
 static void keys_read_lines(struct reading *reading, const char *text, size_t len,
                             char place[SK_TOKEN_KEYS_WRONG_SIZE]);
 static const char *keys_read_line(struct reading *reading, struct word line);
-static const char *keys_add(struct reading *reading, const struct said *said);
-static const char *keys_open(struct reading *reading, const struct said *said, struct sk_token_key *key);
+static const char *keys_add(struct reading *reading, const struct keys_entry *entry);
+static const char *keys_open(struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key);
 static uint64_t keys_number(struct reading *reading, const struct sk_token_key *key);
 
 struct sk_token_keys *sk_token_keys_load(const char *path, unsigned readers, const struct sk_token_keys *before,
@@ -142,25 +142,25 @@ static bool keys_is(struct word word, const char *text)
 static const char *keys_read_jwk(struct reading *reading, const json_t *jwk)
 {
     struct word type = keys_member(jwk, "kty"), use = keys_member(jwk, "use");
-    struct said said = {keys_member(jwk, "kid"), keys_member(jwk, "alg"), {NULL, 0}, {NULL, 0}};
+    struct keys_entry entry = {keys_member(jwk, "kid"), keys_member(jwk, "alg"), {NULL, 0}, {NULL, 0}};
     bool symmetric = keys_is(type, "oct");
     if (!json_is_object(jwk) || type.len == 0)
         return "is not an object with a `kty`";
     if ((!symmetric && !keys_is(type, "OKP")) || (json_object_get(jwk, "use") != NULL && !keys_is(use, "sig")))
         return NULL;
-    if (said.algorithm.len == 0)
+    if (entry.algorithm.len == 0)
         return "has no `alg`: it would be left to the token";
-    if (symmetric != keys_is(said.algorithm, "HS256"))
+    if (symmetric != keys_is(entry.algorithm, "HS256"))
         return "has another `alg` than HS256 (kty oct) or EdDSA (kty OKP)";
     if (!symmetric && !keys_is(keys_member(jwk, "crv"), "Ed25519"))
         return "has another `crv` than Ed25519";
-    said.key = keys_member(jwk, symmetric ? "k" : "x");
+    entry.key = keys_member(jwk, symmetric ? "k" : "x");
     if (!symmetric && json_object_get(jwk, "d") != NULL) {
-        said.private_key = keys_member(jwk, "d");
-        if (said.private_key.len == 0)
+        entry.private_key = keys_member(jwk, "d");
+        if (entry.private_key.len == 0)
             return "has a `d` that is no text";
     }
-    return keys_add(reading, &said);
+    return keys_add(reading, &entry);
 }
 
 // ---- lines ----
@@ -196,36 +196,36 @@ static struct word keys_next_word(struct word *line)
 
 static const char *keys_read_line(struct reading *reading, struct word line)
 {
-    struct said said;
-    said.kid = keys_next_word(&line);
-    said.algorithm = keys_next_word(&line);
-    said.key = keys_next_word(&line);
-    said.private_key = keys_next_word(&line);
-    if (said.kid.len == 0 || *said.kid.at == '#')
+    struct keys_entry entry;
+    entry.kid = keys_next_word(&line);
+    entry.algorithm = keys_next_word(&line);
+    entry.key = keys_next_word(&line);
+    entry.private_key = keys_next_word(&line);
+    if (entry.kid.len == 0 || *entry.kid.at == '#')
         return NULL;
-    if (said.key.len == 0 || keys_next_word(&line).len > 0)
+    if (entry.key.len == 0 || keys_next_word(&line).len > 0)
         return "is not of the form: kid algorithm key [private-key]";
-    return keys_add(reading, &said);
+    return keys_add(reading, &entry);
 }
 
 // ---- a key ----
 
-static const char *keys_add(struct reading *reading, const struct said *said)
+static const char *keys_add(struct reading *reading, const struct keys_entry *entry)
 {
     struct sk_token_keys *keys = reading->keys;
     struct sk_token_key key = {.jws = NULL};
     if (keys->count == SK_TOKEN_KEYS_MAX)
         return "there are more than 64 keys";
-    if (said->kid.len == 0 || said->kid.len > SK_JWT_KID_MAX)
+    if (entry->kid.len == 0 || entry->kid.len > SK_JWT_KID_MAX)
         return "the kid is missing, or longer than 128 bytes";
-    memcpy(key.kid, said->kid.at, said->kid.len);
-    for (size_t i = 0; i < said->kid.len; i++) {
+    memcpy(key.kid, entry->kid.at, entry->kid.len);
+    for (size_t i = 0; i < entry->kid.len; i++) {
         if (key.kid[i] <= ' ' || key.kid[i] > '~')
             return "the kid has other characters than visible ASCII";
     }
     if (sk_token_keys_find(keys, key.kid) != NULL)
         return "the kid is taken";
-    const char *wrong = keys_open(reading, said, &key);
+    const char *wrong = keys_open(reading, entry, &key);
     if (wrong != NULL)
         return wrong;
     key.number = keys_number(reading, &key);
@@ -233,17 +233,17 @@ static const char *keys_add(struct reading *reading, const struct said *said)
     return NULL;
 }
 
-static const char *keys_open(struct reading *reading, const struct said *said, struct sk_token_key *key)
+static const char *keys_open(struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key)
 {
     unsigned char bytes[SK_JWS_SECRET_MAX], private_bytes[SK_JWS_POINT_SIZE];
     size_t len, private_len = 0;
-    bool symmetric = keys_is(said->algorithm, "HS256");
+    bool symmetric = keys_is(entry->algorithm, "HS256");
     const char *wrong = NULL;
-    if (!symmetric && !keys_is(said->algorithm, "EdDSA"))
+    if (!symmetric && !keys_is(entry->algorithm, "EdDSA"))
         return "the algorithm is neither HS256 nor EdDSA";
-    if (said->key.len == 0 || !sk_base64url_read(said->key.at, said->key.len, bytes, sizeof bytes, &len) ||
-        (said->private_key.len > 0 && !sk_base64url_read(said->private_key.at, said->private_key.len, private_bytes,
-                                                         sizeof private_bytes, &private_len)))
+    if (entry->key.len == 0 || !sk_base64url_read(entry->key.at, entry->key.len, bytes, sizeof bytes, &len) ||
+        (entry->private_key.len > 0 && !sk_base64url_read(entry->private_key.at, entry->private_key.len, private_bytes,
+                                                          sizeof private_bytes, &private_len)))
         wrong = "a key is missing, too long or not base64url";
     if (wrong == NULL) {
         struct sk_jws_bytes main_key = {bytes, len}, private_key = {private_bytes, private_len};

@@ -32,8 +32,8 @@ bool sk_assignment_has(const struct sk_session *session, const char *name)
 
 bool sk_assignment_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher)
 {
-    struct sk_assignment *share = &voucher->maintenance->share;
-    if (share->version != version)
-        *share = (struct sk_assignment){.version = version, .mine = sk_assignment_has(session, voucher->tag)};
-    return share->mine;
+    struct sk_assignment *assignment = &voucher->maintenance->assignment;
+    if (assignment->version != version)
+        *assignment = (struct sk_assignment){.version = version, .mine = sk_assignment_has(session, voucher->tag)};
+    return assignment->mine;
 }

@@ -114,13 +114,13 @@ struct sk_follow *sk_follow_open(const struct sk_sale *sale)
     return follow;
 }
 
-void sk_follow_tell(struct sk_follow *follow, sk_follow_changed *changed, void *arg)
+void sk_follow_on_change(struct sk_follow *follow, sk_follow_changed *changed, void *arg)
 {
     follow->changed = changed;
     follow->arg = arg;
 }
 
-static void follow_tell(struct sk_follow_waiter **list, bool ok)
+static void follow_end_waiters(struct sk_follow_waiter **list, bool ok)
 {
     struct sk_follow_waiter *waiter = *list;
     *list = NULL;
@@ -135,8 +135,8 @@ void sk_follow_close(struct sk_follow *follow)
 {
     if (follow == NULL)
         return;
-    follow_tell(&follow->answered, false);
-    follow_tell(&follow->waiting, false);
+    follow_end_waiters(&follow->answered, false);
+    follow_end_waiters(&follow->waiting, false);
     sk_timer_close(follow->timer);
     free(follow);
 }
@@ -269,7 +269,7 @@ static void follow_end_look(struct sk_follow *follow, bool ok)
     // After a failure the next poll, or PostgreSQL's return, retries.
     follow_move(follow, ok && follow->state == FOLLOW_LOOKING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);
     follow_plan(follow);
-    follow_tell(&answered, ok);
+    follow_end_waiters(&answered, ok);
 }
 
 // ---- what is known ----

@@ -27,7 +27,7 @@ struct sk_follow *sk_follow_open(const struct sk_sale *sale);
 void sk_follow_close(struct sk_follow *follow);
 
 // `changed` runs for each known voucher that has changed.
-void sk_follow_tell(struct sk_follow *follow, sk_follow_changed *changed, void *arg);
+void sk_follow_on_change(struct sk_follow *follow, sk_follow_changed *changed, void *arg);
 
 // Whether the whole catalogue has been read once.
 bool sk_follow_complete(const struct sk_follow *follow);

@@ -88,7 +88,7 @@ struct sk_maintenance {
     struct sk_swept swept;
     struct sk_rebuilding rebuilding;
     struct sk_watched watched;
-    struct sk_assignment share;
+    struct sk_assignment assignment;
     struct sk_expiring expiring;
     uint64_t retire_at_ms; // no attempt to retire it before then: set by rebuilds.c, read by watch.c
 };

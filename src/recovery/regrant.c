@@ -199,7 +199,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     else
-        call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // the script may still run
+        call->regrant->sale->orphaned(call->regrant->sale->recovery, voucher); // the script may still run
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, voucher);
     if (grant.status == SK_GRANT_OK && grant.epoch > voucher->maintenance->lost.stale_epoch) {
@@ -253,14 +253,14 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
             sk_writer_resume(regrant->writer, order);
         } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
-                sk_sale_tell(regrant->sale, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
+                sk_sale_report(regrant->sale, order, SK_PURCHASE_ALREADY_ORDERED, existing, 0);
                 order->handle = 0; // its client has the outcome
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
         } else {
             if (result == SK_GRANT_PLACED) // out of memory: the journal has an entry that is not held
-                regrant->sale->orphaned(regrant->sale->upkeep, call->voucher);
+                regrant->sale->orphaned(regrant->sale->recovery, call->voucher);
             regrant_wait(regrant, call->voucher, order);
         }
     }
@@ -320,8 +320,8 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
     for (size_t i = 0; written && (order = call->refused.head) != NULL; i++) {
         size_t n;
         bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
-        sk_sale_tell(regrant->sale, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
-                     0);
+        sk_sale_report(regrant->sale, order, placed ? SK_PURCHASE_PLACED : SK_PURCHASE_SOLD_OUT,
+                       placed ? order->id : NULL, 0);
         if (!placed && call->voucher->maintenance->lost.state == SK_LOST_REFUSING_UNASKED)
             sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
         regrant_hand_out(regrant, order);

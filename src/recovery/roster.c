@@ -21,15 +21,15 @@ static const char word_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 struct sk_roster {
     const struct sk_sale *sale;
     struct sk_timer *timer; // owned
-    bool telling;
-    uint64_t told;     // the taking of the session that was published last; 0: none
-    uint64_t again_ms; // when to publish again
+    bool publishing;
+    uint64_t published; // the taking of the session that was published last; 0: none
+    uint64_t again_ms;  // when to publish again
     char text[TEXT_SIZE];
 };
 
 static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1]);
 static void roster_on_time(void *arg);
-static void roster_on_told(void *arg, const struct sk_reply *reply);
+static void roster_on_published(void *arg, const struct sk_reply *reply);
 static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
 
 // ---- publishing ----
@@ -77,22 +77,23 @@ static void roster_on_time(void *arg)
     struct sk_roster *roster = arg;
     const struct sk_sale *sale = roster->sale;
     uint64_t taken = sk_session_taken(sale->session);
-    bool due = taken != roster->told || sk_monotonic_ms() >= roster->again_ms;
+    bool due = taken != roster->published || sk_monotonic_ms() >= roster->again_ms;
     const char *argv[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES, sk_session_id(sale->session), roster->text};
-    if (roster->telling || !due || !sk_session_held(sale->session) || !sk_redis_ready(sale->ask_redis) ||
-        sk_redis_script(sale->ask_redis, SK_SCRIPT_TELL_INSTANCE, 2, 4, argv, NULL, roster_on_told, roster) != SK_OK)
+    if (roster->publishing || !due || !sk_session_held(sale->session) || !sk_redis_ready(sale->ask_redis) ||
+        sk_redis_script(sale->ask_redis, SK_SCRIPT_PUBLISH_INSTANCE, 2, 4, argv, NULL, roster_on_published, roster) !=
+            SK_OK)
         return;
-    roster->telling = true;
-    roster->told = taken;
+    roster->publishing = true;
+    roster->published = taken;
     roster->again_ms = sk_monotonic_ms() + AGAIN_MS;
 }
 
-static void roster_on_told(void *arg, const struct sk_reply *reply)
+static void roster_on_published(void *arg, const struct sk_reply *reply)
 {
     struct sk_roster *roster = arg;
-    roster->telling = false;
+    roster->publishing = false;
     if (reply == NULL) // the link has died
-        roster->told = 0;
+        roster->published = 0;
 }
 
 // ---- reading ----

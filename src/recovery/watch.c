@@ -481,12 +481,12 @@ struct busy {
     const struct sk_sale *sale;
     int64_t found[BUSY_MAX]; // by this reactor, in this round
     size_t found_count;
-    int64_t told[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
-    size_t told_count;
+    int64_t published[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
+    size_t published_count;
     struct sk_buf text; // what is published
 };
 
-static void busy_on_told(void *arg, const struct sk_reply *reply);
+static void busy_on_published(void *arg, const struct sk_reply *reply);
 static void busy_on_read(void *arg, const struct sk_reply *reply);
 static void busy_read(struct busy *busy, const char *text);
 
@@ -530,12 +530,12 @@ static void busy_publish(struct busy *busy)
         sk_buf_printf(&busy->text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
     const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
     bool empty = busy->found_count == 0 || busy->text.failed;
-    if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
+    if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_published, NULL) == SK_OK &&
         sk_redis_command(sale->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
         return; // else the next round publishes and reads
 }
 
-static void busy_on_told(void *arg, const struct sk_reply *reply)
+static void busy_on_published(void *arg, const struct sk_reply *reply)
 {
     (void)arg;
     (void)reply; // the next round repeats it
@@ -548,7 +548,7 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
     const char *gone[2 + GONE_MAX] = {"HDEL", SK_KEY_BUSY};
     int words = 2;
     struct busy *busy = arg;
-    busy->told_count = 0;
+    busy->published_count = 0;
     for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
         const char *session = sk_reply_text(sk_reply_at(reply, i), NULL);
         const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
@@ -557,7 +557,7 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
         else if (session != NULL && words < 2 + GONE_MAX)
             gone[words++] = session;
     }
-    if (words > 2 && sk_redis_command(busy->sale->ask_redis, words, gone, NULL, busy_on_told, NULL) != SK_OK)
+    if (words > 2 && sk_redis_command(busy->sale->ask_redis, words, gone, NULL, busy_on_published, NULL) != SK_OK)
         return; // the next round removes them
 }
 
@@ -566,9 +566,9 @@ static void busy_read(struct busy *busy, const char *text)
     while (*text != '\0') {
         char *end;
         int64_t voucher_id = strtoll(text, &end, 10);
-        if (end == text || busy->told_count == BUSY_MAX)
+        if (end == text || busy->published_count == BUSY_MAX)
             return;
-        busy->told[busy->told_count++] = voucher_id;
+        busy->published[busy->published_count++] = voucher_id;
         if (*end != ',')
             return;
         text = end + 1;
@@ -605,8 +605,8 @@ static size_t busy_list(const struct busy *busy, struct sk_voucher **out, size_t
     for (struct sk_voucher *voucher = sk_catalogue_open(catalogue); voucher != NULL && *complete;
          voucher = voucher->entries.next)
         *complete = busy_add(out, &count, most, voucher);
-    for (size_t i = 0; i < busy->told_count && *complete; i++) {
-        struct sk_voucher *voucher = sk_catalogue_find(catalogue, busy->told[i]);
+    for (size_t i = 0; i < busy->published_count && *complete; i++) {
+        struct sk_voucher *voucher = sk_catalogue_find(catalogue, busy->published[i]);
         if (voucher != NULL) // it has not left the catalogue
             *complete = busy_add(out, &count, most, voucher);
     }
@@ -641,20 +641,20 @@ static void overview_voucher(struct overview *overview, const struct sk_voucher 
 static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs)
 {
     const struct sk_watched *watched = &voucher->maintenance->watched;
-    const struct sk_snapshot *look = &watched->snapshot;
+    const struct sk_snapshot *seen = &watched->snapshot;
     if (watched->looked_at_ms == 0)
         return;
     overview->differ += differs;
     overview->letters += (uint64_t)watched->letters;
-    if (look->journal > 0) {
+    if (seen->journal > 0) {
         uint64_t age_ms = (uint64_t)watched->journal_age_ms;
         uint64_t oldest_ms = age_ms < watched->looked_at_ms ? watched->looked_at_ms - age_ms : 1;
-        overview->entries += (uint64_t)look->journal;
+        overview->entries += (uint64_t)seen->journal;
         if (overview->oldest_ms == 0 || oldest_ms < overview->oldest_ms)
             overview->oldest_ms = oldest_ms;
     }
-    if (look->present && !look->loading && look->same_run && overview_is_on_sale(voucher))
-        sk_remaining_note(&overview->remaining, voucher->id, look->stock);
+    if (seen->present && !seen->loading && seen->same_run && overview_is_on_sale(voucher))
+        sk_remaining_note(&overview->remaining, voucher->id, seen->stock);
 }
 
 static void overview_publish(const struct overview *overview, struct sk_metrics *metrics)

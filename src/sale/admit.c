@@ -88,8 +88,8 @@ static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const cha
     uint64_t precisely_ms = sk_monotonic_ms(); // uv_now() may be older than a pause of this process
     if (refusal->until_ms <= precisely_ms || refusal->asked_at_ms + voucher->refusals.cache_ms <= precisely_ms)
         return false;
-    result->verdict = refusal->verdict;
-    if (refusal->verdict == SK_VERDICT_NOT_STARTED)
+    result->code = refusal->code;
+    if (refusal->code == SK_PURCHASE_NOT_STARTED)
         result->retry_after_ms = refusal->begin_at_ms > now_ms ? refusal->begin_at_ms - now_ms : 1;
     return true;
 }
@@ -100,7 +100,7 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
     bool full = most > 0 && sk_order_pool_out(sale->orders) >= most;
     if (!full && (sale->purchases == NULL || sk_rate_take(sale->purchases, now_ms * NS_PER_MS)))
         return false;
-    result->verdict = SK_VERDICT_OVERLOADED;
+    result->code = SK_PURCHASE_OVERLOADED;
     return true;
 }
 
@@ -110,7 +110,7 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const
 {
     uint64_t now = uv_now(admit->sale->loop);
     uint64_t until = refusal->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
-    if (refusal->verdict == SK_VERDICT_NOT_STARTED && refusal->begin_at_ms <= until)
+    if (refusal->code == SK_PURCHASE_NOT_STARTED && refusal->begin_at_ms <= until)
         until = refusal->begin_at_ms - 1; // ends before the start: both clocks truncate to whole ms
     if (until <= now)
         return;

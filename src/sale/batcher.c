@@ -51,8 +51,8 @@ static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, c
 static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
                                 const struct sk_purchase_result *result);
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order);
-static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict);
-static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
+static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code);
+static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
                            const char *order_id, uint64_t retry_after_ms);
 
 struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_admit *admit, struct sk_writer *writer)
@@ -73,7 +73,7 @@ void sk_batcher_close(struct sk_batcher *batcher)
     while (batcher->first != NULL) {
         struct sk_voucher *voucher = batcher->first;
         batcher->first = voucher->asking.next;
-        batcher_refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_UNAVAILABLE);
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
         sk_voucher_unpin(voucher);
     }
     free(batcher);
@@ -143,7 +143,7 @@ static bool batcher_may_ask(struct sk_batcher *batcher)
     if (sk_session_await(batcher->sale->session))
         return false;
     for (struct sk_voucher *voucher = batcher->first; voucher != NULL; voucher = voucher->asking.next)
-        batcher_refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_UNAVAILABLE);
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
     return true;
 }
 
@@ -156,7 +156,7 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
     struct batcher_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
-        batcher_refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_OVERLOADED);
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_OVERLOADED);
         return;
     }
     call->batcher = batcher;
@@ -170,7 +170,7 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
     }
     SK_PROBE2(asked, voucher->id, call->orders.count);
     if (sk_grant_ask(batcher->sale, voucher, &call->orders, false, batcher_on_reply, call) != SK_OK) {
-        batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
+        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         batcher_end_call(call);
         return;
     }
@@ -206,8 +206,8 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     struct sk_voucher *voucher = call->voucher;
     SK_FAILPOINT("place.answered");
     if (reply == NULL) {
-        batcher->sale->orphaned(batcher->sale->upkeep, voucher); // it may still be carried out
-        batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
+        batcher->sale->orphaned(batcher->sale->recovery, voucher); // it may still be carried out
+        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         batcher_end_call(call);
         return;
     }
@@ -235,7 +235,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     case SK_GRANT_MALFORMED: {
         const char *error = sk_reply_error(reply);
         sk_log_text(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
-        batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
+        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         break;
     }
     }
@@ -245,8 +245,8 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
 {
     const struct sk_sale *sale = call->batcher->sale;
-    sale->suspect(sale->upkeep, call->voucher, doubt);
-    batcher_refuse_all(call->batcher, &call->orders, SK_VERDICT_LOADING);
+    sale->suspect(sale->recovery, call->voucher, doubt);
+    batcher_refuse_all(call->batcher, &call->orders, SK_PURCHASE_LOADING);
 }
 
 static void batcher_end_call(struct batcher_call *call)
@@ -262,16 +262,16 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
     if (!sk_trust_is_version(grant->last))
         return;
     if (strchr(grant->results, SK_GRANT_SOLD_OUT) != NULL)
-        refusal.verdict = SK_VERDICT_SOLD_OUT;
+        refusal.code = SK_PURCHASE_SOLD_OUT;
     else if (strchr(grant->results, SK_GRANT_ENDED) != NULL)
-        refusal.verdict = SK_VERDICT_ENDED;
+        refusal.code = SK_PURCHASE_ENDED;
     else if (strchr(grant->results, SK_GRANT_PAUSED) != NULL)
-        refusal.verdict = SK_VERDICT_PAUSED;
+        refusal.code = SK_PURCHASE_PAUSED;
     else if (strchr(grant->results, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
-        refusal.verdict = SK_VERDICT_NOT_STARTED;
+        refusal.code = SK_PURCHASE_NOT_STARTED;
     else
         return;
-    if (refusal.verdict == SK_VERDICT_NOT_STARTED)
+    if (refusal.code == SK_PURCHASE_NOT_STARTED)
         refusal.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
     memcpy(refusal.version, grant->last, strlen(grant->last) + 1);
     sk_admit_remember(batcher->admit, call->voucher, &refusal);
@@ -291,14 +291,14 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
                 entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, grant->journal_id);
-            sk_sale_tell(batcher->sale, order, SK_VERDICT_ACCEPTED, order->id, 0);
+            sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(batcher->writer, entry, order);
             else
                 batcher_give_up(call, order);
             break;
         case SK_GRANT_ALREADY:
-            batcher_refuse(batcher, order, SK_VERDICT_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
             break;
         case SK_GRANT_REPEATED:
         case SK_GRANT_REPEATED_ENDED:
@@ -308,28 +308,28 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         case SK_GRANT_TOO_FEW:
             batcher_refuse_with(
                 batcher, order,
-                &(struct sk_purchase_result){.verdict = SK_VERDICT_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
+                &(struct sk_purchase_result){.code = SK_PURCHASE_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
             break;
         case SK_GRANT_TOO_MANY:
-            batcher_refuse(batcher, order, SK_VERDICT_TOO_MANY_ORDERS, NULL, 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_TOO_MANY_ORDERS, NULL, 0);
             break;
         case SK_GRANT_PAUSED:
-            batcher_refuse(batcher, order, SK_VERDICT_PAUSED, NULL, 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_PAUSED, NULL, 0);
             break;
         case SK_GRANT_SOLD_OUT:
-            batcher_refuse(batcher, order, SK_VERDICT_SOLD_OUT, NULL, 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_SOLD_OUT, NULL, 0);
             break;
         case SK_GRANT_NOT_STARTED:
-            batcher_refuse(batcher, order, SK_VERDICT_NOT_STARTED, NULL, begin_in_ms);
+            batcher_refuse(batcher, order, SK_PURCHASE_NOT_STARTED, NULL, begin_in_ms);
             break;
         case SK_GRANT_ENDED:
-            batcher_refuse(batcher, order, SK_VERDICT_ENDED, NULL, 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_ENDED, NULL, 0);
             break;
         case SK_GRANT_FULL:
-            batcher_refuse(batcher, order, SK_VERDICT_OVERLOADED, NULL, 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_OVERLOADED, NULL, 0);
             break;
         case SK_GRANT_HELD:
-            batcher_refuse(batcher, order, SK_VERDICT_LOADING, NULL, 0);
+            batcher_refuse(batcher, order, SK_PURCHASE_LOADING, NULL, 0);
             break;
         case SK_GRANT_OTHER_OFFER:
             batcher_return(call, order);
@@ -342,7 +342,7 @@ static void batcher_return(struct batcher_call *call, struct sk_order *order)
 {
     struct sk_batcher *batcher = call->batcher;
     if (++order->rounds == OFFER_ROUNDS)
-        batcher_refuse(batcher, order, SK_VERDICT_LOADING, NULL, 0);
+        batcher_refuse(batcher, order, SK_PURCHASE_LOADING, NULL, 0);
     else
         sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->voucher->asking.orders);
 }
@@ -355,43 +355,43 @@ static void batcher_hold(struct batcher_call *call, int32_t offer)
         return;
     batcher_enqueue(call->batcher, voucher);
     voucher->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
-    sale->offers_differ(sale->upkeep, voucher, offer); // it may release the voucher at once
+    sale->offers_differ(sale->recovery, voucher, offer); // it may release the voucher at once
 }
 
 // The answer shows the order's present state in PostgreSQL: it may still be pending, or have ended.
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id)
 {
-    struct sk_purchase_result result = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
+    struct sk_purchase_result result = {.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
     if (first_id == NULL)
-        result = (struct sk_purchase_result){.verdict = SK_VERDICT_UNAVAILABLE};
+        result = (struct sk_purchase_result){.code = SK_PURCHASE_UNAVAILABLE};
     else if (granted == SK_GRANT_KEY_REUSED)
-        result = (struct sk_purchase_result){.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
+        result = (struct sk_purchase_result){.code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED};
     batcher_refuse_with(batcher, order, &result);
 }
 
 static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
                                 const struct sk_purchase_result *result)
 {
-    sk_sale_tell_with(batcher->sale, order, result);
+    sk_sale_report_with(batcher->sale, order, result);
     sk_order_give(batcher->sale->orders, order);
 }
 
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order)
 {
     const struct sk_sale *sale = call->batcher->sale;
-    sale->orphaned(sale->upkeep, call->voucher);
+    sale->orphaned(sale->recovery, call->voucher);
     sk_order_give(sale->orders, order);
 }
 
-static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict)
+static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code)
 {
     while (orders->head != NULL)
-        batcher_refuse(batcher, orders->head, verdict, NULL, 0);
+        batcher_refuse(batcher, orders->head, code, NULL, 0);
 }
 
-static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
+static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
                            const char *order_id, uint64_t retry_after_ms)
 {
-    sk_sale_tell(batcher->sale, order, verdict, order_id, retry_after_ms);
+    sk_sale_report(batcher->sale, order, code, order_id, retry_after_ms);
     sk_order_give(batcher->sale->orders, order);
 }

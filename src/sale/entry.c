@@ -126,7 +126,7 @@ void sk_entry_end(struct sk_entry *entry)
     }
     if (status != SK_OK) {
         sk_log(SK_LOG_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
-        sale->orphaned(sale->upkeep, entry->voucher);
+        sale->orphaned(sale->recovery, entry->voucher);
         sk_entry_forget(entry);
     }
 }
@@ -162,7 +162,7 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
     struct sk_entry *entry = arg;
     const struct sk_sale *sale = entry->sale;
     if (reply == NULL || sk_reply_error(reply) != NULL)
-        sale->orphaned(sale->upkeep, entry->voucher);
+        sale->orphaned(sale->recovery, entry->voucher);
     else
         SK_PROBE3(settled, entry->voucher->id, entry->journal_id, entry->correction_count);
     if (reply != NULL && sk_reply_error(reply) != NULL)

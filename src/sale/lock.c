@@ -340,8 +340,8 @@ static void session_on_judged(void *arg, const struct sk_reply *reply)
                session_may_judge(session);
     for (size_t i = 0; i < judgement->n; i++) {
         int64_t there = -1;
-        bool said = may && sk_reply_number(sk_reply_at(reply, i + 1), &there);
-        lives[i] = !said ? SK_LIFE_UNKNOWN : there == 0 ? SK_LIFE_DEAD : SK_LIFE_LIVING;
+        bool known = may && sk_reply_number(sk_reply_at(reply, i + 1), &there);
+        lives[i] = !known ? SK_LIFE_UNKNOWN : there == 0 ? SK_LIFE_DEAD : SK_LIFE_LIVING;
     }
     judgement->done(judgement->arg, lives, judgement->n);
     free(judgement);

@@ -15,7 +15,7 @@ bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, 
         return true;
     if (quantity <= voucher->user_limit)
         return false;
-    *result = (struct sk_purchase_result){.verdict = SK_VERDICT_INVALID, .left = voucher->user_limit};
+    *result = (struct sk_purchase_result){.code = SK_PURCHASE_INVALID, .left = voucher->user_limit};
     return true;
 }
 
@@ -23,11 +23,11 @@ bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, 
 static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
                                  const struct sk_sent_ticket *ticket, struct sk_purchase_result *result)
 {
-    static const enum sk_verdict refusals[] = {[SK_ASK_TICKETS_OFF] = SK_VERDICT_TICKETS_OFF,
-                                               [SK_ASK_NO_TICKET] = SK_VERDICT_TICKET_REQUIRED,
-                                               [SK_ASK_BAD_TICKET] = SK_VERDICT_TICKET_INVALID,
-                                               [SK_ASK_EXPIRED_TICKET] = SK_VERDICT_TICKET_INVALID,
-                                               [SK_ASK_GOOD_TICKET] = SK_VERDICT_TICKET_INVALID};
+    static const enum sk_purchase_code refusals[] = {[SK_ASK_TICKETS_OFF] = SK_PURCHASE_TICKETS_OFF,
+                                                     [SK_ASK_NO_TICKET] = SK_PURCHASE_TICKET_REQUIRED,
+                                                     [SK_ASK_BAD_TICKET] = SK_PURCHASE_TICKET_INVALID,
+                                                     [SK_ASK_EXPIRED_TICKET] = SK_PURCHASE_TICKET_INVALID,
+                                                     [SK_ASK_GOOD_TICKET] = SK_PURCHASE_TICKET_INVALID};
     static const enum sk_metric reasons[] = {[SK_ASK_TICKETS_OFF] = SK_METRIC_TICKETS_OFF,
                                              [SK_ASK_NO_TICKET] = SK_METRIC_TICKETS_MISSING,
                                              [SK_ASK_BAD_TICKET] = SK_METRIC_TICKETS_BAD,
@@ -36,9 +36,9 @@ static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *
     if (ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer == voucher->offer)
         return false;
     bool behind = ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer > voucher->offer;
-    *result = (struct sk_purchase_result){.verdict = behind ? SK_VERDICT_LOADING : refusals[ticket->kind]};
+    *result = (struct sk_purchase_result){.code = behind ? SK_PURCHASE_LOADING : refusals[ticket->kind]};
     if (behind)
-        sale->offers_differ(sale->upkeep, voucher, ticket->offer);
+        sale->offers_differ(sale->recovery, voucher, ticket->offer);
     else
         sk_metrics_add(sale->metrics, reasons[ticket->kind], 1);
     return true;
@@ -55,7 +55,7 @@ bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_voucher *vou
 {
     const struct sk_price *now = &voucher->price;
     if (now->cents != order->price.cents || strcmp(now->currency, order->price.currency) != 0) {
-        *result = (struct sk_purchase_result){.verdict = SK_VERDICT_OFFER_CHANGED};
+        *result = (struct sk_purchase_result){.code = SK_PURCHASE_OFFER_CHANGED};
         return true;
     }
     if (sk_offered_refuses(sale, voucher, &order->sent, order->quantity, result))

@@ -35,7 +35,7 @@ struct sk_sale;
 struct sk_voucher;
 
 // The reactor's thread, as all functions. Whether the terms of the voucher forbid the purchase. If so *result has the
-// reason: a verdict about its ticket, or INVALID, with the limit in `left`.
+// reason: a code about its ticket, or INVALID, with the limit in `left`.
 bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_sent_ticket *ticket,
                         unsigned quantity, struct sk_purchase_result *result);
 

@@ -302,7 +302,7 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
     enum sk_doubt doubt;
     SK_FAILPOINT("return.noted");
     if (reply != NULL && returns_read_doubt(reply, &doubt)) {
-        sale->suspect(sale->upkeep, call->voucher, doubt);
+        sale->suspect(sale->recovery, call->voucher, doubt);
         returns_end(call, SK_RETURN_LOADING);
         return;
     }
@@ -315,7 +315,7 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
         return;
     }
     // The script may run later, or has run, and the entry is not held here.
-    sale->orphaned(sale->upkeep, call->voucher);
+    sale->orphaned(sale->recovery, call->voucher);
     returns_end(call, SK_RETURN_UNAVAILABLE);
 }
 
@@ -419,7 +419,7 @@ static void returns_write(struct sk_returns *returns)
     }
 }
 
-static void returns_tell(struct returns_call *call, size_t i, enum sk_return_end end)
+static void returns_report(struct returns_call *call, size_t i, enum sk_return_end end)
 {
     sk_return_cb *done = call->items[i].done;
     call->items[i].done = NULL;
@@ -427,11 +427,11 @@ static void returns_tell(struct returns_call *call, size_t i, enum sk_return_end
         done(call->items[i].arg, end);
 }
 
-static void returns_tell_all(struct returns_call *call, enum sk_return_end end, size_t ended)
+static void returns_report_all(struct returns_call *call, enum sk_return_end end, size_t ended)
 {
     sk_returns_cb *done = call->done;
     for (size_t i = 0; i < call->count; i++)
-        returns_tell(call, i, end);
+        returns_report(call, i, end);
     call->done = NULL;
     if (done != NULL)
         done(call->arg, end, ended);
@@ -485,7 +485,7 @@ static void returns_take(struct returns_call *call, const struct sk_rows *rows, 
     // Stale: a rebuild settles the entry, or already has. An entry that no rebuild has met was forged; the next one
     // ends it.
     if (call->recovered)
-        sale->suspect(sale->upkeep, call->voucher, SK_DOUBT_BEHIND);
+        sale->suspect(sale->recovery, call->voucher, SK_DOUBT_BEHIND);
     returns_end(call, SK_RETURN_LOADING);
 }
 
@@ -500,7 +500,7 @@ static void returns_put_off(struct returns_call *call, enum sk_result_kind kind,
     call->alone = call->alone || has_reason;
     call->not_before_ms = uv_now(call->returns->sale->loop) + (has_reason ? 0 : RETRY_MS);
     if (kind != SK_RESULT_LOCKED && !has_reason)
-        returns_tell_all(call, SK_RETURN_UNAVAILABLE, 0);
+        returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
 }
 
 static enum sk_return_end returns_end_of(const char *outcome)
@@ -525,10 +525,10 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
                                 (unsigned)sk_rows_number(rows, row, COLUMN_NTH));
             ended++;
         }
-        returns_tell(call, i, end);
+        returns_report(call, i, end);
     }
     sk_metrics_add(call->returns->sale->metrics, SK_METRIC_ORDERS_RETURNED, ended);
-    returns_tell_all(call, SK_RETURN_DONE, ended);
+    returns_report_all(call, SK_RETURN_DONE, ended);
     SK_FAILPOINT("return.settling");
     sk_entry_end(call->entry);
     call->entry = NULL;
@@ -543,7 +543,7 @@ static void returns_end(struct returns_call *call, enum sk_return_end end)
     struct sk_returns *returns = call->returns;
     struct sk_voucher *voucher = call->voucher;
     bool recovered = call->recovered;
-    returns_tell_all(call, end, 0);
+    returns_report_all(call, end, 0);
     if (call->entry != NULL)
         sk_entry_forget(call->entry);
     sk_voucher_pin(voucher);
@@ -573,7 +573,7 @@ void sk_returns_close(struct sk_returns *returns)
     while (returns->first != NULL) {
         struct returns_call *call = returns->first;
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-        returns_tell_all(call, SK_RETURN_UNAVAILABLE, 0);
+        returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
         if (call->entry != NULL)
             sk_entry_forget(call->entry);
         returns_remove_call(call);

@@ -11,21 +11,10 @@
 #include "order.h"
 #include "pg_link.h"
 #include "probe.h"
+#include "purchase_result.h"
 #include "rates.h"
 #include "redis_link.h"
 #include "sale_options.h"
-#include "verdict.h"
-
-// How a purchase ended, or that it was accepted. Pointers are borrowed for the call.
-struct sk_purchase_result {
-    enum sk_verdict verdict;
-    const char *order_id;           // NULL: none
-    uint64_t retry_after_ms;        // 0: the verdict's own
-    int64_t left;                   // NOT_ENOUGH: units; INVALID: the voucher's limit
-    bool repeats;                   // ALREADY_ORDERED: under the same Idempotency-Key, so the first answer is repeated
-    int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never
-    const struct sk_price *price;   // PLACED: of a unit; NULL: not known
-};
 
 enum sk_doubt {
     SK_DOUBT_CLOSED,  // it is not there, or not open
@@ -49,38 +38,38 @@ struct sk_sale {
     struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
     struct sk_metrics *metrics;
-    // ACCEPTED may be followed by one more result; every other verdict is the last one of a handle.
+    // ACCEPTED may be followed by one more result; every other code is the last one of a handle.
     void (*on_result)(void *arg, uint64_t handle, const struct sk_purchase_result *result);
     void *arg;
     // What Redis holds of the voucher is in doubt: recovery checks it. May be called repeatedly.
-    void (*suspect)(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);
+    void (*suspect)(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt);
     // The journal may have an entry of this session that the reactor does not hold: a call was not answered, or memory
     // was short. Recovery looks for it. May be called repeatedly.
-    void (*orphaned)(void *upkeep, struct sk_voucher *voucher);
+    void (*orphaned)(void *recovery, struct sk_voucher *voucher);
     // Redis or a ticket has this offer of the voucher, and the catalogue has another. Recovery updates the side that is
     // behind, then calls sk_batcher_release. May be called repeatedly.
-    void (*offers_differ)(void *upkeep, struct sk_voucher *voucher, int32_t offer);
-    void *upkeep;
+    void (*offers_differ)(void *recovery, struct sk_voucher *voucher, int32_t offer);
+    void *recovery;
 };
 
 // Reports the result to the client that waits for the order, if there is one.
-static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk_order *order,
-                                     const struct sk_purchase_result *result)
+static inline void sk_sale_report_with(const struct sk_sale *sale, const struct sk_order *order,
+                                       const struct sk_purchase_result *result)
 {
     if (order->handle == 0)
         return;
-    if (result->verdict != SK_VERDICT_PLACED && result->verdict != SK_VERDICT_ACCEPTED)
-        SK_PROBE3(refused, order->handle, sk_verdict_code(result->verdict),
+    if (result->code != SK_PURCHASE_PLACED && result->code != SK_PURCHASE_ACCEPTED)
+        SK_PROBE3(refused, order->handle, sk_purchase_code_name(result->code),
                   order->entry == NULL ? "redis" : "postgres");
     sale->on_result(sale->arg, order->handle, result);
 }
 
 // The same with these members only.
-static inline void sk_sale_tell(const struct sk_sale *sale, const struct sk_order *order, enum sk_verdict verdict,
-                                const char *order_id, uint64_t retry_after_ms)
+static inline void sk_sale_report(const struct sk_sale *sale, const struct sk_order *order, enum sk_purchase_code code,
+                                  const char *order_id, uint64_t retry_after_ms)
 {
-    struct sk_purchase_result result = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
-    sk_sale_tell_with(sale, order, &result);
+    struct sk_purchase_result result = {.code = code, .order_id = order_id, .retry_after_ms = retry_after_ms};
+    sk_sale_report_with(sale, order, &result);
 }
 
 #endif

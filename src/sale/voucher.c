@@ -68,3 +68,13 @@ void sk_voucher_unpin(struct sk_voucher *voucher)
     if (--voucher->pins == 0 && voucher->left)
         sk_voucher_free(voucher);
 }
+
+const char *sk_purchase_code_name(enum sk_purchase_code code)
+{
+    static const char *const names[] = {
+#define VOUCHER_CODE_NAME(name) #name,
+        SK_PURCHASE_CODES(VOUCHER_CODE_NAME)
+#undef VOUCHER_CODE_NAME
+    };
+    return names[code];
+}

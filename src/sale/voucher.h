@@ -12,8 +12,8 @@
 #include "journal.h"
 #include "keys.h"
 #include "order.h"
+#include "purchase_result.h"
 #include "status.h"
-#include "verdict.h"
 
 enum sk_voucher_state { SK_VOUCHER_OPEN, SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED, SK_VOUCHER_RETIRED };
 
@@ -27,7 +27,7 @@ enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
 
 // A cached refusal of all users who are no buyers yet, valid for a short time.
 struct sk_refusal {
-    enum sk_verdict verdict;
+    enum sk_purchase_code code;
     uint64_t asked_at_ms;          // monotonic, as all three: before Redis was asked
     uint64_t until_ms;             // by this instance's setting; 0: none
     uint64_t begin_at_ms;          // NOT_STARTED: when the sale starts, or a moment before

@@ -242,25 +242,25 @@ static void writer_end_batch(struct sk_writer *writer)
     writer->batch.part_count = writer->batch.n = 0;
 }
 
-static void writer_tell_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
+static void writer_report_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
 {
     int64_t within_s = order->entry->voucher->pay_within_s;
-    struct sk_purchase_result result = {.verdict = SK_VERDICT_PLACED,
+    struct sk_purchase_result result = {.code = SK_PURCHASE_PLACED,
                                         .order_id = order->id,
                                         .created_ms = created_ms,
                                         .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0,
                                         .price = order->price.currency[0] == '\0' ? NULL : &order->price};
-    sk_sale_tell_with(writer->sale, order, &result);
+    sk_sale_report_with(writer->sale, order, &result);
 }
 
 // `first_id` NULL: the key was used for another quantity.
-static void writer_tell_repeated(const struct sk_writer *writer, const struct sk_order *order, const char *first_id)
+static void writer_report_repeated(const struct sk_writer *writer, const struct sk_order *order, const char *first_id)
 {
-    struct sk_purchase_result result = {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
+    struct sk_purchase_result result = {.code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED};
     if (first_id != NULL)
         result =
-            (struct sk_purchase_result){.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
-    sk_sale_tell_with(writer->sale, order, &result);
+            (struct sk_purchase_result){.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
+    sk_sale_report_with(writer->sale, order, &result);
 }
 
 // Only units granted after the refund return: the refund has dealt with the earlier ones.
@@ -279,7 +279,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     switch (settlement) {
     case SK_SETTLEMENT_PLACED:
     case SK_SETTLEMENT_ALREADY_PLACED:
-        writer_tell_placed(writer, order, more->created_ms);
+        writer_report_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
         sk_durable_note(sale, order->entry->voucher, order, writer->written_ns);
         break;
@@ -287,23 +287,24 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     case SK_SETTLEMENT_DUPLICATE:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, more->live);
-        sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
+        sk_sale_report(sale, order, live_id != NULL ? SK_PURCHASE_ALREADY_ORDERED : SK_PURCHASE_UNAVAILABLE, live_id,
+                       0);
         break;
     case SK_SETTLEMENT_REPEATED: // the first answer again
     case SK_SETTLEMENT_REUSED:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, more->live);
-        writer_tell_repeated(writer, order, settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL);
+        writer_report_repeated(writer, order, settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL);
         break;
     case SK_SETTLEMENT_GONE:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         writer_note_gone(order, more->gone_by);
-        sk_sale_tell(sale, order, SK_VERDICT_UNAVAILABLE, NULL, 0);
+        sk_sale_report(sale, order, SK_PURCHASE_UNAVAILABLE, NULL, 0);
         break;
     case SK_SETTLEMENT_SOLD_OUT:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, 0, more->live);
-        sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_SOLD_OUT, live_id, 0);
+        sk_sale_report(sale, order, live_id != NULL ? SK_PURCHASE_ALREADY_ORDERED : SK_PURCHASE_SOLD_OUT, live_id, 0);
         break;
     case SK_SETTLEMENT_STALE:
         writer->events.stale(writer->events.stale_arg, order);
@@ -312,7 +313,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         // Only a forged entry, or a broken clock and random source, leads here.
         sk_log(SK_LOG_ERROR, "order id belongs to another order", "order=%s", order->id);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
-        sk_sale_tell(sale, order, SK_VERDICT_INTERNAL, NULL, 0);
+        sk_sale_report(sale, order, SK_PURCHASE_INTERNAL, NULL, 0);
         break;
     }
     sk_writer_leave(writer, order);

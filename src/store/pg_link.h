@@ -49,7 +49,7 @@ enum { SK_PG_PARAMS_MAX = 16 };
 enum sk_pg_class {
     SK_PG_COMMANDS, // payments, operators' calls, and what the service needs for itself
     SK_PG_MOVES,    // users' moves: cancellations
-    SK_PG_QUESTIONS,
+    SK_PG_QUERIES,
     SK_PG_CLASSES
 };
 enum { SK_PG_TURN = 8 };

@@ -73,17 +73,17 @@ static struct range accept_read(struct span text)
     struct range range = {.type = accept_cut(&rest, end, ';'), .weight = WEIGHT_MAX};
     while (rest < end) {
         struct span parameter = accept_cut(&rest, end, ';');
-        const char *value = memchr(parameter.at, '=', parameter.len);
-        if (value == NULL)
+        const char *equals = memchr(parameter.at, '=', parameter.len);
+        if (equals == NULL)
             continue;
-        struct span name = {parameter.at, (size_t)(value - parameter.at)};
-        struct span said = {value + 1, parameter.len - name.len - 1};
-        if (said.len >= 2 && said.at[0] == '"' && said.at[said.len - 1] == '"')
-            said = (struct span){said.at + 1, said.len - 2};
+        struct span name = {parameter.at, (size_t)(equals - parameter.at)};
+        struct span value = {equals + 1, parameter.len - name.len - 1};
+        if (value.len >= 2 && value.at[0] == '"' && value.at[value.len - 1] == '"')
+            value = (struct span){value.at + 1, value.len - 2};
         if (accept_is(name, "q"))
-            range.weight = accept_weight(said);
+            range.weight = accept_weight(value);
         else if (accept_is(name, "version"))
-            range.version = said;
+            range.version = value;
     }
     return range;
 }

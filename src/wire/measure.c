@@ -50,12 +50,12 @@ void sk_measure_began(struct sk_measure *measure, struct sk_request *request)
     request->began_ns = measure->turn_ns;
 }
 
-void sk_measure_answered(const struct sk_request *request, enum sk_verdict verdict, const char *trace_id)
+void sk_measure_answered(const struct sk_request *request, unsigned code, const char *trace_id)
 {
     struct sk_measure *measure = request->measure;
     if (measure == NULL)
         return;
-    sk_metrics_answered(measure->metrics, request->row, verdict);
+    sk_metrics_answered(measure->metrics, request->row, code);
     struct kept *last = measure->count == 0 ? NULL : &measure->kept[measure->count - 1];
     if (last == NULL || last->row != request->row || last->began_ns != request->began_ns) {
         if (measure->count == KEPT_MAX)

@@ -17,9 +17,9 @@ void sk_measure_close(struct sk_measure *measure); // NULL is fine
 // A request is complete, or will never be: then its row is 0.
 void sk_measure_began(struct sk_measure *measure, struct sk_request *request);
 
-// The request is answered. `trace_id`: for an exemplar, SK_EXEMPLAR_CHARS hexadecimal digits; NULL: it has none. A
-// request that did not begin here is not counted.
-void sk_measure_answered(const struct sk_request *request, enum sk_verdict verdict, const char *trace_id);
+// The request is answered with this code (metrics.h). `trace_id`: for an exemplar, SK_EXEMPLAR_CHARS hexadecimal
+// digits; NULL: it has none. A request that did not begin here is not counted.
+void sk_measure_answered(const struct sk_request *request, unsigned code, const char *trace_id);
 
 // The end of a turn.
 void sk_measure_turn(struct sk_measure *measure);

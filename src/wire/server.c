@@ -69,7 +69,7 @@ static enum MHD_Result server_on_body(struct sk_server *server, struct sk_connec
 static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_connection *connection);
 static enum MHD_Result server_on_asked_again(struct sk_connection *connection);
 static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection,
-                                     enum sk_verdict verdict);
+                                     enum sk_malformed what);
 static void server_on_completed(void *arg, struct MHD_Connection *connection, void **context,
                                 enum MHD_RequestTerminationCode code);
 
@@ -252,7 +252,7 @@ static void server_log_library(void *arg, const char *format, va_list args)
     char line[256];
     (void)arg;
     (void)vsnprintf(line, sizeof line, format, args);
-    sk_log_text(SK_LOG_DEBUG, "libmicrohttpd", "said", line);
+    sk_log_text(SK_LOG_DEBUG, "libmicrohttpd", "text", line);
 }
 
 // Only with handler.peers. An accepted peer becomes a connection at once, unless there is no memory for it.
@@ -341,9 +341,9 @@ static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connec
     connection->request.names = connection->head.names;
     size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
-        return server_reject(server, connection, SK_VERDICT_BAD_REQUEST);
+        return server_reject(server, connection, SK_MALFORMED_HEAD);
     if (connection->head.length > (uint64_t)server->options->body_max_bytes)
-        return server_reject(server, connection, SK_VERDICT_BODY_TOO_LARGE);
+        return server_reject(server, connection, SK_MALFORMED_TOO_LARGE);
     return MHD_YES;
 }
 
@@ -376,7 +376,7 @@ static enum MHD_Result server_on_body(struct sk_server *server, struct sk_connec
 static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_connection *connection)
 {
     if (connection->too_large)
-        return server_reject(server, connection, SK_VERDICT_BODY_TOO_LARGE);
+        return server_reject(server, connection, SK_MALFORMED_TOO_LARGE);
     SK_PROBE3(request_read, connection->request.handle, connection->request.path, connection->request.body.len);
     server->handler.handle(server->handler.arg, &connection->request);
     if (connection->phase == SK_PHASE_BODY)
@@ -391,10 +391,9 @@ static enum MHD_Result server_on_asked_again(struct sk_connection *connection)
     return connection->phase == SK_PHASE_GONE || connection->unanswerable ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection,
-                                     enum sk_verdict verdict)
+static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection, enum sk_malformed what)
 {
-    server->handler.malformed(server->handler.arg, &connection->request, verdict);
+    server->handler.malformed(server->handler.arg, &connection->request, what);
     return connection->unanswerable ? MHD_NO : MHD_YES;
 }
 

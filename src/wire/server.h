@@ -10,7 +10,6 @@
 #include "metrics.h"
 #include "request.h"
 #include "server_options.h"
-#include "verdict.h"
 
 struct sk_server;
 struct sk_address;
@@ -22,13 +21,16 @@ struct sk_peers {
     void *arg;
 };
 
+// What is wrong with a request.
+enum sk_malformed { SK_MALFORMED_HEAD, SK_MALFORMED_TOO_LARGE };
+
 struct sk_handler {
     // A complete request: answer it, or keep it with sk_request_wait or sk_request_park.
     void (*handle)(void *arg, struct sk_request *request);
     // A request that waits or is parked has reached its deadline: answer it.
     void (*expired)(void *arg, struct sk_request *request);
     // A request is malformed before it is complete: answer it, which ends the connection.
-    void (*malformed)(void *arg, struct sk_request *request, enum sk_verdict verdict);
+    void (*malformed)(void *arg, struct sk_request *request, enum sk_malformed what);
     // The head of a stream is sent: texts may follow (stream.h).
     void (*streams)(void *arg, struct sk_request *request);
     // The client of a parked or streaming request is gone, or the server ends the stream: the handle is invalid when

@@ -29,7 +29,7 @@ struct sk_tracer {
 static uint64_t trace_random(struct sk_tracer *tracer);
 static void trace_begin(struct sk_tracer *tracer, struct sk_request *request) __attribute__((noinline));
 static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request);
-static void trace_put_line(const struct sk_request *request, unsigned http_status, enum sk_verdict verdict);
+static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code);
 static const char *trace_method(const struct sk_request *request);
 static char *trace_put(char *at, const char *text);
 static char *trace_put_number(char *at, uint64_t number);
@@ -116,8 +116,7 @@ void sk_trace_leave(const char *before)
     (void)sk_log_about(before);
 }
 
-void sk_trace_answer(struct sk_request *request, unsigned http_status, enum sk_verdict verdict,
-                     struct sk_response *response)
+void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response)
 {
     if (request->trace.own.trace_id[0] != '\0') {
         char text[SK_TRACEPARENT_SIZE];
@@ -126,18 +125,18 @@ void sk_trace_answer(struct sk_request *request, unsigned http_status, enum sk_v
         const char *before = sk_trace_enter(request);
         const char *route = request->route == NULL ? "-" : request->route;
         if (http_status >= FAILURE_FROM && http_status != UNAVAILABLE)
-            sk_log(SK_LOG_WARN, "a request failed", "route=%s code=%s", route, sk_verdict_code(verdict));
+            sk_log(SK_LOG_WARN, "a request failed", "route=%s code=%s", route, code);
         else if (http_status >= ERROR_FROM)
-            sk_log(SK_LOG_DEBUG, "a request was refused", "route=%s code=%s", route, sk_verdict_code(verdict));
+            sk_log(SK_LOG_DEBUG, "a request was refused", "route=%s code=%s", route, code);
         sk_trace_leave(before);
     }
     if (request->trace.logged)
-        trace_put_line(request, http_status, verdict);
+        trace_put_line(request, http_status, code);
 }
 
 // ---- the line ----
 
-static void trace_put_line(const struct sk_request *request, unsigned http_status, enum sk_verdict verdict)
+static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code)
 {
     char line[SK_SPOOL_LINE_MAX], time[SK_TIME_SIZE], *at = line;
     const struct sk_trace *trace = &request->trace;
@@ -151,7 +150,7 @@ static void trace_put_line(const struct sk_request *request, unsigned http_statu
     at = trace_put(at, " status=");
     at = trace_put_number(at, http_status);
     at = trace_put(at, " code=");
-    at = trace_put(at, sk_verdict_code(verdict));
+    at = trace_put(at, code);
     at = trace_put(at, " bytes=");
     at = trace_put_number(at, request->is_head ? 0 : trace->bytes);
     at = trace_put(at, " us=");

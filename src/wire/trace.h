@@ -23,8 +23,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "verdict.h"
-
 // ---- traceparent ----
 
 // The header field `traceparent` of W3C Trace Context (levels 1 and 2, which both write version 00): the trace that a
@@ -57,6 +55,8 @@ void sk_traceparent_new_span(struct sk_traceparent *parent, uint64_t random);
 void sk_traceparent_put(const struct sk_traceparent *parent, char out[SK_TRACEPARENT_SIZE]);
 
 // ---- the trace of a request ----
+
+enum { SK_TRACE_CODE_MAX = 22 }; // the longest code of an answer
 
 struct sk_server_options;
 struct sk_request;
@@ -91,7 +91,6 @@ void sk_trace_leave(const char *before);
 
 // The request is being answered with `response`: adds the field to it, and writes the lines. The response is for this
 // request alone (NULL: there was no memory, or it has the field already). Only if request->trace.tracer is not NULL.
-void sk_trace_answer(struct sk_request *request, unsigned http_status, enum sk_verdict verdict,
-                     struct sk_response *response);
+void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response);
 
 #endif

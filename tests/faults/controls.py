@@ -93,7 +93,7 @@ CONTROLS = [
         "src/sale/writer.c",
         '        SK_FAILPOINT("writer.sent");',
         "        for (size_t i = 0; i < writer->batch.n; i++)\n"
-        "            sk_sale_tell(writer->sale, writer->batch.rows[i], SK_VERDICT_PLACED, writer->batch.rows[i]->id, 0);",
+        "            sk_sale_report(writer->sale, writer->batch.rows[i], SK_PURCHASE_PLACED, writer->batch.rows[i]->id, 0);",
         "16b",
     ),
     Control(
@@ -151,9 +151,9 @@ CONTROLS = [
         "swapped",
         "a 202 with the order of the one before",
         "src/sale/batcher.c",
-        "            sk_sale_tell(batcher->sale, order, SK_VERDICT_ACCEPTED, order->id, 0);",
+        "            sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);",
         "            static char before[SK_UUID_SIZE];\n"
-        "            sk_sale_tell(batcher->sale, order, SK_VERDICT_ACCEPTED, before[0] ? before : order->id, 0);\n"
+        "            sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, before[0] ? before : order->id, 0);\n"
         "            memcpy(before, order->id, sizeof before);",
         "3a",
         "accepted_is_the_users_own",
@@ -248,7 +248,7 @@ CONTROLS = [
         "orphan",
         "an order forgotten whose script was not answered",
         "src/sale/batcher.c",
-        "        batcher->sale->orphaned(batcher->sale->upkeep, voucher); // it may still be carried out",
+        "        batcher->sale->orphaned(batcher->sale->recovery, voucher); // it may still be carried out",
         "",
         "33a",
         "seen_meanwhile",

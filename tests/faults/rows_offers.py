@@ -31,7 +31,7 @@ class Questions(Proxy):
     async def _pump(self, reader, writer, direction, both) -> None:
         try:
             while chunk := await reader.read(65536):
-                if b"seckill-questions" in chunk:
+                if b"seckill-queries" in chunk:
                     self.found.add(both)
                 if not (self.cut and both in self.found):
                     writer.write(chunk)

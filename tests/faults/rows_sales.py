@@ -89,7 +89,7 @@ def sold_elsewhere(run: Run) -> None:
     listening = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'seckill_other'"
     for n in range(NEW_VOUCHERS):
         if n >= NEW_VOUCHERS / 2:
-            run.postgres.sql(f"{listening} and application_name = 'seckill-questions'")
+            run.postgres.sql(f"{listening} and application_name = 'seckill-queries'")
         status, document = run.first.ask("POST", "/admin/vouchers", body=terms(run, 20))
         if status != 201:
             raise Broken(f"no voucher: {status} {document}")

@@ -75,7 +75,7 @@ static bool later;  // answers or timers are under way: what is asked may be abo
 static struct {
     uv_loop_t loop;
     struct sk_metrics metrics;
-    struct sk_upkeep upkeep;
+    struct sk_recovery recovery;
     struct sk_sale sale;
     struct sk_control control;
     char links[5]; // stand for them
@@ -647,27 +647,27 @@ uint64_t sk_redis_run_number(const struct sk_redis *redis)
 
 // What a purchase of a voucher of this number, modulo their number, brings.
 static const struct sk_purchase_result results[] = {
-    {.verdict = SK_VERDICT_SOLD_OUT},
-    {.verdict = SK_VERDICT_PLACED, .order_id = ORDER_ID},
-    {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID},
-    {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID},
-    {.verdict = SK_VERDICT_NOT_STARTED, .retry_after_ms = 1},
-    {.verdict = SK_VERDICT_ENDED},
-    {.verdict = SK_VERDICT_UNKNOWN_VOUCHER},
-    {.verdict = SK_VERDICT_RATE_LIMITED, .retry_after_ms = 999},
-    {.verdict = SK_VERDICT_LOADING},
-    {.verdict = SK_VERDICT_OVERLOADED},
-    {.verdict = SK_VERDICT_UNAVAILABLE},
+    {.code = SK_PURCHASE_SOLD_OUT},
+    {.code = SK_PURCHASE_PLACED, .order_id = ORDER_ID},
+    {.code = SK_PURCHASE_ACCEPTED, .order_id = ORDER_ID},
+    {.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = ORDER_ID},
+    {.code = SK_PURCHASE_NOT_STARTED, .retry_after_ms = 1},
+    {.code = SK_PURCHASE_ENDED},
+    {.code = SK_PURCHASE_TOO_MANY_ORDERS},
+    {.code = SK_PURCHASE_OFFER_CHANGED},
+    {.code = SK_PURCHASE_LOADING},
+    {.code = SK_PURCHASE_OVERLOADED},
+    {.code = SK_PURCHASE_UNAVAILABLE},
 };
 
 // The same where several units are asked for or an Idempotency-Key is sent.
 static const struct sk_purchase_result unit_results[] = {
-    {.verdict = SK_VERDICT_NOT_ENOUGH, .left = 2},
-    {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID, .repeats = true},
-    {.verdict = SK_VERDICT_INVALID, .left = 3}, // past the limit
-    {.verdict = SK_VERDICT_PAUSED},
-    {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED, .order_id = ORDER_ID},
-    {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID},
+    {.code = SK_PURCHASE_NOT_ENOUGH, .left = 2},
+    {.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = ORDER_ID, .repeats = true},
+    {.code = SK_PURCHASE_INVALID, .left = 3}, // past the limit
+    {.code = SK_PURCHASE_PAUSED},
+    {.code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED, .order_id = ORDER_ID},
+    {.code = SK_PURCHASE_ACCEPTED, .order_id = ORDER_ID},
 };
 
 enum { RESULTS = sizeof results / sizeof results[0], UNIT_RESULTS = sizeof unit_results / sizeof unit_results[0] };
@@ -679,8 +679,7 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
     must_be_a_voucher(voucher->id);
     must_be_a_user(user);
     *bought = results[voucher->id % RESULTS];
-    return bought->verdict == SK_VERDICT_SOLD_OUT || bought->verdict == SK_VERDICT_RATE_LIMITED ||
-           bought->verdict == SK_VERDICT_OVERLOADED;
+    return bought->code == SK_PURCHASE_SOLD_OUT || bought->code == SK_PURCHASE_OVERLOADED;
 }
 
 // What was accepted is confirmed the next time.
@@ -688,12 +687,12 @@ static void answer_order(const struct asked *one)
 {
     struct sk_order *order = one->arg;
     struct sk_purchase_result bought = one->bought;
-    sk_sale_tell_with(&shop.sale, order, &bought);
-    if (bought.verdict != SK_VERDICT_ACCEPTED) {
+    sk_sale_report_with(&shop.sale, order, &bought);
+    if (bought.code != SK_PURCHASE_ACCEPTED) {
         sk_order_give(shop.sale.orders, order);
         return;
     }
-    bought.verdict = SK_VERDICT_PLACED;
+    bought.code = SK_PURCHASE_PLACED;
     ask(answer_order, order)->bought = bought;
 }
 
@@ -889,7 +888,7 @@ static void open_control(void)
                                  .arg = routes,
                                  .orphaned = leave_orphaned};
     shop.control = (struct sk_control){.sale = &shop.sale,
-                                       .upkeep = &shop.upkeep,
+                                       .recovery = &shop.recovery,
                                        .stores = &config.stores,
                                        .reactors = 1,
                                        .ready = is_ready,

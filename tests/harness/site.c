@@ -35,10 +35,10 @@ int sk_listen(const char *address)
     return listen_fd;
 }
 
-static void on_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
+static void on_malformed(void *arg, struct sk_request *request, enum sk_malformed what)
 {
     (void)arg;
-    sk_request_answer(request, sk_verdict_http_status(verdict), NULL);
+    sk_request_answer(request, what == SK_MALFORMED_HEAD ? 400 : 413, NULL);
 }
 
 static void on_turn(uv_prepare_t *handle)

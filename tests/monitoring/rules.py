@@ -45,7 +45,7 @@ def grows(by: object) -> str:
 def links(store: str, up: int) -> dict[str, str]:
     return {
         f'seckill_link_up{{store="{store}",link="orders"}}': still(up),
-        f'seckill_link_up{{store="{store}",link="questions"}}': still(2),
+        f'seckill_link_up{{store="{store}",link="queries"}}': still(2),
         "seckill_reactors": still(2),
     }
 

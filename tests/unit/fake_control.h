@@ -22,7 +22,7 @@ static struct sk_sale_options options;
 static struct sk_store_options stores;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
-static struct sk_upkeep upkeep;
+static struct sk_recovery recovery;
 static struct sk_control control;
 
 // By handle.
@@ -57,8 +57,9 @@ static void on_answer(void *arg, uint64_t handle, const struct sk_answer *answer
 static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {
     on_answer(arg, handle,
-              &(struct sk_answer){
-                  .verdict = result->verdict, .order_id = result->order_id, .retry_after_ms = result->retry_after_ms});
+              &(struct sk_answer){.verdict = sk_verdict_of_purchase(result->code),
+                                  .order_id = result->order_id,
+                                  .retry_after_ms = result->retry_after_ms});
 }
 
 static inline void control_setup(void)
@@ -80,7 +81,7 @@ static inline void control_setup(void)
                                   .reactors = 1,
                                   .on_answer = on_answer,
                                   .routes = &control,
-                                  .upkeep = &upkeep,
+                                  .recovery = &recovery,
                                   .report_pg = (struct sk_pg *)(void *)&links[4],
                                   .queries = sk_queries_open(),
                                   .shown = sk_voucher_cache_open()};
@@ -118,7 +119,7 @@ static inline void must_have_its_class(const struct asked *asked)
         ck_assert_int_ne(asked->class, SK_PG_COMMANDS);
         break;
     case SK_STATEMENT_LIST_ORDERS:
-        ck_assert_int_eq(asked->class, SK_PG_QUESTIONS);
+        ck_assert_int_eq(asked->class, SK_PG_QUERIES);
         break;
     default:
         break;

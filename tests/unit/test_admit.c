@@ -49,29 +49,28 @@ static bool refuses(const char *user)
     return sk_admit_refuses(admit, voucher, user, &result);
 }
 
-static void must_refuse(const char *user, enum sk_verdict verdict)
+static void must_refuse(const char *user, enum sk_purchase_code code)
 {
     ck_assert_msg(refuses(user), "%s is not refused", user);
-    ck_assert_int_eq(result.verdict, verdict);
+    ck_assert_int_eq(result.code, code);
 }
 
 static void must_pass(const char *user)
 {
-    ck_assert_msg(!refuses(user), "%s is refused: %s", user, sk_verdict_code(result.verdict));
+    ck_assert_msg(!refuses(user), "%s is refused: %s", user, sk_purchase_code_name(result.code));
 }
 
 // Caches a refusal as of now; `begin_in_ms` is used for NOT_STARTED.
-static void remember_from(uint64_t asked_at_ms, enum sk_verdict verdict, const char *label, uint64_t begin_in_ms)
+static void remember_from(uint64_t asked_at_ms, enum sk_purchase_code code, const char *label, uint64_t begin_in_ms)
 {
-    struct sk_refusal said = {
-        .verdict = verdict, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
+    struct sk_refusal said = {.code = code, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
     (void)snprintf(said.version, sizeof said.version, "%s", label);
     sk_admit_remember(admit, voucher, &said);
 }
 
-static void remember(enum sk_verdict verdict, const char *label)
+static void remember(enum sk_purchase_code code, const char *label)
 {
-    remember_from(uv_now(&loop), verdict, label, 2 * MARK_MS);
+    remember_from(uv_now(&loop), code, label, 2 * MARK_MS);
 }
 
 // ---- load ----
@@ -85,7 +84,7 @@ START_TEST(so_many_a_second_ask_the_stores)
     open_admit(MARK_MS);
     for (int i = 0; i < RATE; i++)
         must_pass("alice");
-    must_refuse("alice", SK_VERDICT_OVERLOADED);
+    must_refuse("alice", SK_PURCHASE_OVERLOADED);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
     WAIT_FOR((uv_update_time(&loop), !refuses("bob")));
 }
@@ -99,7 +98,7 @@ START_TEST(so_many_are_under_way)
     struct sk_order *first = sk_order_take(sale.orders);
     must_pass("alice");
     struct sk_order *second = sk_order_take(sale.orders);
-    must_refuse("alice", SK_VERDICT_OVERLOADED);
+    must_refuse("alice", SK_PURCHASE_OVERLOADED);
     sk_order_give(sale.orders, first);
     must_pass("alice");
     sk_order_give(sale.orders, second);
@@ -173,12 +172,12 @@ static void forget_answered(void)
 START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
     // Buyers may exist before the start if Redis's clock went back.
-    static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED, SK_VERDICT_NOT_STARTED};
+    static const enum sk_purchase_code codes[] = {SK_PURCHASE_SOLD_OUT, SK_PURCHASE_ENDED, SK_PURCHASE_NOT_STARTED};
     open_admit(MARK_MS);
     for (size_t i = 0; i < 3; i++) {
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
-        remember(verdicts[i], label);
+        remember(codes[i], label);
         must_pass("stranger"); // buyers are unknown, so everybody asks Redis
         answer_count(3);
         must_pass("stranger");
@@ -186,7 +185,7 @@ START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
         ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[2], "17");
         must_pass("stranger"); // half of the buyers is not enough
         ANSWER_LAST_PAGE(label, TEXT("carol"), TEXT("o3"));
-        must_refuse("stranger", verdicts[i]);
+        must_refuse("stranger", codes[i]);
         must_pass("alice");
         must_pass("bob");
         must_pass("carol");
@@ -200,36 +199,36 @@ START_TEST(what_memory_refuses_is_no_load)
     sk_rate_begin(&rate, 1);
     sale.purchases = &rate;
     open_admit(MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     for (int i = 0; i < 100; i++)
-        must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+        must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
     must_pass("alice");
-    must_refuse("alice", SK_VERDICT_OVERLOADED);
-    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+    must_refuse("alice", SK_PURCHASE_OVERLOADED);
+    must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
 }
 END_TEST
 
 START_TEST(the_buyers_are_read_once_for_each_state)
 {
     open_admit(MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 1); // not twice at once
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 5); // nor again while nothing has changed
-    must_refuse("bob", SK_VERDICT_SOLD_OUT);
+    must_refuse("bob", SK_PURCHASE_SOLD_OUT);
     // Somebody has bought since, so the cached buyers are outdated.
-    remember(SK_VERDICT_SOLD_OUT, "10-2");
+    remember(SK_PURCHASE_SOLD_OUT, "10-2");
     ck_assert_uint_eq(fake_redis.count, 6);
     must_pass("bob");
     answer_count(2);
     ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
     must_pass("bob");
-    must_refuse("carol", SK_VERDICT_SOLD_OUT);
+    must_refuse("carol", SK_PURCHASE_SOLD_OUT);
 }
 END_TEST
 
@@ -239,18 +238,18 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
     static const struct sk_reply *const failures[] = {NULL, &error, &nil, &text};
     open_admit(MARK_MS);
     for (size_t i = 0; i < 4; i++) {
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         redis_answers(failures[i]); // to HLEN
         must_pass("stranger");
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_length(":buyers", 1);
         redis_answers(failures[i]); // to the other HLEN
         must_pass("stranger");
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_count(1);
         redis_answers(failures[i]); // to HSCAN
         must_pass("stranger");
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_count(1);
         ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
         redis_answers(failures[i]); // to HMGET
@@ -258,13 +257,13 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
     }
     ck_assert(!voucher->refusals.filtering);
     fake_redis.down = true;
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     ck_assert(!voucher->refusals.filtering);
     fake_redis.down = false;
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(0);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
-    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+    must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
 }
 END_TEST
 
@@ -277,18 +276,18 @@ START_TEST(buyers_that_go_while_they_are_read)
                 {"open", "10-2"}, {"open", NULL},      {NULL, "10-1"}};
     open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_count(2);
         ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
         answer_state(rows[i].state, rows[i].label);
         must_pass("bob");
     }
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(2);
     ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
     answer_state("closed", "10-1"); // by its terms: no buyer is removed
     must_pass("alice");
-    must_refuse("bob", SK_VERDICT_SOLD_OUT);
+    must_refuse("bob", SK_PURCHASE_SOLD_OUT);
 }
 END_TEST
 
@@ -297,7 +296,7 @@ START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
 {
     struct sk_catalogue_row row = {.change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
     open_admit(MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
@@ -310,10 +309,10 @@ END_TEST
 START_TEST(a_mark_ends_by_itself)
 {
     open_admit(SHORT_MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
-    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+    must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
     uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
     must_pass("stranger");
@@ -325,13 +324,13 @@ START_TEST(a_mark_counts_from_the_question)
 {
     open_admit(MARK_MS);
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
-    remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
+    remember_from(uv_now(&loop) - 1, SK_PURCHASE_SOLD_OUT, "10-1", 0);
     ck_assert_uint_eq(voucher->refusals.newest.until_ms, uv_now(&loop) - 1 + MARK_MS);
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     sk_admit_forget(voucher);
     options.sold_out_mark_ms = 1; // the reply took longer than the cache time
-    remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
+    remember_from(uv_now(&loop) - 1, SK_PURCHASE_SOLD_OUT, "10-1", 0);
     must_pass("stranger");
 }
 END_TEST
@@ -346,16 +345,16 @@ START_TEST(a_mark_lasts_as_long_as_redis_allows)
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
         allowed_ms = too_short[i];
-        remember_from(uv_now(&loop) - 1, SK_VERDICT_PAUSED, label, 0);
+        remember_from(uv_now(&loop) - 1, SK_PURCHASE_PAUSED, label, 0);
         answer_count(1);
         ANSWER_LAST_PAGE(label, TEXT("alice"), TEXT("o1"));
         must_pass("stranger");
     }
     allowed_ms = "60000";
-    remember_from(uv_now(&loop) - 1, SK_VERDICT_PAUSED, "11-1", 0);
+    remember_from(uv_now(&loop) - 1, SK_PURCHASE_PAUSED, "11-1", 0);
     answer_count(1);
     ANSWER_LAST_PAGE("11-1", TEXT("alice"), TEXT("o1"));
-    must_refuse("stranger", SK_VERDICT_PAUSED);
+    must_refuse("stranger", SK_PURCHASE_PAUSED);
 }
 END_TEST
 
@@ -364,7 +363,7 @@ START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
 {
     open_admit(MARK_MS);
     allowed_ms = "30";
-    remember(SK_VERDICT_PAUSED, "10-1");
+    remember(SK_PURCHASE_PAUSED, "10-1");
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     uint64_t until_ms = uv_now(&loop) + 30;
@@ -373,7 +372,7 @@ START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
     allowed_ms = "60000";
     options.sold_out_mark_ms = SHORT_MARK_MS;
     uv_update_time(&loop);
-    remember(SK_VERDICT_PAUSED, "10-2");
+    remember(SK_PURCHASE_PAUSED, "10-2");
     answer_count(1);
     ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"));
     until_ms = uv_now(&loop) + SHORT_MARK_MS;
@@ -385,10 +384,10 @@ END_TEST
 START_TEST(a_mark_can_be_taken_back)
 {
     open_admit(MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(0);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
-    must_refuse("bob", SK_VERDICT_SOLD_OUT);
+    must_refuse("bob", SK_PURCHASE_SOLD_OUT);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
     sk_admit_forget(voucher);
     must_pass("bob");
@@ -399,14 +398,14 @@ END_TEST
 START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
 {
     open_admit(MARK_MS);
-    remember_from(uv_now(&loop), SK_VERDICT_NOT_STARTED, "epoch-1", 2 * MARK_MS);
+    remember_from(uv_now(&loop), SK_PURCHASE_NOT_STARTED, "epoch-1", 2 * MARK_MS);
     answer_count(0);
     ANSWER_PAGE("0");
     answer_state("open", "epoch-1");
-    must_refuse("alice", SK_VERDICT_NOT_STARTED);
+    must_refuse("alice", SK_PURCHASE_NOT_STARTED);
     ck_assert_uint_eq(result.retry_after_ms, 2 * MARK_MS);
-    remember_from(uv_now(&loop), SK_VERDICT_NOT_STARTED, "epoch-1", SHORT_MARK_MS);
-    must_refuse("alice", SK_VERDICT_NOT_STARTED);
+    remember_from(uv_now(&loop), SK_PURCHASE_NOT_STARTED, "epoch-1", SHORT_MARK_MS);
+    must_refuse("alice", SK_PURCHASE_NOT_STARTED);
     ck_assert_uint_eq(result.retry_after_ms, SHORT_MARK_MS);
     uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
@@ -417,7 +416,7 @@ END_TEST
 START_TEST(without_a_time_nothing_is_remembered)
 {
     open_admit(0);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     must_pass("alice");
     ck_assert_uint_eq(fake_redis.count, 0);
 }
@@ -429,11 +428,11 @@ START_TEST(a_number_that_cannot_be_is_not_believed)
     static const int64_t counts[] = {INT64_C(1000000000000000000), INT64_MAX, -1, -2000, INT64_MIN, 100000001};
     open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_length(":buyers", counts[i]);
         ck_assert(!voucher->refusals.filtering);
         must_pass("stranger");
-        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_length(":buyers", 1);
         answer_length(":repeats", counts[i]);
         ck_assert(!voucher->refusals.filtering);
@@ -488,7 +487,7 @@ START_TEST(orders_that_have_ended_leave_refusals_in_memory)
     static const size_t repeats[] = {0, 60000, 1200000};
     enum { STRANGERS = 1500, FALSELY_KNOWN = 15 };
     open_admit(MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_reading(repeats[_i]);
     must_pass("alice");
     for (size_t i = 0; i < repeats[_i]; i += 997) {
@@ -509,7 +508,7 @@ END_TEST
 START_TEST(a_reading_that_never_ends_is_given_up)
 {
     open_admit(MARK_MS);
-    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(1);
     int pages = 0;
     for (; voucher->refusals.filtering; pages++) {

@@ -49,7 +49,7 @@ static void teardown(void)
     sk_tokens_close(tokens);
 }
 
-static enum sk_verdict ask(const char *value, unsigned count, enum sk_role role, char name[SK_ADMIN_NAME_SIZE])
+static enum sk_caller ask(const char *value, unsigned count, enum sk_role role, char name[SK_ADMIN_NAME_SIZE])
 {
     struct sk_request request = {0};
     sent.name = "authorization";
@@ -87,8 +87,8 @@ START_TEST(a_user_is_one_field_of_the_allowed_form)
         sent.name = "x-user-id";
         sent.value = rows[i].value;
         sent.count = rows[i].count;
-        enum sk_verdict verdict = rows[i].good ? SK_VERDICT_OK : SK_VERDICT_UNAUTHENTICATED;
-        ck_assert_msg(sk_auth_user(&request, NULL, user) == verdict, "'%s'", rows[i].value);
+        enum sk_caller auth = rows[i].good ? SK_CALLER_KNOWN : SK_CALLER_UNKNOWN;
+        ck_assert_msg(sk_auth_user(&request, NULL, user) == auth, "'%s'", rows[i].value);
         if (rows[i].good)
             ck_assert_str_eq(user, rows[i].value);
     }
@@ -112,16 +112,16 @@ enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char
     return finding;
 }
 
-static enum sk_verdict ask_user(const char *name, const char *value, unsigned count)
+static enum sk_caller ask_user(const char *name, const char *value, unsigned count)
 {
     static char verifier; // any address will do
     struct sk_request request = {0};
     char user[SK_USER_SIZE] = "";
     sent = (struct field){name, value, count};
     asked_about[0] = '\0';
-    enum sk_verdict verdict = sk_auth_user(&request, (struct sk_user_tokens *)(void *)&verifier, user);
-    ck_assert_str_eq(user, verdict == SK_VERDICT_OK ? "alice" : "");
-    return verdict;
+    enum sk_caller auth = sk_auth_user(&request, (struct sk_user_tokens *)(void *)&verifier, user);
+    ck_assert_str_eq(user, auth == SK_CALLER_KNOWN ? "alice" : "");
+    return auth;
 }
 
 START_TEST(a_user_has_one_bearer_token)
@@ -146,7 +146,7 @@ START_TEST(a_user_has_one_bearer_token)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         finding = SK_JWT_GOOD;
         ck_assert_int_eq(ask_user(rows[i].name, rows[i].value, rows[i].count),
-                         rows[i].asked == NULL ? SK_VERDICT_UNAUTHENTICATED : SK_VERDICT_OK);
+                         rows[i].asked == NULL ? SK_CALLER_UNKNOWN : SK_CALLER_KNOWN);
         ck_assert_str_eq(asked_about, rows[i].asked == NULL ? "" : rows[i].asked);
     }
 }
@@ -157,7 +157,7 @@ START_TEST(every_refusal_of_a_token_is_the_same)
     for (int result = SK_JWT_GOOD + 1; result < SK_JWT_RESULT_COUNT; result++) {
         finding = (enum sk_jwt_result)result;
         ck_assert_int_eq(ask_user("authorization", "Bearer a.b.c", 1),
-                         result == SK_JWT_NO_MEM ? SK_VERDICT_OVERLOADED : SK_VERDICT_UNAUTHENTICATED);
+                         result == SK_JWT_NO_MEM ? SK_CALLER_NO_MEM : SK_CALLER_UNKNOWN);
         ck_assert_ptr_nonnull(sk_jwt_reason(finding));
     }
 }
@@ -168,37 +168,36 @@ START_TEST(an_admin_has_the_one_token)
     static const struct {
         const char *value;
         unsigned count;
-        enum sk_verdict verdict;
+        enum sk_caller auth;
     } rows[] = {
-        {"Bearer s3cret-token-123", 1, SK_VERDICT_OK},
-        {"bearer s3cret-token-123", 1, SK_VERDICT_OK}, // schemes are case-insensitive
-        {"BEARER s3cret-token-123", 1, SK_VERDICT_OK},
-        {NULL, 0, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token-123", 2, SK_VERDICT_UNAUTHENTICATED},
-        {"", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer ", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer  s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token-123 ", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer\ts3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearers3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Basic s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Token s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer S3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token-124", 1, SK_VERDICT_UNAUTHENTICATED}, // wrong at the end
-        {"Bearer t3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED}, // at the beginning
-        {"Bearer s3cret-token-12", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token-123n", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token-123s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token-123, Bearer s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer \xff", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-123", 1, SK_CALLER_KNOWN},
+        {"bearer s3cret-token-123", 1, SK_CALLER_KNOWN}, // schemes are case-insensitive
+        {"BEARER s3cret-token-123", 1, SK_CALLER_KNOWN},
+        {NULL, 0, SK_CALLER_UNKNOWN},
+        {"Bearer s3cret-token-123", 2, SK_CALLER_UNKNOWN},
+        {"", 1, SK_CALLER_UNKNOWN},
+        {"Bearer", 1, SK_CALLER_UNKNOWN},
+        {"Bearer ", 1, SK_CALLER_UNKNOWN},
+        {"Bearer  s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearer s3cret-token-123 ", 1, SK_CALLER_UNKNOWN},
+        {"Bearer\ts3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearers3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Basic s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Token s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearer S3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearer s3cret-token-124", 1, SK_CALLER_UNKNOWN}, // wrong at the end
+        {"Bearer t3cret-token-123", 1, SK_CALLER_UNKNOWN}, // at the beginning
+        {"Bearer s3cret-token-12", 1, SK_CALLER_UNKNOWN},
+        {"Bearer s3cret-token-123n", 1, SK_CALLER_UNKNOWN},
+        {"Bearer s3cret-token-123s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearer s3cret-token-123, Bearer s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearer \xff", 1, SK_CALLER_UNKNOWN},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char name[SK_ADMIN_NAME_SIZE] = "";
-        ck_assert_msg(ask(rows[i].value, rows[i].count, SK_ROLE_OPERATE, name) == rows[i].verdict, "'%s'",
-                      rows[i].value);
-        ck_assert_str_eq(name, rows[i].verdict == SK_VERDICT_OK ? "admin" : "");
+        ck_assert_msg(ask(rows[i].value, rows[i].count, SK_ROLE_OPERATE, name) == rows[i].auth, "'%s'", rows[i].value);
+        ck_assert_str_eq(name, rows[i].auth == SK_CALLER_KNOWN ? "admin" : "");
     }
 }
 END_TEST
@@ -211,7 +210,7 @@ START_TEST(a_token_wrong_in_one_bit_is_wrong)
         for (int bit = 0; bit < 8; bit++) {
             memcpy(value + 7, token, sizeof token);
             value[7 + at] = (char)(value[7 + at] ^ 1 << bit);
-            ck_assert_int_eq(ask(value, 1, SK_ROLE_READ, name), SK_VERDICT_UNAUTHENTICATED);
+            ck_assert_int_eq(ask(value, 1, SK_ROLE_READ, name), SK_CALLER_UNKNOWN);
         }
     }
 }
@@ -232,15 +231,15 @@ START_TEST(a_role_allows_what_it_names)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char name[SK_ADMIN_NAME_SIZE];
-        const enum sk_verdict verdicts[] = {SK_VERDICT_FORBIDDEN, SK_VERDICT_OK};
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_READ, name), verdicts[rows[i].reads]);
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_OPERATE, name), verdicts[rows[i].operates]);
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_PAYMENTS, name), verdicts[rows[i].pays]);
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_METRICS, name), verdicts[rows[i].scrapes]);
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_REFUNDS, name), verdicts[rows[i].refunds]);
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_ANY, name), SK_VERDICT_OK);
+        const enum sk_caller auths[] = {SK_CALLER_FORBIDDEN, SK_CALLER_KNOWN};
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_READ, name), auths[rows[i].reads]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_OPERATE, name), auths[rows[i].operates]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_PAYMENTS, name), auths[rows[i].pays]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_METRICS, name), auths[rows[i].scrapes]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_REFUNDS, name), auths[rows[i].refunds]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_ANY, name), SK_CALLER_KNOWN);
         ck_assert_str_eq(name, rows[i].name);
-        ck_assert_int_eq(ask(rows[i].value, 2, SK_ROLE_ANY, name), SK_VERDICT_UNAUTHENTICATED);
+        ck_assert_int_eq(ask(rows[i].value, 2, SK_ROLE_ANY, name), SK_CALLER_UNKNOWN);
     }
 }
 END_TEST
@@ -251,8 +250,8 @@ START_TEST(without_a_token_admin_calls_are_off)
     char name[SK_ADMIN_NAME_SIZE];
     sk_tokens_close(tokens);
     tokens = sk_tokens_open(&options, stderr);
-    ck_assert_int_eq(ask(NULL, 0, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
-    ck_assert_int_eq(ask("Bearer x", 1, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
+    ck_assert_int_eq(ask(NULL, 0, SK_ROLE_ANY, name), SK_CALLER_ADMIN_OFF);
+    ck_assert_int_eq(ask("Bearer x", 1, SK_ROLE_ANY, name), SK_CALLER_ADMIN_OFF);
 }
 END_TEST
 
@@ -261,7 +260,7 @@ END_TEST
 static char secret[] = "0123456789abcdef", body[] = "{}";
 static const struct field no_field;
 
-static enum sk_verdict pay(const char *with, char name[SK_ADMIN_NAME_SIZE])
+static enum sk_caller pay(const char *with, char name[SK_ADMIN_NAME_SIZE])
 {
     struct sk_request request = {.path = "/p", .body = {.data = body, .len = sizeof body - 1}};
     name[0] = '\0';
@@ -288,21 +287,21 @@ START_TEST(the_payment_side_signs_or_has_a_token)
 {
     char name[SK_ADMIN_NAME_SIZE];
     sent = (struct field){"authorization", "Bearer payments-token-01", 1};
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
     ck_assert_str_eq(name, "shop");
-    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_OK);
+    ck_assert_int_eq(pay(NULL, name), SK_CALLER_KNOWN);
     sent.value = "Bearer operator-token-01";
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FORBIDDEN);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_FORBIDDEN);
     sent = no_field;
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_UNAUTHENTICATED);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_UNKNOWN);
     sign(0);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
     ck_assert_str_eq(name, "payment callback");
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK); // again
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN); // again
     sign(250);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
     sign(-250);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
 }
 END_TEST
 
@@ -312,25 +311,25 @@ START_TEST(a_signature_that_is_not_good_is_refused)
     char name[SK_ADMIN_NAME_SIZE], other[] = "0123456789abcdeg";
     sent = (struct field){"authorization", "Bearer payments-token-01", 1};
     sign(400);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     sign(-400);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     sign(0);
-    ck_assert_int_eq(pay(other, name), SK_VERDICT_BAD_SIGNATURE);
-    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(other, name), SK_CALLER_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(NULL, name), SK_CALLER_BAD_SIGNATURE);
     body[0] = '[';
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     body[0] = '{';
     signature.count = 2;
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     signature.count = 1;
     stamp.count = 2;
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     stamp = no_field;
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     sign(0);
     signature = no_field;
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     ck_assert_str_eq(name, "");
 }
 END_TEST
@@ -341,11 +340,11 @@ START_TEST(with_a_secret_alone_a_signature_is_asked_for)
     char name[SK_ADMIN_NAME_SIZE];
     sk_tokens_close(tokens);
     tokens = sk_tokens_open(&options, stderr);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
-    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_ADMIN_OFF);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(NULL, name), SK_CALLER_ADMIN_OFF);
     sign(0);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
-    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
+    ck_assert_int_eq(pay(NULL, name), SK_CALLER_BAD_SIGNATURE);
 }
 END_TEST
 

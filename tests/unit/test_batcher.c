@@ -23,7 +23,7 @@ static struct sk_batcher *batcher;
 
 static struct told {
     uint64_t handle;
-    enum sk_verdict verdict;
+    enum sk_purchase_code code;
     char order_id[SK_UUID_SIZE];
     uint64_t retry_after_ms;
     int64_t left;
@@ -37,7 +37,7 @@ static void on_result(void *arg, uint64_t handle, const struct sk_purchase_resul
     ck_assert_uint_lt(told_count, TOLD_MAX);
     struct told *one = &told[told_count++];
     *one = (struct told){.handle = handle,
-                         .verdict = result->verdict,
+                         .code = result->code,
                          .retry_after_ms = result->retry_after_ms,
                          .left = result->left,
                          .repeats = result->repeats};
@@ -63,24 +63,24 @@ static bool released_at_once;
 
 static enum sk_doubt last_doubt;
 
-static void on_suspect(void *upkeep, struct sk_voucher *suspect, enum sk_doubt doubt)
+static void on_suspect(void *recovery, struct sk_voucher *suspect, enum sk_doubt doubt)
 {
-    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_eq(recovery, &suspicions);
     ck_assert_ptr_nonnull(suspect);
     last_doubt = doubt;
     suspicions++;
 }
 
-static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
+static void on_orphaned(void *recovery, struct sk_voucher *voucher)
 {
-    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_eq(recovery, &suspicions);
     ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
 
-static void on_offers_differ(void *upkeep, struct sk_voucher *voucher, int32_t offer)
+static void on_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
 {
-    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_eq(recovery, &suspicions);
     last_offer = offer;
     differences++;
     if (released_at_once)
@@ -100,7 +100,7 @@ static void setup(void)
                             .suspect = on_suspect,
                             .orphaned = on_orphaned,
                             .offers_differ = on_offers_differ,
-                            .upkeep = &suspicions};
+                            .recovery = &suspicions};
     sale.catalogue = sk_catalogue_new(1);
     sale.orders = sk_order_pool_new(POOL);
     admit = sk_admit_open(&sale);
@@ -145,19 +145,19 @@ static void request(int64_t voucher_id, uint64_t first, uint64_t count)
     }
 }
 
-static void must_be_told(size_t i, uint64_t handle, enum sk_verdict verdict)
+static void must_be_told(size_t i, uint64_t handle, enum sk_purchase_code code)
 {
     ck_assert_uint_lt(i, told_count);
     ck_assert_uint_eq(told[i].handle, handle);
-    ck_assert_msg(told[i].verdict == verdict, "handle %d is told %s instead of %s", (int)handle,
-                  sk_verdict_code(told[i].verdict), sk_verdict_code(verdict));
+    ck_assert_msg(told[i].code == code, "handle %d is told %s instead of %s", (int)handle,
+                  sk_purchase_code_name(told[i].code), sk_purchase_code_name(code));
 }
 
-static void all_must_be_told(uint64_t first, uint64_t count, enum sk_verdict verdict)
+static void all_must_be_told(uint64_t first, uint64_t count, enum sk_purchase_code code)
 {
     ck_assert_uint_eq(told_count, count);
     for (uint64_t i = 0; i < count; i++)
-        must_be_told(i, first + i, verdict);
+        must_be_told(i, first + i, code);
 }
 
 // The script's reply when letters decide; then the existing ids.
@@ -272,7 +272,7 @@ START_TEST(a_batch_has_its_bound)
         ck_assert_int_eq(fake_redis.asked[i].argc, 14 + 2 * sizes[i]);
     for (size_t i = 0; i < 3; i++)
         redis_answers(NULL);
-    all_must_be_told(1, 12, SK_VERDICT_UNAVAILABLE);
+    all_must_be_told(1, 12, SK_PURCHASE_UNAVAILABLE);
 }
 END_TEST
 
@@ -290,7 +290,7 @@ START_TEST(while_redis_is_busy_requests_gather)
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].argc, 14 + 2 * 4);
     redis_answers(NULL);
-    all_must_be_told(1, 4, SK_VERDICT_UNAVAILABLE);
+    all_must_be_told(1, 4, SK_PURCHASE_UNAVAILABLE);
 }
 END_TEST
 
@@ -303,11 +303,11 @@ START_TEST(each_letter_is_its_users_verdict)
     sk_batcher_flush(batcher);
     ANSWER("pasep", TEXT(existing));
     ck_assert_uint_eq(told_count, 5);
-    must_be_told(0, 1, SK_VERDICT_ACCEPTED);
-    must_be_told(1, 2, SK_VERDICT_ALREADY_ORDERED);
-    must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
-    must_be_told(3, 4, SK_VERDICT_ENDED);
-    must_be_told(4, 5, SK_VERDICT_ACCEPTED);
+    must_be_told(0, 1, SK_PURCHASE_ACCEPTED);
+    must_be_told(1, 2, SK_PURCHASE_ALREADY_ORDERED);
+    must_be_told(2, 3, SK_PURCHASE_SOLD_OUT);
+    must_be_told(3, 4, SK_PURCHASE_ENDED);
+    must_be_told(4, 5, SK_PURCHASE_ACCEPTED);
     ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[15]); // its own id
     ck_assert_str_eq(told[1].order_id, existing);
     ck_assert_str_eq(told[2].order_id, "");
@@ -326,7 +326,7 @@ START_TEST(winners_who_repeat_get_their_own_ids)
     ck_assert_str_eq(told[0].order_id, first);
     ck_assert_str_eq(told[1].order_id, "");
     ck_assert_str_eq(told[2].order_id, third);
-    ck_assert_int_eq(told[3].verdict, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_int_eq(told[3].code, SK_PURCHASE_ALREADY_ORDERED);
     ck_assert_str_eq(told[3].order_id, "");
 }
 END_TEST
@@ -339,7 +339,7 @@ START_TEST(who_comes_too_early_is_told_when_to_come)
     request(1, 1, 2);
     sk_batcher_flush(batcher);
     redis_answers(&reply);
-    all_must_be_told(1, 2, SK_VERDICT_NOT_STARTED);
+    all_must_be_told(1, 2, SK_PURCHASE_NOT_STARTED);
     ck_assert_uint_eq(told[0].retry_after_ms, 2500);
 }
 END_TEST
@@ -450,8 +450,8 @@ START_TEST(a_full_journal_is_503_but_winners_are_told)
     request(1, 1, 3);
     sk_batcher_flush(batcher);
     ANSWER("faf", TEXT("id-of-2"));
-    must_be_told(0, 1, SK_VERDICT_OVERLOADED);
-    must_be_told(1, 2, SK_VERDICT_ALREADY_ORDERED);
+    must_be_told(0, 1, SK_PURCHASE_OVERLOADED);
+    must_be_told(1, 2, SK_PURCHASE_ALREADY_ORDERED);
 }
 END_TEST
 
@@ -464,7 +464,7 @@ START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
         request(1, (uint64_t)i + 1, 1);
         sk_batcher_flush(batcher);
         ANSWER_WORD(words[i]);
-        must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
+        must_be_told((size_t)i, (uint64_t)i + 1, SK_PURCHASE_LOADING);
         ck_assert_int_eq(suspicions, i + 1);
         ck_assert_int_eq(last_doubt, doubts[i]);
     }
@@ -476,12 +476,12 @@ START_TEST(a_dead_link_is_503_and_never_a_refusal)
     request(1, 1, 3);
     sk_batcher_flush(batcher);
     redis_answers(NULL);
-    all_must_be_told(1, 3, SK_VERDICT_UNAVAILABLE);
+    all_must_be_told(1, 3, SK_PURCHASE_UNAVAILABLE);
     told_count = 0;
     fake_redis.down = true;
     request(1, 4, 2);
     sk_batcher_flush(batcher);
-    all_must_be_told(4, 2, SK_VERDICT_UNAVAILABLE);
+    all_must_be_told(4, 2, SK_PURCHASE_UNAVAILABLE);
 }
 END_TEST
 
@@ -526,7 +526,7 @@ START_TEST(a_malformed_answer_is_503_for_all)
             redis_answers(&reply);
         }
         ck_assert_msg(told_count == 3, "case %zu: %zu told", i, told_count);
-        all_must_be_told(handle, 3, SK_VERDICT_UNAVAILABLE);
+        all_must_be_told(handle, 3, SK_PURCHASE_UNAVAILABLE);
         ck_assert_uint_eq(granted_count, 0);
         told_count = 0;
     }
@@ -546,7 +546,7 @@ START_TEST(damage_is_503_and_rebuilt)
         request(1, (uint64_t)i + 1, 1);
         sk_batcher_flush(batcher);
         redis_answers(&damages[i]);
-        must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
+        must_be_told((size_t)i, (uint64_t)i + 1, SK_PURCHASE_LOADING);
         ck_assert_int_eq(suspicions, i + 1);
         ck_assert_int_eq(last_doubt, SK_DOUBT_DAMAGED);
     }
@@ -562,7 +562,7 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
     request(1, 1, 1);
     sk_batcher_flush(batcher);
     redis_answers(&reply);
-    must_be_told(0, 1, SK_VERDICT_ACCEPTED);
+    must_be_told(0, 1, SK_PURCHASE_ACCEPTED);
     ck_assert_uint_eq(granted_count, 1);
     ck_assert_str_eq(granted[0]->entry->journal_id, id);
     ck_assert_str_eq(voucher(1)->seen.last, "");
@@ -576,7 +576,7 @@ START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
     request(1, 1, 1);
     sk_batcher_flush(batcher);
     ANSWER("h");
-    must_be_told(0, 1, SK_VERDICT_LOADING);
+    must_be_told(0, 1, SK_PURCHASE_LOADING);
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
@@ -620,21 +620,21 @@ END_TEST
 static const struct {
     const char *letter;
     struct sk_reply more;
-    enum sk_verdict verdict;
+    enum sk_purchase_code code;
     const char *order_id;
     int64_t left;
     bool repeats;
 } letters[] = {
-    {"m", NUMBER(2), SK_VERDICT_NOT_ENOUGH, "", 2, false},
-    {"m", TEXT("99999"), SK_VERDICT_NOT_ENOUGH, "", 99999, false},
-    {"k", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, true},
-    {"d", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, true},
-    {"q", TEXT(FIRST), SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "", 0, false},
-    {"a", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, false},
+    {"m", NUMBER(2), SK_PURCHASE_NOT_ENOUGH, "", 2, false},
+    {"m", TEXT("99999"), SK_PURCHASE_NOT_ENOUGH, "", 99999, false},
+    {"k", TEXT(FIRST), SK_PURCHASE_ALREADY_ORDERED, FIRST, 0, true},
+    {"d", TEXT(FIRST), SK_PURCHASE_ALREADY_ORDERED, FIRST, 0, true},
+    {"q", TEXT(FIRST), SK_PURCHASE_IDEMPOTENCY_KEY_REUSED, "", 0, false},
+    {"a", TEXT(FIRST), SK_PURCHASE_ALREADY_ORDERED, FIRST, 0, false},
     // The order exists, but its id cannot be shown.
-    {"k", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
-    {"d", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
-    {"q", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
+    {"k", TEXT("no id"), SK_PURCHASE_UNAVAILABLE, "", 0, false},
+    {"d", TEXT("no id"), SK_PURCHASE_UNAVAILABLE, "", 0, false},
+    {"q", TEXT("no id"), SK_PURCHASE_UNAVAILABLE, "", 0, false},
 };
 enum { LETTERS = sizeof letters / sizeof letters[0] };
 
@@ -643,10 +643,10 @@ START_TEST(each_letter_with_more_is_told_with_it)
     request_of(1, 3, 7);
     sk_batcher_flush(batcher);
     ANSWER(letters[_i].letter, letters[_i].more);
-    must_be_told(0, 1, letters[_i].verdict);
+    must_be_told(0, 1, letters[_i].code);
     ck_assert_str_eq(told[0].order_id, letters[_i].order_id);
     ck_assert_int_eq(told[0].left, letters[_i].left);
-    if (letters[_i].verdict == SK_VERDICT_ALREADY_ORDERED)
+    if (letters[_i].code == SK_PURCHASE_ALREADY_ORDERED)
         ck_assert_int_eq(told[0].repeats, letters[_i].repeats);
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0); // none of these refuses other users
@@ -659,9 +659,9 @@ START_TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
     request(1, 1, 2);
     sk_batcher_flush(batcher);
     ANSWER("tp");
-    must_be_told(0, 1, SK_VERDICT_TOO_MANY_ORDERS);
+    must_be_told(0, 1, SK_PURCHASE_TOO_MANY_ORDERS);
     ck_assert_str_eq(told[0].order_id, "");
-    must_be_told(1, 2, SK_VERDICT_ACCEPTED);
+    must_be_told(1, 2, SK_PURCHASE_ACCEPTED);
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
 }
 END_TEST
@@ -674,7 +674,7 @@ START_TEST(what_belongs_to_letters_comes_in_their_order)
     ck_assert_int_eq(told[0].left, 4);
     ck_assert_str_eq(told[1].order_id, FIRST);
     ck_assert(told[1].repeats);
-    must_be_told(2, 3, SK_VERDICT_ACCEPTED);
+    must_be_told(2, 3, SK_PURCHASE_ACCEPTED);
     ck_assert_int_eq(told[3].left, 3);
     ck_assert_str_eq(told[4].order_id, SECOND);
     ck_assert(!told[4].repeats);
@@ -712,7 +712,7 @@ START_TEST(letters_without_what_belongs_to_them_are_no_answer)
     request(1, 1, 1);
     sk_batcher_flush(batcher);
     redis_answers(&reply);
-    all_must_be_told(1, 1, SK_VERDICT_UNAVAILABLE);
+    all_must_be_told(1, 1, SK_PURCHASE_UNAVAILABLE);
 }
 END_TEST
 
@@ -723,8 +723,8 @@ START_TEST(a_paused_voucher_refuses_from_memory)
     request(1, 1, 2);
     sk_batcher_flush(batcher);
     ANSWER("uu");
-    all_must_be_told(1, 2, SK_VERDICT_PAUSED);
-    ck_assert_int_eq(voucher(1)->refusals.newest.verdict, SK_VERDICT_PAUSED);
+    all_must_be_told(1, 2, SK_PURCHASE_PAUSED);
+    ck_assert_int_eq(voucher(1)->refusals.newest.code, SK_PURCHASE_PAUSED);
     ck_assert_uint_ne(voucher(1)->refusals.newest.until_ms, 0);
     while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
@@ -765,7 +765,7 @@ START_TEST(closing_answers_those_that_still_wait)
     sk_batcher_close(batcher);
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
+        ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
     batcher = sk_batcher_open(&sale, admit, NULL); // for the teardown
 }
 END_TEST
@@ -784,7 +784,7 @@ START_TEST(purchases_wait_for_the_session_that_was_asked_for)
     ck_assert(sk_batcher_flush(batcher));
     ck_assert_uint_eq(fake_redis.count, 1);
     ANSWER("ss");
-    all_must_be_told(1, 2, SK_VERDICT_SOLD_OUT);
+    all_must_be_told(1, 2, SK_PURCHASE_SOLD_OUT);
 }
 END_TEST
 
@@ -797,7 +797,7 @@ START_TEST(purchases_are_refused_where_there_will_be_no_session)
     ck_assert_uint_eq(fake_redis.count, 0);
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < told_count; i++)
-        ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
+        ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
 }
 END_TEST
 
@@ -807,7 +807,7 @@ START_TEST(a_call_without_an_answer_may_leave_an_orphan)
     request(1, 1, 2);
     sk_batcher_flush(batcher);
     redis_answers(NULL);
-    all_must_be_told(1, 2, SK_VERDICT_UNAVAILABLE);
+    all_must_be_told(1, 2, SK_PURCHASE_UNAVAILABLE);
     ck_assert_int_eq(orphans, 1);
     request(1, 3, 1);
     sk_batcher_flush(batcher);
@@ -846,7 +846,7 @@ START_TEST(another_offer_in_redis_holds_the_voucher)
     sk_batcher_flush(batcher);
     ANSWER_OTHER("2", "oao", TEXT("00000000-0000-7000-8000-00000000000b"));
     ck_assert_uint_eq(told_count, 1); // P6 does not depend on terms
-    must_be_told(0, 2, SK_VERDICT_ALREADY_ORDERED);
+    must_be_told(0, 2, SK_PURCHASE_ALREADY_ORDERED);
     ck_assert_int_eq(differences, 1);
     ck_assert_int_eq(last_offer, 2);
     ck_assert_uint_eq(granted_count, 0);
@@ -869,12 +869,12 @@ static const struct {
     const char *currency;
     unsigned user_limit;
     bool ticket;
-    enum sk_verdict verdict;
+    enum sk_purchase_code code;
 } changes_of_terms[] = {
-    {200, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED}, // the buyer saw another price
-    {50, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED},  // a lower one, too
-    {100, "JPY", 2, false, SK_VERDICT_OFFER_CHANGED},  {100, "CNY", 1, false, SK_VERDICT_INVALID},
-    {100, "CNY", 2, true, SK_VERDICT_TICKET_REQUIRED}, {200, "CNY", 1, true, SK_VERDICT_OFFER_CHANGED},
+    {200, "CNY", 2, false, SK_PURCHASE_OFFER_CHANGED}, // the buyer saw another price
+    {50, "CNY", 2, false, SK_PURCHASE_OFFER_CHANGED},  // a lower one, too
+    {100, "JPY", 2, false, SK_PURCHASE_OFFER_CHANGED},  {100, "CNY", 1, false, SK_PURCHASE_INVALID},
+    {100, "CNY", 2, true, SK_PURCHASE_TICKET_REQUIRED}, {200, "CNY", 1, true, SK_PURCHASE_OFFER_CHANGED},
 };
 
 START_TEST(an_order_is_checked_again_by_the_new_offer)
@@ -892,8 +892,8 @@ START_TEST(an_order_is_checked_again_by_the_new_offer)
     sk_batcher_release(voucher(1));
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1); // nothing is left to send
-    must_be_told(0, 1, changes_of_terms[_i].verdict);
-    ck_assert_int_eq(told[0].left, changes_of_terms[_i].verdict == SK_VERDICT_INVALID ? 1 : 0);
+    must_be_told(0, 1, changes_of_terms[_i].code);
+    ck_assert_int_eq(told[0].left, changes_of_terms[_i].code == SK_PURCHASE_INVALID ? 1 : 0);
 }
 END_TEST
 
@@ -907,7 +907,7 @@ START_TEST(what_waits_is_checked_again_before_it_is_sent)
     request(1, 2, 1);
     fake_redis.busy = false;
     sk_batcher_flush(batcher);
-    must_be_told(0, 1, SK_VERDICT_OFFER_CHANGED);
+    must_be_told(0, 1, SK_PURCHASE_OFFER_CHANGED);
     ck_assert_int_eq(fake_redis.asked[0].argc, 14 + 2);
     ck_assert_str_eq(fake_redis.asked[0].argv[12], "2");
     ANSWER("p");
@@ -925,7 +925,7 @@ START_TEST(after_three_rounds_it_is_503)
         ck_assert_uint_eq(fake_redis.count, round);
         ANSWER_OTHER("2", "oo");
     }
-    all_must_be_told(1, 2, SK_VERDICT_LOADING);
+    all_must_be_told(1, 2, SK_PURCHASE_LOADING);
     ck_assert_int_eq(differences, 2); // nobody waits after the last round
     ck_assert_uint_eq(granted_count, 0);
 }
@@ -942,7 +942,7 @@ START_TEST(another_offer_is_a_number_and_grants_nothing)
             ANSWER_OTHER(offers[i], "o");
         else
             ANSWER_OTHER(offers[i], "p");
-        must_be_told(i, i + 1, SK_VERDICT_UNAVAILABLE);
+        must_be_told(i, i + 1, SK_PURCHASE_UNAVAILABLE);
     }
     ck_assert_int_eq(differences, 0);
 }
@@ -958,7 +958,7 @@ START_TEST(a_hold_has_its_bound)
         uv_update_time(&loop);
     ck_assert_uint_eq(fake_redis.count, 2);
     redis_answers(NULL);
-    must_be_told(0, 1, SK_VERDICT_UNAVAILABLE);
+    must_be_told(0, 1, SK_PURCHASE_UNAVAILABLE);
 }
 END_TEST
 

@@ -17,7 +17,7 @@ static const struct sk_terms terms = {"T", "EUR", 5, 990, 1000, 2000, 3, 60, 1, 
 static uv_loop_t loop;
 static struct sk_store_options stores;
 static struct sk_sale sale;
-static struct sk_upkeep upkeep;
+static struct sk_recovery recovery;
 static struct sk_control control;
 
 // ---- what comes out ----
@@ -78,7 +78,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
     sale = (struct sk_sale){.loop = &loop};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     control = (struct sk_control){
-        .on_answer = on_answer, .sale = &sale, .stores = &stores, .upkeep = &upkeep, .queries = sk_queries_open()};
+        .on_answer = on_answer, .sale = &sale, .stores = &stores, .recovery = &recovery, .queries = sk_queries_open()};
     ck_assert_ptr_nonnull(control.queries);
     fake_rebuild.status = SK_OK;
 }

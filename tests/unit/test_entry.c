@@ -82,9 +82,9 @@ END_TEST
 
 static int orphans;
 
-static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
+static void on_orphaned(void *recovery, struct sk_voucher *voucher)
 {
-    (void)upkeep;
+    (void)recovery;
     ck_assert_ptr_nonnull(voucher);
     orphans++;
 }

@@ -256,7 +256,7 @@ static void on_changed(void *arg, struct sk_voucher *voucher)
 START_TEST(what_has_changed_is_told)
 {
     pass(0);
-    sk_follow_tell(follow, on_changed, &changed_count);
+    sk_follow_on_change(follow, on_changed, &changed_count);
     add(1, 7, "open");
     add(2, 8, "open");
     answer();

@@ -6,6 +6,7 @@
 #include "stack.h"
 
 enum { BUY = 1, ORDER = 3, MANY = 1000 };
+enum { PLACED, SOLD_OUT, FOUND, BAD_REQUEST }; // codes
 
 static uint64_t now_ns;
 static unsigned looks; // reads of the clock
@@ -50,15 +51,15 @@ static uint64_t times_of(unsigned route, size_t bucket)
 START_TEST(answers_are_counted_by_route_and_code)
 {
     struct sk_request buy = request_of(BUY), order = request_of(ORDER);
-    sk_measure_answered(&buy, SK_VERDICT_SOLD_OUT, NULL);
-    sk_measure_answered(&buy, SK_VERDICT_SOLD_OUT, NULL);
-    sk_measure_answered(&order, SK_VERDICT_SOLD_OUT, NULL);
+    sk_measure_answered(&buy, SOLD_OUT, NULL);
+    sk_measure_answered(&buy, SOLD_OUT, NULL);
+    sk_measure_answered(&order, SOLD_OUT, NULL);
     struct sk_request none = request_of(0);
-    sk_measure_answered(&none, SK_VERDICT_BAD_REQUEST, NULL);
-    ck_assert_uint_eq(metrics.answers[BUY][SK_VERDICT_SOLD_OUT], 2);
-    ck_assert_uint_eq(metrics.answers[BUY][SK_VERDICT_PLACED], 0);
-    ck_assert_uint_eq(metrics.answers[ORDER][SK_VERDICT_SOLD_OUT], 1);
-    ck_assert_uint_eq(metrics.answers[0][SK_VERDICT_BAD_REQUEST], 1);
+    sk_measure_answered(&none, BAD_REQUEST, NULL);
+    ck_assert_uint_eq(metrics.answers[BUY][SOLD_OUT], 2);
+    ck_assert_uint_eq(metrics.answers[BUY][PLACED], 0);
+    ck_assert_uint_eq(metrics.answers[ORDER][SOLD_OUT], 1);
+    ck_assert_uint_eq(metrics.answers[0][BAD_REQUEST], 1);
 }
 END_TEST
 
@@ -68,12 +69,12 @@ START_TEST(time_is_that_up_to_the_turns_end)
     struct sk_request waits = request_of(BUY);
     now_ns += 100000;
     struct sk_request at_once = request_of(BUY);
-    sk_measure_answered(&at_once, SK_VERDICT_SOLD_OUT, NULL);
+    sk_measure_answered(&at_once, SOLD_OUT, NULL);
     now_ns += 50000;
     sk_measure_turn(measure);
     ck_assert_uint_eq(times_of(BUY, 1), 1); // 0.15 ms
     now_ns += 2000000;
-    sk_measure_answered(&waits, SK_VERDICT_PLACED, NULL);
+    sk_measure_answered(&waits, PLACED, NULL);
     sk_measure_turn(measure);
     ck_assert_uint_eq(times_of(BUY, 5), 1); // 2.15 ms
     ck_assert_uint_eq(times_of(BUY, 1), 1);
@@ -88,7 +89,7 @@ START_TEST(a_turn_looks_at_the_clock_twice)
     struct sk_request request;
     for (int i = 0; i < MANY; i++) {
         request = request_of(BUY);
-        sk_measure_answered(&request, SK_VERDICT_SOLD_OUT, NULL);
+        sk_measure_answered(&request, SOLD_OUT, NULL);
     }
     sk_measure_turn(measure);
     ck_assert_uint_eq(looks, 2);
@@ -103,8 +104,8 @@ START_TEST(none_is_lost_for_want_of_room)
 {
     struct sk_request buy = request_of(BUY), order = request_of(ORDER);
     for (int i = 0; i < MANY; i++) {
-        sk_measure_answered(&buy, SK_VERDICT_SOLD_OUT, NULL);
-        sk_measure_answered(&order, SK_VERDICT_FOUND, NULL);
+        sk_measure_answered(&buy, SOLD_OUT, NULL);
+        sk_measure_answered(&order, FOUND, NULL);
     }
     sk_measure_turn(measure);
     ck_assert_uint_eq(times_of(BUY, 0), MANY);
@@ -116,8 +117,8 @@ START_TEST(a_traced_request_is_an_exemplar)
 {
     static const char trace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
     struct sk_request request = request_of(BUY);
-    sk_measure_answered(&request, SK_VERDICT_PLACED, trace);
-    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL); // of the same kind, but without a trace
+    sk_measure_answered(&request, PLACED, trace);
+    sk_measure_answered(&request, PLACED, NULL); // of the same kind, but without a trace
     now_ns += 10000000;
     sk_measure_turn(measure);
     ck_assert_uint_eq(times_of(BUY, 7), 2);
@@ -126,7 +127,7 @@ START_TEST(a_traced_request_is_an_exemplar)
     ck_assert_str_eq(took.exemplars[7].trace_id, trace);
     request = request_of(BUY);
     now_ns += 100000000;
-    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL);
+    sk_measure_answered(&request, PLACED, NULL);
     sk_measure_turn(measure);
     ck_assert_uint_eq(times_of(BUY, 10), 1);
     ck_assert_uint_eq(took.exemplars[10].at_ms, 0);
@@ -137,11 +138,11 @@ START_TEST(without_one_nothing_is_counted)
 {
     struct sk_request request = {0};
     sk_measure_began(NULL, &request);
-    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL);
+    sk_measure_answered(&request, PLACED, NULL);
     sk_measure_turn(NULL);
     ck_assert_uint_eq(request.began_ns, 0);
     sk_measure_turn(measure);
-    ck_assert_uint_eq(metrics.answers[0][SK_VERDICT_PLACED], 0);
+    ck_assert_uint_eq(metrics.answers[0][PLACED], 0);
     ck_assert_uint_eq(looks, 0);
 }
 END_TEST

@@ -5,7 +5,7 @@
 #include "metrics.h"
 #include "stack.h"
 
-enum { MANY = 200000, THREADS = 4 };
+enum { MANY = 200000, THREADS = 4, PLACED = 7 };
 
 static struct sk_metrics metrics;
 
@@ -41,7 +41,7 @@ START_TEST(a_gauge_is_what_was_set_last)
     sk_metrics_add(NULL, SK_METRIC_REBUILDS, 1); // callers without metrics
     sk_metrics_set(NULL, SK_METRIC_REBUILDS, 1);
     sk_metrics_observe(NULL, SK_DISTRIBUTION_DURABLE, 1, 1);
-    sk_metrics_answered(NULL, 1, SK_VERDICT_PLACED);
+    sk_metrics_answered(NULL, 1, PLACED);
     sk_metrics_took(NULL, 1, 1, 1);
 }
 END_TEST
@@ -84,8 +84,8 @@ START_TEST(blocks_are_read_as_one)
     sk_metrics_set(other, SK_METRIC_ROUND_AT, 5000); // later than the read
     sk_metrics_observe(one, SK_DISTRIBUTION_BATCH_PG, 3, 1);
     sk_metrics_observe(other, SK_DISTRIBUTION_BATCH_PG, 4, 2);
-    sk_metrics_answered(one, 1, SK_VERDICT_PLACED);
-    sk_metrics_answered(other, 1, SK_VERDICT_PLACED);
+    sk_metrics_answered(one, 1, PLACED);
+    sk_metrics_answered(other, 1, PLACED);
     sk_metrics_took(other, SK_METRICS_ROUTES - 1, 1, 9);
     sk_metrics_sum(&sum, 1000);
     ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED], 12);
@@ -94,7 +94,7 @@ START_TEST(blocks_are_read_as_one)
     ck_assert_uint_eq(sum.values[SK_METRIC_ROUND_AT], 0);
     ck_assert_uint_eq(sum.distributions[SK_DISTRIBUTION_BATCH_PG].counts[2], 3);
     ck_assert_uint_eq(sum.distributions[SK_DISTRIBUTION_BATCH_PG].sum, 11);
-    ck_assert_uint_eq(sum.answers[1][SK_VERDICT_PLACED], 2);
+    ck_assert_uint_eq(sum.answers[1][PLACED], 2);
     ck_assert_uint_eq(sum.durations[SK_METRICS_ROUTES - 1].counts[0], 9);
     sk_metrics_close(one);
     sk_metrics_sum(&sum, 1000);

@@ -649,7 +649,7 @@ START_TEST(made_up_orders_cost_little)
     ck_assert_uint_eq(fake_pg.count, MADE_UP + OF_USER * FURTHER);
     ck_assert_uint_eq(fake_redis.count, MADE_UP + OF_USER);
     for (size_t i = 0; i < fake_pg.count; i++)
-        ck_assert_int_eq(fake_pg.asked[i].class, SK_PG_QUESTIONS);
+        ck_assert_int_eq(fake_pg.asked[i].class, SK_PG_QUERIES);
     ask_up_to_the_look(); // the places are free again
     answer_look(order);
     (void)told_overloaded(MADE_UP);

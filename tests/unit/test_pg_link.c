@@ -253,7 +253,7 @@ START_TEST(commands_go_before_moves_and_those_before_questions)
     int n = 0;
     connect_link(CALLS_MAX, false);
     for (int i = 0; i < QUESTIONS; i++)
-        ck_assert_int_eq(call_as(SK_PG_QUESTIONS, n++), SK_OK);
+        ck_assert_int_eq(call_as(SK_PG_QUERIES, n++), SK_OK);
     for (int i = 0; i < MOVES; i++)
         ck_assert_int_eq(call_as(SK_PG_MOVES, n++), SK_OK);
     for (int i = 0; i < COMMANDS; i++)

@@ -23,7 +23,7 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
     ck_assert_ptr_nonnull(voucher);
     ck_assert_str_eq(user, USER);
     if (refuses)
-        *result = (struct sk_purchase_result){.verdict = SK_VERDICT_SOLD_OUT};
+        *result = (struct sk_purchase_result){.code = SK_PURCHASE_SOLD_OUT};
     return refuses;
 }
 
@@ -38,7 +38,7 @@ static size_t differences;
 
 static void on_offers_differ(void *arg, struct sk_voucher *voucher, int32_t offer)
 {
-    ck_assert_ptr_eq(arg, &upkeep);
+    ck_assert_ptr_eq(arg, &recovery);
     ck_assert_int_gt(offer, voucher->offer);
     differences++;
 }
@@ -56,7 +56,7 @@ static void setup(void)
     (void)a_voucher(sale.catalogue, VOUCHER);
     sale.orders = sk_order_pool_new(POOL);
     sale.offers_differ = on_offers_differ;
-    sale.upkeep = &upkeep;
+    sale.recovery = &recovery;
     differences = 0;
     fake_follow.newest_id = NEWEST;
     refuses = false;
@@ -102,10 +102,10 @@ static void must_be_added(size_t i, int64_t voucher_id, uint64_t handle)
     ck_assert(sk_uuid_valid(added[i]->id));
 }
 
-static void must_be_refused(int64_t voucher_id, enum sk_verdict verdict)
+static void must_be_refused(int64_t voucher_id, enum sk_purchase_code code)
 {
     ck_assert(!buy(voucher_id, 1));
-    ck_assert_int_eq(result.verdict, verdict);
+    ck_assert_int_eq(result.code, code);
 }
 
 // ---- in the catalogue ----
@@ -128,17 +128,17 @@ END_TEST
 START_TEST(refusals_come_at_once)
 {
     refuses = true;
-    must_be_refused(VOUCHER, SK_VERDICT_SOLD_OUT);
+    must_be_refused(VOUCHER, SK_PURCHASE_SOLD_OUT);
     refuses = false;
     fake_redis.down = true;
-    must_be_refused(VOUCHER, SK_VERDICT_UNAVAILABLE);
+    must_be_refused(VOUCHER, SK_PURCHASE_UNAVAILABLE);
     refuses = true; // not even what is remembered counts
-    must_be_refused(VOUCHER, SK_VERDICT_UNAVAILABLE);
-    must_be_refused(NEW, SK_VERDICT_UNAVAILABLE);
+    must_be_refused(VOUCHER, SK_PURCHASE_UNAVAILABLE);
+    must_be_refused(NEW, SK_PURCHASE_UNAVAILABLE);
     fake_redis.down = refuses = false;
     for (uint64_t i = 0; i < POOL; i++)
         ck_assert(buy(VOUCHER, i + 1));
-    must_be_refused(VOUCHER, SK_VERDICT_OVERLOADED);
+    must_be_refused(VOUCHER, SK_PURCHASE_OVERLOADED);
     ck_assert_uint_eq(added_count, POOL);
 }
 END_TEST
@@ -147,11 +147,11 @@ END_TEST
 
 enum { OFFER = 5 };
 
-static void must_come_to_with(enum sk_ask_ticket ticket, int64_t offer, enum sk_verdict verdict)
+static void must_come_to_with(enum sk_ask_ticket ticket, int64_t offer, enum sk_purchase_code code)
 {
     its_ticket = ticket;
     its_offer = offer;
-    must_be_refused(VOUCHER, verdict);
+    must_be_refused(VOUCHER, code);
 }
 
 // Before all else: nothing is asked of the rate, the mark or the quantity.
@@ -162,14 +162,14 @@ START_TEST(a_voucher_with_tickets_takes_a_good_one_only)
     voucher->offer = OFFER;
     refuses = true;
     quantity = 2;
-    must_come_to_with(SK_ASK_TICKETS_OFF, OFFER, SK_VERDICT_TICKETS_OFF);
-    must_come_to_with(SK_ASK_NO_TICKET, OFFER, SK_VERDICT_TICKET_REQUIRED);
-    must_come_to_with(SK_ASK_BAD_TICKET, OFFER, SK_VERDICT_TICKET_INVALID);
-    must_come_to_with(SK_ASK_EXPIRED_TICKET, OFFER, SK_VERDICT_TICKET_INVALID);
-    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER - 1, SK_VERDICT_TICKET_INVALID);
-    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_VERDICT_INVALID); // the quantity
+    must_come_to_with(SK_ASK_TICKETS_OFF, OFFER, SK_PURCHASE_TICKETS_OFF);
+    must_come_to_with(SK_ASK_NO_TICKET, OFFER, SK_PURCHASE_TICKET_REQUIRED);
+    must_come_to_with(SK_ASK_BAD_TICKET, OFFER, SK_PURCHASE_TICKET_INVALID);
+    must_come_to_with(SK_ASK_EXPIRED_TICKET, OFFER, SK_PURCHASE_TICKET_INVALID);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER - 1, SK_PURCHASE_TICKET_INVALID);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_PURCHASE_INVALID); // the quantity
     quantity = 1;
-    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_VERDICT_SOLD_OUT);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_PURCHASE_SOLD_OUT);
     ck_assert_uint_eq(differences, 0);
     ck_assert_uint_eq(added_count, 0);
     refuses = false;
@@ -206,7 +206,7 @@ START_TEST(reasons_of_refused_tickets_are_counted)
     }
     its_ticket = SK_ASK_GOOD_TICKET;
     its_offer = OFFER + 1; // no refusal
-    must_be_refused(VOUCHER, SK_VERDICT_LOADING);
+    must_be_refused(VOUCHER, SK_PURCHASE_LOADING);
     its_offer = OFFER;
     ck_assert(buy(VOUCHER, 1));
     ck_assert_uint_eq(sk_metrics_read(&counted, SK_METRIC_TICKETS_OLD_OFFER), 1);
@@ -219,9 +219,9 @@ START_TEST(a_ticket_for_an_offer_to_come_is_no_refusal)
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     voucher->ticket = true;
     voucher->offer = OFFER;
-    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER + 1, SK_VERDICT_LOADING);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER + 1, SK_PURCHASE_LOADING);
     ck_assert_uint_eq(differences, 1);
-    must_come_to_with(SK_ASK_BAD_TICKET, OFFER + 1, SK_VERDICT_TICKET_INVALID);
+    must_come_to_with(SK_ASK_BAD_TICKET, OFFER + 1, SK_PURCHASE_TICKET_INVALID);
     ck_assert_uint_eq(differences, 1);
     ck_assert_uint_eq(added_count, 0);
 }
@@ -302,10 +302,10 @@ END_TEST
 
 START_TEST(those_that_wait_are_bounded)
 {
-    enum { MOST = SK_QUERY_ASKERS_MAX - SK_PG_QUESTIONS * SK_QUERY_RESERVE };
+    enum { MOST = SK_QUERY_ASKERS_MAX - SK_PG_QUERIES * SK_QUERY_RESERVE };
     for (uint64_t i = 1; i <= MOST; i++)
         ck_assert(buy(NEW, i));
-    must_be_refused(NEW, SK_VERDICT_OVERLOADED);
+    must_be_refused(NEW, SK_PURCHASE_OVERLOADED);
     ck_assert(buy(VOUCHER, 1)); // the road is free
     follow_ends(true);
     ck_assert_uint_eq(told_count, MOST);
@@ -386,7 +386,7 @@ END_TEST
 START_TEST(memory_that_is_short)
 {
     allocations_left = 1;
-    must_be_refused(NEW, SK_VERDICT_OVERLOADED);
+    must_be_refused(NEW, SK_PURCHASE_OVERLOADED);
     ck_assert(buy(OLD, 2));
     allocations_left = 1;
     follow_ends(true);

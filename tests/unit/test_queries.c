@@ -1,7 +1,7 @@
 // Conversations: who shares one, who gets a round of its own, and that every asker is answered once, whatever fails.
 #include "fake_control.h"
 
-enum { LATE = 4200 - 1, QUESTIONS_MAX = SK_QUERY_ASKERS_MAX - SK_PG_QUESTIONS * SK_QUERY_RESERVE };
+enum { LATE = 4200 - 1, QUESTIONS_MAX = SK_QUERY_ASKERS_MAX - SK_PG_QUERIES * SK_QUERY_RESERVE };
 
 static size_t rounds, releases;
 
@@ -49,7 +49,7 @@ static struct sk_query *ask_as(enum sk_pg_class class, const char *key, uint64_t
 
 static struct sk_query *ask(const char *key, uint64_t handle)
 {
-    return ask_as(SK_PG_QUESTIONS, key, handle);
+    return ask_as(SK_PG_QUERIES, key, handle);
 }
 
 static void setup(void)
@@ -242,8 +242,8 @@ START_TEST(a_conversation_that_finds_no_memory_is_refused)
     allocations_left = 1;
     ck_assert_ptr_null(ask("k", 1));
     must_be_told(1, SK_VERDICT_OVERLOADED);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS), 0);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS_FULL), 1);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUERIES), 0);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUERIES_FULL), 1);
     allocations_left = 1;
     ck_assert_ptr_null(sk_query_try_new(&control, 2, sizeof(struct chat), chat_start));
     ck_assert_int_eq(told[2].count, 0); // the caller answers
@@ -252,7 +252,7 @@ START_TEST(a_conversation_that_finds_no_memory_is_refused)
     (void)ask("k", 3);
     pg_answers(&no_rows);
     must_be_told(3, SK_VERDICT_FOUND);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS), 1);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUERIES), 1);
 }
 END_TEST
 
@@ -288,7 +288,7 @@ END_TEST
 // Each class leaves places to those above it: a crowd of questions refuses no payment.
 START_TEST(questions_leave_places_to_commands)
 {
-    static const enum sk_pg_class upwards[] = {SK_PG_QUESTIONS, SK_PG_MOVES, SK_PG_COMMANDS};
+    static const enum sk_pg_class upwards[] = {SK_PG_QUERIES, SK_PG_MOVES, SK_PG_COMMANDS};
     uint64_t handle = 1;
     for (size_t i = 0; i < sizeof upwards / sizeof upwards[0]; i++) {
         uint64_t most = SK_QUERY_ASKERS_MAX - (uint64_t)upwards[i] * SK_QUERY_RESERVE;

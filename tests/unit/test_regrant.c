@@ -25,7 +25,7 @@ static size_t new_entry_count;
 
 static struct {
     uint64_t handle;
-    enum sk_verdict verdict;
+    enum sk_purchase_code code;
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static size_t told_count, added, resumed, left, forgotten;
@@ -37,7 +37,7 @@ static void on_result(void *arg, uint64_t handle, const struct sk_purchase_resul
 {
     (void)arg;
     told[told_count].handle = handle;
-    told[told_count].verdict = result->verdict;
+    told[told_count].code = result->code;
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", result->order_id == NULL ? "" : result->order_id);
 }
 
@@ -84,9 +84,9 @@ void sk_rebuild_soon(struct sk_rebuilds *its_rebuilds, struct sk_voucher *its_vo
 
 static int orphans;
 
-static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
+static void on_orphaned(void *recovery, struct sk_voucher *voucher)
 {
-    (void)upkeep;
+    (void)recovery;
     ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
@@ -204,13 +204,13 @@ START_TEST(what_is_lost_permanently_is_refused_on_record)
     ck_assert_str_eq(asked->argv[3], "{\"user-1\",\"user-2\"}");
     ck_assert_str_eq(asked->argv[4], "{ALREADY_ORDERED,GRANT_LOST}");
     ck_assert_uint_eq(told_count, 1); // that she has another order is answered at once
-    ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_int_eq(told[0].code, SK_PURCHASE_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, another);
     ck_assert_uint_eq(left, 0);
     pg_answers(&rows);
     ck_assert_uint_eq(left, 2);
     ck_assert_uint_eq(told_count, 2);
-    ck_assert_int_eq(told[1].verdict, SK_VERDICT_SOLD_OUT);
+    ck_assert_int_eq(told[1].code, SK_PURCHASE_SOLD_OUT);
     ck_assert(sk_regrant_idle(regrant));
 }
 END_TEST
@@ -220,7 +220,7 @@ START_TEST(what_is_no_order_id_is_not_shown)
     lose(1);
     ANSWER("8", "a", TEXT("x"));
     ck_assert_str_eq(fake_pg.asked[0].argv[4], "{ALREADY_ORDERED}");
-    ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_int_eq(told[0].code, SK_PURCHASE_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, "");
     pg_answers(NULL);
 }
@@ -233,7 +233,7 @@ START_TEST(what_postgres_has_after_all_is_placed)
     lose(1);
     ANSWER("8", "s");
     pg_answers(&rows);
-    ck_assert_int_eq(told[0].verdict, SK_VERDICT_PLACED);
+    ck_assert_int_eq(told[0].code, SK_PURCHASE_PLACED);
     ck_assert_str_eq(told[0].order_id, ids[1]);
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert(sk_regrant_idle(regrant));
     ck_assert_uint_eq(left, 2);
     ck_assert_uint_eq(told_count, 2);
-    ck_assert_int_eq(told[0].verdict, SK_VERDICT_SOLD_OUT);
+    ck_assert_int_eq(told[0].code, SK_PURCHASE_SOLD_OUT);
     ck_assert_uint_eq(own->correction_count, 2); // sent to Redis when the entry ends
     ck_assert_str_eq(own->corrections.data, "1");
     ck_assert_str_eq(own->corrections.data + sizeof "1", ids[1]);
@@ -343,7 +343,7 @@ START_TEST(at_the_end_an_answer_still_counts)
     lose(1); // the writer reports one more, which PostgreSQL has after all
     ck_assert_uint_eq(fake_redis.count, 1);
     pg_answers(&one);
-    ck_assert_int_eq(told[told_count - 1].verdict, SK_VERDICT_PLACED);
+    ck_assert_int_eq(told[told_count - 1].code, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(own->correction_count, 2);
 }
 END_TEST

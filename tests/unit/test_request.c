@@ -68,9 +68,9 @@ static void on_expired(void *arg, struct sk_request *request)
     ck_abort_msg("nothing waits here");
 }
 
-static void on_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
+static void on_malformed(void *arg, struct sk_request *request, enum sk_malformed what)
 {
-    sk_request_answer(request, sk_verdict_http_status(verdict), arg);
+    sk_request_answer(request, what == SK_MALFORMED_HEAD ? 400 : 413, arg);
 }
 
 static struct sk_response *malformed;

@@ -28,7 +28,7 @@ static int recovered;
 
 static struct told {
     uint64_t handle;
-    enum sk_verdict verdict;
+    enum sk_purchase_code code;
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static size_t told_count;
@@ -37,7 +37,7 @@ static void on_result(void *arg, uint64_t handle, const struct sk_purchase_resul
 {
     (void)arg;
     ck_assert_uint_lt(told_count, TOLD_MAX);
-    told[told_count] = (struct told){.handle = handle, .verdict = result->verdict};
+    told[told_count] = (struct told){.handle = handle, .code = result->code};
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", result->order_id == NULL ? "" : result->order_id);
 }
 
@@ -53,9 +53,9 @@ static size_t stale_count;
 static struct sk_order_list lost, regranting;
 static int orphans;
 
-static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
+static void on_orphaned(void *recovery, struct sk_voucher *voucher)
 {
-    (void)upkeep;
+    (void)recovery;
     ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
@@ -70,12 +70,12 @@ static void on_stale(void *arg, struct sk_order *order)
 
 static const struct sk_writer_events events = {on_recovered, on_stale, &recovered, &stale_count};
 
-static void must_be_told(uint64_t handle, enum sk_verdict verdict)
+static void must_be_told(uint64_t handle, enum sk_purchase_code code)
 {
     for (size_t i = 0; i < told_count; i++) {
         if (told[i].handle == handle) {
-            ck_assert_msg(told[i].verdict == verdict, "handle %d is told %s instead of %s", (int)handle,
-                          sk_verdict_code(told[i].verdict), sk_verdict_code(verdict));
+            ck_assert_msg(told[i].code == code, "handle %d is told %s instead of %s", (int)handle,
+                          sk_purchase_code_name(told[i].code), sk_purchase_code_name(code));
             return;
         }
     }
@@ -228,8 +228,8 @@ START_TEST(an_order_goes_to_its_commit)
     ck_assert_uint_eq(told_count, 0);
     ck_assert_uint_eq(fake_redis.count, 0); // the journal keeps them until the commit, and no lock is taken
     OUTCOMES({"1", "placed"}, {"2", "placed"});
-    must_be_told(1, SK_VERDICT_PLACED);
-    must_be_told(2, SK_VERDICT_PLACED);
+    must_be_told(1, SK_PURCHASE_PLACED);
+    must_be_told(2, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(told_count, 2);
     ck_assert_uint_eq(counted(SK_METRIC_BATCHES_WRITTEN), 1);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 2);
@@ -300,7 +300,7 @@ START_TEST(one_answer_may_stand_for_the_batch)
     pump();
     OUTCOMES({NULL, "placed"});
     for (uint64_t handle = 1; handle <= 3; handle++)
-        must_be_told(handle, SK_VERDICT_PLACED);
+        must_be_told(handle, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 3);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     answer_all_of_redis();
@@ -369,8 +369,8 @@ START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
     must_ask_pg_of_many("{1,3}", "{8,1}", "{1,3}", "{\"user-3\",\"user-6\",\"user-7\",\"user-8\"}", "{10-2,NULL}");
     OUTCOMES({NULL, "placed", NULL, NULL, NULL, NULL, "1"}, {"3", "placed", NULL, NULL, NULL, NULL, "2"},
              {"1", "sold_out", NULL, NULL, NULL, NULL, "2"}, {"2", "placed", NULL, NULL, NULL, NULL, "2"});
-    must_be_told(6, SK_VERDICT_SOLD_OUT);
-    must_be_told(8, SK_VERDICT_PLACED);
+    must_be_told(6, SK_PURCHASE_SOLD_OUT);
+    must_be_told(8, SK_PURCHASE_PLACED);
     must_ask_pg("3", "1", "{\"user-9\",\"user-10\"}"); // one part only
     OUTCOMES({NULL, "placed"});
     ck_assert_uint_eq(told_count, 10);
@@ -529,7 +529,7 @@ START_TEST(what_was_granted_after_its_units_were_gone_returns)
     OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1"}, {"2", "gone", NULL, NULL, NULL, "10-3"},
              {"3", "gone", NULL, NULL, NULL, NULL}, {"4", "gone", NULL, NULL, NULL, "9-99"});
     for (int i = 1; i <= 4; i++)
-        must_be_told(i, SK_VERDICT_UNAVAILABLE);
+        must_be_told(i, SK_PURCHASE_UNAVAILABLE);
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     const char *const words[] = {"1", ids[0], "user-1", "", "1", ids[2], "user-3", "", "1", ids[3], "user-4", ""};
@@ -544,7 +544,7 @@ START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
     grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 1, 1, false);
     pump();
     OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1"});
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    must_be_told(1, SK_PURCHASE_UNAVAILABLE);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
 END_TEST
@@ -562,11 +562,11 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
              {"4", "ended"});
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 1);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_REFUSED), 3);
-    must_be_told(1, SK_VERDICT_ALREADY_ORDERED);
+    must_be_told(1, SK_PURCHASE_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, live);
-    must_be_told(2, SK_VERDICT_PLACED);
-    must_be_told(3, SK_VERDICT_SOLD_OUT);
-    must_be_told(4, SK_VERDICT_UNAVAILABLE); // its live order was cancelled meanwhile: try again
+    must_be_told(2, SK_PURCHASE_PLACED);
+    must_be_told(3, SK_PURCHASE_SOLD_OUT);
+    must_be_told(4, SK_PURCHASE_UNAVAILABLE); // its live order was cancelled meanwhile: try again
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     const char *const words[] = {
@@ -636,8 +636,8 @@ START_TEST(a_stale_order_is_handed_out)
     must_ask_pg("1", "9", "{\"user-2\"}");
     OUTCOMES({"1", "placed"});
     must_drop_entry(1, "seckill:{1}:journal", "20-1");
-    must_be_told(1, SK_VERDICT_PLACED);
-    must_be_told(2, SK_VERDICT_PLACED);
+    must_be_told(1, SK_PURCHASE_PLACED);
+    must_be_told(2, SK_PURCHASE_PLACED);
 }
 END_TEST
 
@@ -709,7 +709,7 @@ START_TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
     ck_assert_uint_eq(counted(SK_METRIC_DEAD_LETTERS), 1);
     ck_assert_uint_eq(fake_redis.count, 2);
     must_drop_entry(1, "seckill:{1}:journal", "10-1");
-    must_be_told(2, SK_VERDICT_PLACED);
+    must_be_told(2, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(told_count, 1); // the other stays pending
     ck_assert(sk_writer_idle(writer));
 }
@@ -772,7 +772,7 @@ START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
         bool is_bad_one = is_bad(quoted, bad[_i]);
         bad_count += is_bad_one;
         if (!is_bad_one)
-            must_be_told(user, SK_VERDICT_PLACED);
+            must_be_told(user, SK_PURCHASE_PLACED);
         innocents += !is_bad_one;
         ck_assert_msg((strstr(letters.data, named) != NULL) == is_bad_one, "%s: %s", named, letters.data);
     }
@@ -836,8 +836,8 @@ START_TEST(a_clash_is_an_internal_error_and_ends)
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
     OUTCOMES({"1", "clash"}, {"2", "no such outcome"});
-    must_be_told(1, SK_VERDICT_INTERNAL);
-    must_be_told(2, SK_VERDICT_INTERNAL);
+    must_be_told(1, SK_PURCHASE_INTERNAL);
+    must_be_told(2, SK_PURCHASE_INTERNAL);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the unit returns
     ck_assert(sk_writer_idle(writer));
 }
@@ -964,8 +964,8 @@ START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
         ck_assert_str_eq(first, again);
     }
     OUTCOMES({"1", "already_placed"}, {"2", "placed"});
-    must_be_told(1, SK_VERDICT_PLACED);
-    must_be_told(2, SK_VERDICT_PLACED);
+    must_be_told(1, SK_PURCHASE_PLACED);
+    must_be_told(2, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
 END_TEST
@@ -980,7 +980,7 @@ START_TEST(while_postgres_is_away_orders_wait)
     pump();
     must_ask_pg("1", "7", "{\"user-1\"}");
     OUTCOMES({"1", "placed"});
-    must_be_told(1, SK_VERDICT_PLACED);
+    must_be_told(1, SK_PURCHASE_PLACED);
 }
 END_TEST
 

@@ -1,8 +1,10 @@
 // The possible outcomes of a request: one list with the stable code, the HTTP status, Retry-After in ms and the title
 // of each. A 503 has a Retry-After, unless only another configuration helps. Codes are part of the interface: they are
 // added, never renamed.
-#ifndef SK_BASE_VERDICT_H
-#define SK_BASE_VERDICT_H
+#ifndef SK_API_VERDICT_H
+#define SK_API_VERDICT_H
+
+#include "purchase_result.h"
 
 #define SK_VERDICTS(X)                                                                \
     /* orders */                                                                      \
@@ -70,7 +72,8 @@ enum sk_verdict {
     SK_VERDICT_OK = SK_VERDICT_COUNT // no error so far: not an answer, and not in the list
 };
 
-// Any thread. All four return constants.
+// Any thread. The four after the first return constants.
+enum sk_verdict sk_verdict_of_purchase(enum sk_purchase_code code); // the one of the same name
 const char *sk_verdict_code(enum sk_verdict verdict);
 const char *sk_verdict_title(enum sk_verdict verdict);
 unsigned sk_verdict_http_status(enum sk_verdict verdict);

@@ -1,7 +1,9 @@
 // The tables behind enum sk_verdict, made from its one list.
 #include "verdict.h"
 
+#include "metrics.h"
 #include "status.h"
+#include "trace.h"
 
 static const struct {
     const char *code;
@@ -14,10 +16,22 @@ static const struct {
 };
 
 #define SK_VERDICT_CHECK(name, status, retry_after_ms, title)                                              \
+    _Static_assert(sizeof #name - 1 <= SK_TRACE_CODE_MAX, "it fits the access log");                       \
     _Static_assert((status) != 503 || (retry_after_ms) > 0 || SK_VERDICT_##name == SK_VERDICT_TICKETS_OFF, \
                    "503 says when to try again");
 SK_VERDICTS(SK_VERDICT_CHECK)
 #undef SK_VERDICT_CHECK
+_Static_assert((int)SK_VERDICT_COUNT <= (int)SK_METRICS_CODES, "each verdict has its counter");
+
+enum sk_verdict sk_verdict_of_purchase(enum sk_purchase_code code)
+{
+    static const enum sk_verdict same[] = {
+#define SK_VERDICT_SAME(name) [SK_PURCHASE_##name] = SK_VERDICT_##name,
+        SK_PURCHASE_CODES(SK_VERDICT_SAME)
+#undef SK_VERDICT_SAME
+    };
+    return same[code];
+}
 
 const char *sk_verdict_code(enum sk_verdict verdict)
 {

@@ -1,0 +1,78 @@
+#include "recovery.h"
+
+#include "admit.h"
+#include "maintenance.h"
+#include "offers.h"
+
+// An operator has changed the voucher: cached refusals may be wrong now, and Redis may not have the change yet.
+static void recovery_on_changed(void *arg, struct sk_voucher *voucher)
+{
+    const struct sk_recovery *recovery = arg;
+    sk_admit_forget(voucher);
+    sk_watch_soon(recovery->watch);
+}
+
+enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale)
+{
+    recovery->sale = sale;
+    recovery->follow = sk_follow_open(sale);
+    recovery->rebuilds = sk_rebuilds_open(sale);
+    recovery->sweeper = sk_sweeper_open(sale, recovery->rebuilds);
+    recovery->regrant = sk_regrant_open(sale, recovery->rebuilds);
+    recovery->watch = sk_watch_open(sale, recovery->rebuilds, recovery->sweeper);
+    recovery->expiry = sk_expiry_open(sale);
+    recovery->roster = sk_roster_open(sale);
+    if (recovery->follow != NULL && recovery->watch != NULL)
+        sk_follow_on_change(recovery->follow, recovery_on_changed, recovery);
+    bool complete = recovery->follow != NULL && recovery->rebuilds != NULL && recovery->sweeper != NULL &&
+                    recovery->regrant != NULL && recovery->watch != NULL && recovery->expiry != NULL &&
+                    recovery->roster != NULL;
+    return complete ? SK_OK : SK_NO_MEM;
+}
+
+void sk_recovery_set_writer(struct sk_recovery *recovery, struct sk_writer *writer, struct sk_returns *returns)
+{
+    sk_sweeper_set_writer(recovery->sweeper, writer, returns);
+    sk_expiry_set_returns(recovery->expiry, returns);
+    sk_regrant_set_writer(recovery->regrant, writer);
+}
+
+void sk_recovery_close(struct sk_recovery *recovery)
+{
+    sk_roster_close(recovery->roster);
+    sk_expiry_close(recovery->expiry);
+    sk_watch_close(recovery->watch);
+    sk_regrant_close(recovery->regrant);
+    sk_sweeper_close(recovery->sweeper);
+    sk_rebuilds_close(recovery->rebuilds);
+    sk_follow_close(recovery->follow);
+}
+
+size_t sk_recovery_maintenance_size(void)
+{
+    return sizeof(struct sk_maintenance);
+}
+
+void sk_recovery_suspect(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt)
+{
+    sk_rebuild_soon(((struct sk_recovery *)recovery)->rebuilds, voucher, doubt);
+}
+
+void sk_recovery_orphaned(void *recovery, struct sk_voucher *voucher)
+{
+    sk_sweep_orphans(((struct sk_recovery *)recovery)->sweeper, voucher);
+}
+
+void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
+{
+    const struct sk_recovery *of = recovery;
+    sk_offers_agree(of->sale, of->follow, voucher, offer);
+}
+
+void sk_recovery_hurry(struct sk_recovery *recovery)
+{
+    if (recovery->follow != NULL)
+        sk_follow_hurry(recovery->follow);
+    if (recovery->watch != NULL)
+        sk_watch_hurry(recovery->watch);
+}

@@ -1,0 +1,45 @@
+// The background jobs of a reactor: they keep both stores and the catalogue right, off the order path.
+#ifndef SK_RECOVERY_RECOVERY_H
+#define SK_RECOVERY_RECOVERY_H
+
+#include "expiry.h"
+#include "follow.h"
+#include "rebuilds.h"
+#include "regrant.h"
+#include "roster.h"
+#include "sweep.h"
+#include "watch.h"
+
+struct sk_recovery {
+    const struct sk_sale *sale;   // borrowed
+    struct sk_follow *follow;     // the catalogue
+    struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
+    struct sk_regrant *regrant;   // orders rejected for an old epoch
+    struct sk_sweeper *sweeper;   // entries that dead sessions left in the journals
+    struct sk_watch *watch;       // the checks once a second
+    struct sk_expiry *expiry;     // orders that are not paid in time
+    struct sk_roster *roster;     // which instances the sessions belong to
+};
+
+// The reactor's thread, as all functions. SK_NO_MEM: what was opened is closed by sk_recovery_close.
+enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale) SK_MUST_CHECK;
+void sk_recovery_set_writer(struct sk_recovery *recovery, struct sk_writer *writer,
+                            struct sk_returns *returns); // once they exist
+void sk_recovery_close(struct sk_recovery *recovery);    // after the links were closed, before the writer is
+
+// The size of a voucher's maintenance state: for the catalogue.
+size_t sk_recovery_maintenance_size(void);
+
+// sale->suspect: `recovery` is the struct sk_recovery.
+void sk_recovery_suspect(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt);
+
+// sale->orphaned: the same.
+void sk_recovery_orphaned(void *recovery, struct sk_voucher *voucher);
+
+// sale->offers_differ: the same.
+void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer);
+
+// A store is up (again).
+void sk_recovery_hurry(struct sk_recovery *recovery);
+
+#endif
