@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admit.h"
 #include "hash.h"
 #include "histogram.h"
 

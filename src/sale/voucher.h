@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "backoff.h"
-#include "filter.h"
 #include "journal.h"
 #include "keys.h"
 #include "order.h"
@@ -47,6 +46,8 @@ struct sk_seen {
     int64_t epoch; // 0: never asked
     char last[SK_VERSION_SIZE];
 };
+
+struct sk_filter;
 
 // The refusal cache. Touched by admit.c alone.
 struct sk_refusal_cache {
