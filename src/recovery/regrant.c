@@ -17,10 +17,10 @@
 
 #include <string.h>
 
+#include "batch.h"
 #include "failpoint.h"
 #include "grant.h"
 #include "params.h"
-#include "settlement.h"
 #include "timer.h"
 
 enum { TICK_MS = 50, PAUSE_MS = 200 };

@@ -59,7 +59,7 @@ struct sk_refusal_cache {
     uint64_t read_after_ms; // the next reading begins no sooner
 };
 
-// Orders that wait for a batch of PostgreSQL. Touched by writer.c, write_queue.c and batch.c.
+// Orders that wait for a batch of PostgreSQL. Touched by writer.c and batch.c.
 struct sk_granted {
     struct sk_order_list orders;
     struct sk_voucher *next;

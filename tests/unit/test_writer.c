@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "batch.h"
 #include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "hash.h"
@@ -12,7 +13,6 @@
 #include "listening.h"
 #include "stack.h"
 #include "wait.h"
-#include "write_queue.h"
 #include "writer.h"
 
 enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
