@@ -6,7 +6,6 @@
 
 #include "lock.h"
 #include "metrics.h"
-#include "named_lock.h"
 #include "order.h"
 #include "pg_link.h"
 #include "probe.h"

@@ -6,7 +6,7 @@
 #include "fake_catalogue.h"
 #include "fake_session.h"
 #include "fake_stores.h"
-#include "named_lock.h"
+#include "lock.h"
 #include "stack.h"
 #include "sweep.h"
 #include "wait.h"
