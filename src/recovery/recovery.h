@@ -36,7 +36,8 @@ void sk_recovery_suspect(void *recovery, struct sk_voucher *voucher, enum sk_dou
 // sale->orphaned: the same.
 void sk_recovery_orphaned(void *recovery, struct sk_voucher *voucher);
 
-// sale->offers_differ: the same.
+// sale->offers_differ: the same. `offer` is the voucher's offer elsewhere. Releases the voucher (sk_batcher_release)
+// when it has done what it can, perhaps before it returns. Does nothing if it is in progress for the voucher.
 void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer);
 
 // A store is up (again).
