@@ -4,7 +4,7 @@
 
 #include "audit.h"
 #include "follow.h"
-#include "rebuilds.h"
+#include "rebuild.h"
 #include "roster.h"
 #include "voucher.h"
 

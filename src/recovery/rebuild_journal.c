@@ -11,7 +11,7 @@
 //
 // SETTING_ASIDE writes a dead letter in between, if an entry cannot be read or an order is refused. A failure in any
 // state ends in IDLE.
-#include "rebuild_journal.h"
+#include "rebuild.h"
 
 #include <stdio.h>
 #include <stdlib.h>

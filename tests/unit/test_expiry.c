@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "course.h"
-#include "expiry.h"
 #include "fake_catalogue.h"
 #include "fake_session.h"
 #include "fake_stores.h"
 #include "fake_timer.h"
 #include "listening.h"
+#include "recovery.h"
 #include "stack.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "course.h"
 #include "fake_catalogue.h"
 #include "fake_stores.h"
-#include "rebuild_journal.h"
+#include "rebuild.h"
 #include "stack.h"
 
 enum { VOUCHER = 7, PAGE = 64, ORDERS_MAX = SK_JOURNAL_ORDERS_MAX };

@@ -6,7 +6,7 @@
 #include "fake_catalogue.h"
 #include "fake_session.h"
 #include "fake_stores.h"
-#include "regrant.h"
+#include "recovery.h"
 #include "stack.h"
 #include "wait.h"
 

@@ -7,8 +7,8 @@
 #include "fake_session.h"
 #include "fake_stores.h"
 #include "lock.h"
+#include "recovery.h"
 #include "stack.h"
-#include "sweep.h"
 #include "wait.h"
 
 enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };

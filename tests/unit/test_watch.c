@@ -9,9 +9,8 @@
 #include "fake_stores.h"
 #include "fake_timer.h"
 #include "maintenance.h"
+#include "recovery.h"
 #include "stack.h"
-#include "sweep.h"
-#include "watch.h"
 
 enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
 
