@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "offered.h"
+#include "order.h"
 
 struct sk_order_shown {
     const char *id, *user; // borrowed

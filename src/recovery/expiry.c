@@ -10,7 +10,7 @@
 //
 // Each tick goes through the catalogue once for vouchers that are due. At RUNS_MAX runs it stops there, and the end of
 // each run continues it: thousands of vouchers may have one order due at the same moment.
-#include "expiry.h"
+#include "recovery.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

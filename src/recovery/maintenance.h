@@ -2,10 +2,10 @@
 #ifndef SK_RECOVERY_MAINTENANCE_H
 #define SK_RECOVERY_MAINTENANCE_H
 
-#include "assignment.h"
 #include "audit.h"
 #include "follow.h"
-#include "rebuilds.h"
+#include "rebuild.h"
+#include "roster.h"
 #include "voucher.h"
 
 // Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c alone.
@@ -75,7 +75,7 @@ struct sk_expiring {
     bool active;      // a run is in progress
 };
 
-// The catalogue and Redis have different offers. Touched by offers.c alone.
+// The catalogue and Redis have different offers. Touched by recovery.c alone.
 struct sk_agreeing {
     struct sk_follow_waiter waiter; // first: it is cast back to this struct
     struct sk_voucher *voucher;     // pinned; NULL: nothing is in progress

@@ -28,8 +28,8 @@
 #include "failpoint.h"
 #include "grant.h"
 #include "log.h"
+#include "maintenance.h"
 #include "params.h"
-#include "rebuild_journal.h"
 
 // ---- is it needed? ----
 //

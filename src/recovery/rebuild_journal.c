@@ -11,17 +11,17 @@
 //
 // SETTING_ASIDE writes a dead letter in between, if an entry cannot be read or an order is refused. A failure in any
 // state ends in IDLE.
-#include "rebuild_journal.h"
+#include "rebuild.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "dead_letter.h"
 #include "failpoint.h"
 #include "journal.h"
 #include "params.h"
-#include "settlement.h"
 
 enum {
     PAGE = 64, // most journal entries at once

@@ -1,13 +1,12 @@
 // If Redis comes back empty, all vouchers need a rebuild. Run side by side, each step of each would wait for the same
 // step of all others, until every answer is too late. So a few run at a time, and the others wait in two queues.
-#include "rebuilds.h"
+#include "rebuild.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "log.h"
 #include "maintenance.h"
-#include "rebuild.h"
 #include "timer.h"
 
 enum {

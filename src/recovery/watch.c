@@ -5,7 +5,7 @@
 //
 // Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
 // themselves. So one broken voucher delays no other.
-#include "watch.h"
+#include "recovery.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

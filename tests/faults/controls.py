@@ -319,7 +319,7 @@ CONTROLS = [
     Control(
         "shared",
         "a batch of several vouchers that failed tried again as it is",
-        "src/sale/write_queue.c",
+        "src/sale/batch.c",
         "void sk_write_queue_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = true;",
         "void sk_write_queue_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = false;",
         "16c",

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "course.h"
-#include "expiry.h"
 #include "fake_session.h"
 #include "fake_timer.h"
 #include "listening.h"
+#include "recovery.h"
 #include "stack.h"
 #include "stage.h"
 

@@ -10,6 +10,7 @@
 #include "course.h"
 #include "fake_session.h"
 #include "log.h"
+#include "maintenance.h"
 #include "rebuild.h"
 #include "stack.h"
 #include "stage.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "course.h"
-#include "rebuild_journal.h"
+#include "rebuild.h"
 #include "stack.h"
 #include "stage.h"
 

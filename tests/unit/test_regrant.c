@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fake_session.h"
-#include "regrant.h"
+#include "recovery.h"
 #include "stack.h"
 #include "stage.h"
 #include "wait.h"

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "fake_session.h"
-#include "named_lock.h"
+#include "lock.h"
+#include "recovery.h"
 #include "stack.h"
 #include "stage.h"
-#include "sweep.h"
 #include "wait.h"
 
 enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };

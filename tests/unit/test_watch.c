@@ -7,10 +7,9 @@
 #include "entry.h"
 #include "fake_timer.h"
 #include "maintenance.h"
+#include "recovery.h"
 #include "stack.h"
 #include "stage.h"
-#include "sweep.h"
-#include "watch.h"
 
 enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
 

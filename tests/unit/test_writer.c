@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "batch.h"
 #include "hash.h"
 #include "histogram.h"
 #include "listening.h"
 #include "stack.h"
 #include "stage.h"
 #include "wait.h"
-#include "write_queue.h"
 #include "writer.h"
 
 enum { BATCH_MAX = 4, POOL = 5000 };
