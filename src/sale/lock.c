@@ -368,7 +368,7 @@ struct sk_named_locks {
 };
 
 struct sk_named_lock {
-    struct sk_list link; // must be first
+    struct sk_list list; // must be first
     struct sk_named_locks *locks;
     sk_named_lock_cb *taken;
     void *arg;
@@ -435,7 +435,7 @@ struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const cha
         return NULL;
     }
     lock->answers = 1;
-    sk_list_add_behind(&lock->link, &locks->all);
+    sk_list_add_behind(&lock->list, &locks->all);
     return lock;
 }
 
@@ -459,8 +459,8 @@ static void lock_on_taken(void *arg, const struct sk_reply *reply)
 static void lock_on_tick(void *arg)
 {
     const struct sk_named_locks *locks = arg;
-    for (struct sk_list *link = locks->all.next; link != &locks->all; link = link->next) {
-        struct sk_named_lock *lock = (struct sk_named_lock *)link;
+    for (struct sk_named_lock *lock = sk_list_first(&locks->all); lock != NULL;
+         lock = sk_list_next(&locks->all, &lock->list)) {
         const char *argv[] = {lock->key, lock->token, locks->ttl};
         if (lock->state == LOCK_HELD && lock->answers == 0 &&
             sk_redis_script(locks->redis, SK_SCRIPT_LOCK_RENEW, 1, 3, argv, NULL, lock_on_renewed, lock) == SK_OK)
@@ -511,7 +511,7 @@ static void lock_free_if_done(struct sk_named_lock *lock)
 {
     if (lock->state != LOCK_RELEASED || lock->answers > 0)
         return;
-    sk_list_remove(&lock->link);
+    sk_list_remove(&lock->list);
     free(lock);
 }
 
@@ -521,7 +521,7 @@ void sk_named_locks_close(struct sk_named_locks *locks)
         return;
     for (struct sk_named_lock *lock; (lock = sk_list_first(&locks->all)) != NULL;) {
         SK_ASSERT(lock->answers == 0);
-        sk_list_remove(&lock->link);
+        sk_list_remove(&lock->list);
         free(lock);
     }
     sk_timer_close(locks->tick);
