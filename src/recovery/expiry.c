@@ -94,15 +94,13 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms);
 
 static void expiry_move(struct expiry_run *run, enum expiry_state state)
 {
-    static const bool allowed[EXPIRY_STATES][EXPIRY_STATES] = {
-        [EXPIRY_LOCKING] = {[EXPIRY_CLOCK] = true},
-        [EXPIRY_CLOCK] = {[EXPIRY_ASKING] = true},
-        [EXPIRY_ASKING] = {[EXPIRY_LOOKING] = true},
-        [EXPIRY_LOOKING] = {[EXPIRY_PACING] = true},
-        [EXPIRY_RETURNING] = {[EXPIRY_PACING] = true},
-        [EXPIRY_PACING] = {[EXPIRY_RETURNING] = true, [EXPIRY_ASKING] = true},
+#define TO(name) (1U << EXPIRY_##name)
+    static const unsigned allowed[EXPIRY_STATES] = {
+        [EXPIRY_LOCKING] = TO(CLOCK),  [EXPIRY_CLOCK] = TO(ASKING),     [EXPIRY_ASKING] = TO(LOOKING),
+        [EXPIRY_LOOKING] = TO(PACING), [EXPIRY_RETURNING] = TO(PACING), [EXPIRY_PACING] = TO(RETURNING) | TO(ASKING),
     };
-    SK_ASSERT(allowed[run->state][state]);
+#undef TO
+    SK_ASSERT((allowed[run->state] & 1U << state) != 0);
     run->state = state;
 }
 

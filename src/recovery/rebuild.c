@@ -96,29 +96,27 @@ static void rebuild_fail(struct rebuild *rebuild);
 static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end);
 static void rebuild_free(struct rebuild *rebuild);
 
-#define TO(step) [REBUILD_##step] = true
-
 static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 {
-    static const bool allowed[REBUILD_STEPS][REBUILD_STEPS] = {
-        [REBUILD_LOCK] = {TO(CHECK), TO(EPOCH), TO(ENDED)},
-        [REBUILD_CHECK] = {TO(EPOCH), TO(ENDED)},
-        [REBUILD_EPOCH] = {TO(BEGIN), TO(ENDED)},
-        [REBUILD_BEGIN] = {TO(JOURNAL), TO(ENDED)},
-        [REBUILD_JOURNAL] = {TO(STOCK), TO(RETIRE), TO(DEAD_LETTER), TO(ENDED)},
-        [REBUILD_DEAD_LETTER] = {TO(ENDED)},
-        [REBUILD_STOCK] = {TO(BUYERS), TO(ENDED)},
-        [REBUILD_BUYERS] = {TO(BUYERS), TO(LAST_BUYERS), TO(OPEN), TO(ENDED)},
-        [REBUILD_LAST_BUYERS] = {TO(OPEN), TO(ENDED)},
-        [REBUILD_OPEN] = {TO(JOURNAL), TO(ENDED)},
-        [REBUILD_RETIRE] = {TO(STOCK), TO(REMOVE), TO(ENDED)},
-        [REBUILD_REMOVE] = {TO(ENDED)},
+#define TO(name) (1U << REBUILD_##name)
+    static const unsigned allowed[REBUILD_STEPS] = {
+        [REBUILD_LOCK] = TO(CHECK) | TO(EPOCH) | TO(ENDED),
+        [REBUILD_CHECK] = TO(EPOCH) | TO(ENDED),
+        [REBUILD_EPOCH] = TO(BEGIN) | TO(ENDED),
+        [REBUILD_BEGIN] = TO(JOURNAL) | TO(ENDED),
+        [REBUILD_JOURNAL] = TO(STOCK) | TO(RETIRE) | TO(DEAD_LETTER) | TO(ENDED),
+        [REBUILD_DEAD_LETTER] = TO(ENDED),
+        [REBUILD_STOCK] = TO(BUYERS) | TO(ENDED),
+        [REBUILD_BUYERS] = TO(BUYERS) | TO(LAST_BUYERS) | TO(OPEN) | TO(ENDED),
+        [REBUILD_LAST_BUYERS] = TO(OPEN) | TO(ENDED),
+        [REBUILD_OPEN] = TO(JOURNAL) | TO(ENDED),
+        [REBUILD_RETIRE] = TO(STOCK) | TO(REMOVE) | TO(ENDED),
+        [REBUILD_REMOVE] = TO(ENDED),
     };
-    SK_ASSERT(allowed[rebuild->step][step]);
+#undef TO
+    SK_ASSERT((allowed[rebuild->step] & 1U << step) != 0);
     rebuild->step = step;
 }
-
-#undef TO
 
 enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_rebuild_why why,
                               sk_rebuild_run_cb *done, void *arg)

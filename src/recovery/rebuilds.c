@@ -32,21 +32,19 @@ static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
 static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end);
 
-#define TO(state) [SK_REBUILDING_##state] = true
-
 static void rebuilds_move(struct sk_rebuilding *rebuilding, enum sk_rebuilding_state state)
 {
-    static const bool allowed[SK_REBUILDING_STATES][SK_REBUILDING_STATES] = {
-        [SK_REBUILDING_NOT] = {TO(QUEUED), TO(URGENT)},
-        [SK_REBUILDING_QUEUED] = {TO(URGENT), TO(ACTIVE), TO(NOT)},
-        [SK_REBUILDING_URGENT] = {TO(ACTIVE), TO(NOT)},
-        [SK_REBUILDING_ACTIVE] = {TO(NOT), TO(QUEUED), TO(URGENT)}, // back to its queue: it could not begin
+#define TO(name) (1U << SK_REBUILDING_##name)
+    static const unsigned allowed[SK_REBUILDING_STATES] = {
+        [SK_REBUILDING_NOT] = TO(QUEUED) | TO(URGENT),
+        [SK_REBUILDING_QUEUED] = TO(URGENT) | TO(ACTIVE) | TO(NOT),
+        [SK_REBUILDING_URGENT] = TO(ACTIVE) | TO(NOT),
+        [SK_REBUILDING_ACTIVE] = TO(NOT) | TO(QUEUED) | TO(URGENT), // back to its queue: it could not begin
     };
-    SK_ASSERT(allowed[rebuilding->state][state]);
+#undef TO
+    SK_ASSERT((allowed[rebuilding->state] & 1U << state) != 0);
     rebuilding->state = state;
 }
-
-#undef TO
 
 // ---- opening and closing ----
 

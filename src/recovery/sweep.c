@@ -88,21 +88,19 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found);
 static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element);
 
-#define TO(state) [SWEEP_##state] = true
-
 static void sweep_move(struct sweep *sweep, enum sweep_state state)
 {
-    static const bool allowed[SWEEP_STATES][SWEEP_STATES] = {
-        [SWEEP_READING] = {TO(READING), TO(JUDGING), TO(LOCKING), TO(SETTLING), TO(ENDED)},
-        [SWEEP_JUDGING] = {TO(READING), TO(ENDED)},
-        [SWEEP_LOCKING] = {TO(READING), TO(ENDED)},
-        [SWEEP_SETTLING] = {TO(READING), TO(ENDED)},
+#define TO(name) (1U << SWEEP_##name)
+    static const unsigned allowed[SWEEP_STATES] = {
+        [SWEEP_READING] = TO(READING) | TO(JUDGING) | TO(LOCKING) | TO(SETTLING) | TO(ENDED),
+        [SWEEP_JUDGING] = TO(READING) | TO(ENDED),
+        [SWEEP_LOCKING] = TO(READING) | TO(ENDED),
+        [SWEEP_SETTLING] = TO(READING) | TO(ENDED),
     };
-    SK_ASSERT(allowed[sweep->state][state]);
+#undef TO
+    SK_ASSERT((allowed[sweep->state] & 1U << state) != 0);
     sweep->state = state;
 }
-
-#undef TO
 
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
 {

@@ -105,21 +105,19 @@ static void watch_answered(struct sk_watch *watch);
 static void watch_end_page(struct sk_watch *watch);
 static void watch_end_round(struct sk_watch *watch);
 
-#define TO(state) [WATCH_##state] = true
-
 static void watch_move(struct sk_watch *watch, enum watch_state state)
 {
-    static const bool allowed[WATCH_STATES][WATCH_STATES] = {
-        [WATCH_IDLE] = {TO(PAGE)},
-        [WATCH_PAGE] = {TO(ACCOUNTS), TO(IDLE)},
-        [WATCH_ACCOUNTS] = {TO(SNAPSHOTS), TO(IDLE)},
-        [WATCH_SNAPSHOTS] = {TO(PAGE), TO(IDLE)},
+#define TO(name) (1U << WATCH_##name)
+    static const unsigned allowed[WATCH_STATES] = {
+        [WATCH_IDLE] = TO(PAGE),
+        [WATCH_PAGE] = TO(ACCOUNTS) | TO(IDLE),
+        [WATCH_ACCOUNTS] = TO(SNAPSHOTS) | TO(IDLE),
+        [WATCH_SNAPSHOTS] = TO(PAGE) | TO(IDLE),
     };
-    SK_ASSERT(allowed[watch->state][state]);
+#undef TO
+    SK_ASSERT((allowed[watch->state] & 1U << state) != 0);
     watch->state = state;
 }
-
-#undef TO
 
 // ---- opening and closing ----
 

@@ -54,13 +54,15 @@ static void session_on_judged(void *arg, const struct sk_reply *reply);
 
 static void session_move(struct sk_session *session, enum session_state state)
 {
-    static const bool allowed[SESSION_ENDED + 1][SESSION_ENDED + 1] = {
-        [SESSION_NONE] = {[SESSION_TAKING] = true, [SESSION_ENDING] = true},
-        [SESSION_TAKING] = {[SESSION_HELD] = true, [SESSION_NONE] = true, [SESSION_ENDING] = true},
-        [SESSION_HELD] = {[SESSION_NONE] = true, [SESSION_ENDING] = true},
-        [SESSION_ENDING] = {[SESSION_ENDED] = true},
+#define TO(name) (1U << SESSION_##name)
+    static const unsigned allowed[SESSION_ENDED + 1] = {
+        [SESSION_NONE] = TO(TAKING) | TO(ENDING),
+        [SESSION_TAKING] = TO(HELD) | TO(NONE) | TO(ENDING),
+        [SESSION_HELD] = TO(NONE) | TO(ENDING),
+        [SESSION_ENDING] = TO(ENDED),
     };
-    SK_ASSERT(allowed[session->state][state]);
+#undef TO
+    SK_ASSERT((allowed[session->state] & 1U << state) != 0);
     session->state = state;
 }
 
@@ -388,12 +390,14 @@ static void lock_free_if_done(struct sk_named_lock *lock);
 
 static void lock_move(struct sk_named_lock *lock, enum lock_state state)
 {
-    static const bool allowed[LOCK_RELEASED + 1][LOCK_RELEASED + 1] = {
-        [LOCK_TAKING] = {[LOCK_HELD] = true, [LOCK_MISSED] = true, [LOCK_RELEASED] = true},
-        [LOCK_HELD] = {[LOCK_RELEASED] = true},
-        [LOCK_MISSED] = {[LOCK_RELEASED] = true},
+#define TO(name) (1U << LOCK_##name)
+    static const unsigned allowed[LOCK_RELEASED + 1] = {
+        [LOCK_TAKING] = TO(HELD) | TO(MISSED) | TO(RELEASED),
+        [LOCK_HELD] = TO(RELEASED),
+        [LOCK_MISSED] = TO(RELEASED),
     };
-    SK_ASSERT(allowed[lock->state][state]);
+#undef TO
+    SK_ASSERT((allowed[lock->state] & 1U << state) != 0);
     lock->state = state;
 }
 

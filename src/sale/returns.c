@@ -95,14 +95,16 @@ static void returns_end(struct returns_call *call, enum sk_return_end end);
 
 static void returns_move(struct returns_call *call, enum returns_state state)
 {
-    static const bool allowed[RETURNS_STATES][RETURNS_STATES] = {
-        [RETURNS_GATHERING] = {[RETURNS_NOTING] = true, [RETURNS_READY] = true}, // READY: a recovered entry
-        [RETURNS_NOTING] = {[RETURNS_READY] = true},
-        [RETURNS_READY] = {[RETURNS_WRITING] = true},
-        [RETURNS_WRITING] = {[RETURNS_WAITING] = true},
-        [RETURNS_WAITING] = {[RETURNS_READY] = true},
+#define TO(name) (1U << RETURNS_##name)
+    static const unsigned allowed[RETURNS_STATES] = {
+        [RETURNS_GATHERING] = TO(NOTING) | TO(READY), // READY: a recovered entry
+        [RETURNS_NOTING] = TO(READY),
+        [RETURNS_READY] = TO(WRITING),
+        [RETURNS_WRITING] = TO(WAITING),
+        [RETURNS_WAITING] = TO(READY),
     };
-    SK_ASSERT(allowed[call->state][state]);
+#undef TO
+    SK_ASSERT((allowed[call->state] & 1U << state) != 0);
     call->state = state;
 }
 
