@@ -4,6 +4,7 @@
 
 #include "audit.h"
 #include "follow.h"
+#include "list.h"
 #include "rebuild.h"
 #include "roster.h"
 #include "voucher.h"
@@ -36,9 +37,10 @@ enum sk_rebuilding_state {
 };
 
 struct sk_rebuilding {
+    struct sk_list list; // of its queue; must be first
+    struct sk_voucher *voucher;
     enum sk_rebuilding_state state;
     enum sk_rebuild_why why;
-    struct sk_voucher *next; // in its queue
     struct sk_rebuilds *rebuilds;
     sk_rebuild_cb *done; // NULL: none
     void *arg;
@@ -47,9 +49,10 @@ struct sk_rebuilding {
 
 // What is known of the voucher's journal. Touched by sweep.c alone.
 struct sk_swept {
-    struct sweep *sweep;       // in progress; NULL: none
-    struct sk_voucher *next;   // in the list of those that may have orphans
+    struct sk_list list; // of those that may have orphans; must be first
+    struct sk_voucher *voucher;
     bool listed;               // in that list; keeps a pin
+    struct sweep *sweep;       // in progress; NULL: none
     uint64_t orphans_until_ms; // orphans are looked for until then
     // All entries up to this one were held by living sessions ...; empty: to be read from the start.
     char after[SK_JOURNAL_ID_SIZE];

@@ -54,13 +54,15 @@ static void session_on_judged(void *arg, const struct sk_reply *reply);
 
 static void session_move(struct sk_session *session, enum session_state state)
 {
-    static const bool allowed[SESSION_ENDED + 1][SESSION_ENDED + 1] = {
-        [SESSION_NONE] = {[SESSION_TAKING] = true, [SESSION_ENDING] = true},
-        [SESSION_TAKING] = {[SESSION_HELD] = true, [SESSION_NONE] = true, [SESSION_ENDING] = true},
-        [SESSION_HELD] = {[SESSION_NONE] = true, [SESSION_ENDING] = true},
-        [SESSION_ENDING] = {[SESSION_ENDED] = true},
+#define TO(name) (1U << SESSION_##name)
+    static const unsigned allowed[SESSION_ENDED + 1] = {
+        [SESSION_NONE] = TO(TAKING) | TO(ENDING),
+        [SESSION_TAKING] = TO(HELD) | TO(NONE) | TO(ENDING),
+        [SESSION_HELD] = TO(NONE) | TO(ENDING),
+        [SESSION_ENDING] = TO(ENDED),
     };
-    SK_ASSERT(allowed[session->state][state]);
+#undef TO
+    SK_ASSERT((allowed[session->state] & 1U << state) != 0);
     session->state = state;
 }
 
@@ -368,7 +370,7 @@ struct sk_named_locks {
 };
 
 struct sk_named_lock {
-    struct sk_list link; // must be first
+    struct sk_list list; // must be first
     struct sk_named_locks *locks;
     sk_named_lock_cb *taken;
     void *arg;
@@ -388,12 +390,14 @@ static void lock_free_if_done(struct sk_named_lock *lock);
 
 static void lock_move(struct sk_named_lock *lock, enum lock_state state)
 {
-    static const bool allowed[LOCK_RELEASED + 1][LOCK_RELEASED + 1] = {
-        [LOCK_TAKING] = {[LOCK_HELD] = true, [LOCK_MISSED] = true, [LOCK_RELEASED] = true},
-        [LOCK_HELD] = {[LOCK_RELEASED] = true},
-        [LOCK_MISSED] = {[LOCK_RELEASED] = true},
+#define TO(name) (1U << LOCK_##name)
+    static const unsigned allowed[LOCK_RELEASED + 1] = {
+        [LOCK_TAKING] = TO(HELD) | TO(MISSED) | TO(RELEASED),
+        [LOCK_HELD] = TO(RELEASED),
+        [LOCK_MISSED] = TO(RELEASED),
     };
-    SK_ASSERT(allowed[lock->state][state]);
+#undef TO
+    SK_ASSERT((allowed[lock->state] & 1U << state) != 0);
     lock->state = state;
 }
 
@@ -435,7 +439,7 @@ struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const cha
         return NULL;
     }
     lock->answers = 1;
-    sk_list_add_behind(&lock->link, &locks->all);
+    sk_list_add_behind(&lock->list, &locks->all);
     return lock;
 }
 
@@ -459,8 +463,8 @@ static void lock_on_taken(void *arg, const struct sk_reply *reply)
 static void lock_on_tick(void *arg)
 {
     const struct sk_named_locks *locks = arg;
-    for (struct sk_list *link = locks->all.next; link != &locks->all; link = link->next) {
-        struct sk_named_lock *lock = (struct sk_named_lock *)link;
+    for (struct sk_named_lock *lock = sk_list_first(&locks->all); lock != NULL;
+         lock = sk_list_next(&locks->all, &lock->list)) {
         const char *argv[] = {lock->key, lock->token, locks->ttl};
         if (lock->state == LOCK_HELD && lock->answers == 0 &&
             sk_redis_script(locks->redis, SK_SCRIPT_LOCK_RENEW, 1, 3, argv, NULL, lock_on_renewed, lock) == SK_OK)
@@ -511,7 +515,7 @@ static void lock_free_if_done(struct sk_named_lock *lock)
 {
     if (lock->state != LOCK_RELEASED || lock->answers > 0)
         return;
-    sk_list_remove(&lock->link);
+    sk_list_remove(&lock->list);
     free(lock);
 }
 
@@ -521,7 +525,7 @@ void sk_named_locks_close(struct sk_named_locks *locks)
         return;
     for (struct sk_named_lock *lock; (lock = sk_list_first(&locks->all)) != NULL;) {
         SK_ASSERT(lock->answers == 0);
-        sk_list_remove(&lock->link);
+        sk_list_remove(&lock->list);
         free(lock);
     }
     sk_timer_close(locks->tick);
