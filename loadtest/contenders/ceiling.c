@@ -11,8 +11,8 @@
 
 #include "descriptors.h"
 #include "log.h"
+#include "response.h"
 #include "server.h"
-#include "stream.h"
 #include "timer.h"
 
 struct ceiling {

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "cors.h"
-#include "measure.h"
+#include "head.h"
 #include "order_json.h"
 #include "response.h"
-#include "target.h"
 #include "text.h"
+#include "trace.h"
 #include "uuid.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "accept.h"
 #include "cors.h"
 #include "hash.h"
-#include "measure.h"
+#include "trace.h"
 #include "verdict.h"
 
 enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };

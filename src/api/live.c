@@ -21,7 +21,7 @@
 #include "list.h"
 #include "params.h"
 #include "rates.h"
-#include "stream.h"
+#include "response.h"
 #include "text.h"
 #include "timer.h"
 

@@ -16,14 +16,14 @@
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
-#include "measure.h"
 #include "openapi.h"
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"
+#include "response.h"
 #include "route_table.h"
 #include "secrets.h"
-#include "stream.h"
+#include "trace.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 

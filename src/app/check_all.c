@@ -12,7 +12,7 @@
 #include "cors.h"
 #include "descriptors.h"
 #include "findings.h"
-#include "listen_address.h"
+#include "listener.h"
 #include "ticket.h"
 #include "token_keys.h"
 #include "tokens.h"

@@ -11,7 +11,7 @@
 #include "client_limits.h"
 #include "descriptors.h"
 #include "json_memory.h"
-#include "listen_address.h"
+#include "listener.h"
 #include "log.h"
 #include "reactor.h"
 #include "secrets.h"

@@ -1,7 +1,7 @@
 // The connections of a server: a fixed pool. A connection has one request at a time, so both share a slot of the pool,
 // and a phase.
 //
-// For server.c, request.c and stream.c. All functions: the loop's thread.
+// For server.c, request.c and response.c. All functions: the loop's thread.
 #ifndef SK_WIRE_CONNECTION_H
 #define SK_WIRE_CONNECTION_H
 

@@ -20,11 +20,11 @@
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"
+#include "response.h"
 #include "route_table.h"
 #include "routes.h"
 #include "stack.h"
 #include "still_clock.h"
-#include "stream.h"
 #include "tickets.h"
 #include "vouchers.h"
 
