@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json_memory.h"
+#include "jwt.h"
 
 enum { POINTER_SIZE = 2 * SK_FIELDS_NAME_MAX + 2, DETAIL_SIZE = 160 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "auth.h"
 #include "check_postgres.h"
 #include "check_redis.h"
 #include "client_limits.h"
@@ -14,8 +15,7 @@
 #include "findings.h"
 #include "listener.h"
 #include "ticket.h"
-#include "token_keys.h"
-#include "tokens.h"
+#include "user_tokens.h"
 
 // Clock differences between the stores: above the first, expiry pauses (recovery/expiry.c); above the second, a
 // warning.

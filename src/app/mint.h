@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "config.h"
-#include "token_keys.h"
+#include "user_tokens.h"
 
 enum { SK_MINT_SECONDS_MAX = 31536000 };
 

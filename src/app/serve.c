@@ -10,14 +10,14 @@
 
 #include "client_limits.h"
 #include "descriptors.h"
-#include "json_memory.h"
+#include "jwt.h"
 #include "listener.h"
 #include "log.h"
 #include "reactor.h"
 #include "secrets.h"
 #include "spool.h"
 #include "supervise.h"
-#include "token_keys.h"
+#include "user_tokens.h"
 
 enum { LAST_LINES_MS = 1000 };
 
