@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "descriptors.h"
+#include "commands.h"
 #include "log.h"
 #include "response.h"
 #include "server.h"

@@ -1,5 +1,5 @@
 // Checks first what would prevent a start, then each store, then both stores together.
-#include "check_all.h"
+#include "commands.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "check_redis.h"
 #include "client_limits.h"
 #include "cors.h"
-#include "descriptors.h"
 #include "findings.h"
 #include "listener.h"
 #include "ticket.h"

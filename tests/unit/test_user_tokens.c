@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "identity.h"
 #include "jwt.h"
-#include "mint.h"
 #include "stack.h"
 #include "user_tokens.h"
 
