@@ -92,12 +92,10 @@ static void shop_on_ask_redis(void *arg, bool ready);
 static void shop_on_ask_pg(void *arg, bool ready);
 static void shop_on_report_pg(void *arg, bool ready);
 static void shop_on_notified(void *arg);
-static void shop_drain(struct shop *shop);
 static void shop_turn(struct shop *shop);
 static bool shop_ready(void *arg);
 static bool shop_idle(const struct shop *shop);
 static bool shop_give_up(struct shop *shop);
-static bool shop_leave(struct shop *shop);
 static struct sk_left shop_left(const struct shop *shop);
 static void shop_close(struct shop *shop);
 
@@ -254,7 +252,7 @@ static void reactor_on_stop(uv_async_t *async)
     reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
     reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
     sk_routes_drain(reactor->routes);
-    shop_drain(reactor->shop);
+    sk_expiry_stop(reactor->shop->recovery.expiry); // it starts no more
     sk_server_drain(reactor->server);
     (void)uv_timer_start(&reactor->drain, reactor_on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
 }
@@ -266,7 +264,7 @@ static void reactor_on_drain_tick(uv_timer_t *timer)
     bool done =
         sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 && shop_idle(reactor->shop);
     bool give_up = !done && now >= reactor->give_up_at_ms && shop_give_up(reactor->shop);
-    done = done && shop_leave(reactor->shop);
+    done = done && sk_session_end(reactor->shop->sale.session); // so that others need not wait for its TTL
     if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
         return;
     struct sk_left left = shop_left(reactor->shop);
@@ -521,12 +519,6 @@ static void shop_on_notified(void *arg)
 
 // ---- the calls ----
 
-// The process is ending: starts no more expiry.
-static void shop_drain(struct shop *shop)
-{
-    sk_expiry_stop(shop->recovery.expiry);
-}
-
 static void shop_measure(struct shop *shop)
 {
     struct sk_metrics *metrics = shop->sale.metrics;
@@ -563,13 +555,6 @@ static bool shop_give_up(struct shop *shop)
 {
     sk_regrant_give_up(shop->recovery.regrant);
     return !sk_regrant_idle(shop->recovery.regrant);
-}
-
-// The last step of a clean end: the shop is idle and no more purchases arrive. Repeat it until it returns true. Ends
-// the session, so that others need not wait for its TTL.
-static bool shop_leave(struct shop *shop)
-{
-    return sk_session_end(shop->sale.session);
 }
 
 // What would be left unfinished now.
