@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "about.h"
 #include "commands.h"
 #include "config.h"
 #include "log.h"
 #include "migrate.h"
-#include "openapi.h"
 
 #ifndef SK_VERSION
 #define SK_VERSION "0"

@@ -1,5 +1,5 @@
-// The admin's lists, apart from vouchers and dead letters: orders, the audit log of operators, and the feed of order
-// events.
+// The admin's lists, apart from vouchers: orders, payments, the audit log of operators, the feed of order events, and
+// dead letters, with what is decided about one.
 //
 // The reactor's thread, as all functions. Each answers its handle once: FOUND and a page; BAD_PARAMETER; UNAVAILABLE;
 // OVERLOADED.
@@ -10,6 +10,7 @@
 #include "page.h"
 
 sk_handle sk_handle_admin_orders, sk_handle_admin_payments, sk_handle_admin_events, sk_handle_order_events;
+sk_handle sk_handle_dead_letters, sk_handle_requeue, sk_handle_write_off;
 
 struct sk_order_filter {
     int64_t voucher_id;
@@ -33,5 +34,17 @@ void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const 
 // The cursor is the position of the last event that the reader has. `last`: without a cursor, the feed begins this many
 // events before its end; 0: at its beginning. `next` is always present: it is where the reader continues.
 void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle);
+
+// ---- dead letters ----
+//
+// A page of those that wait for a decision, oldest first. It may be shorter than asked for if dead letters are large.
+void sk_dead_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                          uint64_t handle);
+
+// Settles the dead letter's orders again. Answers when they are queued, not when they are settled.
+void sk_dead_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle);
+
+// Refuses the dead letter's orders permanently; their units return.
+void sk_dead_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle);
 
 #endif

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "answer.h"
 #include "audit.h"
 #include "journal.h"
-#include "order_json.h"
 #include "params.h"
 #include "waiting.h"
 

@@ -14,7 +14,6 @@
 
 #include "answer.h"
 #include "buf.h"
-#include "cursor.h"
 #include "recovery.h"
 #include "sale.h"
 #include "store_options.h"
@@ -52,7 +51,7 @@ struct sk_control {
     struct sk_queries *queries;                // owned
     struct sk_voucher_cache *shown;            // owned; vouchers.c
     const char *unknown[SK_QUERY_UNKNOWN_MAX]; // users of such searches; NULL: free
-    struct sk_uuid_gen keys;                   // create.c
+    struct sk_uuid_gen keys;                   // operate.c
     struct sk_waiting *waiting;                // owned: requests that wait for an order's change
     struct sk_live *live;                      // owned: listeners of vouchers
     bool settling;                             // a settlement is being counted; report.c

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "about.h"
 #include "address.h"
 #include "auth.h"
 #include "client_limits.h"
@@ -16,7 +17,6 @@
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
-#include "openapi.h"
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"

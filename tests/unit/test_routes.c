@@ -10,9 +10,6 @@
 #include "admin_lists.h"
 #include "client_limits.h"
 #include "config.h"
-#include "create.h"
-#include "dead_letters.h"
-#include "instances.h"
 #include "live.h"
 #include "moves.h"
 #include "operate.h"
@@ -25,7 +22,6 @@
 #include "routes.h"
 #include "stack.h"
 #include "still_clock.h"
-#include "tickets.h"
 #include "vouchers.h"
 
 #define ORDER "018bcfe5-6800-7000-8000-0123456789ab"
