@@ -35,16 +35,4 @@ void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const 
 // events before its end; 0: at its beginning. `next` is always present: it is where the reader continues.
 void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle);
 
-// ---- dead letters ----
-//
-// A page of those that wait for a decision, oldest first. It may be shorter than asked for if dead letters are large.
-void sk_dead_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
-                          uint64_t handle);
-
-// Settles the dead letter's orders again. Answers when they are queued, not when they are settled.
-void sk_dead_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle);
-
-// Refuses the dead letter's orders permanently; their units return.
-void sk_dead_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle);
-
 #endif

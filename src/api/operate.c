@@ -77,6 +77,9 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply);
 static void operate_mend(struct operate *operate);
 static void operate_on_tick(void *arg);
 static void operate_release(struct sk_query *query);
+static enum sk_verdict terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                                         struct sk_fields *read);
+static enum sk_verdict terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read);
 
 #define TO(step) [OPERATE_##step] = true
 
@@ -113,7 +116,7 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
     if (!operate_read(context, request, &operation))
         return;
     enum sk_verdict verdict =
-        sk_terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+        terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
     if (verdict == SK_VERDICT_OK)
         sk_operate_change(context->control, &operation, &terms, request->handle);
     else
@@ -128,7 +131,7 @@ void sk_handle_stock(const struct sk_context *context, struct sk_request *reques
     int64_t units;
     if (!operate_read(context, request, &operation))
         return;
-    enum sk_verdict verdict = sk_terms_read_stock(request->body.data, request->body.len, &units, &read);
+    enum sk_verdict verdict = terms_read_stock(request->body.data, request->body.len, &units, &read);
     if (verdict == SK_VERDICT_OK)
         sk_operate_stock(context->control, &operation, units, request->handle);
     else
@@ -505,17 +508,15 @@ static void rebuild_begin(struct rebuild_query *rebuild);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
+// Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
+// closed. LOADING if a rebuild is in progress elsewhere or has failed.
 void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
 {
-    sk_command_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
-}
-
-void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    struct rebuild_query *rebuild = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *rebuild, rebuild_start);
+    struct rebuild_query *rebuild =
+        sk_query_new(context->control, SK_PG_COMMANDS, request->handle, NULL, sizeof *rebuild, rebuild_start);
     if (rebuild == NULL)
         return;
-    rebuild->voucher_id = voucher_id;
+    rebuild->voucher_id = sk_call_of(request)->voucher_id;
     sk_query_start(&rebuild->query);
 }
 
@@ -895,8 +896,9 @@ enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct
     return sk_fields_end(read);
 }
 
-enum sk_verdict sk_terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
-                                     struct sk_fields *read)
+// Any of the terms except the stock. A missing one is NULL or SK_TERM_AS_IT_IS.
+static enum sk_verdict terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                                         struct sk_fields *read)
 {
     struct sk_field optional[MEMBERS];
     const json_t *values[MEMBERS];
@@ -973,7 +975,8 @@ static const struct sk_field stock_members[STOCK_MEMBERS] = {
     [REDUCE] = {.name = "reduce", .detail = "must be an integer from 1 to 100000000", .optional = true},
 };
 
-enum sk_verdict sk_terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read)
+// {"add": n} or {"reduce": n}: n, or -n.
+static enum sk_verdict terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read)
 {
     const json_t *values[STOCK_MEMBERS];
     *units = 0;

@@ -55,11 +55,6 @@ void sk_operate_state(struct sk_control *control, const struct sk_operation *ope
 // there would be too many.
 void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle);
 
-// Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
-// closed. Answers its handle once: FOUND with the voucher; LOADING if a rebuild is in progress elsewhere or has failed;
-// ARCHIVED; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
-void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle);
-
 // ---- creating a voucher ----
 
 // Inserts the row in PostgreSQL, which is the voucher, then loads it into Redis. `key` NULL: one is made, for this call
@@ -70,22 +65,9 @@ void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
                        uint64_t handle);
 
-// ---- bodies ----
-//
-// Reads the bodies of POST /admin/vouchers, PATCH /admin/vouchers/{id} and POST /admin/vouchers/{id}/stock, and lists
-// all errors of a body.
-//
-// Results are as of sk_fields_end(); texts point into `read`, which the caller frees in any case.
-
-// All terms of a voucher; limit, pay_within_s, currency, ticket and work_bits have defaults.
+// Reads the body of POST /admin/vouchers: all terms; limit, pay_within_s, currency, ticket and work_bits have defaults.
+// The result is as of sk_fields_end(); texts point into `read`, which the caller frees in any case.
 enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct sk_terms *terms,
                               struct sk_fields *read);
-
-// Any of the terms except the stock. A missing one is NULL or SK_TERM_AS_IT_IS.
-enum sk_verdict sk_terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
-                                     struct sk_fields *read);
-
-// {"add": n} or {"reduce": n}: n, or -n.
-enum sk_verdict sk_terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read);
 
 #endif

@@ -17,6 +17,7 @@
 #include "probe.h"
 #include "text.h"
 #include "ticket.h"
+#include "vouchers.h"
 
 enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 
@@ -464,58 +465,4 @@ static enum sk_verdict ticket_check_solution(const struct sk_context *context, s
                 ticket.offer == voucher->offer &&
                 sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
     return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
-}
-
-// ---- whether the voucher is on offer ----
-//
-// The catalogue answers at once. A voucher that it does not have is searched for, as for a purchase.
-
-struct offer_read {
-    struct sk_query query;
-    int64_t id;
-};
-
-static void offer_start(struct sk_query *query);
-static void offer_on_found(struct sk_query *query, enum sk_found found);
-static void offer_on_retired(void *arg, const struct sk_result *result);
-
-void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    char key[SK_QUERY_KEY_SIZE];
-    if (sk_catalogue_find(control->sale->catalogue, voucher_id) != NULL) {
-        sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_FOUND});
-        return;
-    }
-    (void)snprintf(key, sizeof key, "offer:%" PRId64, voucher_id);
-    struct offer_read *read = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *read, offer_start);
-    if (read == NULL)
-        return;
-    read->id = voucher_id;
-    sk_query_start(&read->query);
-}
-
-static void offer_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct offer_read *)query)->id, offer_on_found);
-}
-
-static void offer_on_found(struct sk_query *query, enum sk_found found)
-{
-    char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, query->finding.id)};
-    if (found == SK_FOUND_LISTED)
-        sk_query_end(query, SK_VERDICT_FOUND, NULL);
-    else if (found == SK_FOUND_OLD)
-        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, offer_on_retired);
-    else
-        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-}
-
-static void offer_on_retired(void *arg, const struct sk_result *result)
-{
-    struct sk_query *query = arg;
-    if (result->rows == NULL)
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-    else
-        sk_query_end(query, sk_rows_count(result->rows) == 0 ? SK_VERDICT_UNKNOWN_VOUCHER : SK_VERDICT_ENDED, NULL);
 }

@@ -40,8 +40,4 @@ bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t 
 void sk_ticket_read(const struct sk_context *context, const struct sk_request *request, const struct sk_call *call,
                     struct sk_ask *ask);
 
-// Whether the voucher is on offer. Answers its handle once, perhaps before it returns: FOUND without a body: the
-// catalogue has it; ENDED: it is retired; UNKNOWN_VOUCHER; UNAVAILABLE or OVERLOADED.
-void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle);
-
 #endif

@@ -128,9 +128,16 @@ static struct value jwt_value_of(const json_t *member)
     return (struct value){.kind = OTHER};
 }
 
+static bool flat_text_is(struct sk_flat_text text, const char *what)
+{
+    if (text.len > 0 && text.at[0] != what[0]) // most texts that differ end here
+        return false;
+    return strlen(what) == text.len && memcmp(text.at, what, text.len) == 0;
+}
+
 static bool jwt_is_text(struct value value, const char *text)
 {
-    return value.kind == TEXT && sk_flat_text_is(value.text, text);
+    return value.kind == TEXT && flat_text_is(value.text, text);
 }
 
 // False: it is not a text of 1 to size - 1 bytes.
@@ -229,7 +236,7 @@ static bool jwt_take_audience(struct value value, const char *audience, bool *fo
         return false;
     if (value.list == NULL) {
         while (sk_flat_json_next(&value.text, &text))
-            *found = *found || sk_flat_text_is(text, audience);
+            *found = *found || flat_text_is(text, audience);
         return true;
     }
     for (size_t i = 0; i < json_array_size(value.list); i++) {
@@ -406,7 +413,7 @@ static bool flat_word(struct at *at)
 const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name)
 {
     for (size_t i = 0; i < json->count; i++) {
-        if (sk_flat_text_is(json->members[i].name, name))
+        if (flat_text_is(json->members[i].name, name))
             return &json->members[i];
     }
     return NULL;
@@ -420,13 +427,6 @@ bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
     bool found = flat_text(&at, out);
     *list = (struct sk_flat_text){at.now, (size_t)(at.end - at.now)};
     return found;
-}
-
-bool sk_flat_text_is(struct sk_flat_text text, const char *what)
-{
-    if (text.len > 0 && text.at[0] != what[0]) // most texts that differ end here
-        return false;
-    return strlen(what) == text.len && memcmp(text.at, what, text.len) == 0;
 }
 
 // ---- signatures ----

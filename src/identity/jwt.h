@@ -162,8 +162,6 @@ const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, 
 // Takes the next text off the text of a list; false: there is none.
 bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out);
 
-bool sk_flat_text_is(struct sk_flat_text text, const char *what);
-
 // ---- jansson's memory ----
 //
 // Whether one of jansson's allocations has failed. Version 2.14 goes on after some failures, and gives truncated texts:
