@@ -23,13 +23,16 @@ bool sk_call_read_key(const struct sk_context *context, struct sk_request *reque
     return good;
 }
 
-void sk_call_refuse_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
-                         const struct sk_fields *read)
+bool sk_call_body_good(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
+                       const struct sk_fields *read)
 {
+    if (verdict == SK_VERDICT_OK)
+        return true;
     if (read->errors != NULL)
         sk_answer_errors(context->answers, request, verdict, read->errors);
     else
         sk_answer_refusal(context->answers, request, verdict);
+    return false;
 }
 
 // Comes before any store is asked, so a refusal is cheap. It closes the connection, so refused clients hold no slot
@@ -196,6 +199,12 @@ bool sk_fields_text(const json_t *value, size_t least_bytes, size_t most_bytes, 
 }
 
 // ---- the list of errors ----
+
+void sk_fields_check(struct sk_fields *read, const struct sk_field *field, const json_t *value, bool good)
+{
+    if (value != NULL && !good)
+        sk_fields_refuse(read, field->name, field->detail);
+}
 
 void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail)
 {

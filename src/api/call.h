@@ -66,9 +66,9 @@ static inline struct sk_call *sk_call_of(struct sk_request *request)
 // Reads Idempotency-Key: 1 to 255 visible ASCII characters; *key NULL: not sent. False: the request was refused.
 bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key);
 
-// Refuses a body, and lists all its errors.
-void sk_call_refuse_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
-                         const struct sk_fields *read);
+// Whether the verdict of a body is OK. False: the request was refused, with all errors of the body.
+bool sk_call_body_good(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
+                       const struct sk_fields *read);
 
 // Whether a long request may begin. False: it was refused, and its connection is closed.
 bool sk_call_hold(const struct sk_context *context, struct sk_request *request);
@@ -79,7 +79,7 @@ bool sk_call_hold(const struct sk_context *context, struct sk_request *request);
 //
 //   struct sk_fields read;
 //   if (sk_fields_open(&read, body, len, members, MEMBERS, values)) {
-//       ...check each value that is there; sk_fields_refuse() for one that is wrong...
+//       ...sk_fields_check() for each member...
 //   }
 //   enum sk_verdict verdict = sk_fields_end(&read);
 //   ...OK: use the values; else answer with the verdict and read.errors...
@@ -105,7 +105,10 @@ enum { SK_FIELDS_ERRORS_MAX = 16, SK_FIELDS_NAME_MAX = 64 };
 bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const struct sk_field *fields, size_t count,
                     const json_t **values);
 
-// Lists a member's value as wrong.
+// Lists a member's value as wrong, if it is there and not good.
+void sk_fields_check(struct sk_fields *read, const struct sk_field *field, const json_t *value, bool good);
+
+// Lists a member's value as wrong, for this reason.
 void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail);
 
 // The result: BAD_JSON if the form is wrong, INVALID if only values are, OK; OVERLOADED: out of memory.

@@ -41,7 +41,6 @@ enum operate_step {
 struct operate {
     struct sk_query query;
     enum operate_step step;
-    int64_t voucher_id;
     int64_t reduce;           // units to take away; 0: another call
     bool taken;               // the units have left Redis: the next statement is remove_units()
     bool done;                // PostgreSQL has it
@@ -63,7 +62,6 @@ struct operate {
 
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
 static void operate_begin(struct operate *operate, bool ready);
-static void operate_start(struct sk_query *query);
 static void operate_on_found(struct sk_query *query, enum sk_found found);
 static void operate_ask(struct operate *operate);
 static void operate_on_row(void *arg, const struct sk_result *result);
@@ -81,23 +79,21 @@ static enum sk_verdict terms_read_change(const char *body, size_t len, bool tick
                                          struct sk_fields *read);
 static enum sk_verdict terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read);
 
-#define TO(step) [OPERATE_##step] = true
-
 static void operate_move(struct operate *operate, enum operate_step step)
 {
-    static const bool allowed[OPERATE_STEPS][OPERATE_STEPS] = {
-        [OPERATE_NEW] = {TO(ASKING)},
-        [OPERATE_ASKING] = {TO(WAITING), TO(CARRYING), TO(TAKING)},
-        [OPERATE_WAITING] = {TO(ASKING)},
-        [OPERATE_CARRYING] = {TO(CARRYING_LATER), TO(TAKING)},
-        [OPERATE_CARRYING_LATER] = {TO(CARRYING)},
-        [OPERATE_TAKING] = {TO(ASKING)},
+#define TO(step) (1U << OPERATE_##step)
+    static const unsigned allowed[OPERATE_STEPS] = {
+        [OPERATE_NEW] = TO(ASKING),
+        [OPERATE_ASKING] = TO(WAITING) | TO(CARRYING) | TO(TAKING),
+        [OPERATE_WAITING] = TO(ASKING),
+        [OPERATE_CARRYING] = TO(CARRYING_LATER) | TO(TAKING),
+        [OPERATE_CARRYING_LATER] = TO(CARRYING),
+        [OPERATE_TAKING] = TO(ASKING),
     };
-    SK_ASSERT(allowed[operate->step][step]);
+#undef TO
+    SK_ASSERT((allowed[operate->step] & 1U << step) != 0);
     operate->step = step;
 }
-
-#undef TO
 
 // ---- the calls ----
 
@@ -117,10 +113,8 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
         return;
     enum sk_verdict verdict =
         terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
-    if (verdict == SK_VERDICT_OK)
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_operate_change(context->control, &operation, &terms, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -132,10 +126,8 @@ void sk_handle_stock(const struct sk_context *context, struct sk_request *reques
     if (!operate_read(context, request, &operation))
         return;
     enum sk_verdict verdict = terms_read_stock(request->body.data, request->body.len, &units, &read);
-    if (verdict == SK_VERDICT_OK)
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_operate_stock(context->control, &operation, units, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -239,13 +231,13 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 // Adds the parameters that all statements begin with: voucher, version, key. NULL: the handle was answered.
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
 {
-    struct operate *operate = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate, operate_start);
+    struct operate *operate = sk_query_new_about(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate,
+                                                 operation->voucher_id, operate_on_found);
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     if (operate == NULL)
         return NULL;
     operate->query.release = operate_release;
-    operate->voucher_id = operation->voucher_id;
     operate->ask_until_ms = now + pg_ms;
     operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
     operate->timer = sk_timer_open(control->sale->loop, TICK_MS, operate_on_tick, operate);
@@ -257,7 +249,7 @@ static struct operate *operate_new(struct sk_control *control, const struct sk_o
         sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
-    operate->id = operate_add_number(operate, operate->voucher_id);
+    operate->id = operate_add_number(operate, operation->voucher_id);
     operate->version = operate_add_number(operate, operation->if_match);
     operate_add_text(operate, operate->key);
     return operate;
@@ -269,11 +261,6 @@ static void operate_begin(struct operate *operate, bool ready)
         sk_query_start(&operate->query);
     else
         sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
-}
-
-static void operate_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct operate *)query)->voucher_id, operate_on_found);
 }
 
 // PostgreSQL decides about a retired voucher: the call may be a repetition.
@@ -495,16 +482,10 @@ static void operate_release(struct sk_query *query)
 
 enum { REBUILT_DOCUMENT = 3 }; // a column of find_voucher.sql
 
-struct rebuild_query {
-    struct sk_query query;
-    int64_t voucher_id;
-};
-
-static void rebuild_start(struct sk_query *query);
 static void rebuild_on_found(struct sk_query *query, enum sk_found found);
 static void rebuild_on_recalled(void *arg, const struct sk_result *result);
 static void rebuild_on_found_again(struct sk_query *query, enum sk_found found);
-static void rebuild_begin(struct rebuild_query *rebuild);
+static void rebuild_begin(struct sk_query *query);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
@@ -512,82 +493,73 @@ static void rebuild_on_row(void *arg, const struct sk_result *result);
 // closed. LOADING if a rebuild is in progress elsewhere or has failed.
 void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
 {
-    struct rebuild_query *rebuild =
-        sk_query_new(context->control, SK_PG_COMMANDS, request->handle, NULL, sizeof *rebuild, rebuild_start);
-    if (rebuild == NULL)
-        return;
-    rebuild->voucher_id = sk_call_of(request)->voucher_id;
-    sk_query_start(&rebuild->query);
+    struct sk_query *query = sk_query_new_about(context->control, SK_PG_COMMANDS, request->handle, NULL, sizeof *query,
+                                                sk_call_of(request)->voucher_id, rebuild_on_found);
+    if (query != NULL)
+        sk_query_start(query);
 }
 
-static void rebuild_ask(struct rebuild_query *rebuild, enum sk_statement statement, sk_pg_cb *done)
+static void rebuild_ask(struct sk_query *query, enum sk_statement statement, sk_pg_cb *done)
 {
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, rebuild->voucher_id)};
-    sk_query_ask_pg(&rebuild->query, statement, 1, params, done);
-}
-
-static void rebuild_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct rebuild_query *)query)->voucher_id, rebuild_on_found);
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    sk_query_ask_pg(query, statement, 1, params, done);
 }
 
 static void rebuild_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct rebuild_query *rebuild = (struct rebuild_query *)query;
     if (found == SK_FOUND_LISTED)
-        rebuild_begin(rebuild);
+        rebuild_begin(query);
     else if (found == SK_FOUND_OLD)
-        rebuild_ask(rebuild, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
+        rebuild_ask(query, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
     else
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
 static void rebuild_on_recalled(void *arg, const struct sk_result *result)
 {
-    struct rebuild_query *rebuild = arg;
+    struct sk_query *query = arg;
     const char *end = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
     if (end == NULL)
-        sk_query_end(&rebuild->query, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (strcmp(end, "archived") == 0)
-        sk_query_end(&rebuild->query, SK_VERDICT_ARCHIVED, NULL);
+        sk_query_end(query, SK_VERDICT_ARCHIVED, NULL);
     else
-        sk_query_find_later(&rebuild->query, rebuild->voucher_id, rebuild_on_found_again);
+        sk_query_find_later(query, query->finding.id, rebuild_on_found_again);
 }
 
 static void rebuild_on_found_again(struct sk_query *query, enum sk_found found)
 {
     if (found == SK_FOUND_LISTED)
-        rebuild_begin((struct rebuild_query *)query);
+        rebuild_begin(query);
     else
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
-static void rebuild_begin(struct rebuild_query *rebuild)
+static void rebuild_begin(struct sk_query *query)
 {
-    struct sk_query *query = &rebuild->query;
     enum sk_status status =
-        sk_rebuild(query->control->recovery->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
+        sk_rebuild(query->control->recovery->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, query);
     if (status != SK_OK)
         sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
 }
 
 static void rebuild_on_rebuilt(void *arg, bool ok)
 {
-    struct rebuild_query *rebuild = arg;
+    struct sk_query *query = arg;
     if (ok)
-        rebuild_ask(rebuild, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
+        rebuild_ask(query, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
     else
-        sk_query_end(&rebuild->query, SK_VERDICT_LOADING, NULL);
+        sk_query_end(query, SK_VERDICT_LOADING, NULL);
 }
 
 static void rebuild_on_row(void *arg, const struct sk_result *result)
 {
-    struct rebuild_query *rebuild = arg;
+    struct sk_query *query = arg;
     if (result->rows == NULL || sk_rows_count(result->rows) == 0)
-        sk_query_end(&rebuild->query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
     else
-        sk_query_end(&rebuild->query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
+        sk_query_end(query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
 }
 
 // ---- creating a voucher ----
@@ -635,20 +607,18 @@ static void creation_on_loaded(void *arg, bool ok);
 static void creation_on_tick(void *arg);
 static void creation_release(struct sk_query *query);
 
-#define TO(step) [CREATION_##step] = true
-
 static void creation_move(struct creation *creation, enum creation_step step)
 {
-    static const bool allowed[CREATION_STEPS][CREATION_STEPS] = {
-        [CREATION_NEW] = {TO(ASKING)},
-        [CREATION_ASKING] = {TO(WAITING), TO(LOADING)},
-        [CREATION_WAITING] = {TO(ASKING)},
+#define TO(step) (1U << CREATION_##step)
+    static const unsigned allowed[CREATION_STEPS] = {
+        [CREATION_NEW] = TO(ASKING),
+        [CREATION_ASKING] = TO(WAITING) | TO(LOADING),
+        [CREATION_WAITING] = TO(ASKING),
     };
-    SK_ASSERT(allowed[creation->step][step]);
+#undef TO
+    SK_ASSERT((allowed[creation->step] & 1U << step) != 0);
     creation->step = step;
 }
-
-#undef TO
 
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
 {
@@ -659,10 +629,8 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
         return;
     enum sk_verdict verdict =
         sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
-    if (verdict == SK_VERDICT_OK)
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -939,10 +907,8 @@ static void terms_check(const json_t *const values[MEMBERS], bool tickets, struc
         [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
         [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
     };
-    for (int i = 0; i < MEMBERS; i++) {
-        if (values[i] != NULL && !good[i])
-            sk_fields_refuse(read, members[i].name, members[i].detail);
-    }
+    for (int i = 0; i < MEMBERS; i++)
+        sk_fields_check(read, &members[i], values[i], good[i]);
     if (good[TICKET] && terms->ticket != 0 && !tickets)
         sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
     if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)

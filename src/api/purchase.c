@@ -87,16 +87,14 @@ static bool purchase_read_quantity(const struct sk_context *context, struct sk_r
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
         return false;
     }
-    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value) && value != NULL &&
-        !sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity))
-        sk_fields_refuse(&read, members[0].name, members[0].detail);
+    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value))
+        sk_fields_check(&read, &members[0], value, sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity));
     enum sk_verdict verdict = sk_fields_end(&read);
-    if (verdict == SK_VERDICT_OK)
+    bool good = sk_call_body_good(context, request, verdict, &read);
+    if (good)
         sk_call_of(request)->quantity = (uint16_t)quantity;
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
-    return verdict == SK_VERDICT_OK;
+    return good;
 }
 
 // The quantity is above the voucher's limit.
@@ -440,17 +438,15 @@ static enum sk_verdict ticket_check_work(const struct sk_context *context, struc
     } else if (request->body.len > 0) {
         const char *text;
         if (sk_fields_open(&read, request->body.data, request->body.len, members, MEMBERS, values)) {
-            if (values[CHALLENGE] != NULL && !sk_fields_text(values[CHALLENGE], 0, SIZE_MAX, &text))
-                sk_fields_refuse(&read, members[CHALLENGE].name, members[CHALLENGE].detail);
-            if (values[NONCE] != NULL && !sk_fields_text(values[NONCE], 1, NONCE_MAX, &text))
-                sk_fields_refuse(&read, members[NONCE].name, members[NONCE].detail);
+            sk_fields_check(&read, &members[CHALLENGE], values[CHALLENGE],
+                            sk_fields_text(values[CHALLENGE], 0, SIZE_MAX, &text));
+            sk_fields_check(&read, &members[NONCE], values[NONCE], sk_fields_text(values[NONCE], 1, NONCE_MAX, &text));
         }
         verdict = sk_fields_end(&read);
         if (verdict == SK_VERDICT_OK && voucher->work_bits > 0)
             verdict = ticket_check_solution(context, request, voucher, values[CHALLENGE], values[NONCE]);
     }
-    if (verdict != SK_VERDICT_OK)
-        sk_call_refuse_body(context, request, verdict, &read);
+    (void)sk_call_body_good(context, request, verdict, &read);
     sk_fields_free(&read);
     return verdict;
 }

@@ -99,6 +99,10 @@ void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t 
 void *sk_query_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_query *query));
 void sk_query_start(struct sk_query *query);
 
+// The same for a query about a voucher, whose rounds begin with sk_query_find().
+void *sk_query_new_about(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key,
+                         size_t size, int64_t id, void (*done)(struct sk_query *query, enum sk_found found));
+
 // Answers all askers and frees the query, or starts its next round. If the body has failed, the answer is OVERLOADED.
 void sk_query_end(struct sk_query *query, enum sk_verdict verdict, const char *body);
 // The same with a whole answer.
