@@ -525,9 +525,9 @@ CONTROLS = [
     Control(
         "watchdog",
         "the manager told that all is well though a loop hangs",
-        "src/app/supervise.c",
+        "src/app/serve.c",
         "        if (turning && (notify->",
-        "        if ((turning || stuck < SK_SUPERVISED_MAX) && (notify->",
+        "        if ((turning || stuck < SUPERVISED_MAX) && (notify->",
         "50d",
         "seen_meanwhile",
     ),
