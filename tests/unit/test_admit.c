@@ -3,17 +3,12 @@
 #include <string.h>
 
 #include "admit.h"
-#include "fake_catalogue.h"
-#include "fake_stores.h"
 #include "stack.h"
+#include "stage.h"
 #include "wait.h"
 
 enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_voucher *voucher;
 static struct sk_purchase_result result;
@@ -28,9 +23,8 @@ static void open_admit(int64_t mark_ms)
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
     allowed_ms = "60000";
-    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
+    stage_open((struct sk_sale_options){0}, 1, 10);
     voucher = a_voucher(sale.catalogue, 1);
 }
 
@@ -39,9 +33,7 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     sk_admit_close(admit);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
-    (void)uv_loop_close(&loop);
+    stage_close();
 }
 
 static bool refuses(const char *user)
@@ -92,7 +84,6 @@ END_TEST
 
 START_TEST(so_many_are_under_way)
 {
-    sale.orders = sk_order_pool_new(10);
     open_admit(MARK_MS);
     options.purchases_max = 2;
     struct sk_order *first = sk_order_take(sale.orders);
@@ -102,7 +93,6 @@ START_TEST(so_many_are_under_way)
     sk_order_give(sale.orders, first);
     must_pass("alice");
     sk_order_give(sale.orders, second);
-    sk_order_pool_free(sale.orders);
 }
 END_TEST
 
