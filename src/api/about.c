@@ -1,4 +1,4 @@
-// Probes, metrics and the OpenAPI document. No store is asked. Any reactor answers GET /metrics for the whole process.
+// No store is asked, but for the list of instances. Any reactor answers GET /metrics for the whole process.
 #include "about.h"
 
 #include <ctype.h>

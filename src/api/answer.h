@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "admit.h"
+#include "order.h"
 #include "purchase_result.h"
 #include "request.h"
 

@@ -1,4 +1,4 @@
-// A call sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then updates
+// A change sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then updates
 // Redis:
 //
 //   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
@@ -652,6 +652,7 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     struct sk_control *control = creation->query.control;
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
+    SK_ASSERT(terms->title != NULL && terms->currency != NULL);
     if (key == NULL)
         sk_uuid_next(&control->keys, own_key);
     creation->key = strdup(key == NULL ? own_key : key);

@@ -12,6 +12,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "head.h"
 #include "log.h"
 #include "text.h"
 
@@ -101,22 +102,12 @@ static bool signature_is_of_now(const char *timestamp, int64_t now_s)
     return (stamp_s < now ? now - stamp_s : stamp_s - now) <= SK_SIGNATURE_TOLERANCE_S;
 }
 
-// -1: not a hexadecimal digit.
-static int signature_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool signature_read(const char *text, unsigned char mac[MAC_SIZE])
 {
     if (strlen(text) != (size_t)MAC_SIZE * 2)
         return false;
     for (size_t i = 0; i < MAC_SIZE; i++) {
-        int high = signature_digit(text[2 * i]), low = signature_digit(text[2 * i + 1]);
+        int high = sk_hex_digit(text[2 * i]), low = sk_hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         mac[i] = (unsigned char)(high << 4 | low);

@@ -225,8 +225,7 @@ enum { ESCAPE_LEN = 3 };
 
 static const char query_digits[] = "0123456789ABCDEF";
 
-// -1: not a hexadecimal digit.
-static int query_digit(char c)
+int sk_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -238,7 +237,7 @@ static int query_digit(char c)
 // The byte that an escape stands for; -1: it is invalid, or not allowed.
 static int query_byte(const char *escape)
 {
-    int high = query_digit(escape[1]), low = high < 0 ? -1 : query_digit(escape[2]);
+    int high = sk_hex_digit(escape[1]), low = high < 0 ? -1 : sk_hex_digit(escape[2]);
     int byte = low < 0 ? -1 : high * 16 + low;
     return byte < ' ' || byte == DEL ? -1 : byte;
 }

@@ -80,6 +80,9 @@ bool sk_head_good(const struct sk_head *head, size_t len);
 // target in another form. NULL: it begins as an http or https URL but is not valid.
 const char *sk_target_path(const char *target);
 
+// -1: not a hexadecimal digit.
+int sk_hex_digit(char c);
+
 // Undoes the escapes of a name or a value in place; *len is the new length. False: an escape is
 // truncated or invalid, or stands for a NUL or another control byte; the text is unchanged.
 bool sk_url_unescape(char *text, size_t *len);
