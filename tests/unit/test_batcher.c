@@ -16,7 +16,6 @@ static uv_loop_t loop;
 static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
-static struct sk_admit *admit;
 static struct sk_batcher *batcher;
 
 // ---- results ----
@@ -103,8 +102,7 @@ static void setup(void)
                             .recovery = &suspicions};
     sale.catalogue = sk_catalogue_new(1);
     sale.orders = sk_order_pool_new(POOL);
-    admit = sk_admit_open(&sale);
-    batcher = sk_batcher_open(&sale, admit, NULL);
+    batcher = sk_batcher_open(&sale, NULL);
     ck_assert_ptr_nonnull(batcher);
 }
 
@@ -120,7 +118,6 @@ static void teardown(void)
             sk_entry_forget(granted[i]->entry);
     }
     sk_batcher_close(batcher);
-    sk_admit_close(admit);
     sk_order_pool_free(sale.orders);
     sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
@@ -766,7 +763,7 @@ START_TEST(closing_answers_those_that_still_wait)
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
-    batcher = sk_batcher_open(&sale, admit, NULL); // for the teardown
+    batcher = sk_batcher_open(&sale, NULL); // for the teardown
 }
 END_TEST
 
