@@ -355,7 +355,8 @@ START_TEST(beside_another_protocol_version_there_is_no_session)
     must_ask_to("take");
     redis_answers(&other);
     ck_assert(!sk_session_held(session));
-    ck_assert(!sk_session_await(session));
+    ck_assert(!sk_session_await(session) ||
+              fake_redis.count > fake_redis.answered); // a late machine: it retries already
     RUN_UNTIL(fake_redis.count > fake_redis.answered); // it retries, since they may have ended
     must_ask_to("take");
     KEPT();
