@@ -35,16 +35,20 @@ def hand(tool: str, *words: str) -> str:
     return subprocess.run([str(STATE / tool), *words], capture_output=True, text=True).stdout
 
 
-def kill(name: str) -> None:
-    """The process and all its children at once, as the loss of its machine does."""
-    pid = next(int(words[1]) for words in map(str.split, (STATE / "pids").read_text().splitlines()) if words[0] == name)
-    family = [pid]
+def family_of(name: str) -> list[int]:
+    """The process and all its children."""
+    family = [int(words[1]) for words in map(str.split, (STATE / "pids").read_text().splitlines()) if words[0] == name]
     for parent in family:
         family += map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
-    for one in family:
-        os.kill(one, signal.SIGSTOP)  # no parent sees a child die, nor starts it again
-    for one in family:
-        os.kill(one, signal.SIGKILL)
+    return family
+
+
+def kill(name: str) -> None:
+    """All of them at once, as the loss of its machine does."""
+    family = family_of(name)
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: no parent sees a child die, nor starts it again
+        for one in family:
+            os.kill(one, number)
 
 
 # ---- what there is ----
@@ -116,6 +120,28 @@ def standby_killed() -> list[str]:
     return [] if names else ["with one standby lost, commits wait for none"]
 
 
+def postgres_killed_asynchronous() -> list[str]:
+    """The control: commits wait for no standby, and the standbys are behind. This loses 201s."""
+    hand("pg_autoctl", "set", "formation", "number-sync-standbys", "0")
+    for number in (1, 2, 3):
+        hand("pg_autoctl", "set", "node", "replication-quorum", "--name", f"node-{number}", "false")
+    stores = Postgres(environment()["DATABASE_URL"])
+    wait_for("commits that wait for none", lambda: stores.rows("show synchronous_standby_names") == [[""]], CALM_S)
+    standbys = [pid for name, its in nodes().items() if its == "secondary" for pid in family_of(name)]
+    receivers = [pid for pid in standbys if "walreceiver" in Path(f"/proc/{pid}/cmdline").read_text()]
+    for pid in receivers:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(WARM_S)
+    wrong = [] if len(receivers) == 2 else ["the standbys could not be held back"]
+    old = node_that_is("primary")
+    kill(old)
+    for pid in receivers:  # without what their sockets still hold
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+    wait_for("another primary", lambda: [n for n, its in nodes().items() if its.endswith("primary") and n != old], CALM_S)
+    return wrong
+
+
 SWITCHES = {  # name: (what happens, seconds of the crowd, seconds that may pass without a durable order)
     "Redis, planned": (redis_planned, 15, 0),
     "Redis, killed": (redis_killed, 20, 0),
@@ -123,13 +149,14 @@ SWITCHES = {  # name: (what happens, seconds of the crowd, seconds that may pass
     "PostgreSQL, killed": (postgres_killed, 40, 0),
     "a standby killed": (standby_killed, 12, UNHURT_S),
 }
+CONTROL = "PostgreSQL, killed, with asynchronous standbys"
 
 
 # ---- the rush ----
 
 
 def switch(name: str) -> list[str]:
-    happens, seconds, at_most_s = SWITCHES[name]
+    happens, seconds, at_most_s = (SWITCHES | {CONTROL: (postgres_killed_asynchronous, 40, 0)})[name]
     stores = Postgres(environment()["DATABASE_URL"])
     newest = lambda: int(stores.rows("select coalesce(max(voucher_id), 0) from voucher_order")[0][0])
     before = newest()
@@ -175,7 +202,9 @@ def run(_binary: Path) -> list[str]:
             wrong += switch(name)
             dev("up", "--ha")  # starts again what was killed
         wait_for("a whole stack", whole, CALM_S)
-        return wrong
+        lost = [line for line in switch(CONTROL) if "201s without a row" in line]
+        print(f"    as it must: {lost[0]}" if lost else "    nothing was noticed", flush=True)
+        return wrong if lost else wrong + [f"{CONTROL}: no lost 201 was noticed"]
     except Failure as failure:
         raise Broken(str(failure)) from failure
     finally:
