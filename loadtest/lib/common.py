@@ -58,6 +58,12 @@ def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) 
     return done.stdout
 
 
+def hosts_of(parts: urllib.parse.SplitResult, port: int) -> list[tuple[str, str]]:
+    """Hosts and ports of a URL, which may name several."""
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    return [(host, number or str(port)) for host, _, number in (one.partition(":") for one in hosts) if host]
+
+
 class Postgres:
     """psql with a libpq URI, passed in parts through the environment: other users of the machine must not see a
     password."""
@@ -65,12 +71,16 @@ class Postgres:
     def __init__(self, url: str):
         parts = urllib.parse.urlsplit(url)
         query = dict(urllib.parse.parse_qsl(parts.query))
+        hosts = hosts_of(parts, 5432)
         known = {
-            "PGHOST": parts.hostname or query.get("host"),
-            "PGPORT": parts.port or query.get("port"),
+            "PGHOST": ",".join(host for host, _ in hosts) or query.get("host"),
+            "PGPORT": ",".join(port for _, port in hosts) or query.get("port"),
             "PGUSER": parts.username or query.get("user"),
             "PGPASSWORD": parts.password or query.get("password"),
             "PGDATABASE": parts.path.lstrip("/") or query.get("dbname"),
+            "PGTARGETSESSIONATTRS": query.get("target_session_attrs"),
+            "PGSSLMODE": query.get("sslmode"),
+            "PGSSLROOTCERT": query.get("sslrootcert"),
         }
         self.env = {name: urllib.parse.unquote(str(value)) for name, value in known.items() if value}
 
@@ -80,14 +90,18 @@ class Postgres:
 
 
 class Redis:
-    """redis-cli on a redis:// URL."""
+    """redis-cli on a URL that the service would take: redis, rediss, redis+sentinel or rediss+sentinel."""
 
     def __init__(self, url: str):
         parts = urllib.parse.urlsplit(url)
-        self.host, self.port, self.db = parts.hostname or "127.0.0.1", parts.port or 6379, parts.path.lstrip("/")
+        kind, _, watched = parts.scheme.partition("+")
+        hosts = hosts_of(parts, 26379 if watched else 6379) or [("127.0.0.1", "6379")]
+        self.sentinels, self.master = (hosts, parts.path.strip("/")) if watched else ([], "")
+        (self.host, self.port), self.db = hosts[0], "" if watched else parts.path.lstrip("/")
         self.user = parts.username or ""
         self.password = urllib.parse.unquote(parts.password) if parts.password else None
         self.env = {"REDISCLI_AUTH": self.password} if self.password else {}
+        self.tls = ["--tls", "--cacert", environment()["SECKILL_REDIS_CA"]] if kind == "rediss" else []
 
     @property
     def url(self) -> str:
@@ -102,10 +116,23 @@ class Redis:
 
     def call(self, *words: object, stdin: str = "") -> list[str]:
         """Runs one command; returns the reply's elements, or the lines of a text. Standard input is its last word."""
-        command = ["redis-cli", "-e", "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
+        if self.sentinels:
+            self.host, self.port = self.find_master()
+        command = ["redis-cli", "-e", *self.tls, "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
         command += ["--user", self.user] if self.user else []
         command += ["-x"] if stdin and words else []
         return run(command + [str(word) for word in words], stdin, self.env).splitlines()
+
+    def find_master(self) -> list[str]:
+        """As the first sentinel that answers names it."""
+        env = {"REDISCLI_AUTH": environment()["SECKILL_SENTINEL_PASSWORD"]}
+        for host, port in self.sentinels:
+            command = ["redis-cli", "-e", *self.tls, "-h", host, "-p", port]
+            try:
+                return run(command + ["sentinel", "get-master-addr-by-name", self.master], env=env).splitlines()
+            except Failure as failure:
+                why = failure
+        raise why
 
     def each(self, commands: Iterable[str]) -> list[str]:
         """Runs many commands over one connection; returns the elements of all replies."""
