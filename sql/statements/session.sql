@@ -10,6 +10,10 @@ SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transacti
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, false),
+       -- A commit that did not wait for the standbys is reported by a warning.
+       set_config('client_min_messages', CASE current_setting('client_min_messages')
+                                              WHEN 'error' THEN 'warning'
+                                              ELSE current_setting('client_min_messages') END, false),
        -- The service's statements take a few ms. While a table has no statistics, PostgreSQL estimates some of them as
        -- expensive and would compile them, 0.2 s each time.
        set_config('jit', 'off', false),

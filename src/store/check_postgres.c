@@ -11,15 +11,17 @@
 #include "clock.h"
 #include "embedded.h"
 #include "params.h"
+#include "pg_hosts.h"
 #include "text.h"
 
-enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3, NUMBER_SIZE = 16 };
+enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3 };
 
 struct postgres_check {
     struct sk_findings *findings;
     const struct sk_store_options *options;
     int64_t reactors;
-    PGconn *conn;
+    struct sk_pg_hosts *hosts;
+    PGconn *conn;             // to the primary
     const PGresult *settings; // the row of sql/checks/settings.sql; borrowed
 };
 
@@ -28,6 +30,7 @@ static PGresult *postgres_check_ask(const struct postgres_check *check, const ch
                                     const char *const *params);
 static void postgres_check_server(const struct postgres_check *check);
 static void postgres_check_durability(const struct postgres_check *check);
+static void postgres_check_standbys(const struct postgres_check *check);
 static void postgres_check_connections(const struct postgres_check *check);
 static void postgres_check_login(const struct postgres_check *check);
 static void postgres_check_statements(const struct postgres_check *check);
@@ -38,7 +41,7 @@ static struct sk_clock_seen postgres_check_clock(const struct postgres_check *ch
 void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
                        struct sk_clock_seen *clock)
 {
-    struct postgres_check check = {findings, options, reactors, NULL, NULL};
+    struct postgres_check check = {.findings = findings, .options = options, .reactors = reactors};
     PGresult *settings = NULL;
     *clock = (struct sk_clock_seen){0};
     if (!postgres_check_connect(&check))
@@ -51,6 +54,7 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_store_optio
     *clock = postgres_check_clock(&check);
     postgres_check_server(&check);
     postgres_check_durability(&check);
+    postgres_check_standbys(&check);
     postgres_check_connections(&check);
     postgres_check_login(&check);
     postgres_check_rights(&check);
@@ -59,19 +63,57 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_store_optio
 out:
     PQclear(settings);
     PQfinish(check.conn);
+    sk_pg_hosts_close(check.hosts);
 }
 
 // ---- connecting and asking ----
 
+// Tries each host, as the service does, and keeps the connection to the primary.
+static bool postgres_check_hosts(struct postgres_check *check)
+{
+    size_t count = sk_pg_hosts_count(check->hosts), primaries = 0;
+    int most_s = (int)(check->options->pg_timeout_ms / 1000) + 1;
+    for (size_t i = 0; i < count; i++) {
+        PGconn *conn = sk_pg_hosts_connect(check->hosts, i, "seckill-check", most_s);
+        const char *standby = PQparameterStatus(conn, "in_hot_standby"), *name = sk_pg_hosts_name(check->hosts, i);
+        bool reached = PQstatus(conn) == CONNECTION_OK,
+             is_primary = reached && standby != NULL && strcmp(standby, "off") == 0;
+        primaries += is_primary;
+        if (reached)
+            sk_find(check->findings, SK_FINDING_OK, "postgresql host", "%s port %s, %s", name, PQport(conn),
+                    is_primary ? "the primary" : "a standby");
+        else
+            sk_find(check->findings, SK_FINDING_WARN, "postgresql host", "%s: %s", name,
+                    conn == NULL ? "out of memory" : PQerrorMessage(conn));
+        if (is_primary && check->conn == NULL)
+            check->conn = conn;
+        else
+            PQfinish(conn);
+    }
+    SK_FIND_UNLESS(check->findings, primaries <= 1, SK_FINDING_FAIL, "postgresql primaries",
+                   "%zu; orders would be written to whichever comes first (P1, P3)", primaries);
+    if (check->conn == NULL)
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable",
+                "none of %zu hosts is a primary: purchases end as 202, then 503", count);
+    return check->conn != NULL;
+}
+
 static bool postgres_check_connect(struct postgres_check *check)
 {
-    char seconds[NUMBER_SIZE], patience[SK_PARAM_NUMBER_SIZE];
+    char patience[SK_PARAM_NUMBER_SIZE];
     int64_t ms = check->options->pg_timeout_ms;
-    (void)snprintf(seconds, sizeof seconds, "%d", (int)(ms / 1000) + 1);
-    const char *names[] = {"dbname", "application_name", "connect_timeout", NULL};
-    const char *values[] = {check->options->database_url, "seckill-check", seconds, NULL};
     const char *const params[] = {sk_params_number(patience, ms)};
-    check->conn = PQconnectdbParams(names, values, 1);
+    check->hosts = sk_pg_hosts_open(check->options->database_url);
+    if (check->hosts == NULL) {
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable", "SECKILL_DATABASE_URL is wrong");
+        return false;
+    }
+    if (sk_pg_hosts_count(check->hosts) > 1) {
+        if (!postgres_check_hosts(check))
+            return false;
+    } else {
+        check->conn = sk_pg_hosts_connect(check->hosts, 0, "seckill-check", (int)(ms / 1000) + 1);
+    }
     if (check->conn == NULL || PQstatus(check->conn) != CONNECTION_OK) {
         sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable", "%s: purchases end as 202, then 503",
                 check->conn == NULL ? "out of memory" : PQerrorMessage(check->conn));
@@ -142,6 +184,29 @@ static void postgres_check_durability(const struct postgres_check *check)
     SK_FIND_UNLESS(findings, waits, SK_FINDING_WARN, "postgresql synchronous_commit",
                    waits ? "%s" : "%s: the service commits as `on` all the same (P3 holds), your own tools do not",
                    commit);
+}
+
+// A server that nothing follows, and that is the only host, was not meant to fail over: that is no warning.
+static void postgres_check_standbys(const struct postgres_check *check)
+{
+    static const char what[] = "postgresql synchronous standbys";
+    PGresult *result = postgres_check_ask(check, what, sk_checks[SK_CHECK_STANDBYS].text, 0, NULL);
+    if (result == NULL)
+        return;
+    const char *wanted = PQgetvalue(result, 0, 0), *attached = PQgetvalue(result, 0, 1);
+    const char *synchronous = PQgetvalue(result, 0, 2);
+    bool known = PQgetisnull(result, 0, 2) == 0, alone = strcmp(attached, "0") == 0;
+    if (wanted[0] == '\0' && alone && sk_pg_hosts_count(check->hosts) == 1)
+        sk_find(check->findings, SK_FINDING_OK, what, "none, and none follows; a lost disk loses the orders (P3)");
+    else if (wanted[0] == '\0')
+        sk_find(check->findings, SK_FINDING_WARN, what, "none: a fail-over may lose the newest orders (P3)");
+    else if (alone || (known && synchronous[0] == '\0'))
+        sk_find(check->findings, SK_FINDING_WARN, what, "none of `%s` is attached: no order is confirmed until one is",
+                wanted);
+    else
+        sk_find(check->findings, SK_FINDING_OK, what, known ? "%s" : "`%s`, of which this login sees no more",
+                known ? synchronous : wanted);
+    PQclear(result);
 }
 
 static void postgres_check_room(const struct postgres_check *check, const char *what, const char *column)

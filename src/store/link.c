@@ -46,6 +46,7 @@ struct sk_link {
     uint64_t since_ms; // when the state began; for connecting, when the look-up ended
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
+    bool at_once; // the next attempt does not wait for it
     struct sk_resolve resolve;
     bool resolving;
     uv_timer_t tick;
@@ -76,7 +77,7 @@ static void link_on_tick(uv_timer_t *timer)
     struct sk_link *link = timer->data;
     const struct sk_link_options *options = &link->options;
     uint64_t now = sk_monotonic_ms();
-    if (link->state == SK_LINK_DOWN && now >= link->retry_at_ms)
+    if (link->state == SK_LINK_DOWN && (link->at_once || now >= link->retry_at_ms))
         link_connect(link);
     if (link->state == SK_LINK_DOWN || link->resolving)
         return;
@@ -91,7 +92,9 @@ static void link_on_tick(uv_timer_t *timer)
 static void link_connect(struct sk_link *link)
 {
     const struct sk_link_options *options = &link->options;
-    link->retry_at_ms = sk_monotonic_ms() + sk_backoff_next(&link->backoff);
+    if (!link->at_once)
+        link->retry_at_ms = sk_monotonic_ms() + sk_backoff_next(&link->backoff);
+    link->at_once = false;
     sk_link_move(link, SK_LINK_CONNECTING);
     if (options->host == NULL) {
         options->steps->connect(options->owner, NULL);
@@ -144,6 +147,12 @@ void sk_link_set_host(struct sk_link *link, const char *host)
     link->options.host = host;
     link->retry_at_ms = 0;
     sk_backoff_reset(&link->backoff);
+}
+
+void sk_link_next_host(struct sk_link *link, const char *host, bool at_once)
+{
+    link->options.host = host;
+    link->at_once = at_once;
 }
 
 void sk_link_close(struct sk_link *link)

@@ -60,6 +60,10 @@ struct sk_link *sk_link_open(const struct sk_link_options *options);
 // Another host from the next attempt on, which begins in the next tick; borrowed as in the options.
 void sk_link_set_host(struct sk_link *link, const char *host);
 
+// The next of several hosts that are tried in turn. at_once: in the next tick; else the back-off comes first, which is
+// one for each turn.
+void sk_link_next_host(struct sk_link *link, const char *host, bool at_once);
+
 // Moves to CLOSED. Link and owner are freed in the loop's next turn, or when a look-up in progress ends.
 void sk_link_close(struct sk_link *link);
 

@@ -13,6 +13,7 @@
 #include "embedded.h"
 #include "log.h"
 #include "params.h"
+#include "pg_hosts.h"
 
 enum { NAME_SIZE = 128 };
 
@@ -34,7 +35,7 @@ static enum sk_status migrate_check(PGconn *conn, PGresult *result);
 enum sk_status sk_migrate(const char *database_url)
 {
     enum sk_status status = SK_OK;
-    PGconn *conn = PQconnectdb(database_url);
+    PGconn *conn = sk_pg_hosts_connect_to_write(database_url);
     if (PQstatus(conn) != CONNECTION_OK) {
         sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(conn));
         status = SK_FAIL;

@@ -6,6 +6,15 @@
 // is overdue, the link drops the connection, and the caller gets LOST and retries. The server ends the statement by its
 // own time-out.
 //
+// With several hosts (pg_hosts.h) each attempt takes the next one alone. When one fails the next is tried at once; the
+// back-off begins when all have failed. A connection that was lost is first tried where it was. A server that has
+// become read-only is left.
+//
+// A commit may succeed here and be lost in a fail-over: when its wait for the synchronous standbys is cancelled,
+// PostgreSQL ends the statement as usual, after a warning. Such a result is not handed out. The connection is dropped,
+// and the caller gets LOST: the outcome is unknown, so it retries. A repeat that may count as done must wait for the
+// standbys itself, even if it changes nothing: it locks a row, which is a write (sql/migrations/018_repeats_wait.sql).
+//
 // Callbacks run from the loop only, never inside sk_pg_call: a send that fails there is left to the next tick.
 #include "pg_link.h"
 
@@ -16,6 +25,7 @@
 #include "link.h"
 #include "log.h"
 #include "params.h"
+#include "pg_hosts.h"
 
 struct pg_call {
     struct pg_call *next; // younger, of the same class
@@ -35,8 +45,10 @@ struct pg_queue {
 struct sk_pg {
     uv_loop_t *loop;
     struct sk_link *link;
-    char *url;                    // owned
-    char *host;                   // owned; NULL: nothing to resolve
+    struct sk_pg_hosts *hosts;    // owned
+    size_t host;                  // of the present attempt or connection
+    size_t failed;                // attempts since the link was ready
+    uint64_t attempt_ms;          // when the present one began
     struct sk_pg_options options; // except its URL, which is not kept
     PGconn *conn;
     uv_poll_t *poll; // a separate allocation: libuv still uses it after the connection is gone
@@ -49,11 +61,12 @@ struct sk_pg {
     bool busy;                 // a statement is in progress: a session step or the current call
     uint64_t sent_ms;          // when it was sent
     bool unsent;               // sending failed; the next tick drops the connection
+    bool unreplicated;         // the statement in progress has committed, but did not wait for the standbys
+    bool read_only;            // the server has refused a statement for this, and another host may not
     PGresult *result;          // of the statement in progress
     enum sk_result_kind kind;
 };
 
-static enum sk_status pg_link_find_host(struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
 static struct pg_call *pg_link_take_call(struct sk_pg *pg);
 static void pg_link_connect(void *owner, const char *address);
@@ -70,6 +83,7 @@ static void pg_link_finish_call(struct sk_pg *pg);
 static void pg_link_take_notifications(struct sk_pg *pg);
 static const char *pg_link_tick(void *owner);
 static void pg_link_drop(void *owner, const char *why);
+static void pg_link_next_host(struct sk_pg *pg);
 static void pg_link_disconnect(struct sk_pg *pg);
 static void pg_link_lose_calls(struct sk_pg *pg);
 static void pg_link_free(void *owner);
@@ -92,10 +106,15 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
     if (options->statement_ms == 0)
         pg->options.statement_ms = options->timeout_ms;
     pg->fd = -1;
-    pg->url = strdup(options->url);
-    if (pg->url != NULL && pg_link_find_host(pg) == SK_OK) {
-        struct sk_link_options link = {loop,   pg->host, options->timeout_ms, options->on_change, options->arg,
-                                       &steps, pg};
+    pg->hosts = sk_pg_hosts_open(options->url);
+    if (pg->hosts != NULL) {
+        struct sk_link_options link = {.loop = loop,
+                                       .host = sk_pg_hosts_to_resolve(pg->hosts, 0),
+                                       .timeout_ms = options->timeout_ms,
+                                       .on_change = options->on_change,
+                                       .arg = options->arg,
+                                       .steps = &steps,
+                                       .owner = pg};
         pg->link = sk_link_open(&link);
     }
     if (pg->link == NULL) {
@@ -103,32 +122,6 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
         return NULL;
     }
     return pg;
-}
-
-// Finds the host name to resolve, if the URI has just one and gives no address for it.
-static enum sk_status pg_link_find_host(struct sk_pg *pg)
-{
-    char *error = NULL;
-    PQconninfoOption *options = PQconninfoParse(pg->url, &error);
-    if (options == NULL) {
-        sk_log(SK_LOG_ERROR, "SECKILL_DATABASE_URL is not a URI that libpq reads", "");
-        PQfreemem(error);
-        return SK_FAIL;
-    }
-    const char *host = NULL, *address = NULL;
-    for (PQconninfoOption *o = options; o->keyword != NULL; o++) {
-        if (strcmp(o->keyword, "host") == 0)
-            host = o->val;
-        if (strcmp(o->keyword, "hostaddr") == 0)
-            address = o->val;
-    }
-    enum sk_status status = SK_OK;
-    if (host != NULL && host[0] != '\0' && host[0] != '/' && strchr(host, ',') == NULL && address == NULL) {
-        pg->host = strdup(host);
-        status = pg->host == NULL ? SK_NO_MEM : SK_OK;
-    }
-    PQconninfoFree(options);
-    return status;
 }
 
 void sk_pg_close(struct sk_pg *pg)
@@ -201,26 +194,35 @@ static struct pg_call *pg_call_new(enum sk_statement statement, int n, const cha
 
 // ---- connecting ----
 
-static void pg_link_on_notice(void *arg, const char *message)
+// Any warning of PostgreSQL's syncrep.c is about a wait that was cancelled. Its text may be translated, and its
+// SQLSTATE depends on how the wait was cancelled.
+static bool pg_link_is_unreplicated(const PGresult *notice)
 {
-    const struct sk_pg *pg = arg;
+    const char *file = PQresultErrorField(notice, PG_DIAG_SOURCE_FILE);
+    const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+    return file != NULL && strcmp(file, "syncrep.c") == 0 && severity != NULL && strcmp(severity, "WARNING") == 0;
+}
+
+static void pg_link_on_notice(void *arg, const PGresult *notice)
+{
+    struct sk_pg *pg = arg;
+    const char *message = PQresultErrorMessage(notice);
     char text[512]; // libpq would print it, in lines of its own format
     (void)snprintf(text, sizeof text, "%s: %.*s", pg->options.name, (int)strcspn(message, "\n"), message);
     sk_log_text(SK_LOG_DEBUG, "PostgreSQL gives notice", "text", text);
+    pg->unreplicated = pg->unreplicated || pg_link_is_unreplicated(notice);
 }
 
 static void pg_link_connect(void *owner, const char *address)
 {
     struct sk_pg *pg = owner;
-    // The URI is passed as dbname, which libpq expands; later entries override it.
-    const char *names[] = {"dbname", "application_name", address == NULL ? NULL : "hostaddr", NULL};
-    const char *values[] = {pg->url, "seckill", address, NULL};
-    pg->conn = PQconnectStartParams(names, values, 1);
+    pg->attempt_ms = sk_monotonic_ms();
+    pg->conn = sk_pg_hosts_start(pg->hosts, pg->host, address);
     if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
         pg_link_drop(pg, pg->conn == NULL ? "out of memory" : PQerrorMessage(pg->conn));
         return;
     }
-    (void)PQsetNoticeProcessor(pg->conn, pg_link_on_notice, pg);
+    (void)PQsetNoticeReceiver(pg->conn, pg_link_on_notice, pg);
     if (pg_link_watch(pg, UV_WRITABLE) != SK_OK)
         pg_link_drop(pg, "cannot watch the socket");
 }
@@ -337,6 +339,10 @@ static void pg_link_receive(struct sk_pg *pg)
             continue;
         }
         // Only now has the server reported that the transaction is over, so only now is a result handed out.
+        if (pg->unreplicated || pg->read_only) {
+            pg_link_drop(pg, pg->read_only ? "the server is read-only" : "a commit did not wait for the standbys");
+            return;
+        }
         if (sk_link_state(pg->link) == SK_LINK_READY)
             pg_link_finish_call(pg);
         else
@@ -356,6 +362,8 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
     pg->kind = sk_result_kind_of((const struct sk_rows *)(const void *)result);
     // The caller reports a locked row: it knows which one, and how long it waits.
     enum sk_log_level level = pg->kind == SK_RESULT_LOCKED ? SK_LOG_DEBUG : SK_LOG_WARN;
+    if (pg->kind == SK_RESULT_FAILED && sk_pg_hosts_leave_read_only(pg->hosts))
+        pg->read_only = sk_result_is_read_only((const struct sk_rows *)(const void *)result);
     if (pg->kind != SK_RESULT_ROWS)
         sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
@@ -370,6 +378,7 @@ static void pg_link_finish_step(struct sk_pg *pg)
     PQclear(pg->result);
     pg->result = NULL;
     if (++pg->prepared > SK_STATEMENT_COUNT + (pg->options.listen ? 1 : 0)) {
+        pg->failed = 0;
         sk_log(SK_LOG_INFO, "PostgreSQL is ready", "host=%s port=%s", PQhost(pg->conn), PQport(pg->conn));
         sk_link_move(pg->link, SK_LINK_READY);
     }
@@ -409,6 +418,10 @@ static const char *pg_link_tick(void *owner)
     const struct sk_pg *pg = owner;
     if (pg->unsent)
         return PQerrorMessage(pg->conn);
+    // All hosts together have the time of one.
+    if (sk_link_state(pg->link) == SK_LINK_CONNECTING &&
+        sk_monotonic_ms() >= pg->attempt_ms + pg->options.timeout_ms / sk_pg_hosts_count(pg->hosts))
+        return "connecting takes too long";
     // The server's own time-out comes first. Ours is for a server that no longer answers at all.
     if (sk_pg_ready(pg) && pg->busy &&
         sk_monotonic_ms() >= pg->sent_ms + pg->options.statement_ms + pg->options.statement_ms / 2)
@@ -420,9 +433,19 @@ static void pg_link_drop(void *owner, const char *why)
 {
     struct sk_pg *pg = owner;
     sk_log_text(SK_LOG_WARN, sk_pg_ready(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    if (!sk_pg_ready(pg) || pg->read_only)
+        pg_link_next_host(pg);
     pg_link_disconnect(pg);
     sk_link_move(pg->link, SK_LINK_DOWN);
     pg_link_lose_calls(pg); // after the move, so that the callbacks cannot queue anything
+}
+
+static void pg_link_next_host(struct sk_pg *pg)
+{
+    size_t count = sk_pg_hosts_count(pg->hosts);
+    pg->failed++;
+    pg->host = (pg->host + 1) % count;
+    sk_link_next_host(pg->link, sk_pg_hosts_to_resolve(pg->hosts, pg->host), pg->failed % count != 0);
 }
 
 static void pg_link_disconnect(struct sk_pg *pg)
@@ -432,7 +455,7 @@ static void pg_link_disconnect(struct sk_pg *pg)
     pg->result = NULL;
     PQfinish(pg->conn);
     pg->conn = NULL;
-    pg->busy = pg->unsent = false;
+    pg->busy = pg->unsent = pg->unreplicated = pg->read_only = false;
 }
 
 static void pg_link_lose_calls(struct sk_pg *pg)
@@ -456,8 +479,7 @@ static void pg_link_lose_calls(struct sk_pg *pg)
 static void pg_link_free(void *owner)
 {
     struct sk_pg *pg = owner;
-    free(pg->host);
-    free(pg->url);
+    sk_pg_hosts_close(pg->hosts);
     free(pg);
 }
 

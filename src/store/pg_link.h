@@ -1,5 +1,5 @@
-// A connection to PostgreSQL: non-blocking, one statement at a time, with time-outs and automatic reconnection. Calls
-// of one class are made in their order; those of a higher class go first.
+// A connection to PostgreSQL: non-blocking, one statement at a time, with time-outs and automatic reconnection, also to
+// another of several hosts. Calls of one class are made in their order; those of a higher class go first.
 //
 // All functions: the loop's thread. Results are borrowed for the time of the callback.
 #ifndef SK_STORE_PG_LINK_H
@@ -20,7 +20,7 @@ struct sk_pg;
 typedef void sk_pg_cb(void *arg, const struct sk_result *result);
 
 struct sk_pg_options {
-    const char *url;       // libpq URI; borrowed for sk_pg_open
+    const char *url;       // a URI or a connection string of libpq's, with any number of hosts; borrowed for sk_pg_open
     const char *name;      // PostgreSQL shows it as application_name; a constant
     uint32_t timeout_ms;   // for connecting, and for a statement in the server. The connection is dropped if
                            // connecting takes longer, or a result 1.5 times as long

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "pg_hosts.h"
 
 struct sk_pg_once {
     PGconn *conn;
@@ -15,7 +16,7 @@ struct sk_pg_once *sk_pg_once_open(const char *url)
     struct sk_pg_once *pg = calloc(1, sizeof *pg);
     if (pg == NULL)
         return NULL;
-    pg->conn = PQconnectdb(url);
+    pg->conn = sk_pg_hosts_connect_to_write(url);
     if (PQstatus(pg->conn) != CONNECTION_OK || PQsetClientEncoding(pg->conn, "UTF8") != 0) {
         sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(pg->conn));
         sk_pg_once_close(pg);

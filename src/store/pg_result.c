@@ -22,6 +22,12 @@ enum sk_result_kind sk_result_kind_of(const struct sk_rows *answer)
     return SK_RESULT_FAILED;
 }
 
+bool sk_result_is_read_only(const struct sk_rows *answer)
+{
+    const char *sqlstate = PQresultErrorField((const PGresult *)(const void *)answer, PG_DIAG_SQLSTATE);
+    return sqlstate != NULL && strcmp(sqlstate, "25006") == 0;
+}
+
 size_t sk_rows_count(const struct sk_rows *rows)
 {
     return (size_t)PQntuples((const PGresult *)(const void *)rows);

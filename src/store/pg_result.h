@@ -4,6 +4,7 @@
 #ifndef SK_STORE_PG_RESULT_H
 #define SK_STORE_PG_RESULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +12,7 @@ struct sk_rows; // libpq's PGresult under a name of ours
 
 enum sk_result_kind {
     SK_RESULT_ROWS,
-    SK_RESULT_LOST,    // the link died or the result came too late: the outcome is unknown
+    SK_RESULT_LOST,    // the link died, the result came too late, or a fail-over may lose it: the outcome is unknown
     SK_RESULT_FAILED,  // the server refused, for a reason that may pass (conflict, resources, rights, read-only)
     SK_RESULT_LOCKED,  // another transaction holds the row (SQLSTATE 55P03)
     SK_RESULT_REFUSED, // permanent: the same statement would fail again
@@ -24,6 +25,8 @@ struct sk_result {
 
 // Classifies an answer of the server; `answer` need not be rows.
 enum sk_result_kind sk_result_kind_of(const struct sk_rows *answer);
+// Whether it is an error because the server, or the session, is read-only.
+bool sk_result_is_read_only(const struct sk_rows *answer);
 
 size_t sk_rows_count(const struct sk_rows *rows);
 const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column); // NULL: SQL's NULL

@@ -585,6 +585,15 @@ CONTROLS = [
         "orders_are_bounded",
     ),
     Control(
+        "unreplicated",
+        "a commit believed whose synchronous wait was cancelled",
+        "src/store/pg_link.c",
+        "    pg->unreplicated = pg->unreplicated || pg_link_is_unreplicated(notice);",
+        "    (void)pg_link_is_unreplicated;",
+        "61c",
+        "created_is_a_row",
+    ),
+    Control(
         "numbers",
         "a rebuild that forgets who has had all orders",
         "sql/migrations/007_rebuild.sql",

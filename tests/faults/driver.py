@@ -194,6 +194,8 @@ class Run:
     def prepare(self) -> None:
         fault, stack = self.fault, self.stack
         stack.prepare(fault.appendfsync, fresh_redis=fault.fresh_redis)
+        if fault.standby:
+            stack.add_standby()
         stack.launch(fault.instances, fault.env, fault.first_env, fault.proxied)
         for _ in range(fault.vouchers):
             self.new_voucher()

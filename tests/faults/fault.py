@@ -50,6 +50,7 @@ class Fault:
     may_differ: bool = False  # the fault itself makes the books differ, and the audit repairs them
     letters: int = 0
     fresh_redis: bool = False
+    standby: bool = False  # a synchronous standby; the instances know both servers
     refused_202: int = 0  # accepted orders that may end as refused, where something is lost
     rebuilds: int = 0  # rebuilds that the fault may cause, beyond each voucher's first warm-up
     unknown: float = 0.05  # share of purchases whose outcome may be unknown

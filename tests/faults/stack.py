@@ -196,15 +196,18 @@ class RedisServer(Process):
 
 
 class PostgresServer(Process):
-    def __init__(self, folder: Path):
-        super().__init__("postgres", folder / "postgres.log")
-        self.dir, self.port = folder / "pg", free_port()
+    def __init__(self, folder: Path, name: str = "pg"):
+        super().__init__("postgres", folder / f"{name}.log")
+        self.dir, self.port = folder / name, free_port()
         self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
         self.user = "postgres" if os.geteuid() == 0 else None
         self.dir.mkdir()
         if self.user:
             owner = pwd.getpwnam(self.user)
             os.chown(self.dir, owner.pw_uid, owner.pw_gid)
+        self.fill()
+
+    def fill(self) -> None:
         self._initdb()
         self.run()
         self.sql("create role owner login", database="postgres")
@@ -212,11 +215,14 @@ class PostgresServer(Process):
         self.sql("create database seckill owner owner", database="postgres")
 
     def _initdb(self) -> None:
-        command = [str(self.bin / "initdb"), "-D", str(self.dir / "data"), "--auth", "trust", "-U", "postgres"]
-        command += ["--locale", "C.UTF-8", "--encoding", "UTF8", "--no-sync"]
+        self._tool("initdb", "-D", str(self.dir / "data"), "--auth", "trust", "-U", "postgres", "--no-sync",
+                   "--locale", "C.UTF-8", "--encoding", "UTF8")
+
+    def _tool(self, name: str, *arguments: str) -> None:
+        command = [str(self.bin / name), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.dir, **as_user(self.user))
         if done.returncode != 0:
-            raise Broken(f"initdb: {done.stderr[-300:]}")
+            raise Broken(f"{name}: {done.stderr[-300:]}")
 
     def run(self, seconds: float = 20.0) -> None:
         self.start(
@@ -251,8 +257,47 @@ class PostgresServer(Process):
             raise Broken(f"psql: {done.stderr.strip()}")
         return [line.split("\t") for line in done.stdout.splitlines()]
 
+    def wait_for_standby(self, name: str) -> None:
+        """From now on each commit waits for the standby of this name; "": for none."""
+        self.sql(f"alter system set synchronous_standby_names = '{name}'", "postgres")
+        self.sql("select pg_reload_conf()", "postgres")
+        wait_for("its setting", lambda: self.sql("show synchronous_standby_names", "postgres") == [[name] if name else [""]])
+
     def stop_immediate(self) -> None:
         self.end(signal.SIGQUIT)
+
+    def kill(self) -> None:
+        """As when its machine dies: no process of it does anything more."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        self.signal(signal.SIGSTOP)  # it starts no others meanwhile
+        for child in map(int, children):
+            os.kill(child, signal.SIGKILL)
+        self.end(signal.SIGKILL)
+
+
+class StandbyServer(PostgresServer):
+    """A copy that follows a primary, which waits for it at each commit."""
+
+    NAME = "standby"
+
+    def __init__(self, folder: Path, name: str, primary: PostgresServer):
+        self.primary = primary
+        super().__init__(folder, name)
+
+    def fill(self) -> None:
+        source = f"host=127.0.0.1 port={self.primary.port} user=postgres application_name={self.NAME}"
+        self._tool("pg_basebackup", "-D", str(self.dir / "data"), "-d", source, "-R", "--checkpoint=fast", "--no-sync")
+        self.run()
+        self.primary.wait_for_standby(self.NAME)
+        wait_for("a synchronous standby", self.is_synchronous)
+
+    def is_synchronous(self) -> bool:
+        states = "select sync_state from pg_stat_replication where state = 'streaming'"
+        return self.primary.sql(states, "postgres") == [["sync"]]
+
+    def promote(self) -> None:
+        if self.sql("select pg_promote()", "postgres") != [["t"]]:
+            raise Broken(f"{self.name} is not promoted")
 
 
 class Instance(Process):
@@ -341,6 +386,7 @@ class Stack:
         self.mounts: list[Path] = []
         self.servers = 0
         self.postgres = PostgresServer(self.folder)
+        self.standby: StandbyServer | None = None  # of one fault
         self.migrate()
         self.redis_proxy, self.pg_proxy = Proxy(free_port()), Proxy(free_port())
         self.more_proxies: list[Proxy] = []  # of one fault
@@ -374,13 +420,23 @@ class Stack:
         self.redis_proxy.reset(self.redis.port)
         self.pg_proxy.reset(self.postgres.port)
 
+    def add_standby(self) -> None:
+        self.servers += 1
+        self.standby = StandbyServer(self.folder, f"pg-{self.servers}", self.postgres)
+
+    def fail_over(self) -> None:
+        """The standby takes the place of the primary, which is dead; also for the faults after this one."""
+        dead, self.postgres, self.standby = self.postgres, self.standby, None
+        self.postgres.promote()
+        shutil.rmtree(dead.dir)
+
     def store_urls(self, proxied: bool) -> dict[str, str]:
         redis_port = self.redis_proxy.port if proxied else self.redis.port
         pg_port = self.pg_proxy.port if proxied else self.postgres.port
-        return {
-            "SECKILL_REDIS_URL": redis_url(redis_port),
-            "SECKILL_DATABASE_URL": self.postgres.url("seckill", pg_port),
-        }
+        url = self.postgres.url("seckill", pg_port)
+        if self.standby is not None:  # first, so that each link must pass it over
+            url = url.replace("@", f"@127.0.0.1:{self.standby.port},")
+        return {"SECKILL_REDIS_URL": redis_url(redis_port), "SECKILL_DATABASE_URL": url}
 
     def launch(self, count: int, env: dict[str, str], first_env: dict[str, str], proxied: bool) -> None:
         urls = self.store_urls(proxied)
@@ -409,9 +465,20 @@ class Stack:
         for other in self.others:
             other.end(signal.SIGKILL)
         self.others = []
+        self.end_standby()
         for proxy in self.more_proxies:
             proxy.close()
         self.more_proxies = []
+
+    def end_standby(self) -> None:
+        if self.standby is None:
+            return
+        self.standby.stop_immediate()
+        shutil.rmtree(self.standby.dir)
+        self.standby = None
+        if not self.postgres.alive():
+            self.postgres.run()
+        self.postgres.wait_for_standby("")
 
     def small_disk(self, name: str, megabytes: int) -> Path:
         """A separate file system that can be filled up."""
@@ -436,6 +503,8 @@ class Stack:
         for process in [*self.instances, *self.others, self.redis]:
             if process is not None:
                 process.end(signal.SIGKILL)
+        if self.standby is not None:
+            self.standby.end(signal.SIGINT)
         self.postgres.end(signal.SIGINT)
         self.redis_proxy.close()
         self.pg_proxy.close()

@@ -431,6 +431,50 @@ START_TEST(settings_of_postgresql_are_found)
 }
 END_TEST
 
+START_TEST(a_standby_that_is_missing_is_found)
+{
+    db_run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    reload("synchronous_standby_names", "nobody");
+    must_find(WARNS, "warn postgresql synchronous standbys: none of `nobody` is attached");
+    db_run("ALTER SYSTEM RESET synchronous_standby_names");
+    reload("synchronous_standby_names", "");
+    must_be_good();
+    ck_assert_msg(found("ok   postgresql synchronous standbys: none"), "%s", out);
+}
+END_TEST
+
+// tests/stores/standbys.py has real standbys.
+START_TEST(each_host_is_tried)
+{
+    static const struct {
+        const char *hosts; // `%s`: this test's own server
+        int code;
+        const char *line, *other;
+    } rows[] = {
+        {"%s", GOOD, "ok   postgresql reachable: ", "ok   postgresql schema: "},
+        {"127.0.0.1:1,%s", WARNS,
+         "warn postgresql host: 127.0.0.1: ", "warn postgresql synchronous standbys: none: a fail-over"},
+        {"%s,127.0.0.1:1", WARNS, "ok   postgresql host: 127.0.0.1 port ", "warn postgresql host: "},
+        {"127.0.0.1:1,127.0.0.1:2", FAILS, "fail postgresql reachable: none of 2 hosts is a primary",
+         "warn postgresql host: "},
+        {"%s,%s", FAILS, "fail postgresql primaries: 2", "ok   postgresql schema: "},
+    };
+    const char *own = stack_database_url(), *server = strchr(own, '@') + 1;
+    int len = (int)strcspn(server, "/");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char url[2 * ENV_SIZE];
+        size_t n = (size_t)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%.*s", (int)(server - own), own);
+        const char *form = rows[i].hosts, *mark;
+        for (; (mark = strchr(form, '%')) != NULL; form = mark + 2)
+            n += (size_t)snprintf(url + n, sizeof url - n, "%.*s%.*s", (int)(mark - form), form, len, server);
+        (void)snprintf(url + n, sizeof url - n, "%s%s", form, server + len);
+        int code = check_with(url, NULL);
+        ck_assert_msg(code == rows[i].code && found(rows[i].line), "%s: %d: %s", rows[i].hosts, code, out);
+        ck_assert_msg(found(rows[i].other), "%s: %s", rows[i].hosts, out);
+    }
+}
+END_TEST
+
 START_TEST(a_wrong_login_is_found)
 {
     static const struct {
@@ -617,6 +661,8 @@ int main(void)
     tcase_add_test(tcase, other_redises_are_found);
     tcase_add_test(tcase, what_no_redis_of_ours_says_is_found);
     tcase_add_test(tcase, settings_of_postgresql_are_found);
+    tcase_add_test(tcase, a_standby_that_is_missing_is_found);
+    tcase_add_test(tcase, each_host_is_tried);
     tcase_add_test(tcase, a_wrong_login_is_found);
     tcase_add_test(tcase, rights_that_lack_are_found);
     tcase_add_test(tcase, other_databases_are_found);

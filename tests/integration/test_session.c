@@ -21,7 +21,8 @@ static void setup(void)
     db_run("CREATE OR REPLACE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN"
            " INSERT INTO public.seen SELECT n, current_setting(n) FROM unnest('{transaction_isolation,"
            "default_transaction_isolation,synchronous_commit,lock_timeout,statement_timeout,"
-           "idle_in_transaction_session_timeout,client_encoding,jit}'::text[]) n ON CONFLICT DO NOTHING;"
+           "idle_in_transaction_session_timeout,client_encoding,jit,client_min_messages}'::text[]) n ON CONFLICT DO "
+           "NOTHING;"
            " RETURN NEW; END $$");
     db_run("CREATE OR REPLACE TRIGGER see BEFORE INSERT ON voucher_order FOR EACH ROW EXECUTE FUNCTION see()");
 }
@@ -68,6 +69,7 @@ START_TEST(a_role_cannot_loosen_what_the_promises_need)
     configure("idle_in_transaction_session_timeout", "0");
     configure("client_encoding", "latin1");
     configure("jit", "on");
+    configure("client_min_messages", "error"); // it would hide that a commit was not replicated
     buy();
     must_be("transaction_isolation", "read committed");
     must_be("default_transaction_isolation", "read committed");
@@ -77,6 +79,7 @@ START_TEST(a_role_cannot_loosen_what_the_promises_need)
     must_be("idle_in_transaction_session_timeout", "7s");
     must_be("client_encoding", "UTF8");
     must_be("jit", "off");
+    must_be("client_min_messages", "warning");
 }
 END_TEST
 

@@ -4,6 +4,8 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "listening.h"
@@ -38,7 +40,11 @@ static struct {
     bool silent;          // sends no replies
     const char *sqlstate; // replies with an error; NULL: success
     int listened;
-    int asked;             // calls received
+    int asked;           // calls received
+    int standby;         // it is one for so many clients
+    int prepared_there;  // statements prepared at a standby
+    const char *warning; // the source file of a warning at the end of a statement; NULL: none
+    const char *severity;
     uint32_t statement_ms; // from the link's options
 } server;
 
@@ -57,6 +63,17 @@ static void send_ready(void)
     send_message('Z', "I", 1);
 }
 
+// Fields as a server sends them, with `/` for the end of each.
+static void send_fields(char type, const char *format, const char *one, const char *other)
+{
+    char fields[128];
+    int n = snprintf(fields, sizeof fields, format, one, other);
+    ck_assert_int_lt(n, (int)sizeof fields);
+    for (char *at = fields; (at = strchr(at, '/')) != NULL; at++)
+        *at = '\0';
+    send_message(type, fields, (size_t)n + 1);
+}
+
 static void answer(void)
 {
     char error[64];
@@ -67,6 +84,8 @@ static void answer(void)
     } else {
         send_message('n', "", 0);
         send_message('C', "SELECT 0", sizeof "SELECT 0");
+        if (server.warning != NULL)
+            send_fields('N', "SWARNUNG/V%s/C01000/MRT, Abbruch/F%s/", server.severity, server.warning);
     }
     send_ready();
 }
@@ -86,10 +105,11 @@ static void on_sync(void)
         send_ready();
     } else if (strcmp(server.bound, "session") == 0 || strcmp(server.bound, "listen") == 0) {
         server.listened += server.bound[0] == 'l';
-        const char *sqlstate = server.sqlstate;
-        server.sqlstate = NULL;
+        const char *sqlstate = server.sqlstate, *warning = server.warning;
+        server.sqlstate = server.warning = NULL;
         answer();
         server.sqlstate = sqlstate;
+        server.warning = warning;
     } else {
         server.asked++;
         if (!server.silent)
@@ -112,9 +132,13 @@ static size_t receive(const char *bytes, size_t n)
         static const char authenticated[4];
         server.client = stub.clients;
         send_message('R', authenticated, sizeof authenticated);
+        send_fields('S', "server_version/%s%s", "15.0", "");
+        send_fields('S', "default_transaction_read_only/%s%s", "off", "");
+        send_fields('S', "in_hot_standby/%s%s", server.client <= server.standby ? "on" : "off", "");
         send_ready();
     } else if (bytes[0] == 'P') {
         server.parse = true;
+        server.prepared_there += server.client <= server.standby;
     } else if (bytes[0] == 'B') {
         (void)snprintf(server.bound, sizeof server.bound, "%s", bytes + 5 + strlen(bytes + 5) + 1);
     } else if (bytes[0] == 'S') {
@@ -193,10 +217,8 @@ static void on_result(void *arg, const struct sk_result *result)
     }
 }
 
-static void connect_link(size_t most_waiting, bool listen)
+static void connect_to(const char *url, size_t most_waiting, bool listen)
 {
-    char url[URL_SIZE];
-    (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d?sslmode=disable&gssencmode=disable", stub.port);
     struct sk_pg_options options = {
         .url = url,
         .name = "test",
@@ -211,6 +233,24 @@ static void connect_link(size_t most_waiting, bool listen)
     ck_assert_ptr_nonnull(pg);
     ck_assert_int_eq(call(0), SK_DOWN);
     RUN_UNTIL(seen.ready == 1);
+}
+
+static void connect_link(size_t most_waiting, bool listen)
+{
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d?sslmode=disable&gssencmode=disable", stub.port);
+    connect_to(url, most_waiting, listen);
+}
+
+// To the stub under two names, after one that is not it.
+static void connect_to_hosts(int first_port, const char *more)
+{
+    char url[2 * URL_SIZE];
+    (void)snprintf(url, sizeof url,
+                   "user=u dbname=d sslmode=disable gssencmode=disable host=first.example,second.example,third.example"
+                   " hostaddr=127.0.0.1,127.0.0.1,127.0.0.1 port=%d,%d,%d %s",
+                   first_port, stub.port, stub.port, more);
+    connect_to(url, 1, false);
 }
 
 static void setup(void)
@@ -336,7 +376,8 @@ START_TEST(a_result_says_of_which_kind_it_is)
     } rows[] = {
         {NULL, SK_RESULT_ROWS},       {"55P03", SK_RESULT_LOCKED},  {"55006", SK_RESULT_FAILED},
         {"40001", SK_RESULT_FAILED},  {"57014", SK_RESULT_FAILED},  {"53300", SK_RESULT_FAILED},
-        {"23505", SK_RESULT_REFUSED}, {"22P02", SK_RESULT_REFUSED}, {"P0001", SK_RESULT_REFUSED},
+        {"25006", SK_RESULT_FAILED},  {"23505", SK_RESULT_REFUSED}, {"22P02", SK_RESULT_REFUSED},
+        {"P0001", SK_RESULT_REFUSED},
     };
     connect_link(1, false);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -468,6 +509,111 @@ START_TEST(a_call_on_a_dead_connection_ends_lost)
 }
 END_TEST
 
+// ---- several hosts ----
+
+static int count(const char *text)
+{
+    int n = 0;
+    for (const char *at = heard; (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+// Binds a port. Nobody listens there; or somebody does, and never answers.
+static int open_port(bool listens, int *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listens ? listen(fd, 1) : 0, 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+START_TEST(a_host_that_is_away_or_silent_is_passed_over)
+{
+    int port, fd = open_port(_i == 1, &port);
+    begin_listening();
+    connect_to_hosts(port, "");
+    end_listening();
+    ck_assert_int_eq(count("cannot connect to PostgreSQL"), 1);
+    ck_assert_int_eq(count("connecting takes too long"), _i);
+    ck_assert_int_eq(count("PostgreSQL is ready\" host=second.example"), 1);
+    (void)close(fd);
+    close_all();
+}
+END_TEST
+
+// All hosts are standbys, for a while.
+START_TEST(a_standby_is_not_taken)
+{
+    server.standby = 7;
+    begin_listening();
+    connect_to_hosts(stub.port, _i == 0 ? "" : "target_session_attrs=primary");
+    end_listening();
+    ck_assert_int_eq(stub.clients, 8);
+    ck_assert_int_eq(server.prepared_there, 0);
+    ck_assert_int_eq(count("PostgreSQL is ready\" host=second.example"), 1); // the eighth, of three in turn
+    close_all();
+}
+END_TEST
+
+START_TEST(a_server_that_has_become_read_only_is_left)
+{
+    connect_to_hosts(stub.port, "");
+    begin_listening();
+    server.sqlstate = "25006";
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(seen.ready == 2);
+    end_listening();
+    ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 1);
+    ck_assert_int_eq(count("PostgreSQL is ready\" host=second.example"), 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_lost_connection_is_first_tried_where_it_was)
+{
+    connect_to_hosts(stub.port, "");
+    begin_listening();
+    stub_hang_up(&stub);
+    RUN_UNTIL(seen.ready == 2);
+    end_listening();
+    ck_assert_int_eq(count("PostgreSQL is ready\" host=first.example"), 1);
+    close_all();
+}
+END_TEST
+
+// A synchronous wait was cancelled: the server ends the statement as usual, after a warning.
+START_TEST(a_commit_that_did_not_wait_for_the_standbys_is_lost)
+{
+    static const struct {
+        const char *file, *severity;
+        bool lost;
+    } rows[] = {
+        {"syncrep.c", "WARNING", true},
+        {"syncrep.c", "DEBUG3", false},
+        {"xact.c", "WARNING", false},
+    };
+    connect_link(2, false);
+    server.warning = rows[_i].file;
+    server.severity = rows[_i].severity;
+    ck_assert_int_eq(call(0), SK_OK);
+    ck_assert_int_eq(call(1), SK_OK);
+    RUN_UNTIL(seen.total == 2);
+    ck_assert_int_eq(seen.kinds[rows[_i].lost ? SK_RESULT_LOST : SK_RESULT_ROWS], 2);
+    ck_assert_int_eq(server.asked, rows[_i].lost ? 1 : 2);
+    server.warning = NULL;
+    RUN_UNTIL(sk_pg_ready(pg));
+    ck_assert_int_eq(call(2), SK_OK);
+    RUN_UNTIL(seen.results[2] == 1);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], rows[_i].lost ? 1 : 3);
+    close_all();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("pg_link");
@@ -486,5 +632,10 @@ int main(void)
     tcase_add_test(tcase, who_did_not_ask_is_not_told);
     tcase_add_test(tcase, a_callback_may_call_or_close);
     tcase_add_test(tcase, a_call_on_a_dead_connection_ends_lost);
+    tcase_add_loop_test(tcase, a_host_that_is_away_or_silent_is_passed_over, 0, 2);
+    tcase_add_loop_test(tcase, a_standby_is_not_taken, 0, 2);
+    tcase_add_test(tcase, a_server_that_has_become_read_only_is_left);
+    tcase_add_test(tcase, a_lost_connection_is_first_tried_where_it_was);
+    tcase_add_loop_test(tcase, a_commit_that_did_not_wait_for_the_standbys_is_lost, 0, 3);
     return harness_main(tcase, CK_FORK);
 }

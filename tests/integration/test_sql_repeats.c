@@ -1,0 +1,91 @@
+// A call that is repeated because its answer is unknown must not be answered before the first commit is replicated,
+// even if it changes nothing: each repeat waits for the synchronous standby, which here never comes.
+#include <check.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { PARAMS_MAX = 12, PARAM_SIZE = 96 };
+
+// `%s`, `%v`: the slot and the voucher.
+static const struct {
+    enum sk_statement statement;
+    const char *params[PARAMS_MAX]; // NULL: the end
+} calls[] = {
+    {SK_STATEMENT_PLACE_ORDERS, {"%s", "%v", "3", "{" SQL_ID1 "}", "{alice}", "1-1", "{1}", "{NULL}", "0"}},
+    {SK_STATEMENT_PLACE_BATCHES,
+     {"{%s}", "{%v}", "{3}", "{1}", "{" SQL_ID2 "}", "{bob}", "{2-1}", "{1}", "{NULL}", "{0}"}},
+    {SK_STATEMENT_REFUSE_ORDERS, {"%s", "%v", "{" SQL_ID3 "}", "{carol}", "{GRANT_LOST}", "{1}", "{0}"}},
+    {SK_STATEMENT_SET_ASIDE, {"%s", "%v", "3-1", "\\x00", SQL_ID0 " dave", "why", "0"}},
+    {SK_STATEMENT_PAY_ORDER, {"%s", SQL_ID1, "reference", "100", "CNY", "shop"}},
+    {SK_STATEMENT_RETURN_ORDERS, {"%s", "%v", "3", "{" SQL_ID2 "}", "cancelled", "bob", "", "4-1"}},
+    {SK_STATEMENT_NOTE_REFUNDS, {"%s", SQL_ID1, "shop", "why", "reference"}},
+    {SK_STATEMENT_CREATE_VOUCHER, {"k", "T", "1", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0"}},
+    {SK_STATEMENT_SET_VOUCHER_STATE, {"%v", "0", "", "ann", "paused"}},
+    {SK_STATEMENT_ADD_UNITS, {"%v", "0", "key", "ann", "5"}},
+};
+
+static void send_call(size_t i)
+{
+    char texts[PARAMS_MAX][PARAM_SIZE];
+    const char *params[PARAMS_MAX];
+    int n = 0;
+    for (; n < PARAMS_MAX && calls[i].params[n] != NULL; n++) {
+        const char *format = calls[i].params[n], *mark = strchr(format, '%');
+        size_t before = mark == NULL ? strlen(format) : (size_t)(mark - format);
+        (void)snprintf(texts[n], PARAM_SIZE, "%.*s%s%s", (int)before, format,
+                       mark == NULL     ? ""
+                       : mark[1] == 's' ? sql_slot
+                                        : sql_voucher,
+                       mark == NULL ? "" : mark + 2);
+        params[n] = texts[n];
+    }
+    int sent = PQsendQueryParams(sql_service, sk_statements[calls[i].statement].text, n, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(sent == 1, "%s", PQerrorMessage(sql_service));
+}
+
+static void name_standby(const char *name)
+{
+    db_run("ALTER SYSTEM SET synchronous_standby_names = '%s'", name);
+    db_run("SELECT pg_reload_conf()");
+    WAIT_FOR(db_number("SELECT (current_setting('synchronous_standby_names') = '%s')::int", name) == 1);
+}
+
+static bool waits(void)
+{
+    return db_number("SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'",
+                     PQbackendPID(sql_service)) == 1;
+}
+
+START_TEST(each_repeat_waits_for_the_standby)
+{
+    sql_make_voucher(10);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        send_call(i);
+        PQclear(sql_receive(sql_service));
+    }
+    name_standby("nobody");
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        send_call(i);
+        WAIT_FOR(waits() || PQtransactionStatus(sql_service) != PQTRANS_ACTIVE ||
+                 (PQconsumeInput(sql_service) == 1 && PQisBusy(sql_service) == 0));
+        ck_assert_msg(waits(), "%s", sk_statements[calls[i].statement].name);
+        db_run("SELECT pg_cancel_backend(%d)", PQbackendPID(sql_service));
+        PQclear(sql_receive(sql_service));
+    }
+    name_standby("");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_repeats");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, each_repeat_waits_for_the_standby);
+    return harness_main(tcase, CK_NOFORK);
+}
