@@ -9,10 +9,11 @@
 #include <sys/resource.h>
 
 #include "log.h"
+#include "redis_url.h"
 
-// Per reactor: its loop, the server, the listener, a few for each store. Per process: the standard streams, and what a
-// host name lookup opens for a moment in each of libuv's threads.
-enum { PER_REACTOR = 16, PER_PROCESS = 64 };
+// Per reactor: its loop, the server, the listener, a few for each store, and one for each sentinel and link to Redis.
+// Per process: the standard streams, and what a host name lookup opens for a moment in each of libuv's threads.
+enum { PER_REACTOR = 16 + 2 * SK_SENTINELS_MAX, PER_PROCESS = 64 };
 
 uint64_t sk_descriptors_needed(const struct sk_config *config)
 {
