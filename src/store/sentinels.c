@@ -16,7 +16,7 @@
 #include "redis_link.h"
 #include "text.h"
 
-enum { ASK_MS = 500, REPLY_MAX = 4096, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
+enum { ASK_MS = 200, REPLY_MAX = 4096, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
 
 struct seat {
     struct sk_sentinels *sentinels;
