@@ -21,15 +21,16 @@ DOWN_MS = 500
 
 
 class Sentinel(RedisServer):
-    def __init__(self, stack: Stack, number: int, master: RedisServer):
+    def __init__(self, stack: Stack, number: int, port: int, host: str = "127.0.0.1", before: str = ""):
+        """It watches the master at that port. `before`: lines of its configuration, with its own port as PORT."""
         Process.__init__(self, f"sentinel-{number}", stack.folder / f"sentinel-{number}.log")
         self.port, self.folder = free_port(), stack.folder / f"sentinel-{number}"
         self.folder.mkdir()
         self.file = self.folder / "sentinel.conf"
         self.file.write_text(
-            f"port {self.port}\nbind 127.0.0.1\ndir {self.folder}\nrequirepass {SENTINEL_PASSWORD}\n"
+            (before.replace("PORT", str(self.port)) or f"port {self.port}\n") + f"bind 127.0.0.1\ndir {self.folder}\nrequirepass {SENTINEL_PASSWORD}\n"
             f"sentinel sentinel-pass {SENTINEL_PASSWORD}\n"
-            f"sentinel monitor {MASTER} 127.0.0.1 {master.port} 2\n"
+            f"sentinel monitor {MASTER} {host} {port} 2\n"
             f"sentinel down-after-milliseconds {MASTER} {DOWN_MS}\nsentinel failover-timeout {MASTER} 5000\n"
         )
         stack.others.append(self)
@@ -88,7 +89,7 @@ def failed_over(stack: Stack) -> list[str]:
     new.run("always", "--replicaof", "127.0.0.1", str(old.port))
     stack.others.append(new)
     wait_for("a replica", lambda: "master_link_status:up" in new.call("INFO", "replication"))
-    sentinels = [Sentinel(stack, n, old) for n in range(3)]
+    sentinels = [Sentinel(stack, n, old.port) for n in range(3)]
     for one in sentinels:
         one.run()
     known = "slaves=1,sentinels=3"
