@@ -1,6 +1,6 @@
-// Asks the sentinels of a URL which Redis is the master, five times a second, each on a connection of its own. What more
-// than half of all sentinels of the URL name is the master. So a sentinel that lies, or is cut off from the others,
-// changes nothing.
+// Asks the sentinels of a URL which Redis is the master, five times a second, each on a connection of its own. What
+// more than half of all sentinels of the URL name is the master. So a sentinel that lies, or is cut off from the
+// others, changes nothing.
 //
 // The loop's thread, as all functions.
 #ifndef SK_STORE_SENTINELS_H
