@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -28,6 +29,7 @@ int sk_check_run(const struct sk_config *config, FILE *out)
 {
     struct sk_findings findings = {.out = out};
     struct sk_clock_seen redis, postgres;
+    (void)signal(SIGPIPE, SIG_IGN); // OpenSSL would raise it when a store closes the connection
     check_start(&findings, config);
     sk_check_redis(&findings, &config->stores, sk_config_reactors(config), &redis);
     sk_check_postgres(&findings, &config->stores, sk_config_reactors(config), &postgres);

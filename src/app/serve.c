@@ -489,11 +489,20 @@ static bool notify_send(const struct notify *notify, const char *lines)
 // host name lookup opens for a moment in each of libuv's threads.
 enum { PER_REACTOR = 16, PER_PROCESS = 64 };
 
+// Of a reactor: each of its two links to Redis has a connection to each sentinel.
+static uint64_t descriptors_of_sentinels(const char *redis_url)
+{
+    uint64_t count = strstr(redis_url, "+sentinel://") == NULL ? 0 : 2;
+    for (const char *at = strchr(redis_url, ','); count > 0 && at != NULL; at = strchr(at + 1, ','))
+        count += 2; // a comma in the password only makes it too many
+    return count;
+}
+
 uint64_t sk_descriptors_needed(const struct sk_config *config)
 {
-    uint64_t operators = config->api.admin_listen == NULL ? 0 : SK_ADMIN_CONNECTIONS + PER_REACTOR;
-    return (uint64_t)config->reactors * ((uint64_t)config->server.max_connections + PER_REACTOR) + operators +
-           PER_PROCESS;
+    uint64_t each = PER_REACTOR + descriptors_of_sentinels(config->stores.redis_url);
+    uint64_t operators = config->api.admin_listen == NULL ? 0 : SK_ADMIN_CONNECTIONS + each;
+    return (uint64_t)config->reactors * ((uint64_t)config->server.max_connections + each) + operators + PER_PROCESS;
 }
 
 enum sk_status sk_descriptors_reserve(const struct sk_config *config)

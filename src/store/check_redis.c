@@ -11,6 +11,7 @@
 #include "keys.h"
 #include "redis_once.h"
 #include "redis_url.h"
+#include "sentinels.h"
 #include "text.h"
 
 enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, SENTINELS_LEAST = 3, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
@@ -112,18 +113,13 @@ static bool redis_check_ask_sentinel(const struct redis_check *check, const stru
                *ask[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", url->master};
     struct sk_redis_once *redis = sk_redis_once_open(sentinel, redis_check_files(check, url), redis_check_ms(check));
     struct sk_reply *login = NULL, *reply = NULL;
-    uint64_t port = 0;
-    *master = (struct sk_redis_host){0};
     if (redis != NULL && options->sentinel_password != NULL)
         login = sk_redis_once_ask(redis, 2, auth);
     if (redis != NULL)
         reply = sk_redis_once_ask(redis, 3, ask);
-    const char *host = sk_reply_text(sk_reply_at(reply, 0), NULL), *number = sk_reply_text(sk_reply_at(reply, 1), NULL);
-    bool known = host != NULL && number != NULL && sk_text_number(number, 65535, &port) && port > 0;
+    bool known = sk_sentinels_read(reply, master);
     const char *why = redis == NULL ? "out of memory" : sk_redis_once_why(redis);
     if (known) {
-        (void)snprintf(master->name, sizeof master->name, "%s", host);
-        master->port = (int)port;
         sk_find(check->findings, SK_FINDING_OK, "sentinel", "%s:%d names %s:%d", sentinel->name, sentinel->port,
                 master->name, master->port);
     } else {

@@ -1,6 +1,7 @@
 // Keeps one connection to Redis alive (link.h has the states): a time-out for each reply, a back-off with jitter
 // between connections, and scripts that reload themselves. While the link is PREPARING, it sends AUTH, SELECT, INFO and
-// SCRIPT LOAD.
+// SCRIPT LOAD. Then it asks Redis once a second for its role. A master that becomes a replica closes no connection, and
+// refuses only writes; a link that only reads would stay and read what is old.
 //
 // Calls wait in one list, the oldest first, since replies come in that order. If the oldest reply is overdue, counted
 // from its write, the link drops the connection. Whatever ends a connection, each waiting call then ends with NULL.
@@ -55,7 +56,7 @@ char *sk_redis_format(int argc, const char **argv, const size_t *lens, size_t *l
     return command;
 }
 
-enum { SHA_CHARS = 40, NO_SCRIPT = -1 };
+enum { SHA_CHARS = 40, NO_SCRIPT = -1, ROLE_MS = 1000, ROLE_SIZE = 16 };
 
 struct redis_call {
     struct sk_redis *redis;
@@ -87,9 +88,10 @@ struct sk_redis {
     struct redis_call *unanswered; // the last call of the latest write; NULL: all are answered
     size_t waiting;                // calls in the list
     unsigned greetings_left;
-    const char *fault; // why the connection must be dropped, a constant; NULL: it need not. For callbacks
-    bool moved;        // another master was named while the name of the one before is being resolved
-    bool demoted;      // Redis answered that it is a replica now
+    const char *fault;   // why the connection must be dropped, a constant; NULL: it need not. For callbacks
+    bool moved;          // another master was named while the name of the one before is being resolved
+    bool demoted;        // Redis answered that it is a replica now
+    uint64_t role_at_ms; // when to ask for the role again
     struct sk_redis_info info;
     uint64_t run_number;
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
@@ -123,6 +125,8 @@ static void redis_link_on_script_loaded(void *arg, const struct sk_reply *reply)
 static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *reply);
 static enum sk_status redis_link_load_script(struct sk_redis *redis, int script, sk_redis_cb *done, void *arg);
 static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply);
+static void redis_link_ask_role(struct sk_redis *redis);
+static void redis_link_on_role(void *arg, const struct sk_reply *reply);
 static const char *redis_link_tick(void *owner);
 static void redis_link_drop(void *owner, const char *why);
 static void redis_link_on_writable(void *owner);
@@ -519,6 +523,7 @@ static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *re
         redis->fault = "it refused the greeting";
     } else if (--redis->greetings_left == 0) {
         sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->url.at.name, redis->url.at.port);
+        redis->role_at_ms = sk_monotonic_ms() + ROLE_MS;
         sk_link_move(redis->link, SK_LINK_READY);
     }
 }
@@ -531,6 +536,26 @@ static enum sk_status redis_link_load_script(struct sk_redis *redis, int script,
 
 // ---- losing the connection ----
 
+static void redis_link_ask_role(struct sk_redis *redis)
+{
+    const char *info[] = {"INFO", "replication"};
+    if (!redis_link_is_ready(redis) || sk_monotonic_ms() < redis->role_at_ms)
+        return;
+    redis->role_at_ms = sk_monotonic_ms() + ROLE_MS;
+    // Without memory for it the next second asks.
+    (void)redis_link_send_argv(redis, NO_SCRIPT, 2, info, NULL, redis_link_on_role, redis);
+}
+
+static void redis_link_on_role(void *arg, const struct sk_reply *reply)
+{
+    struct sk_redis *redis = arg;
+    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    char role[ROLE_SIZE];
+    if (redis_link_is_ready(redis) && text != NULL && sk_redis_info_value(text, "role", role, sizeof role) &&
+        strcmp(role, "master") != 0)
+        redis->demoted = true;
+}
+
 static const char *redis_link_tick(void *owner)
 {
     struct sk_redis *redis = owner;
@@ -539,6 +564,7 @@ static const char *redis_link_tick(void *owner)
         return "reply overdue";
     if (redis->demoted)
         return "it has become a replica";
+    redis_link_ask_role(redis);
     sk_redis_flush(redis);
     return NULL;
 }

@@ -123,6 +123,7 @@ void sk_redis_once_close(struct sk_redis_once *redis)
     (void)uv_run(&redis->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&redis->loop);
     sk_reader_close(redis->reader);
+    sk_reply_free(redis->reply);
     free(redis);
 }
 

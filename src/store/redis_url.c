@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/un.h>
 
 #include "text.h"
@@ -91,12 +92,24 @@ static enum sk_status redis_url_take_db(const char *rest, struct sk_redis_url *u
     return *rest == '\0' || *rest == '/' ? SK_OK : SK_FAIL;
 }
 
+// Whether the last sentinel is also an earlier one: it would have two votes.
+static bool redis_url_repeats(const struct sk_redis_url *url)
+{
+    const struct sk_redis_host *last = &url->sentinels[url->sentinel_count - 1];
+    for (const struct sk_redis_host *at = url->sentinels; at < last; at++) {
+        if (at->port == last->port && strcasecmp(at->name, last->name) == 0)
+            return true;
+    }
+    return false;
+}
+
 // "host,host/name[/db]"
 static enum sk_status redis_url_take_sentinels(const char *rest, struct sk_redis_url *url)
 {
     for (;; rest++) {
         if (url->sentinel_count == SK_SENTINELS_MAX ||
-            !redis_url_take_host(&rest, SENTINEL_PORT, &url->sentinels[url->sentinel_count++]))
+            !redis_url_take_host(&rest, SENTINEL_PORT, &url->sentinels[url->sentinel_count++]) ||
+            redis_url_repeats(url))
             return SK_FAIL;
         if (*rest != ',')
             break;

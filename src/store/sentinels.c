@@ -1,8 +1,12 @@
 // Each sentinel has a seat: a link (link.h) that is ready once the sentinel has answered. A seat whose link is lost
 // says nothing. The master that was agreed on stays until more than half name another one: sentinels that are away are
 // no reason to leave a Redis that works.
+//
+// What a sentinel sends is not trusted: its replies are bounded in bytes and time, and a host name has plain
+// characters.
 #include "sentinels.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +16,7 @@
 #include "redis_link.h"
 #include "text.h"
 
-enum { ASK_MS = 500 };
+enum { ASK_MS = 200, REPLY_MAX = 4096, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
 
 struct seat {
     struct sk_sentinels *sentinels;
@@ -23,7 +27,8 @@ struct seat {
     struct sk_redis_host named; // the master, in its last answer; port 0: none
     size_t replies_left;        // of what was sent
     uint64_t asked_ms;
-    bool failed; // its socket has ended, or it sent what makes no sense: the tick drops it
+    size_t received; // bytes since then
+    bool logged;     // why it is away
 };
 
 struct sk_sentinels {
@@ -40,7 +45,7 @@ static void sentinels_free(void *owner);
 static void sentinels_on_connected(void *owner);
 static void sentinels_on_bytes(void *owner, const char *bytes, size_t n);
 static void sentinels_on_writable(void *owner);
-static void sentinels_ask(struct seat *seat);
+static bool sentinels_ask(struct seat *seat);
 static void sentinels_on_reply(struct seat *seat, const struct sk_reply *reply);
 static void sentinels_judge(struct sk_sentinels *sentinels);
 
@@ -106,7 +111,6 @@ static void sentinels_connect(void *owner, const char *address)
                                             seat->at->name};
     const char *why = "out of memory";
     seat->replies_left = 0;
-    seat->failed = false;
     seat->reader = sk_reader_open();
     if (seat->reader != NULL)
         seat->socket = sk_socket_open(options->loop, &target, &events, seat, &why);
@@ -114,15 +118,15 @@ static void sentinels_connect(void *owner, const char *address)
         sentinels_drop(seat, why);
 }
 
-static void sentinels_send(struct seat *seat, int argc, const char **argv)
+// A new connection, or one that has answered all, takes a few hundred bytes at once. False: this one does not.
+static bool sentinels_send(struct seat *seat, int argc, const char **argv)
 {
     size_t len = 0;
     char *command = sk_redis_format(argc, argv, NULL, &len);
-    // A new connection, or one that has answered all, takes a few hundred bytes at once.
-    if (command == NULL || sk_socket_write(seat->socket, command, len) < len)
-        seat->failed = true;
+    bool sent = command != NULL && sk_socket_write(seat->socket, command, len) == len;
     seat->replies_left++;
     free(command);
+    return sent;
 }
 
 static void sentinels_on_connected(void *owner)
@@ -130,50 +134,52 @@ static void sentinels_on_connected(void *owner)
     struct seat *seat = owner;
     const char *password = seat->sentinels->options.password, *auth[] = {"AUTH", password};
     sk_link_move(seat->link, SK_LINK_PREPARING);
-    if (password != NULL)
-        sentinels_send(seat, 2, auth);
-    sentinels_ask(seat);
+    if ((password != NULL && !sentinels_send(seat, 2, auth)) || !sentinels_ask(seat))
+        sentinels_drop(seat, "it takes no bytes");
 }
 
-static void sentinels_ask(struct seat *seat)
+static bool sentinels_ask(struct seat *seat)
 {
     const char *argv[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", seat->sentinels->options.url->master};
     seat->asked_ms = sk_monotonic_ms();
-    sentinels_send(seat, 3, argv);
+    seat->received = 0;
+    return sentinels_send(seat, 3, argv);
 }
 
 static const char *sentinels_tick(void *owner)
 {
     struct seat *seat = owner;
     uint64_t now = sk_monotonic_ms();
-    if (seat->failed)
-        return "it makes no sense";
     if (sk_link_state(seat->link) == SK_LINK_CONNECTING)
         return NULL;
     if (seat->replies_left > 0)
         return now >= seat->asked_ms + seat->sentinels->options.timeout_ms ? "reply overdue" : NULL;
-    if (now >= seat->asked_ms + ASK_MS)
-        sentinels_ask(seat);
-    return NULL;
+    return now >= seat->asked_ms + ASK_MS && !sentinels_ask(seat) ? "it takes no bytes" : NULL;
 }
 
 static void sentinels_on_writable(void *owner)
 {
-    (void)owner; // what was not taken at once has failed
+    (void)owner; // a seat whose bytes were not taken at once was dropped
 }
 
 static void sentinels_on_bytes(void *owner, const char *bytes, size_t n)
 {
     struct seat *seat = owner;
     const struct sk_socket *socket = seat->socket;
+    seat->received += n;
     sk_reader_feed(seat->reader, bytes, n);
-    while (seat->socket == socket && !seat->failed) { // on_master may close everything
+    while (seat->socket == socket) { // on_master may close everything
         struct sk_reply *reply;
         const char *why;
-        if (!sk_reader_next(seat->reader, &reply, &why) || (reply != NULL && seat->replies_left == 0))
-            seat->failed = true;
+        bool good = sk_reader_next(seat->reader, &reply, &why);
+        if (good && reply == NULL && seat->received <= REPLY_MAX)
+            return;
+        if (!good)
+            sentinels_drop(seat, why);
         else if (reply == NULL)
-            break;
+            sentinels_drop(seat, "its reply is too long");
+        else if (seat->replies_left == 0)
+            sentinels_drop(seat, "it sends what was not asked for");
         else
             sentinels_on_reply(seat, reply);
         sk_reply_free(reply);
@@ -187,35 +193,46 @@ static bool sentinels_is_host(const char *text)
     return n > 0 && n < SK_REDIS_HOST_SIZE && text[n] == '\0';
 }
 
+bool sk_sentinels_read(const struct sk_reply *reply, struct sk_redis_host *master)
+{
+    const char *host = sk_reply_text(sk_reply_at(reply, 0), NULL), *port = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    uint64_t number = 0;
+    *master = (struct sk_redis_host){0};
+    if (host == NULL || !sentinels_is_host(host) || port == NULL || !sk_text_number(port, 65535, &number) ||
+        number == 0)
+        return false;
+    memcpy(master->name, host, strlen(host) + 1);
+    master->port = (int)number;
+    return true;
+}
+
 // The reply to AUTH, or the master's address: nil if the sentinel does not know the name.
 static void sentinels_on_reply(struct seat *seat, const struct sk_reply *reply)
 {
     const char *error = sk_reply_error(reply);
-    const char *host = sk_reply_text(sk_reply_at(reply, 0), NULL), *port = sk_reply_text(sk_reply_at(reply, 1), NULL);
-    uint64_t number;
     if (error != NULL) {
-        sk_log_text(SK_LOG_WARN, "a sentinel refuses", "reason", error);
-        seat->failed = true;
+        sentinels_drop(seat, error);
         return;
     }
     if (--seat->replies_left > 0)
         return;
-    seat->named = (struct sk_redis_host){0};
-    if (host != NULL && sentinels_is_host(host) && port != NULL && sk_text_number(port, 65535, &number) && number > 0) {
-        memcpy(seat->named.name, host, strlen(host) + 1);
-        seat->named.port = (int)number;
-    }
+    (void)sk_sentinels_read(reply, &seat->named); // one that names none has no vote
+    seat->logged = false;
     if (sk_link_state(seat->link) == SK_LINK_PREPARING)
         sk_link_move(seat->link, SK_LINK_READY);
     sentinels_judge(seat->sentinels);
 }
 
-// Also the socket's `ended`.
+// Also the socket's `ended`. Logs the first reason since the sentinel has last answered, not each attempt's.
 static void sentinels_drop(void *owner, const char *why)
 {
     struct seat *seat = owner;
-    if (sk_link_state(seat->link) == SK_LINK_READY)
-        sk_log_text(SK_LOG_WARN, "a sentinel is lost", "reason", why);
+    if (!seat->logged) {
+        char text[WHY_SIZE];
+        (void)snprintf(text, sizeof text, "%s:%d: %s", seat->at->name, seat->at->port, why);
+        sk_log_text(SK_LOG_WARN, "a sentinel does not answer", "reason", text);
+        seat->logged = true;
+    }
     seat->named = (struct sk_redis_host){0};
     sk_socket_close(seat->socket);
     seat->socket = NULL;

@@ -1,14 +1,16 @@
-// Asks the sentinels of a URL which Redis is the master, twice a second, each on a connection of its own. What more
-// than half of all sentinels of the URL name is the master. So a sentinel that lies, or is cut off from the others,
-// changes nothing.
+// Asks the sentinels of a URL which Redis is the master, five times a second, each on a connection of its own. What
+// more than half of all sentinels of the URL name is the master. So a sentinel that lies, or is cut off from the
+// others, changes nothing.
 //
 // The loop's thread, as all functions.
 #ifndef SK_STORE_SENTINELS_H
 #define SK_STORE_SENTINELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
+#include "redis_reply.h"
 #include "redis_url.h"
 #include "socket.h"
 
@@ -25,6 +27,9 @@ struct sk_sentinels_options {
     void (*closed)(void *arg); // after sk_sentinels_close, in a later turn of the loop
     void *arg;
 };
+
+// Reads a sentinel's reply: an address or a host name, and a port. False: it names none.
+bool sk_sentinels_read(const struct sk_reply *reply, struct sk_redis_host *master);
 
 // NULL: out of memory; `closed` does not run.
 struct sk_sentinels *sk_sentinels_open(const struct sk_sentinels_options *options);

@@ -1,5 +1,6 @@
 // The file descriptor is watched with uv_poll. One event reads at most READ_MAX bytes, so that a fast sender cannot
-// hold the loop; the rest brings the next event.
+// hold the loop; the rest brings the next event. That is the most that a TLS record carries, and OpenSSL reads no
+// further than one record: so what is left always waits in the descriptor, never in OpenSSL.
 #include "socket.h"
 
 #include <errno.h>
@@ -55,8 +56,10 @@ static int socket_connect(const char *address, int port)
     const struct sockaddr *to = (struct sockaddr *)&local;
     socklen_t len = sizeof local;
     if (port == 0) {
-        if (strlen(address) >= sizeof local.sun_path)
+        if (strlen(address) >= sizeof local.sun_path) {
+            errno = ENAMETOOLONG;
             return -1;
+        }
         memcpy(local.sun_path, address, strlen(address) + 1);
     } else if (uv_ip4_addr(address, port, &v4) == 0) {
         to = (struct sockaddr *)&v4;
@@ -65,6 +68,7 @@ static int socket_connect(const char *address, int port)
         to = (struct sockaddr *)&v6;
         len = sizeof v6;
     } else {
+        errno = EINVAL;
         return -1;
     }
     int fd = socket_make(to->sa_family);
@@ -125,10 +129,10 @@ void sk_socket_close(struct sk_socket *sock)
     if (sock == NULL)
         return;
     SK_ASSERT(sock->state != SOCKET_CLOSED);
+    if (sock->tls != NULL && sock->state == SOCKET_OPEN)
+        (void)SSL_shutdown(sock->tls); // tells the server, if the system takes it at once
     sock->state = SOCKET_CLOSED;
     (void)uv_poll_stop(&sock->poll);
-    if (sock->tls != NULL)
-        (void)SSL_shutdown(sock->tls); // tells the server, if the system takes it at once
     SSL_free(sock->tls);
     (void)close(sock->fd);
     uv_close((uv_handle_t *)&sock->poll, socket_on_closed);
@@ -236,11 +240,22 @@ static const char *socket_tls_reason(void)
     return text;
 }
 
+// OpenSSL's own asks for a key's passphrase on the terminal, and the loop would wait.
+static int socket_no_passphrase(char *passphrase, int size, int writing, void *arg)
+{
+    (void)passphrase;
+    (void)size;
+    (void)writing;
+    (void)arg;
+    return -1;
+}
+
 static bool socket_load_files(SSL_CTX *context, const struct sk_tls_files *files)
 {
     if ((files->ca == NULL ? SSL_CTX_set_default_verify_paths(context)
                            : SSL_CTX_load_verify_locations(context, files->ca, NULL)) != 1)
         return false;
+    SSL_CTX_set_default_passwd_cb(context, socket_no_passphrase);
     return files->cert == NULL || (SSL_CTX_use_certificate_chain_file(context, files->cert) == 1 &&
                                    SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) == 1);
 }
@@ -263,6 +278,7 @@ static SSL *socket_open_tls(const struct sk_socket_target *target)
     if (context != NULL && SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
         socket_load_files(context, target->tls)) {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+        (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION); // so that no write ever waits for bytes to read
         (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
         tls = SSL_new(context);
     }
@@ -291,6 +307,7 @@ static bool socket_tls_waits(struct sk_socket *sock, int result)
         why = X509_verify_cert_error_string(verified);
     else if (error == SSL_ERROR_SSL)
         why = socket_tls_reason();
+    SSL_set_quiet_shutdown(sock->tls, 1); // after an error nothing may be sent
     sock->events->ended(sock->owner, why);
     return false;
 }

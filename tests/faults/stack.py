@@ -128,6 +128,8 @@ def redis_url(port: int) -> str:
 
 
 class RedisServer(Process):
+    address = "127.0.0.1"
+
     def __init__(self, folder: Path, name: str = "redis"):
         super().__init__(name, folder / f"{name}.log")
         self.dir, self.port, self.preload = folder / name, free_port(), {}
@@ -137,7 +139,7 @@ class RedisServer(Process):
 
     def run(self, appendfsync: str = "always", *extra: str) -> None:
         self.start(
-            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.dir), "--save", ""]
+            ["redis-server", "--bind", self.address, "--port", str(self.port), "--dir", str(self.dir), "--save", ""]
             + ["--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", "noeviction"]
             + ["--auto-aof-rewrite-percentage", "0", "--aclfile", str(self.acl), *extra],
             self.preload,
@@ -169,7 +171,7 @@ class RedisServer(Process):
     def calls(self, commands, timeout: float = 5.0) -> list:
         """Many commands in one write. The first error is a RuntimeError."""
         sent = [self._command(words) for words in commands]
-        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as link:
+        with socket.create_connection((self.address, self.port), timeout=timeout) as link:
             link.sendall(b"".join(sent))
             stream = link.makefile("rb")
             return [self._read(stream) for _ in sent]

@@ -1,8 +1,6 @@
-// Redis's replies as raw bytes: hiredis parses them, and each of our readers gets each reply as if it were the answer
-// to its command. Anyone who can write to Redis controls their content.
+// Replies of Redis and of sentinels as raw bytes: the link's parser reads them, and each of our readers gets each reply
+// as if it were the answer to its command. Anyone who can write to Redis controls their content.
 #include <ctype.h>
-#include <hiredis/hiredis.h>
-#include <hiredis/read.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,6 +10,7 @@
 #include "journal.h"
 #include "keys.h"
 #include "redis_reply.h"
+#include "sentinels.h"
 
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
@@ -196,12 +195,24 @@ static void read_as_info(const struct sk_reply *reply)
         MUST(strlen(info.run) == strlen(SK_PROTOCOL "-") + 40);
 }
 
+// It goes to the resolver, into the log and into a certificate's check.
+static void read_as_sentinel(const struct sk_reply *reply)
+{
+    struct sk_redis_host master;
+    bool named = sk_sentinels_read(reply, &master);
+    MUST(named == (master.port != 0) && named == (master.name[0] != '\0'));
+    MUST(master.port >= 0 && master.port <= UINT16_MAX && strlen(master.name) < SK_REDIS_HOST_SIZE);
+    for (const char *at = master.name; *at != '\0'; at++)
+        MUST(isalnum((unsigned char)*at) || strchr(".:_-", *at) != NULL);
+}
+
 static void read_as_everything(const struct sk_reply *reply)
 {
     (void)walk(reply);
     read_as_grant(reply);
     read_as_look(reply);
     read_as_info(reply);
+    read_as_sentinel(reply);
     read_as_entry(reply);
     for (size_t i = 0; i < sk_reply_count(reply); i++)
         read_as_entry(sk_reply_at(reply, i));
@@ -211,19 +222,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (announces_too_much(data, size))
         return -1; // not useful for the corpus
-    redisReader *reader = redisReaderCreate();
+    struct sk_reader *reader = sk_reader_open();
     MUST(reader != NULL);
     must_bear_what_is_missing();
     // In two parts, as from a network.
-    for (size_t fed = 0, part = size / 2; fed < size; fed += part, part = size - fed) {
-        void *reply = NULL;
-        if (part > 0 && redisReaderFeed(reader, (const char *)data + fed, part) != REDIS_OK)
-            break;
-        while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
+    bool good = true;
+    for (size_t fed = 0, part = size / 2; good && fed < size; fed += part, part = size - fed) {
+        struct sk_reply *reply;
+        const char *why;
+        if (part > 0)
+            sk_reader_feed(reader, (const char *)data + fed, part);
+        while ((good = sk_reader_next(reader, &reply, &why)) && reply != NULL) {
             read_as_everything(reply);
-            freeReplyObject(reply);
+            sk_reply_free(reply);
         }
+        MUST(good || why[0] != '\0');
     }
-    redisReaderFree(reader);
+    sk_reader_close(reader);
     return 0;
 }

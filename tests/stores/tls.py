@@ -11,6 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from failover import SENTINEL_PASSWORD, Sentinel
+from failover import redis_url as sentinels_url
+from rush import Rush, books, voucher_of
 from stack import Broken, Instance, Stack, free_port, redis_url, wait_for
 
 REFUSED_S = 2.5  # how long to watch an instance that must not become ready
@@ -189,6 +192,67 @@ def redis_renewed(stack: Stack, port: int, ours: Authority, other: Authority) ->
         one.end(signal.SIGTERM)
 
 
+def bad_links(stack: Stack, port: int, ours: Authority) -> list[str]:
+    """Encrypted connections that are slow, lose 5 %, are cut in the handshake and after it, or hang in the handshake."""
+    proxy = stack.another_proxy(port)
+    serve_redis_tls(stack, port, ours.sign("redis", f"IP:{HOST}"), ours)
+    one = instance(stack, {"SECKILL_REDIS_URL": tls_url(proxy.port, HOST), "SECKILL_REDIS_CA": str(ours.crt)})
+    stack.instances = [one]
+    wait_for("ready", one.ready)
+    voucher = voucher_of(one)
+    rush = Rush([one], voucher)
+    try:
+        wait_for("a sale", lambda: rush.confirmed_after(0) > 0)
+        proxy.delay_ms = 50
+        time.sleep(1.5)
+        proxy.delay_ms, proxy.cut_chance = 0, 0.05
+        time.sleep(2.5)
+        proxy.cut_chance = 0
+        for direction, most in (("down", 6000), ("up", 3000)):
+            for proxy.cut_after[direction] in range(1, most, most // 60):
+                proxy.drop_all()
+                time.sleep(0.05)
+            proxy.cut_after[direction] = None
+        proxy.drop_all()
+        wait_for("a sale after cuts", lambda since=time.time(): rush.confirmed_after(since) > 0)
+        proxy.swallow["down"] = True
+        proxy.drop_all()
+        wait_for("the handshake's end", lambda: "connecting takes too long" in one.text())
+        proxy.swallow["down"] = False
+        proxy.drop_all()
+        wait_for("a sale after silence", lambda since=time.time(): rush.confirmed_after(since) > 0)
+    finally:
+        rush.end()
+    wait_for("settled", lambda: stack.redis.call("XLEN", f"seckill:{{{voucher}}}:journal") == 0)
+    wrong = books(stack, rush, voucher, stack.redis)
+    stack.land()
+    return wrong
+
+
+def sentinels_over_tls(stack: Stack, port: int, ours: Authority, other: Authority) -> list[str]:
+    """They announce an address, unless they are told to announce names: the master's certificate must be for that."""
+    crt, key = ours.sign("sentinel", f"IP:{HOST}")
+    before = (
+        f"port 0\ntls-port PORT\ntls-cert-file {crt}\ntls-key-file {key}\ntls-ca-cert-file {ours.crt}\n"
+        "tls-auth-clients no\ntls-replication yes\n"
+    )
+    names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n"
+    by_address, by_name = Sentinel(stack, 0, port, HOST, before), Sentinel(stack, 1, port, "localhost", before + names)
+    env = lambda one, ca: {
+        "SECKILL_REDIS_URL": sentinels_url([one]).replace("redis+", "rediss+"),
+        "SECKILL_SENTINEL_PASSWORD": SENTINEL_PASSWORD, "SECKILL_REDIS_CA": str(ca.crt),
+    }
+    serve_redis_tls(stack, port, ours.sign("redis", f"IP:{HOST}"), ours)
+    for one in (by_address, by_name):
+        one.run()
+    wrong = must_sell(stack, env(by_address, ours))
+    wrong += must_not_connect(stack, env(by_address, other), "a sentinel does not answer")
+    wrong += must_not_connect(stack, env(by_name, ours), "hostname mismatch")
+    serve_redis_tls(stack, port, ours.sign("redis", "DNS:localhost"), ours)
+    wrong += must_not_connect(stack, env(by_address, ours), "IP address mismatch")
+    return wrong + must_sell(stack, env(by_name, ours))
+
+
 def run(binary) -> list[str]:
     stack = Stack(binary)
     try:
@@ -196,7 +260,10 @@ def run(binary) -> list[str]:
         ours, other = Authority(stack.folder, "ours"), Authority(stack.folder, "other")
         for path in stack.folder.glob("*.crt"):
             path.chmod(0o644)
-        return redis_over_tls(stack, ours, other) + postgres_over_tls(stack, ours, other)
+        wrong = redis_over_tls(stack, ours, other)
+        port = free_port()
+        wrong += bad_links(stack, port, ours) + sentinels_over_tls(stack, port, ours, other)
+        return wrong + postgres_over_tls(stack, ours, other)
     finally:
         stack.land()
         stack.close()

@@ -16,6 +16,7 @@ static uv_loop_t loop;
 static uv_prepare_t turn;
 static struct stub stub;
 static struct sk_redis *redis;
+static bool hushed; // the server reads, and does nothing
 
 #define RUN_UNTIL(condition)                                               \
     do {                                                                   \
@@ -33,6 +34,7 @@ static struct {
     uint32_t delay_ms; // before the replies to a write
     bool silent;       // sends no replies
     int asked;         // calls received
+    bool replica;      // says that it is one
     int unanswered;
 } server;
 
@@ -54,9 +56,11 @@ static void on_command(const char *name)
 {
     static const char id[] = "0123456789abcdef0123456789abcdef01234567";
     char reply[128];
-    if (strncmp(name, "INFO", 4) == 0) {
+    if (strncmp(name, "INFO", 4) == 0 && server.silent && server.unanswered > 0) {
+        server.unanswered++; // replies come in order
+    } else if (strncmp(name, "INFO", 4) == 0) {
         char info[96];
-        int n = snprintf(info, sizeof info, "run_id:%s\r\nrole:master\r\n", id);
+        int n = snprintf(info, sizeof info, "run_id:%s\r\nrole:%s\r\n", id, server.replica ? "slave" : "master");
         (void)snprintf(reply, sizeof reply, "$%d\r\n%s\r\n", n, info);
         send_text(reply);
     } else if (strncmp(name, "SCRIPT", 6) == 0) {
@@ -76,6 +80,8 @@ static void on_command(const char *name)
 static size_t receive(const char *bytes, size_t n)
 {
     char text[STUB_BYTES_MAX];
+    if (hushed)
+        return n;
     ck_assert_uint_lt(n, sizeof text);
     memcpy(text, bytes, n);
     text[n] = '\0';
@@ -143,15 +149,20 @@ static void on_turn(uv_prepare_t *prepare)
         sk_redis_flush(redis);
 }
 
-static void connect_link(size_t most_waiting)
+static void open_link(const char *scheme, size_t most_waiting)
 {
     char url[URL_SIZE];
-    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", stub.port);
+    (void)snprintf(url, sizeof url, "%s://127.0.0.1:%d", scheme, stub.port);
     struct sk_redis_options options = {
         .url = url, .timeout_ms = TIMEOUT_MS, .on_change = on_change, .most_waiting = most_waiting};
     redis = sk_redis_open(&loop, &options);
     ck_assert_ptr_nonnull(redis);
     ck_assert_int_eq(call(0), SK_DOWN);
+}
+
+static void connect_link(size_t most_waiting)
+{
+    open_link("redis", most_waiting);
     RUN_UNTIL(seen.ready == 1);
 }
 
@@ -267,6 +278,34 @@ START_TEST(what_was_not_asked_for_costs_the_connection)
 }
 END_TEST
 
+// No call is made: a link that only reads, or nothing at all, must notice as well.
+START_TEST(a_master_that_became_a_replica_is_left)
+{
+    connect_link(3);
+    server.replica = true;
+    RUN_UNTIL(seen.lost == 1);
+    int clients = stub.clients;
+    RUN_UNTIL(stub.clients >= clients + 2); // it retries, and takes no replica
+    ck_assert_int_eq(seen.ready, 1);
+    server.replica = false;
+    RUN_UNTIL(seen.ready == 2);
+    close_all();
+}
+END_TEST
+
+// The stub takes the client's first message, and says nothing.
+START_TEST(a_handshake_without_an_answer_ends)
+{
+    uint64_t since_ms = sk_monotonic_ms();
+    hushed = true;
+    open_link("rediss", 3);
+    RUN_UNTIL(stub.clients == 2);
+    ck_assert_uint_ge(sk_monotonic_ms() - since_ms, TIMEOUT_MS);
+    ck_assert_int_eq(seen.ready, 0);
+    close_all();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("redis_link");
@@ -278,5 +317,7 @@ int main(void)
     tcase_add_test(tcase, a_callback_may_close);
     tcase_add_test(tcase, calls_on_a_dead_connection_end_unanswered);
     tcase_add_test(tcase, what_was_not_asked_for_costs_the_connection);
+    tcase_add_test(tcase, a_master_that_became_a_replica_is_left);
+    tcase_add_test(tcase, a_handshake_without_an_answer_ends);
     return harness_main(tcase, CK_FORK);
 }

@@ -1,0 +1,305 @@
+// A socket with TLS, against a server under the test's control that cuts the connection after each byte, and passes on
+// bytes one by one.
+#include <arpa/inet.h>
+#include <check.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "socket.h"
+#include "stack.h"
+#include "stub.h"
+
+enum {
+    DEADLINE_MS = 20000,
+    PULSE_MS = 100,
+    VARIES = 8 /* how much a signature's length does */,
+    DAY_S = 86400,
+    SAID_MAX = 1024,
+    RECORD_MAX = 4096,
+    NO_CUT = -1,
+    WORDS = 3
+};
+
+static const char question[] = "question", answer[] = "an answer", password[] = "password";
+
+#define RUN_UNTIL(condition)                                               \
+    do {                                                                   \
+        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
+        while (!(condition)) {                                             \
+            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
+            (void)uv_run(&loop, UV_RUN_ONCE);                              \
+        }                                                                  \
+    } while (0)
+
+static uv_loop_t loop;
+static uv_timer_t pulse; // so that a wait ends
+static struct stub stub;
+static SSL_CTX *context;
+static SSL *tls; // of the connection that the server has
+static EVP_PKEY *key;
+static char ca[] = "/tmp/test_socket-ca.XXXXXX", locked[] = "/tmp/test_socket-key.XXXXXX";
+static long cut_at; // hangs up after so many bytes; NO_CUT: never
+static long sent;   // by this server, to the client it has
+static bool one_by_one;
+
+// ---- the server ----
+
+static void pass_on(const char *bytes, size_t n)
+{
+    size_t step = one_by_one ? 1 : n;
+    for (size_t at = 0; at < n; at += step)
+        stub_send(&stub, bytes + at, step);
+    sent += (long)n;
+}
+
+// Sends what OpenSSL has written, up to the cut. False: the connection is cut.
+static bool flush(void)
+{
+    char bytes[RECORD_MAX];
+    for (int n; (n = BIO_read(SSL_get_wbio(tls), bytes, sizeof bytes)) > 0;) {
+        bool cut = cut_at != NO_CUT && sent + n >= cut_at;
+        pass_on(bytes, (size_t)(cut ? cut_at - sent : n));
+        if (cut) {
+            stub_hang_up(&stub); // after the bytes before it
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t receive(const char *bytes, size_t n)
+{
+    char text[RECORD_MAX];
+    ck_assert_int_eq(BIO_write(SSL_get_rbio(tls), bytes, (int)n), (int)n);
+    int got = SSL_read(tls, text, sizeof text); // the handshake first
+    if (!flush())
+        return 0; // the stub has forgotten them
+    if (got <= 0)
+        return n;
+    ck_assert_int_eq(got, (int)strlen(question));
+    for (int i = 0; i < WORDS; i++)
+        ck_assert_int_gt(SSL_write(tls, answer, (int)strlen(answer)), 0);
+    return flush() ? n : 0;
+}
+
+static void serve(void)
+{
+    stub_hang_up(&stub); // what the client before has still sent is not for this one
+    SSL_free(tls);
+    tls = SSL_new(context);
+    ck_assert_ptr_nonnull(tls);
+    SSL_set_bio(tls, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    SSL_set_accept_state(tls);
+    sent = 0;
+}
+
+static X509 *make_certificate(void)
+{
+    X509 *made = X509_new();
+    X509_NAME *name = X509_get_subject_name(made);
+    X509V3_CTX about;
+    ck_assert_int_eq(X509_set_version(made, 2), 1);
+    ck_assert_int_eq(ASN1_INTEGER_set(X509_get_serialNumber(made), 1), 1);
+    ck_assert_ptr_nonnull(X509_gmtime_adj(X509_getm_notBefore(made), -DAY_S));
+    ck_assert_ptr_nonnull(X509_gmtime_adj(X509_getm_notAfter(made), DAY_S));
+    ck_assert_int_eq(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0), 1);
+    ck_assert_int_eq(X509_set_issuer_name(made, name), 1);
+    ck_assert_int_eq(X509_set_pubkey(made, key), 1);
+    X509V3_set_ctx(&about, made, made, NULL, NULL, 0);
+    X509_EXTENSION *names = X509V3_EXT_conf_nid(NULL, &about, NID_subject_alt_name, "IP:127.0.0.1");
+    ck_assert_int_eq(X509_add_ext(made, names, -1), 1);
+    X509_EXTENSION_free(names);
+    ck_assert_int_gt(X509_sign(made, key, EVP_sha256()), 0);
+    return made;
+}
+
+// ---- the client ----
+
+static struct {
+    int connected, ended;
+    char said[SAID_MAX], why[SAID_MAX];
+    size_t len;
+    struct sk_socket *sock;
+} seen;
+
+static void on_connected(void *owner)
+{
+    (void)owner;
+    ck_assert_int_eq(seen.ended, 0);
+    seen.connected++;
+    size_t taken = sk_socket_write(seen.sock, question, strlen(question));
+    ck_assert(taken == strlen(question) || cut_at != NO_CUT); // the server may be gone already
+}
+
+static void on_bytes(void *owner, const char *bytes, size_t n)
+{
+    (void)owner;
+    ck_assert_int_eq(seen.connected, 1);
+    ck_assert_uint_lt(seen.len + n, sizeof seen.said);
+    memcpy(seen.said + seen.len, bytes, n);
+    seen.len += n;
+}
+
+static void on_writable(void *owner)
+{
+    (void)owner;
+}
+
+static void on_ended(void *owner, const char *why)
+{
+    (void)owner;
+    seen.ended++;
+    (void)snprintf(seen.why, sizeof seen.why, "%s", why);
+    sk_socket_close(seen.sock);
+    seen.sock = NULL;
+}
+
+static const struct sk_socket_events events = {on_connected, on_bytes, on_writable, on_ended};
+
+static void open_socket(long cut)
+{
+    const struct sk_tls_files files = {.ca = ca};
+    const struct sk_socket_target target = {"127.0.0.1", stub.port, &files, "127.0.0.1"};
+    const char *why;
+    cut_at = cut;
+    serve();
+    memset(&seen, 0, sizeof seen);
+    seen.sock = sk_socket_open(&loop, &target, &events, NULL, &why);
+    ck_assert_msg(seen.sock != NULL, "%s", why);
+}
+
+static void on_pulse(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    (void)uv_timer_init(&loop, &pulse);
+    (void)uv_timer_start(&pulse, on_pulse, 0, PULSE_MS);
+    stub_open(&stub, &loop, receive);
+    key = EVP_EC_gen("P-256");
+    X509 *certificate = make_certificate();
+    context = SSL_CTX_new(TLS_server_method());
+    ck_assert_int_eq(SSL_CTX_use_certificate(context, certificate), 1);
+    ck_assert_int_eq(SSL_CTX_use_PrivateKey(context, key), 1);
+    FILE *file = fdopen(mkstemp(ca), "w");
+    ck_assert_int_eq(PEM_write_X509(file, certificate), 1);
+    ck_assert_int_eq(fclose(file), 0);
+    file = fdopen(mkstemp(locked), "w");
+    ck_assert_int_eq(
+        PEM_write_PKCS8PrivateKey(file, key, EVP_aes_128_cbc(), password, (int)strlen(password), NULL, NULL), 1);
+    ck_assert_int_eq(fclose(file), 0);
+    X509_free(certificate);
+}
+
+static void teardown(void)
+{
+    sk_socket_close(seen.sock);
+    stub_close(&stub);
+    uv_close((uv_handle_t *)&pulse, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    SSL_free(tls);
+    SSL_CTX_free(context);
+    EVP_PKEY_free(key);
+    (void)unlink(ca);
+    (void)unlink(locked);
+}
+
+// ---- the tests ----
+
+static void must_have_all(void)
+{
+    char whole[SAID_MAX] = "";
+    for (int i = 0; i < WORDS; i++)
+        strcat(whole, answer);
+    RUN_UNTIL(seen.len >= strlen(whole));
+    ck_assert_str_eq(seen.said, whole);
+    ck_assert_int_eq(seen.ended, 0);
+}
+
+// What arrived before a cut is a part of what was sent, and the end is told once.
+static void must_bear_each_cut(int version)
+{
+    ck_assert_int_eq(SSL_CTX_set_max_proto_version(context, version), 1);
+    open_socket(NO_CUT);
+    must_have_all();
+    long all = sent;
+    char whole[SAID_MAX];
+    (void)snprintf(whole, sizeof whole, "%s", seen.said);
+    size_t longest = 0;
+    for (long cut = 0; cut < all - VARIES; cut++) {
+        sk_socket_close(seen.sock);
+        open_socket(cut);
+        RUN_UNTIL(seen.ended == 1);
+        ck_assert(strncmp(whole, seen.said, seen.len) == 0);
+        longest = seen.len > longest ? seen.len : longest;
+        ck_assert(seen.len < strlen(whole));
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert_int_eq(seen.ended, 1);
+    }
+    ck_assert_uint_eq(longest, strlen(answer) * (WORDS - 1)); // the last record is cut
+}
+
+START_TEST(tls_1_3_is_cut_at_every_byte)
+{
+    must_bear_each_cut(TLS1_3_VERSION);
+}
+END_TEST
+
+START_TEST(tls_1_2_is_cut_at_every_byte)
+{
+    must_bear_each_cut(TLS1_2_VERSION);
+}
+END_TEST
+
+START_TEST(bytes_may_come_one_by_one)
+{
+    one_by_one = true;
+    open_socket(NO_CUT);
+    must_have_all();
+}
+END_TEST
+
+START_TEST(an_older_tls_is_refused)
+{
+    SSL_CTX_set_security_level(context, 0);
+    ck_assert_int_eq(SSL_CTX_set_min_proto_version(context, TLS1_VERSION), 1);
+    ck_assert_int_eq(SSL_CTX_set_max_proto_version(context, TLS1_1_VERSION), 1);
+    open_socket(NO_CUT);
+    RUN_UNTIL(seen.ended == 1);
+    ck_assert_int_eq(seen.connected, 0);
+}
+END_TEST
+
+// OpenSSL would ask for the passphrase on a terminal, and the loop would wait for it.
+START_TEST(a_key_with_a_passphrase_is_refused)
+{
+    const struct sk_tls_files files = {ca, ca, locked};
+    const struct sk_socket_target target = {"127.0.0.1", stub.port, &files, "127.0.0.1"};
+    const char *why = NULL;
+    ck_assert_ptr_null(sk_socket_open(&loop, &target, &events, NULL, &why));
+    ck_assert_msg(strstr(why, "cancelled") != NULL, "%s", why);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("socket");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, tls_1_3_is_cut_at_every_byte);
+    tcase_add_test(tcase, tls_1_2_is_cut_at_every_byte);
+    tcase_add_test(tcase, bytes_may_come_one_by_one);
+    tcase_add_test(tcase, an_older_tls_is_refused);
+    tcase_add_test(tcase, a_key_with_a_passphrase_is_refused);
+    return harness_main(tcase, CK_FORK);
+}
