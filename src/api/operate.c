@@ -1,5 +1,5 @@
-// A change sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then updates
-// Redis:
+// A change sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then
+// updates Redis:
 //
 //   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
 //
