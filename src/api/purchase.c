@@ -217,7 +217,7 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
     const struct sk_sent_ticket sent = {.kind = ask->ticket, .offer = (int32_t)ask->offer};
     if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, result))
         return false;
-    if (sk_admit_refuses(control->admit, voucher, ask->user, result)) {
+    if (sk_admit_refuses(sale, voucher, ask->user, result)) {
         SK_PROBE3(refused, handle, sk_purchase_code_name(result->code), "memory");
         return false;
     }

@@ -25,7 +25,6 @@ enum {
     SK_QUERY_UNKNOWN_MAX = 16,  // searches at a time for orders that no store has for their user; orders.c
 };
 
-struct sk_admit;
 struct sk_batcher;
 struct sk_returns;
 struct sk_query;
@@ -39,7 +38,6 @@ struct sk_control {
     const struct sk_sale *sale;            // borrowed
     struct sk_recovery *recovery;          // borrowed
     struct sk_returns *returns;            // borrowed
-    struct sk_admit *admit;                // borrowed
     struct sk_batcher *batcher;            // borrowed
     const struct sk_store_options *stores; // borrowed
     int64_t reactors;                      // they share an instance's budget for event streams

@@ -41,7 +41,6 @@ enum {
 struct shop {
     struct sk_sale sale;
     struct sk_pg *report_pg;
-    struct sk_admit *admit;
     struct sk_batcher *batcher;
     struct sk_writer *writer;
     struct sk_returns *returns;
@@ -399,17 +398,15 @@ static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor
     if (sk_recovery_open(recovery, sale) != SK_OK)
         return SK_NO_MEM;
     struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
-    shop->admit = sk_admit_open(sale);
     shop->writer = sk_writer_open(sale, &events);
     shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
-    if (shop->admit == NULL || shop->writer == NULL || shop->returns == NULL)
+    if (shop->writer == NULL || shop->returns == NULL)
         return SK_NO_MEM;
     sk_recovery_set_writer(recovery, shop->writer, shop->returns);
-    shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
+    shop->batcher = sk_batcher_open(sale, shop->writer);
     shop->control = (struct sk_control){.sale = sale,
                                         .recovery = recovery,
                                         .returns = shop->returns,
-                                        .admit = shop->admit,
                                         .batcher = shop->batcher,
                                         .stores = &reactor->config->stores,
                                         .reactors = reactor->config->reactors,
@@ -455,7 +452,6 @@ static void shop_close(struct shop *shop)
     sk_queries_close(shop->control.queries);
     sk_voucher_cache_close(shop->control.shown);
     sk_writer_close(shop->writer);
-    sk_admit_close(shop->admit);
     sk_named_locks_close(shop->sale.locks);
     sk_session_close(shop->sale.session);
     sk_order_pool_free(shop->sale.orders);

@@ -76,7 +76,6 @@ struct sk_expiry {
 };
 
 static void expiry_on_tick(void *arg);
-static void expiry_start_due(struct sk_expiry *expiry);
 static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher);
 static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
@@ -85,7 +84,6 @@ static void expiry_want_look(struct expiry_run *run);
 static void expiry_look(struct sk_expiry *expiry);
 static void expiry_on_due(void *arg, const struct sk_result *result);
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row);
-static void expiry_return(struct expiry_run *run);
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
 static void expiry_pace(struct expiry_run *run);
 static void expiry_go_on(struct expiry_run *run);

@@ -71,7 +71,6 @@ static void follow_on_time(void *arg);
 static void follow_look(struct sk_follow *follow);
 static void follow_ask_page(struct sk_follow *follow);
 static void follow_on_page(void *arg, const struct sk_result *result);
-static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catalogue_row *row);
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
 static void follow_end_look(struct sk_follow *follow, bool ok);
 static void follow_plan(struct sk_follow *follow);

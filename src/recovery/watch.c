@@ -95,7 +95,6 @@ struct sk_watch {
 
 static void watch_on_time(void *arg);
 static void watch_next_page(struct sk_watch *watch);
-static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher);
 static void watch_ask_accounts(struct sk_watch *watch);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
 static void watch_ask_redis(struct sk_watch *watch);
@@ -103,7 +102,6 @@ static void watch_on_snapshot(void *arg, const struct sk_reply *reply);
 static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms);
 static void watch_answered(struct sk_watch *watch);
 static void watch_end_page(struct sk_watch *watch);
-static void watch_end_round(struct sk_watch *watch);
 
 static void watch_move(struct sk_watch *watch, enum watch_state state)
 {

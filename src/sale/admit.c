@@ -22,12 +22,8 @@ enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
 enum { PAUSES = 9 };                         // ms of pause for each ms that a reading took
 enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // HSCAN returns far more names a page
 
-struct sk_admit {
-    const struct sk_sale *sale;
-};
-
 struct admit_reading {
-    struct sk_admit *admit;
+    const struct sk_sale *sale;
     struct sk_voucher *voucher;
     struct sk_filter *filter;
     uint64_t since_ms;
@@ -41,7 +37,7 @@ struct admit_reading {
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
 static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                                      struct sk_purchase_result *result);
-static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version);
+static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version);
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
 static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
 static void admit_on_repeats_counted(void *arg, const struct sk_reply *reply);
@@ -52,29 +48,15 @@ static void admit_confirm(struct admit_reading *reading);
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply);
 static void admit_end_reading(struct admit_reading *reading, bool complete);
 
-struct sk_admit *sk_admit_open(const struct sk_sale *sale)
-{
-    struct sk_admit *admit = calloc(1, sizeof *admit);
-    if (admit == NULL)
-        return NULL;
-    admit->sale = sale;
-    return admit;
-}
-
-void sk_admit_close(struct sk_admit *admit)
-{
-    free(admit);
-}
-
 // ---- the two checks ----
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *result)
 {
-    uint64_t now = uv_now(admit->sale->loop);
+    uint64_t now = uv_now(sale->loop);
     *result = (struct sk_purchase_result){0};
-    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_is_loaded(admit->sale, now, result);
-    sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
+    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_is_loaded(sale, now, result);
+    sk_metrics_add(sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
 
@@ -107,10 +89,10 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
 
 // ---- the refusal cache ----
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_refusal *refusal)
+void sk_admit_remember(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_refusal *refusal)
 {
-    uint64_t now = uv_now(admit->sale->loop);
-    uint64_t until = refusal->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
+    uint64_t now = uv_now(sale->loop);
+    uint64_t until = refusal->asked_at_ms + (uint64_t)sale->options->sold_out_mark_ms;
     if (refusal->code == SK_PURCHASE_NOT_STARTED && refusal->begin_at_ms <= until)
         until = refusal->begin_at_ms - 1; // ends before the start: both clocks truncate to whole ms
     if (until <= now)
@@ -121,7 +103,7 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const
     bool has_filter =
         voucher->refusals.filter != NULL && strcmp(voucher->refusals.filter_version, refusal->version) == 0;
     if (!has_filter && may_read)
-        admit_read_buyers(admit, voucher, refusal->version);
+        admit_read_buyers(sale, voucher, refusal->version);
 }
 
 void sk_admit_forget(struct sk_voucher *voucher)
@@ -131,15 +113,15 @@ void sk_admit_forget(struct sk_voucher *voucher)
 
 // ---- reading the buyers ----
 
-static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version)
+static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version)
 {
     struct admit_reading *reading = calloc(1, sizeof *reading);
     if (reading == NULL)
         return;
-    reading->admit = admit;
+    reading->sale = sale;
     reading->voucher = voucher;
     memcpy(reading->version, version, strlen(version) + 1);
-    reading->since_ms = uv_now(admit->sale->loop);
+    reading->since_ms = uv_now(sale->loop);
     voucher->refusals.filtering = true;
     sk_voucher_pin(voucher);
     admit_count(reading, voucher->keys.buyers, admit_on_buyers_counted);
@@ -148,7 +130,7 @@ static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted)
 {
     const char *argv[] = {"HLEN", key};
-    if (sk_redis_command(reading->admit->sale->redis, 2, argv, NULL, counted, reading) != SK_OK)
+    if (sk_redis_command(reading->sale->redis, 2, argv, NULL, counted, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -187,7 +169,7 @@ static void admit_scan(struct admit_reading *reading, const char *cursor)
 {
     const struct sk_voucher_keys *keys = &reading->voucher->keys;
     const char *argv[] = {"HSCAN", reading->repeats ? keys->repeats : keys->buyers, cursor, "COUNT", "1000"};
-    if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
+    if (sk_redis_command(reading->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -219,7 +201,7 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 static void admit_confirm(struct admit_reading *reading)
 {
     const char *argv[] = {"HMGET", reading->voucher->keys.voucher, "state", "last", "cache_ms"};
-    if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
+    if (sk_redis_command(reading->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -239,7 +221,7 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
     struct sk_voucher *voucher = reading->voucher;
     // Limits reading to a tenth of the time, however often the buyers change.
-    uint64_t now = uv_now(reading->admit->sale->loop);
+    uint64_t now = uv_now(reading->sale->loop);
     voucher->refusals.read_after_ms = now + PAUSES * (now - reading->since_ms);
     voucher->refusals.filtering = false;
     if (complete) {

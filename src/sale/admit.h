@@ -7,19 +7,15 @@
 
 #include "sale.h"
 
-struct sk_admit;
-
-// The reactor's thread. NULL: out of memory.
-struct sk_admit *sk_admit_open(const struct sk_sale *sale);
-void sk_admit_close(struct sk_admit *admit);
+// The reactor's thread, as all functions.
 
 // Returns whether to refuse the request at once; *result then has the reason.
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *result);
 
 // Caches what Redis answered for the whole voucher, for a short time from `asked_at_ms` on: SOLD_OUT, ENDED, PAUSED or
 // NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_refusal *refusal);
+void sk_admit_remember(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_refusal *refusal);
 
 // Drops the cached refusal: as far as we know the voucher sells again.
 void sk_admit_forget(struct sk_voucher *voucher);

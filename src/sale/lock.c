@@ -112,7 +112,7 @@ static void session_on_tick(void *arg)
     session_keep(arg);
 }
 
-static bool session_is_acknowledged(const struct sk_session *session)
+bool sk_session_held(const struct sk_session *session)
 {
     return session->state == SESSION_HELD && session->run_number == sk_redis_run_number(session->redis) &&
            sk_monotonic_ms() < session->held_until_ms;
@@ -121,7 +121,7 @@ static bool session_is_acknowledged(const struct sk_session *session)
 static void session_keep(struct sk_session *session)
 {
     uint64_t now = sk_monotonic_ms();
-    if (session->state == SESSION_HELD && !session_is_acknowledged(session))
+    if (session->state == SESSION_HELD && !sk_session_held(session))
         session_lose(session, now < session->held_until_ms ? "Redis is another process" : "not renewed in time");
     if (session->asking || now < session->renew_at_ms || !sk_redis_ready(session->redis))
         return;
@@ -200,11 +200,6 @@ static void session_lose(struct sk_session *session, const char *why)
     session->renew_at_ms = 0;
 }
 
-bool sk_session_held(const struct sk_session *session)
-{
-    return session_is_acknowledged(session);
-}
-
 uint64_t sk_session_taken(const struct sk_session *session)
 {
     return session->takings;
@@ -212,7 +207,7 @@ uint64_t sk_session_taken(const struct sk_session *session)
 
 bool sk_session_await(struct sk_session *session)
 {
-    if (session_is_acknowledged(session))
+    if (sk_session_held(session))
         return true;
     session_keep(session);
     return session->asking && session->state != SESSION_ENDING;
@@ -309,7 +304,7 @@ struct judgement {
 static bool session_may_judge(const struct sk_session *session)
 {
     uint64_t since_ms = session->taken_at_ms > session->ready_at_ms ? session->taken_at_ms : session->ready_at_ms;
-    return session_is_acknowledged(session) && sk_monotonic_ms() >= since_ms + session->ttl_ms;
+    return sk_session_held(session) && sk_monotonic_ms() >= since_ms + session->ttl_ms;
 }
 
 enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],

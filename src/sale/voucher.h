@@ -75,7 +75,7 @@ struct sk_granted {
 // by entry.c alone.
 struct sk_entries {
     struct sk_entry *oldest, *youngest;
-    struct sk_voucher **open; // the list's head, in the catalogue; NULL: not listed anywhere
+    struct sk_voucher **open; // the list's head, in the catalogue
     struct sk_voucher *previous, *next;
 };
 

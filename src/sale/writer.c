@@ -64,7 +64,6 @@ static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *
 static void writer_set_aside(struct sk_writer *writer, struct sk_order *order);
 static void writer_on_set_aside(void *arg, bool kept);
 static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left);
-static void writer_forget_list(struct sk_writer *writer, struct sk_order_list *list);
 
 struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events)
 {

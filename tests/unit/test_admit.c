@@ -9,7 +9,6 @@
 
 enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 
-static struct sk_admit *admit;
 static struct sk_voucher *voucher;
 static struct sk_purchase_result result;
 static const char *allowed_ms; // Redis's cache time for all instances
@@ -17,8 +16,6 @@ static const char *allowed_ms; // Redis's cache time for all instances
 static void open_admit(int64_t mark_ms)
 {
     options = (struct sk_sale_options){.sold_out_mark_ms = mark_ms};
-    admit = sk_admit_open(&sale);
-    ck_assert_ptr_nonnull(admit);
 }
 
 static void setup(void)
@@ -32,13 +29,12 @@ static void teardown(void)
 {
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
-    sk_admit_close(admit);
     stage_close();
 }
 
 static bool refuses(const char *user)
 {
-    return sk_admit_refuses(admit, voucher, user, &result);
+    return sk_admit_refuses(&sale, voucher, user, &result);
 }
 
 static void must_refuse(const char *user, enum sk_purchase_code code)
@@ -57,7 +53,7 @@ static void remember_from(uint64_t asked_at_ms, enum sk_purchase_code code, cons
 {
     struct sk_refusal said = {.code = code, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
     (void)snprintf(said.version, sizeof said.version, "%s", label);
-    sk_admit_remember(admit, voucher, &said);
+    sk_admit_remember(&sale, voucher, &said);
 }
 
 static void remember(enum sk_purchase_code code, const char *label)

@@ -11,7 +11,6 @@
 
 enum { GRANTED_MAX = 64, POOL = 1000 };
 
-static struct sk_admit *admit;
 static struct sk_batcher *batcher;
 
 // ---- results ----
@@ -47,8 +46,7 @@ static void setup(void)
 {
     stage_open((struct sk_sale_options){.batch_max = 5, .orders_per_user = 20}, 1, POOL);
     sale.offers_differ = on_offers_differ;
-    admit = sk_admit_open(&sale);
-    batcher = sk_batcher_open(&sale, admit, NULL);
+    batcher = sk_batcher_open(&sale, NULL);
     ck_assert_ptr_nonnull(batcher);
 }
 
@@ -65,7 +63,6 @@ static void teardown(void)
     while (granted_list.head != NULL)
         sk_order_give(sale.orders, granted_list.head);
     sk_batcher_close(batcher);
-    sk_admit_close(admit);
     stage_close();
 }
 
@@ -708,7 +705,7 @@ START_TEST(closing_answers_those_that_still_wait)
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
-    batcher = sk_batcher_open(&sale, admit, NULL); // for the teardown
+    batcher = sk_batcher_open(&sale, NULL); // for the teardown
 }
 END_TEST
 
