@@ -39,7 +39,7 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
     SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
     *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
-    if (page->first || sk_cursor_read(ask->cursor, kind, scope, &page->after))
+    if (ask->cursor == NULL || sk_cursor_read(ask->cursor, kind, scope, &page->after))
         return true;
     sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER});
     return false;
