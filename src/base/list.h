@@ -54,6 +54,7 @@ static inline void sk_list_add_last(struct sk_list *member, struct sk_list *head
 // The member must be in a list, and is in none afterwards.
 static inline void sk_list_remove(struct sk_list *member)
 {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): one that has left the list is not found there again
     member->previous->next = member->next;
     member->next->previous = member->previous;
     member->previous = member->next = NULL;

@@ -469,8 +469,8 @@ void sk_sweeper_close(struct sk_sweeper *sweeper)
         return;
     for (struct sweep *sweep; (sweep = sk_list_first(&sweeper->sweeps)) != NULL;)
         sweep_end(sweep); // its entries are in the writer
-    for (struct sk_swept *swept; (swept = sk_list_first(&sweeper->orphans)) != NULL;) {
-        sk_list_remove(&swept->list);
+    for (struct sk_swept *swept = sk_list_first(&sweeper->orphans), *next; swept != NULL; swept = next) {
+        next = sk_list_next(&sweeper->orphans, &swept->list);
         sk_voucher_unpin(swept->voucher);
     }
     sk_timer_close(sweeper->timer);
