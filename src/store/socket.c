@@ -243,8 +243,8 @@ static const char *socket_tls_reason(void)
 // OpenSSL's own asks for a key's passphrase on the terminal, and the loop would wait.
 static int socket_no_passphrase(char *passphrase, int size, int writing, void *arg)
 {
-    (void)passphrase;
-    (void)size;
+    if (size > 0)
+        passphrase[0] = '\0';
     (void)writing;
     (void)arg;
     return -1;
