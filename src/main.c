@@ -2,15 +2,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "archive.h"
-#include "check_all.h"
+#include "about.h"
+#include "commands.h"
 #include "config.h"
-#include "erase.h"
 #include "log.h"
 #include "migrate.h"
-#include "mint.h"
-#include "openapi.h"
-#include "serve.h"
 
 #ifndef SK_VERSION
 #define SK_VERSION "0"

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "descriptors.h"
+#include "commands.h"
 #include "log.h"
+#include "response.h"
 #include "server.h"
-#include "stream.h"
 #include "timer.h"
 
 struct ceiling {

@@ -9,7 +9,7 @@
 
 #include "clock.h"
 #include "text.h"
-#include "token_keys.h"
+#include "user_tokens.h"
 
 enum { COUNT_MAX = 10000000, PART_SIZE = 512, LIFE_S = 86400 };
 

@@ -1,5 +1,5 @@
-// The admin's lists, apart from vouchers and dead letters: orders, the audit log of operators, and the feed of order
-// events.
+// The admin's lists, apart from vouchers: orders, payments, the audit log of operators, the feed of order events, and
+// dead letters, with what is decided about one.
 //
 // The reactor's thread, as all functions. Each answers its handle once: FOUND and a page; BAD_PARAMETER; UNAVAILABLE;
 // OVERLOADED.
@@ -10,6 +10,7 @@
 #include "page.h"
 
 sk_handle sk_handle_admin_orders, sk_handle_admin_payments, sk_handle_admin_events, sk_handle_order_events;
+sk_handle sk_handle_dead_letters, sk_handle_requeue, sk_handle_write_off;
 
 struct sk_order_filter {
     int64_t voucher_id;

@@ -1,4 +1,4 @@
-# Turns the files of web/ into one C source (embedded_pages.h), so that the service needs no files at run time.
+# Turns the files of web/ into one C source (pages.h), so that the service needs no files at run time.
 #   cmake -DSOURCE_DIR=.../web -DOUT=....c -DGZIP=... "-DFILES=index.html;..." -P embed_pages.cmake
 # FILES are below SOURCE_DIR. The pages have URLs of their own; all else is where it lies, below /web/.
 
@@ -18,7 +18,7 @@ function(put_bytes name file)
   set(source "${source}static const unsigned char ${name}[] = {${bytes}};\n" PARENT_SCOPE)
 endfunction()
 
-set(source "#include \"embedded_pages.h\"\n\n")
+set(source "#include \"pages.h\"\n\n")
 set(rows "")
 set(number 0)
 foreach(file IN LISTS FILES)

@@ -21,9 +21,10 @@
 #include "list.h"
 #include "params.h"
 #include "rates.h"
-#include "stream.h"
+#include "response.h"
 #include "text.h"
 #include "timer.h"
+#include "vouchers.h"
 
 enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
 enum { SHOWN_SIZE = 128, EVENT_SIZE = 256 };
@@ -219,12 +220,13 @@ void sk_handle_events(const struct sk_context *context, struct sk_request *reque
     if (!sk_call_hold(context, request))
         return;
     call->on_answer = live_on_found;
-    sk_live_find(context->control, call->voucher_id, request->handle);
+    sk_check_offer(context->control, call->voucher_id, request->handle);
 }
 
+// The stream of a retired voucher shows that, and ends.
 static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer)
 {
-    if (answer->verdict != SK_VERDICT_FOUND) {
+    if (answer->verdict != SK_VERDICT_FOUND && answer->verdict != SK_VERDICT_ENDED) {
         sk_answer_send(context->answers, request, answer);
         return;
     }
@@ -247,49 +249,6 @@ void sk_live_on_stream(const struct sk_context *context, struct sk_request *requ
 static void live_on_gone(const struct sk_context *context, struct sk_request *request)
 {
     sk_live_leave(context->control->live, request->handle);
-}
-
-// ---- finding the voucher ----
-
-struct live_find {
-    struct sk_query query;
-    int64_t voucher_id;
-};
-
-static void live_find_on_row(void *arg, const struct sk_result *result)
-{
-    bool none = result->rows != NULL && sk_rows_count(result->rows) == 0;
-    sk_query_end(arg,
-                 result->rows == NULL ? SK_VERDICT_UNAVAILABLE
-                 : none               ? SK_VERDICT_UNKNOWN_VOUCHER
-                                      : SK_VERDICT_FOUND,
-                 NULL);
-}
-
-static void live_find_on_found(struct sk_query *query, enum sk_found found)
-{
-    char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, ((struct live_find *)query)->voucher_id)};
-    if (found == SK_FOUND_OLD)
-        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, live_find_on_row);
-    else
-        sk_query_end(query, found == SK_FOUND_LISTED ? SK_VERDICT_FOUND : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-}
-
-static void live_find_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct live_find *)query)->voucher_id, live_find_on_found);
-}
-
-void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    char key[SK_QUERY_KEY_SIZE];
-    (void)snprintf(key, sizeof key, "live:%" PRId64, voucher_id);
-    struct live_find *find = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *find, live_find_start);
-    if (find == NULL)
-        return;
-    find->voucher_id = voucher_id;
-    sk_query_start(&find->query);
 }
 
 // ---- a time slice ----

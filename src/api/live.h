@@ -42,10 +42,6 @@ void sk_live_close(struct sk_live *live);
 // The stream of a request is open: registers its client as a listener.
 void sk_live_on_stream(const struct sk_context *context, struct sk_request *request);
 
-// Whether the voucher exists. Answers the handle once: FOUND without a document, UNKNOWN_VOUCHER, UNAVAILABLE or
-// OVERLOADED. May answer before it returns.
-void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle);
-
 // Registers the handle until it is ended or leaves. It receives the current state once that is known, unless its id is
 // last_id, which it has seen. False: out of memory, and it is not registered.
 bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t handle);

@@ -39,7 +39,6 @@ static const struct sk_field refund_members[REFUND_MEMBERS] = {
 
 static bool bodies_read_reference(const json_t *value, const char **reference);
 static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment);
-static void bodies_judge(struct sk_fields *read, enum payment_member member, const json_t **values, bool good);
 static bool bodies_are_all_in(const char *text, char first, char last);
 
 struct move {
@@ -94,10 +93,8 @@ void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
     struct sk_payment payment = {0};
     struct sk_fields read;
     enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
-    if (verdict == SK_VERDICT_OK)
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_move_pay(context->control, call->order_id, &payment, call->by, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -107,10 +104,8 @@ void sk_handle_refund(const struct sk_context *context, struct sk_request *reque
     struct sk_refund refund;
     struct sk_fields read;
     enum sk_verdict verdict = sk_refund_read(request->body.data, request->body.len, &refund, &read);
-    if (verdict == SK_VERDICT_OK)
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_move_refund(context->control, call->order_id, &refund, call->by, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -122,10 +117,8 @@ void sk_handle_demo_pay(const struct sk_context *context, struct sk_request *req
     struct sk_fields read;
     (void)snprintf(reference, sizeof reference, "demo-%s", call->order_id);
     enum sk_verdict verdict = sk_demo_payment_read(request->body.data, request->body.len, &payment, &read);
-    if (verdict == SK_VERDICT_OK)
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_move_pay_own(context->control, call->order_id, call->user, &payment, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -431,7 +424,8 @@ enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment 
 {
     const json_t *values[PAYMENT_MEMBERS];
     if (sk_fields_open(read, body, len, payment_members, PAYMENT_MEMBERS, values)) {
-        bodies_judge(read, REFERENCE, values, bodies_read_reference(values[REFERENCE], &payment->reference));
+        sk_fields_check(read, &payment_members[REFERENCE], values[REFERENCE],
+                        bodies_read_reference(values[REFERENCE], &payment->reference));
         bodies_read_amount(read, values, payment);
     }
     return sk_fields_end(read);
@@ -452,17 +446,11 @@ static bool bodies_read_reference(const json_t *value, const char **reference)
 
 static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment)
 {
-    bodies_judge(read, AMOUNT, values, sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
-    bodies_judge(read, CURRENCY, values,
-                 sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
-                     bodies_are_all_in(payment->currency, 'A', 'Z'));
-}
-
-// Rejects the member's value if it is present and bad.
-static void bodies_judge(struct sk_fields *read, enum payment_member member, const json_t **values, bool good)
-{
-    if (values[member] != NULL && !good)
-        sk_fields_refuse(read, payment_members[member].name, payment_members[member].detail);
+    sk_fields_check(read, &payment_members[AMOUNT], values[AMOUNT],
+                    sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
+    sk_fields_check(read, &payment_members[CURRENCY], values[CURRENCY],
+                    sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
+                        bodies_are_all_in(payment->currency, 'A', 'Z'));
 }
 
 static bool bodies_are_all_in(const char *text, char first, char last)
@@ -477,13 +465,11 @@ enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *r
     const json_t *values[REFUND_MEMBERS];
     *refund = (struct sk_refund){0};
     if (sk_fields_open(read, body, len, refund_members, REFUND_MEMBERS, values)) {
-        if (values[RESTOCK] != NULL && !json_is_boolean(values[RESTOCK]))
-            sk_fields_refuse(read, refund_members[RESTOCK].name, refund_members[RESTOCK].detail);
-        if (values[WHY] != NULL && !sk_fields_text(values[WHY], 0, SK_WHY_MAX, &refund->why))
-            sk_fields_refuse(read, refund_members[WHY].name, refund_members[WHY].detail);
-        if (values[REFUNDED_REFERENCE] != NULL &&
-            !bodies_read_reference(values[REFUNDED_REFERENCE], &refund->reference))
-            sk_fields_refuse(read, refund_members[REFUNDED_REFERENCE].name, REFERENCE_DETAIL);
+        sk_fields_check(read, &refund_members[RESTOCK], values[RESTOCK], json_is_boolean(values[RESTOCK]));
+        sk_fields_check(read, &refund_members[WHY], values[WHY],
+                        sk_fields_text(values[WHY], 0, SK_WHY_MAX, &refund->why));
+        sk_fields_check(read, &refund_members[REFUNDED_REFERENCE], values[REFUNDED_REFERENCE],
+                        bodies_read_reference(values[REFUNDED_REFERENCE], &refund->reference));
         refund->restock = json_is_true(values[RESTOCK]);
     }
     return sk_fields_end(read);

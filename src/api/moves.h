@@ -12,7 +12,6 @@
 #define SK_API_MOVES_H
 
 #include "call.h"
-#include "fields.h"
 #include "query.h"
 
 sk_handle sk_handle_pay, sk_handle_cancel, sk_handle_refund, sk_handle_demo_pay;

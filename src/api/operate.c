@@ -1,5 +1,5 @@
-// A call sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then updates
-// Redis:
+// A change sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then
+// updates Redis:
 //
 //   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
 //
@@ -19,7 +19,7 @@
 #include "failpoint.h"
 #include "log.h"
 #include "params.h"
-#include "terms.h"
+#include "text.h"
 #include "ticket.h"
 #include "timer.h"
 
@@ -41,7 +41,6 @@ enum operate_step {
 struct operate {
     struct sk_query query;
     enum operate_step step;
-    int64_t voucher_id;
     int64_t reduce;           // units to take away; 0: another call
     bool taken;               // the units have left Redis: the next statement is remove_units()
     bool done;                // PostgreSQL has it
@@ -63,7 +62,6 @@ struct operate {
 
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
 static void operate_begin(struct operate *operate, bool ready);
-static void operate_start(struct sk_query *query);
 static void operate_on_found(struct sk_query *query, enum sk_found found);
 static void operate_ask(struct operate *operate);
 static void operate_on_row(void *arg, const struct sk_result *result);
@@ -77,24 +75,25 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply);
 static void operate_mend(struct operate *operate);
 static void operate_on_tick(void *arg);
 static void operate_release(struct sk_query *query);
-
-#define TO(step) [OPERATE_##step] = true
+static enum sk_verdict terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                                         struct sk_fields *read);
+static enum sk_verdict terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read);
 
 static void operate_move(struct operate *operate, enum operate_step step)
 {
-    static const bool allowed[OPERATE_STEPS][OPERATE_STEPS] = {
-        [OPERATE_NEW] = {TO(ASKING)},
-        [OPERATE_ASKING] = {TO(WAITING), TO(CARRYING), TO(TAKING)},
-        [OPERATE_WAITING] = {TO(ASKING)},
-        [OPERATE_CARRYING] = {TO(CARRYING_LATER), TO(TAKING)},
-        [OPERATE_CARRYING_LATER] = {TO(CARRYING)},
-        [OPERATE_TAKING] = {TO(ASKING)},
+#define TO(step) (1U << OPERATE_##step)
+    static const unsigned allowed[OPERATE_STEPS] = {
+        [OPERATE_NEW] = TO(ASKING),
+        [OPERATE_ASKING] = TO(WAITING) | TO(CARRYING) | TO(TAKING),
+        [OPERATE_WAITING] = TO(ASKING),
+        [OPERATE_CARRYING] = TO(CARRYING_LATER) | TO(TAKING),
+        [OPERATE_CARRYING_LATER] = TO(CARRYING),
+        [OPERATE_TAKING] = TO(ASKING),
     };
-    SK_ASSERT(allowed[operate->step][step]);
+#undef TO
+    SK_ASSERT((allowed[operate->step] & 1U << step) != 0);
     operate->step = step;
 }
-
-#undef TO
 
 // ---- the calls ----
 
@@ -113,11 +112,9 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
     if (!operate_read(context, request, &operation))
         return;
     enum sk_verdict verdict =
-        sk_terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
-    if (verdict == SK_VERDICT_OK)
+        terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_operate_change(context->control, &operation, &terms, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -128,11 +125,9 @@ void sk_handle_stock(const struct sk_context *context, struct sk_request *reques
     int64_t units;
     if (!operate_read(context, request, &operation))
         return;
-    enum sk_verdict verdict = sk_terms_read_stock(request->body.data, request->body.len, &units, &read);
-    if (verdict == SK_VERDICT_OK)
+    enum sk_verdict verdict = terms_read_stock(request->body.data, request->body.len, &units, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
         sk_operate_stock(context->control, &operation, units, request->handle);
-    else
-        sk_call_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -236,13 +231,13 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 // Adds the parameters that all statements begin with: voucher, version, key. NULL: the handle was answered.
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
 {
-    struct operate *operate = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate, operate_start);
+    struct operate *operate = sk_query_new_about(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate,
+                                                 operation->voucher_id, operate_on_found);
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     if (operate == NULL)
         return NULL;
     operate->query.release = operate_release;
-    operate->voucher_id = operation->voucher_id;
     operate->ask_until_ms = now + pg_ms;
     operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
     operate->timer = sk_timer_open(control->sale->loop, TICK_MS, operate_on_tick, operate);
@@ -254,7 +249,7 @@ static struct operate *operate_new(struct sk_control *control, const struct sk_o
         sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
-    operate->id = operate_add_number(operate, operate->voucher_id);
+    operate->id = operate_add_number(operate, operation->voucher_id);
     operate->version = operate_add_number(operate, operation->if_match);
     operate_add_text(operate, operate->key);
     return operate;
@@ -266,11 +261,6 @@ static void operate_begin(struct operate *operate, bool ready)
         sk_query_start(&operate->query);
     else
         sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
-}
-
-static void operate_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct operate *)query)->voucher_id, operate_on_found);
 }
 
 // PostgreSQL decides about a retired voucher: the call may be a repetition.
@@ -492,99 +482,481 @@ static void operate_release(struct sk_query *query)
 
 enum { REBUILT_DOCUMENT = 3 }; // a column of find_voucher.sql
 
-struct rebuild_query {
-    struct sk_query query;
-    int64_t voucher_id;
-};
-
-static void rebuild_start(struct sk_query *query);
 static void rebuild_on_found(struct sk_query *query, enum sk_found found);
 static void rebuild_on_recalled(void *arg, const struct sk_result *result);
 static void rebuild_on_found_again(struct sk_query *query, enum sk_found found);
-static void rebuild_begin(struct rebuild_query *rebuild);
+static void rebuild_begin(struct sk_query *query);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
+// Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
+// closed. LOADING if a rebuild is in progress elsewhere or has failed.
 void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
 {
-    sk_command_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
+    struct sk_query *query = sk_query_new_about(context->control, SK_PG_COMMANDS, request->handle, NULL, sizeof *query,
+                                                sk_call_of(request)->voucher_id, rebuild_on_found);
+    if (query != NULL)
+        sk_query_start(query);
 }
 
-void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    struct rebuild_query *rebuild = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *rebuild, rebuild_start);
-    if (rebuild == NULL)
-        return;
-    rebuild->voucher_id = voucher_id;
-    sk_query_start(&rebuild->query);
-}
-
-static void rebuild_ask(struct rebuild_query *rebuild, enum sk_statement statement, sk_pg_cb *done)
+static void rebuild_ask(struct sk_query *query, enum sk_statement statement, sk_pg_cb *done)
 {
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, rebuild->voucher_id)};
-    sk_query_ask_pg(&rebuild->query, statement, 1, params, done);
-}
-
-static void rebuild_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct rebuild_query *)query)->voucher_id, rebuild_on_found);
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    sk_query_ask_pg(query, statement, 1, params, done);
 }
 
 static void rebuild_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct rebuild_query *rebuild = (struct rebuild_query *)query;
     if (found == SK_FOUND_LISTED)
-        rebuild_begin(rebuild);
+        rebuild_begin(query);
     else if (found == SK_FOUND_OLD)
-        rebuild_ask(rebuild, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
+        rebuild_ask(query, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
     else
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
 static void rebuild_on_recalled(void *arg, const struct sk_result *result)
 {
-    struct rebuild_query *rebuild = arg;
+    struct sk_query *query = arg;
     const char *end = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
     if (end == NULL)
-        sk_query_end(&rebuild->query, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (strcmp(end, "archived") == 0)
-        sk_query_end(&rebuild->query, SK_VERDICT_ARCHIVED, NULL);
+        sk_query_end(query, SK_VERDICT_ARCHIVED, NULL);
     else
-        sk_query_find_later(&rebuild->query, rebuild->voucher_id, rebuild_on_found_again);
+        sk_query_find_later(query, query->finding.id, rebuild_on_found_again);
 }
 
 static void rebuild_on_found_again(struct sk_query *query, enum sk_found found)
 {
     if (found == SK_FOUND_LISTED)
-        rebuild_begin((struct rebuild_query *)query);
+        rebuild_begin(query);
     else
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
-static void rebuild_begin(struct rebuild_query *rebuild)
+static void rebuild_begin(struct sk_query *query)
 {
-    struct sk_query *query = &rebuild->query;
     enum sk_status status =
-        sk_rebuild(query->control->recovery->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
+        sk_rebuild(query->control->recovery->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, query);
     if (status != SK_OK)
         sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
 }
 
 static void rebuild_on_rebuilt(void *arg, bool ok)
 {
-    struct rebuild_query *rebuild = arg;
+    struct sk_query *query = arg;
     if (ok)
-        rebuild_ask(rebuild, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
+        rebuild_ask(query, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
     else
-        sk_query_end(&rebuild->query, SK_VERDICT_LOADING, NULL);
+        sk_query_end(query, SK_VERDICT_LOADING, NULL);
 }
 
 static void rebuild_on_row(void *arg, const struct sk_result *result)
 {
-    struct rebuild_query *rebuild = arg;
+    struct sk_query *query = arg;
     if (result->rows == NULL || sk_rows_count(result->rows) == 0)
-        sk_query_end(&rebuild->query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
     else
-        sk_query_end(&rebuild->query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
+        sk_query_end(query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
+}
+
+// ---- creating a voucher ----
+//
+// The row decides: once it is committed the answer is 201, whether or not Redis was loaded in time. If not, the audit
+// loads it, or the first purchase.
+//
+//   ASKING   the row is being inserted, or found
+//   WAITING  the answer was lost; the tick asks again, which is harmless because every call has a key
+//   LOADING  the row is committed; waits for the catalogue, then loads Redis, or asks whether it is loaded
+//
+// A repeated call never loads a voucher that was loaded before: it may be selling, and loading closes it for a moment.
+
+enum { LOCATION_SIZE = 64 };
+
+enum creation_step { CREATION_NEW, CREATION_ASKING, CREATION_WAITING, CREATION_LOADING, CREATION_STEPS };
+
+struct creation {
+    struct sk_query query;
+    enum creation_step step;
+    bool repeated;
+    bool loaded_before;
+    bool waits;                        // the watch is rebuilding it: the next tick asks Redis whether that is done
+    bool polls;                        // the tick has asked Redis
+    uint64_t ask_until_ms;             // no second try after it
+    uint64_t answer_until_ms;          // after it the answer is "loading"
+    struct sk_timer *timer;            // owned
+    char *key, *by, *title, *currency; // owned
+    char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
+    char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
+    char user_limit[SK_PARAM_NUMBER_SIZE], pay_within_s[SK_PARAM_NUMBER_SIZE];
+    char ticket[SK_PARAM_NUMBER_SIZE], work_bits[SK_PARAM_NUMBER_SIZE];
+    int64_t voucher_id, change;
+    char *document, *loading; // the voucher, and the same while it is loading; owned
+};
+
+static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms);
+static void creation_start(struct sk_query *query);
+static void creation_on_row(void *arg, const struct sk_result *result);
+static void creation_follow(struct sk_query *query);
+static void creation_on_followed(struct sk_query *query, bool ok);
+static enum sk_status creation_ask_state(struct creation *creation);
+static void creation_on_state(void *arg, const struct sk_reply *reply);
+static void creation_on_loaded(void *arg, bool ok);
+static void creation_on_tick(void *arg);
+static void creation_release(struct sk_query *query);
+
+static void creation_move(struct creation *creation, enum creation_step step)
+{
+#define TO(step) (1U << CREATION_##step)
+    static const unsigned allowed[CREATION_STEPS] = {
+        [CREATION_NEW] = TO(ASKING),
+        [CREATION_ASKING] = TO(WAITING) | TO(LOADING),
+        [CREATION_WAITING] = TO(ASKING),
+    };
+#undef TO
+    SK_ASSERT((allowed[creation->step] & 1U << step) != 0);
+    creation->step = step;
+}
+
+void sk_handle_create(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_terms terms;
+    struct sk_fields read;
+    const char *key;
+    if (!sk_call_read_key(context, request, &key))
+        return;
+    enum sk_verdict verdict =
+        sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
+    sk_fields_free(&read);
+}
+
+void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
+                       uint64_t handle)
+{
+    struct creation *creation = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *creation, creation_start);
+    if (creation == NULL)
+        return;
+    creation->query.release = creation_release;
+    if (creation_fill(creation, key, by, terms))
+        sk_query_start(&creation->query);
+    else
+        sk_query_end(&creation->query, SK_VERDICT_OVERLOADED, NULL);
+}
+
+static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms)
+{
+    struct sk_control *control = creation->query.control;
+    char own_key[SK_UUID_SIZE];
+    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
+    SK_ASSERT(terms->title != NULL && terms->currency != NULL);
+    if (key == NULL)
+        sk_uuid_next(&control->keys, own_key);
+    creation->key = strdup(key == NULL ? own_key : key);
+    creation->by = strdup(by);
+    creation->title = strdup(terms->title);
+    creation->currency = strdup(terms->currency);
+    creation->timer = sk_timer_open(control->sale->loop, TICK_MS, creation_on_tick, creation);
+    (void)sk_params_number(creation->price, terms->price_cents);
+    (void)sk_params_number(creation->stock, terms->stock);
+    (void)sk_params_number(creation->begin_ms, terms->begin_ms);
+    (void)sk_params_number(creation->end_ms, terms->end_ms);
+    (void)sk_params_number(creation->user_limit, terms->user_limit);
+    (void)sk_params_number(creation->pay_within_s, terms->pay_within_s);
+    (void)sk_params_number(creation->ticket, terms->ticket);
+    (void)sk_params_number(creation->work_bits, terms->work_bits);
+    creation->ask_until_ms = now + pg_ms;
+    creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
+    return creation->key != NULL && creation->by != NULL && creation->title != NULL && creation->currency != NULL &&
+           creation->timer != NULL;
+}
+
+// ---- the row ----
+
+static void creation_start(struct sk_query *query)
+{
+    struct creation *creation = (struct creation *)query;
+    const char *params[] = {creation->key,      creation->title,  creation->price,      creation->stock,
+                            creation->begin_ms, creation->end_ms, creation->user_limit, creation->pay_within_s,
+                            creation->currency, creation->by,     creation->ticket,     creation->work_bits};
+    creation_move(creation, CREATION_ASKING);
+    sk_query_ask_pg(query, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
+}
+
+static void creation_on_row(void *arg, const struct sk_result *result)
+{
+    struct creation *creation = arg;
+    struct sk_query *query = &creation->query;
+    const struct sk_rows *rows = result->rows;
+    if (result->kind == SK_RESULT_REFUSED) {
+        sk_query_end(query, SK_VERDICT_INTERNAL, NULL); // the terms were checked, so none should be refused
+        return;
+    }
+    if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {
+        creation->repeated = creation->repeated || result->kind != SK_RESULT_LOCKED;
+        creation_move(creation, CREATION_WAITING); // others are creating, or the link may be lost; the tick asks again
+        return;
+    }
+    if (rows == NULL || sk_rows_count(rows) != 1) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
+        sk_query_end(query, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
+        return;
+    }
+    creation->voucher_id = sk_rows_number(rows, 0, 1);
+    creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
+    creation->change = sk_rows_number(rows, 0, 5);
+    creation_move(creation, CREATION_LOADING);
+    if (!operate_copy(&creation->document, sk_rows_text(rows, 0, 3)) ||
+        !operate_copy(&creation->loading, sk_rows_text(rows, 0, 4)))
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+    else
+        creation_follow(query);
+}
+
+// ---- loading ----
+
+static void creation_follow(struct sk_query *query)
+{
+    sk_query_follow(query, creation_on_followed);
+    sk_follow_hurry(query->control->recovery->follow);
+}
+
+static void creation_on_followed(struct sk_query *query, bool ok)
+{
+    struct creation *creation = (struct creation *)query;
+    struct sk_voucher *voucher = ok ? sk_query_find_voucher(query, creation->voucher_id) : NULL;
+    enum sk_status status = SK_FAIL;
+    if (voucher != NULL && creation->loaded_before)
+        status = creation_ask_state(creation);
+    else if (voucher != NULL)
+        status =
+            sk_rebuild(query->control->recovery->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+    creation->waits = status == SK_FULL; // the watch has begun it already
+    if (status != SK_OK && !creation->waits)
+        creation_on_loaded(creation, false);
+}
+
+static enum sk_status creation_ask_state(struct creation *creation)
+{
+    const struct sk_query *query = &creation->query;
+    const char *state[] = {"HGET", query->voucher->keys.voucher, "state"};
+    return sk_redis_command(query->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
+}
+
+static void creation_on_state(void *arg, const struct sk_reply *reply)
+{
+    struct creation *creation = arg;
+    const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    bool ok = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED;
+    creation->waits = !ok && creation->polls && uv_now(creation->query.control->sale->loop) < creation->answer_until_ms;
+    creation->polls = false;
+    if (!creation->waits)
+        creation_on_loaded(creation, ok);
+}
+
+static void creation_answer(struct creation *creation, const char *document)
+{
+    char location[LOCATION_SIZE];
+    struct sk_answer answer = {
+        .verdict = SK_VERDICT_CREATED, .body = document, .location = location, .version = creation->change};
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, creation->voucher_id);
+    sk_query_answer(&creation->query, &answer);
+}
+
+static void creation_on_loaded(void *arg, bool ok)
+{
+    struct creation *creation = arg;
+    creation_answer(creation, ok ? creation->document : creation->loading);
+    sk_query_end(&creation->query, SK_VERDICT_CREATED, NULL);
+}
+
+// ---- the tick ----
+
+static void creation_on_tick(void *arg)
+{
+    struct creation *creation = arg;
+    const struct sk_sale *sale = creation->query.control->sale;
+    uint64_t now = uv_now(sale->loop);
+    if (creation->waits) {
+        creation->waits = false;
+        creation->polls = true;
+        if (now >= creation->answer_until_ms || creation_ask_state(creation) != SK_OK)
+            creation_on_loaded(creation, false);
+    } else if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
+        creation_answer(creation, creation->loading);
+    } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
+        sk_query_end(&creation->query, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg)) {
+        creation_start(&creation->query);
+    }
+}
+
+static void creation_release(struct sk_query *query)
+{
+    struct creation *creation = (struct creation *)query;
+    sk_timer_close(creation->timer);
+    free(creation->key);
+    free(creation->by);
+    free(creation->title);
+    free(creation->currency);
+    free(creation->document);
+    free(creation->loading);
+}
+
+// ---- bodies ----
+//
+// Names, types and bounds of the members.
+
+#define TIME_DETAIL "must be a time of RFC 3339 from 1970 to 9999, such as 2030-01-31T20:00:00+08:00"
+
+enum {
+    TITLE_MAX_BYTES = 200,
+    STOCK_MAX = 100000000,
+    LIMIT_MAX = 1000,
+    PAY_WITHIN_MAX_S = 31536000,
+    CURRENCY_LEN = 3,
+    WORK_BITS_MAX = 24
+};
+enum { LIMIT_DEFAULT = 1, PAY_WITHIN_DEFAULT_S = 900 };
+static const char currency_default[] = "CNY";
+static const int64_t price_max_cents = INT64_C(100000000000);
+
+enum member { TITLE, STOCK, PRICE, BEGIN_AT, END_AT, LIMIT, PAY_WITHIN, CURRENCY, TICKET, WORK_BITS, MEMBERS };
+
+static const struct sk_field members[MEMBERS] = {
+    [TITLE] = {.name = "title", .detail = "must be a string of 1 to 200 bytes"},
+    [STOCK] = {.name = "stock", .detail = "must be an integer from 0 to 100000000"},
+    [PRICE] = {.name = "price_cents", .detail = "must be an integer from 0 to 100000000000"},
+    [BEGIN_AT] = {.name = "begin_at", .detail = TIME_DETAIL},
+    [END_AT] = {.name = "end_at", .detail = TIME_DETAIL},
+    [LIMIT] = {.name = "limit", .detail = "must be an integer from 1 to 1000", .optional = true},
+    [PAY_WITHIN] = {.name = "pay_within_s", .detail = "must be an integer from 0 to 31536000", .optional = true},
+    [CURRENCY] = {.name = "currency", .detail = "must be three letters from A to Z", .optional = true},
+    [TICKET] = {.name = "ticket", .detail = "must be true or false", .optional = true},
+    [WORK_BITS] = {.name = "work_bits", .detail = "must be an integer from 0 to 24", .optional = true},
+};
+
+static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
+                        struct sk_fields *read);
+static bool terms_read_time(const json_t *value, int64_t *out);
+static bool terms_read_currency(const json_t *value, const char **out);
+static bool terms_read_flag(const json_t *value, int64_t *out);
+
+enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                              struct sk_fields *read)
+{
+    const json_t *values[MEMBERS];
+    *terms = (struct sk_terms){0};
+    if (sk_fields_open(read, body, len, members, MEMBERS, values)) {
+        terms_check(values, tickets, terms, read);
+        if (values[LIMIT] == NULL)
+            terms->user_limit = LIMIT_DEFAULT;
+        if (values[PAY_WITHIN] == NULL)
+            terms->pay_within_s = PAY_WITHIN_DEFAULT_S;
+        if (values[CURRENCY] == NULL)
+            terms->currency = currency_default;
+    }
+    return sk_fields_end(read);
+}
+
+// Any of the terms except the stock. A missing one is NULL or SK_TERM_AS_IT_IS.
+static enum sk_verdict terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                                         struct sk_fields *read)
+{
+    struct sk_field optional[MEMBERS];
+    const json_t *values[MEMBERS];
+    *terms = (struct sk_terms){0};
+    for (int i = 0; i < MEMBERS; i++) {
+        optional[i] = members[i];
+        optional[i].optional = true;
+    }
+    if (sk_fields_open(read, body, len, optional, MEMBERS, values)) {
+        terms_check(values, tickets, terms, read);
+        int64_t *const numbers[MEMBERS] = {
+            [STOCK] = &terms->stock,   [PRICE] = &terms->price_cents,  [BEGIN_AT] = &terms->begin_ms,
+            [END_AT] = &terms->end_ms, [LIMIT] = &terms->user_limit,   [PAY_WITHIN] = &terms->pay_within_s,
+            [TICKET] = &terms->ticket, [WORK_BITS] = &terms->work_bits};
+        for (int i = 0; i < MEMBERS; i++) {
+            if (values[i] == NULL && numbers[i] != NULL)
+                *numbers[i] = SK_TERM_AS_IT_IS;
+        }
+        if (values[STOCK] != NULL)
+            sk_fields_refuse(read, members[STOCK].name, "is not changed here but by POST /admin/vouchers/{id}/stock");
+    }
+    return sk_fields_end(read);
+}
+
+// A missing required member is listed already.
+static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
+                        struct sk_fields *read)
+{
+    const bool good[MEMBERS] = {
+        [TITLE] = sk_fields_text(values[TITLE], 1, TITLE_MAX_BYTES, &terms->title),
+        [STOCK] = sk_fields_integer(values[STOCK], 0, STOCK_MAX, &terms->stock),
+        [PRICE] = sk_fields_integer(values[PRICE], 0, price_max_cents, &terms->price_cents),
+        [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
+        [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
+        [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
+        [PAY_WITHIN] = sk_fields_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
+        [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
+        [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
+        [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
+    };
+    for (int i = 0; i < MEMBERS; i++)
+        sk_fields_check(read, &members[i], values[i], good[i]);
+    if (good[TICKET] && terms->ticket != 0 && !tickets)
+        sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
+    if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)
+        sk_fields_refuse(read, members[END_AT].name, "must be later than begin_at");
+}
+
+static bool terms_read_time(const json_t *value, int64_t *out)
+{
+    return json_is_string(value) && sk_text_time(json_string_value(value), out);
+}
+
+static bool terms_read_currency(const json_t *value, const char **out)
+{
+    return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) &&
+           strspn(*out, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == CURRENCY_LEN;
+}
+
+static bool terms_read_flag(const json_t *value, int64_t *out)
+{
+    *out = json_is_true(value);
+    return json_is_boolean(value);
+}
+
+// ---- stock ----
+
+enum { ADD, REDUCE, STOCK_MEMBERS };
+
+static const struct sk_field stock_members[STOCK_MEMBERS] = {
+    [ADD] = {.name = "add", .detail = "must be an integer from 1 to 100000000", .optional = true},
+    [REDUCE] = {.name = "reduce", .detail = "must be an integer from 1 to 100000000", .optional = true},
+};
+
+// {"add": n} or {"reduce": n}: n, or -n.
+static enum sk_verdict terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read)
+{
+    const json_t *values[STOCK_MEMBERS];
+    *units = 0;
+    if (sk_fields_open(read, body, len, stock_members, STOCK_MEMBERS, values)) {
+        for (int i = 0; i < STOCK_MEMBERS; i++) {
+            int64_t n;
+            if (values[i] != NULL && sk_fields_integer(values[i], 1, STOCK_MAX, &n))
+                *units = i == ADD ? n : -n;
+            else if (values[i] != NULL)
+                sk_fields_refuse(read, stock_members[i].name, stock_members[i].detail);
+        }
+        if ((values[ADD] == NULL) == (values[REDUCE] == NULL))
+            sk_fields_refuse(read, stock_members[ADD].name, "or reduce must be there, one of the two");
+    }
+    return sk_fields_end(read);
 }

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "answer.h"
 #include "audit.h"
 #include "journal.h"
-#include "order_json.h"
 #include "params.h"
 #include "waiting.h"
 
@@ -82,26 +82,24 @@ static void lookup_on_retired(void *arg, const struct sk_result *result);
 static void lookup_unpin(struct lookup *lookup);
 static void lookup_release(struct sk_query *query);
 
-#define TO(step) [LOOKUP_##step] = true
-
 static void lookup_move(struct lookup *lookup, enum lookup_step step)
 {
-    static const bool allowed[LOOKUP_STEPS][LOOKUP_STEPS] = {
-        [LOOKUP_IDLE] = {TO(FIRST_ROW), TO(IDLE)}, // closed before it began
-        [LOOKUP_FIRST_ROW] = {TO(CLAIMS), TO(ACCOUNTS), TO(FOLLOWING), TO(IDLE)},
-        [LOOKUP_CLAIMS] = {TO(ACCOUNTS), TO(IDLE)},
-        [LOOKUP_ACCOUNTS] = {TO(SNAPSHOTS), TO(IDLE)},
-        [LOOKUP_SNAPSHOTS] = {TO(LAST_ROW), TO(SNAPSHOTS_FAILED), TO(IDLE)},
-        [LOOKUP_SNAPSHOTS_FAILED] = {TO(IDLE)},
-        [LOOKUP_LAST_ROW] = {TO(FOLLOWING), TO(RETIRED), TO(IDLE)},
-        [LOOKUP_FOLLOWING] = {TO(ACCOUNTS), TO(RETIRED), TO(IDLE)},
-        [LOOKUP_RETIRED] = {TO(IDLE)},
+#define TO(step) (1U << LOOKUP_##step)
+    static const unsigned allowed[LOOKUP_STEPS] = {
+        [LOOKUP_IDLE] = TO(FIRST_ROW) | TO(IDLE), // closed before it began
+        [LOOKUP_FIRST_ROW] = TO(CLAIMS) | TO(ACCOUNTS) | TO(FOLLOWING) | TO(IDLE),
+        [LOOKUP_CLAIMS] = TO(ACCOUNTS) | TO(IDLE),
+        [LOOKUP_ACCOUNTS] = TO(SNAPSHOTS) | TO(IDLE),
+        [LOOKUP_SNAPSHOTS] = TO(LAST_ROW) | TO(SNAPSHOTS_FAILED) | TO(IDLE),
+        [LOOKUP_SNAPSHOTS_FAILED] = TO(IDLE),
+        [LOOKUP_LAST_ROW] = TO(FOLLOWING) | TO(RETIRED) | TO(IDLE),
+        [LOOKUP_FOLLOWING] = TO(ACCOUNTS) | TO(RETIRED) | TO(IDLE),
+        [LOOKUP_RETIRED] = TO(IDLE),
     };
-    SK_ASSERT(allowed[lookup->step][step]);
+#undef TO
+    SK_ASSERT((allowed[lookup->step] & 1U << step) != 0);
     lookup->step = step;
 }
-
-#undef TO
 
 static bool order_read_wait(struct sk_request *request);
 static void order_on_answer(const struct sk_context *context, struct sk_request *request,
@@ -563,21 +561,19 @@ static void user_orders_ask(struct user_orders *list);
 static void user_orders_on_rows(void *arg, const struct sk_result *result);
 static void user_orders_release(struct sk_query *query);
 
-#define TO(step) [USER_ORDERS_##step] = true
-
 static void user_orders_move(struct user_orders *list, enum user_orders_step step)
 {
-    static const bool allowed[USER_ORDERS_STEPS][USER_ORDERS_STEPS] = {
-        [USER_ORDERS_IDLE] = {TO(BUYERS), TO(ROWS), TO(IDLE)}, // Redis is away
-        [USER_ORDERS_BUYERS] = {TO(ROWS), TO(BUYERS_FAILED), TO(IDLE)},
-        [USER_ORDERS_BUYERS_FAILED] = {TO(IDLE)},
-        [USER_ORDERS_ROWS] = {TO(IDLE)},
+#define TO(step) (1U << USER_ORDERS_##step)
+    static const unsigned allowed[USER_ORDERS_STEPS] = {
+        [USER_ORDERS_IDLE] = TO(BUYERS) | TO(ROWS) | TO(IDLE), // Redis is away
+        [USER_ORDERS_BUYERS] = TO(ROWS) | TO(BUYERS_FAILED) | TO(IDLE),
+        [USER_ORDERS_BUYERS_FAILED] = TO(IDLE),
+        [USER_ORDERS_ROWS] = TO(IDLE),
     };
-    SK_ASSERT(allowed[list->step][step]);
+#undef TO
+    SK_ASSERT((allowed[list->step] & 1U << step) != 0);
     list->step = step;
 }
-
-#undef TO
 
 void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
 {

@@ -260,6 +260,22 @@ void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_qu
         sk_query_follow(query, find_on_followed);
 }
 
+static void find_start(struct sk_query *query)
+{
+    sk_query_find(query, query->finding.id, query->finding.done);
+}
+
+void *sk_query_new_about(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key,
+                         size_t size, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
+{
+    struct sk_query *query = sk_query_new(control, class, handle, key, size, find_start);
+    if (query == NULL)
+        return NULL;
+    query->finding.id = id;
+    query->finding.done = done;
+    return query;
+}
+
 void sk_query_find_later(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
 {
     query->finding.id = id;

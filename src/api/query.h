@@ -14,7 +14,6 @@
 
 #include "answer.h"
 #include "buf.h"
-#include "cursor.h"
 #include "recovery.h"
 #include "sale.h"
 #include "store_options.h"
@@ -26,7 +25,6 @@ enum {
     SK_QUERY_UNKNOWN_MAX = 16,  // searches at a time for orders that no store has for their user; orders.c
 };
 
-struct sk_admit;
 struct sk_batcher;
 struct sk_returns;
 struct sk_query;
@@ -40,7 +38,6 @@ struct sk_control {
     const struct sk_sale *sale;            // borrowed
     struct sk_recovery *recovery;          // borrowed
     struct sk_returns *returns;            // borrowed
-    struct sk_admit *admit;                // borrowed
     struct sk_batcher *batcher;            // borrowed
     const struct sk_store_options *stores; // borrowed
     int64_t reactors;                      // they share an instance's budget for event streams
@@ -52,7 +49,7 @@ struct sk_control {
     struct sk_queries *queries;                // owned
     struct sk_voucher_cache *shown;            // owned; vouchers.c
     const char *unknown[SK_QUERY_UNKNOWN_MAX]; // users of such searches; NULL: free
-    struct sk_uuid_gen keys;                   // create.c
+    struct sk_uuid_gen keys;                   // operate.c
     struct sk_waiting *waiting;                // owned: requests that wait for an order's change
     struct sk_live *live;                      // owned: listeners of vouchers
     bool settling;                             // a settlement is being counted; report.c
@@ -99,6 +96,10 @@ void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t 
 // The same for a call that equals no other. NULL: the caller answers.
 void *sk_query_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_query *query));
 void sk_query_start(struct sk_query *query);
+
+// The same for a query about a voucher, whose rounds begin with sk_query_find().
+void *sk_query_new_about(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key,
+                         size_t size, int64_t id, void (*done)(struct sk_query *query, enum sk_found found));
 
 // Answers all askers and frees the query, or starts its next round. If the body has failed, the answer is OVERLOADED.
 void sk_query_end(struct sk_query *query, enum sk_verdict verdict, const char *body);

@@ -6,9 +6,6 @@
 
 #include "about.h"
 #include "admin_lists.h"
-#include "create.h"
-#include "dead_letters.h"
-#include "instances.h"
 #include "live.h"
 #include "moves.h"
 #include "operate.h"
@@ -16,7 +13,6 @@
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"
-#include "tickets.h"
 #include "vouchers.h"
 
 _Static_assert((int)SK_ROUTE_GET == (int)SK_METHOD_GET && (int)SK_ROUTE_POST == (int)SK_METHOD_POST &&

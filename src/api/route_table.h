@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
+#include "answer.h"
 #include "call.h"
-#include "verdict.h"
 
 enum sk_route_method { SK_ROUTE_GET, SK_ROUTE_POST, SK_ROUTE_PATCH, SK_ROUTE_ANY }; // as sk_method, except ANY
 
@@ -63,7 +63,7 @@ enum sk_route_flag {
     SK_ROUTE_OF_DEMO = 32,      // exists only in the demo
 };
 
-// What the OpenAPI document contains of a call, beyond the other columns (openapi.h).
+// What the OpenAPI document contains of a call, beyond the other columns (about.c).
 struct sk_route_doc {
     const char *id; // operationId; NULL: not a call, so not in the document
     const char *summary;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "about.h"
 #include "address.h"
 #include "auth.h"
 #include "client_limits.h"
@@ -16,14 +17,13 @@
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
-#include "measure.h"
-#include "openapi.h"
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"
+#include "response.h"
 #include "route_table.h"
 #include "secrets.h"
-#include "stream.h"
+#include "trace.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 

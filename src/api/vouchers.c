@@ -17,11 +17,10 @@ enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
 
 struct voucher_read {
     struct sk_query query;
-    int64_t id, version;
+    int64_t version;
     bool inspect;
 };
 
-static void voucher_start(struct sk_query *query);
 static void voucher_on_found(struct sk_query *query, enum sk_found found);
 static void voucher_on_row(void *arg, const struct sk_result *result);
 static void voucher_keep(struct voucher_read *read, const char *document);
@@ -93,10 +92,9 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
     char key[SK_QUERY_KEY_SIZE];
     (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
     enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUERIES;
-    struct voucher_read *read = sk_query_new(control, class, handle, key, sizeof *read, voucher_start);
+    struct voucher_read *read = sk_query_new_about(control, class, handle, key, sizeof *read, id, voucher_on_found);
     if (read == NULL)
         return;
-    read->id = id;
     read->inspect = inspect;
     sk_query_start(&read->query);
 }
@@ -115,16 +113,10 @@ void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle)
     voucher_ask(control, id, true, handle);
 }
 
-static void voucher_start(struct sk_query *query)
-{
-    sk_query_find(query, ((struct voucher_read *)query)->id, voucher_on_found);
-}
-
 static void voucher_on_found(struct sk_query *query, enum sk_found found)
 {
-    struct voucher_read *read = (struct voucher_read *)query;
     char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, read->id)};
+    const char *params[] = {sk_params_number(id, query->finding.id)};
     if (found == SK_FOUND_NONE) {
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
@@ -156,7 +148,7 @@ static void voucher_keep(struct voucher_read *read, const char *document)
 {
     struct sk_control *control = read->query.control;
     const struct sk_voucher *voucher = read->query.voucher;
-    struct sk_shown *shown = voucher_shown(control, read->id);
+    struct sk_shown *shown = voucher_shown(control, read->query.finding.id);
     char *copy = voucher == NULL ? NULL : strdup(document);
     if (copy == NULL)
         return;
@@ -164,7 +156,7 @@ static void voucher_keep(struct voucher_read *read, const char *document)
     *shown = (struct sk_shown){.document = copy,
                                .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
                                .version = read->version,
-                               .voucher_id = read->id,
+                               .voucher_id = read->query.finding.id,
                                .change = voucher->change};
 }
 
@@ -172,6 +164,48 @@ static void voucher_end(struct voucher_read *read)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = read->query.body.data, .version = read->version};
     sk_query_end_with(&read->query, &answer);
+}
+
+// ---- whether the voucher is on offer ----
+//
+// The catalogue answers at once. A voucher that it does not have is searched for, as for a purchase.
+
+static void offer_on_found(struct sk_query *query, enum sk_found found);
+static void offer_on_retired(void *arg, const struct sk_result *result);
+
+void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
+{
+    char key[SK_QUERY_KEY_SIZE];
+    if (sk_catalogue_find(control->sale->catalogue, voucher_id) != NULL) {
+        sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_FOUND});
+        return;
+    }
+    (void)snprintf(key, sizeof key, "offer:%" PRId64, voucher_id);
+    struct sk_query *query =
+        sk_query_new_about(control, SK_PG_QUERIES, handle, key, sizeof *query, voucher_id, offer_on_found);
+    if (query != NULL)
+        sk_query_start(query);
+}
+
+static void offer_on_found(struct sk_query *query, enum sk_found found)
+{
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    if (found == SK_FOUND_LISTED)
+        sk_query_end(query, SK_VERDICT_FOUND, NULL);
+    else if (found == SK_FOUND_OLD)
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, offer_on_retired);
+    else
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void offer_on_retired(void *arg, const struct sk_result *result)
+{
+    struct sk_query *query = arg;
+    if (result->rows == NULL)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_query_end(query, sk_rows_count(result->rows) == 0 ? SK_VERDICT_UNKNOWN_VOUCHER : SK_VERDICT_ENDED, NULL);
 }
 
 // ---- what Redis has, for the admin ----

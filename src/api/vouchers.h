@@ -39,6 +39,10 @@ void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 // For operators: the voucher as both stores have it.
 void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 
+// Whether the voucher is on offer: FOUND without a body: the catalogue has it; ENDED: it is retired; UNKNOWN_VOUCHER;
+// UNAVAILABLE or OVERLOADED.
+void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle);
+
 // FOUND and a page of open vouchers, the newest first; BAD_PARAMETER; UNAVAILABLE; OVERLOADED. A crowd asks for the
 // first page of the usual length, so that is cached for a second. For other pages equal calls share one answer, and
 // at most 16 are read at a time.

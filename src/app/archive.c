@@ -1,12 +1,13 @@
 // Each part has three files: orders, events, payments. They are written in full under another name, synced and renamed,
 // and then the folder is synced. Only then does PostgreSQL remove the rows; sql/migrations/014_archive.sql explains why
 // no order is lost or kept twice. Rows that changed in between are read and written again under the same names.
-#include "archive.h"
+#include "commands.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,19 @@ enum { NEXT_VOUCHER, NEXT_OUTCOME };
 enum { PART_NUMBER, PART_ORDERS, PART_EVENTS, PART_PAYMENTS, PART_DIGEST };
 enum { END_PARTS, END_ORDERS, END_EVENTS, END_PAYMENTS };
 
+enum { FILE_NAME_SIZE = 128 };
+
+struct folder {
+    int fd;
+};
+
+typedef enum sk_status folder_visitor(void *arg, const char *name);
+
 enum archive_step { ARCHIVE_MOVED, ARCHIVE_CHANGED, ARCHIVE_EMPTY, ARCHIVE_FAILED };
 
 struct archive {
     struct sk_pg_once *pg;
-    struct sk_archive_folder *folder;
+    struct folder *folder;
     char days[SK_PARAM_NUMBER_SIZE], orders[SK_PARAM_NUMBER_SIZE];
     char voucher[SK_PARAM_NUMBER_SIZE];
 };
@@ -42,17 +51,24 @@ static enum archive_step archive_move_part(struct archive *archive);
 static enum sk_status archive_write(struct archive *archive, const struct sk_rows *rows);
 static enum sk_status archive_close_voucher(struct archive *archive);
 
+static struct folder *folder_open(const char *path);
+static void folder_close(struct folder *folder);
+static enum sk_status folder_write(struct folder *folder, const char *name, const char *text);
+static char *folder_read(struct folder *folder, const char *name);
+static enum sk_status folder_visit(struct folder *folder, folder_visitor *visit, void *arg);
+static enum sk_status folder_sync(struct folder *folder);
+
 enum sk_status sk_archive_run(const struct sk_config *config)
 {
     struct archive archive = {0};
     enum sk_status status = archive_read_words(&archive, config);
     if (status == SK_OK)
-        archive.folder = sk_archive_folder_open(config->words[0]);
+        archive.folder = folder_open(config->words[0]);
     if (archive.folder != NULL)
         archive.pg = sk_pg_once_open(config->stores.database_url);
     status = archive.pg == NULL ? SK_FAIL : archive_all(&archive);
     sk_pg_once_close(archive.pg);
-    sk_archive_folder_close(archive.folder);
+    folder_close(archive.folder);
     return status;
 }
 
@@ -145,9 +161,9 @@ static enum sk_status archive_write(struct archive *archive, const struct sk_row
         char name[NAME_SIZE];
         (void)snprintf(name, sizeof name, "%s-%06" PRId64 "-%s.csv", archive->voucher,
                        sk_rows_number(rows, 0, PART_NUMBER), kinds[i].name);
-        status = sk_archive_file_write(archive->folder, name, sk_rows_text(rows, 0, kinds[i].column));
+        status = folder_write(archive->folder, name, sk_rows_text(rows, 0, kinds[i].column));
     }
-    return status == SK_OK ? sk_archive_folder_sync(archive->folder) : status;
+    return status == SK_OK ? folder_sync(archive->folder) : status;
 }
 
 static enum sk_status archive_close_voucher(struct archive *archive)
@@ -163,35 +179,165 @@ static enum sk_status archive_close_voucher(struct archive *archive)
     return SK_OK;
 }
 
-// ---- archive file ----
+// ---- erasing a user ----
 
-enum { FILE_NAME_SIZE = 128 };
+enum { COLUMN_OUTCOME, COLUMN_PSEUDONYM, COLUMN_ORDERS, COLUMN_LETTERS, COLUMN_VOUCHERS };
 
-struct sk_archive_folder {
-    int fd;
+static enum sk_status erase_everywhere(struct sk_pg_once *pg, struct folder *folder, const char *user);
+static enum sk_status erase_report(const struct sk_rows *rows);
+static enum sk_status erase_archive(struct sk_pg_once *pg, struct folder *folder, const char *user,
+                                    const char *pseudonym);
+
+enum sk_status sk_erase_run(const struct sk_config *config)
+{
+    const char *user = config->words[0], *path = config->words[1];
+    if (!sk_text_user(user)) {
+        sk_log(SK_LOG_ERROR, "a user's id has 1 to 64 of A-Z a-z 0-9 _ . -", "");
+        return SK_FAIL;
+    }
+    struct folder *folder = path == NULL ? NULL : folder_open(path);
+    if (path != NULL && folder == NULL)
+        return SK_FAIL;
+    struct sk_pg_once *pg = sk_pg_once_open(config->stores.database_url);
+    enum sk_status status = pg == NULL ? SK_FAIL : erase_everywhere(pg, folder, user);
+    sk_pg_once_close(pg);
+    folder_close(folder);
+    return status;
+}
+
+// PostgreSQL first: orders that move into a file afterwards already have the pseudonym.
+static enum sk_status erase_everywhere(struct sk_pg_once *pg, struct folder *folder, const char *user)
+{
+    char pseudonym[SK_USER_SIZE] = "";
+    const char *params[] = {user};
+    const struct sk_rows *rows;
+    if (sk_pg_once_run(pg, SK_KEEPING_ERASE_USER, 1, params, &rows) != SK_OK || erase_report(rows) != SK_OK)
+        return SK_FAIL;
+    if (folder == NULL)
+        return SK_OK;
+    (void)snprintf(pseudonym, sizeof pseudonym, "%s", sk_rows_text(rows, 0, COLUMN_PSEUDONYM));
+    return erase_archive(pg, folder, user, pseudonym);
+}
+
+static enum sk_status erase_report(const struct sk_rows *rows)
+{
+    if (sk_rows_text(rows, 0, COLUMN_OUTCOME)[0] == 'r') { // refused
+        sk_log_text(SK_LOG_ERROR, "the user has orders of vouchers that are not retired", "vouchers",
+                    sk_rows_text(rows, 0, COLUMN_VOUCHERS));
+        return SK_FAIL;
+    }
+    sk_log(SK_LOG_INFO, "user erased", "pseudonym=%s orders=%" PRId64 " letters=%" PRId64,
+           sk_rows_text(rows, 0, COLUMN_PSEUDONYM), sk_rows_number(rows, 0, COLUMN_ORDERS),
+           sk_rows_number(rows, 0, COLUMN_LETTERS));
+    return SK_OK;
+}
+
+// Only files of orders contain users' ids. A file that contains the id is sent to PostgreSQL, which knows what was
+// archived. It records the new SHA-256 of the file and returns the text to write. sql/migrations/015_erase.sql explains
+// why a crash in between is harmless.
+
+enum { VOUCHER_SIZE = 20, PART_SIZE = 10 };
+enum { ERASED_OUTCOME, ERASED_ORDERS, ERASED_REWRITTEN };
+
+struct erase_archive {
+    struct sk_pg_once *pg;
+    struct folder *folder;
+    const char *user, *pseudonym;
+    char field[SK_USER_SIZE + 2]; // the user's id as it appears in a line
+    int64_t files, orders;
 };
 
-static enum sk_status archive_file_fail(const char *what)
+static enum sk_status erase_archive_visit(void *arg, const char *name);
+static enum sk_status erase_archive_part(struct erase_archive *archive, const char *name, const char *const *params);
+
+// Also while `seckill archive` runs. Replaces the user by the pseudonym in each file of orders; PostgreSQL records the
+// new SHA-256. SK_FAIL: PostgreSQL or a file failed, or a file is not as it was archived and stays unchanged. Finished
+// files stay.
+static enum sk_status erase_archive(struct sk_pg_once *pg, struct folder *folder, const char *user,
+                                    const char *pseudonym)
+{
+    struct erase_archive archive = {.pg = pg, .folder = folder, .user = user, .pseudonym = pseudonym};
+    const struct sk_rows *rows;
+    (void)snprintf(archive.field, sizeof archive.field, ",%s,", user);
+    if (sk_pg_once_run(pg, SK_KEEPING_ARCHIVE_WAIT, 0, NULL, &rows) != SK_OK)
+        return SK_FAIL;
+    enum sk_status status = folder_visit(folder, erase_archive_visit, &archive);
+    if (archive.files > 0 && folder_sync(folder) != SK_OK)
+        status = SK_FAIL;
+    sk_log(SK_LOG_INFO, "user erased in the archive", "pseudonym=%s files=%" PRId64 " orders=%" PRId64, pseudonym,
+           archive.files, archive.orders);
+    return status;
+}
+
+// Matches the names that archive_write() gives; other files are ignored.
+static bool erase_archive_read_name(const char *name, char voucher[VOUCHER_SIZE], char part[PART_SIZE])
+{
+    int end = 0;
+    return sscanf(name, "%19[0-9]-%9[0-9]-orders.csv%n", voucher, part, &end) == 2 && end > 0 && name[end] == '\0';
+}
+
+static enum sk_status erase_archive_visit(void *arg, const char *name)
+{
+    struct erase_archive *archive = arg;
+    char voucher[VOUCHER_SIZE], part[PART_SIZE];
+    if (!erase_archive_read_name(name, voucher, part))
+        return SK_OK;
+    char *text = folder_read(archive->folder, name);
+    if (text == NULL)
+        return SK_FAIL;
+    const char *const params[] = {voucher, part, text, archive->user, archive->pseudonym};
+    enum sk_status status = SK_OK;
+    if (strstr(text, archive->field) != NULL)
+        status = erase_archive_part(archive, name, params);
+    free(text);
+    return status;
+}
+
+static enum sk_status erase_archive_part(struct erase_archive *archive, const char *name, const char *const *params)
+{
+    const struct sk_rows *rows;
+    if (sk_pg_once_run(archive->pg, SK_KEEPING_ERASE_PART, 5, params, &rows) != SK_OK)
+        return SK_FAIL;
+    switch (sk_rows_text(rows, 0, ERASED_OUTCOME)[0]) {
+    case 'e': // erased
+        if (folder_write(archive->folder, name, sk_rows_text(rows, 0, ERASED_REWRITTEN)) != SK_OK)
+            return SK_FAIL;
+        archive->files++;
+        archive->orders += sk_rows_number(rows, 0, ERASED_ORDERS);
+        return SK_OK;
+    case 'w': // without
+        return SK_OK;
+    default:
+        sk_log_text(SK_LOG_ERROR, "the user is in a file that is not as it was archived, which is left as it is",
+                    "name", name);
+        return SK_FAIL;
+    }
+}
+
+// ---- the files of an archive: each is either complete or absent ----
+
+static enum sk_status folder_fail(const char *what)
 {
     sk_log_text(SK_LOG_ERROR, what, "reason", strerror(errno));
     return SK_FAIL;
 }
 
-struct sk_archive_folder *sk_archive_folder_open(const char *path)
+// NULL: the folder cannot be opened, or out of memory.
+static struct folder *folder_open(const char *path)
 {
-    struct sk_archive_folder *folder = calloc(1, sizeof *folder);
+    struct folder *folder = calloc(1, sizeof *folder);
     if (folder == NULL)
         return NULL;
     folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0) {
-        (void)archive_file_fail("cannot open the folder of the archive");
+        (void)folder_fail("cannot open the folder of the archive");
         free(folder);
         return NULL;
     }
     return folder;
 }
 
-void sk_archive_folder_close(struct sk_archive_folder *folder)
+static void folder_close(struct folder *folder)
 {
     if (folder == NULL)
         return;
@@ -199,21 +345,22 @@ void sk_archive_folder_close(struct sk_archive_folder *folder)
     free(folder);
 }
 
-static enum sk_status archive_file_write_all(int fd, const char *text)
+static enum sk_status folder_write_all(int fd, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
         ssize_t n = write(fd, text, left);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return archive_file_fail("cannot write a file of the archive");
+            return folder_fail("cannot write a file of the archive");
         text += n;
         left -= (size_t)n;
     }
-    return fsync(fd) == 0 ? SK_OK : archive_file_fail("cannot sync a file of the archive");
+    return fsync(fd) == 0 ? SK_OK : folder_fail("cannot sync a file of the archive");
 }
 
-enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const char *name, const char *text)
+// Writes the text under another name, syncs it, and renames it to `name`, replacing an earlier file of that name.
+static enum sk_status folder_write(struct folder *folder, const char *name, const char *text)
 {
     char unfinished[FILE_NAME_SIZE];
     int n = snprintf(unfinished, sizeof unfinished, "%s.new", name);
@@ -221,19 +368,19 @@ enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const cha
     // Readable by its owner only: it contains users' ids.
     int fd = openat(folder->fd, unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return archive_file_fail("cannot make a file of the archive");
-    enum sk_status status = archive_file_write_all(fd, text);
+        return folder_fail("cannot make a file of the archive");
+    enum sk_status status = folder_write_all(fd, text);
     if (close(fd) != 0 && status == SK_OK)
-        status = archive_file_fail("cannot close a file of the archive");
+        status = folder_fail("cannot close a file of the archive");
     if (status == SK_OK && renameat(folder->fd, unfinished, folder->fd, name) != 0)
-        status = archive_file_fail("cannot name a file of the archive");
+        status = folder_fail("cannot name a file of the archive");
     return status;
 }
 
 // ---- reading ----
 
 // Returns `size` bytes and a NUL; the caller frees them. NULL: out of memory, or the file has fewer bytes.
-static char *archive_file_read_all(int fd, size_t size)
+static char *folder_read_all(int fd, size_t size)
 {
     char *text = malloc(size + 1);
     size_t len = 0;
@@ -254,15 +401,16 @@ static char *archive_file_read_all(int fd, size_t size)
     return text;
 }
 
-char *sk_archive_file_read(struct sk_archive_folder *folder, const char *name)
+// Reads a whole file; the caller frees the text. NULL: it cannot be read, or it contains a NUL.
+static char *folder_read(struct folder *folder, const char *name)
 {
     struct stat about;
     char *text = NULL;
     int fd = openat(folder->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0 && fstat(fd, &about) == 0)
-        text = archive_file_read_all(fd, (size_t)about.st_size);
+        text = folder_read_all(fd, (size_t)about.st_size);
     if (text == NULL) {
-        (void)archive_file_fail("cannot read a file of the archive");
+        (void)folder_fail("cannot read a file of the archive");
     } else if (strlen(text) != (size_t)about.st_size) {
         sk_log_text(SK_LOG_ERROR, "a file of the archive has a NUL in it", "name", name);
         free(text);
@@ -273,13 +421,15 @@ char *sk_archive_file_read(struct sk_archive_folder *folder, const char *name)
     return text;
 }
 
-enum sk_status sk_archive_folder_visit(struct sk_archive_folder *folder, sk_archive_visit *visit, void *arg)
+// Visits the names in the folder in sorted order. SK_FAIL: the folder cannot be read, or a visit failed; the other
+// names are still visited.
+static enum sk_status folder_visit(struct folder *folder, folder_visitor *visit, void *arg)
 {
     struct dirent **found = NULL;
     enum sk_status status = SK_OK;
     int count = scandirat(folder->fd, ".", &found, NULL, alphasort);
     if (count < 0)
-        return archive_file_fail("cannot read the folder of the archive");
+        return folder_fail("cannot read the folder of the archive");
     for (int i = 0; i < count; i++) {
         if (visit(arg, found[i]->d_name) != SK_OK)
             status = SK_FAIL;
@@ -289,7 +439,8 @@ enum sk_status sk_archive_folder_visit(struct sk_archive_folder *folder, sk_arch
     return status;
 }
 
-enum sk_status sk_archive_folder_sync(struct sk_archive_folder *folder)
+// Afterwards the names of all files written are on disk as well.
+static enum sk_status folder_sync(struct folder *folder)
 {
-    return fsync(folder->fd) == 0 ? SK_OK : archive_file_fail("cannot sync the folder of the archive");
+    return fsync(folder->fd) == 0 ? SK_OK : folder_fail("cannot sync the folder of the archive");
 }

@@ -1,21 +1,20 @@
 // Checks first what would prevent a start, then each store, then both stores together.
-#include "check_all.h"
+#include "commands.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "auth.h"
 #include "check_postgres.h"
 #include "check_redis.h"
 #include "client_limits.h"
 #include "cors.h"
-#include "descriptors.h"
 #include "findings.h"
-#include "listen_address.h"
+#include "listener.h"
 #include "ticket.h"
-#include "token_keys.h"
-#include "tokens.h"
+#include "user_tokens.h"
 
 // Clock differences between the stores: above the first, expiry pauses (recovery/expiry.c); above the second, a
 // warning.

@@ -161,7 +161,7 @@ enum {
     SECRET_MAX_BYTES = 32768,
     PAYMENT_SECRET_MIN = 16,
     PAYMENT_SECRETS_MAX = 2,
-    NAME_MAX_CHARS = SK_ENVIRONMENT_NAME_MAX,
+    NAME_MAX_CHARS = 64,
     CREDENTIAL_SIZE = 256
 };
 
@@ -283,6 +283,8 @@ static enum sk_status config_read_environment(struct sk_config *config, FILE *er
     return SK_OK;
 }
 
+static enum sk_status environment_check(const char (*known)[NAME_MAX_CHARS], size_t count, FILE *err);
+
 static enum sk_status config_check_names(FILE *err)
 {
     char known[2 * KEY_COUNT][NAME_MAX_CHARS];
@@ -292,7 +294,7 @@ static enum sk_status config_check_names(FILE *err)
         if (keys[i].kind == SECRET)
             (void)snprintf(known[count++], NAME_MAX_CHARS, "%s_FILE", keys[i].env);
     }
-    return sk_environment_check((const char(*)[NAME_MAX_CHARS])known, count, err);
+    return environment_check((const char(*)[NAME_MAX_CHARS])known, count, err);
 }
 
 // Takes "--name=value" or "--name value"; leaves *at on the last argument used.
@@ -483,14 +485,18 @@ static const char *const failpoint_names[] = {"SECKILL_FAILPOINTS", "SECKILL_FAI
 
 static bool environment_passes(const char *name);
 static bool environment_is_kubernetes(const char *rest);
-static size_t environment_nearest(const char *name, const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count);
+static size_t environment_nearest(const char *name, const char (*known)[NAME_MAX_CHARS], size_t count);
 static size_t environment_distance(const char *a, const char *b);
 
-enum sk_status sk_environment_check(const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count, FILE *err)
+// Environment variables that look like settings but are not: a misspelt name must not be ignored. Rejects (SK_FAIL)
+// each variable whose name begins with SECKILL_ and is not one of `known`. Reports it on `err` with the nearest known
+// name, without its value. Accepts the names that failpoints use, and those that Kubernetes injects for a Service named
+// `seckill`.
+static enum sk_status environment_check(const char (*known)[NAME_MAX_CHARS], size_t count, FILE *err)
 {
     enum sk_status status = SK_OK;
     for (char **at = environ; at != NULL && *at != NULL; at++) {
-        char name[SK_ENVIRONMENT_NAME_MAX];
+        char name[NAME_MAX_CHARS];
         size_t len = strcspn(*at, "=");
         bool is_known = false;
         if (strncmp(*at, prefix, strlen(prefix)) != 0)
@@ -539,7 +545,7 @@ static bool environment_is_kubernetes(const char *rest)
     return false;
 }
 
-static size_t environment_nearest(const char *name, const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count)
+static size_t environment_nearest(const char *name, const char (*known)[NAME_MAX_CHARS], size_t count)
 {
     size_t nearest = 0, least = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -556,7 +562,7 @@ static size_t environment_nearest(const char *name, const char (*known)[SK_ENVIR
 // first j bytes of `b`.
 static size_t environment_distance(const char *a, const char *b)
 {
-    size_t row[SK_ENVIRONMENT_NAME_MAX], len = strlen(b);
+    size_t row[NAME_MAX_CHARS], len = strlen(b);
     for (size_t j = 0; j <= len; j++)
         row[j] = j;
     for (size_t i = 1; a[i - 1] != '\0'; i++) {

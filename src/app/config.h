@@ -53,16 +53,4 @@ int64_t sk_config_reactors(const struct sk_config *config);
 // Prints every key with its default, unit and meaning.
 void sk_config_help(FILE *out);
 
-// ---- environment ----
-
-// Environment variables that look like settings but are not: a misspelt name must not be ignored.
-
-enum { SK_ENVIRONMENT_NAME_MAX = 64 };
-
-// Rejects (SK_FAIL) each variable whose name begins with SECKILL_ and is not one of `known`. Reports it on `err` with
-// the nearest known name, without its value. Accepts the names that failpoints use, and those that Kubernetes injects
-// for a Service named `seckill`.
-enum sk_status sk_environment_check(const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count,
-                                    FILE *err) SK_MUST_CHECK;
-
 #endif

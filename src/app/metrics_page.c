@@ -16,11 +16,19 @@
 
 enum { LABELS_SIZE = 256, US_DIGITS = 6, MS_DIGITS = 3 };
 
+// What the operating system reports of this process.
+struct process {
+    uint64_t cpu_us; // of all threads, since its start
+    uint64_t resident_bytes, virtual_bytes;
+    uint64_t open_fds, max_fds;
+};
+
 static void page_put_routes(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_values(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_distributions(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_remaining(const struct sk_metrics_text *text, const struct sk_remaining_rows *remaining);
 static void page_put_process(const struct sk_metrics_text *text);
+static void process_read(struct process *process);
 
 void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out)
 {
@@ -121,8 +129,8 @@ static void page_put_remaining(const struct sk_metrics_text *text, const struct 
 static void page_put_process(const struct sk_metrics_text *text)
 {
     static const char cpu[] = "process_cpu_seconds_total", start[] = "process_start_time_seconds";
-    struct sk_process process;
-    sk_process_read(&process);
+    struct process process;
+    process_read(&process);
     const struct {
         const char *name, *help;
         uint64_t value;
@@ -263,7 +271,7 @@ static uint64_t process_microseconds(struct timeval time)
     return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
 
-static void process_read_memory(struct sk_process *process)
+static void process_read_memory(struct process *process)
 {
     char line[LINE_SIZE], *rest = line;
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -293,11 +301,12 @@ static uint64_t process_count_descriptors(void)
     return count < 3 ? 0 : count - 3; // ".", "..", and the folder itself
 }
 
-void sk_process_read(struct sk_process *process)
+// A value that cannot be read is 0.
+static void process_read(struct process *process)
 {
     struct rusage usage;
     struct rlimit limit;
-    *process = (struct sk_process){0};
+    *process = (struct process){0};
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         process->cpu_us = process_microseconds(usage.ru_utime) + process_microseconds(usage.ru_stime);
     process_read_memory(process);

@@ -38,17 +38,4 @@ void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *n
 
 void sk_metrics_text_end(const struct sk_metrics_text *text);
 
-// ---- process ----
-
-// What the operating system reports of this process.
-
-struct sk_process {
-    uint64_t cpu_us; // of all threads, since its start
-    uint64_t resident_bytes, virtual_bytes;
-    uint64_t open_fds, max_fds;
-};
-
-// Any thread. A value that cannot be read is 0.
-void sk_process_read(struct sk_process *process);
-
 #endif

@@ -1,4 +1,4 @@
-#include "mint.h"
+#include "commands.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -4,16 +4,26 @@
 #include "reactor.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <uv.h>
 
 #include "client_limits.h"
+#include "failpoint.h"
+#include "live.h"
 #include "log.h"
-#include "measure.h"
 #include "metrics_page.h"
+#include "purchase.h"
+#include "query.h"
+#include "report.h"
+#include "returns.h"
 #include "routes.h"
+#include "sale.h"
 #include "server.h"
-#include "shop.h"
 #include "spool.h"
+#include "trace.h"
+#include "vouchers.h"
+#include "waiting.h"
+#include "writer.h"
 
 enum {
     DRAIN_TICK_MS = 20,
@@ -22,6 +32,20 @@ enum {
     GIVE_UP_TRY_MS = 1000, // also where draining may take no time
     LAST_WAIT_MS = 200,
     PULSE_MS = 100,
+    REDIS_WAITING_MAX = 1 << 16,
+    PG_WAITING_MAX = 4096,
+};
+
+// Everything between a parsed request and its outcome. It connects the floors below: the order path (sale: admit ->
+// batcher -> grant -> writer -> entry), background jobs (recovery), and queries and commands (control).
+struct shop {
+    struct sk_sale sale;
+    struct sk_pg *report_pg;
+    struct sk_batcher *batcher;
+    struct sk_writer *writer;
+    struct sk_returns *returns;
+    struct sk_recovery recovery;
+    struct sk_control control;
 };
 
 struct sk_reactor {
@@ -44,7 +68,7 @@ struct sk_reactor {
     struct sk_measure *measure;
     struct sk_routes *routes;
     struct sk_server *server;
-    struct sk_shop *shop;
+    struct shop *shop;
     struct sk_user_tokens *users; // NULL: the gateway identifies the user
 };
 
@@ -58,6 +82,21 @@ static void reactor_on_stop(uv_async_t *async);
 static void reactor_on_drain_tick(uv_timer_t *timer);
 static void reactor_close_all(struct sk_reactor *reactor);
 static void reactor_on_last_wait_over(uv_timer_t *timer);
+static struct shop *shop_open(struct sk_reactor *reactor);
+static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config);
+static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
+static void shop_on_redis(void *arg, bool ready);
+static void shop_on_pg(void *arg, bool ready);
+static void shop_on_ask_redis(void *arg, bool ready);
+static void shop_on_ask_pg(void *arg, bool ready);
+static void shop_on_report_pg(void *arg, bool ready);
+static void shop_on_notified(void *arg);
+static void shop_turn(struct shop *shop);
+static bool shop_ready(void *arg);
+static bool shop_idle(const struct shop *shop);
+static bool shop_give_up(struct shop *shop);
+static struct sk_left shop_left(const struct shop *shop);
+static void shop_close(struct shop *shop);
 
 enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct sk_reactor **out)
 {
@@ -105,21 +144,13 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
                                  reactor->routes,
                                  reactor->options.operators ? NULL : sk_limits_peers(reactor->options.limits),
                                  sk_routes_released};
-    struct sk_shop_options shop = {.loop = &reactor->loop,
-                                   .config = config,
-                                   .purchases = sk_limits_purchases(reactor->options.limits),
-                                   .on_result = sk_routes_result,
-                                   .on_answer = sk_routes_answer,
-                                   .routes = reactor->routes,
-                                   .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes},
-                                   .metrics = reactor->metrics};
-    reactor->shop = sk_shop_open(&shop);
+    reactor->shop = shop_open(reactor);
     if (reactor->shop == NULL)
         return SK_FAIL;
     reactor->server = sk_server_open(&reactor->loop, &config->server, &handler);
     if (reactor->server == NULL)
         return SK_FAIL;
-    sk_routes_connect(reactor->routes, reactor->server, sk_shop_control(reactor->shop));
+    sk_routes_connect(reactor->routes, reactor->server, &reactor->shop->control);
     sk_metrics_set(reactor->metrics, SK_METRIC_REACTORS, 1);
     sk_metrics_set(reactor->metrics, SK_METRIC_ORDERS_MAX, (uint64_t)reactor->config->sale.orders_max);
     return SK_OK;
@@ -179,7 +210,7 @@ static void reactor_on_turn(uv_prepare_t *prepare)
     // Sending answers may bring new requests, and sending requests may bring refusals.
     for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
         bool answered = sk_server_turn(reactor->server);
-        sk_shop_turn(reactor->shop);
+        shop_turn(reactor->shop);
         if (!answered)
             break;
     }
@@ -192,7 +223,7 @@ static void reactor_on_turn(uv_prepare_t *prepare)
 static void reactor_on_pulse(uv_timer_t *timer)
 {
     struct sk_reactor *reactor = timer->data;
-    atomic_store(&reactor->ready, !reactor->draining && sk_shop_ready(reactor->shop));
+    atomic_store(&reactor->ready, !reactor->draining && shop_ready(reactor->shop));
     atomic_fetch_add(&reactor->beats, 1);
 }
 
@@ -220,7 +251,7 @@ static void reactor_on_stop(uv_async_t *async)
     reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
     reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
     sk_routes_drain(reactor->routes);
-    sk_shop_drain(reactor->shop);
+    sk_expiry_stop(reactor->shop->recovery.expiry); // it starts no more
     sk_server_drain(reactor->server);
     (void)uv_timer_start(&reactor->drain, reactor_on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
 }
@@ -229,13 +260,13 @@ static void reactor_on_drain_tick(uv_timer_t *timer)
 {
     struct sk_reactor *reactor = timer->data;
     uint64_t now = uv_now(&reactor->loop);
-    bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
-                sk_shop_idle(reactor->shop);
-    bool give_up = !done && now >= reactor->give_up_at_ms && sk_shop_give_up(reactor->shop);
-    done = done && sk_shop_leave(reactor->shop);
+    bool done =
+        sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 && shop_idle(reactor->shop);
+    bool give_up = !done && now >= reactor->give_up_at_ms && shop_give_up(reactor->shop);
+    done = done && sk_session_end(reactor->shop->sale.session); // so that others need not wait for its TTL
     if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
         return;
-    struct sk_left left = sk_shop_left(reactor->shop);
+    struct sk_left left = shop_left(reactor->shop);
     if (done)
         sk_log(SK_LOG_INFO, "drained", "");
     else
@@ -254,7 +285,7 @@ static void reactor_close_all(struct sk_reactor *reactor)
 {
     if (reactor->routes != NULL)
         sk_routes_end(reactor->routes);
-    sk_shop_close(reactor->shop);
+    shop_close(reactor->shop);
     reactor->shop = NULL;
     sk_server_close(reactor->server);
     reactor->server = NULL;
@@ -286,4 +317,255 @@ bool sk_reactor_join(struct sk_reactor *reactor)
     sk_metrics_close(reactor->metrics);
     free(reactor);
     return true;
+}
+
+// ---- the shop: its parts, put together and taken apart in reverse order ----
+
+// Starts connecting to both stores. NULL: bad URL or out of memory; the reason is logged.
+static struct shop *shop_open(struct sk_reactor *reactor)
+{
+    struct shop *shop = calloc(1, sizeof *shop);
+    if (shop == NULL)
+        return NULL;
+    shop->sale.loop = &reactor->loop;
+    shop->sale.options = &reactor->config->sale;
+    shop->sale.instance = reactor->config->server.listen;
+    shop->sale.purchases = sk_limits_purchases(reactor->options.limits);
+    shop->sale.metrics = reactor->metrics;
+    shop->sale.suspect = sk_recovery_suspect;
+    shop->sale.orphaned = sk_recovery_orphaned;
+    shop->sale.offers_differ = sk_recovery_offers_differ;
+    shop->sale.recovery = &shop->recovery;
+    shop->sale.on_result = sk_routes_result;
+    shop->sale.arg = reactor->routes;
+    if (shop_open_stores(shop, reactor->config) != SK_OK || shop_open_parts(shop, reactor) != SK_OK) {
+        shop_close(shop);
+        return NULL;
+    }
+    return shop;
+}
+
+// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds.
+static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config)
+{
+    struct sk_sale *sale = &shop->sale;
+    struct sk_redis_options redis = {
+        .url = config->stores.redis_url,
+        .tls = {config->stores.redis_ca, config->stores.redis_cert, config->stores.redis_key},
+        .sentinel_password = config->stores.sentinel_password,
+        .timeout_ms = (uint32_t)config->stores.redis_timeout_ms,
+        .on_change = shop_on_redis,
+        .arg = shop,
+        .most_waiting = REDIS_WAITING_MAX,
+    };
+    struct sk_pg_options pg = {
+        .url = config->stores.database_url,
+        .name = "seckill-orders",
+        .timeout_ms = (uint32_t)config->stores.pg_timeout_ms,
+        .on_change = shop_on_pg,
+        .arg = shop,
+        .most_waiting = PG_WAITING_MAX,
+    };
+    sale->redis = sk_redis_open(sale->loop, &redis);
+    sale->pg = sk_pg_open(sale->loop, &pg);
+    redis.on_change = shop_on_ask_redis;
+    pg.on_change = shop_on_ask_pg;
+    pg.name = "seckill-queries";
+    pg.listen = true;
+    pg.on_notified = shop_on_notified;
+    sale->ask_redis = sk_redis_open(sale->loop, &redis);
+    sale->ask_pg = sk_pg_open(sale->loop, &pg);
+    pg.on_change = shop_on_report_pg; // nothing waits for it: a report fails if it is down
+    pg.name = "seckill-reports";
+    pg.listen = false;
+    pg.statement_ms = SK_REPORT_MS;
+    shop->report_pg = sk_pg_open(sale->loop, &pg);
+    if (sale->redis == NULL || sale->pg == NULL || sale->ask_redis == NULL || sale->ask_pg == NULL ||
+        shop->report_pg == NULL)
+        return SK_FAIL;
+    sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
+    if (sale->session != NULL)
+        sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->sale.lock_ttl_ms);
+    sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
+    sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
+    return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
+}
+
+static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor)
+{
+    const struct sk_sale *sale = &shop->sale;
+    struct sk_recovery *recovery = &shop->recovery;
+    if (sk_recovery_open(recovery, sale) != SK_OK)
+        return SK_NO_MEM;
+    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
+    shop->writer = sk_writer_open(sale, &events);
+    shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
+    if (shop->writer == NULL || shop->returns == NULL)
+        return SK_NO_MEM;
+    sk_recovery_set_writer(recovery, shop->writer, shop->returns);
+    shop->batcher = sk_batcher_open(sale, shop->writer);
+    shop->control = (struct sk_control){.sale = sale,
+                                        .recovery = recovery,
+                                        .returns = shop->returns,
+                                        .batcher = shop->batcher,
+                                        .stores = &reactor->config->stores,
+                                        .reactors = reactor->config->reactors,
+                                        .ready = shop_ready,
+                                        .arg = shop,
+                                        .on_answer = sk_routes_answer,
+                                        .routes = reactor->routes,
+                                        .report_pg = shop->report_pg,
+                                        .queries = sk_queries_open(),
+                                        .shown = sk_voucher_cache_open()};
+    shop->control.waiting = sk_waiting_open(&shop->control);
+    const struct sk_live_wire wire = {sk_routes_send, sk_routes_end_stream, reactor->routes};
+    shop->control.live = sk_live_open(&shop->control, &wire);
+    return shop->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
+                   shop->control.waiting != NULL && shop->control.live != NULL
+               ? SK_OK
+               : SK_NO_MEM;
+}
+
+// Ends at once: waiting purchases are answered with UNAVAILABLE, and the journal keeps the granted orders. The loop
+// must run until its handles are closed. NULL is fine.
+static void shop_close(struct shop *shop)
+{
+    if (shop == NULL)
+        return;
+    // Best effort, for an end with orders left: other instances settle the entries of this session without waiting for
+    // its TTL.
+    if (shop->sale.session != NULL && shop->sale.redis != NULL) {
+        (void)sk_session_end(shop->sale.session);
+        sk_redis_flush(shop->sale.redis);
+    }
+    // Closes the links first: their last callbacks need the other parts.
+    sk_pg_close(shop->sale.pg);
+    sk_pg_close(shop->sale.ask_pg);
+    sk_pg_close(shop->report_pg);
+    sk_redis_close(shop->sale.redis);
+    sk_redis_close(shop->sale.ask_redis);
+    sk_batcher_close(shop->batcher);
+    sk_returns_close(shop->returns);
+    sk_recovery_close(&shop->recovery);
+    sk_live_close(shop->control.live);
+    sk_waiting_close(shop->control.waiting);
+    sk_queries_close(shop->control.queries);
+    sk_voucher_cache_close(shop->control.shown);
+    sk_writer_close(shop->writer);
+    sk_named_locks_close(shop->sale.locks);
+    sk_session_close(shop->sale.session);
+    sk_order_pool_free(shop->sale.orders);
+    sk_catalogue_free(shop->sale.catalogue);
+    free(shop);
+}
+
+// ---- the links ----
+
+static void shop_count_link(const struct shop *shop, enum sk_metric up, enum sk_metric lost, bool ready)
+{
+    sk_metrics_set(shop->sale.metrics, up, ready);
+    sk_metrics_add(shop->sale.metrics, lost, !ready);
+}
+
+static void shop_on_redis(void *arg, bool ready)
+{
+    struct shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_REDIS, SK_METRIC_LOST_REDIS, ready);
+    if (shop->sale.session != NULL)
+        sk_session_link(shop->sale.session, ready);
+    if (ready)
+        sk_recovery_hurry(&shop->recovery); // Redis may have lost data
+}
+
+static void shop_on_pg(void *arg, bool ready)
+{
+    struct shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, ready);
+    if (ready && shop->writer != NULL)
+        sk_writer_pump(shop->writer, false);
+}
+
+static void shop_on_ask_redis(void *arg, bool ready)
+{
+    struct shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_ASK_REDIS, SK_METRIC_LOST_ASK_REDIS, ready);
+    if (ready)
+        sk_recovery_hurry(&shop->recovery);
+}
+
+static void shop_on_ask_pg(void *arg, bool ready)
+{
+    struct shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, ready);
+    if (ready)
+        sk_recovery_hurry(&shop->recovery);
+}
+
+static void shop_on_report_pg(void *arg, bool ready)
+{
+    shop_count_link(arg, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, ready);
+}
+
+static void shop_on_notified(void *arg)
+{
+    struct shop *shop = arg;
+    if (shop->recovery.follow != NULL)
+        sk_follow_hurry(shop->recovery.follow);
+}
+
+// ---- the calls ----
+
+static void shop_measure(struct shop *shop)
+{
+    struct sk_metrics *metrics = shop->sale.metrics;
+    sk_order_pool_measure(shop->sale.orders, metrics);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
+    sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, shop_ready(shop));
+}
+
+// The end of a loop turn: sends the collected requests.
+static void shop_turn(struct shop *shop)
+{
+    bool asked = sk_batcher_flush(shop->batcher);
+    sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
+    sk_redis_flush(shop->sale.redis);
+    sk_redis_flush(shop->sale.ask_redis);
+    shop_measure(shop);
+    if (asked)
+        SK_FAILPOINT("place.sent");
+}
+
+// Both stores are connected, Redis has acknowledged the session, and the catalogue has been read.
+static bool shop_ready(void *arg)
+{
+    const struct shop *shop = arg;
+    const struct sk_sale *sale = &shop->sale;
+    return sk_redis_ready(sale->redis) && sk_session_held(sale->session) && sk_pg_ready(sale->pg) &&
+           sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) && sk_follow_complete(shop->recovery.follow);
+}
+
+// For the end of the process, when its time is nearly over; may be repeated. Writes as refused the orders that still
+// retry the reservation. True: some of them are not written yet.
+static bool shop_give_up(struct shop *shop)
+{
+    sk_regrant_give_up(shop->recovery.regrant);
+    return !sk_regrant_idle(shop->recovery.regrant);
+}
+
+// What would be left unfinished now.
+static struct sk_left shop_left(const struct shop *shop)
+{
+    struct sk_left left = {0};
+    sk_writer_count(shop->writer, &left);
+    sk_regrant_count(shop->recovery.regrant, &left);
+    left.in_journal += sk_returns_count(shop->returns);
+    return left;
+}
+
+// Nothing is on its way to a store.
+static bool shop_idle(const struct shop *shop)
+{
+    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->recovery.regrant) &&
+           sk_redis_idle(shop->sale.redis);
 }

@@ -9,7 +9,7 @@
 
 #include "config.h"
 #include "status.h"
-#include "token_keys.h"
+#include "user_tokens.h"
 
 struct sk_limits;
 struct sk_reactor;

@@ -24,11 +24,17 @@ static inline bool sk_list_is_empty(const struct sk_list *head)
     return head->next == head;
 }
 
+// The member behind another; behind the head, the first. NULL: there is none.
+static inline void *sk_list_next(const struct sk_list *head, const struct sk_list *other)
+{
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a member that was freed has left the list
+    return other->next == head ? NULL : other->next;
+}
+
 // The first member: the oldest, if members are only added last. NULL: the list is empty.
 static inline void *sk_list_first(const struct sk_list *head)
 {
-    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a member that was freed has left the list
-    return sk_list_is_empty(head) ? NULL : head->next;
+    return sk_list_next(head, head);
 }
 
 // Inserts a member behind another. Behind the head means first.

@@ -158,7 +158,6 @@ struct sk_tally {
     struct tally_place *places;
 };
 
-static size_t tally_find(const struct sk_tally *tally, uint64_t key);
 static void tally_free_place(struct sk_tally *tally, size_t at);
 
 struct sk_tally *sk_tally_open(size_t keys, uint64_t most)

@@ -9,7 +9,7 @@
 
 #include "clock.h"
 #include "hash.h"
-#include "listen_address.h"
+#include "listener.h"
 #include "log.h"
 #include "rates.h"
 

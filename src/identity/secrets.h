@@ -7,9 +7,9 @@
 #ifndef SK_IDENTITY_SECRETS_H
 #define SK_IDENTITY_SECRETS_H
 
+#include "auth.h"
 #include "identity_options.h"
 #include "ticket.h"
-#include "tokens.h"
 
 struct sk_secrets;
 

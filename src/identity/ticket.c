@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth.h"
 #include "text.h"
 
 enum { VERSION = 1, SECRETS_MAX = 2, SECRET_MIN = 16, BLOCK_SIZE = 64, DIGEST_SIZE = 32, MAC_SIZE = 16 };
@@ -26,7 +27,7 @@ struct sk_tickets {
 };
 
 static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *lines);
-static void tickets_add_secret(struct sk_tickets *tickets, const char *at, size_t len);
+static void tickets_add_secret(struct sk_tickets *tickets, struct sk_span line);
 static void ticket_sign(const struct secret *secret, const unsigned char raw[MAC_AT], const char *user,
                         unsigned char mac[DIGEST_SIZE]);
 static void ticket_put(unsigned char *at, size_t bytes, uint64_t number);
@@ -65,14 +66,13 @@ bool sk_tickets_on(const struct sk_tickets *tickets)
 // Returns what is wrong with them; NULL: nothing.
 static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *lines)
 {
-    for (const char *at = lines; *at != '\0'; at += *at == '\n') {
-        size_t len = strcspn(at, "\n"), kept = len > 0 && at[len - 1] == '\r' ? len - 1 : len;
-        if (kept < SECRET_MIN)
+    struct sk_span text = {lines, strlen(lines)}, line;
+    while (sk_span_line(&text, &line)) {
+        if (line.len < SECRET_MIN)
             return "a line is shorter than 16 bytes";
         if (tickets->secrets == SECRETS_MAX)
             return "there are more than two lines";
-        tickets_add_secret(tickets, at, kept);
-        at += len;
+        tickets_add_secret(tickets, line);
     }
     return tickets->secrets == 0 ? "there is none" : NULL;
 }
@@ -80,14 +80,14 @@ static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *
 // ---- HMAC ----
 
 // A key that is longer than a block is replaced by its digest.
-static void tickets_add_secret(struct sk_tickets *tickets, const char *at, size_t len)
+static void tickets_add_secret(struct sk_tickets *tickets, struct sk_span line)
 {
     struct secret *secret = &tickets->secret[tickets->secrets++];
     unsigned char inner[BLOCK_SIZE] = {0}, outer[BLOCK_SIZE];
-    if (len > BLOCK_SIZE)
-        (void)SHA256((const unsigned char *)at, len, inner);
+    if (line.len > BLOCK_SIZE)
+        (void)SHA256((const unsigned char *)line.at, line.len, inner);
     else
-        memcpy(inner, at, len);
+        memcpy(inner, line.at, line.len);
     for (size_t i = 0; i < BLOCK_SIZE; i++) {
         outer[i] = inner[i] ^ 0x5c;
         inner[i] ^= 0x36;

@@ -1,6 +1,4 @@
-// Checks whether a token identifies a user: the state of one reactor.
-//
-// The reactor's thread, as all functions.
+// Users' tokens: the keys that they are signed with, and whether a token identifies a user.
 #ifndef SK_IDENTITY_USER_TOKENS_H
 #define SK_IDENTITY_USER_TOKENS_H
 
@@ -11,11 +9,73 @@
 #include "identity_options.h"
 #include "jwt.h"
 #include "metrics.h"
-#include "token_keys.h"
+
+// ---- keys ----
+//
+// A set that is read from a file and never changes. The file is one of
+// - a JWK Set (RFC 7517): {"keys": [...]}, with keys of kty "oct" (HS256) and of kty "OKP", crv "Ed25519" (EdDSA), each
+//   with its kid and its alg; keys of other types, or for another use than "sig", are ignored;
+// - lines "kid HS256 secret" or "kid EdDSA public-key [private-key]", with the keys in base64url; empty lines and those
+//   that begin with # are ignored.
+//
+// A token's algorithm is that of its key, whatever the token names.
+
+enum { SK_TOKEN_KEYS_MAX = 64, SK_TOKEN_KEYS_WRONG_SIZE = 160 };
+
+struct sk_token_key {
+    char kid[SK_JWT_KID_SIZE];
+    struct sk_jws *jws; // owned by the set
+    uint64_t number;    // identifies this kid with this key, also in all later sets; never 0
+};
+
+struct sk_token_keys;
+
+// Any thread. `readers`: as in jwt.h. `before`: the set that this one will replace, or NULL; keys that are in both keep
+// their numbers. NULL: an error, which `wrong` describes without repeating what was read.
+struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned readers,
+                                         const struct sk_token_keys *before, char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
+// The same for a file.
+struct sk_token_keys *sk_token_keys_load(const char *path, unsigned readers, const struct sk_token_keys *before,
+                                         char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
+void sk_token_keys_free(struct sk_token_keys *keys); // NULL is fine
+
+size_t sk_token_keys_count(const struct sk_token_keys *keys);
+const struct sk_token_key *sk_token_keys_at(const struct sk_token_keys *keys, size_t i);
+const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, const char *kid); // NULL: unknown
+
+// ---- token ring ----
+
+// The keys of users' tokens in the process: the set of the file, and how a new one reaches the reactors. A reactor
+// holds the set that it checks with. A replaced set is freed when the last reactor gives it back.
+
+struct sk_token_ring;
+
+// The main thread, as sk_token_ring_close. Reads the keys from the file. `readers`: as in jwt.h, one for each reactor.
+// NULL: the reason is logged.
+struct sk_token_ring *sk_token_ring_open(const char *path, unsigned readers);
+void sk_token_ring_close(struct sk_token_ring *ring); // every taken set must be back; NULL is fine
+
+// One thread. Reads the file again: from now on its keys count. False: the file has an error, which is logged, and the
+// old keys stay.
+bool sk_token_ring_reload(struct sk_token_ring *ring);
+
+// Any thread. Which reading of the file is current. A holder compares it with the version of its own set.
+uint64_t sk_token_ring_version(const struct sk_token_ring *ring);
+
+// Any thread. The caller holds the set until it gives it back.
+const struct sk_token_keys *sk_token_ring_take(struct sk_token_ring *ring, uint64_t *version);
+void sk_token_ring_give_back(struct sk_token_ring *ring, const struct sk_token_keys *keys);
+
+// Any thread. The number of sets that are not freed: the current one, and older ones that some reactor still holds.
+size_t sk_token_ring_sets(struct sk_token_ring *ring);
+
+// ---- checking ----
+//
+// The state of one reactor, and the reactor's thread, as all below.
 
 struct sk_user_tokens;
 
-// `reader`: this reactor's number (jws.h). `metrics` NULL: nothing is counted. NULL: out of memory. Borrows all.
+// `reader`: this reactor's number (jwt.h). `metrics` NULL: nothing is counted. NULL: out of memory. Borrows all.
 struct sk_user_tokens *sk_user_tokens_open(const struct sk_identity_options *options, struct sk_token_ring *ring,
                                            unsigned reader, struct sk_metrics *metrics);
 void sk_user_tokens_close(struct sk_user_tokens *users); // before the ring; NULL is fine
@@ -33,8 +93,6 @@ void sk_user_tokens_turn(struct sk_user_tokens *users);
 // A cache of tokens whose signature was checked, for algorithms where that is expensive. It has a fixed number of
 // places. A token is identified by its SHA-256. It counts only under the key that it was checked with, so a removed key
 // takes its tokens along.
-//
-// The reactor's thread, as all functions.
 
 struct sk_token_cache;
 

@@ -10,13 +10,14 @@
 //
 // Each tick goes through the catalogue once for vouchers that are due. At RUNS_MAX runs it stops there, and the end of
 // each run continues it: thousands of vouchers may have one order due at the same moment.
-#include "expiry.h"
+#include "recovery.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "failpoint.h"
+#include "list.h"
 #include "log.h"
 #include "params.h"
 #include "timer.h"
@@ -45,7 +46,7 @@ enum expiry_state {
 };
 
 struct expiry_run {
-    struct expiry_run *previous, *next;
+    struct sk_list list; // must be first
     struct sk_expiry *expiry;
     struct sk_voucher *voucher; // pinned
     struct sk_named_lock *lock;
@@ -62,7 +63,7 @@ struct sk_expiry {
     const struct sk_sale *sale;
     struct sk_returns *returns;
     struct sk_timer *timer; // owned
-    struct expiry_run *runs;
+    struct sk_list runs;    // newest first
     unsigned run_count;
     struct expiry_run *looking[TOGETHER_MAX]; // in the statement in progress
     size_t looking_count;
@@ -75,7 +76,6 @@ struct sk_expiry {
 };
 
 static void expiry_on_tick(void *arg);
-static void expiry_start_due(struct sk_expiry *expiry);
 static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher);
 static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
@@ -84,7 +84,6 @@ static void expiry_want_look(struct expiry_run *run);
 static void expiry_look(struct sk_expiry *expiry);
 static void expiry_on_due(void *arg, const struct sk_result *result);
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row);
-static void expiry_return(struct expiry_run *run);
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
 static void expiry_pace(struct expiry_run *run);
 static void expiry_go_on(struct expiry_run *run);
@@ -93,15 +92,13 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms);
 
 static void expiry_move(struct expiry_run *run, enum expiry_state state)
 {
-    static const bool allowed[EXPIRY_STATES][EXPIRY_STATES] = {
-        [EXPIRY_LOCKING] = {[EXPIRY_CLOCK] = true},
-        [EXPIRY_CLOCK] = {[EXPIRY_ASKING] = true},
-        [EXPIRY_ASKING] = {[EXPIRY_LOOKING] = true},
-        [EXPIRY_LOOKING] = {[EXPIRY_PACING] = true},
-        [EXPIRY_RETURNING] = {[EXPIRY_PACING] = true},
-        [EXPIRY_PACING] = {[EXPIRY_RETURNING] = true, [EXPIRY_ASKING] = true},
+#define TO(name) (1U << EXPIRY_##name)
+    static const unsigned allowed[EXPIRY_STATES] = {
+        [EXPIRY_LOCKING] = TO(CLOCK),  [EXPIRY_CLOCK] = TO(ASKING),     [EXPIRY_ASKING] = TO(LOOKING),
+        [EXPIRY_LOOKING] = TO(PACING), [EXPIRY_RETURNING] = TO(PACING), [EXPIRY_PACING] = TO(RETURNING) | TO(ASKING),
     };
-    SK_ASSERT(allowed[run->state][state]);
+#undef TO
+    SK_ASSERT((allowed[run->state] & 1U << state) != 0);
     run->state = state;
 }
 
@@ -111,6 +108,7 @@ struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
     if (expiry == NULL)
         return NULL;
     expiry->sale = sale;
+    sk_list_begin(&expiry->runs);
     expiry->timer = sk_timer_open(sale->loop, TICK_MS, expiry_on_tick, expiry);
     if (expiry->timer == NULL) {
         free(expiry);
@@ -133,9 +131,8 @@ void sk_expiry_close(struct sk_expiry *expiry)
 {
     if (expiry == NULL)
         return;
-    while (expiry->runs != NULL)
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-        expiry_drop(expiry->runs, 0);
+    for (struct expiry_run *run; (run = sk_list_first(&expiry->runs)) != NULL;)
+        expiry_drop(run, 0);
     sk_timer_close(expiry->timer);
     free(expiry);
 }
@@ -183,8 +180,8 @@ static void expiry_start_due(struct sk_expiry *expiry)
 static struct expiry_run *expiry_longest_waiting(const struct sk_expiry *expiry)
 {
     struct expiry_run *longest = NULL;
-    for (struct expiry_run *run = expiry->runs; run != NULL; run = run->next) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL;
+         run = sk_list_next(&expiry->runs, &run->list)) {
         if (run->state == EXPIRY_PACING && (longest == NULL || run->turn < longest->turn))
             longest = run;
     }
@@ -211,11 +208,7 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
         return;
     run->expiry = expiry;
     run->voucher = voucher;
-    run->next = expiry->runs;
-    if (run->next != NULL)
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-        run->next->previous = run;
-    expiry->runs = run;
+    sk_list_add_behind(&run->list, &expiry->runs);
     expiry->run_count++;
     sk_voucher_pin(voucher);
     voucher->maintenance->expiring.active = true;
@@ -304,8 +297,8 @@ static void expiry_look(struct sk_expiry *expiry)
 {
     if (expiry->looking_count > 0)
         return;
-    for (struct expiry_run *run = expiry->runs; run != NULL && expiry->looking_count < TOGETHER_MAX; run = run->next) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL && expiry->looking_count < TOGETHER_MAX;
+         run = sk_list_next(&expiry->runs, &run->list)) {
         if (run->state != EXPIRY_ASKING)
             continue;
         expiry_move(run, EXPIRY_LOOKING);
@@ -438,12 +431,7 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
     expiring->active = false;
     expiring->next_ms = next_ms > soonest ? next_ms : soonest;
     sk_named_lock_release(run->lock);
-    if (run->previous != NULL)
-        run->previous->next = run->next;
-    else
-        expiry->runs = run->next;
-    if (run->next != NULL)
-        run->next->previous = run->previous;
+    sk_list_remove(&run->list);
     expiry->run_count--;
     sk_voucher_unpin(run->voucher);
     free(run);

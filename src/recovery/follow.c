@@ -71,26 +71,23 @@ static void follow_on_time(void *arg);
 static void follow_look(struct sk_follow *follow);
 static void follow_ask_page(struct sk_follow *follow);
 static void follow_on_page(void *arg, const struct sk_result *result);
-static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catalogue_row *row);
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
 static void follow_end_look(struct sk_follow *follow, bool ok);
 static void follow_plan(struct sk_follow *follow);
 
-#define TO(state) [FOLLOW_##state] = true
-
 static void follow_move(struct sk_follow *follow, enum follow_state state)
 {
-    static const bool allowed[FOLLOW_STATES][FOLLOW_STATES] = {
-        [FOLLOW_DUE] = {TO(LOOKING)},
-        [FOLLOW_WAITING] = {TO(LOOKING)},
-        [FOLLOW_LOOKING] = {TO(LOOKING_AGAIN), TO(WAITING)},
-        [FOLLOW_LOOKING_AGAIN] = {TO(DUE), TO(WAITING)},
+#define TO(name) (1U << FOLLOW_##name)
+    static const unsigned allowed[FOLLOW_STATES] = {
+        [FOLLOW_DUE] = TO(LOOKING),
+        [FOLLOW_WAITING] = TO(LOOKING),
+        [FOLLOW_LOOKING] = TO(LOOKING_AGAIN) | TO(WAITING),
+        [FOLLOW_LOOKING_AGAIN] = TO(DUE) | TO(WAITING),
     };
-    SK_ASSERT(allowed[follow->state][state]);
+#undef TO
+    SK_ASSERT((allowed[follow->state] & 1U << state) != 0);
     follow->state = state;
 }
-
-#undef TO
 
 static bool follow_is_looking(const struct sk_follow *follow)
 {

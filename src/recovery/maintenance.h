@@ -2,10 +2,11 @@
 #ifndef SK_RECOVERY_MAINTENANCE_H
 #define SK_RECOVERY_MAINTENANCE_H
 
-#include "assignment.h"
 #include "audit.h"
 #include "follow.h"
-#include "rebuilds.h"
+#include "list.h"
+#include "rebuild.h"
+#include "roster.h"
 #include "voucher.h"
 
 // Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c alone.
@@ -36,9 +37,10 @@ enum sk_rebuilding_state {
 };
 
 struct sk_rebuilding {
+    struct sk_list list; // of its queue; must be first
+    struct sk_voucher *voucher;
     enum sk_rebuilding_state state;
     enum sk_rebuild_why why;
-    struct sk_voucher *next; // in its queue
     struct sk_rebuilds *rebuilds;
     sk_rebuild_cb *done; // NULL: none
     void *arg;
@@ -47,9 +49,10 @@ struct sk_rebuilding {
 
 // What is known of the voucher's journal. Touched by sweep.c alone.
 struct sk_swept {
-    struct sweep *sweep;       // in progress; NULL: none
-    struct sk_voucher *next;   // in the list of those that may have orphans
+    struct sk_list list; // of those that may have orphans; must be first
+    struct sk_voucher *voucher;
     bool listed;               // in that list; keeps a pin
+    struct sweep *sweep;       // in progress; NULL: none
     uint64_t orphans_until_ms; // orphans are looked for until then
     // All entries up to this one were held by living sessions ...; empty: to be read from the start.
     char after[SK_JOURNAL_ID_SIZE];
@@ -75,7 +78,7 @@ struct sk_expiring {
     bool active;      // a run is in progress
 };
 
-// The catalogue and Redis have different offers. Touched by offers.c alone.
+// The catalogue and Redis have different offers. Touched by recovery.c alone.
 struct sk_agreeing {
     struct sk_follow_waiter waiter; // first: it is cast back to this struct
     struct sk_voucher *voucher;     // pinned; NULL: nothing is in progress

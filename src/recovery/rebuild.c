@@ -28,116 +28,8 @@
 #include "failpoint.h"
 #include "grant.h"
 #include "log.h"
+#include "maintenance.h"
 #include "params.h"
-#include "rebuild_journal.h"
-
-// ---- is it needed? ----
-//
-// In doubt: reads PostgreSQL's side, then Redis's, as the watch does. No other rebuild is in progress by now, so a
-// voucher that was missing a moment ago may be there.
-//
-// To retire a sale: PostgreSQL decides. Its clock may differ from this process's, an order may be unpaid, a dead letter
-// may wait for days. So Redis is not closed to find that out.
-
-enum check_result {
-    CHECK_NEEDED,
-    CHECK_WELL,    // in doubt: Redis has not lost the voucher
-    CHECK_NOT_YET, // to be retired: in PostgreSQL something of the sale is open
-    CHECK_UNKNOWN, // a store failed
-};
-
-typedef void check_cb(void *arg, enum check_result need);
-
-struct check {
-    check_cb *done;
-    void *arg;
-    const struct sk_sale *sale;
-    struct sk_voucher *voucher;
-    enum sk_rebuild_why why;
-    struct sk_account account;
-};
-
-static void check_account(struct check *check);
-static void check_on_account(void *arg, const struct sk_result *result);
-static void check_on_look(void *arg, const struct sk_reply *reply);
-static void check_retirement(struct check *check);
-static void check_on_may_retire(void *arg, const struct sk_result *result);
-
-// Calls `done` once, perhaps before it returns. `check` and the voucher must live until then.
-static void check_begin(struct check *check, const struct sk_sale *sale, struct sk_voucher *voucher,
-                        enum sk_rebuild_why why)
-{
-    check->sale = sale;
-    check->voucher = voucher;
-    check->why = why;
-    if (why == SK_REBUILD_RETIRE)
-        check_retirement(check);
-    else
-        check_account(check);
-}
-
-// ---- in doubt ----
-
-static void check_account(struct check *check)
-{
-    struct sk_account_query query;
-    enum sk_status status = SK_NO_MEM;
-    sk_account_query_begin(&query);
-    sk_account_query_add(&query, check->voucher);
-    if (sk_account_query_end(&query))
-        status =
-            sk_pg_call(check->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, check_on_account, check);
-    sk_account_query_free(&query);
-    if (status != SK_OK)
-        check->done(check->arg, CHECK_UNKNOWN);
-}
-
-static void check_on_account(void *arg, const struct sk_result *result)
-{
-    struct check *check = arg;
-    const struct sk_voucher_keys *keys = &check->voucher->keys;
-    if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
-        check->done(check->arg, CHECK_UNKNOWN);
-        return;
-    }
-    sk_account_read(result->rows, 0, &check->account);
-    if (sk_snapshot_ask(check->sale->ask_redis, keys, NULL, check_on_look, check) != SK_OK)
-        check->done(check->arg, CHECK_UNKNOWN);
-}
-
-static void check_on_look(void *arg, const struct sk_reply *reply)
-{
-    struct check *check = arg;
-    struct sk_snapshot seen, none = {0};
-    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(check->sale->ask_redis), &seen)) {
-        check->done(check->arg, CHECK_UNKNOWN);
-        return;
-    }
-    enum sk_finding finding = sk_audit(&check->account, &none, &seen);
-    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
-    well = well && (check->why == SK_REBUILD_DOUBT || seen.epoch > check->voucher->seen.epoch);
-    check->done(check->arg, well ? CHECK_WELL : CHECK_NEEDED);
-}
-
-// ---- to retire a sale ----
-
-static void check_retirement(struct check *check)
-{
-    char id[SK_PARAM_NUMBER_SIZE], after_ms[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, check->voucher->id),
-                            sk_params_number(after_ms, check->sale->options->retire_after_ms)};
-    if (sk_pg_call(check->sale->ask_pg, SK_STATEMENT_MAY_RETIRE, 2, params, check_on_may_retire, check) != SK_OK)
-        check->done(check->arg, CHECK_UNKNOWN);
-}
-
-static void check_on_may_retire(void *arg, const struct sk_result *result)
-{
-    struct check *check = arg;
-    enum check_result need = CHECK_UNKNOWN;
-    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
-        need = strcmp(sk_rows_text(result->rows, 0, 0), "t") == 0 ? CHECK_NEEDED : CHECK_NOT_YET;
-    check->done(check->arg, need);
-}
 
 enum { CHUNK = 500 };    // buyers; Redis is busy with them for about half a millisecond
 enum { FIXED_ARGS = 7 }; // of rebuild_buyers.lua
@@ -172,7 +64,7 @@ struct rebuild {
     struct sk_rebuild_journal *journal; // owned
     uint64_t since_ms;
     size_t buyers;
-    struct check check;
+    struct sk_account account;                                 // of the check, in doubt
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
     char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
     char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
@@ -180,8 +72,11 @@ struct rebuild {
 };
 
 static void rebuild_on_locked(void *arg, bool held);
-static void rebuild_check(struct rebuild *rebuild);
-static void rebuild_on_checked(void *arg, enum check_result need);
+static void rebuild_check_doubt(struct rebuild *rebuild);
+static void rebuild_on_account(void *arg, const struct sk_result *result);
+static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply);
+static void rebuild_check_retirement(struct rebuild *rebuild);
+static void rebuild_on_may_retire(void *arg, const struct sk_result *result);
 static void rebuild_fence(struct rebuild *rebuild);
 static void rebuild_on_epoch(void *arg, const struct sk_result *result);
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply);
@@ -201,29 +96,27 @@ static void rebuild_fail(struct rebuild *rebuild);
 static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end);
 static void rebuild_free(struct rebuild *rebuild);
 
-#define TO(step) [REBUILD_##step] = true
-
 static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 {
-    static const bool allowed[REBUILD_STEPS][REBUILD_STEPS] = {
-        [REBUILD_LOCK] = {TO(CHECK), TO(EPOCH), TO(ENDED)},
-        [REBUILD_CHECK] = {TO(EPOCH), TO(ENDED)},
-        [REBUILD_EPOCH] = {TO(BEGIN), TO(ENDED)},
-        [REBUILD_BEGIN] = {TO(JOURNAL), TO(ENDED)},
-        [REBUILD_JOURNAL] = {TO(STOCK), TO(RETIRE), TO(DEAD_LETTER), TO(ENDED)},
-        [REBUILD_DEAD_LETTER] = {TO(ENDED)},
-        [REBUILD_STOCK] = {TO(BUYERS), TO(ENDED)},
-        [REBUILD_BUYERS] = {TO(BUYERS), TO(LAST_BUYERS), TO(OPEN), TO(ENDED)},
-        [REBUILD_LAST_BUYERS] = {TO(OPEN), TO(ENDED)},
-        [REBUILD_OPEN] = {TO(JOURNAL), TO(ENDED)},
-        [REBUILD_RETIRE] = {TO(STOCK), TO(REMOVE), TO(ENDED)},
-        [REBUILD_REMOVE] = {TO(ENDED)},
+#define TO(name) (1U << REBUILD_##name)
+    static const unsigned allowed[REBUILD_STEPS] = {
+        [REBUILD_LOCK] = TO(CHECK) | TO(EPOCH) | TO(ENDED),
+        [REBUILD_CHECK] = TO(EPOCH) | TO(ENDED),
+        [REBUILD_EPOCH] = TO(BEGIN) | TO(ENDED),
+        [REBUILD_BEGIN] = TO(JOURNAL) | TO(ENDED),
+        [REBUILD_JOURNAL] = TO(STOCK) | TO(RETIRE) | TO(DEAD_LETTER) | TO(ENDED),
+        [REBUILD_DEAD_LETTER] = TO(ENDED),
+        [REBUILD_STOCK] = TO(BUYERS) | TO(ENDED),
+        [REBUILD_BUYERS] = TO(BUYERS) | TO(LAST_BUYERS) | TO(OPEN) | TO(ENDED),
+        [REBUILD_LAST_BUYERS] = TO(OPEN) | TO(ENDED),
+        [REBUILD_OPEN] = TO(JOURNAL) | TO(ENDED),
+        [REBUILD_RETIRE] = TO(STOCK) | TO(REMOVE) | TO(ENDED),
+        [REBUILD_REMOVE] = TO(ENDED),
     };
-    SK_ASSERT(allowed[rebuild->step][step]);
+#undef TO
+    SK_ASSERT((allowed[rebuild->step] & 1U << step) != 0);
     rebuild->step = step;
 }
-
-#undef TO
 
 enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_rebuild_why why,
                               sk_rebuild_run_cb *done, void *arg)
@@ -250,11 +143,19 @@ enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *vou
     return SK_OK;
 }
 
-static enum sk_status rebuild_ask_pg(struct rebuild *rebuild, enum sk_statement statement, const char *third,
-                                     sk_pg_cb *done)
+// A call that is not accepted ends the rebuild.
+static void rebuild_ask_pg(struct rebuild *rebuild, enum sk_statement statement, int n, const char *const *params,
+                           sk_pg_cb *done)
 {
-    const char *params[] = {rebuild->slot, rebuild->id, third};
-    return sk_pg_call(rebuild->sale->ask_pg, statement, 3, params, done, rebuild);
+    if (sk_pg_call(rebuild->sale->ask_pg, statement, n, params, done, rebuild) != SK_OK)
+        rebuild_fail(rebuild);
+}
+
+static void rebuild_ask_redis(struct rebuild *rebuild, enum sk_script script, int keys, int n, const char **argv,
+                              sk_redis_cb *done)
+{
+    if (sk_redis_script(rebuild->sale->ask_redis, script, keys, n, argv, NULL, done, rebuild) != SK_OK)
+        rebuild_fail(rebuild);
 }
 
 static bool rebuild_answers(const struct sk_reply *reply, int64_t wanted)
@@ -272,27 +173,75 @@ static void rebuild_on_locked(void *arg, bool held)
         rebuild_end(rebuild, SK_REBUILD_MISSED); // another instance rebuilds it
     else if (rebuild->why == SK_REBUILD_ORDERED)
         rebuild_fence(rebuild);
+    else if (rebuild->why == SK_REBUILD_RETIRE)
+        rebuild_check_retirement(rebuild);
     else
-        rebuild_check(rebuild);
+        rebuild_check_doubt(rebuild);
 }
 
-static void rebuild_check(struct rebuild *rebuild)
+// Reads PostgreSQL's side, then Redis's, as the watch does. No other rebuild is in progress by now, so a voucher that
+// was missing a moment ago may be there.
+static void rebuild_check_doubt(struct rebuild *rebuild)
 {
+    struct sk_account_query query;
+    enum sk_status status = SK_NO_MEM;
     rebuild_move(rebuild, REBUILD_CHECK);
-    rebuild->check.done = rebuild_on_checked;
-    rebuild->check.arg = rebuild;
-    check_begin(&rebuild->check, rebuild->sale, rebuild->voucher, rebuild->why);
+    sk_account_query_begin(&query);
+    sk_account_query_add(&query, rebuild->voucher);
+    if (sk_account_query_end(&query))
+        status = sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, rebuild_on_account,
+                            rebuild);
+    sk_account_query_free(&query);
+    if (status != SK_OK)
+        rebuild_fail(rebuild);
 }
 
-static void rebuild_on_checked(void *arg, enum check_result need)
+static void rebuild_on_account(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
-    if (need == CHECK_NEEDED)
-        rebuild_fence(rebuild);
-    else if (need == CHECK_UNKNOWN)
+    bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
+    if (found)
+        sk_account_read(result->rows, 0, &rebuild->account);
+    if (!found ||
+        sk_snapshot_ask(rebuild->sale->ask_redis, &rebuild->voucher->keys, NULL, rebuild_on_snapshot, rebuild) != SK_OK)
         rebuild_fail(rebuild);
+}
+
+static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
+{
+    struct rebuild *rebuild = arg;
+    struct sk_snapshot seen, none = {0};
+    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen)) {
+        rebuild_fail(rebuild);
+        return;
+    }
+    enum sk_finding finding = sk_audit(&rebuild->account, &none, &seen);
+    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
+    if (well && (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->voucher->seen.epoch))
+        rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
-        rebuild_end(rebuild, need == CHECK_WELL ? SK_REBUILD_OPENED : SK_REBUILD_KEPT);
+        rebuild_fence(rebuild);
+}
+
+// PostgreSQL decides. Its clock may differ from this process's, an order may be unpaid, a dead letter may wait for
+// days. So Redis is not closed to find that out.
+static void rebuild_check_retirement(struct rebuild *rebuild)
+{
+    char after_ms[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {rebuild->id, sk_params_number(after_ms, rebuild->sale->options->retire_after_ms)};
+    rebuild_move(rebuild, REBUILD_CHECK);
+    rebuild_ask_pg(rebuild, SK_STATEMENT_MAY_RETIRE, 2, params, rebuild_on_may_retire);
+}
+
+static void rebuild_on_may_retire(void *arg, const struct sk_result *result)
+{
+    struct rebuild *rebuild = arg;
+    if (result->rows == NULL || sk_rows_count(result->rows) != 1)
+        rebuild_fail(rebuild);
+    else if (strcmp(sk_rows_text(result->rows, 0, 0), "t") == 0)
+        rebuild_fence(rebuild);
+    else
+        rebuild_end(rebuild, SK_REBUILD_KEPT); // something of the sale is open
 }
 
 // ---- 2, 3: fence, close ----
@@ -306,8 +255,7 @@ static void rebuild_fence(struct rebuild *rebuild)
                             sk_params_number(seen, looked > voucher->seen.epoch ? looked : voucher->seen.epoch),
                             sk_params_number(cache_ms, rebuild->sale->options->sold_out_mark_ms)};
     rebuild_move(rebuild, REBUILD_EPOCH);
-    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch, rebuild) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch);
 }
 
 static void rebuild_on_epoch(void *arg, const struct sk_result *result)
@@ -324,9 +272,7 @@ static void rebuild_on_epoch(void *arg, const struct sk_result *result)
     const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, keys->ended, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_BEGIN);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 5, 6, argv, NULL, rebuild_on_begun,
-                        rebuild) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_redis(rebuild, SK_SCRIPT_REBUILD_BEGIN, 5, 6, argv, rebuild_on_begun);
 }
 
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
@@ -371,9 +317,9 @@ static void rebuild_on_journal(void *arg, enum sk_rebuild_journal_end end)
 
 static void rebuild_read_stock(struct rebuild *rebuild)
 {
+    const char *params[] = {rebuild->slot, rebuild->id, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_STOCK);
-    if (rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_STOCK, rebuild->epoch, rebuild_on_stock) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_STOCK, 3, params, rebuild_on_stock);
 }
 
 static void rebuild_on_stock(void *arg, const struct sk_result *result)
@@ -409,8 +355,7 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK),
                             sk_params_number(bound, rebuild->sale->options->orders_per_user)};
     rebuild_move(rebuild, REBUILD_BUYERS);
-    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 5, params, rebuild_on_chunk, rebuild) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_BUYERS, 5, params, rebuild_on_chunk);
 }
 
 // Adds field and column of a chunk's rows that have the column and are of this kind; NULL: of any kind.
@@ -453,9 +398,7 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
     (void)sk_params_number(repeats, (ended - live) / 2);
     rebuild->buyers += (size_t)(live - FIXED_ARGS) / 2;
     memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 4, n, argv, NULL, rebuild_on_chunk_stored,
-                        rebuild) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_redis(rebuild, SK_SCRIPT_REBUILD_BUYERS, 4, n, argv, rebuild_on_chunk_stored);
 }
 
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
@@ -481,9 +424,7 @@ static void rebuild_open(struct rebuild *rebuild)
                           rebuild->change,      rebuild->cached_ms, rebuild->cache_ms, rebuild->offer};
     rebuild_move(rebuild, REBUILD_OPEN);
     SK_FAILPOINT("rebuild.opening");
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_OPEN, 3, 14, argv, NULL, rebuild_on_opened,
-                        rebuild) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_redis(rebuild, SK_SCRIPT_REBUILD_OPEN, 3, 14, argv, rebuild_on_opened);
 }
 
 static void rebuild_on_opened(void *arg, const struct sk_reply *reply)
@@ -503,8 +444,7 @@ static void rebuild_retire(struct rebuild *rebuild)
 {
     const char *params[] = {rebuild->id, rebuild->slot, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_RETIRE);
-    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_RETIRE_VOUCHER, 3, params, rebuild_on_retired, rebuild) != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_ask_pg(rebuild, SK_STATEMENT_RETIRE_VOUCHER, 3, params, rebuild_on_retired);
 }
 
 static void rebuild_on_retired(void *arg, const struct sk_result *result)
@@ -519,9 +459,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
         rebuild_read_stock(rebuild);
     } else {
         rebuild_move(rebuild, REBUILD_REMOVE);
-        if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_RETIRE, 5, 6, argv, NULL, rebuild_on_removed,
-                            rebuild) != SK_OK)
-            rebuild_fail(rebuild);
+        rebuild_ask_redis(rebuild, SK_SCRIPT_RETIRE, 5, 6, argv, rebuild_on_removed);
     }
 }
 

@@ -11,17 +11,17 @@
 //
 // SETTING_ASIDE writes a dead letter in between, if an entry cannot be read or an order is refused. A failure in any
 // state ends in IDLE.
-#include "rebuild_journal.h"
+#include "rebuild.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "dead_letter.h"
 #include "failpoint.h"
 #include "journal.h"
 #include "params.h"
-#include "settlement.h"
 
 enum {
     PAGE = 64, // most journal entries at once
@@ -94,25 +94,23 @@ static void journal_go_on(struct sk_rebuild_journal *journal);
 static void journal_remove_page(struct sk_rebuild_journal *journal);
 static void journal_on_removed(void *arg, const struct sk_reply *reply);
 
-#define TO(state) [JOURNAL_##state] = true
-
 static void journal_move(struct sk_rebuild_journal *journal, enum journal_state state)
 {
-    static const bool allowed[JOURNAL_STATES][JOURNAL_STATES] = {
-        [JOURNAL_IDLE] = {TO(READING)},
-        [JOURNAL_READING] = {TO(SETTLING), TO(RETURNING), TO(SETTING_ASIDE), TO(IDLE)},
-        [JOURNAL_RETURNING] = {TO(REMOVING), TO(IDLE)},
-        [JOURNAL_SETTLING] = {TO(REMOVING), TO(READING_ONE), TO(IDLE)},
-        [JOURNAL_READING_ONE] = {TO(SETTLING_PART), TO(RETURNING), TO(SETTING_ASIDE), TO(IDLE)},
-        [JOURNAL_SETTLING_PART] = {TO(SETTLING_PART), TO(SETTING_ASIDE), TO(REMOVING), TO(IDLE)},
-        [JOURNAL_SETTING_ASIDE] = {TO(SETTLING_PART), TO(REMOVING), TO(IDLE)},
-        [JOURNAL_REMOVING] = {TO(READING), TO(IDLE)},
+#define TO(name) (1U << JOURNAL_##name)
+    static const unsigned allowed[JOURNAL_STATES] = {
+        [JOURNAL_IDLE] = TO(READING),
+        [JOURNAL_READING] = TO(SETTLING) | TO(RETURNING) | TO(SETTING_ASIDE) | TO(IDLE),
+        [JOURNAL_RETURNING] = TO(REMOVING) | TO(IDLE),
+        [JOURNAL_SETTLING] = TO(REMOVING) | TO(READING_ONE) | TO(IDLE),
+        [JOURNAL_READING_ONE] = TO(SETTLING_PART) | TO(RETURNING) | TO(SETTING_ASIDE) | TO(IDLE),
+        [JOURNAL_SETTLING_PART] = TO(SETTLING_PART) | TO(SETTING_ASIDE) | TO(REMOVING) | TO(IDLE),
+        [JOURNAL_SETTING_ASIDE] = TO(SETTLING_PART) | TO(REMOVING) | TO(IDLE),
+        [JOURNAL_REMOVING] = TO(READING) | TO(IDLE),
     };
-    SK_ASSERT(allowed[journal->state][state]);
+#undef TO
+    SK_ASSERT((allowed[journal->state] & 1U << state) != 0);
     journal->state = state;
 }
-
-#undef TO
 
 struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_voucher *voucher,
                                                   sk_rebuild_journal_cb *done, void *arg)

@@ -1,13 +1,13 @@
 // If Redis comes back empty, all vouchers need a rebuild. Run side by side, each step of each would wait for the same
 // step of all others, until every answer is too late. So a few run at a time, and the others wait in two queues.
-#include "rebuilds.h"
+#include "rebuild.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "list.h"
 #include "log.h"
 #include "maintenance.h"
-#include "rebuild.h"
 #include "timer.h"
 
 enum {
@@ -19,40 +19,32 @@ enum {
         60000, // between attempts: what could not be retired has something open, whether Redis was closed or not
 };
 
-struct rebuilds_queue {
-    struct sk_voucher *first, *last;
-};
-
 struct sk_rebuilds {
     const struct sk_sale *sale;
-    struct sk_timer *timer; // owned
-    struct rebuilds_queue urgent, others;
+    struct sk_timer *timer;        // owned
+    struct sk_list urgent, others; // vouchers, by their maintenance state
     unsigned active;
 };
 
 static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
-static void rebuilds_push(struct rebuilds_queue *queue, struct sk_voucher *voucher);
-static struct sk_voucher *rebuilds_pop(struct rebuilds_queue *queue);
-static void rebuilds_remove(struct rebuilds_queue *queue, struct sk_voucher *voucher);
+static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds);
 static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
 static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end);
 
-#define TO(state) [SK_REBUILDING_##state] = true
-
 static void rebuilds_move(struct sk_rebuilding *rebuilding, enum sk_rebuilding_state state)
 {
-    static const bool allowed[SK_REBUILDING_STATES][SK_REBUILDING_STATES] = {
-        [SK_REBUILDING_NOT] = {TO(QUEUED), TO(URGENT)},
-        [SK_REBUILDING_QUEUED] = {TO(URGENT), TO(ACTIVE), TO(NOT)},
-        [SK_REBUILDING_URGENT] = {TO(ACTIVE), TO(NOT)},
-        [SK_REBUILDING_ACTIVE] = {TO(NOT), TO(QUEUED), TO(URGENT)}, // back to its queue: it could not begin
+#define TO(name) (1U << SK_REBUILDING_##name)
+    static const unsigned allowed[SK_REBUILDING_STATES] = {
+        [SK_REBUILDING_NOT] = TO(QUEUED) | TO(URGENT),
+        [SK_REBUILDING_QUEUED] = TO(URGENT) | TO(ACTIVE) | TO(NOT),
+        [SK_REBUILDING_URGENT] = TO(ACTIVE) | TO(NOT),
+        [SK_REBUILDING_ACTIVE] = TO(NOT) | TO(QUEUED) | TO(URGENT), // back to its queue: it could not begin
     };
-    SK_ASSERT(allowed[rebuilding->state][state]);
+#undef TO
+    SK_ASSERT((allowed[rebuilding->state] & 1U << state) != 0);
     rebuilding->state = state;
 }
-
-#undef TO
 
 // ---- opening and closing ----
 
@@ -62,6 +54,8 @@ struct sk_rebuilds *sk_rebuilds_open(const struct sk_sale *sale)
     if (rebuilds == NULL)
         return NULL;
     rebuilds->sale = sale;
+    sk_list_begin(&rebuilds->urgent);
+    sk_list_begin(&rebuilds->others);
     rebuilds->timer = sk_timer_open(sale->loop, TICK_MS, rebuilds_start, rebuilds);
     if (rebuilds->timer == NULL) {
         free(rebuilds);
@@ -76,7 +70,7 @@ void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
     if (rebuilds == NULL)
         return;
     SK_ASSERT(rebuilds->active == 0); // the links' last callbacks have ended them
-    while ((voucher = rebuilds_pop(&rebuilds->urgent)) != NULL || (voucher = rebuilds_pop(&rebuilds->others)) != NULL)
+    while ((voucher = rebuilds_dequeue(rebuilds)) != NULL)
         rebuilds_end(voucher, SK_REBUILD_FAILED);
     sk_timer_close(rebuilds->timer);
     free(rebuilds);
@@ -104,7 +98,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
     if (rebuilding->state == SK_REBUILDING_QUEUED && !urgent)
         return SK_FULL;
     if (rebuilding->state == SK_REBUILDING_QUEUED)
-        rebuilds_remove(&rebuilds->others, voucher);
+        sk_list_remove(&rebuilding->list);
     else
         sk_voucher_pin(voucher);
     rebuilding->why = why;
@@ -139,9 +133,8 @@ static void rebuilds_start(void *arg)
     struct sk_rebuilds *rebuilds = arg;
     const struct sk_sale *sale = rebuilds->sale;
     struct sk_voucher *voucher;
-    while (
-        rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) &&
-        ((voucher = rebuilds_pop(&rebuilds->urgent)) != NULL || (voucher = rebuilds_pop(&rebuilds->others)) != NULL)) {
+    while (rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) &&
+           (voucher = rebuilds_dequeue(rebuilds)) != NULL) {
         struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
@@ -203,37 +196,18 @@ static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *vo
     struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
     bool urgent = rebuilding->done != NULL;
     rebuilds_move(rebuilding, urgent ? SK_REBUILDING_URGENT : SK_REBUILDING_QUEUED);
-    rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, voucher);
+    rebuilding->voucher = voucher;
+    sk_list_add_last(&rebuilding->list, urgent ? &rebuilds->urgent : &rebuilds->others);
 }
 
-static void rebuilds_push(struct rebuilds_queue *queue, struct sk_voucher *voucher)
+// NULL: none waits.
+static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
 {
-    voucher->maintenance->rebuilding.next = NULL;
-    if (queue->last != NULL)
-        queue->last->maintenance->rebuilding.next = voucher;
-    else
-        queue->first = voucher;
-    queue->last = voucher;
-}
-
-static struct sk_voucher *rebuilds_pop(struct rebuilds_queue *queue)
-{
-    struct sk_voucher *voucher = queue->first;
-    if (voucher == NULL)
+    struct sk_rebuilding *next = sk_list_first(&rebuilds->urgent);
+    if (next == NULL)
+        next = sk_list_first(&rebuilds->others);
+    if (next == NULL)
         return NULL;
-    queue->first = voucher->maintenance->rebuilding.next;
-    if (queue->first == NULL)
-        queue->last = NULL;
-    return voucher;
-}
-
-static void rebuilds_remove(struct rebuilds_queue *queue, struct sk_voucher *voucher)
-{
-    struct rebuilds_queue others = {0};
-    struct sk_voucher *other;
-    while ((other = rebuilds_pop(queue)) != NULL) {
-        if (other != voucher)
-            rebuilds_push(&others, other);
-    }
-    *queue = others;
+    sk_list_remove(&next->list);
+    return next->voucher;
 }

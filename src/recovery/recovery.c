@@ -1,8 +1,9 @@
 #include "recovery.h"
 
 #include "admit.h"
+#include "batcher.h"
+#include "changes.h"
 #include "maintenance.h"
-#include "offers.h"
 
 // An operator has changed the voucher: cached refusals may be wrong now, and Redis may not have the change yet.
 static void recovery_on_changed(void *arg, struct sk_voucher *voucher)
@@ -63,16 +64,68 @@ void sk_recovery_orphaned(void *recovery, struct sk_voucher *voucher)
     sk_sweep_orphans(((struct sk_recovery *)recovery)->sweeper, voucher);
 }
 
-void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
-{
-    const struct sk_recovery *of = recovery;
-    sk_offers_agree(of->sale, of->follow, voucher, offer);
-}
-
 void sk_recovery_hurry(struct sk_recovery *recovery)
 {
     if (recovery->follow != NULL)
         sk_follow_hurry(recovery->follow);
     if (recovery->watch != NULL)
         sk_watch_hurry(recovery->watch);
+}
+
+// ---- offers ----
+
+// Brings the catalogue and Redis to the same offer of a voucher after they were found to differ: the catalogue follows,
+// or Redis gets what PostgreSQL has. Does not check whether both have the same offer now: the next call of
+// place_orders.lua shows it.
+
+// Between two catalogue reads for one voucher that do not wait for the shared one.
+enum { FOLLOW_MS = 100 };
+
+static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing);
+static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok);
+static void offers_on_applied(void *arg, bool ok);
+static void offers_end(struct sk_agreeing *agreeing);
+
+void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
+{
+    const struct sk_recovery *of = recovery;
+    struct sk_agreeing *agreeing = &voucher->maintenance->agreeing;
+    if (agreeing->voucher != NULL)
+        return;
+    agreeing->voucher = voucher;
+    sk_voucher_pin(voucher);
+    if (offer > voucher->offer)
+        offers_follow(of, agreeing);
+    else if (sk_changes_carry_out(of->sale, voucher, offers_on_applied, agreeing) != SK_OK)
+        offers_end(agreeing);
+}
+
+static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing)
+{
+    uint64_t now = uv_now(recovery->sale->loop), since_ms = now - agreeing->followed_at_ms;
+    agreeing->followed_at_ms = now;
+    agreeing->waiter.done = offers_on_followed;
+    sk_follow_wait(recovery->follow, &agreeing->waiter);
+    if (since_ms >= FOLLOW_MS)
+        sk_follow_hurry(recovery->follow);
+}
+
+static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok)
+{
+    (void)ok;
+    offers_end((struct sk_agreeing *)waiter);
+}
+
+static void offers_on_applied(void *arg, bool ok)
+{
+    (void)ok;
+    offers_end(arg);
+}
+
+static void offers_end(struct sk_agreeing *agreeing)
+{
+    struct sk_voucher *voucher = agreeing->voucher;
+    agreeing->voucher = NULL;
+    sk_batcher_release(voucher);
+    sk_voucher_unpin(voucher);
 }

@@ -13,14 +13,14 @@
 // When an instance ends, the orders that wait here are in no journal. So they are written as refused then, without
 // asking. That is safe whatever Redis did with the last request: recovery settles a journal entry that it left as
 // `ended`, and its unit returns, once.
-#include "regrant.h"
+#include "recovery.h"
 
 #include <string.h>
 
+#include "batch.h"
 #include "failpoint.h"
 #include "grant.h"
 #include "params.h"
-#include "settlement.h"
 #include "timer.h"
 
 enum { TICK_MS = 50, PAUSE_MS = 200 };
@@ -57,21 +57,19 @@ static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *or
 static void regrant_end_call(struct regrant_call *call);
 static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher);
 
-#define TO(state) [SK_LOST_##state] = true
-
 static void regrant_move(struct sk_voucher *voucher, enum sk_lost_state state)
 {
-    static const bool allowed[SK_LOST_STATES][SK_LOST_STATES] = {
-        [SK_LOST_IDLE] = {TO(ASKING), TO(REFUSING_UNASKED)},
-        [SK_LOST_ASKING] = {TO(REFUSING), TO(IDLE)},
-        [SK_LOST_REFUSING] = {TO(IDLE)},
-        [SK_LOST_REFUSING_UNASKED] = {TO(IDLE)},
+#define TO(name) (1U << SK_LOST_##name)
+    static const unsigned allowed[SK_LOST_STATES] = {
+        [SK_LOST_IDLE] = TO(ASKING) | TO(REFUSING_UNASKED),
+        [SK_LOST_ASKING] = TO(REFUSING) | TO(IDLE),
+        [SK_LOST_REFUSING] = TO(IDLE),
+        [SK_LOST_REFUSING_UNASKED] = TO(IDLE),
     };
-    SK_ASSERT(allowed[voucher->maintenance->lost.state][state]);
+#undef TO
+    SK_ASSERT((allowed[voucher->maintenance->lost.state] & 1U << state) != 0);
     voucher->maintenance->lost.state = state;
 }
-
-#undef TO
 
 struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
 {

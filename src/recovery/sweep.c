@@ -5,13 +5,14 @@
 //
 // Redis judges the sessions that are not in the list of living ones (sk_sessions_judge), once in a sweep. If it cannot
 // yet, the cursor stays before their first entry.
-#include "sweep.h"
+#include "recovery.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "dead_letter.h"
+#include "list.h"
 #include "log.h"
 #include "timer.h"
 
@@ -30,9 +31,9 @@ struct sk_sweeper {
     struct sk_writer *writer;
     struct sk_returns *returns;
     struct sk_timer *timer;
-    struct sk_voucher *first, *last; // vouchers that may have orphans, in turn
+    struct sk_list orphans; // vouchers that may have some, in turn
     size_t listed;
-    struct sweep *sweeps;
+    struct sk_list sweeps;
     unsigned sweep_count;
 };
 
@@ -40,7 +41,7 @@ struct sk_sweeper {
 enum sweep_state { SWEEP_READING, SWEEP_JUDGING, SWEEP_LOCKING, SWEEP_SETTLING, SWEEP_ENDED, SWEEP_STATES };
 
 struct sweep {
-    struct sweep *prev, *next;
+    struct sk_list list; // must be first
     struct sk_sweeper *sweeper;
     struct sk_voucher *voucher; // pinned
     enum sweep_state state;
@@ -68,7 +69,6 @@ enum sweep_class {
     SWEEP_UNKNOWN,  // it cannot be judged now
 };
 
-static void sweep_enqueue(struct sk_sweeper *sweeper, struct sk_voucher *voucher);
 static void sweep_on_timer(void *arg);
 static void sweep_read(struct sweep *sweep);
 static void sweep_on_read(void *arg, const struct sk_reply *reply);
@@ -88,27 +88,27 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found);
 static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element);
 
-#define TO(state) [SWEEP_##state] = true
-
 static void sweep_move(struct sweep *sweep, enum sweep_state state)
 {
-    static const bool allowed[SWEEP_STATES][SWEEP_STATES] = {
-        [SWEEP_READING] = {TO(READING), TO(JUDGING), TO(LOCKING), TO(SETTLING), TO(ENDED)},
-        [SWEEP_JUDGING] = {TO(READING), TO(ENDED)},
-        [SWEEP_LOCKING] = {TO(READING), TO(ENDED)},
-        [SWEEP_SETTLING] = {TO(READING), TO(ENDED)},
+#define TO(name) (1U << SWEEP_##name)
+    static const unsigned allowed[SWEEP_STATES] = {
+        [SWEEP_READING] = TO(READING) | TO(JUDGING) | TO(LOCKING) | TO(SETTLING) | TO(ENDED),
+        [SWEEP_JUDGING] = TO(READING) | TO(ENDED),
+        [SWEEP_LOCKING] = TO(READING) | TO(ENDED),
+        [SWEEP_SETTLING] = TO(READING) | TO(ENDED),
     };
-    SK_ASSERT(allowed[sweep->state][state]);
+#undef TO
+    SK_ASSERT((allowed[sweep->state] & 1U << state) != 0);
     sweep->state = state;
 }
-
-#undef TO
 
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
 {
     struct sk_sweeper *sweeper = calloc(1, sizeof *sweeper);
     if (sweeper == NULL)
         return NULL;
+    sk_list_begin(&sweeper->sweeps);
+    sk_list_begin(&sweeper->orphans);
     sweeper->sale = sale;
     sweeper->rebuilds = rebuilds;
     sweeper->timer = sk_timer_open(sale->loop, ORPHANS_MS, sweep_on_timer, sweeper);
@@ -135,18 +135,9 @@ void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
     if (swept->listed)
         return;
     swept->listed = true;
+    swept->voucher = voucher;
     sk_voucher_pin(voucher);
-    sweep_enqueue(sweeper, voucher);
-}
-
-static void sweep_enqueue(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
-{
-    voucher->maintenance->swept.next = NULL;
-    if (sweeper->last != NULL)
-        sweeper->last->maintenance->swept.next = voucher;
-    else
-        sweeper->first = voucher;
-    sweeper->last = voucher;
+    sk_list_add_last(&swept->list, &sweeper->orphans);
     sweeper->listed++;
 }
 
@@ -154,22 +145,19 @@ static void sweep_on_timer(void *arg)
 {
     struct sk_sweeper *sweeper = arg;
     uint64_t now = uv_now(sweeper->sale->loop);
-    struct sk_voucher *voucher;
-    for (size_t left = sweeper->listed; left > 0 && (voucher = sweeper->first) != NULL; left--) {
-        struct sk_swept *swept = &voucher->maintenance->swept;
+    struct sk_swept *swept;
+    for (size_t left = sweeper->listed; left > 0 && (swept = sk_list_first(&sweeper->orphans)) != NULL; left--) {
         if (swept->sweep == NULL && sweeper->sweep_count >= SWEEPS_MAX)
             break; // the next round begins with it
-        sweeper->first = swept->next;
-        if (sweeper->first == NULL)
-            sweeper->last = NULL;
-        sweeper->listed--;
+        sk_list_remove(&swept->list);
         if (now < swept->orphans_until_ms) {
-            sweep_enqueue(sweeper, voucher);
-            if (swept->sweep == NULL && sk_sweep_voucher(sweeper, voucher) == SK_DOWN)
+            sk_list_add_last(&swept->list, &sweeper->orphans);
+            if (swept->sweep == NULL && sk_sweep_voucher(sweeper, swept->voucher) == SK_DOWN)
                 break;
         } else {
+            sweeper->listed--;
             swept->listed = false;
-            sk_voucher_unpin(voucher);
+            sk_voucher_unpin(swept->voucher);
         }
     }
 }
@@ -197,10 +185,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
     sweep->page = PAGE_FIRST;
     memcpy(sweep->after, swept->after, sizeof sweep->after);
     swept->sweep = sweep;
-    sweep->next = sweeper->sweeps;
-    if (sweep->next != NULL)
-        sweep->next->prev = sweep;
-    sweeper->sweeps = sweep;
+    sk_list_add_behind(&sweep->list, &sweeper->sweeps);
     sweeper->sweep_count++;
     sk_voucher_pin(voucher);
     sweep_read(sweep);
@@ -374,12 +359,7 @@ static void sweep_end(struct sweep *sweep)
     sweep_move(sweep, SWEEP_ENDED);
     sk_named_lock_release(sweep->lock);
     sweep->voucher->maintenance->swept.sweep = NULL;
-    if (sweep->prev != NULL)
-        sweep->prev->next = sweep->next;
-    else
-        sweep->sweeper->sweeps = sweep->next;
-    if (sweep->next != NULL)
-        sweep->next->prev = sweep->prev;
+    sk_list_remove(&sweep->list);
     sweep->sweeper->sweep_count--;
     sk_voucher_unpin(sweep->voucher);
     free(sweep);
@@ -487,13 +467,11 @@ void sk_sweeper_close(struct sk_sweeper *sweeper)
 {
     if (sweeper == NULL)
         return;
-    for (struct sweep *sweep = sweeper->sweeps, *next; sweep != NULL; sweep = next) {
-        next = sweep->next;
+    for (struct sweep *sweep; (sweep = sk_list_first(&sweeper->sweeps)) != NULL;)
         sweep_end(sweep); // its entries are in the writer
-    }
-    for (struct sk_voucher *voucher = sweeper->first, *next; voucher != NULL; voucher = next) {
-        next = voucher->maintenance->swept.next;
-        sk_voucher_unpin(voucher);
+    for (struct sk_swept *swept; (swept = sk_list_first(&sweeper->orphans)) != NULL;) {
+        sk_list_remove(&swept->list);
+        sk_voucher_unpin(swept->voucher);
     }
     sk_timer_close(sweeper->timer);
     free(sweeper);

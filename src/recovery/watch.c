@@ -5,7 +5,7 @@
 //
 // Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
 // themselves. So one broken voucher delays no other.
-#include "watch.h"
+#include "recovery.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +29,19 @@ enum {
     DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
 
-struct busy;
+enum {
+    BUSY_MAX = 1024, // published and remembered
+    GONE_MAX = 64,   // fields removed at once
+};
+
+struct busy {
+    const struct sk_sale *sale;
+    int64_t found[BUSY_MAX]; // by this reactor, in this round
+    size_t found_count;
+    int64_t published[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
+    size_t published_count;
+    struct sk_buf text; // what is published
+};
 
 // A round of the watch, as gauges. Starts zeroed.
 struct overview {
@@ -37,13 +49,8 @@ struct overview {
     struct sk_remaining_rows remaining;
 };
 
-static struct busy *busy_open(const struct sk_sale *sale);
-static void busy_close(struct busy *busy);
-static void busy_begin(struct busy *busy);
 static void busy_note(struct busy *busy, const struct sk_voucher *voucher);
 static void busy_publish(struct busy *busy);
-static size_t busy_list(const struct busy *busy, struct sk_voucher **out, size_t most, bool *complete);
-static void overview_begin(struct overview *overview);
 static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher);
 static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs);
 static void overview_publish(const struct overview *overview, struct sk_metrics *metrics);
@@ -81,14 +88,13 @@ struct sk_watch {
     struct watch_check page[PAGE];
     size_t count, answered;
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
-    struct busy *busy;    // owned
+    struct busy busy;
     struct overview overview;
     bool missed; // this round has not seen all that was due
 };
 
 static void watch_on_time(void *arg);
 static void watch_next_page(struct sk_watch *watch);
-static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher);
 static void watch_ask_accounts(struct sk_watch *watch);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
 static void watch_ask_redis(struct sk_watch *watch);
@@ -96,23 +102,20 @@ static void watch_on_snapshot(void *arg, const struct sk_reply *reply);
 static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms);
 static void watch_answered(struct sk_watch *watch);
 static void watch_end_page(struct sk_watch *watch);
-static void watch_end_round(struct sk_watch *watch);
-
-#define TO(state) [WATCH_##state] = true
 
 static void watch_move(struct sk_watch *watch, enum watch_state state)
 {
-    static const bool allowed[WATCH_STATES][WATCH_STATES] = {
-        [WATCH_IDLE] = {TO(PAGE)},
-        [WATCH_PAGE] = {TO(ACCOUNTS), TO(IDLE)},
-        [WATCH_ACCOUNTS] = {TO(SNAPSHOTS), TO(IDLE)},
-        [WATCH_SNAPSHOTS] = {TO(PAGE), TO(IDLE)},
+#define TO(name) (1U << WATCH_##name)
+    static const unsigned allowed[WATCH_STATES] = {
+        [WATCH_IDLE] = TO(PAGE),
+        [WATCH_PAGE] = TO(ACCOUNTS) | TO(IDLE),
+        [WATCH_ACCOUNTS] = TO(SNAPSHOTS) | TO(IDLE),
+        [WATCH_SNAPSHOTS] = TO(PAGE) | TO(IDLE),
     };
-    SK_ASSERT(allowed[watch->state][state]);
+#undef TO
+    SK_ASSERT((allowed[watch->state] & 1U << state) != 0);
     watch->state = state;
 }
-
-#undef TO
 
 // ---- opening and closing ----
 
@@ -125,11 +128,9 @@ struct sk_watch *sk_watch_open(const struct sk_sale *sale, struct sk_rebuilds *r
     watch->rebuilds = rebuilds;
     watch->sweeper = sweeper;
     watch->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
-    watch->busy = busy_open(sale);
-    if (watch->busy != NULL)
-        watch->timer = sk_timer_open(sale->loop, 0, watch_on_time, watch);
+    watch->busy.sale = sale;
+    watch->timer = sk_timer_open(sale->loop, 0, watch_on_time, watch);
     if (watch->timer == NULL) {
-        busy_close(watch->busy);
         free(watch);
         return NULL;
     }
@@ -142,7 +143,7 @@ void sk_watch_close(struct sk_watch *watch)
     if (watch == NULL)
         return;
     sk_timer_close(watch->timer);
-    busy_close(watch->busy);
+    sk_buf_free(&watch->busy.text);
     free(watch);
 }
 
@@ -174,8 +175,8 @@ static void watch_on_time(void *arg)
     watch->all_round = watch->all ? watch->round : watch->all_round;
     watch->at = 0;
     watch->assignment_version = sk_assignment_version(watch->sale->session);
-    busy_begin(watch->busy);
-    overview_begin(&watch->overview);
+    watch->busy.found_count = 0;
+    watch->overview = (struct overview){0};
     watch->missed = false;
     watch_next_page(watch);
 }
@@ -199,7 +200,7 @@ static void watch_end_letters(struct sk_watch *watch)
 static void watch_end_round(struct sk_watch *watch)
 {
     watch_end_letters(watch);
-    busy_publish(watch->busy);
+    busy_publish(&watch->busy);
     if (!watch->missed)
         overview_publish(&watch->overview, watch->sale->metrics);
     watch_move(watch, WATCH_IDLE);
@@ -439,7 +440,7 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
     if (seen->journal > 0)
-        busy_note(watch->busy, voucher);
+        busy_note(&watch->busy, voucher);
     if (finding == SK_BOOKS_DIFFER) {
         if (watch_believes(watched, now)) {
             watch_log_finding(check, seen, finding);
@@ -460,11 +461,6 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     }
 }
 
-size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
-{
-    return busy_list(watch->busy, out, most, complete);
-}
-
 // ---- vouchers with orders in progress ----
 //
 // Each session publishes those that it finds in a hash of Redis. All sessions look for pending orders there first.
@@ -472,47 +468,11 @@ size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size
 // One hash: session -> "voucher,voucher,...". Fields of sessions that do not live are ignored and removed. Such a
 // session may only be missing from our list: then it publishes its field again in its next round.
 
-enum {
-    BUSY_MAX = 1024, // published and remembered
-    GONE_MAX = 64,   // fields removed at once
-};
-
-struct busy {
-    const struct sk_sale *sale;
-    int64_t found[BUSY_MAX]; // by this reactor, in this round
-    size_t found_count;
-    int64_t published[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
-    size_t published_count;
-    struct sk_buf text; // what is published
-};
-
 static void busy_on_published(void *arg, const struct sk_reply *reply);
 static void busy_on_read(void *arg, const struct sk_reply *reply);
 static void busy_read(struct busy *busy, const char *text);
 
-static struct busy *busy_open(const struct sk_sale *sale)
-{
-    struct busy *busy = calloc(1, sizeof *busy);
-    if (busy == NULL)
-        return NULL;
-    busy->sale = sale;
-    return busy;
-}
-
-static void busy_close(struct busy *busy)
-{
-    if (busy == NULL)
-        return;
-    sk_buf_free(&busy->text);
-    free(busy);
-}
-
 // ---- publishing ----
-
-static void busy_begin(struct busy *busy)
-{
-    busy->found_count = 0;
-}
 
 static void busy_note(struct busy *busy, const struct sk_voucher *voucher)
 {
@@ -597,8 +557,9 @@ static bool busy_add(struct sk_voucher **out, size_t *count, size_t most, struct
 }
 
 // The busy ones come first: if not all have room, a waiting order is most likely in one of them.
-static size_t busy_list(const struct busy *busy, struct sk_voucher **out, size_t most, bool *complete)
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
 {
+    const struct busy *busy = &watch->busy;
     const struct sk_catalogue *catalogue = busy->sale->catalogue;
     size_t count = 0;
     *complete = true;
@@ -626,11 +587,6 @@ static bool overview_is_on_sale(const struct sk_voucher *voucher)
 {
     int64_t now_ms = (int64_t)sk_wall_ms();
     return voucher->state == SK_VOUCHER_OPEN && voucher->begin_ms <= now_ms && now_ms < voucher->end_ms;
-}
-
-static void overview_begin(struct overview *overview)
-{
-    *overview = (struct overview){0};
 }
 
 static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher)

@@ -15,18 +15,15 @@
 
 #include "clock.h"
 #include "failpoint.h"
+#include "hash.h"
 #include "journal.h"
 
 enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
 enum { PAUSES = 9 };                         // ms of pause for each ms that a reading took
 enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // HSCAN returns far more names a page
 
-struct sk_admit {
-    const struct sk_sale *sale;
-};
-
 struct admit_reading {
-    struct sk_admit *admit;
+    const struct sk_sale *sale;
     struct sk_voucher *voucher;
     struct sk_filter *filter;
     uint64_t since_ms;
@@ -40,7 +37,7 @@ struct admit_reading {
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
 static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                                      struct sk_purchase_result *result);
-static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version);
+static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version);
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
 static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
 static void admit_on_repeats_counted(void *arg, const struct sk_reply *reply);
@@ -51,29 +48,15 @@ static void admit_confirm(struct admit_reading *reading);
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply);
 static void admit_end_reading(struct admit_reading *reading, bool complete);
 
-struct sk_admit *sk_admit_open(const struct sk_sale *sale)
-{
-    struct sk_admit *admit = calloc(1, sizeof *admit);
-    if (admit == NULL)
-        return NULL;
-    admit->sale = sale;
-    return admit;
-}
-
-void sk_admit_close(struct sk_admit *admit)
-{
-    free(admit);
-}
-
 // ---- the two checks ----
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *result)
 {
-    uint64_t now = uv_now(admit->sale->loop);
+    uint64_t now = uv_now(sale->loop);
     *result = (struct sk_purchase_result){0};
-    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_is_loaded(admit->sale, now, result);
-    sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
+    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_is_loaded(sale, now, result);
+    sk_metrics_add(sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
 
@@ -106,10 +89,10 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
 
 // ---- the refusal cache ----
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_refusal *refusal)
+void sk_admit_remember(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_refusal *refusal)
 {
-    uint64_t now = uv_now(admit->sale->loop);
-    uint64_t until = refusal->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
+    uint64_t now = uv_now(sale->loop);
+    uint64_t until = refusal->asked_at_ms + (uint64_t)sale->options->sold_out_mark_ms;
     if (refusal->code == SK_PURCHASE_NOT_STARTED && refusal->begin_at_ms <= until)
         until = refusal->begin_at_ms - 1; // ends before the start: both clocks truncate to whole ms
     if (until <= now)
@@ -120,7 +103,7 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const
     bool has_filter =
         voucher->refusals.filter != NULL && strcmp(voucher->refusals.filter_version, refusal->version) == 0;
     if (!has_filter && may_read)
-        admit_read_buyers(admit, voucher, refusal->version);
+        admit_read_buyers(sale, voucher, refusal->version);
 }
 
 void sk_admit_forget(struct sk_voucher *voucher)
@@ -130,15 +113,15 @@ void sk_admit_forget(struct sk_voucher *voucher)
 
 // ---- reading the buyers ----
 
-static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version)
+static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version)
 {
     struct admit_reading *reading = calloc(1, sizeof *reading);
     if (reading == NULL)
         return;
-    reading->admit = admit;
+    reading->sale = sale;
     reading->voucher = voucher;
     memcpy(reading->version, version, strlen(version) + 1);
-    reading->since_ms = uv_now(admit->sale->loop);
+    reading->since_ms = uv_now(sale->loop);
     voucher->refusals.filtering = true;
     sk_voucher_pin(voucher);
     admit_count(reading, voucher->keys.buyers, admit_on_buyers_counted);
@@ -147,7 +130,7 @@ static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted)
 {
     const char *argv[] = {"HLEN", key};
-    if (sk_redis_command(reading->admit->sale->redis, 2, argv, NULL, counted, reading) != SK_OK)
+    if (sk_redis_command(reading->sale->redis, 2, argv, NULL, counted, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -186,7 +169,7 @@ static void admit_scan(struct admit_reading *reading, const char *cursor)
 {
     const struct sk_voucher_keys *keys = &reading->voucher->keys;
     const char *argv[] = {"HSCAN", reading->repeats ? keys->repeats : keys->buyers, cursor, "COUNT", "1000"};
-    if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
+    if (sk_redis_command(reading->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -218,7 +201,7 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 static void admit_confirm(struct admit_reading *reading)
 {
     const char *argv[] = {"HMGET", reading->voucher->keys.voucher, "state", "last", "cache_ms"};
-    if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
+    if (sk_redis_command(reading->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -238,7 +221,7 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
     struct sk_voucher *voucher = reading->voucher;
     // Limits reading to a tenth of the time, however often the buyers change.
-    uint64_t now = uv_now(reading->admit->sale->loop);
+    uint64_t now = uv_now(reading->sale->loop);
     voucher->refusals.read_after_ms = now + PAUSES * (now - reading->since_ms);
     voucher->refusals.filtering = false;
     if (complete) {
@@ -251,4 +234,114 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
     }
     sk_voucher_unpin(voucher);
     free(reading);
+}
+
+// ---- offer ----
+
+// The ticket is checked first.
+
+static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
+                                 const struct sk_sent_ticket *ticket, struct sk_purchase_result *result);
+
+bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_sent_ticket *ticket,
+                        unsigned quantity, struct sk_purchase_result *result)
+{
+    if (voucher->ticket && offered_lacks_ticket(sale, voucher, ticket, result))
+        return true;
+    if (quantity <= voucher->user_limit)
+        return false;
+    *result = (struct sk_purchase_result){.code = SK_PURCHASE_INVALID, .left = voucher->user_limit};
+    return true;
+}
+
+// A good ticket for a newer offer than the one known here came through another instance: this one is a moment behind.
+static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
+                                 const struct sk_sent_ticket *ticket, struct sk_purchase_result *result)
+{
+    static const enum sk_purchase_code refusals[] = {[SK_ASK_TICKETS_OFF] = SK_PURCHASE_TICKETS_OFF,
+                                                     [SK_ASK_NO_TICKET] = SK_PURCHASE_TICKET_REQUIRED,
+                                                     [SK_ASK_BAD_TICKET] = SK_PURCHASE_TICKET_INVALID,
+                                                     [SK_ASK_EXPIRED_TICKET] = SK_PURCHASE_TICKET_INVALID,
+                                                     [SK_ASK_GOOD_TICKET] = SK_PURCHASE_TICKET_INVALID};
+    static const enum sk_metric reasons[] = {[SK_ASK_TICKETS_OFF] = SK_METRIC_TICKETS_OFF,
+                                             [SK_ASK_NO_TICKET] = SK_METRIC_TICKETS_MISSING,
+                                             [SK_ASK_BAD_TICKET] = SK_METRIC_TICKETS_BAD,
+                                             [SK_ASK_EXPIRED_TICKET] = SK_METRIC_TICKETS_EXPIRED,
+                                             [SK_ASK_GOOD_TICKET] = SK_METRIC_TICKETS_OLD_OFFER};
+    if (ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer == voucher->offer)
+        return false;
+    bool behind = ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer > voucher->offer;
+    *result = (struct sk_purchase_result){.code = behind ? SK_PURCHASE_LOADING : refusals[ticket->kind]};
+    if (behind)
+        sale->offers_differ(sale->recovery, voucher, ticket->offer);
+    else
+        sk_metrics_add(sale->metrics, reasons[ticket->kind], 1);
+    return true;
+}
+
+void sk_offered_agree(const struct sk_voucher *voucher, struct sk_order *order)
+{
+    order->offer = voucher->offer;
+    order->price = voucher->price;
+}
+
+bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_voucher *voucher, struct sk_order *order,
+                              struct sk_purchase_result *result)
+{
+    const struct sk_price *now = &voucher->price;
+    if (now->cents != order->price.cents || strcmp(now->currency, order->price.currency) != 0) {
+        *result = (struct sk_purchase_result){.code = SK_PURCHASE_OFFER_CHANGED};
+        return true;
+    }
+    if (sk_offered_refuses(sale, voucher, &order->sent, order->quantity, result))
+        return true;
+    sk_offered_agree(voucher, order);
+    return false;
+}
+
+// ---- filter ----
+
+// Eight probes per name, derived from one 64-bit hash by double hashing (Kirsch and Mitzenmacher, "Less hashing, same
+// performance", 2006). A user who chooses colliding names only causes a query to Redis, so the hash needs no key.
+
+enum { PROBES = 8, BITS_PER_NAME = 12, WORD_BITS = 64, NAMES_MIN = 64, NAMES_MAX = 200000000 };
+
+struct sk_filter {
+    uint64_t mask; // number of bits less one; a power of two less one
+    uint64_t words[];
+};
+
+struct sk_filter *sk_filter_new(size_t expected)
+{
+    if (expected > NAMES_MAX)
+        return NULL; // a larger number might never end the loop below
+    size_t names = expected < NAMES_MIN ? NAMES_MIN : expected, bits = WORD_BITS;
+    while (bits < names * BITS_PER_NAME)
+        bits *= 2;
+    struct sk_filter *filter = calloc(1, sizeof *filter + bits / 8);
+    if (filter != NULL)
+        filter->mask = bits - 1;
+    return filter;
+}
+
+void sk_filter_free(struct sk_filter *filter)
+{
+    free(filter);
+}
+
+void sk_filter_add(struct sk_filter *filter, const char *name, size_t len)
+{
+    uint64_t h = sk_hash(name, len), step = (h >> 32) | 1;
+    for (int i = 0; i < PROBES; i++, h += step)
+        filter->words[(h & filter->mask) / WORD_BITS] |= UINT64_C(1) << (h % WORD_BITS);
+}
+
+bool sk_filter_maybe(const struct sk_filter *filter, const char *name, size_t len)
+{
+    uint64_t h = sk_hash(name, len), step = (h >> 32) | 1;
+    for (int i = 0; i < PROBES; i++, h += step) {
+        if ((filter->words[(h & filter->mask) / WORD_BITS] & UINT64_C(1) << (h % WORD_BITS)) == 0)
+            return false;
+    }
+    return true;
 }

@@ -20,7 +20,6 @@ enum { HOLD_MS = 200, OFFER_ROUNDS = 3 };
 
 struct sk_batcher {
     const struct sk_sale *sale;
-    struct sk_admit *admit;
     struct sk_writer *writer;
     struct sk_voucher *first; // vouchers with requests to send
     uint64_t asked_at_ms;     // the last script call
@@ -55,13 +54,12 @@ static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list 
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
                            const char *order_id, uint64_t retry_after_ms);
 
-struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_admit *admit, struct sk_writer *writer)
+struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_writer *writer)
 {
     struct sk_batcher *batcher = calloc(1, sizeof *batcher);
     if (batcher == NULL)
         return NULL;
     batcher->sale = sale;
-    batcher->admit = admit;
     batcher->writer = writer;
     return batcher;
 }
@@ -274,7 +272,7 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
     if (refusal.code == SK_PURCHASE_NOT_STARTED)
         refusal.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
     memcpy(refusal.version, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->admit, call->voucher, &refusal);
+    sk_admit_remember(batcher->sale, call->voucher, &refusal);
 }
 
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)

@@ -8,7 +8,6 @@
 #include "params.h"
 #include "probe.h"
 
-static void entry_read_order(void *arg, const struct sk_journal_order *read);
 static bool entry_is_of_this_run(const struct sk_entry *entry);
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id);
 static void entry_on_ended(void *arg, const struct sk_reply *reply);
@@ -190,7 +189,7 @@ static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, s
     else
         entries->oldest = entry;
     entries->youngest = entry;
-    if (entry->prev != NULL || entries->open == NULL)
+    if (entry->prev != NULL)
         return;
     entries->previous = NULL;
     entries->next = *entries->open;
@@ -209,7 +208,7 @@ static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry)
         entry->next->prev = entry->prev;
     else
         entries->youngest = entry->prev;
-    if (entries->oldest != NULL || entries->open == NULL)
+    if (entries->oldest != NULL)
         return;
     if (entries->previous != NULL)
         entries->previous->entries.next = entries->next;

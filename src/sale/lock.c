@@ -10,6 +10,7 @@
 #include "backoff.h"
 #include "clock.h"
 #include "keys.h"
+#include "list.h"
 #include "log.h"
 #include "timer.h"
 
@@ -53,13 +54,15 @@ static void session_on_judged(void *arg, const struct sk_reply *reply);
 
 static void session_move(struct sk_session *session, enum session_state state)
 {
-    static const bool allowed[SESSION_ENDED + 1][SESSION_ENDED + 1] = {
-        [SESSION_NONE] = {[SESSION_TAKING] = true, [SESSION_ENDING] = true},
-        [SESSION_TAKING] = {[SESSION_HELD] = true, [SESSION_NONE] = true, [SESSION_ENDING] = true},
-        [SESSION_HELD] = {[SESSION_NONE] = true, [SESSION_ENDING] = true},
-        [SESSION_ENDING] = {[SESSION_ENDED] = true},
+#define TO(name) (1U << SESSION_##name)
+    static const unsigned allowed[SESSION_ENDED + 1] = {
+        [SESSION_NONE] = TO(TAKING) | TO(ENDING),
+        [SESSION_TAKING] = TO(HELD) | TO(NONE) | TO(ENDING),
+        [SESSION_HELD] = TO(NONE) | TO(ENDING),
+        [SESSION_ENDING] = TO(ENDED),
     };
-    SK_ASSERT(allowed[session->state][state]);
+#undef TO
+    SK_ASSERT((allowed[session->state] & 1U << state) != 0);
     session->state = state;
 }
 
@@ -109,7 +112,7 @@ static void session_on_tick(void *arg)
     session_keep(arg);
 }
 
-static bool session_is_acknowledged(const struct sk_session *session)
+bool sk_session_held(const struct sk_session *session)
 {
     return session->state == SESSION_HELD && session->run_number == sk_redis_run_number(session->redis) &&
            sk_monotonic_ms() < session->held_until_ms;
@@ -118,7 +121,7 @@ static bool session_is_acknowledged(const struct sk_session *session)
 static void session_keep(struct sk_session *session)
 {
     uint64_t now = sk_monotonic_ms();
-    if (session->state == SESSION_HELD && !session_is_acknowledged(session))
+    if (session->state == SESSION_HELD && !sk_session_held(session))
         session_lose(session, now < session->held_until_ms ? "Redis is another process" : "not renewed in time");
     if (session->asking || now < session->renew_at_ms || !sk_redis_ready(session->redis))
         return;
@@ -197,11 +200,6 @@ static void session_lose(struct sk_session *session, const char *why)
     session->renew_at_ms = 0;
 }
 
-bool sk_session_held(const struct sk_session *session)
-{
-    return session_is_acknowledged(session);
-}
-
 uint64_t sk_session_taken(const struct sk_session *session)
 {
     return session->takings;
@@ -209,7 +207,7 @@ uint64_t sk_session_taken(const struct sk_session *session)
 
 bool sk_session_await(struct sk_session *session)
 {
-    if (session_is_acknowledged(session))
+    if (sk_session_held(session))
         return true;
     session_keep(session);
     return session->asking && session->state != SESSION_ENDING;
@@ -306,7 +304,7 @@ struct judgement {
 static bool session_may_judge(const struct sk_session *session)
 {
     uint64_t since_ms = session->taken_at_ms > session->ready_at_ms ? session->taken_at_ms : session->ready_at_ms;
-    return session_is_acknowledged(session) && sk_monotonic_ms() >= since_ms + session->ttl_ms;
+    return sk_session_held(session) && sk_monotonic_ms() >= since_ms + session->ttl_ms;
 }
 
 enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],
@@ -345,4 +343,186 @@ static void session_on_judged(void *arg, const struct sk_reply *reply)
     }
     judgement->done(judgement->arg, lives, judgement->n);
     free(judgement);
+}
+
+// ---- named locks ----
+
+// One timer renews all locks of a reactor every third of their TTL.
+
+enum { LOCK_TOKEN_SIZE = 72 };
+
+// TAKING -> HELD or MISSED -> RELEASED. HELD also covers a lock that has been lost meanwhile: its owner is not
+// notified.
+enum lock_state { LOCK_TAKING, LOCK_HELD, LOCK_MISSED, LOCK_RELEASED };
+
+struct sk_named_locks {
+    struct sk_redis *redis;
+    const struct sk_session *owner;
+    struct sk_timer *tick;
+    struct sk_list all;
+    uint64_t counter;
+    char ttl[12];
+};
+
+struct sk_named_lock {
+    struct sk_list list; // must be first
+    struct sk_named_locks *locks;
+    sk_named_lock_cb *taken;
+    void *arg;
+    enum lock_state state;
+    unsigned answers; // replies outstanding
+    char key[SK_KEY_SIZE];
+    char token[LOCK_TOKEN_SIZE];
+};
+
+static void lock_on_taken(void *arg, const struct sk_reply *reply);
+static void lock_on_tick(void *arg);
+static void lock_on_renewed(void *arg, const struct sk_reply *reply);
+static void lock_send_cut(const struct sk_named_lock *lock);
+static void lock_send_release(const struct sk_named_lock *lock);
+static void lock_on_sent(void *arg, const struct sk_reply *reply);
+static void lock_free_if_done(struct sk_named_lock *lock);
+
+static void lock_move(struct sk_named_lock *lock, enum lock_state state)
+{
+#define TO(name) (1U << LOCK_##name)
+    static const unsigned allowed[LOCK_RELEASED + 1] = {
+        [LOCK_TAKING] = TO(HELD) | TO(MISSED) | TO(RELEASED),
+        [LOCK_HELD] = TO(RELEASED),
+        [LOCK_MISSED] = TO(RELEASED),
+    };
+#undef TO
+    SK_ASSERT((allowed[lock->state] & 1U << state) != 0);
+    lock->state = state;
+}
+
+struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, struct sk_redis *redis, const struct sk_session *owner,
+                                           uint32_t ttl_ms)
+{
+    struct sk_named_locks *locks = calloc(1, sizeof *locks);
+    if (locks != NULL)
+        locks->tick = sk_timer_open(loop, ttl_ms / 3, lock_on_tick, locks);
+    if (locks == NULL || locks->tick == NULL) {
+        free(locks);
+        return NULL;
+    }
+    sk_list_begin(&locks->all);
+    locks->redis = redis;
+    locks->owner = owner;
+    (void)snprintf(locks->ttl, sizeof locks->ttl, "%" PRIu32, ttl_ms);
+    return locks;
+}
+
+struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const char *key, sk_named_lock_cb *taken,
+                                         void *arg)
+{
+    struct sk_named_lock *lock = calloc(1, sizeof *lock);
+    if (lock == NULL)
+        return NULL;
+    size_t len = strlen(key);
+    SK_ASSERT(len < sizeof lock->key);
+    memcpy(lock->key, key, len + 1);
+    // Each attempt has its own token, so a release that comes too late cannot release the next holder's lock.
+    (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64 "/%s", sk_session_id(locks->owner), ++locks->counter,
+                   locks->ttl);
+    lock->locks = locks;
+    lock->taken = taken;
+    lock->arg = arg;
+    const char *set[] = {"SET", lock->key, lock->token, "NX", "PX", locks->ttl};
+    if (sk_redis_command(locks->redis, 6, set, NULL, lock_on_taken, lock) != SK_OK) {
+        free(lock);
+        return NULL;
+    }
+    lock->answers = 1;
+    sk_list_add_behind(&lock->list, &locks->all);
+    return lock;
+}
+
+static void lock_on_taken(void *arg, const struct sk_reply *reply)
+{
+    struct sk_named_lock *lock = arg;
+    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    bool held = text != NULL && sk_reply_error(reply) == NULL && strcmp(text, "OK") == 0;
+    if (!held && reply != NULL && sk_reply_error(reply) == NULL)
+        lock_send_cut(lock);
+    if (lock->state == LOCK_TAKING) {
+        lock_move(lock, held ? LOCK_HELD : LOCK_MISSED);
+        lock->taken(lock->arg, held); // may release it
+    } else if (held) {
+        lock_send_release(lock); // it was released while it was being taken
+    }
+    lock->answers--;
+    lock_free_if_done(lock);
+}
+
+static void lock_on_tick(void *arg)
+{
+    const struct sk_named_locks *locks = arg;
+    for (struct sk_named_lock *lock = sk_list_first(&locks->all); lock != NULL;
+         lock = sk_list_next(&locks->all, &lock->list)) {
+        const char *argv[] = {lock->key, lock->token, locks->ttl};
+        if (lock->state == LOCK_HELD && lock->answers == 0 &&
+            sk_redis_script(locks->redis, SK_SCRIPT_LOCK_RENEW, 1, 3, argv, NULL, lock_on_renewed, lock) == SK_OK)
+            lock->answers++;
+    }
+}
+
+static void lock_on_renewed(void *arg, const struct sk_reply *reply)
+{
+    struct sk_named_lock *lock = arg;
+    (void)reply; // nothing to do if it is lost: a lock only saves work
+    lock->answers--;
+    lock_free_if_done(lock);
+}
+
+void sk_named_lock_release(struct sk_named_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    if (lock->state == LOCK_HELD)
+        lock_send_release(lock);
+    lock_move(lock, LOCK_RELEASED);
+    lock_free_if_done(lock);
+}
+
+// Another holds the lock. If the holder is dead, the TTL frees the lock, unless the clock was set back since.
+static void lock_send_cut(const struct sk_named_lock *lock)
+{
+    const char *argv[] = {lock->key, lock->locks->ttl};
+    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
+        return; // the next attempt sends it
+}
+
+static void lock_send_release(const struct sk_named_lock *lock)
+{
+    const char *argv[] = {lock->key, lock->token};
+    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
+        return; // Redis is down: the TTL frees it
+}
+
+static void lock_on_sent(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    (void)reply; // if it failed, the TTL frees the lock
+}
+
+static void lock_free_if_done(struct sk_named_lock *lock)
+{
+    if (lock->state != LOCK_RELEASED || lock->answers > 0)
+        return;
+    sk_list_remove(&lock->list);
+    free(lock);
+}
+
+void sk_named_locks_close(struct sk_named_locks *locks)
+{
+    if (locks == NULL)
+        return;
+    for (struct sk_named_lock *lock; (lock = sk_list_first(&locks->all)) != NULL;) {
+        SK_ASSERT(lock->answers == 0);
+        sk_list_remove(&lock->list);
+        free(lock);
+    }
+    sk_timer_close(locks->tick);
+    free(locks);
 }

@@ -8,12 +8,34 @@
 #include <stdint.h>
 
 #include "metrics.h"
-#include "offered.h"
 #include "text.h"
 #include "uuid.h"
 
 // The most units of one order, and the highest limit of a voucher.
 enum { SK_QUANTITY_MAX = 1000 };
+
+enum { SK_CURRENCY_SIZE = 4 };
+
+// The price of one unit.
+struct sk_price {
+    int64_t cents;
+    char currency[SK_CURRENCY_SIZE]; // empty: the price is not known
+};
+
+// The check of a purchase's ticket, if the client sent one.
+enum sk_ask_ticket {
+    SK_ASK_TICKETS_OFF, // none can be checked here
+    SK_ASK_NO_TICKET,
+    SK_ASK_BAD_TICKET,
+    SK_ASK_EXPIRED_TICKET, // has expired, or claims to
+    SK_ASK_GOOD_TICKET,    // it is for this user and this voucher; `offer` has its offer
+};
+
+// A purchase ticket as it was sent.
+struct sk_sent_ticket {
+    enum sk_ask_ticket kind;
+    int32_t offer;
+};
 
 struct sk_entry;
 struct sk_order_list;

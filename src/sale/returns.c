@@ -20,6 +20,7 @@
 
 #include "failpoint.h"
 #include "journal.h"
+#include "list.h"
 #include "log.h"
 #include "params.h"
 #include "timer.h"
@@ -55,7 +56,7 @@ struct returns_item {
 };
 
 struct returns_call {
-    struct returns_call *previous, *next;
+    struct sk_list list; // must be first
     struct sk_returns *returns;
     struct sk_voucher *voucher; // pinned
     enum returns_state state;
@@ -75,7 +76,7 @@ struct sk_returns {
     const struct sk_sale *sale;
     void (*recovered)(void *arg, struct sk_voucher *voucher);
     void *arg;
-    struct returns_call *first, *last;
+    struct sk_list calls;                       // oldest first
     struct returns_call *writing[TOGETHER_MAX]; // in the statement in progress
     size_t writing_count;
     struct sk_timer *timer; // owned
@@ -94,14 +95,16 @@ static void returns_end(struct returns_call *call, enum sk_return_end end);
 
 static void returns_move(struct returns_call *call, enum returns_state state)
 {
-    static const bool allowed[RETURNS_STATES][RETURNS_STATES] = {
-        [RETURNS_GATHERING] = {[RETURNS_NOTING] = true, [RETURNS_READY] = true}, // READY: a recovered entry
-        [RETURNS_NOTING] = {[RETURNS_READY] = true},
-        [RETURNS_READY] = {[RETURNS_WRITING] = true},
-        [RETURNS_WRITING] = {[RETURNS_WAITING] = true},
-        [RETURNS_WAITING] = {[RETURNS_READY] = true},
+#define TO(name) (1U << RETURNS_##name)
+    static const unsigned allowed[RETURNS_STATES] = {
+        [RETURNS_GATHERING] = TO(NOTING) | TO(READY), // READY: a recovered entry
+        [RETURNS_NOTING] = TO(READY),
+        [RETURNS_READY] = TO(WRITING),
+        [RETURNS_WRITING] = TO(WAITING),
+        [RETURNS_WAITING] = TO(READY),
     };
-    SK_ASSERT(allowed[call->state][state]);
+#undef TO
+    SK_ASSERT((allowed[call->state] & 1U << state) != 0);
     call->state = state;
 }
 
@@ -112,6 +115,7 @@ struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)
     if (returns == NULL)
         return NULL;
     *returns = (struct sk_returns){.sale = sale, .recovered = recovered, .arg = arg};
+    sk_list_begin(&returns->calls);
     returns->timer = sk_timer_open(sale->loop, 0, returns_on_tick, returns);
     if (returns->timer == NULL) {
         free(returns);
@@ -134,27 +138,14 @@ static struct returns_call *returns_add_call(struct sk_returns *returns, struct 
     (void)snprintf(call->move, sizeof call->move, "%s", move);
     (void)snprintf(call->by, sizeof call->by, "%s", by);
     (void)snprintf(call->why, sizeof call->why, "%s", why);
-    call->previous = returns->last;
-    if (call->previous != NULL)
-        call->previous->next = call;
-    else
-        returns->first = call;
-    returns->last = call;
+    sk_list_add_last(&call->list, &returns->calls);
     sk_timer_once(returns->timer, TICK_MS);
     return call;
 }
 
 static void returns_remove_call(struct returns_call *call)
 {
-    struct sk_returns *returns = call->returns;
-    if (call->previous != NULL)
-        call->previous->next = call->next;
-    else
-        returns->first = call->next;
-    if (call->next != NULL)
-        call->next->previous = call->previous;
-    else
-        returns->last = call->previous;
+    sk_list_remove(&call->list);
     sk_voucher_unpin(call->voucher);
     free(call);
 }
@@ -169,11 +160,11 @@ static const char *returns_move_name(enum sk_return_move move)
 static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_voucher *voucher, const char *move,
                                               const char *by, const char *why)
 {
-    struct returns_call *call = returns->first;
+    struct returns_call *call = sk_list_first(&returns->calls);
     while (call != NULL && (call->state != RETURNS_GATHERING || call->voucher != voucher || call->done != NULL ||
                             call->count == SK_RETURNS_MAX || strcmp(call->move, move) != 0 ||
                             strcmp(call->by, by) != 0 || strcmp(call->why, why) != 0))
-        call = call->next;
+        call = sk_list_next(&returns->calls, &call->list);
     return call != NULL ? call : returns_add_call(returns, voucher, move, by, why);
 }
 
@@ -237,9 +228,9 @@ bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, 
 
 static bool returns_is_busy(const struct sk_returns *returns, const struct sk_voucher *voucher)
 {
-    const struct returns_call *call = returns->first;
+    const struct returns_call *call = sk_list_first(&returns->calls);
     while (call != NULL && (call->voucher != voucher || call->state == RETURNS_GATHERING || call->recovered))
-        call = call->next;
+        call = sk_list_next(&returns->calls, &call->list);
     return call != NULL;
 }
 
@@ -247,15 +238,15 @@ static void returns_on_tick(void *arg)
 {
     struct sk_returns *returns = arg;
     uint64_t now = uv_now(returns->sale->loop);
-    for (struct returns_call *call = returns->first, *next; call != NULL; call = next) {
-        next = call->next;
+    for (struct returns_call *call = sk_list_first(&returns->calls), *next; call != NULL; call = next) {
+        next = sk_list_next(&returns->calls, &call->list);
         if (call->state == RETURNS_WAITING && now >= call->not_before_ms)
             returns_move(call, RETURNS_READY);
         else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->voucher))
             returns_note(call);
     }
     returns_write(returns);
-    if (returns->first != NULL)
+    if (!sk_list_is_empty(&returns->calls))
         sk_timer_once(returns->timer, TICK_MS);
 }
 
@@ -332,7 +323,8 @@ static size_t returns_gather_ready(struct sk_returns *returns)
 {
     const struct returns_call *first = NULL;
     size_t orders = 0;
-    for (struct returns_call *call = returns->first; call != NULL; call = call->next) {
+    for (struct returns_call *call = sk_list_first(&returns->calls); call != NULL;
+         call = sk_list_next(&returns->calls, &call->list)) {
         if (call->state != RETURNS_READY || returns->writing_count == TOGETHER_MAX)
             continue;
         if (first != NULL && (first->alone || call->alone || orders + call->count > SK_RETURNS_MAX ||
@@ -555,13 +547,14 @@ static void returns_end(struct returns_call *call, enum sk_return_end end)
 
 bool sk_returns_idle(const struct sk_returns *returns)
 {
-    return returns->first == NULL;
+    return sk_list_is_empty(&returns->calls);
 }
 
 size_t sk_returns_count(const struct sk_returns *returns)
 {
     size_t count = 0;
-    for (const struct returns_call *call = returns->first; call != NULL; call = call->next)
+    for (const struct returns_call *call = sk_list_first(&returns->calls); call != NULL;
+         call = sk_list_next(&returns->calls, &call->list))
         count += call->count;
     return count;
 }
@@ -570,9 +563,7 @@ void sk_returns_close(struct sk_returns *returns)
 {
     if (returns == NULL)
         return;
-    while (returns->first != NULL) {
-        struct returns_call *call = returns->first;
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+    for (struct returns_call *call; (call = sk_list_first(&returns->calls)) != NULL;) {
         returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
         if (call->entry != NULL)
             sk_entry_forget(call->entry);

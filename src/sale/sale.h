@@ -4,10 +4,8 @@
 
 #include <uv.h>
 
-#include "catalogue.h"
 #include "lock.h"
 #include "metrics.h"
-#include "named_lock.h"
 #include "order.h"
 #include "pg_link.h"
 #include "probe.h"
@@ -15,6 +13,7 @@
 #include "rates.h"
 #include "redis_link.h"
 #include "sale_options.h"
+#include "voucher.h"
 
 enum sk_doubt {
     SK_DOUBT_CLOSED,  // it is not there, or not open

@@ -1,5 +1,5 @@
 // A voucher in a reactor: its terms, where its stock is (all its keys in one slot), and the state that each step of the
-// order path keeps of it.
+// order path keeps of it. And the catalogue of all vouchers.
 #ifndef SK_SALE_VOUCHER_H
 #define SK_SALE_VOUCHER_H
 
@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "backoff.h"
-#include "filter.h"
 #include "journal.h"
 #include "keys.h"
 #include "order.h"
@@ -48,6 +47,8 @@ struct sk_seen {
     char last[SK_VERSION_SIZE];
 };
 
+struct sk_filter;
+
 // The refusal cache. Touched by admit.c alone.
 struct sk_refusal_cache {
     struct sk_refusal newest;
@@ -58,7 +59,7 @@ struct sk_refusal_cache {
     uint64_t read_after_ms; // the next reading begins no sooner
 };
 
-// Orders that wait for a batch of PostgreSQL. Touched by writer.c, write_queue.c and batch.c.
+// Orders that wait for a batch of PostgreSQL. Touched by writer.c and batch.c.
 struct sk_granted {
     struct sk_order_list orders;
     struct sk_voucher *next;
@@ -74,7 +75,7 @@ struct sk_granted {
 // by entry.c alone.
 struct sk_entries {
     struct sk_entry *oldest, *youngest;
-    struct sk_voucher **open; // the list's head, in the catalogue; NULL: not listed anywhere
+    struct sk_voucher **open; // the list's head, in the catalogue
     struct sk_voucher *previous, *next;
 };
 
@@ -109,14 +110,49 @@ struct sk_voucher {
     struct sk_maintenance *maintenance; // owned: a block of the size that the catalogue was given, zeroed at first
 };
 
-// The reactor's thread, as all functions. `tag` is shorter than SK_TAG_SIZE; `maintenance_size` is that of struct
-// sk_maintenance, which this floor does not know. NULL: out of memory.
-struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenance_size);
-// NULL is fine. No pin may be left.
-void sk_voucher_free(struct sk_voucher *voucher);
-
-// A kept pointer needs a pin. The last pin of a voucher that has left the catalogue frees it.
+// The reactor's thread, as all functions. A kept pointer needs a pin. The last pin of a voucher that has left the
+// catalogue frees it.
 void sk_voucher_pin(struct sk_voucher *voucher);
 void sk_voucher_unpin(struct sk_voucher *voucher);
+
+// ---- catalogue ----
+
+// The catalogue: all vouchers that are not retired, found by id or by slot. Every reactor has all of it. So an id that
+// is not in it does not exist, is retired, or is newer than the last update (recovery/follow.h).
+
+struct sk_catalogue;
+
+// A voucher as PostgreSQL has it.
+struct sk_catalogue_row {
+    int64_t change, voucher_id, begin_ms, end_ms;
+    enum sk_voucher_state state;
+    const char *tag; // borrowed
+    unsigned user_limit;
+    int64_t pay_within_s;
+    bool ticket;
+    unsigned work_bits;
+    int32_t offer;
+    struct sk_price price;
+};
+
+// NULL: out of memory. `maintenance_size`: bytes of recovery's maintenance state in each voucher.
+struct sk_catalogue *sk_catalogue_new(size_t maintenance_size);
+void sk_catalogue_free(struct sk_catalogue *catalogue); // with all its vouchers; NULL is fine
+
+// Adds a voucher, or updates its terms; removes a retired one. A row that is older than the known one changes nothing.
+// SK_NO_MEM: nothing was changed. SK_FAIL: the row is invalid.
+enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row) SK_MUST_CHECK;
+
+// The pointers stay valid until the next put, or while they are pinned. NULL: not in the catalogue.
+struct sk_voucher *sk_catalogue_find(const struct sk_catalogue *catalogue, int64_t id);
+// The first voucher of a slot; more follow in `next_in_slot`. Nearly always there is one at most.
+struct sk_voucher *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot);
+
+// The vouchers that have journal entries of this reactor, linked by entries.next.
+struct sk_voucher *sk_catalogue_open(const struct sk_catalogue *catalogue);
+
+// The vouchers, in no order: 0 to count - 1. When a voucher leaves, the last one takes its place.
+size_t sk_catalogue_count(const struct sk_catalogue *catalogue);
+struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t i);
 
 #endif

@@ -7,21 +7,18 @@
 // No failure is final. If the answer is lost, the batch goes back and is retried under the same ids, which settles it
 // whatever the first try did (P7). A failure of the link pauses the writer. A failure of a statement (the voucher's row
 // is locked, its orders are refused) pauses only that voucher; if several shared the batch, each goes alone first. A
-// batch that is refused permanently is bisected (bisect.h). Only a single refused order waits before its retry, and
+// batch that is refused permanently is bisected (batch.h). Only a single refused order waits before its retry, and
 // after TRIES_MAX tries it becomes a dead letter.
 #include "writer.h"
 
 #include "backoff.h"
 #include "batch.h"
-#include "bisect.h"
 #include "dead_letter.h"
 #include "durable.h"
 #include "failpoint.h"
 #include "log.h"
-#include "settlement.h"
 #include "timer.h"
 #include "voucher.h"
-#include "write_queue.h"
 
 enum {
     TICK_MS = 10,
@@ -67,7 +64,6 @@ static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *
 static void writer_set_aside(struct sk_writer *writer, struct sk_order *order);
 static void writer_on_set_aside(void *arg, bool kept);
 static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left);
-static void writer_forget_list(struct sk_writer *writer, struct sk_order_list *list);
 
 struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events)
 {

@@ -1,6 +1,6 @@
 // A parked connection is suspended in libmicrohttpd: it leaves the lists and the epoll set, so no turn of the loop
 // meets it. Two traits of version 0.9.75 shape this file:
-// - it does not notice a suspended client that hangs up: sk_hangups does;
+// - it does not notice a suspended client that hangs up: struct sk_hangups does;
 // - to resume any number of connections, it walks the list of all suspended ones. So they are resumed in batches, with
 //   a pause that grows with that list. The batches are bounded, too: if thousands are answered at once, their answers
 //   are sent over several turns, in which others are served.
@@ -26,6 +26,10 @@ static enum sk_status connections_make(struct sk_connections *pool);
 static void connections_on_hangup(void *arg, uint64_t handle);
 static void connection_release(struct sk_connection *connection);
 static void connection_resume(struct sk_connection *connection);
+static struct sk_hangups *hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg);
+static enum sk_status hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle);
+static void hangups_unwatch(struct sk_hangups *hangups, int fd);
+static void hangups_close(struct sk_hangups *hangups);
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
                                    const struct sk_server_options *options)
@@ -34,7 +38,7 @@ enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
     if (connections_make(pool) != SK_OK)
         return SK_NO_MEM;
     pool->deadlines = sk_deadlines_open(uv_now(loop));
-    pool->hangups = sk_hangups_open(loop, connections_on_hangup, pool);
+    pool->hangups = hangups_open(loop, connections_on_hangup, pool);
     return pool->deadlines != NULL && pool->hangups != NULL ? SK_OK : SK_FAIL;
 }
 
@@ -61,7 +65,7 @@ void sk_connections_close(struct sk_connections *pool)
     SK_ASSERT(pool->suspended == 0);
     for (uint32_t i = 0; pool->all != NULL && i < pool->used; i++)
         sk_buf_free(&pool->all[i].request.body);
-    sk_hangups_close(pool->hangups);
+    hangups_close(pool->hangups);
     sk_deadlines_close(pool->deadlines);
     free(pool->all);
 }
@@ -125,24 +129,24 @@ static void connection_release(struct sk_connection *connection)
     connection->request.hold = (struct sk_hold){0};
 }
 
-#define TO(phase) [SK_PHASE_##phase] = true
-
 void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, uint64_t limit_ms)
 {
-    static const bool allowed[SK_PHASE_COUNT][SK_PHASE_COUNT] = {
-        [SK_PHASE_FREE] = {TO(HEADER)},
-        [SK_PHASE_HEADER] = {TO(BODY), TO(HEADER), TO(FREE)},
-        [SK_PHASE_BODY] = {TO(WAITING), TO(PARKED), TO(SENDING), TO(HEADER), TO(FREE)},
-        [SK_PHASE_WAITING] = {TO(WAITING), TO(PARKED), TO(SENDING), TO(HEADER), TO(FREE)},
-        [SK_PHASE_PARKED] = {TO(PARKED), TO(RESUMING), TO(GONE), TO(SENDING), TO(HEADER), TO(FREE)},
-        [SK_PHASE_RESUMING] = {TO(SENDING)},
-        [SK_PHASE_GONE] = {TO(HEADER)},
-        [SK_PHASE_SENDING] = {TO(STREAMING), TO(HEADER), TO(FREE)},
-        [SK_PHASE_STREAMING] = {TO(STUCK), TO(RESUMING), TO(GONE)},
-        [SK_PHASE_STUCK] = {TO(STREAMING), TO(RESUMING), TO(GONE)},
+#define TO(phase) (1U << SK_PHASE_##phase)
+    static const unsigned allowed[SK_PHASE_COUNT] = {
+        [SK_PHASE_FREE] = TO(HEADER),
+        [SK_PHASE_HEADER] = TO(BODY) | TO(HEADER) | TO(FREE),
+        [SK_PHASE_BODY] = TO(WAITING) | TO(PARKED) | TO(SENDING) | TO(HEADER) | TO(FREE),
+        [SK_PHASE_WAITING] = TO(WAITING) | TO(PARKED) | TO(SENDING) | TO(HEADER) | TO(FREE),
+        [SK_PHASE_PARKED] = TO(PARKED) | TO(RESUMING) | TO(GONE) | TO(SENDING) | TO(HEADER) | TO(FREE),
+        [SK_PHASE_RESUMING] = TO(SENDING),
+        [SK_PHASE_GONE] = TO(HEADER),
+        [SK_PHASE_SENDING] = TO(STREAMING) | TO(HEADER) | TO(FREE),
+        [SK_PHASE_STREAMING] = TO(STUCK) | TO(RESUMING) | TO(GONE),
+        [SK_PHASE_STUCK] = TO(STREAMING) | TO(RESUMING) | TO(GONE),
     };
+#undef TO
     struct sk_connections *pool = connection->pool;
-    SK_ASSERT(allowed[connection->phase][phase]);
+    SK_ASSERT((allowed[connection->phase] & 1U << phase) != 0);
     pool->in_phase[connection->phase]--;
     pool->in_phase[phase]++;
     connection->phase = phase;
@@ -192,7 +196,7 @@ void sk_connection_suspend(struct sk_connection *connection)
     MHD_suspend_connection(connection->library);
     connection->suspended = true;
     connection->pool->suspended++;
-    if (sk_hangups_watch(connection->pool->hangups, connection->fd, connection->request.handle) != SK_OK)
+    if (hangups_watch(connection->pool->hangups, connection->fd, connection->request.handle) != SK_OK)
         sk_log(SK_LOG_DEBUG, "a parked connection is not watched: no memory", "");
 }
 
@@ -253,7 +257,7 @@ bool sk_connections_resume(struct sk_connections *pool, bool all)
 
 static void connection_resume(struct sk_connection *connection)
 {
-    sk_hangups_unwatch(connection->pool->hangups, connection->fd);
+    hangups_unwatch(connection->pool->hangups, connection->fd);
     MHD_resume_connection(connection->library);
     connection->suspended = false;
     connection->pool->suspended--;
@@ -385,7 +389,8 @@ struct sk_hangups {
 static void hangups_on_readable(uv_poll_t *poll, int status, int events);
 static void hangups_free(uv_handle_t *handle);
 
-struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg)
+// NULL: out of memory or file descriptors. on_hangup runs once for each watched socket.
+static struct sk_hangups *hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg)
 {
     struct sk_hangups *hangups = calloc(1, sizeof *hangups);
     if (hangups == NULL)
@@ -403,7 +408,9 @@ struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg,
     return hangups;
 }
 
-enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle)
+// Reports that the client closes, or has closed, its side, or that the connection has failed. On failure (the kernel
+// has no memory) the hang-up goes unnoticed.
+static enum sk_status hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle)
 {
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = handle};
     return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
@@ -421,12 +428,14 @@ static void hangups_on_readable(uv_poll_t *poll, int status, int events)
         hangups->on_hangup(hangups->arg, ready[i].data.u64);
 }
 
-void sk_hangups_unwatch(struct sk_hangups *hangups, int fd)
+// Before the socket is closed; may be unwatched already.
+static void hangups_unwatch(struct sk_hangups *hangups, int fd)
 {
     (void)epoll_ctl(hangups->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-void sk_hangups_close(struct sk_hangups *hangups)
+// The loop must run until the handle is closed. NULL is fine.
+static void hangups_close(struct sk_hangups *hangups)
 {
     if (hangups == NULL)
         return;

@@ -1,7 +1,7 @@
 // The connections of a server: a fixed pool. A connection has one request at a time, so both share a slot of the pool,
 // and a phase.
 //
-// For server.c, request.c and stream.c. All functions: the loop's thread.
+// For server.c, request.c and response.c. All functions: the loop's thread.
 #ifndef SK_WIRE_CONNECTION_H
 #define SK_WIRE_CONNECTION_H
 
@@ -43,27 +43,10 @@ void sk_deadlines_clear(struct sk_deadline *deadline); // may be clear already
 // until it returns NULL.
 struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t now_ms);
 
-// ---- hangups ----
-
-// Watches the sockets of parked connections for clients that hang up, since libmicrohttpd does not.
-//
-// All functions: the loop's thread.
-
-struct sk_hangups;
-
-// NULL: out of memory or file descriptors. Borrows the loop. on_hangup runs once for each watched socket.
-struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg);
-// The loop must run until the handle is closed. NULL is fine.
-void sk_hangups_close(struct sk_hangups *hangups);
-
-// Reports that the client closes, or has closed, its side, or that the connection has failed. On failure (the kernel
-// has no memory) the hang-up goes unnoticed.
-enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle) SK_MUST_CHECK;
-void sk_hangups_unwatch(struct sk_hangups *hangups, int fd); // before the socket is closed; may be unwatched already
-
 // ---- connections ----
 
 struct MHD_Connection;
+struct sk_hangups;
 struct sk_metrics;
 
 // Each phase has a deadline, counted from its start.

@@ -5,14 +5,17 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "listen_address.h"
 #include "log.h"
+#include "text.h"
 
 enum { BACKLOG = 4096, UNSENT_MAX_BYTES = 65536 };
+
+static struct addrinfo *listener_resolve(const char *address);
 
 // Connections inherit the last option. It limits what the kernel keeps for a client that does not read, which is
 // megabytes otherwise. It does not limit the data in flight to a client that reads.
@@ -35,7 +38,7 @@ static int listener_try(const struct addrinfo *at)
 
 int sk_listen(const char *address)
 {
-    struct addrinfo *found = sk_listen_address_resolve(address);
+    struct addrinfo *found = listener_resolve(address);
     if (found == NULL)
         return -1;
     int fd = listener_try(found);
@@ -43,4 +46,70 @@ int sk_listen(const char *address)
         sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", strerror(errno));
     freeaddrinfo(found);
     return fd;
+}
+
+// ---- the address ----
+
+// The caller frees the result with freeaddrinfo. NULL: the reason is logged.
+static struct addrinfo *listener_resolve(const char *address)
+{
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    uint64_t port; // the resolver would truncate a larger number
+    if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
+        sk_log_text(SK_LOG_ERROR, "an address to listen on is not of the form host:port", "value", address);
+        return NULL;
+    }
+    bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
+    size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
+    memcpy(host, address + bracketed, n);
+    host[n] = '\0';
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
+    if (error != 0)
+        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", gai_strerror(error));
+    return error == 0 ? found : NULL;
+}
+
+static bool listener_is_loopback(const struct sockaddr *at)
+{
+    if (at->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, at, sizeof in);
+        return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+    }
+    if (at->sa_family != AF_INET6)
+        return false;
+    struct sockaddr_in6 in6;
+    memcpy(&in6, at, sizeof in6);
+    return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) && in6.sin6_addr.s6_addr[12] == 127);
+}
+
+bool sk_listen_address_is_loopback(const char *address)
+{
+    struct addrinfo *found = listener_resolve(address);
+    bool all = found != NULL;
+    for (const struct addrinfo *at = found; at != NULL; at = at->ai_next)
+        all = all && listener_is_loopback(at->ai_addr);
+    if (found != NULL)
+        freeaddrinfo(found);
+    return all;
+}
+
+bool sk_listen_address_is_same(const char *one, const char *other)
+{
+    struct addrinfo *first = listener_resolve(one), *second = listener_resolve(other);
+    bool same = false;
+    for (const struct addrinfo *at = first; at != NULL; at = at->ai_next) {
+        for (const struct addrinfo *with = second; with != NULL; with = with->ai_next)
+            same =
+                same || (at->ai_addrlen == with->ai_addrlen && memcmp(at->ai_addr, with->ai_addr, at->ai_addrlen) == 0);
+    }
+    if (first != NULL)
+        freeaddrinfo(first);
+    if (second != NULL)
+        freeaddrinfo(second);
+    return same;
 }

@@ -9,8 +9,8 @@
 
 #include "address.h"
 #include "connection.h"
+#include "head.h"
 #include "probe.h"
-#include "target.h"
 
 struct search {
     const char *name;

@@ -68,7 +68,7 @@ struct sk_request {
     bool shared; // the requested document is the same for all: caches may keep it
     struct sk_hold hold;
     bool *lease; // NULL: none. Set to false when the request has ended: its answer may be reused
-    // For measure.h: where it is measured, when it was complete, and the number of its route.
+    // For trace.h: where it is measured, when it was complete, and the number of its route.
     struct sk_measure *measure;
     uint64_t began_ns;
     unsigned row;

@@ -19,11 +19,11 @@
 
 #include "address.h"
 #include "connection.h"
+#include "head.h"
 #include "listener.h"
 #include "log.h"
 #include "probe.h"
-#include "stream.h"
-#include "target.h"
+#include "response.h"
 #include "timer.h"
 
 enum { DISCARD_FACTOR = 8, POOL_INCREMENT = 1024, RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };

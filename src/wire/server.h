@@ -1,5 +1,5 @@
 // The HTTP server of one reactor: libmicrohttpd in external epoll mode on the reactor's loop. Only server.c,
-// connection.c, request.c, response.c and stream.c include libmicrohttpd.
+// connection.c, request.c and response.c include libmicrohttpd.
 //
 // All functions: the loop's thread.
 #ifndef SK_WIRE_SERVER_H
@@ -31,7 +31,7 @@ struct sk_handler {
     void (*expired)(void *arg, struct sk_request *request);
     // A request is malformed before it is complete: answer it, which ends the connection.
     void (*malformed)(void *arg, struct sk_request *request, enum sk_malformed what);
-    // The head of a stream is sent: texts may follow (stream.h).
+    // The head of a stream is sent: texts may follow (response.h).
     void (*streams)(void *arg, struct sk_request *request);
     // The client of a parked or streaming request is gone, or the server ends the stream: the handle is invalid when
     // this returns. Not called for streams that the handlers end.

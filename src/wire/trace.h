@@ -1,4 +1,5 @@
-// Records a request for those who follow it: the trace that it belongs to, and its line in the access log.
+// Records a request for those who follow it: the trace that it belongs to, its line in the access log, and how long it
+// took.
 //
 // SECKILL_TRACE selects the requests that have a trace: those that come with the field `traceparent` (auto), all (on),
 // none (off). The trace id is in the field `traceparent` of the answer, with a span of our own. It is also in the
@@ -92,5 +93,29 @@ void sk_trace_leave(const char *before);
 // The request is being answered with `response`: adds the field to it, and writes the lines. The response is for this
 // request alone (NULL: there was no memory, or it has the field already). Only if request->trace.tracer is not NULL.
 void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response);
+
+// ---- durations ----
+//
+// Measures the outcomes and durations of requests, by route, for the reactor's metrics (metrics.h). The clock is read
+// twice in a turn of the loop: at its first request, and at its end, when the answers are out.
+//
+// `measure` NULL: nothing is counted.
+
+struct sk_measure;
+struct sk_metrics;
+
+// Borrows the metrics. NULL: out of memory.
+struct sk_measure *sk_measure_open(struct sk_metrics *metrics);
+void sk_measure_close(struct sk_measure *measure); // NULL is fine
+
+// A request is complete, or will never be: then its row is 0.
+void sk_measure_began(struct sk_measure *measure, struct sk_request *request);
+
+// The request is answered with this code (metrics.h). `trace_id`: for an exemplar, SK_EXEMPLAR_CHARS hexadecimal
+// digits; NULL: it has none. A request that did not begin here is not counted.
+void sk_measure_answered(const struct sk_request *request, unsigned code, const char *trace_id);
+
+// The end of a turn.
+void sk_measure_turn(struct sk_measure *measure);
 
 #endif

@@ -672,10 +672,10 @@ static const struct sk_purchase_result unit_results[] = {
 
 enum { RESULTS = sizeof results / sizeof results[0], UNIT_RESULTS = sizeof unit_results / sizeof unit_results[0] };
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *bought)
 {
-    (void)admit;
+    (void)of;
     must_be_a_voucher(voucher->id);
     must_be_a_user(user);
     *bought = results[voucher->id % RESULTS];

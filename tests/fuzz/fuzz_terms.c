@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "fuzz.h"
-#include "terms.h"
+#include "operate.h"
 
 static void must_be_within_bounds(const struct sk_terms *terms)
 {

@@ -1,7 +1,7 @@
 // The file with the keys of users' tokens. Accepted keys have a valid key id each, and reading the file again gives the
 // same keys. A rejection repeats nothing of the file.
 #include "fuzz.h"
-#include "token_keys.h"
+#include "user_tokens.h"
 
 // A rejection has a place, which is only a number, and a fixed text: nothing of the file.
 static void must_be_a_refusal(const char *wrong)

@@ -2,8 +2,8 @@
 // line, which repeats nothing of the list.
 #include <stdio.h>
 
+#include "auth.h"
 #include "fuzz.h"
-#include "tokens.h"
 
 enum { SAID_SIZE = 256, WORD_MIN = 16 };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "buf.h"
-#include "jws.h"
 #include "jwt.h"
 #include "text.h"
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "lock.h"
-#include "named_lock.h"
 #include "parties.h"
 #include "stack.h"
 #include "stores.h"

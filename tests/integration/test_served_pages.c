@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "books.h"
-#include "embedded_pages.h"
 #include "http.h"
+#include "pages.h"
 #include "proc.h"
 #include "sales.h"
 #include "stores.h"

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "http.h"
+#include "response.h"
 #include "site.h"
 #include "stack.h"
-#include "stream.h"
 #include "wait.h"
 
 enum { MANY = 200, SPARE = 20, TEXT_MAX = 100000, STUCK_MS = 1500, BODY_SIZE = 64, HEARD_SIZE = 1 << 20 };

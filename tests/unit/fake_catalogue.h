@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "catalogue.h"
+#include "voucher.h"
 
 // Adds it if the catalogue does not have it.
 static inline struct sk_voucher *a_voucher(struct sk_catalogue *catalogue, int64_t voucher_id)

@@ -3,18 +3,12 @@
 #include <string.h>
 
 #include "admit.h"
-#include "fake_catalogue.h"
-#include "fake_stores.h"
 #include "stack.h"
+#include "stage.h"
 #include "wait.h"
 
 enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
-static struct sk_admit *admit;
 static struct sk_voucher *voucher;
 static struct sk_purchase_result result;
 static const char *allowed_ms; // Redis's cache time for all instances
@@ -22,15 +16,12 @@ static const char *allowed_ms; // Redis's cache time for all instances
 static void open_admit(int64_t mark_ms)
 {
     options = (struct sk_sale_options){.sold_out_mark_ms = mark_ms};
-    admit = sk_admit_open(&sale);
-    ck_assert_ptr_nonnull(admit);
 }
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
     allowed_ms = "60000";
-    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
+    stage_open((struct sk_sale_options){0}, 1, 10);
     voucher = a_voucher(sale.catalogue, 1);
 }
 
@@ -38,15 +29,12 @@ static void teardown(void)
 {
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
-    sk_admit_close(admit);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
-    (void)uv_loop_close(&loop);
+    stage_close();
 }
 
 static bool refuses(const char *user)
 {
-    return sk_admit_refuses(admit, voucher, user, &result);
+    return sk_admit_refuses(&sale, voucher, user, &result);
 }
 
 static void must_refuse(const char *user, enum sk_purchase_code code)
@@ -65,7 +53,7 @@ static void remember_from(uint64_t asked_at_ms, enum sk_purchase_code code, cons
 {
     struct sk_refusal said = {.code = code, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
     (void)snprintf(said.version, sizeof said.version, "%s", label);
-    sk_admit_remember(admit, voucher, &said);
+    sk_admit_remember(&sale, voucher, &said);
 }
 
 static void remember(enum sk_purchase_code code, const char *label)
@@ -92,7 +80,6 @@ END_TEST
 
 START_TEST(so_many_are_under_way)
 {
-    sale.orders = sk_order_pool_new(10);
     open_admit(MARK_MS);
     options.purchases_max = 2;
     struct sk_order *first = sk_order_take(sale.orders);
@@ -102,7 +89,6 @@ START_TEST(so_many_are_under_way)
     sk_order_give(sale.orders, first);
     must_pass("alice");
     sk_order_give(sale.orders, second);
-    sk_order_pool_free(sale.orders);
 }
 END_TEST
 

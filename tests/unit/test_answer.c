@@ -650,7 +650,7 @@ START_TEST(browsers_are_told_what_they_may_send)
 }
 END_TEST
 
-// A stream's head says so itself (stream.c).
+// A stream's head says so itself (response.c).
 START_TEST(no_cache_keeps_an_answer_but_what_all_may_see)
 {
     for (int shared = 0; shared < 2; shared++) {

@@ -2,28 +2,23 @@
 #include "batch.h"
 
 #include "entry.h"
-#include "fake_catalogue.h"
-#include "fake_stores.h"
 #include "stack.h"
+#include "stage.h"
 
 enum { MOST = 100 };
 
-static struct sk_sale_options options;
-static struct sk_sale sale;
 static struct sk_batch batch;
 
 static void setup(void)
 {
-    sale = (struct sk_sale){.options = &options, .catalogue = sk_catalogue_new(1), .orders = sk_order_pool_new(1000)};
+    stage_open((struct sk_sale_options){0}, 1, 1000);
     ck_assert_int_eq(sk_batch_open(&batch, MOST), SK_OK);
 }
 
 static void teardown(void)
 {
     sk_batch_close(&batch);
-    sk_catalogue_free(sale.catalogue);
-    sk_order_pool_free(sale.orders);
-    fake_stores_forget();
+    stage_close();
 }
 
 // A voucher with `orders` granted orders; every third is low-priority.

@@ -4,46 +4,16 @@
 #include <string.h>
 
 #include "batcher.h"
-#include "fake_catalogue.h"
 #include "fake_session.h"
-#include "fake_stores.h"
 #include "stack.h"
+#include "stage.h"
 #include "wait.h"
 
-enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000 };
+enum { GRANTED_MAX = 64, POOL = 1000 };
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
-static struct sk_admit *admit;
 static struct sk_batcher *batcher;
 
 // ---- results ----
-
-static struct told {
-    uint64_t handle;
-    enum sk_purchase_code code;
-    char order_id[SK_UUID_SIZE];
-    uint64_t retry_after_ms;
-    int64_t left;
-    bool repeats;
-} told[TOLD_MAX];
-static size_t told_count;
-
-static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
-{
-    (void)arg;
-    ck_assert_uint_lt(told_count, TOLD_MAX);
-    struct told *one = &told[told_count++];
-    *one = (struct told){.handle = handle,
-                         .code = result->code,
-                         .retry_after_ms = result->retry_after_ms,
-                         .left = result->left,
-                         .repeats = result->repeats};
-    if (result->order_id != NULL)
-        (void)snprintf(one->order_id, sizeof one->order_id, "%s", result->order_id);
-}
 
 static struct sk_order *granted[GRANTED_MAX];
 static struct sk_order_list granted_list;
@@ -57,26 +27,9 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     granted[granted_count++] = order;
 }
 
-static int suspicions, orphans, differences;
+static int differences;
 static int32_t last_offer; // the offer that Redis had
 static bool released_at_once;
-
-static enum sk_doubt last_doubt;
-
-static void on_suspect(void *recovery, struct sk_voucher *suspect, enum sk_doubt doubt)
-{
-    ck_assert_ptr_eq(recovery, &suspicions);
-    ck_assert_ptr_nonnull(suspect);
-    last_doubt = doubt;
-    suspicions++;
-}
-
-static void on_orphaned(void *recovery, struct sk_voucher *voucher)
-{
-    ck_assert_ptr_eq(recovery, &suspicions);
-    ck_assert_ptr_nonnull(voucher);
-    orphans++;
-}
 
 static void on_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
 {
@@ -91,20 +44,9 @@ static void on_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    options = (struct sk_sale_options){.batch_max = 5, .orders_per_user = 20};
-    sale = (struct sk_sale){.loop = &loop,
-                            .options = &options,
-                            .metrics = &metrics,
-                            .on_result = on_result,
-                            .suspect = on_suspect,
-                            .orphaned = on_orphaned,
-                            .offers_differ = on_offers_differ,
-                            .recovery = &suspicions};
-    sale.catalogue = sk_catalogue_new(1);
-    sale.orders = sk_order_pool_new(POOL);
-    admit = sk_admit_open(&sale);
-    batcher = sk_batcher_open(&sale, admit, NULL);
+    stage_open((struct sk_sale_options){.batch_max = 5, .orders_per_user = 20}, 1, POOL);
+    sale.offers_differ = on_offers_differ;
+    batcher = sk_batcher_open(&sale, NULL);
     ck_assert_ptr_nonnull(batcher);
 }
 
@@ -114,17 +56,14 @@ static void teardown(void)
     ck_assert_uint_eq(fake_redis.answered, fake_redis.count);
     while (sk_batcher_busy(batcher)) // a rush ends shortly after its last call; the test's time-out is the bound
         uv_update_time(&loop);
-    ck_assert_uint_eq(sk_order_pool_out(sale.orders), granted_count);
     for (size_t i = 0; i < granted_count; i++) {
         if (i == 0 || granted[i]->entry != granted[i - 1]->entry)
             sk_entry_forget(granted[i]->entry);
     }
+    while (granted_list.head != NULL)
+        sk_order_give(sale.orders, granted_list.head);
     sk_batcher_close(batcher);
-    sk_admit_close(admit);
-    sk_order_pool_free(sale.orders);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
-    (void)uv_loop_close(&loop);
+    stage_close();
 }
 
 static struct sk_voucher *voucher(int64_t id)
@@ -766,7 +705,7 @@ START_TEST(closing_answers_those_that_still_wait)
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
-    batcher = sk_batcher_open(&sale, admit, NULL); // for the teardown
+    batcher = sk_batcher_open(&sale, NULL); // for the teardown
 }
 END_TEST
 

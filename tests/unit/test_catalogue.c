@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "catalogue.h"
 #include "hash.h"
 #include "stack.h"
+#include "voucher.h"
 
 enum { MANY = 20000, ALLOCATIONS_MAX = 20, MAINTENANCE_SIZE = 40 };
 

@@ -2,10 +2,10 @@
 // fails, takes long, or was done before. The stores and the rebuild are stand-ins.
 #include <stdio.h>
 
-#include "create.h"
 #include "fake_catalogue.h"
 #include "fake_follow.h"
 #include "fake_stores.h"
+#include "operate.h"
 #include "stack.h"
 #include "uuid.h"
 #include "wait.h"

@@ -1,9 +1,8 @@
 // A journal entry's orders are taken completely or not at all. The stores are fakes.
 
 #include "entry.h"
-#include "fake_catalogue.h"
-#include "fake_stores.h"
 #include "stack.h"
+#include "stage.h"
 
 enum { ROOM = 3, OFFER = 5 };
 
@@ -12,18 +11,14 @@ enum { ROOM = 3, OFFER = 5 };
 #define C "018bcfe5-6800-7000-8000-00000000000c"
 #define D "018bcfe5-6800-7000-8000-00000000000d"
 
-static struct sk_sale sale;
-
 static void setup(void)
 {
-    sale = (struct sk_sale){.orders = sk_order_pool_new(ROOM)};
+    stage_open((struct sk_sale_options){.orders_per_user = 20}, 1, ROOM);
 }
 
 static void teardown(void)
 {
-    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
-    sk_order_pool_free(sale.orders);
-    fake_stores_forget();
+    stage_close();
 }
 
 static bool take(const char *text, struct sk_order_list *out)
@@ -80,15 +75,6 @@ END_TEST
 
 // ---- the end ----
 
-static int orphans;
-
-static void on_orphaned(void *recovery, struct sk_voucher *voucher)
-{
-    (void)recovery;
-    ck_assert_ptr_nonnull(voucher);
-    orphans++;
-}
-
 static void must_be_asked(const char *const *words, int count)
 {
     const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
@@ -123,10 +109,6 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
                                         D,
                                         "dave",
                                         "-20"};
-    struct sk_sale_options options = {.orders_per_user = 20};
-    sale.options = &options;
-    sale.orphaned = on_orphaned;
-    sale.catalogue = sk_catalogue_new(1);
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     const struct sk_reply four = NUMBER(4);
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "10-1");
@@ -142,7 +124,6 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     redis_answers(&four);
     ck_assert_ptr_null(voucher->entries.oldest);
     ck_assert_int_eq(orphans, 0);
-    sk_catalogue_free(sale.catalogue);
 }
 END_TEST
 

@@ -6,13 +6,12 @@
 #include <string.h>
 
 #include "course.h"
-#include "expiry.h"
-#include "fake_catalogue.h"
 #include "fake_session.h"
-#include "fake_stores.h"
 #include "fake_timer.h"
 #include "listening.h"
+#include "recovery.h"
 #include "stack.h"
+#include "stage.h"
 
 enum {
     VOUCHER = 7,
@@ -29,8 +28,6 @@ enum {
 #define B     "018bcfe5-6800-7000-8000-000000000002"
 #define C     "018bcfe5-6800-7000-8000-000000000003"
 
-static struct sk_sale sale;
-static struct sk_metrics metrics;
 static struct sk_expiry *expiry;
 static struct sk_voucher *voucher;
 
@@ -124,9 +121,8 @@ static void put_voucher(int64_t id, int64_t change, int64_t pay_within_s, enum s
 
 static void setup(void)
 {
-    sale = (struct sk_sale){.metrics = &metrics};
+    stage_open((struct sk_sale_options){0}, sizeof(struct sk_maintenance), 0);
     course_links(&sale);
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     voucher = a_voucher(sale.catalogue, VOUCHER);
     living_count = 1;
     now_ms = 5000000;
@@ -139,8 +135,7 @@ static void teardown(void)
 {
     sk_expiry_close(expiry);
     ck_assert_uint_eq(locks.released, locks.count);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 static void tick(void)

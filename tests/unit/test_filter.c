@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "filter.h"
+#include "admit.h"
 #include "hash.h"
 #include "stack.h"
 

@@ -1,7 +1,7 @@
 // The list of living instances: data from Redis is shown only in a valid form, and a session's own data is read back.
 #include "fake_control.h"
 
-#include "instances.h"
+#include "about.h"
 #include "roster.h"
 
 #define ONE "018bcfe5-6800-7000-8000-000000000001"

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "jws.h"
+#include "jwt.h"
 #include "stack.h"
 #include "text.h"
 

@@ -321,11 +321,11 @@ START_TEST(whether_there_is_such_a_voucher)
 {
     static const char *const rows[][ROW_COLUMNS] = {{"5"}};
     fake_follow.newest_id = VOUCHER;
-    sk_live_find(&control, VOUCHER - 1, 1);
+    sk_check_offer(&control, VOUCHER - 1, 1);
     (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
-    sk_live_find(&control, VOUCHER - 1, 2);
+    sk_check_offer(&control, VOUCHER - 1, 2);
     pg_answers(NULL);
     must_be_told(2, SK_VERDICT_UNAVAILABLE);
     (void)rows;

@@ -4,7 +4,6 @@
 #include "fake_stores.h"
 #include "keys.h"
 #include "lock.h"
-#include "named_lock.h"
 #include "stack.h"
 #include "wait.h"
 

@@ -5,7 +5,7 @@
 #include "batcher.h"
 #include "changes.h"
 #include "fake_catalogue.h"
-#include "offers.h"
+#include "recovery.h"
 #include "stack.h"
 
 enum { KNOWN = 3 };
@@ -54,7 +54,8 @@ static void teardown(void)
 
 static void found(int32_t offer)
 {
-    sk_offers_agree(&own_sale, NULL, own_voucher, offer);
+    struct sk_recovery recovery = {.sale = &own_sale};
+    sk_recovery_offers_differ(&recovery, own_voucher, offer);
 }
 
 START_TEST(an_instance_that_is_behind_follows)

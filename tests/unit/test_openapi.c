@@ -7,7 +7,6 @@
 
 #include "about.h"
 #include "moves.h"
-#include "openapi.h"
 #include "pages.h"
 #include "route_table.h"
 #include "stack.h"

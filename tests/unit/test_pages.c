@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "embedded_pages.h"
 #include "pages.h"
 #include "stack.h"
 

@@ -16,10 +16,10 @@ static size_t added_count;
 static struct sk_order *added[POOL];
 static struct sk_voucher *added_to;
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *result)
 {
-    (void)admit;
+    (void)of;
     ck_assert_ptr_nonnull(voucher);
     ck_assert_str_eq(user, USER);
     if (refuses)

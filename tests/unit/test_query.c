@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "head.h"
 #include "stack.h"
-#include "target.h"
 
 enum { TEXT_SIZE = 64 };
 

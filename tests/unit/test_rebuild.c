@@ -6,15 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fake_catalogue.h"
-#include "fake_stores.h"
-
 #include "admit.h"
 #include "course.h"
 #include "fake_session.h"
 #include "log.h"
+#include "maintenance.h"
 #include "rebuild.h"
 #include "stack.h"
+#include "stage.h"
 
 enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 
@@ -31,11 +30,6 @@ enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 #define KEY     "0123456789abcdef"
 #define C       "018bcfe5-6800-7000-8000-00000000000c"
 
-static uv_loop_t loop;
-static struct sk_metrics metrics;
-static const struct sk_sale_options options = {
-    .sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
-static struct sk_sale sale;
 static struct sk_voucher *voucher;
 
 // ---- fakes ----
@@ -94,18 +88,15 @@ static void on_end(void *arg, enum sk_rebuild_end end)
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
+    const struct sk_sale_options with = {.sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
+    stage_open(with, sizeof(struct sk_maintenance), 0);
     course_links(&sale);
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     voucher = a_voucher(sale.catalogue, VOUCHER);
 }
 
 static void teardown(void)
 {
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    stage_close();
 }
 
 // Resets everything.

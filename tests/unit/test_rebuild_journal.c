@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "course.h"
-#include "fake_catalogue.h"
-#include "fake_stores.h"
-#include "rebuild_journal.h"
+#include "rebuild.h"
 #include "stack.h"
+#include "stage.h"
 
 enum { VOUCHER = 7, PAGE = 64, ORDERS_MAX = SK_JOURNAL_ORDERS_MAX };
 
@@ -20,7 +19,6 @@ enum { VOUCHER = 7, PAGE = 64, ORDERS_MAX = SK_JOURNAL_ORDERS_MAX };
 #define C       "018bcfe5-6800-7000-8000-00000000000c"
 #define SESSION "018bcfe5-6800-7000-8000-00000000005e"
 
-static struct sk_sale sale;
 static struct sk_voucher *voucher;
 static struct sk_rebuild_journal *journal;
 
@@ -38,8 +36,8 @@ static void on_end(void *arg, enum sk_rebuild_journal_end how)
 
 static void setup(void)
 {
+    stage_open((struct sk_sale_options){0}, 1, 0);
     course_links(&sale);
-    sale.catalogue = sk_catalogue_new(1);
     voucher = a_voucher(sale.catalogue, VOUCHER);
 }
 
@@ -57,8 +55,7 @@ static void forget(void)
 static void teardown(void)
 {
     sk_rebuild_journal_free(journal);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 static void must_have_ended(enum sk_rebuild_journal_end how)

@@ -1,17 +1,14 @@
 // Which vouchers are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
 // stores and the time are fakes.
 
-#include "fake_catalogue.h"
-#include "fake_stores.h"
 #include "fake_timer.h"
 #include "maintenance.h"
 #include "rebuild.h"
 #include "stack.h"
+#include "stage.h"
 
-enum { ACTIVE_MAX = 4, RUNS_MAX = 64, TOLD_MAX = 16, RETIRE_PAUSE_MS = 60000 };
+enum { ACTIVE_MAX = 4, RUNS_MAX = 64, WAITERS_MAX = 16, RETIRE_PAUSE_MS = 60000 };
 
-static uv_loop_t loop;
-static struct sk_sale sale;
 static struct sk_rebuilds *rebuilds;
 
 // ---- the rebuild ----
@@ -57,7 +54,7 @@ static void must_run(size_t run, int64_t voucher_id)
 
 // ---- waiting callers ----
 
-static int told[TOLD_MAX], good[TOLD_MAX];
+static int ended[WAITERS_MAX], good[WAITERS_MAX];
 static struct sk_voucher *ask_again; // from the callback
 
 static struct sk_voucher *voucher_of(int64_t voucher_id)
@@ -67,17 +64,17 @@ static struct sk_voucher *voucher_of(int64_t voucher_id)
 
 static void on_done(void *arg, bool ok)
 {
-    told[(int *)arg - told]++;
-    good[(int *)arg - told] += ok;
+    ended[(int *)arg - ended]++;
+    good[(int *)arg - ended] += ok;
     if (ask_again != NULL)
         ck_assert_int_eq(sk_rebuild(rebuilds, ask_again, SK_REBUILD_DOUBT, NULL, NULL), ok ? SK_OK : SK_FULL);
 }
 
 static void must_be_told(int i, bool ok)
 {
-    ck_assert_int_eq(told[i], 1);
+    ck_assert_int_eq(ended[i], 1);
     ck_assert_int_eq(good[i], ok);
-    told[i] = good[i] = 0;
+    ended[i] = good[i] = 0;
 }
 
 static enum sk_status doubt(int64_t voucher_id)
@@ -88,7 +85,7 @@ static enum sk_status doubt(int64_t voucher_id)
 // The same; the result is recorded at place `i`.
 static enum sk_status wait_for(int64_t voucher_id, enum sk_rebuild_why why, int i)
 {
-    return sk_rebuild(rebuilds, voucher_of(voucher_id), why, on_done, &told[i]);
+    return sk_rebuild(rebuilds, voucher_of(voucher_id), why, on_done, &ended[i]);
 }
 
 // ---- fixture ----
@@ -97,8 +94,7 @@ static void setup(void)
 {
     now_ms = 1000;
     run_status = SK_OK;
-    sale = (struct sk_sale){.loop = &loop};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
+    stage_open((struct sk_sale_options){0}, sizeof(struct sk_maintenance), 0);
     rebuilds = sk_rebuilds_open(&sale);
     ck_assert_ptr_nonnull(rebuilds);
 }
@@ -110,10 +106,7 @@ static void teardown(void)
             ends(i, false);
     }
     sk_rebuilds_close(rebuilds);
-    for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
-        ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 // ---- number and order ----
@@ -194,7 +187,7 @@ START_TEST(who_comes_while_it_runs_may_wait_for_its_end)
     ck_assert_uint_eq(run_count, 1);
     ends(0, true);
     must_be_told(1, true);
-    ck_assert_int_eq(told[0] + told[2], 0);
+    ck_assert_int_eq(ended[0] + ended[2], 0);
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher_of(1), SK_REBUILD_ORDERED, NULL, NULL), SK_OK);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_FULL);
 }
@@ -325,7 +318,7 @@ START_TEST(without_the_stores_nothing_begins)
     time_comes();
     ck_assert_uint_eq(run_count, 7);
     ck_assert_int_eq(runs[4].voucher->id, 7);
-    ck_assert_int_eq(told[1], 0);
+    ck_assert_int_eq(ended[1], 0);
 }
 END_TEST
 

@@ -3,43 +3,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fake_catalogue.h"
 #include "fake_session.h"
-#include "fake_stores.h"
-#include "regrant.h"
+#include "recovery.h"
 #include "stack.h"
+#include "stage.h"
 #include "wait.h"
 
-enum { POOL = 100, TOLD_MAX = 32 };
+enum { POOL = 100, ORDERS_MAX = 32 };
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
 static struct sk_regrant *regrant;
 static struct sk_entry *own; // of all orders, before the loss
-static struct sk_entry *new_entries[TOLD_MAX];
+static struct sk_entry *new_entries[ORDERS_MAX];
 static size_t new_entry_count;
 
 // ---- results ----
 
-static struct {
-    uint64_t handle;
-    enum sk_purchase_code code;
-    char order_id[SK_UUID_SIZE];
-} told[TOLD_MAX];
-static size_t told_count, added, resumed, left, forgotten;
+static size_t added, resumed, left, forgotten;
 static int64_t resumed_epoch, added_epoch;
 static char added_journal_id[SK_JOURNAL_ID_SIZE];
 static int rebuilds;
-
-static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
-{
-    (void)arg;
-    told[told_count].handle = handle;
-    told[told_count].code = result->code;
-    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", result->order_id == NULL ? "" : result->order_id);
-}
 
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
 {
@@ -82,15 +64,6 @@ void sk_rebuild_soon(struct sk_rebuilds *its_rebuilds, struct sk_voucher *its_vo
     rebuilds++;
 }
 
-static int orphans;
-
-static void on_orphaned(void *recovery, struct sk_voucher *voucher)
-{
-    (void)recovery;
-    ck_assert_ptr_nonnull(voucher);
-    orphans++;
-}
-
 // The list of orders before they are lost.
 static struct sk_order_list writing;
 
@@ -104,12 +77,7 @@ static void write_order(struct sk_order *order)
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    options = (struct sk_sale_options){.batch_max = 4};
-    sale = (struct sk_sale){
-        .loop = &loop, .options = &options, .metrics = &metrics, .on_result = on_result, .orphaned = on_orphaned};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
-    sale.orders = sk_order_pool_new(POOL);
+    stage_open((struct sk_sale_options){.batch_max = 4}, sizeof(struct sk_maintenance), POOL);
     regrant = sk_regrant_open(&sale, NULL);
     ck_assert_ptr_nonnull(regrant);
     own = sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_OWN, "10-1");
@@ -118,20 +86,15 @@ static void setup(void)
 static void teardown(void)
 {
     sk_regrant_close(regrant);
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
-    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
     sk_entry_forget(own);
     while (new_entry_count > 0)
         sk_entry_forget(new_entries[--new_entry_count]);
-    sk_order_pool_free(sale.orders);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 #define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
 
-static char ids[TOLD_MAX][SK_UUID_SIZE];
+static char ids[ORDERS_MAX][SK_UUID_SIZE];
 
 // Orders of user-<handle> granted under epoch 7, starting at handle 1.
 static void lose(uint64_t count)

@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "course.h"
-#include "fake_catalogue.h"
 #include "fake_session.h"
-#include "fake_stores.h"
 #include "fake_timer.h"
 #include "returns.h"
 #include "stack.h"
+#include "stage.h"
 
 enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
 
@@ -22,9 +21,6 @@ enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
 #define C       "018bcfe5-6800-7000-8000-000000000003"
 #define XDEL_IT "redis XDEL seckill:{7}:journal 10-1"
 
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
 static struct sk_returns *returns;
 static struct sk_voucher *voucher;
 
@@ -36,23 +32,7 @@ static struct waiter {
     bool asks_again; // asks again once, from within the callback
 } waiters[WAITERS_MAX];
 
-static int suspicions, orphans, recoveries;
-static enum sk_doubt last_doubt;
-
-static void on_suspect(void *recovery, struct sk_voucher *its_voucher, enum sk_doubt doubt)
-{
-    ck_assert_ptr_eq(recovery, &suspicions);
-    ck_assert_ptr_eq(its_voucher, voucher);
-    last_doubt = doubt;
-    suspicions++;
-}
-
-static void on_orphaned(void *recovery, struct sk_voucher *its_voucher)
-{
-    ck_assert_ptr_eq(recovery, &suspicions);
-    ck_assert_ptr_eq(its_voucher, voucher);
-    orphans++;
-}
+static int recoveries;
 
 static void on_recovered(void *arg, struct sk_voucher *its_voucher)
 {
@@ -71,14 +51,8 @@ static void start(void)
 
 static void setup(void)
 {
-    options = (struct sk_sale_options){.sold_out_mark_ms = 5000, .orders_per_user = 3};
-    sale = (struct sk_sale){.options = &options,
-                            .metrics = &metrics,
-                            .suspect = on_suspect,
-                            .orphaned = on_orphaned,
-                            .recovery = &suspicions};
+    stage_open((struct sk_sale_options){.sold_out_mark_ms = 5000, .orders_per_user = 3}, 1, 0);
     course_links(&sale);
-    sale.catalogue = sk_catalogue_new(1);
     voucher = a_voucher(sale.catalogue, VOUCHER);
     now_ms = 1000;
     start();
@@ -88,8 +62,7 @@ static void teardown(void)
 {
     sk_returns_close(returns);
     ck_assert_ptr_null(voucher->entries.oldest);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 // ---- calls ----

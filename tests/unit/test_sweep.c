@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fake_catalogue.h"
 #include "fake_session.h"
-#include "fake_stores.h"
-#include "named_lock.h"
+#include "lock.h"
+#include "recovery.h"
 #include "stack.h"
-#include "sweep.h"
+#include "stage.h"
 #include "wait.h"
 
 enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };
@@ -17,10 +16,6 @@ enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };
 #define OTHER  "018bcfe5-6800-7000-8000-0000000000b2"
 #define A      "018bcfe5-6800-7000-8000-00000000000a"
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
 static struct sk_sweeper *sweeper;
 static struct sk_voucher *voucher;
 
@@ -117,11 +112,7 @@ static void settle(void)
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    options = (struct sk_sale_options){.orders_max = POOL};
-    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
-    sale.orders = sk_order_pool_new(POOL);
+    stage_open((struct sk_sale_options){.orders_max = POOL}, sizeof(struct sk_maintenance), POOL);
     sweeper = sk_sweeper_open(&sale, NULL);
     voucher = a_voucher(sale.catalogue, 1);
     may_judge = true;
@@ -134,12 +125,7 @@ static void teardown(void)
         sk_entry_forget(taken[i]);
     sk_sweeper_close(sweeper);
     ck_assert_uint_eq(recover_lock.released, recover_lock.taken);
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
-    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
-    sk_order_pool_free(sale.orders);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 // Answers the current read, which must start after `after`, with those entries 1 to `count` that exist and follow it.

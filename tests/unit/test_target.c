@@ -1,7 +1,7 @@
 #include <check.h>
 
+#include "head.h"
 #include "stack.h"
-#include "target.h"
 
 START_TEST(paths)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "operate.h"
 #include "stack.h"
-#include "terms.h"
 
 #define BEGIN "\"begin_at\":\"2026-11-11T00:00:00+08:00\""
 #define END   "\"end_at\":\"2026-11-11T01:00:00+08:00\""

@@ -3,11 +3,10 @@
 
 #include <jansson.h>
 
+#include "call.h"
 #include "clock.h"
-#include "fields.h"
 #include "purchase.h"
 #include "ticket.h"
-#include "tickets.h"
 
 enum { VOUCHER = 7, OLD = 5, NEWEST = 8, NEW = 9, TICKET = 3, OTHER = 4 };
 enum { OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 256 };

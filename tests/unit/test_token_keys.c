@@ -5,7 +5,6 @@
 
 #include "identity.h"
 #include "stack.h"
-#include "token_keys.h"
 #include "user_tokens.h"
 
 #define OCT(kid, k) "{\"kty\":\"oct\",\"kid\":\"" kid "\",\"alg\":\"HS256\",\"k\":\"" k "\"}"

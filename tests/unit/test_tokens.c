@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth.h"
 #include "buf.h"
 #include "stack.h"
-#include "tokens.h"
 
 #define A16  "0123456789abcdef"
 #define A64  A16 A16 A16 A16

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "identity.h"
-#include "json_memory.h"
-#include "mint.h"
+#include "jwt.h"
 #include "stack.h"
 #include "user_tokens.h"
 
@@ -399,7 +399,7 @@ static bool library_memory_fails(void)
     return true;
 }
 
-// For jansson, through json_memory.c; names required by the linker.
+// For jansson, through jwt.c; names required by the linker.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void *__wrap_reallocarray(void *old, size_t n, size_t size);
 
@@ -431,7 +431,7 @@ static void crypto_free(void *old, const char *file, int line)
     free(old);
 }
 
-// jansson parses unusual forms, and does not always report a lack of memory: without json_memory.c the 18th allocation
+// jansson parses unusual forms, and does not always report a lack of memory: without jwt.c the 18th allocation
 // would cut the issuer short, and a later one the user.
 START_TEST(no_memory_for_jansson)
 {

@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "entry.h"
-#include "fake_catalogue.h"
-#include "fake_stores.h"
 #include "fake_timer.h"
 #include "maintenance.h"
+#include "recovery.h"
 #include "stack.h"
-#include "sweep.h"
-#include "watch.h"
+#include "stage.h"
 
 enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
 
@@ -19,11 +17,7 @@ enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE
 #define OTHER "00000000-0000-7000-8000-000000000002"
 #define DEAD  "00000000-0000-7000-8000-000000000003"
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
 static struct sk_watch *watch;
-static struct sk_metrics metrics;
 
 // ---- sessions ----
 
@@ -94,10 +88,8 @@ static void setup(void)
     now_ms = 100000;
     living_count = 1;
     rebuilt_count = swept_count = 0;
-    options = (struct sk_sale_options){.retire_after_ms = RETIRE_AFTER_MS};
     memset(&metrics, 0, sizeof metrics);
-    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
+    stage_open((struct sk_sale_options){.retire_after_ms = RETIRE_AFTER_MS}, sizeof(struct sk_maintenance), 0);
     watch = sk_watch_open(&sale, NULL, NULL);
     ck_assert_ptr_nonnull(watch);
 }
@@ -107,10 +99,7 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     sk_watch_close(watch);
-    for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
-        ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 // Makes a voucher whose sale is on.
@@ -311,7 +300,7 @@ START_TEST(sessions_share_the_vouchers)
 }
 END_TEST
 
-static uint64_t told(enum sk_metric metric)
+static uint64_t gauge(enum sk_metric metric)
 {
     return sk_metrics_read(&metrics, metric);
 }
@@ -333,12 +322,12 @@ START_TEST(what_it_saw_is_told)
     (void)on_sale(2);
     on_sale(3)->state = SK_VOUCHER_PAUSED;
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_VOUCHERS_ON_SALE), 2);
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 0);
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_OLDEST), 0);
-    ck_assert_uint_eq(told(SK_METRIC_LETTERS_WAITING), 0);
-    ck_assert_uint_eq(told(SK_METRIC_FINDING_AGREE), 6);
-    ck_assert_uint_ne(told(SK_METRIC_ROUND_AT), 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_VOUCHERS_ON_SALE), 2);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_LETTERS_WAITING), 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_FINDING_AGREE), 6);
+    ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 0);
     sk_remaining_read(&metrics.remaining, &left);
     ck_assert_uint_eq(left.count, 2);
     ck_assert_int_eq(left.rows[0].voucher_id, 2);
@@ -347,13 +336,13 @@ START_TEST(what_it_saw_is_told)
     age_ms = 700;
     letters = "2";
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 12);
-    ck_assert_uint_le(told(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
-    ck_assert_uint_ge(told(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
-    ck_assert_uint_eq(told(SK_METRIC_LETTERS_WAITING), 6);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 12);
+    ck_assert_uint_le(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
+    ck_assert_uint_ge(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
+    ck_assert_uint_eq(gauge(SK_METRIC_LETTERS_WAITING), 6);
     age_ms = INT64_C(1) << 40; // longer than the machine has run
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_OLDEST), 1);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 1);
 }
 END_TEST
 
@@ -386,12 +375,12 @@ START_TEST(of_the_others_vouchers_they_tell)
         (void)on_sale(id);
     journal = 1;
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), MANY);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
     another_session_comes();
     look_at_all_twice();
-    ck_assert_uint_gt(told(SK_METRIC_JOURNAL_ENTRIES), 0);
-    ck_assert_uint_lt(told(SK_METRIC_JOURNAL_ENTRIES), MANY);
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), looked);
+    ck_assert_uint_gt(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_lt(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), looked);
 }
 END_TEST
 
@@ -403,11 +392,11 @@ START_TEST(books_that_differ_are_told)
     stock = "6";
     look_at_all_twice();
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_BOOKS_DIFFER), 1);
-    ck_assert_uint_ge(told(SK_METRIC_FINDING_DIFFER), 2);
+    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 1);
+    ck_assert_uint_ge(gauge(SK_METRIC_FINDING_DIFFER), 2);
     stock = "5";
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_BOOKS_DIFFER), 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
 }
 END_TEST
 
@@ -433,14 +422,14 @@ START_TEST(what_it_could_not_see_is_not_told)
             answer_accounts(&fake_pg.asked[fake_pg.answered]);
             redis_answers(NULL);
         }
-        ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 4);
-        ck_assert_uint_eq(told(SK_METRIC_ROUND_AT), 1);
+        ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 4);
+        ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 1);
         while (fake_redis.answered < fake_redis.count)
             redis_answers(NULL); // its report to the others
     }
     look_at_all_twice();
-    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 0);
-    ck_assert_uint_ne(told(SK_METRIC_ROUND_AT), 1);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 1);
 }
 END_TEST
 

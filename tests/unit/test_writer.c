@@ -5,41 +5,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fake_catalogue.h"
-#include "fake_stores.h"
+#include "batch.h"
 #include "hash.h"
 #include "histogram.h"
 #include "listening.h"
 #include "stack.h"
+#include "stage.h"
 #include "wait.h"
-#include "write_queue.h"
 #include "writer.h"
 
-enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
+enum { BATCH_MAX = 4, POOL = 5000 };
 
-static uv_loop_t loop;
-static struct sk_sale_options options;
-static struct sk_sale sale;
-static struct sk_metrics metrics;
 static struct sk_writer *writer;
 static int recovered;
 
 // ---- results ----
-
-static struct told {
-    uint64_t handle;
-    enum sk_purchase_code code;
-    char order_id[SK_UUID_SIZE];
-} told[TOLD_MAX];
-static size_t told_count;
-
-static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
-{
-    (void)arg;
-    ck_assert_uint_lt(told_count, TOLD_MAX);
-    told[told_count] = (struct told){.handle = handle, .code = result->code};
-    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", result->order_id == NULL ? "" : result->order_id);
-}
 
 static void on_recovered(void *arg, struct sk_voucher *voucher)
 {
@@ -51,14 +31,6 @@ static void on_recovered(void *arg, struct sk_voucher *voucher)
 static struct sk_order *stale[TOLD_MAX];
 static size_t stale_count;
 static struct sk_order_list lost, regranting;
-static int orphans;
-
-static void on_orphaned(void *recovery, struct sk_voucher *voucher)
-{
-    (void)recovery;
-    ck_assert_ptr_nonnull(voucher);
-    orphans++;
-}
 
 static void on_stale(void *arg, struct sk_order *order)
 {
@@ -86,12 +58,7 @@ static void must_be_told(uint64_t handle, enum sk_purchase_code code)
 
 static void setup(void)
 {
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    options = (struct sk_sale_options){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200};
-    sale = (struct sk_sale){
-        .loop = &loop, .options = &options, .metrics = &metrics, .on_result = on_result, .orphaned = on_orphaned};
-    sale.catalogue = sk_catalogue_new(1);
-    sale.orders = sk_order_pool_new(POOL);
+    stage_open((struct sk_sale_options){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200}, 1, POOL);
     writer = sk_writer_open(&sale, &events);
     ck_assert_ptr_nonnull(writer);
 }
@@ -108,12 +75,7 @@ static void teardown(void)
 {
     answer_all_of_redis();
     sk_writer_close(writer);
-    (void)uv_run(&loop, UV_RUN_DEFAULT); // lets the handle close
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
-    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
-    sk_order_pool_free(sale.orders);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    stage_close();
 }
 
 // Lets time pass until the condition holds, for orders that return after a pause.

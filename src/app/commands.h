@@ -1,0 +1,65 @@
+// The commands of the program, as its configuration names them. Each runs in the main thread, before there are others,
+// and blocks until it is done. Errors are logged, unless stated otherwise.
+#ifndef SK_APP_COMMANDS_H
+#define SK_APP_COMMANDS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "config.h"
+#include "user_tokens.h"
+
+// ---- serve ----
+
+// The service from its start to its end. Returns after SIGTERM or SIGINT, or if it could not start. SIGHUP reads the
+// keys of users' tokens again, and the configuration for new secrets (secrets.h). The configuration and the command
+// line are borrowed. *left_behind: a reactor still waits for the resolver, or standard output does not accept the last
+// lines of the access log. The process must then end with _exit.
+enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, bool *left_behind) SK_MUST_CHECK;
+
+// Raises the soft limit of file descriptors if it is too low for the configuration. SK_FAIL: even the hard limit is too
+// low, or the limit cannot be read or raised.
+enum sk_status sk_descriptors_reserve(const struct sk_config *config) SK_MUST_CHECK;
+
+// Any thread. Descriptors that the configuration needs when every client connection is in use.
+uint64_t sk_descriptors_needed(const struct sk_config *config);
+
+// ---- check ----
+
+enum { SK_CHECK_GOOD = 0, SK_CHECK_WARNS = 1, SK_CHECK_FAILS = 2 };
+
+// `seckill --check`: finds which parts of the configuration, stores, roles and settings break which promise. It has a
+// time limit for each query. Prints one line for each finding to `out`: "ok|warn|fail what: why". Returns the exit
+// status of the worst finding, one of the values above. Instances may run meanwhile.
+int sk_check_run(const struct sk_config *config, FILE *out) SK_MUST_CHECK;
+
+// ---- archive and erase ----
+
+// `seckill archive FOLDER [DAYS [ORDERS]]`: moves the orders of every retired voucher whose sale ended at least DAYS
+// days ago (default 30) out of PostgreSQL, with at most ORDERS orders in a file (default 50,000). It logs what it does.
+// SK_FAIL: an argument is wrong, or it could not continue. Another run continues where this one stopped.
+enum sk_status sk_archive_run(const struct sk_config *config) SK_MUST_CHECK;
+
+// `seckill erase USER [FOLDER]`: replaces a user's id by a pseudonym, in PostgreSQL in one transaction, then in the
+// files that `seckill archive` has written to the folder, one by one. Logs what it did, without the id. SK_FAIL: the
+// word is not a user id, the folder does not exist, or PostgreSQL could not be asked. Also if the user has orders of
+// vouchers that are not retired, or a file is not as it was archived. Finished work stays; another run does the rest.
+enum sk_status sk_erase_run(const struct sk_config *config) SK_MUST_CHECK;
+
+// ---- token ----
+
+enum { SK_MINT_SECONDS_MAX = 31536000 };
+
+struct sk_mint {
+    const char *issuer, *audience, *user;
+    int64_t now_s, exp_s;
+};
+
+// Any thread. Returns a token that the caller frees. `key` must be able to sign. NULL: out of memory.
+char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint);
+
+// `seckill token USER [SECONDS]`: prints a token for testing, signed with the first key of SECKILL_TOKEN_KEYS that can
+// sign. In production your login issues the users' tokens. Reports errors on `err`.
+enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err) SK_MUST_CHECK;
+
+#endif

@@ -1,0 +1,94 @@
+// A sale for units between fake stores: its loop, catalogue, orders and metrics, and what it reports. Included by one
+// source of a program.
+#ifndef UNIT_STAGE_H
+#define UNIT_STAGE_H
+
+#include <check.h>
+#include <stdio.h>
+#include <uv.h>
+
+#include "fake_catalogue.h"
+#include "fake_stores.h"
+#include "sale.h"
+
+enum { TOLD_MAX = 4096 };
+
+static uv_loop_t loop;
+static struct sk_sale_options options;
+static struct sk_sale sale;
+static struct sk_metrics metrics;
+
+// The results of purchases, in the order in which they came.
+static struct told {
+    uint64_t handle;
+    enum sk_purchase_code code;
+    char order_id[SK_UUID_SIZE];
+    uint64_t retry_after_ms;
+    int64_t left;
+    bool repeats;
+} told[TOLD_MAX];
+static size_t told_count;
+
+static int suspicions, orphans;
+static enum sk_doubt last_doubt;
+
+static void stage_on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
+{
+    (void)arg;
+    ck_assert_uint_lt(told_count, TOLD_MAX);
+    struct told *one = &told[told_count++];
+    *one = (struct told){.handle = handle,
+                         .code = result->code,
+                         .retry_after_ms = result->retry_after_ms,
+                         .left = result->left,
+                         .repeats = result->repeats};
+    (void)snprintf(one->order_id, sizeof one->order_id, "%s", result->order_id == NULL ? "" : result->order_id);
+}
+
+static void stage_on_suspect(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt)
+{
+    ck_assert_ptr_eq(recovery, &suspicions);
+    ck_assert_ptr_nonnull(voucher);
+    last_doubt = doubt;
+    suspicions++;
+}
+
+static void stage_on_orphaned(void *recovery, struct sk_voucher *voucher)
+{
+    ck_assert_ptr_eq(recovery, &suspicions);
+    ck_assert_ptr_nonnull(voucher);
+    orphans++;
+}
+
+// `maintenance_size`: of each voucher's block. At most `orders` are under way; 0: there are none.
+static void stage_open(struct sk_sale_options with, size_t maintenance_size, size_t orders)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    options = with;
+    sale = (struct sk_sale){.loop = &loop,
+                            .options = &options,
+                            .metrics = &metrics,
+                            .catalogue = sk_catalogue_new(maintenance_size),
+                            .orders = orders == 0 ? NULL : sk_order_pool_new(orders),
+                            .on_result = stage_on_result,
+                            .suspect = stage_on_suspect,
+                            .orphaned = stage_on_orphaned,
+                            .recovery = &suspicions};
+    ck_assert_ptr_nonnull(sale.catalogue);
+}
+
+// After the unit was closed: nothing of it may be left.
+static void stage_close(void)
+{
+    (void)uv_run(&loop, UV_RUN_DEFAULT); // lets handles close
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    if (sale.orders != NULL)
+        ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
+    for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
+    sk_order_pool_free(sale.orders);
+    sk_catalogue_free(sale.catalogue);
+    fake_stores_forget();
+}
+
+#endif
