@@ -154,8 +154,9 @@ redis_is_watched() {
 start_ha_postgres() {
     local folder bin as number monitor hosts ports=()
     postgres_folder
-    # Below HOME pg_autoctl keeps its own files. Servers log in to each other with the passwords of PGPASSFILE.
-    as+=(env "PATH=$bin:$PATH" "HOME=$folder" "PGHOST=$folder" "PGPASSFILE=$folder/passwords")
+    # Below HOME and XDG_RUNTIME_DIR pg_autoctl keeps its own files. Servers log in to each other with the passwords of
+    # PGPASSFILE.
+    as+=(env "PATH=$bin:$PATH" "HOME=$folder" "XDG_RUNTIME_DIR=$folder" "PGHOST=$folder" "PGPASSFILE=$folder/passwords")
     "${as[@]}" sh -c 'umask 077 && cat >passwords' <<END
 *:*:*:autoctl_node:$(random_secret)
 *:*:*:pgautofailover_replicator:$(random_secret)
