@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+#!/usr/bin/env bash
 # The stores of `./dev up --ha`, which sources this file: Redis with a replica and three sentinels, PostgreSQL with two
 # standbys and pg_auto_failover's monitor, on one machine, over TLS alone. Operators can read here what each server must
 # be given. Each process keeps its command in $STATE/run, so that one that was killed can be started again.
