@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+#!/usr/bin/env bash
 # The stores of `./dev up --ha`, which sources this file: Redis with a replica and three sentinels, PostgreSQL with two
 # standbys and pg_auto_failover's monitor, on one machine, over TLS alone. Operators can read here what each server must
 # be given. Each process keeps its command in $STATE/run, so that one that was killed can be started again.
@@ -154,8 +154,9 @@ redis_is_watched() {
 start_ha_postgres() {
     local folder bin as number monitor hosts ports=()
     postgres_folder
-    # Below HOME pg_autoctl keeps its own files. Servers log in to each other with the passwords of PGPASSFILE.
-    as+=(env "PATH=$bin:$PATH" "HOME=$folder" "PGHOST=$folder" "PGPASSFILE=$folder/passwords")
+    # Below HOME and XDG_RUNTIME_DIR pg_autoctl keeps its own files. Servers log in to each other with the passwords of
+    # PGPASSFILE.
+    as+=(env "PATH=$bin:$PATH" "HOME=$folder" "XDG_RUNTIME_DIR=$folder" "PGHOST=$folder" "PGPASSFILE=$folder/passwords")
     "${as[@]}" sh -c 'umask 077 && cat >passwords' <<END
 *:*:*:autoctl_node:$(random_secret)
 *:*:*:pgautofailover_replicator:$(random_secret)
