@@ -246,9 +246,9 @@ show_ha() {
     cat <<END
 Redis: redis-1 and redis-2, watched by $HA_SENTINELS sentinels. PostgreSQL: node-1 to node-$HA_NODES, watched by a monitor. To switch:
 
-  .dev/sentinel sentinel failover $HA_MASTER           another Redis becomes the master
-  .dev/pg_autoctl perform failover             another PostgreSQL becomes the primary
-  kill -9 PID                                  of .dev/pids, and of its children; ./dev up --ha starts it again
+  .dev/sentinel sentinel failover $HA_MASTER         another Redis becomes the master
+  .dev/pg_autoctl perform failover           another PostgreSQL becomes the primary
+  kill -9 PID                                of .dev/pids, and of its children; ./dev up --ha starts it again
 
 To look: .dev/sentinel sentinel masters, .dev/pg_autoctl show state, .dev/pg_autoctl show events. Buyers: loadtest/oversell
 
