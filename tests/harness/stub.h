@@ -3,10 +3,23 @@
 #ifndef HARNESS_STUB_H
 #define HARNESS_STUB_H
 
+#include <check.h>
 #include <stddef.h>
 #include <uv.h>
 
-enum { STUB_BYTES_MAX = 65536 };
+#include "clock.h"
+
+enum { STUB_BYTES_MAX = 65536, DEADLINE_MS = 20000 };
+
+// Runs the test's `loop` until the condition holds.
+#define RUN_UNTIL(condition)                                               \
+    do {                                                                   \
+        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
+        while (!(condition)) {                                             \
+            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
+            (void)uv_run(&loop, UV_RUN_ONCE);                              \
+        }                                                                  \
+    } while (0)
 
 struct stub {
     uv_loop_t *loop;

@@ -14,20 +14,11 @@
 #include "stack.h"
 #include "stub.h"
 
-enum { TIMEOUT_MS = 300, DEADLINE_MS = 20000, CALLS_MAX = 500, URL_SIZE = 96 };
+enum { TIMEOUT_MS = 300, CALLS_MAX = 500, URL_SIZE = 96 };
 
 static uv_loop_t loop;
 static struct stub stub;
 static struct sk_pg *pg;
-
-#define RUN_UNTIL(condition)                                               \
-    do {                                                                   \
-        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
-        while (!(condition)) {                                             \
-            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
-            (void)uv_run(&loop, UV_RUN_ONCE);                              \
-        }                                                                  \
-    } while (0)
 
 // ---- the server ----
 

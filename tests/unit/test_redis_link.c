@@ -10,22 +10,13 @@
 #include "stack.h"
 #include "stub.h"
 
-enum { TIMEOUT_MS = 300, DEADLINE_MS = 20000, CALLS_MAX = 8, URL_SIZE = 64 };
+enum { TIMEOUT_MS = 300, CALLS_MAX = 8, URL_SIZE = 64 };
 
 static uv_loop_t loop;
 static uv_prepare_t turn;
 static struct stub stub;
 static struct sk_redis *redis;
 static bool hushed; // the server reads, and does nothing
-
-#define RUN_UNTIL(condition)                                               \
-    do {                                                                   \
-        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
-        while (!(condition)) {                                             \
-            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
-            (void)uv_run(&loop, UV_RUN_ONCE);                              \
-        }                                                                  \
-    } while (0)
 
 // ---- the server ----
 

@@ -9,7 +9,7 @@
 #include "stack.h"
 #include "stub.h"
 
-enum { SEATS = 3, TIMEOUT_MS = 300, LONG_MS = 600000, DEADLINE_MS = 20000, URL_SIZE = 256, LONG_REPLY = 8192 };
+enum { SEATS = 3, TIMEOUT_MS = 300, LONG_MS = 600000, URL_SIZE = 256, LONG_REPLY = 8192 };
 
 #define NAMES(port) "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n" #port "\r\n"
 #define A           NAMES(7001)
@@ -26,15 +26,6 @@ static struct sk_sentinels *sentinels;
 static int masters, closed; // how often these ran
 static bool close_at_once;
 static struct sk_redis_host master;
-
-#define RUN_UNTIL(condition)                                               \
-    do {                                                                   \
-        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
-        while (!(condition)) {                                             \
-            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
-            (void)uv_run(&loop, UV_RUN_ONCE);                              \
-        }                                                                  \
-    } while (0)
 
 // ---- the sentinels ----
 

@@ -16,7 +16,6 @@
 #include "stub.h"
 
 enum {
-    DEADLINE_MS = 20000,
     PULSE_MS = 100,
     VARIES = 8 /* how much a signature's length does */,
     DAY_S = 86400,
@@ -27,15 +26,6 @@ enum {
 };
 
 static const char question[] = "question", answer[] = "an answer", password[] = "password";
-
-#define RUN_UNTIL(condition)                                               \
-    do {                                                                   \
-        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
-        while (!(condition)) {                                             \
-            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
-            (void)uv_run(&loop, UV_RUN_ONCE);                              \
-        }                                                                  \
-    } while (0)
 
 static uv_loop_t loop;
 static uv_timer_t pulse; // so that a wait ends
