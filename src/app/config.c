@@ -392,6 +392,10 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
                       config->sale.orders_max, config->sale.batch_max);
         return SK_FAIL;
     }
+    if ((config->stores.redis_cert == NULL) != (config->stores.redis_key == NULL)) {
+        (void)fprintf(err, "seckill: SECKILL_REDIS_CERT and SECKILL_REDIS_KEY: one needs the other\n");
+        return SK_FAIL;
+    }
     if (config->identity.payment_secret != NULL && !config_check_payment_secrets(config->identity.payment_secret, err))
         return SK_FAIL;
     if (config->identity.auth == SK_AUTH_TOKEN &&

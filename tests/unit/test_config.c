@@ -300,6 +300,20 @@ START_TEST(a_choice_is_one_of_its_words)
 }
 END_TEST
 
+START_TEST(a_certificate_needs_its_key)
+{
+    static const char *const both[] = {"SECKILL_REDIS_CERT", "SECKILL_REDIS_KEY"};
+    for (size_t left = 0; left < 2; left++) {
+        (void)setenv(both[1 - left], "/file", 1);
+        (void)unsetenv(both[left]);
+        must_refuse(NO_WORDS, "SECKILL_REDIS_KEY");
+        must_accept(WORDS("--migrate")); // asks no Redis
+    }
+    (void)setenv(both[1], "/file", 1);
+    must_accept(NO_WORDS);
+}
+END_TEST
+
 START_TEST(tokens_need_keys_an_issuer_and_an_audience)
 {
     static const char *const needed[] = {"SECKILL_TOKEN_KEYS", "SECKILL_TOKEN_ISSUER", "SECKILL_TOKEN_AUDIENCE"};
@@ -650,6 +664,7 @@ int main(void)
     tcase_add_test(tcase, a_wrong_value_is_refused_with_its_name);
     tcase_add_test(tcase, settings_that_do_not_fit_each_other_are_refused);
     tcase_add_test(tcase, a_choice_is_one_of_its_words);
+    tcase_add_test(tcase, a_certificate_needs_its_key);
     tcase_add_test(tcase, tokens_need_keys_an_issuer_and_an_audience);
     tcase_add_test(tcase, a_flag_is_yes_or_no);
     tcase_add_test(tcase, a_payment_secret_can_not_be_guessed);
