@@ -1,4 +1,4 @@
-// What the service tells of itself: GET /healthz, /readyz, /metrics, /openapi.json and /admin/instances; and paths
+// What the service reports about itself: GET /healthz, /readyz, /metrics, /openapi.json and /admin/instances; and paths
 // under /admin/vouchers that no call has.
 //
 // The loop's thread, as all functions, unless stated otherwise.

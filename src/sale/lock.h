@@ -88,9 +88,9 @@ enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const cha
 
 // Named maintenance locks (rebuilding a voucher, settling a dead session's entries ...): SET key token NX PX ttl,
 // renewed and released only under the same token (Redis documentation, "Distributed locks with Redis", the
-// single-instance algorithm). The token begins with the id of the owner's session and ends with the TTL. Whoever finds
-// the lock taken cuts its remaining time to that TTL (lock_cut.lua), so setting the clock back prolongs no lock. A lock
-// saves work; it never carries a promise, because its owner may be paused past the TTL and is not notified.
+// single-instance algorithm). The token begins with the id of the owner's session and ends with the TTL. A caller that
+// finds the lock taken cuts its remaining time to that TTL (lock_cut.lua), so setting the clock back prolongs no lock.
+// A lock saves work; it never carries a promise, because its owner may be paused past the TTL and is not notified.
 //
 // A lock is tried once; there is no waiting, no re-entrancy and no numbering.
 
