@@ -186,7 +186,6 @@ static void postgres_check_durability(const struct postgres_check *check)
                    commit);
 }
 
-// A server that nothing follows, and that is the only host, was not meant to fail over: that is no warning.
 static void postgres_check_standbys(const struct postgres_check *check)
 {
     static const char what[] = "postgresql synchronous standbys";
@@ -196,10 +195,9 @@ static void postgres_check_standbys(const struct postgres_check *check)
     const char *wanted = PQgetvalue(result, 0, 0), *attached = PQgetvalue(result, 0, 1);
     const char *synchronous = PQgetvalue(result, 0, 2);
     bool known = PQgetisnull(result, 0, 2) == 0, alone = strcmp(attached, "0") == 0;
-    if (wanted[0] == '\0' && alone && sk_pg_hosts_count(check->hosts) == 1)
-        sk_find(check->findings, SK_FINDING_OK, what, "none, and none follows; a lost disk loses the orders (P3)");
-    else if (wanted[0] == '\0')
-        sk_find(check->findings, SK_FINDING_WARN, what, "none: a fail-over may lose the newest orders (P3)");
+    if (wanted[0] == '\0')
+        sk_find(check->findings, SK_FINDING_WARN, what,
+                "none: a fail-over may lose the newest orders, and a lost disk all (P3)");
     else if (alone || (known && synchronous[0] == '\0'))
         sk_find(check->findings, SK_FINDING_WARN, what, "none of `%s` is attached: no order is confirmed until one is",
                 wanted);

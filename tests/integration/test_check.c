@@ -28,38 +28,51 @@ enum {
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 #define PASSWORD    "password-of-the-check"
+#define NO_STANDBY  "warn postgresql synchronous standbys: none: a fail-over may lose "
 #define CHECK       ((const char *const[]){"--check", NULL})
 
 static char out[OUTPUT_SIZE], database[ENV_SIZE], redis[ENV_SIZE];
+
+// How many lines of the output begin with this text.
+static size_t lines_of(const char *line)
+{
+    size_t n = 0;
+    for (const char *at = out; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        n += strncmp(at, line, strlen(line)) == 0;
+    }
+    return n;
+}
+
+static bool found(const char *line)
+{
+    return lines_of(line) > 0;
+}
+
+// These tests have one PostgreSQL, without a standby. Its warning alone counts as good.
+static int check_run(const char *const *env)
+{
+    int code = service_run(CHECK, env, out, sizeof out);
+    return code == WARNS && lines_of("warn") == 1 && found(NO_STANDBY) ? GOOD : code;
+}
 
 static int check_with(const char *one, const char *two)
 {
     const char *const env[] = {database, redis, "SECKILL_TRUSTED_PROXIES=10.0.0.0/8", one, one == NULL ? NULL : two,
                                NULL};
-    return service_run(CHECK, env, out, sizeof out);
+    return check_run(env);
 }
 
 // Behind a gateway whose X-Forwarded-For is not trusted.
 static int check_without_addresses(const char *more)
 {
     const char *const env[] = {database, redis, more, NULL};
-    return service_run(CHECK, env, out, sizeof out);
+    return check_run(env);
 }
 
 static int check_now(void)
 {
     return check_with(NULL, NULL);
-}
-
-// Whether the output has a line that begins with this text.
-static bool found(const char *line)
-{
-    for (const char *at = out; at != NULL; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, line, strlen(line)) == 0)
-            return true;
-    }
-    return false;
 }
 
 static void must_find(int code, const char *line)
@@ -72,7 +85,7 @@ static void must_find(int code, const char *line)
 static void must_be_good(void)
 {
     int got = check_now();
-    ck_assert_msg(got == GOOD && !found("warn") && !found("fail"), "%d: %s", got, out);
+    ck_assert_msg(got == GOOD && found(NO_STANDBY) && !found("fail"), "%d: %s", got, out);
 }
 
 // Waits until new sessions have the value: the server reads its files shortly after the call.
@@ -439,7 +452,6 @@ START_TEST(a_standby_that_is_missing_is_found)
     db_run("ALTER SYSTEM RESET synchronous_standby_names");
     reload("synchronous_standby_names", "");
     must_be_good();
-    ck_assert_msg(found("ok   postgresql synchronous standbys: none"), "%s", out);
 }
 END_TEST
 
