@@ -104,8 +104,8 @@ static bool redis_check_greet(const struct redis_check *check, const char *what,
     return good;
 }
 
-// Asks a sentinel for the master. False: it names none.
-static bool redis_check_ask_sentinel(const struct redis_check *check, const struct sk_redis_url *url,
+// Asks a sentinel for the master; port 0: it names none.
+static void redis_check_ask_sentinel(const struct redis_check *check, const struct sk_redis_url *url,
                                      const struct sk_redis_host *sentinel, struct sk_redis_host *master)
 {
     const struct sk_store_options *options = check->options;
@@ -130,24 +130,18 @@ static bool redis_check_ask_sentinel(const struct redis_check *check, const stru
     sk_reply_free(login);
     sk_reply_free(reply);
     sk_redis_once_close(redis);
-    return known;
 }
 
 // What more than half of the sentinels name. False: there is no such master.
 static bool redis_check_find_master(const struct redis_check *check, struct sk_redis_url *url)
 {
     struct sk_redis_host named[SK_SENTINELS_MAX];
-    size_t most = 0;
-    for (size_t i = 0; i < url->sentinel_count; i++) {
-        size_t same = 0;
-        if (!redis_check_ask_sentinel(check, url, &url->sentinels[i], &named[i]))
-            continue;
-        for (size_t k = 0; k <= i; k++)
-            same += named[k].port == named[i].port && strcmp(named[k].name, named[i].name) == 0;
-        if (same > most)
-            url->at = named[i];
-        most = same > most ? same : most;
-    }
+    size_t most;
+    for (size_t i = 0; i < url->sentinel_count; i++)
+        redis_check_ask_sentinel(check, url, &url->sentinels[i], &named[i]);
+    const struct sk_redis_host *master = sk_sentinels_most_named(named, url->sentinel_count, &most);
+    if (master != NULL)
+        url->at = *master;
     bool agreed = 2 * most > url->sentinel_count;
     SK_FIND_UNLESS(
         check->findings, agreed, SK_FINDING_FAIL, "sentinels",

@@ -24,8 +24,8 @@ struct seat {
     struct sk_socket *socket;
     struct sk_reader *reader;
     const struct sk_redis_host *at;
-    struct sk_redis_host named; // the master, in its last answer; port 0: none
-    size_t replies_left;        // of what was sent
+    struct sk_redis_host *named; // the master, in its last answer; port 0: none
+    size_t replies_left;         // of what was sent
     uint64_t asked_ms;
     size_t received; // bytes since then
     bool logged;     // why it is away
@@ -34,8 +34,9 @@ struct seat {
 struct sk_sentinels {
     struct sk_sentinels_options options;
     struct seat seats[SK_SENTINELS_MAX];
-    size_t open;                 // links
-    struct sk_redis_host master; // no name: none was agreed on yet
+    struct sk_redis_host named[SK_SENTINELS_MAX]; // by the seats
+    size_t open;                                  // links
+    struct sk_redis_host master;                  // no name: none was agreed on yet
 };
 
 static void sentinels_connect(void *owner, const char *address);
@@ -63,7 +64,7 @@ struct sk_sentinels *sk_sentinels_open(const struct sk_sentinels_options *option
     sentinels->options = *options;
     for (size_t i = 0; i < options->url->sentinel_count; i++) {
         struct seat *seat = &sentinels->seats[i];
-        *seat = (struct seat){.sentinels = sentinels, .at = &options->url->sentinels[i]};
+        *seat = (struct seat){.sentinels = sentinels, .at = &options->url->sentinels[i], .named = &sentinels->named[i]};
         const struct sk_link_options link = {
             options->loop, seat->at->name, options->timeout_ms, NULL, NULL, &steps, seat,
         };
@@ -216,7 +217,7 @@ static void sentinels_on_reply(struct seat *seat, const struct sk_reply *reply)
     }
     if (--seat->replies_left > 0)
         return;
-    (void)sk_sentinels_read(reply, &seat->named); // one that names none has no vote
+    (void)sk_sentinels_read(reply, seat->named); // one that names none has no vote
     seat->logged = false;
     if (sk_link_state(seat->link) == SK_LINK_PREPARING)
         sk_link_move(seat->link, SK_LINK_READY);
@@ -233,7 +234,7 @@ static void sentinels_drop(void *owner, const char *why)
         sk_log_text(SK_LOG_WARN, "a sentinel does not answer", "reason", text);
         seat->logged = true;
     }
-    seat->named = (struct sk_redis_host){0};
+    *seat->named = (struct sk_redis_host){0};
     sk_socket_close(seat->socket);
     seat->socket = NULL;
     sk_reader_close(seat->reader);
@@ -248,33 +249,38 @@ static bool sentinels_same(const struct sk_redis_host *a, const struct sk_redis_
     return a->port == b->port && strcmp(a->name, b->name) == 0;
 }
 
-static size_t sentinels_count(const struct sk_sentinels *sentinels, const struct sk_redis_host *named)
+const struct sk_redis_host *sk_sentinels_most_named(const struct sk_redis_host *named, size_t n, size_t *votes)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < SK_SENTINELS_MAX; i++)
-        n +=
-            sentinels->seats[i].named.port != 0 && (named == NULL || sentinels_same(&sentinels->seats[i].named, named));
-    return n;
+    const struct sk_redis_host *most = NULL;
+    *votes = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t same = 0;
+        for (size_t k = 0; named[i].port != 0 && k < n; k++)
+            same += sentinels_same(&named[i], &named[k]);
+        if (same > *votes)
+            most = &named[i];
+        *votes = same > *votes ? same : *votes;
+    }
+    return most;
 }
 
 static void sentinels_judge(struct sk_sentinels *sentinels)
 {
-    for (size_t i = 0; i < SK_SENTINELS_MAX; i++) {
-        const struct sk_redis_host *named = &sentinels->seats[i].named;
-        if (named->port == 0 || 2 * sentinels_count(sentinels, named) <= sentinels->options.url->sentinel_count ||
-            sentinels_same(named, &sentinels->master))
-            continue;
-        sentinels->master = *named;
-        sk_log(SK_LOG_INFO, "the sentinels name the master", "host=%s port=%d", named->name, named->port);
-        sentinels->options.on_master(sentinels->options.arg, &sentinels->master);
+    size_t votes, all = sentinels->options.url->sentinel_count;
+    const struct sk_redis_host *named = sk_sentinels_most_named(sentinels->named, all, &votes);
+    if (2 * votes <= all || sentinels_same(named, &sentinels->master))
         return;
-    }
+    sentinels->master = *named;
+    sk_log(SK_LOG_INFO, "the sentinels name the master", "host=%s port=%d", named->name, named->port);
+    sentinels->options.on_master(sentinels->options.arg, &sentinels->master);
 }
 
 const char *sk_sentinels_why(const struct sk_sentinels *sentinels)
 {
-    size_t known = sentinels_count(sentinels, NULL);
+    size_t all = sentinels->options.url->sentinel_count, known = 0;
+    for (size_t i = 0; i < all; i++)
+        known += sentinels->named[i].port != 0;
     if (known == 0)
         return "no sentinel names a master";
-    return 2 * known > sentinels->options.url->sentinel_count ? "the sentinels disagree" : "too few sentinels answer";
+    return 2 * known > all ? "the sentinels disagree" : "too few sentinels answer";
 }

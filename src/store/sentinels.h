@@ -31,6 +31,10 @@ struct sk_sentinels_options {
 // Reads a sentinel's reply: an address or a host name, and a port. False: it names none.
 bool sk_sentinels_read(const struct sk_reply *reply, struct sk_redis_host *master);
 
+// The master that most of the n sentinels name, in `named` (borrowed; port 0: a sentinel names none), and how many
+// those are. NULL and 0: none names one.
+const struct sk_redis_host *sk_sentinels_most_named(const struct sk_redis_host *named, size_t n, size_t *votes);
+
 // NULL: out of memory; `closed` does not run.
 struct sk_sentinels *sk_sentinels_open(const struct sk_sentinels_options *options);
 void sk_sentinels_close(struct sk_sentinels *sentinels);
