@@ -55,5 +55,6 @@ foreach(group IN LISTS GROUPS)
   embed(${name} ${prefix} ${pattern})
 endforeach()
 string(APPEND header "#endif\n")
-file(WRITE "${OUT_DIR}/${NAME}.h" "${header}")
+# The header stays as it is if only texts have changed: most of the program includes it.
+file(CONFIGURE OUTPUT "${OUT_DIR}/${NAME}.h" CONTENT "${header}" @ONLY)
 file(WRITE "${OUT_DIR}/${NAME}.c" "${source}")
