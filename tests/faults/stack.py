@@ -330,6 +330,22 @@ class Instance(Process):
         self.note_exit()
         self.start([str(self.binary)], self.env | (env or {}))
 
+    def signal(self, number: int) -> None:
+        """A process that has just been started dies of SIGTERM; the service handles it from its first lines on."""
+        deadline = Deadline(5.0)
+        while number == signal.SIGTERM and self.alive() and not (self.ignores_sigpipe() or deadline.passed()):
+            time.sleep(0.01)
+        super().signal(number)
+
+    def ignores_sigpipe(self) -> bool:
+        """Which it does once it handles the other signals."""
+        try:
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        except OSError:
+            return False
+        ignored = next((line for line in lines if line.startswith("SigIgn:")), "SigIgn: 0")
+        return bool(int(ignored.split()[1], 16) >> (signal.SIGPIPE - 1) & 1)
+
     def wait_ready(self) -> None:
         wait_for(f"{self.name} ready", self.ready)
         self.fds_at_start = self.fds()
