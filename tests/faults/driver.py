@@ -99,6 +99,7 @@ class Run:
         self.seen_meanwhile: list[str] = []  # errors of which nothing is left at the end
         self.too_late: list[str] = []  # among these, missed time limits
         self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer, or was refused
+        self.withdrawn: dict[str, list[tuple[float, float, int]]] = {}  # by such calls: from, to, units
         self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed, or did not read of them
         self.retirement_may_stop = False
         self.unseen: dict[str, int] = {}  # units taken by the fault and by no user of the history; by voucher
@@ -324,6 +325,7 @@ class Run:
             leaks=self.leaks,
             may_differ=self.fault.may_differ,
             taken=self.taken,
+            withdrawn=self.withdrawn,
             cut=self.cut,
             retirement_may_stop=self.retirement_may_stop,
             unseen=self.unseen,

@@ -88,6 +88,7 @@ def good_world() -> World:
     orders = [Order(f"o{n}", f"u{n}", "unpaid", "") for n in range(3)] + [Order("o9", "u9", "refused", "GRANT_LOST")]
     voucher = Voucher("1", 5, 2, 3, orders, {"u4": "o4"}, 1, {f"u{n}": f"o{n}" for n in (0, 1, 2, 4)}, 0, rebuilds=1)
     history = [
+        heard(-8.6, -8.5, "buy", "u7", 409, "SOLD_OUT"),  # an operator was taking all of them away
         heard(1, 2, "buy", "u0", 201, "", "o0", "unpaid"),
         heard(1, 2, "buy", "u1", 202, "", "o1", "pending"),
         heard(2.5, 2.6, "buy", "u0", 409, "SOLD_OUT"),  # from a cache that the machine kept too long
@@ -111,6 +112,7 @@ def good_world() -> World:
         {"1": voucher, "2": other},
         delays=Delays([(2.1, 2.4)]),
         taken={"2"},
+        withdrawn={"1": [(-9.0, -8.0, 5)]},
         cut={"2"},
         logs=[
             'msg="books differ" voucher=2 finding=differ epoch=1/1 stock=1/3 buyers=4/4',

@@ -46,7 +46,7 @@ class Operator:
         headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": f"{self.name}-{self.calls}"}
         if if_match:
             headers["If-Match"] = f'"{if_match}"'
-        deadline, n, tries = Deadline(self.patience_s), max(instance, 0), 0
+        deadline, n, tries, began = Deadline(self.patience_s), max(instance, 0), 0, time.time()
         while True:
             tries += 1
             one = self.run.stack.instances[n % len(self.run.stack.instances)]
@@ -61,6 +61,8 @@ class Operator:
         reduces = "reduce" in (body or {})
         if reduces and (tries > 1 or status == 412):  # refused after the units had left Redis: no rebuild right after one
             self.run.taken.add(self.voucher)
+        if reduces and status != 200:  # until PostgreSQL decides, nobody can buy them
+            self.run.withdrawn.setdefault(self.voucher, []).append((began, time.time(), body["reduce"]))
         self.repeated += reduces and tries > 1
         self.heard[f"{status} {document.get('code', '')}"] += 1
         if status == 200:

@@ -14,6 +14,7 @@ LATE_PART = 0.2  # of a client's waiting time: a machine late by this much is th
 LIVE = {"unpaid", "paid"}
 ENDED = {"cancelled", "expired", "refunded"}  # after it was placed
 FORGIVEN_S = 0.05  # two clocks, and rounding to milliseconds
+RETURNED_S = 5.0  # until a rebuild has given back the units of a reduction that was refused
 
 
 @dataclass
@@ -144,6 +145,7 @@ class World:
     leaks: list[str] = field(default_factory=list)
     may_differ: bool = False
     taken: set[str] = field(default_factory=set)  # vouchers whose reduction by an operator got no answer
+    withdrawn: dict[str, list[tuple[float, float, int]]] = field(default_factory=dict)  # by such calls: from, to, units
     cut: set[str] = field(default_factory=set)  # vouchers with a cut journal, of which a holder of entries was killed
     retirement_may_stop: bool = False  # an instance was killed, or Redis was not reached: the last step may be missing
     unseen: dict[str, int] = field(default_factory=dict)  # units taken by no user of the history, by voucher
@@ -248,4 +250,6 @@ class World:
 
     def could_be_gone(self, voucher: Voucher, holders: list[float], at: float) -> int:
         """The maximum number of units that may have been taken before that moment."""
-        return bisect_left(holders, at) + self.unseen.get(voucher.id, 0)
+        withdrawn = self.withdrawn.get(voucher.id, ())
+        meanwhile = sum(n for began, ended, n in withdrawn if began < at and (at < ended + RETURNED_S or at == float("inf")))
+        return bisect_left(holders, at) + self.unseen.get(voucher.id, 0) + meanwhile
