@@ -120,7 +120,7 @@ def forgeries() -> dict[str, Callable[[dict], None]]:
         "a report that hides what is wrong": hides,
         "a report of a duplicate": lambda report: report["checks"].update(duplicates=1),
         "a report of another Redis": lambda report: report["redis"].update(buyers=0),
-        "a report that has not looked at Redis": lambda report: report.update(redis={"books": "unknown"}),
+        "a report that has not read Redis": lambda report: report.update(redis={"books": "unknown"}),
         "a report without some times": lambda report: report["time_to_durable"].update(count=0),
         "a report of too many times": lambda report: report["time_to_durable"].update(count=10**6),
     }

@@ -51,11 +51,11 @@ def against_ceiling(side: Side, seconds: int, flip: bool, unchanged: bool) -> Ou
     """The same requests to the service, and to its own server answering a constant."""
     path = page_of_about(FILE_BYTES)
     with side.serving() as service, bounds.parking_server(side) as ceiling:
-        size, tag = look(service.url, path, 200, {})
+        size, tag = fetch(service.url, path, 200, {})
         fields = side.folder / "page-fields"
         fields.write_text(f"If-None-Match: {tag if unchanged else 0}\n")
         if unchanged:
-            look(service.url, path, 304, {"If-None-Match": tag})
+            fetch(service.url, path, 304, {"If-None-Match": tag})
 
         def crowd(url: str) -> common.Load:
             return common.run_wrk([url], BUYERS, 1, seconds, path=path, method="GET", fields=fields)
@@ -79,7 +79,7 @@ def page_of_about(size: int) -> str:
     return PAGES.get(inside, f"/web/{inside}")
 
 
-def look(url: str, path: str, status: int, headers: dict[str, str]) -> tuple[int, str]:
+def fetch(url: str, path: str, status: int, headers: dict[str, str]) -> tuple[int, str]:
     """Sends one request; returns the body's size and the ETag."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
     try:

@@ -18,7 +18,7 @@ from lib.common import Failure, Postgres, Redis
 REDIS_DATABASES = range(1, 16)  # the default databases of Redis; 0 has other people's keys
 REDIS_SETTINGS = {"appendonly": "yes", "save": "", "auto-aof-rewrite-percentage": "0"}
 SETTLE_S = 60
-QUIET_LOOKS = 3
+QUIET_READS = 3
 JOURNAL_FIELDS = ("length", "last-generated-id")  # of XINFO STREAM
 
 
@@ -171,7 +171,7 @@ class Stores:
             journals = self.journals()
             still = journals == before and not any(length for length, _ in journals)
             before, quiet = journals, quiet + 1 if still else 0
-            return quiet >= QUIET_LOOKS
+            return quiet >= QUIET_READS
 
         common.wait_for(f"{self.build.name}: empty journals", at_rest, SETTLE_S)
 

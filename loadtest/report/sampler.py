@@ -85,7 +85,7 @@ class Sampler:
         self.missed = 0  # pages that an instance did not return
         self.version = ""
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.look_on, daemon=True)
+        self.thread = threading.Thread(target=self.sample, daemon=True)
 
     def __enter__(self) -> Sampler:
         first = self.reader.first()
@@ -100,7 +100,7 @@ class Sampler:
         self.thread.join(JOIN_S)
         self.reader.close()
 
-    def look_on(self) -> None:
+    def sample(self) -> None:
         """The last sample comes after the end, so that it includes everything."""
         ended = False
         while not ended:

@@ -87,7 +87,7 @@ class Document(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         told = {name: value or "" for name, value in attrs}
-        self.look_outside(tag, told)
+        self.check_outside(tag, told)
         if tag not in VOID:
             self.open.append(tag)
         self.words, self.id, classes = "", told.get("id", ""), told.get("class", "").split()
@@ -105,7 +105,7 @@ class Document(HTMLParser):
         elif "verdict" in classes:
             self.in_verdict, self.verdict = True, (told["class"], "")
 
-    def look_outside(self, tag: str, told: dict[str, str]) -> None:
+    def check_outside(self, tag: str, told: dict[str, str]) -> None:
         leads = [name for name, value in told.items() if name in LEADING or name.startswith("on") or "//" in value]
         if tag in LOADING or leads:
             self.faults.append(f"an outside reference: {tag} {' '.join(leads)}")

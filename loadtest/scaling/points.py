@@ -21,7 +21,7 @@ INSTANCES = 3
 PATH = "/seckill/{voucher}"
 SETTLE_S = 1.0
 LOADED_S = 120  # until Redis has all buyers
-LOOK_S = 0.1  # between two memory samples
+SAMPLE_S = 0.1  # between two memory samples
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def peak_of_memory(service: Service) -> Iterator[Peak]:
     peak, over = Peak(), threading.Event()
 
     def watch() -> None:
-        while not over.wait(LOOK_S):
+        while not over.wait(SAMPLE_S):
             peak.bytes = max(peak.bytes, service.resident_bytes())
 
     watcher = threading.Thread(target=watch, daemon=True)

@@ -62,7 +62,7 @@ enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
                              uint64_t handle, void (*start)(struct sk_query *query));
 static void move_find(struct move *move, const char *status, sk_pg_cb *done);
-static void move_look_further(struct move *move);
+static void move_lookup(struct move *move);
 static void move_end_wrong(struct move *move, const char *status);
 static void pay_begin(struct move *move, const struct sk_payment *payment);
 static void pay_own_start(struct sk_query *query);
@@ -153,7 +153,7 @@ static void move_find(struct move *move, const char *status, sk_pg_cb *done)
 }
 
 // PostgreSQL does not know the order: a lookup in both stores answers.
-static void move_look_further(struct move *move)
+static void move_lookup(struct move *move)
 {
     struct sk_control *control = move->query.control;
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
@@ -210,7 +210,7 @@ static void pay_own_on_row(void *arg, const struct sk_result *result)
     if (result->rows == NULL)
         sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 0)
-        move_look_further(move);
+        move_lookup(move);
     else if (sk_rows_text(result->rows, 0, FOUND_DOCUMENT) == NULL) // another user's
         sk_query_end(&move->query, SK_VERDICT_NOT_FOUND, NULL);
     else
@@ -253,7 +253,7 @@ static void pay_on_row(void *arg, const struct sk_result *result)
     while (i < sizeof ends / sizeof ends[0] && strcmp(ends[i].outcome, outcome) != 0)
         i++;
     if (i == sizeof ends / sizeof ends[0]) // unknown
-        move_look_further(move);
+        move_lookup(move);
     else
         sk_query_end(&move->query, ends[i].verdict,
                      ends[i].verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
@@ -285,7 +285,7 @@ static void cancel_on_row(void *arg, const struct sk_result *result)
         return;
     }
     if (sk_rows_count(rows) == 0) {
-        move_look_further(move);
+        move_lookup(move);
         return;
     }
     const char *document = sk_rows_text(rows, 0, FOUND_DOCUMENT), *status = sk_rows_text(rows, 0, FOUND_STATUS);
@@ -340,7 +340,7 @@ static void refund_on_row(void *arg, const struct sk_result *result)
     }
     const char *outcome = sk_rows_text(rows, 0, REFUND_OUTCOME);
     if (strcmp(outcome, "unknown") == 0)
-        move_look_further(move);
+        move_lookup(move);
     else if (strcmp(outcome, "refunded") == 0)
         sk_query_end(&move->query, SK_VERDICT_FOUND, sk_rows_text(rows, 0, REFUND_DOCUMENT));
     else if (strcmp(outcome, "unknown_payment") == 0)

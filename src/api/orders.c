@@ -67,15 +67,15 @@ static void lookup_ask_claims(struct lookup *lookup);
 static void lookup_on_claim(void *arg, const struct sk_reply *reply);
 static void lookup_read_claim(struct lookup_voucher *one, const struct sk_reply *reply);
 static void lookup_show_pending(struct lookup *lookup);
-static void lookup_look_further(struct lookup *lookup);
+static void lookup_search_further(struct lookup *lookup);
 static bool lookup_take_place(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
 static void lookup_on_followed(struct sk_query *query, bool ok);
 static void lookup_on_accounts(void *arg, const struct sk_result *result);
 static void lookup_on_snapshot(void *arg, const struct sk_reply *reply);
-static void lookup_look_at(struct lookup *lookup);
-static void lookup_fail_look(struct lookup *lookup);
-static void lookup_looked(struct lookup *lookup);
+static void lookup_ask_snapshots(struct lookup *lookup);
+static void lookup_fail_snapshots(struct lookup *lookup);
+static void lookup_end_snapshots(struct lookup *lookup);
 static void lookup_on_last_row(void *arg, const struct sk_result *result);
 static void lookup_ask_retired(struct lookup *lookup);
 static void lookup_on_retired(void *arg, const struct sk_result *result);
@@ -265,7 +265,7 @@ static void lookup_find_vouchers(struct lookup *lookup)
     if (lookup->vouchers > 0 && !lookup->followed && lookup->user[0] != '\0')
         lookup_ask_claims(lookup);
     else
-        lookup_look_further(lookup);
+        lookup_search_further(lookup);
 }
 
 static void lookup_ask_claims(struct lookup *lookup)
@@ -296,7 +296,7 @@ static void lookup_on_claim(void *arg, const struct sk_reply *reply)
     if (lookup->pending_in != 0)
         lookup_show_pending(lookup);
     else
-        lookup_look_further(lookup);
+        lookup_search_further(lookup);
 }
 
 static void lookup_read_claim(struct lookup_voucher *one, const struct sk_reply *reply)
@@ -325,7 +325,7 @@ static void lookup_show_pending(struct lookup *lookup)
 
 // ---- searching further ----
 
-static void lookup_look_further(struct lookup *lookup)
+static void lookup_search_further(struct lookup *lookup)
 {
     struct sk_account_query query;
     if (!lookup_take_place(lookup)) {
@@ -408,11 +408,11 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
                 lookup->asked[i].account = account;
         }
     }
-    lookup_look_at(lookup);
+    lookup_ask_snapshots(lookup);
 }
 
 // All commands go out in one write; each reply knows its voucher.
-static void lookup_look_at(struct lookup *lookup)
+static void lookup_ask_snapshots(struct lookup *lookup)
 {
     struct sk_redis *redis = lookup->query.control->sale->ask_redis;
     size_t asked = 0;
@@ -423,10 +423,10 @@ static void lookup_look_at(struct lookup *lookup)
             break;
     }
     if (asked < lookup->vouchers)
-        lookup_fail_look(lookup);
+        lookup_fail_snapshots(lookup);
     lookup->answered += lookup->vouchers - asked;
     if (lookup->answered == lookup->vouchers)
-        lookup_looked(lookup);
+        lookup_end_snapshots(lookup);
 }
 
 static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
@@ -435,7 +435,7 @@ static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
     struct lookup *lookup = one->lookup;
     struct sk_snapshot seen, none = {0};
     if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(lookup->query.control->sale->ask_redis), &seen))
-        lookup_fail_look(lookup);
+        lookup_fail_snapshots(lookup);
     else if (one->account.voucher_id == 0 || sk_audit(&one->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
@@ -443,16 +443,16 @@ static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
         lookup->under_way = true;
     lookup_read_claim(one, sk_reply_at(reply, SK_SNAPSHOT_ORDER));
     if (++lookup->answered == lookup->vouchers)
-        lookup_looked(lookup);
+        lookup_end_snapshots(lookup);
 }
 
-static void lookup_fail_look(struct lookup *lookup)
+static void lookup_fail_snapshots(struct lookup *lookup)
 {
     if (lookup->step == LOOKUP_SNAPSHOTS)
         lookup_move(lookup, LOOKUP_SNAPSHOTS_FAILED);
 }
 
-static void lookup_looked(struct lookup *lookup)
+static void lookup_end_snapshots(struct lookup *lookup)
 {
     if (lookup->pending_in != 0)
         lookup_show_pending(lookup);
@@ -556,7 +556,7 @@ struct user_orders {
 
 static void user_orders_start(struct sk_query *query);
 static void user_orders_on_buyer(void *arg, const struct sk_reply *reply);
-static void user_orders_fail_look(struct user_orders *list);
+static void user_orders_fail_buyers(struct user_orders *list);
 static void user_orders_ask(struct user_orders *list);
 static void user_orders_on_rows(void *arg, const struct sk_result *result);
 static void user_orders_release(struct sk_query *query);
@@ -629,7 +629,7 @@ static void user_orders_start(struct sk_query *query)
             break;
     }
     if (asked < list->vouchers)
-        user_orders_fail_look(list);
+        user_orders_fail_buyers(list);
     list->answered += list->vouchers - asked;
     if (list->answered == list->vouchers)
         user_orders_ask(list);
@@ -640,7 +640,7 @@ static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
     struct user_orders_voucher *one = arg;
     struct user_orders *list = one->list;
     if (reply == NULL)
-        user_orders_fail_look(list);
+        user_orders_fail_buyers(list);
     else if (sk_reply_error(reply) != NULL)
         list->complete = false;
     else
@@ -649,7 +649,7 @@ static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
         user_orders_ask(list);
 }
 
-static void user_orders_fail_look(struct user_orders *list)
+static void user_orders_fail_buyers(struct user_orders *list)
 {
     if (list->step == USER_ORDERS_BUYERS)
         user_orders_move(list, USER_ORDERS_BUYERS_FAILED);

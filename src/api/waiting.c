@@ -330,7 +330,7 @@ static void waiting_ask(struct sk_waiting *waiting)
 }
 
 // The waiter's time is up, and there is no row for it: sk_order_lookup() answers that it is pending, or not known.
-static void waiting_look_up(struct sk_waiting *waiting, struct waiter *waiter)
+static void waiting_lookup(struct sk_waiting *waiting, struct waiter *waiter)
 {
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
     uint64_t handle = waiter->handle;
@@ -357,7 +357,7 @@ static void waiting_on_changed(void *arg, const struct sk_result *result)
         if (waiter == NULL)
             continue;
         if (waiter->over)
-            waiting_look_up(waiting, waiter);
+            waiting_lookup(waiting, waiter);
         else if (!answered)
             waiter_move(waiting, waiter, WAITER_DUE);
         else

@@ -314,7 +314,7 @@ static const char *tokens_read_text(const struct sk_tokens *tokens, struct sk_sp
     return NULL;
 }
 
-// ---- look-up ----
+// ---- lookup ----
 
 bool sk_tokens_any(const struct sk_tokens *tokens)
 {

@@ -1,5 +1,5 @@
 // An origin is compared byte by byte with what the browser sends. So an origin that no browser could send is rejected
-// at the start: it would allow nothing, and its operator would look for the reason elsewhere.
+// at the start: it would allow nothing, and its operator would search for the reason elsewhere.
 #include "cors.h"
 
 #include <stdlib.h>

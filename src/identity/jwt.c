@@ -408,7 +408,7 @@ static bool flat_word(struct at *at)
     return false;
 }
 
-// ---- look-up ----
+// ---- lookup ----
 
 const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name)
 {
@@ -432,7 +432,7 @@ bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
 // ---- signatures ----
 //
 // HS256 keeps, for each reader, a context that has hashed the secret. Starting again costs a copy of its state, but no
-// look-up of the algorithm and no hashing of the key's two blocks. Ed25519 keeps the key, and a context to check with.
+// lookup of the algorithm and no hashing of the key's two blocks. Ed25519 keeps the key, and a context to check with.
 
 enum { MAC_SIZE = 32, SIGNATURE_SIZE = 64 };
 

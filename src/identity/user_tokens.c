@@ -533,7 +533,7 @@ static uint64_t keys_number(struct reading *reading, const struct sk_token_key *
     return old != NULL && sk_jws_same(old->jws, key->jws) ? old->number : reading->keys->next_number++;
 }
 
-// ---- look-up ----
+// ---- lookup ----
 
 size_t sk_token_keys_count(const struct sk_token_keys *keys)
 {

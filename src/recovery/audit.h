@@ -82,7 +82,7 @@ enum sk_finding {
     SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h applies it
 };
 
-// Asks for Redis's side: read_voucher.lua, which also looks for an order of `user` (NULL: of none). As
+// Asks for Redis's side: read_voucher.lua, which also reads the order of `user` (NULL: none). As
 // sk_redis_script() otherwise.
 enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
                                sk_redis_cb *done, void *arg) SK_MUST_CHECK;
@@ -94,14 +94,14 @@ bool sk_snapshot_read(const struct sk_reply *reply, const char *run, struct sk_s
 // The age of the journal's oldest entry, by Redis's clock; 0: the journal is empty, or the value is impossible.
 int64_t sk_snapshot_age_ms(const struct sk_reply *reply);
 
-// Whether the caller knows a newer state than this look: a newer epoch, or of the same one a newer `last`.
+// Whether the caller knows a newer state than this snapshot: a newer epoch, or of the same one a newer `last`.
 bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, const char *last);
 
-// Whether nothing moved between the looks: the same buyers and stock, and no order in progress.
+// Whether nothing moved between the snapshots: the same buyers and stock, and no order in progress.
 bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_snapshot *now);
 
 // `account` was read after `before` and before `now`. Redis is always ahead, so it cannot be behind `account` unless it
-// has lost something. If both looks are the same, with an empty journal, nothing moved in between.
+// has lost something. If both snapshots are the same, with an empty journal, nothing moved in between.
 enum sk_finding sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
                          const struct sk_snapshot *now);
 

@@ -30,8 +30,8 @@ struct changes {
     char epoch[SK_PARAM_NUMBER_SIZE], from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE];
 };
 
-static enum sk_status changes_look(struct changes *changes);
-static void changes_on_look(void *arg, const struct sk_reply *reply);
+static enum sk_status changes_read_voucher(struct changes *changes);
+static void changes_on_voucher(void *arg, const struct sk_reply *reply);
 static void changes_on_row(void *arg, const struct sk_result *result);
 static void changes_on_applied(void *arg, const struct sk_reply *reply);
 static void changes_end(struct changes *changes, bool ok);
@@ -43,7 +43,7 @@ enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_vouche
     if (changes == NULL)
         return SK_NO_MEM;
     *changes = (struct changes){.sale = sale, .voucher = voucher, .done = done, .arg = arg};
-    enum sk_status status = changes_look(changes);
+    enum sk_status status = changes_read_voucher(changes);
     if (status != SK_OK)
         free(changes);
     else
@@ -51,14 +51,14 @@ enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_vouche
     return status;
 }
 
-static enum sk_status changes_look(struct changes *changes)
+static enum sk_status changes_read_voucher(struct changes *changes)
 {
     const char *argv[] = {"HMGET", changes->voucher->keys.voucher, "epoch", "change"};
     changes->rounds++;
-    return sk_redis_command(changes->sale->ask_redis, 4, argv, NULL, changes_on_look, changes);
+    return sk_redis_command(changes->sale->ask_redis, 4, argv, NULL, changes_on_voucher, changes);
 }
 
-static void changes_on_look(void *arg, const struct sk_reply *reply)
+static void changes_on_voucher(void *arg, const struct sk_reply *reply)
 {
     struct changes *changes = arg;
     const struct sk_voucher *voucher = changes->voucher;
@@ -113,7 +113,7 @@ static void changes_on_applied(void *arg, const struct sk_reply *reply)
         sk_admit_forget(changes->voucher);
         changes_end(changes, true);
     } else if (word != NULL && strcmp(word, "other") == 0 && changes->rounds < ROUNDS_MAX) {
-        if (changes_look(changes) != SK_OK)
+        if (changes_read_voucher(changes) != SK_OK)
             changes_end(changes, false);
     } else {
         changes_end(changes, word != NULL && strcmp(word, "already") == 0);

@@ -1,8 +1,8 @@
 // A run walks along one voucher's orders and ends those that are due, a batch at a time:
 //
-//   LOCKING -> CLOCK -> ASKING -> LOOKING -> PACING -> RETURNING -> PACING -> ASKING ... -> ended
+//   LOCKING -> CLOCK -> ASKING -> SCANNING -> PACING -> RETURNING -> PACING -> ASKING ... -> ended
 //
-// One query is in progress at a time. Runs that want one meanwhile share the next statement.
+// One scan is in progress at a time. Runs that want one meanwhile share the next.
 //
 // All runs of the reactor are paced together, so that buyers do not notice a million orders that are due at once: a
 // batch locks the voucher's row for a few ms. A run that has found due orders waits for its turn. The last batch of a
@@ -39,7 +39,7 @@ enum expiry_state {
     EXPIRY_LOCKING,
     EXPIRY_CLOCK,
     EXPIRY_ASKING, // it wants a query
-    EXPIRY_LOOKING,
+    EXPIRY_SCANNING,
     EXPIRY_RETURNING,
     EXPIRY_PACING,
     EXPIRY_STATES
@@ -65,8 +65,8 @@ struct sk_expiry {
     struct sk_timer *timer; // owned
     struct sk_list runs;    // newest first
     unsigned run_count;
-    struct expiry_run *looking[TOGETHER_MAX]; // in the statement in progress
-    size_t looking_count;
+    struct expiry_run *scanning[TOGETHER_MAX]; // in the statement in progress
+    size_t scanning_count;
     int budget;     // orders that may still end in this tick; negative: so many too many have ended
     uint64_t turns; // turns given out so far
     size_t at;      // in the catalogue: the next voucher to check
@@ -80,8 +80,8 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher);
 static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
 static void expiry_on_clock(void *arg, const struct sk_reply *reply);
-static void expiry_want_look(struct expiry_run *run);
-static void expiry_look(struct sk_expiry *expiry);
+static void expiry_want_scan(struct expiry_run *run);
+static void expiry_scan(struct sk_expiry *expiry);
 static void expiry_on_due(void *arg, const struct sk_result *result);
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row);
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
@@ -94,8 +94,8 @@ static void expiry_move(struct expiry_run *run, enum expiry_state state)
 {
 #define TO(name) (1U << EXPIRY_##name)
     static const unsigned allowed[EXPIRY_STATES] = {
-        [EXPIRY_LOCKING] = TO(CLOCK),  [EXPIRY_CLOCK] = TO(ASKING),     [EXPIRY_ASKING] = TO(LOOKING),
-        [EXPIRY_LOOKING] = TO(PACING), [EXPIRY_RETURNING] = TO(PACING), [EXPIRY_PACING] = TO(RETURNING) | TO(ASKING),
+        [EXPIRY_LOCKING] = TO(CLOCK),   [EXPIRY_CLOCK] = TO(ASKING),     [EXPIRY_ASKING] = TO(SCANNING),
+        [EXPIRY_SCANNING] = TO(PACING), [EXPIRY_RETURNING] = TO(PACING), [EXPIRY_PACING] = TO(RETURNING) | TO(ASKING),
     };
 #undef TO
     SK_ASSERT((allowed[run->state] & 1U << state) != 0);
@@ -250,25 +250,25 @@ static void expiry_on_clock(void *arg, const struct sk_reply *reply)
     }
     run->redis_ahead_ms = (uint64_t)seconds * 1000 - uv_now(run->expiry->sale->loop);
     run->next_ms = UINT64_MAX;
-    expiry_want_look(run);
+    expiry_want_scan(run);
 }
 
-static void expiry_want_look(struct expiry_run *run)
+static void expiry_want_scan(struct expiry_run *run)
 {
     expiry_move(run, EXPIRY_ASKING);
-    expiry_look(run->expiry);
+    expiry_scan(run->expiry);
 }
 
-static enum sk_status expiry_look_for_one(struct sk_expiry *expiry)
+static enum sk_status expiry_scan_one(struct sk_expiry *expiry)
 {
-    const struct expiry_run *run = expiry->looking[0];
+    const struct expiry_run *run = expiry->scanning[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, run->voucher->slot), sk_params_number(voucher, run->voucher->id),
                             run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
     return sk_pg_call(expiry->sale->ask_pg, SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, expiry);
 }
 
-static enum sk_status expiry_look_for_many(struct sk_expiry *expiry)
+static enum sk_status expiry_scan_many(struct sk_expiry *expiry)
 {
     struct sk_buf slots = {0}, vouchers = {0}, from = {0};
     char number[SK_PARAM_NUMBER_SIZE];
@@ -276,8 +276,8 @@ static enum sk_status expiry_look_for_many(struct sk_expiry *expiry)
     sk_params_begin(&slots);
     sk_params_begin(&vouchers);
     sk_params_begin(&from);
-    for (size_t i = 0; i < expiry->looking_count; i++) {
-        const struct expiry_run *run = expiry->looking[i];
+    for (size_t i = 0; i < expiry->scanning_count; i++) {
+        const struct expiry_run *run = expiry->scanning[i];
         sk_params_add(&slots, sk_params_number(number, run->voucher->slot));
         sk_params_add(&vouchers, sk_params_number(number, run->voucher->id));
         sk_params_add(&from, run->from[0] == '\0' ? "null" : run->from);
@@ -292,20 +292,20 @@ static enum sk_status expiry_look_for_many(struct sk_expiry *expiry)
     return status;
 }
 
-// Queries for all runs that want it, unless a query is in progress.
-static void expiry_look(struct sk_expiry *expiry)
+// Scans for all runs that want it, unless a scan is in progress.
+static void expiry_scan(struct sk_expiry *expiry)
 {
-    if (expiry->looking_count > 0)
+    if (expiry->scanning_count > 0)
         return;
-    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL && expiry->looking_count < TOGETHER_MAX;
+    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL && expiry->scanning_count < TOGETHER_MAX;
          run = sk_list_next(&expiry->runs, &run->list)) {
         if (run->state != EXPIRY_ASKING)
             continue;
-        expiry_move(run, EXPIRY_LOOKING);
-        expiry->looking[expiry->looking_count++] = run;
+        expiry_move(run, EXPIRY_SCANNING);
+        expiry->scanning[expiry->scanning_count++] = run;
     }
-    if (expiry->looking_count > 0 &&
-        (expiry->looking_count == 1 ? expiry_look_for_one(expiry) : expiry_look_for_many(expiry)) != SK_OK)
+    if (expiry->scanning_count > 0 &&
+        (expiry->scanning_count == 1 ? expiry_scan_one(expiry) : expiry_scan_many(expiry)) != SK_OK)
         expiry_on_due(expiry, &(struct sk_result){.kind = SK_RESULT_FAILED});
 }
 
@@ -328,10 +328,10 @@ static void expiry_on_due(void *arg, const struct sk_result *result)
 {
     struct sk_expiry *expiry = arg;
     struct expiry_run *runs[TOGETHER_MAX];
-    size_t count = expiry->looking_count;
+    size_t count = expiry->scanning_count;
     for (size_t i = 0; i < count; i++)
-        runs[i] = expiry->looking[i];
-    expiry->looking_count = 0;
+        runs[i] = expiry->scanning[i];
+    expiry->scanning_count = 0;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == count;
     for (size_t i = 0; i < count; i++) {
         if (found)
@@ -339,7 +339,7 @@ static void expiry_on_due(void *arg, const struct sk_result *result)
         else
             expiry_fail(runs[i]);
     }
-    expiry_look(expiry);
+    expiry_scan(expiry);
 }
 
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row)
@@ -407,7 +407,7 @@ static void expiry_go_on(struct expiry_run *run)
         return;
     }
     if (run->goes_on && !expiry->stopped) {
-        expiry_want_look(run);
+        expiry_want_scan(run);
         return;
     }
     // Orders placed from now on are due no sooner than this. The walk may have missed orders that were settled late.

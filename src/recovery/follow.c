@@ -1,10 +1,10 @@
 // A read of the catalogue has one or more pages. Callers that wait when it begins are answered at its end. Later ones
 // wait for the next read, because a change that is committed while a page is read may not be in it.
 //
-//   DUE -> LOOKING -> WAITING (for its time) -> LOOKING ...
+//   DUE -> READING -> WAITING (for its time) -> READING ...
 //             | a notification comes
 //             v
-//          LOOKING_AGAIN -> DUE
+//          READING_AGAIN -> DUE
 //
 // A page that fails ends the read. The next one continues after the last change that was applied.
 #include "follow.h"
@@ -20,7 +20,7 @@
 
 enum {
     POLL_MS = 1000,
-    SHARED_LOOK_MS = 100, // between two reads that callers wait for
+    SHARED_READ_MS = 100, // between two reads that callers wait for
     PAGE_VOUCHERS = 500,
 };
 
@@ -47,8 +47,8 @@ enum {
 enum follow_state {
     FOLLOW_DUE,     // the next read begins at once
     FOLLOW_WAITING, // for the time of the next read
-    FOLLOW_LOOKING,
-    FOLLOW_LOOKING_AGAIN, // the same, and something has changed meanwhile: another read follows
+    FOLLOW_READING,
+    FOLLOW_READING_AGAIN, // the same, and something has changed meanwhile: another read follows
     FOLLOW_STATES
 };
 
@@ -57,9 +57,9 @@ struct sk_follow {
     const struct sk_sale *sale;
     struct sk_timer *timer; // owned
     bool complete;
-    uint64_t looked_at_ms; // when the last read began
-    int64_t change;        // up to this number all changes are known
-    int64_t first_newest;  // the newest change at the first page of the initial read
+    uint64_t read_at_ms;  // when the last read began
+    int64_t change;       // up to this number all changes are known
+    int64_t first_newest; // the newest change at the first page of the initial read
     int64_t newest_id;
     sk_follow_changed *changed; // NULL: no hook
     void *arg;
@@ -68,30 +68,30 @@ struct sk_follow {
 };
 
 static void follow_on_time(void *arg);
-static void follow_look(struct sk_follow *follow);
+static void follow_read(struct sk_follow *follow);
 static void follow_ask_page(struct sk_follow *follow);
 static void follow_on_page(void *arg, const struct sk_result *result);
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
-static void follow_end_look(struct sk_follow *follow, bool ok);
+static void follow_end_read(struct sk_follow *follow, bool ok);
 static void follow_plan(struct sk_follow *follow);
 
 static void follow_move(struct sk_follow *follow, enum follow_state state)
 {
 #define TO(name) (1U << FOLLOW_##name)
     static const unsigned allowed[FOLLOW_STATES] = {
-        [FOLLOW_DUE] = TO(LOOKING),
-        [FOLLOW_WAITING] = TO(LOOKING),
-        [FOLLOW_LOOKING] = TO(LOOKING_AGAIN) | TO(WAITING),
-        [FOLLOW_LOOKING_AGAIN] = TO(DUE) | TO(WAITING),
+        [FOLLOW_DUE] = TO(READING),
+        [FOLLOW_WAITING] = TO(READING),
+        [FOLLOW_READING] = TO(READING_AGAIN) | TO(WAITING),
+        [FOLLOW_READING_AGAIN] = TO(DUE) | TO(WAITING),
     };
 #undef TO
     SK_ASSERT((allowed[follow->state] & 1U << state) != 0);
     follow->state = state;
 }
 
-static bool follow_is_looking(const struct sk_follow *follow)
+static bool follow_is_reading(const struct sk_follow *follow)
 {
-    return follow->state == FOLLOW_LOOKING || follow->state == FOLLOW_LOOKING_AGAIN;
+    return follow->state == FOLLOW_READING || follow->state == FOLLOW_READING_AGAIN;
 }
 
 // ---- opening and closing ----
@@ -142,10 +142,10 @@ void sk_follow_close(struct sk_follow *follow)
 
 void sk_follow_hurry(struct sk_follow *follow)
 {
-    if (!follow_is_looking(follow))
-        follow_look(follow);
-    else if (follow->state == FOLLOW_LOOKING)
-        follow_move(follow, FOLLOW_LOOKING_AGAIN);
+    if (!follow_is_reading(follow))
+        follow_read(follow);
+    else if (follow->state == FOLLOW_READING)
+        follow_move(follow, FOLLOW_READING_AGAIN);
 }
 
 void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
@@ -153,7 +153,7 @@ void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
     bool first = follow->waiting == NULL;
     waiter->next = follow->waiting;
     follow->waiting = waiter;
-    if (first && !follow_is_looking(follow))
+    if (first && !follow_is_reading(follow))
         follow_plan(follow);
 }
 
@@ -161,7 +161,7 @@ void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
 static void follow_plan(struct sk_follow *follow)
 {
     uint64_t now = uv_now(follow->sale->loop);
-    uint64_t pause_ms = follow->waiting != NULL ? SHARED_LOOK_MS : POLL_MS, due = follow->looked_at_ms + pause_ms;
+    uint64_t pause_ms = follow->waiting != NULL ? SHARED_READ_MS : POLL_MS, due = follow->read_at_ms + pause_ms;
     if (follow->state == FOLLOW_DUE)
         due = now;
     sk_timer_once(follow->timer, due > now ? (uint32_t)(due - now) : 0);
@@ -170,16 +170,16 @@ static void follow_plan(struct sk_follow *follow)
 static void follow_on_time(void *arg)
 {
     struct sk_follow *follow = arg;
-    if (!follow_is_looking(follow))
-        follow_look(follow);
+    if (!follow_is_reading(follow))
+        follow_read(follow);
 }
 
 // ---- a read ----
 
-static void follow_look(struct sk_follow *follow)
+static void follow_read(struct sk_follow *follow)
 {
-    follow_move(follow, FOLLOW_LOOKING);
-    follow->looked_at_ms = uv_now(follow->sale->loop);
+    follow_move(follow, FOLLOW_READING);
+    follow->read_at_ms = uv_now(follow->sale->loop);
     follow->answered = follow->waiting;
     follow->waiting = NULL;
     follow_ask_page(follow);
@@ -191,7 +191,7 @@ static void follow_ask_page(struct sk_follow *follow)
     const char *params[] = {sk_params_number(after, follow->change), sk_params_number(most, PAGE_VOUCHERS),
                             sk_params_number(first, follow->first_newest)};
     if (sk_pg_call(follow->sale->ask_pg, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page, follow) != SK_OK)
-        follow_end_look(follow, false);
+        follow_end_read(follow, false);
 }
 
 static void follow_on_page(void *arg, const struct sk_result *result)
@@ -199,11 +199,11 @@ static void follow_on_page(void *arg, const struct sk_result *result)
     struct sk_follow *follow = arg;
     size_t vouchers = 0;
     if (result->rows == NULL || !follow_take_page(follow, result->rows, &vouchers))
-        follow_end_look(follow, false);
+        follow_end_read(follow, false);
     else if (vouchers == PAGE_VOUCHERS)
         follow_ask_page(follow);
     else
-        follow_end_look(follow, true);
+        follow_end_read(follow, true);
 }
 
 // Applies a row, and reports a changed voucher once: with the first row of a change.
@@ -255,7 +255,7 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
     return true;
 }
 
-static void follow_end_look(struct sk_follow *follow, bool ok)
+static void follow_end_read(struct sk_follow *follow, bool ok)
 {
     struct sk_follow_waiter *answered = follow->answered;
     follow->answered = NULL;
@@ -263,8 +263,8 @@ static void follow_end_look(struct sk_follow *follow, bool ok)
         sk_log(SK_LOG_INFO, "catalogue read", "vouchers=%zu change=%" PRId64,
                sk_catalogue_count(follow->sale->catalogue), follow->change);
     follow->complete = follow->complete || ok;
-    // After a failure the next poll, or PostgreSQL's return, retries.
-    follow_move(follow, ok && follow->state == FOLLOW_LOOKING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);
+    // After a failure the next read, or PostgreSQL's return, retries.
+    follow_move(follow, ok && follow->state == FOLLOW_READING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);
     follow_plan(follow);
     follow_end_waiters(&answered, ok);
 }

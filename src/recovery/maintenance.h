@@ -53,7 +53,7 @@ struct sk_swept {
     struct sk_voucher *voucher;
     bool listed;               // in that list; keeps a pin
     struct sweep *sweep;       // in progress; NULL: none
-    uint64_t orphans_until_ms; // orphans are looked for until then
+    uint64_t orphans_until_ms; // the sweep searches for orphans until then
     // All entries up to this one were held by living sessions ...; empty: to be read from the start.
     char after[SK_JOURNAL_ID_SIZE];
     uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
@@ -62,7 +62,7 @@ struct sk_swept {
 // The last check of it. Touched by watch.c; a rebuild resets `snapshot`. watch.c and expiry.c read it.
 struct sk_watched {
     struct sk_snapshot snapshot; // the last one
-    uint64_t looked_at_ms;       // 0: never
+    uint64_t checked_at_ms;      // 0: never
     uint64_t empty_at_ms;   // when PostgreSQL was asked, and had no live order of it; 0: it had some, or was not asked
     int64_t letters;        // dead letters that wait for a decision
     int64_t journal_age_ms; // of its oldest entry
@@ -71,7 +71,7 @@ struct sk_watched {
     uint64_t differ_until_ms; // does not act on it again before
 };
 
-// When to look for due orders. Touched by expiry.c alone.
+// When to scan for due orders. Touched by expiry.c alone.
 struct sk_expiring {
     uint64_t next_ms; // not before
     int64_t change;   // the voucher's change number for which `next_ms` holds

@@ -249,10 +249,10 @@ static void rebuild_on_may_retire(void *arg, const struct sk_result *result)
 static void rebuild_fence(struct rebuild *rebuild)
 {
     const struct sk_voucher *voucher = rebuild->voucher;
-    int64_t looked = voucher->maintenance->watched.snapshot.epoch;
+    int64_t checked = voucher->maintenance->watched.snapshot.epoch;
     char seen[SK_PARAM_NUMBER_SIZE], cache_ms[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id,
-                            sk_params_number(seen, looked > voucher->seen.epoch ? looked : voucher->seen.epoch),
+                            sk_params_number(seen, checked > voucher->seen.epoch ? checked : voucher->seen.epoch),
                             sk_params_number(cache_ms, rebuild->sale->options->sold_out_mark_ms)};
     rebuild_move(rebuild, REBUILD_EPOCH);
     rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch);

@@ -353,10 +353,10 @@ static void watch_answered(struct sk_watch *watch)
 
 static void watch_end_page(struct sk_watch *watch)
 {
-    bool looked = watch->state == WATCH_SNAPSHOTS; // else there was nothing to check, or a store is down
+    bool checked = watch->state == WATCH_SNAPSHOTS; // else there was nothing to check, or a store is down
     for (size_t i = 0; i < watch->count; i++)
         sk_voucher_unpin(watch->page[i].voucher);
-    if (looked && watch->at < sk_catalogue_count(watch->sale->catalogue))
+    if (checked && watch->at < sk_catalogue_count(watch->sale->catalogue))
         watch_next_page(watch);
     else
         watch_end_round(watch);
@@ -431,7 +431,7 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     uint64_t now = uv_now(watch->sale->loop);
     enum sk_finding finding = sk_audit(&check->account, &watched->snapshot, seen);
     watched->snapshot = *seen;
-    watched->looked_at_ms = now;
+    watched->checked_at_ms = now;
     watched->letters = check->letters;
     watched->journal_age_ms = age_ms;
     sk_metrics_add(watch->sale->metrics, counters[finding], 1);
@@ -463,7 +463,7 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
 
 // ---- vouchers with orders in progress ----
 //
-// Each session publishes those that it finds in a hash of Redis. All sessions look for pending orders there first.
+// Each session publishes those that it finds in a hash of Redis. All sessions search for pending orders there first.
 //
 // One hash: session -> "voucher,voucher,...". Fields of sessions that do not live are ignored and removed. Such a
 // session may only be missing from our list: then it publishes its field again in its next round.
@@ -598,13 +598,13 @@ static void overview_check(struct overview *overview, const struct sk_voucher *v
 {
     const struct sk_watched *watched = &voucher->maintenance->watched;
     const struct sk_snapshot *seen = &watched->snapshot;
-    if (watched->looked_at_ms == 0)
+    if (watched->checked_at_ms == 0)
         return;
     overview->differ += differs;
     overview->letters += (uint64_t)watched->letters;
     if (seen->journal > 0) {
         uint64_t age_ms = (uint64_t)watched->journal_age_ms;
-        uint64_t oldest_ms = age_ms < watched->looked_at_ms ? watched->looked_at_ms - age_ms : 1;
+        uint64_t oldest_ms = age_ms < watched->checked_at_ms ? watched->checked_at_ms - age_ms : 1;
         overview->entries += (uint64_t)seen->journal;
         if (overview->oldest_ms == 0 || oldest_ms < overview->oldest_ms)
             overview->oldest_ms = oldest_ms;

@@ -43,7 +43,7 @@ struct sk_sale {
     // What Redis holds of the voucher is in doubt: recovery checks it. May be called repeatedly.
     void (*suspect)(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt);
     // The journal may have an entry of this session that the reactor does not hold: a call was not answered, or memory
-    // was short. Recovery looks for it. May be called repeatedly.
+    // was short. Recovery searches for it. May be called repeatedly.
     void (*orphaned)(void *recovery, struct sk_voucher *voucher);
     // Redis or a ticket has this offer of the voucher, and the catalogue has another. Recovery updates the side that is
     // behind, then calls sk_batcher_release. May be called repeatedly.

@@ -218,7 +218,7 @@ static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *
     sk_voucher_unpin(voucher); // frees it, unless it is pinned
 }
 
-// ---- looking up ----
+// ---- lookup ----
 
 static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id)
 {

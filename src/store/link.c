@@ -1,7 +1,7 @@
 // One timer drives all waiting: the next attempt after a loss (back-off with jitter, so that instances do not come back
 // together), the time limit of connecting, and the owner's own deadlines.
 //
-// Memory is freed in two steps, because libuv finishes the timer and a look-up at different times. The last one to
+// Memory is freed in two steps, because libuv finishes the timer and a lookup at different times. The last one to
 // finish frees link and owner.
 #include "link.h"
 
@@ -43,7 +43,7 @@ enum { TICK_MS = 50, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
 struct sk_link {
     struct sk_link_options options;
     enum sk_link_state state;
-    uint64_t since_ms; // when the state began; for connecting, when the look-up ended
+    uint64_t since_ms; // when the state began; for connecting, when the lookup ended
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
     bool at_once; // the next attempt does not wait for it

@@ -12,7 +12,7 @@
 
 // ---- the host ----
 //
-// Resolves host names without blocking the loop. Both client libraries would block on the look-up, and a slow name
+// Resolves host names without blocking the loop. Both client libraries would block on the lookup, and a slow name
 // server would stop every sale.
 
 // `address` is numeric and borrowed for the call. NULL: the name could not be resolved.
@@ -24,7 +24,7 @@ struct sk_resolve {
     void *arg;
 };
 
-// The loop's thread. `done` runs exactly once, later; *resolve stays in place until then. False: the look-up could not
+// The loop's thread. `done` runs exactly once, later; *resolve stays in place until then. False: the lookup could not
 // start, and `done` does not run.
 bool sk_resolve(uv_loop_t *loop, struct sk_resolve *resolve, const char *host, sk_resolve_cb *done, void *arg);
 
@@ -64,7 +64,7 @@ void sk_link_set_host(struct sk_link *link, const char *host);
 // one for each turn.
 void sk_link_next_host(struct sk_link *link, const char *host, bool at_once);
 
-// Moves to CLOSED. Link and owner are freed in the loop's next turn, or when a look-up in progress ends.
+// Moves to CLOSED. Link and owner are freed in the loop's next turn, or when a lookup in progress ends.
 void sk_link_close(struct sk_link *link);
 
 // The only function that changes the state; aborts on an impossible move. Runs on_change when the link becomes ready or

@@ -27,7 +27,7 @@ enum migrate_place {
 static enum sk_status migrate_find_roles(PGconn *conn);
 static enum sk_status migrate_compare(PGconn *conn);
 static enum sk_status migrate_apply(PGconn *conn, int place);
-static enum migrate_place migrate_look(PGconn *conn, int place, char found[NAME_SIZE]);
+static enum migrate_place migrate_compare_one(PGconn *conn, int place, char found[NAME_SIZE]);
 static enum sk_status migrate_begin(PGconn *conn);
 static enum sk_status migrate_end(PGconn *conn, enum sk_bookkeeping how);
 static enum sk_status migrate_check(PGconn *conn, PGresult *result);
@@ -71,7 +71,7 @@ static enum sk_status migrate_compare(PGconn *conn)
     if (migrate_begin(conn) != SK_OK)
         return SK_FAIL;
     while (seen == MIGRATE_SAME) {
-        seen = migrate_look(conn, place, found);
+        seen = migrate_compare_one(conn, place, found);
         place += seen == MIGRATE_SAME;
     }
     if (seen == MIGRATE_FAILED)
@@ -93,7 +93,8 @@ static enum sk_status migrate_apply(PGconn *conn, int place)
     char found[NAME_SIZE];
     if (migrate_begin(conn) != SK_OK)
         return SK_FAIL;
-    enum migrate_place seen = migrate_look(conn, place, found); // check again: another process may have been faster
+    enum migrate_place seen =
+        migrate_compare_one(conn, place, found); // check again: another process may have been faster
     if (seen != MIGRATE_SAME && seen != MIGRATE_NONE)
         return SK_FAIL;
     if (seen == MIGRATE_NONE && migrate_check(conn, PQexec(conn, migration->text)) != SK_OK)
@@ -107,14 +108,14 @@ static enum sk_status migrate_apply(PGconn *conn, int place)
 }
 
 // We have no migration after our last one: one found there is MIGRATE_OTHER.
-static enum migrate_place migrate_look(PGconn *conn, int place, char found[NAME_SIZE])
+static enum migrate_place migrate_compare_one(PGconn *conn, int place, char found[NAME_SIZE])
 {
     static const struct sk_embedded none = {"", ""};
     const struct sk_embedded *ours = place < SK_MIGRATION_COUNT ? &sk_migrations[place] : &none;
     char number[SK_PARAM_NUMBER_SIZE];
     const char *const params[] = {ours->name, ours->text, sk_params_number(number, place)};
     enum migrate_place seen = MIGRATE_FAILED;
-    PGresult *result = PQexecParams(conn, sk_bookkeepings[SK_BOOKKEEPING_LOOK].text, 3, NULL, params, NULL, NULL, 0);
+    PGresult *result = PQexecParams(conn, sk_bookkeepings[SK_BOOKKEEPING_COMPARE].text, 3, NULL, params, NULL, NULL, 0);
     if (PQresultStatus(result) == PGRES_TUPLES_OK) {
         bool there = PQntuples(result) == 1;
         (void)snprintf(found, NAME_SIZE, "%s", there ? PQgetvalue(result, 0, 0) : "");

@@ -139,7 +139,7 @@ const CONTROLS = [
             await sleep(300);
             await route.fulfill({ json: { id: pathname.split('/')[2], status: 'pending', quantity: 1 } }).catch(() => {});
         })],
-    ['a payment page that does not look again', 'ends with the time to pay', /the order as over: not within/,
+    ['a payment page that does not ask again', 'ends with the time to pay', /the order as over: not within/,
         kept((url) => /^\/orders\/./.test(url.pathname))],
     ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,
         added(`addEventListener('click', async (event) => { const at = event.target.closest('[data-voucher]');

@@ -123,7 +123,7 @@ export async function isOff(button) {
 
 /** Waits until the card is in the state; an error names its last state. */
 export async function shows(page, voucher, state, withinMs = SHOWN_MS) {
-    await looksAt(page, voucher, withinMs);
+    await scrollsTo(page, voucher, withinMs);
     await appears(card(page, voucher, state), `voucher shown as ${state}`, withinMs, () =>
         card(page, voucher).getAttribute('data-state', { timeout: 1000 }),
     );
@@ -140,11 +140,11 @@ export async function ends(page, voucher, codes, withinMs = SHOWN_MS) {
 }
 
 /** A page follows only cards on the screen; those of other tests may have moved this one off it. */
-const looksAt = (page, voucher, timeout) => card(page, voucher).scrollIntoViewIfNeeded({ timeout }).catch(() => {});
+const scrollsTo = (page, voucher, timeout) => card(page, voucher).scrollIntoViewIfNeeded({ timeout }).catch(() => {});
 
 /** Waits until the card shows this number of units left. */
 export async function leaves(page, voucher, number, withinMs = SHOWN_MS) {
-    await looksAt(page, voucher, withinMs);
+    await scrollsTo(page, voucher, withinMs);
     const left = card(page, voucher).locator('[data-remaining]');
     await appears(left.and(page.locator(`[data-remaining="${number}"]`)), `${number} left`, withinMs, () =>
         left.first().innerText({ timeout: 1000 }),

@@ -71,8 +71,8 @@ def accepted_is_mostly_confirmed(world: World) -> list[str]:
 
 def accepted_is_never_unknown(world: World) -> list[str]:
     """P5: a client that got a 202 never gets 404 at its URL."""
-    looks, lost = [event for event in world.history if event.what == "look"], world.forgiven()
-    return [f"GET of {e.order} answered 404" for e in looks if e.status == 404 and e.order not in lost]
+    reads, lost = [event for event in world.history if event.what == "read"], world.forgiven()
+    return [f"GET of {e.order} answered 404" for e in reads if e.status == 404 and e.order not in lost]
 
 
 def each_url_tells_the_end(world: World) -> list[str]:

@@ -454,7 +454,7 @@ CONTROLS = [
         "soak",
         "the_audit_had_nothing_to_mend",
         tries=LUCKY_TRIES,
-        # Orders of several units, and no trouble that has Redis rebuilt, which mends it before the audit looks.
+        # Orders of several units, and no trouble that has Redis rebuilt, which mends it before the audit checks it.
         shows=lambda drawn: drawn.fault.habits.limit > 1 and "redis" not in drawn.lanes,
     ),
     Control(

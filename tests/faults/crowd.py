@@ -23,7 +23,7 @@ REFUSALS = {"SOLD_OUT", "NOT_ENOUGH", "NOT_STARTED", "PAUSED", "ENDED", "TOO_MAN
 class Event:
     began: float
     ended: float
-    what: str  # buy, look, hung: a purchase whose client did not wait for the answer; or pay, cancel, refund
+    what: str  # buy, read, hung: a purchase whose client did not wait for the answer; or pay, cancel, refund
     user: str  # whose order it is
     voucher: str
     instance: int
@@ -124,7 +124,7 @@ class Crowd:
                     tasks.add(asyncio.create_task(self._buy(voucher, user, instance)))
                 n += 1
             if self.pending and self.rng.random() < 0.5:
-                tasks.add(asyncio.create_task(self._look(self.rng.choice(self.pending))))
+                tasks.add(asyncio.create_task(self._read(self.rng.choice(self.pending))))
             await asyncio.sleep(0.005)
             tasks = {task for task in tasks if not task.done()}
         if tasks:
@@ -144,9 +144,9 @@ class Crowd:
         if event.status == 202:
             self.pending.append(event)
 
-    async def _look(self, bought: Event) -> None:
+    async def _read(self, bought: Event) -> None:
         instance = self.rng.randrange(len(self.ports))
-        event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
+        event = Event(time.time(), 0, "read", bought.user, bought.voucher, instance, order=bought.order)
         await self._hear(event, ask(self.ports[instance], "GET", f"/orders/{bought.order}", bought.user))
 
     async def _hear(self, event: Event, answer) -> None:

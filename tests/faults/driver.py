@@ -103,7 +103,7 @@ class Run:
         self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed, or did not read of them
         self.retirement_may_stop = False
         self.unseen: dict[str, int] = {}  # units taken by the fault and by no user of the history; by voucher
-        self.settled: World | None = None  # the last look
+        self.settled: World | None = None  # the last read
         self.ends: list[Event] | None = None
         self.strangers: list[Event] = []
         self.lists: list[OrderList] = []
@@ -280,14 +280,14 @@ class Run:
 
     # ---- what is left ----
 
-    def look(self) -> World:
+    def read_world(self) -> World:
         rows: dict[str, list[list[str]]] = {}
         for row in self.postgres.sql(BOOKS % OVERDUE_S):
             rows.setdefault(row[0], []).append(row[1:])
         orders: dict[str, list[Order]] = {}
         for voucher, *row, quantity, request_key, due in rows.get("order", []):
             orders.setdefault(voucher, []).append(Order(*row, int(quantity), request_key, float(due)))
-        vouchers, in_redis = {}, self.look_at_redis()
+        vouchers, in_redis = {}, self.read_redis()
         for row in rows.get("voucher", []):
             if (id := row[0]) not in self.vouchers:
                 continue
@@ -365,7 +365,7 @@ class Run:
             return 1.0
         return self.fault.unknown * (2 if self.terms.sanitized else 1)
 
-    def look_at_redis(self) -> dict[str, list]:
+    def read_redis(self) -> dict[str, list]:
         """Each voucher's buyers, state and stock, and journal length."""
         keys = [f"seckill:{{{id}}}:" for id in self.vouchers]
         buyers = self.redis.calls(["HGETALL", key + "buyers"] for key in keys)
@@ -381,14 +381,14 @@ class Run:
         rows = [row[0] for row in self.postgres.sql(FOREIGN_ROWS % {"own": own})]
         return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *self.vouchers)
 
-    def settle(self, looks: int = 2) -> dict[str, list[str]]:
+    def settle(self, reads: int = 2) -> dict[str, list[str]]:
         """Waits until this many checks find nothing that waiting could resolve, or the time is over."""
         deadline, quiet = Deadline(self.patience(SETTLE_S)), 0
         while True:
-            self.settled = self.look()
+            self.settled = self.read_world()
             complaints = checker.check(self.settled)
             quiet = quiet + 1 if complaints.keys() <= checker.HOPELESS else 0
-            if quiet >= looks or deadline.passed():
+            if quiet >= reads or deadline.passed():
                 return complaints
             time.sleep(0.4)
 
@@ -431,7 +431,7 @@ class Run:
             self.fresh.append(Fresh(stock, again))
         bought = [one.event for one in self.fresh if one.event.status in (201, 202)]
         if any(event.status == 202 for event in bought):
-            wait_for("commits", lambda: not any(v.journal for v in self.look().vouchers.values()))
+            wait_for("commits", lambda: not any(v.journal for v in self.read_world().vouchers.values()))
         new = [Event(0, 0, "end", e.user, e.voucher, 0, order=e.order) for e in bought]
         self.read(new)
         self.ends += new
@@ -446,7 +446,7 @@ class Run:
         deadline = Deadline(self.patience(within_s + OVERDUE_S))
         while unpaid() and not deadline.passed():  # orders left then are overdue
             time.sleep(0.3)
-            self.settled = self.look()
+            self.settled = self.read_world()
         self.settle()
 
     def former_owners(self) -> list[Event]:
@@ -468,7 +468,7 @@ class Run:
         for number, events in mine.items():
             asyncio.run(ask_all(self.stack.instances[number].port, events))
 
-    def look_for_leaks(self) -> None:
+    def find_leaks(self) -> None:
         for instance in self.stack.instances:
             try:
                 wait_for("descriptors", lambda: instance.fds() <= instance.fds_at_start, self.patience(6))
@@ -499,7 +499,7 @@ def judge(run: Run, result: Result) -> None:
     if result.complaints.keys() <= checker.HOPELESS:
         result.complaints = run.ask_at_the_end()
     result.measured = run.measured()
-    run.look_for_leaks()
+    run.find_leaks()
     run.watch.stop()
     run.feed.stop()
     run.stack.land()

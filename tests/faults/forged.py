@@ -92,8 +92,8 @@ def good_world() -> World:
         heard(1, 2, "buy", "u0", 201, "", "o0", "unpaid"),
         heard(1, 2, "buy", "u1", 202, "", "o1", "pending"),
         heard(2.5, 2.6, "buy", "u0", 409, "SOLD_OUT"),  # from a cache that the machine kept too long
-        heard(3, 4, "look", "u1", 200, "", "o1", "pending"),
-        heard(5, 6, "look", "u1", 200, "", "o1", "unpaid"),
+        heard(3, 4, "read", "u1", 200, "", "o1", "pending"),
+        heard(5, 6, "read", "u1", 200, "", "o1", "unpaid"),
         heard(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o0"),
         heard(1, 2, "buy", "u2"),  # unknown: it became an order
         heard(1, 2, "buy", "u9", 202, "", "o9", "pending"),
@@ -280,7 +280,7 @@ def corruptions() -> dict[str, list]:
             event(1, 2, "buy", "u8", 202, "", "o4", "pending"),
         ],
         "accepted_is_mostly_confirmed": [lambda world: setattr(world, "refused_most", 0)],
-        "accepted_is_never_unknown": [event(3, 4, "look", "u1", 404, "NOT_FOUND", "o1")],
+        "accepted_is_never_unknown": [event(3, 4, "read", "u1", 404, "NOT_FOUND", "o1")],
         "each_url_tells_the_end": [
             end(0, state="pending"),
             end(0, status=503, state="", code="UNAVAILABLE"),
@@ -299,9 +299,9 @@ def corruptions() -> dict[str, list]:
             lambda world: setattr(world.vouchers["1"], "rebuilds", 0),
         ],
         "answers_are_for_who_asked": [
-            event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o0", "u1", "1"]),
-            event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o1", "u0", "1"]),
-            event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o1", "u1", "2"]),
+            event(3, 4, "read", "u1", 200, "", "o1", "unpaid", shown=["o0", "u1", "1"]),
+            event(3, 4, "read", "u1", 200, "", "o1", "unpaid", shown=["o1", "u0", "1"]),
+            event(3, 4, "read", "u1", 200, "", "o1", "unpaid", shown=["o1", "u1", "2"]),
         ],
         "refused_left_no_order": [voucher(lambda v: v.orders.append(Order("o7", "u7", "unpaid", "")))],
         "sold_out_is_true": [
@@ -326,12 +326,12 @@ def corruptions() -> dict[str, list]:
             ),
         ],
         "states_never_go_back": [
-            event(3, 4, "look", "u0", 200, "", "o0", "pending"),
-            other(9, 10, "look", "u21", 200, "", "c1", "unpaid"),
-            other(13, 14, "look", "u22", 200, "", "e1", "paid"),
+            event(3, 4, "read", "u0", 200, "", "o0", "pending"),
+            other(9, 10, "read", "u21", 200, "", "c1", "unpaid"),
+            other(13, 14, "read", "u22", 200, "", "e1", "paid"),
             lambda world: (
-                event(3, 4, "look", "u9", 200, "", "o9", "refused")(world),
-                event(5, 6, "look", "u9", 200, "", "o9", "unpaid")(world),
+                event(3, 4, "read", "u9", 200, "", "o9", "refused")(world),
+                event(5, 6, "read", "u9", 200, "", "o9", "unpaid")(world),
             ),
         ],
         "unknowns_are_few": [

@@ -64,7 +64,7 @@ def one_round(run: Run, number: int) -> None:
         buys = [("POST", f"/seckill/{voucher}", user, ASYNC if n % 3 == 0 else "") for n, user in enumerate(mine)]
         asyncio.run(crowd(run, one, buys))
         asyncio.run(crowd(run, one, buys[:200]))  # winners repeat
-    wait_for("commits", lambda: not any(v.journal for v in run.look().vouchers.values()))
+    wait_for("commits", lambda: not any(v.journal for v in run.read_world().vouchers.values()))
     orders = [(e.order, e.user) for e in run.history if e.voucher == voucher and e.status in (201, 202)]
     made_up = [f"{n:08x}-0000-7000-8000-000000000000" for n in range(400)]
     reads = [("GET", f"/orders/{order}", user, "") for order, user in orders * 2]

@@ -11,7 +11,7 @@ import time
 from driver import Run
 from fault import Fault
 from machine import Deadline
-from rows_tools import accepted, is_open, look, release
+from rows_tools import accepted, is_open, read_order, release
 from stack import Broken, wait_for
 
 HELD_S = 20  # commits are held until they are released
@@ -123,7 +123,7 @@ def forgotten_after_a_rebuild(run: Run) -> None:
     holder.wait()
     wait_for("rebuilt", lambda: is_open(run, run.vouchers[0]))
     for order in orders:
-        look(run, order, 1)
+        read_order(run, order, 1)
     run.first.signal(signal.SIGCONT)
     run.count_refused = lambda: len(bought_again(run, written, at))
 

@@ -7,7 +7,7 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import accepted, crowd, insert_vouchers, key, kill, look, open_voucher, within
+from rows_tools import accepted, crowd, insert_vouchers, key, kill, open_voucher, read_order, within
 from stack import wait_for
 
 MANY = 999  # plus the one of each row
@@ -80,7 +80,7 @@ def older_than_1000_others(run: Run) -> None:
     loaded = ["state", "open", "epoch", 1, "last", "epoch-1", "stock", 1, "run", process]
     loaded += ["begin_ms", 0, "end_ms", 2**42, "offer", 1]
     run.redis.calls(["HSET", key(voucher, "voucher"), *loaded] for voucher in others)
-    look(run, order, 1)
+    read_order(run, order, 1)
     run.postgres.sql(f"delete from seckill_voucher where id in ({','.join(others)})")
     run.listed_more = len(others)
     holder.wait()

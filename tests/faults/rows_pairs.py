@@ -13,7 +13,7 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import accepted, kill, look, within
+from rows_tools import accepted, kill, read_order, within
 from stack import wait_for
 
 HOLD_S = 0.5  # nothing is committed for this long: orders pile up
@@ -92,7 +92,7 @@ def ended_with_nothing_granted(run: Run) -> None:
     within(run, "ended in order", lambda: not run.first.alive(), 10)
     run.redis.call("CONFIG", "SET", "maxmemory", 0)
     for order in orders:
-        look(run, order, 1)
+        read_order(run, order, 1)
 
 
 TAKES_BOTH = {"seconds": 2.5, "units": 2000, "refused_202": 30, "rebuilds": 4, "unknown": 0.4}

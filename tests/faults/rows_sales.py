@@ -11,7 +11,7 @@ from crowd import Event, Link
 from driver import Run
 from fault import Fault
 from machine import Deadline
-from rows_tools import accepted, buy, crowd, key, look, open_voucher, restart, terms, within
+from rows_tools import accepted, buy, crowd, key, open_voucher, read_order, restart, terms, within
 from stack import Broken, wait_for
 
 REFUSE_ALL = (
@@ -31,7 +31,7 @@ def ended_yesterday(run: Run) -> None:
         ends = "update seckill_voucher set begin_at = begin_at - interval '3 days', end_at = end_at - interval '3 days'"
         run.postgres.sql(f"{ends} where id = {voucher}")
         for instance in range(2):
-            look(run, order, instance)
+            read_order(run, order, instance)
         run.postgres.sql(f"{ends.replace(' - ', ' + ')} where id = {voucher}")
     finally:
         run.postgres.sql("drop trigger refuse_some on voucher_order; drop function refuse_some()")
@@ -144,7 +144,7 @@ def retired_meanwhile(run: Run) -> None:
     wait_for("rebuilt", lambda: run.redis.call("HGET", key(voucher, "voucher"), "state") == "open")
     buy(run, voucher, "in-time", 1)
     for order in orders:
-        look(run, order, 1)  # not 404 as long as the sale has not been retired
+        read_order(run, order, 1)  # not 404 as long as the sale has not been retired
     within(run, "retired without them", lambda: retired(run, voucher), 4 + RETIRED_S)
     run.unseen[voucher] = 500  # they were not refused for lack of units
     run.first.signal(signal.SIGCONT)

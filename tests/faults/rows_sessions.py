@@ -15,7 +15,7 @@ from datetime import datetime
 from driver import Run
 from fault import Fault
 from proxy import Proxy
-from rows_tools import accepted, kill, look, recoveries, release, restart, session_of, takeovers, within
+from rows_tools import accepted, kill, read_order, recoveries, release, restart, session_of, takeovers, within
 from stack import Broken, Instance, redis_url, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
@@ -102,7 +102,7 @@ def paused_while_another_settles(run: Run) -> None:
     release(run)
     holder.wait()
     for order in orders:
-        look(run, order, 1)
+        read_order(run, order, 1)
 
 
 def postgres_away_for_long(run: Run) -> None:

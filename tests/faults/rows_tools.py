@@ -69,7 +69,7 @@ def is_open(run: Run, voucher: str) -> bool:
 class Buyers(Crowd):
     """They read no order before the end: with a thousand vouchers, each read queries all of them in Redis."""
 
-    async def _look(self, bought: Event) -> None:
+    async def _read(self, bought: Event) -> None:
         self.pending.clear()
 
 
@@ -94,9 +94,9 @@ def buy(
     return event
 
 
-def look(run: Run, bought: Event, instance: int = 0) -> Event:
+def read_order(run: Run, bought: Event, instance: int = 0) -> Event:
     """Reads the URL of an accepted order, and keeps it in the history."""
-    event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
+    event = Event(time.time(), 0, "read", bought.user, bought.voucher, instance, order=bought.order)
     event.hear(*run.stack.instances[instance].ask("GET", f"/orders/{bought.order}", bought.user))
     run.history.append(event)
     return event

@@ -10,7 +10,7 @@ from world import Sample
 PAUSE_S = 0.02
 SLOW_S = 0.2
 # A voucher sells only under the process it was opened under; else no unit is sold, whatever the state is.
-LOOK = """
+READ = """
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
@@ -54,7 +54,7 @@ class Watch:
         while not self.over.wait(PAUSE_S):
             began, found = time.time(), []
             try:
-                found = self.run.redis.call("EVAL", LOOK, 0, *self.run.vouchers[:8], timeout=1)
+                found = self.run.redis.call("EVAL", READ, 0, *self.run.vouchers[:8], timeout=1)
             except (OSError, RuntimeError, ValueError, IndexError):
                 pass  # the fault may be about Redis
             if not found or time.time() - began > SLOW_S:

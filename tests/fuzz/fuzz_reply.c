@@ -167,7 +167,7 @@ static void read_as_entry(const struct sk_reply *element)
 
 // ---- read_voucher.lua and INFO ----
 
-static void read_as_look(const struct sk_reply *reply)
+static void read_as_snapshot(const struct sk_reply *reply)
 {
     static const struct sk_snapshot never;
     const struct sk_account account = {.epoch = 7, .newest = "10-1", .stock = 5, .buyers = 3};
@@ -210,7 +210,7 @@ static void read_as_everything(const struct sk_reply *reply)
 {
     (void)walk(reply);
     read_as_grant(reply);
-    read_as_look(reply);
+    read_as_snapshot(reply);
     read_as_info(reply);
     read_as_sentinel(reply);
     read_as_entry(reply);

@@ -538,14 +538,15 @@ bool sk_pg_ready(const struct sk_pg *pg)
 
 // ---- Redis ----
 
-// As Redis writes it. A look at a voucher: its terms are those of the account above.
-#define TERMS                     "\r\n:1\r\n:0\r\n:99\r\n:0\r\n:1\r\n"
-#define LOOK(state, run, journal) "*13\r\n+" state "\r\n:7\r\n+7-0\r\n:5\r\n+" run "\r\n:1\r\n:" journal "\r\n$-1" TERMS
-#define SESSION                   "+018bcfe5-6800-7000-8000-000000000001\r\n:900\r\n"
+// As Redis writes it. A snapshot of a voucher: its terms are those of the account above.
+#define TERMS "\r\n:1\r\n:0\r\n:99\r\n:0\r\n:1\r\n"
+#define SNAPSHOT(state, run, journal) \
+    "*13\r\n+" state "\r\n:7\r\n+7-0\r\n:5\r\n+" run "\r\n:1\r\n:" journal "\r\n$-1" TERMS
+#define SESSION "+018bcfe5-6800-7000-8000-000000000001\r\n:900\r\n"
 
 static const char *const replies[][ANSWERS_MAX] = {
-    [SK_SCRIPT_READ_VOUCHER] = {LOOK("loading", RUN, "0"), LOOK("open", RUN, "0"), LOOK("open", RUN, "1"),
-                                LOOK("", RUN, "0"), LOOK("open", "run-0", "0"), "*0\r\n"},
+    [SK_SCRIPT_READ_VOUCHER] = {SNAPSHOT("loading", RUN, "0"), SNAPSHOT("open", RUN, "0"), SNAPSHOT("open", RUN, "1"),
+                                SNAPSHOT("", RUN, "0"), SNAPSHOT("open", "run-0", "0"), "*0\r\n"},
     [SK_SCRIPT_LIST_INSTANCES] = {"*7\r\n:1793300000123\r\n" SESSION "+1.0 1793300000000 1000 h:1\r\n" SESSION "+?\r\n",
                                   "*1\r\n:-1\r\n"},
     [SK_SCRIPT_TAKE_UNITS] = {"*2\r\n+short\r\n:3\r\n", "*3\r\n+taken\r\n:0\r\n+7\r\n", "*1\r\n+loading\r\n"},
@@ -610,17 +611,17 @@ enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **a
 enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
                                const size_t *lens, sk_redis_cb *done, void *arg)
 {
-    bool instances = script == SK_SCRIPT_LIST_INSTANCES, look = script == SK_SCRIPT_READ_VOUCHER;
-    bool look_for_order = look && argc == 4;
+    bool instances = script == SK_SCRIPT_LIST_INSTANCES, snapshot = script == SK_SCRIPT_READ_VOUCHER;
+    bool with_order = snapshot && argc == 4;
     int64_t number = instances ? counter++ : voucher_of(argv[0])->id;
     MUST((size_t)script < sizeof replies / sizeof replies[0] && replies[script][0] != NULL);
     MUST(redis == (script == SK_SCRIPT_SETTLE_ENTRY ? shop.sale.redis : shop.sale.ask_redis) && keys <= argc &&
          lens == NULL);
-    if (look_for_order && argv[3][0] != '\0')
+    if (with_order && argv[3][0] != '\0')
         must_be_a_user(argv[3]);
-    else if (!look || look_for_order)
-        must_be_an_admin(!instances && !look_for_order);
-    if (!instances && !look_for_order)
+    else if (!snapshot || with_order)
+        must_be_an_admin(!instances && !with_order);
+    if (!instances && !with_order)
         must_be_a_voucher(number);
     return ask_redis(replies[script], number, done, arg);
 }

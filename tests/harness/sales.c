@@ -125,7 +125,7 @@ bool sales_order_is(const struct service *service, const char *id, const char *u
     return answer == 200 && strcmp(found, status) == 0;
 }
 
-// ---- looking ----
+// ---- checks ----
 
 bool sales_redis_has(const char *voucher, const char *state)
 {

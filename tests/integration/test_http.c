@@ -888,7 +888,7 @@ START_TEST(refused_as_sold_out)
 }
 END_TEST
 
-// ---- looking at orders ----
+// ---- reading orders ----
 
 static int orders_with(const struct http_reply *reply, const char *status)
 {

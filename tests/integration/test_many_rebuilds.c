@@ -166,7 +166,7 @@ START_TEST(a_locked_row_holds_up_no_other)
 }
 END_TEST
 
-// The journal contains an entry that PostgreSQL refuses to settle, before the service can look at Redis again.
+// The journal contains an entry that PostgreSQL refuses to settle, before the service can check Redis again.
 static void empty_but_for_a_poisoned_entry(const char *voucher)
 {
     redisContext *redis = redis_connect();

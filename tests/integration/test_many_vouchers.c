@@ -10,7 +10,7 @@
 #include "stores.h"
 #include "wait.h"
 
-enum { STOCK = 5, MANY = 1100, MANY_FULL = 5000, SAMPLE = 10, LOOKS = 20 };
+enum { STOCK = 5, MANY = 1100, MANY_FULL = 5000, SAMPLE = 10, CHECKS = 20 };
 
 #define IN_GOOD_TIME "SECKILL_LOCK_TTL_MS=1000"
 
@@ -50,7 +50,7 @@ static void must_be_audited(int64_t id)
     sales_note("open again after its key was deleted", since_ms);
 }
 
-START_TEST(each_of_many_is_sold_and_looked_after)
+START_TEST(each_of_many_is_sold_and_maintained)
 {
     int count = sales_full() ? MANY_FULL : MANY;
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -89,7 +89,7 @@ static bool has_letter(const char *voucher)
 // While the voucher is loaded the order is 503; it is never 404.
 static void must_stay_pending(const struct service *service, const char *id, const char *user)
 {
-    for (int i = 0; i < LOOKS; i++)
+    for (int i = 0; i < CHECKS; i++)
         WAIT_FOR(sales_order_is(service, id, user, "pending"));
 }
 
@@ -149,7 +149,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, each_of_many_is_sold_and_looked_after);
+    tcase_add_test(tcase, each_of_many_is_sold_and_maintained);
     tcase_add_test(tcase, a_dead_letter_of_a_sale_long_over);
     tcase_add_test(tcase, a_journal_entry_of_a_sale_long_over);
     return harness_main(tcase, CK_NOFORK);

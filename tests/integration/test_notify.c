@@ -17,9 +17,10 @@
 #include "stores.h"
 #include "wait.h"
 
-enum { LINES_SIZE = 256, ENV_SIZE = 320, WATCHDOG_MS = 800, REACTORS = 3 };
+enum { LINES_SIZE = 256, ENV_SIZE = 320, WATCHDOG_MS = 4000, REACTORS = 3 };
 
-#define WATCHDOG "WATCHDOG_USEC=800000"
+// Long enough that no loop seems to hang where other tests run beside this one: each must turn once a second.
+#define WATCHDOG "WATCHDOG_USEC=4000000"
 
 static int manager = -1;
 static char socket_env[ENV_SIZE];
@@ -152,7 +153,7 @@ START_TEST(a_loop_that_hangs_ends_the_pings)
     (void)close(fd);
     service_log_must_have(service, 1, "a loop does not turn");
     while (hear(lines)) {}
-    (void)usleep(3 * WATCHDOG_MS * 1000); // time in which it could ping
+    (void)usleep(WATCHDOG_MS * 1000); // time in which it pings four times
     ck_assert_msg(!heard("WATCHDOG=1"), "it pings while a loop hangs");
     ck_assert_int_eq(unlink(file), 0);
     WAIT_FOR(heard("WATCHDOG=1"));
@@ -167,7 +168,7 @@ START_TEST(the_watchdog_of_another_process_is_none)
     listen_for_news(true);
     struct service *service = service_start(ENV(socket_env, WATCHDOG, "WATCHDOG_PID=1"));
     WAIT_FOR(heard("READY=1"));
-    (void)usleep(2 * WATCHDOG_MS * 1000); // time in which it could ping
+    (void)usleep(WATCHDOG_MS * 1000); // time in which it could ping
     while (hear(lines))
         ck_assert_msg(strstr(lines, "WATCHDOG") == NULL, "%s", lines);
     service_signal(service, SIGTERM);

@@ -870,7 +870,7 @@ END_TEST
 
 // ---- read_voucher ----
 
-static void must_look(size_t i, const char *text)
+static void must_show(size_t i, const char *text)
 {
     const redisReply *one = reply->element[i];
     if (one->type == REDIS_REPLY_INTEGER)
@@ -887,21 +887,21 @@ START_TEST(what_redis_holds_is_shown)
     CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
     ck_assert_uint_eq(reply->elements, 13);
     for (size_t i = 0; i < 13; i++)
-        must_look(i, nothing[i]);
+        must_show(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
     CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, "alice");
     for (size_t i = 0; i < 8; i++) {
         if (sold_one[i] != NULL)
-            must_look(i, sold_one[i]);
+            must_show(i, sold_one[i]);
     }
-    must_look(12, "3");
+    must_show(12, "3");
     for (size_t i = 0; i < sizeof terms / sizeof terms[0];
          i++) { // impossible terms: treated as if another process had opened it
         on_sale(4);
         redis_run("HSET " VOUCHER " %s %s", terms[i][0], terms[i][1]);
         CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
-        must_look(4, "");
+        must_show(4, "");
     }
 }
 END_TEST
@@ -940,12 +940,12 @@ START_TEST(an_opened_voucher_has_its_change_number)
     must_return(1);
     must_be(VOUCHER, "change", "9");
     CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
-    must_look(0, "paused");
-    must_look(4, RUN);
-    must_look(8, "9");
+    must_show(0, "paused");
+    must_show(4, RUN);
+    must_show(8, "9");
     redis_run("HDEL " VOUCHER " change");
     CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
-    must_look(4, "");
+    must_show(4, "");
 }
 END_TEST
 

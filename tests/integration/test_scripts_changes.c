@@ -77,7 +77,7 @@ START_TEST(a_large_stock_stays_a_number)
 END_TEST
 
 // In each row the voucher differs from the one that the caller read, or is damaged.
-START_TEST(another_voucher_than_was_looked_at_is_left_alone)
+START_TEST(another_voucher_than_was_read_is_left_alone)
 {
     static const struct {
         const char *field, *value, *says, *has;
@@ -173,7 +173,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
     tcase_add_test(tcase, a_change_is_applied_once);
     tcase_add_test(tcase, a_large_stock_stays_a_number);
-    tcase_add_test(tcase, another_voucher_than_was_looked_at_is_left_alone);
+    tcase_add_test(tcase, another_voucher_than_was_read_is_left_alone);
     tcase_add_test(tcase, a_rebuilt_voucher_is_not_added_to);
     tcase_add_test(tcase, units_are_taken_all_or_none);
     tcase_add_test(tcase, nothing_is_taken_from_what_cannot_be_relied_on);

@@ -525,7 +525,7 @@ START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
 END_TEST
 
 // Conditions that apply to everybody are checked first, so that a cached refusal is the same.
-START_TEST(too_many_orders_are_looked_at_last)
+START_TEST(too_many_orders_are_checked_last)
 {
     static const struct {
         const char *state, *details, *letter;
@@ -735,7 +735,7 @@ int main(void)
     tcase_add_test(tcase, the_first_units_that_return_are_held);
     tcase_add_test(tcase, an_order_whose_units_are_kept_holds_nothing);
     tcase_add_test(tcase, who_has_had_as_many_orders_as_one_may_gets_no_other);
-    tcase_add_test(tcase, too_many_orders_are_looked_at_last);
+    tcase_add_test(tcase, too_many_orders_are_checked_last);
     tcase_add_test(tcase, repeats_are_answered_whatever_a_user_has_had);
     tcase_add_test(tcase, what_was_granted_before_is_granted_again_beyond_the_bound);
     tcase_add_test(tcase, the_number_comes_with_the_order_that_reaches_the_bound);

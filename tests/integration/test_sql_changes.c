@@ -24,7 +24,7 @@ static void forget(void)
 }
 
 // Reads once; returns the number of rows about vouchers.
-static int look(int64_t most)
+static int read_changes(int64_t most)
 {
     char from[24], limit[24];
     (void)snprintf(from, sizeof from, "%lld", (long long)after);
@@ -72,10 +72,10 @@ START_TEST(nothing_changed_is_one_row)
                          strtoll(PQgetvalue(found, 0, BEGIN_MS), NULL, 10),
                      2 * 3600 * 1000);
     PQclear(found);
-    ck_assert_int_eq(look(10), 0);
+    ck_assert_int_eq(read_changes(10), 0);
     ck_assert_int_eq(newest_voucher, strtoll(sql_voucher, NULL, 10));
     db_run("TRUNCATE seckill_voucher, voucher_stock");
-    ck_assert_int_eq(look(10), 0);
+    ck_assert_int_eq(read_changes(10), 0);
     ck_assert_int_eq(newest_voucher, 0);
 }
 END_TEST
@@ -86,10 +86,10 @@ START_TEST(orders_change_nothing_and_admins_do)
     forget();
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "3", "200"));
-    ck_assert_int_eq(look(10), 0);
+    ck_assert_int_eq(read_changes(10), 0);
     db_run("UPDATE seckill_voucher SET state = 'paused' WHERE id = %s", sql_voucher);
-    ck_assert_int_eq(look(10), 1);
-    ck_assert_int_eq(look(10), 0);
+    ck_assert_int_eq(read_changes(10), 1);
+    ck_assert_int_eq(read_changes(10), 0);
 }
 END_TEST
 
@@ -129,8 +129,8 @@ START_TEST(no_change_of_several_creators_is_missed)
         sent[i]++;
     }
     while (working > 0) {
-        (void)look(PAGE);
-        while (look(PAGE) == PAGE)
+        (void)read_changes(PAGE);
+        while (read_changes(PAGE) == PAGE)
             ;
         ck_assert_int_eq(after, newest_change);
         for (int64_t id = newest_voucher, first = first_id(); first > 0 && id >= first; id--)
@@ -144,7 +144,7 @@ START_TEST(no_change_of_several_creators_is_missed)
                 working--;
         }
     }
-    while (look(PAGE) > 0)
+    while (read_changes(PAGE) > 0)
         ;
     for (int i = 0; i < CREATORS; i++)
         PQfinish(creators[i]);
@@ -174,10 +174,10 @@ static void overtake(bool must_wait)
                            PQbackendPID(early)) == 1);
     else
         WAIT_FOR(finished(early));
-    (void)look(PAGE);
+    (void)read_changes(PAGE);
     PQclear(PQexec(late, "COMMIT"));
     WAIT_FOR(finished(early));
-    while (look(PAGE) > 0)
+    while (read_changes(PAGE) > 0)
         ;
     PQfinish(late);
     PQfinish(early);

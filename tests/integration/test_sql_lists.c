@@ -271,17 +271,17 @@ START_TEST(a_vouchers_orders_are_found_by_status_and_time)
 }
 END_TEST
 
-START_TEST(a_page_of_a_vouchers_orders_looks_at_so_many_rows)
+START_TEST(a_page_of_a_vouchers_orders_scans_so_many_rows)
 {
-    enum { LOOKED = 10000 };
+    enum { SCANNED = 10000 };
     filter("paid", "", "");
     sql_make_voucher(10);
     ck_assert_int_eq(see_all_orders(100), 1);
-    make_timed_orders(2 * LOOKED + 1);
+    make_timed_orders(2 * SCANNED + 1);
     ck_assert_int_eq(see_all_orders(100), 3); // all pages are empty
     ck_assert_int_eq(seen.count, 0);
-    db_run("UPDATE voucher_order SET status = 'paid' WHERE user_id IN ('u1', 'u2', 'u%d', 'u%d')", LOOKED + 1,
-           LOOKED + 2);
+    db_run("UPDATE voucher_order SET status = 'paid' WHERE user_id IN ('u1', 'u2', 'u%d', 'u%d')", SCANNED + 1,
+           SCANNED + 2);
     ck_assert_int_eq(see_all_orders(100), 3);
     must_have_seen("SELECT id FROM voucher_order WHERE status = 'paid' ORDER BY id DESC");
     ck_assert_int_eq(see_all_orders(1), 4); // one on each side of the bounds of examined rows
@@ -555,7 +555,7 @@ int main(void)
     tcase_add_test(tcase, a_page_of_a_user_with_many_orders_costs_a_page);
     tcase_add_test(tcase, pages_of_vouchers_are_stable_while_vouchers_come);
     tcase_add_test(tcase, a_vouchers_orders_are_found_by_status_and_time);
-    tcase_add_test(tcase, a_page_of_a_vouchers_orders_looks_at_so_many_rows);
+    tcase_add_test(tcase, a_page_of_a_vouchers_orders_scans_so_many_rows);
     tcase_add_test(tcase, pages_of_letters_are_stable_while_letters_come_and_end);
     tcase_add_test(tcase, the_feed_has_no_gap_and_nothing_twice);
     tcase_add_test(tcase, the_feed_keeps_up_with_concurrent_writers);

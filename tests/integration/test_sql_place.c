@@ -244,7 +244,7 @@ START_TEST(an_id_of_somebody_elses_order_clashes)
 END_TEST
 
 // An id carries its slot, so two sales can have the same id only if it was forged. Each then has its own order.
-START_TEST(an_id_is_looked_for_in_its_voucher)
+START_TEST(an_id_is_searched_for_in_its_voucher)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -387,7 +387,7 @@ int main(void)
     tcase_add_test(tcase, the_newest_journal_id_is_remembered_until_the_next_epoch);
     tcase_add_test(tcase, a_missing_voucher_is_stale);
     tcase_add_test(tcase, an_id_of_somebody_elses_order_clashes);
-    tcase_add_test(tcase, an_id_is_looked_for_in_its_voucher);
+    tcase_add_test(tcase, an_id_is_searched_for_in_its_voucher);
     tcase_add_test(tcase, an_outcome_costs_the_same_however_many_orders_there_are);
     tcase_add_test(tcase, one_batch_may_hold_every_outcome);
     tcase_add_test(tcase, of_one_users_orders_in_a_batch_the_first_is_placed);

@@ -423,7 +423,7 @@ static struct batch make_batch(int stock, int count)
     return batch;
 }
 
-static void look_at(const struct batch *batch)
+static void switch_to(const struct batch *batch)
 {
     memcpy(sql_slot, batch->slot, sizeof batch->slot);
     memcpy(sql_voucher, batch->voucher, sizeof batch->voucher);
@@ -465,7 +465,7 @@ START_TEST(batches_have_their_own_units_and_keys)
     place_batches(batches, WISHES({1, "alice", 4, KEY1}, {2, "bob", 1, NULL}, {3, "alice", 10, KEY1}),
                   "1 - placed 0 0,2 - placed 0 0");
     must_have(1, 10, 0);
-    look_at(&batches[0]);
+    switch_to(&batches[0]);
     must_have(2, 5, 5);
     must_have_key(1, KEY1);
     must_have_key(2, "");
@@ -480,7 +480,7 @@ START_TEST(batches_have_their_own_units_and_keys)
                   WISHES({21, "alice", 4, KEY1}, {22, "dave", 1, KEY2}, {23, "erin", 3, NULL}, {24, "alice", 10, NULL}),
                   "1 1 repeated 1 1,1 2 reused 12 12,1 3 placed 0 0,2 1 duplicate 3 0");
     must_have(4, 10, 0);
-    look_at(&batches[1]);
+    switch_to(&batches[1]);
     must_have(1, 10, 0);
 }
 END_TEST
@@ -502,7 +502,7 @@ START_TEST(batches_without_quantities_are_of_one_unit_each)
     ck_assert_str_eq(PQgetvalue(result, 2, 1), "sold_out");
     PQclear(result);
     must_have(1, 1, 0);
-    look_at(&batches[0]);
+    switch_to(&batches[0]);
     must_have(1, 1, 9);
 }
 END_TEST

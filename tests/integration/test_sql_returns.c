@@ -384,7 +384,7 @@ static struct due read_due(PGresult *result)
     return due;
 }
 
-static struct due look(const char *from, const char *most)
+static struct due scan(const char *from, const char *most)
 {
     return read_due(SQL_RUN(SK_STATEMENT_DUE_ORDERS, sql_slot, sql_voucher, from, most));
 }
@@ -400,7 +400,7 @@ static void must_be_due(const struct due *due, int count, int first, int last, i
 // The numbers: of the orders that must be due, the first and the last of them, and where the walk has got to.
 static struct due find(const char *from, const char *most, int count, int first, int last, int walked_to)
 {
-    struct due due = look(from, most);
+    struct due due = scan(from, most);
     must_be_due(&due, count, first, last, walked_to);
     return due;
 }
@@ -494,7 +494,7 @@ START_TEST(an_order_that_is_settled_late_is_found)
     db_run("ALTER TABLE voucher_order ALTER created_at SET DEFAULT now() - interval '1 h'");
     make_orders(11, WALK, 1);
     db_run("UPDATE voucher_order SET status = 'paid'");
-    (void)look(NULL, "128");
+    (void)scan(NULL, "128");
     ck_assert_int_eq(due_after(), WALK + 10);
     db_run("UPDATE voucher_stock SET stock = 5, units = units + 5");
     PLACE("3", ORDERS({9, "late"}, {8, "later"}, {90000, "new"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
@@ -611,7 +611,7 @@ static int64_t walk(void)
     PQclear(PQexec(sql_service, "BEGIN"));
     PGresult *before = PQexec(sql_service, read);
     do {
-        struct due due = look(from[0] == '\0' ? NULL : from, "128");
+        struct due due = scan(from[0] == '\0' ? NULL : from, "128");
         memcpy(from, due.walked_to, sizeof from);
     } while (from[0] != '\0');
     PGresult *after = PQexec(sql_service, read);
@@ -680,7 +680,7 @@ START_TEST(nothing_costs_more_with_many_orders)
     for (int i = 0; i < PLANNED; i++) {
         PQclear(ask("3", IDS(1, 2), i % 2 == 0 ? "cancelled" : "expired", "user", NULL));
         PQclear(ask("3", IDS(3), "refunded", "olga", NULL));
-        (void)look(NULL, "128");
+        (void)scan(NULL, "128");
     }
     make_orders(11, MANY, 1);
     set(11, MANY + 10, "status = 'paid'");

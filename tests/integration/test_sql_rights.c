@@ -192,7 +192,7 @@ START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
 END_TEST
 
 // Functions with the owner's rights cannot be misled by a caller's own tables.
-START_TEST(functions_look_nowhere_but_in_their_schema)
+START_TEST(functions_search_only_their_schema)
 {
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
                                " AND NOT ('search_path=public, pg_temp' = ANY (proconfig))"),
@@ -249,7 +249,7 @@ int main(void)
     tcase_add_test(tcase, the_tables_refuse_what_must_not_be);
     tcase_add_test(tcase, the_services_role_defines_and_deletes_nothing);
     tcase_add_test(tcase, the_keepers_role_moves_and_erases_and_nothing_else);
-    tcase_add_test(tcase, functions_look_nowhere_but_in_their_schema);
+    tcase_add_test(tcase, functions_search_only_their_schema);
     tcase_add_test(tcase, other_roles_may_do_nothing_at_all);
     return harness_main(tcase, CK_NOFORK);
 }

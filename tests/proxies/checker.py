@@ -170,10 +170,10 @@ class Checker:
         user = f"{self.name()}-victim-{number}"
         head = b"Host: test\r\n" + self.road.who(user)
         link = None
-        looks = 0
+        answers = 0
         while not stop.is_set():
             link = link or Link(self.road.port)
-            if looks % 10 == 0:
+            if answers % 10 == 0:
                 link.send(f"POST /seckill/{self.target.voucher} HTTP/1.1\r\n".encode() + head + b"Content-Length: 0\r\n\r\n")
             else:
                 link.send(b"GET /orders HTTP/1.1\r\n" + head + b"\r\n")
@@ -186,21 +186,21 @@ class Checker:
                 link.close()
                 link = None
                 continue
-            self.look_at(user, answer, looks)
-            looks += 1
+            self.check_answer(user, answer, answers)
+            answers += 1
             time.sleep(0.005)
         if link is not None:
             link.close()
-        if looks < 2:
-            self.findings.add("cross-talk", f"{self.road.name}: {user} got {looks} answers only")
+        if answers < 2:
+            self.findings.add("cross-talk", f"{self.road.name}: {user} got {answers} answers only")
 
-    def look_at(self, user: str, answer: Answer, looks: int) -> None:
+    def check_answer(self, user: str, answer: Answer, answers: int) -> None:
         try:
             document = json.loads(answer.body)
         except ValueError:
             document = {}
-        if looks % 10 == 0:
-            fine = document.get("user_id") == user if looks == 0 else document.get("code") == "ALREADY_ORDERED"
+        if answers % 10 == 0:
+            fine = document.get("user_id") == user if answers == 0 else document.get("code") == "ALREADY_ORDERED"
         else:
             fine = answer.status == 200 and [order["user_id"] for order in document.get("orders", [])] == [user]
         if fine:

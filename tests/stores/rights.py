@@ -168,10 +168,10 @@ def log_says(text: str) -> str:
     return lines[-1].partition('reason="')[2].rstrip('"') if lines else ""
 
 
-def seen(look):
+def seen(read):
     """Waits until the value is non-empty; returns the last one."""
     deadline = time.monotonic() + SEEN_S
-    while not (found := look()) and time.monotonic() < deadline:
+    while not (found := read()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
 
@@ -209,11 +209,11 @@ def nothing_else(stack: Stack, words: list[str]) -> list[str]:
     def dry_run(*command: str) -> bool:
         return stack.redis.call("ACL", "DRYRUN", "seckill", *command) == "OK"
 
-    def look(info: list) -> None:
+    def visit(info: list) -> None:
         nonlocal tried
         name, arity, subcommands = info[0], info[1], info[9] if len(info) > 9 else []
         for sub in subcommands or []:
-            look(sub)
+            visit(sub)
         if subcommands and arity < 0 and name not in ("command",):
             return  # a container: its subcommands are commands
         tried += 1
@@ -228,11 +228,11 @@ def nothing_else(stack: Stack, words: list[str]) -> list[str]:
             wrong.append(f"{name} is permitted")
 
     for info in stack.redis.call("COMMAND"):
-        look(info)
+        visit(info)
     for key in STRANGE_KEYS:
         if dry_run("GET", key) or dry_run("DEL", key) or dry_run("EVALSHA", "x", "1", key):
             wrong.append(f"the key {key} is permitted")
-    print(f"{tried} commands looked at, {len(permitted)} of them permitted", flush=True)
+    print(f"{tried} commands checked, {len(permitted)} of them permitted", flush=True)
     return wrong
 
 

@@ -68,11 +68,11 @@ def sells(one: Instance, voucher: list[str]) -> bool:
     return one.ask("POST", f"/seckill/{voucher[0]}", f"u{time.time_ns()}")[0] == 201
 
 
-def must_sell(stack: Stack, env: dict[str, str], look=None) -> list[str]:
+def must_sell(stack: Stack, env: dict[str, str], check=None) -> list[str]:
     one = instance(stack, env)
     try:
         wait_for("an instance over TLS that sells", lambda voucher=[]: sells(one, voucher))
-        return look() if look else []
+        return check() if check else []
     finally:
         one.end(signal.SIGTERM)
 

@@ -117,11 +117,11 @@ END_TEST
 static void must_have(const char *list, const char *one, bool has)
 {
     struct sk_networks networks;
-    struct sk_address looked_for = address(one);
+    struct sk_address searched = address(one);
     size_t bad_len;
     const char *bad = sk_networks_parse(list, &networks, &bad_len);
     ck_assert_msg(bad == NULL, "%s: bad from %s", list, bad);
-    ck_assert_msg(sk_networks_have(&networks, &looked_for) == has, "%s has %s", list, one);
+    ck_assert_msg(sk_networks_have(&networks, &searched) == has, "%s has %s", list, one);
 }
 
 START_TEST(addresses_are_written_as_they_are_read)

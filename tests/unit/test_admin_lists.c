@@ -34,7 +34,7 @@ static void must_lead_on(const char *begin)
 START_TEST(a_page_of_orders_goes_on_where_it_ended)
 {
     static const rows_t first[] = {{ORDER_C, "{\"id\":\"c\"}"}, {ORDER_B, "{\"id\":\"b\"}"}};
-    static const rows_t looked[] = {{ORDER_B, "{\"id\":\"b\"}"}, {ORDER_A, NULL}};
+    static const rows_t scanned[] = {{ORDER_B, "{\"id\":\"b\"}"}, {ORDER_A, NULL}};
     ask_orders(1, NULL);
     const struct asked *asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
     static const char *const expected[] = {"7", "paid", "1700000000000", "1800000000000", NULL, "2"};
@@ -45,12 +45,12 @@ START_TEST(a_page_of_orders_goes_on_where_it_ended)
     ask_orders(1, cursor);
     asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
     ck_assert_str_eq(asked->argv[4], ORDER_C);
-    pg_answers(&(const struct sk_rows){2, looked}); // the scan ended after A, before the limit
+    pg_answers(&(const struct sk_rows){2, scanned}); // the scan ended after A, before the limit
     must_lead_on("{\"orders\":[{\"id\":\"b\"}]");
     ask_orders(100, cursor);
     asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
     ck_assert_str_eq(asked->argv[4], ORDER_A);
-    pg_answers(&(const struct sk_rows){1, &looked[1]}); // an empty page that is not the last
+    pg_answers(&(const struct sk_rows){1, &scanned[1]}); // an empty page that is not the last
     must_lead_on("{\"orders\":[]");
     ask_orders(100, cursor);
     pg_answers(&no_rows);

@@ -595,7 +595,7 @@ START_TEST(each_answer_says_what_pages_of_an_origin_may_do_with_it)
         plain[i] = made.fields;
         ck_assert_ptr_null(field("Vary"));
     }
-    ck_assert_int_eq(fields_read, 0); // without origins it is not looked where a request comes from
+    ck_assert_int_eq(fields_read, 0); // without origins no request's origin is read
     sk_answers_close(answers);
     answers = sk_answers_open(cors);
     for (int last = 0; last < 2; last++) {

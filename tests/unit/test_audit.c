@@ -16,7 +16,7 @@ static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock 
 static const struct sk_snapshot at_rest = {
     .present = true, .same_run = true, .epoch = 7, .stock = 4, .buyers = 6, .last = "100-5", .terms = TERMS};
 
-START_TEST(a_look_is_read)
+START_TEST(a_snapshot_is_read)
 {
     const struct sk_reply items[] = {TEXT("paused"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
                                      NUMBER(6),      NUMBER(0), TEXT(""),      TEXT("9"), TEXT("1000"),
@@ -107,7 +107,7 @@ START_TEST(each_finding_has_its_cause)
         struct sk_snapshot before, now;
         enum sk_finding finding;
     } rows[] = {
-#define LOOK(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, last, TERMS}
+#define SNAPSHOT(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, last, TERMS}
 #define WITH(...)                               \
     {                                           \
         true, false, true, 7, 4, 6, 0, "100-5", \
@@ -115,29 +115,31 @@ START_TEST(each_finding_has_its_cause)
             __VA_ARGS__                         \
         }                                       \
     }
-#define WELL LOOK(7, 4, 6, 0, "100-5")
+#define WELL SNAPSHOT(7, 4, 6, 0, "100-5")
         {WELL, WELL, SK_BOOKS_AGREE},
         {WELL, {false, true, false, 0, 0, 0, 0, "", TERMS}, SK_BOOKS_MISSING},
         {WELL, {true, true, true, 7, 4, 6, 0, "100-5", TERMS}, SK_BOOKS_LOADING},
         {WELL, {true, false, false, 7, 4, 6, 0, "100-5", TERMS}, SK_BOOKS_UNSURE},
-        {WELL, LOOK(6, 4, 6, 0, "100-5"), SK_BOOKS_BEHIND},
-        {WELL, LOOK(7, 4, 6, 0, "100-4"), SK_BOOKS_BEHIND},
-        {WELL, LOOK(7, 4, 6, 0, "99-9"), SK_BOOKS_BEHIND},
-        {WELL, LOOK(7, 4, 6, 0, "epoch-7"), SK_BOOKS_BEHIND},
-        {WELL, LOOK(7, 4, 6, 0, "100-6"), SK_BOOKS_AGREE},                       // Redis is ahead: pending orders
-        {WELL, LOOK(8, 4, 6, 0, "epoch-8"), SK_BOOKS_AGREE},                     // it was rebuilt by another in between
-        {LOOK(8, 4, 6, 0, "x"), LOOK(8, 4, 6, 0, "x"), SK_BOOKS_DIFFER},         // no: PostgreSQL has lost its epoch
-        {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_DIFFER}, // stock
-        {LOOK(7, 4, 5, 0, "100-5"), LOOK(7, 4, 5, 0, "100-5"), SK_BOOKS_DIFFER}, // buyers
+        {WELL, SNAPSHOT(6, 4, 6, 0, "100-5"), SK_BOOKS_BEHIND},
+        {WELL, SNAPSHOT(7, 4, 6, 0, "100-4"), SK_BOOKS_BEHIND},
+        {WELL, SNAPSHOT(7, 4, 6, 0, "99-9"), SK_BOOKS_BEHIND},
+        {WELL, SNAPSHOT(7, 4, 6, 0, "epoch-7"), SK_BOOKS_BEHIND},
+        {WELL, SNAPSHOT(7, 4, 6, 0, "100-6"), SK_BOOKS_AGREE},                   // Redis is ahead: pending orders
+        {WELL, SNAPSHOT(8, 4, 6, 0, "epoch-8"), SK_BOOKS_AGREE},                 // it was rebuilt by another in between
+        {SNAPSHOT(8, 4, 6, 0, "x"), SNAPSHOT(8, 4, 6, 0, "x"), SK_BOOKS_DIFFER}, // no: PostgreSQL has lost its epoch
+        {SNAPSHOT(7, 9, 6, 0, "100-5"), SNAPSHOT(7, 9, 6, 0, "100-5"), SK_BOOKS_DIFFER}, // stock
+        {SNAPSHOT(7, 4, 5, 0, "100-5"), SNAPSHOT(7, 4, 5, 0, "100-5"), SK_BOOKS_DIFFER}, // buyers
         // While data changes nothing can be concluded.
-        {LOOK(7, 5, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {LOOK(7, 4, 4, 0, "100-5"), LOOK(7, 4, 5, 0, "100-5"), SK_BOOKS_AGREE},
-        {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-6"), SK_BOOKS_AGREE},
-        {LOOK(7, 9, 6, 1, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 1, "100-5"), SK_BOOKS_AGREE},
-        {LOOK(6, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {{true, true, true, 7, 9, 6, 0, "100-5", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {{false, false, false, 0, 0, 0, 0, "", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first check
+        {SNAPSHOT(7, 5, 6, 0, "100-5"), SNAPSHOT(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {SNAPSHOT(7, 4, 4, 0, "100-5"), SNAPSHOT(7, 4, 5, 0, "100-5"), SK_BOOKS_AGREE},
+        {SNAPSHOT(7, 9, 6, 0, "100-5"), SNAPSHOT(7, 9, 6, 0, "100-6"), SK_BOOKS_AGREE},
+        {SNAPSHOT(7, 9, 6, 1, "100-5"), SNAPSHOT(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {SNAPSHOT(7, 9, 6, 0, "100-5"), SNAPSHOT(7, 9, 6, 1, "100-5"), SK_BOOKS_AGREE},
+        {SNAPSHOT(6, 9, 6, 0, "100-5"), SNAPSHOT(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {{true, true, true, 7, 9, 6, 0, "100-5", TERMS}, SNAPSHOT(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {{false, false, false, 0, 0, 0, 0, "", TERMS},
+         SNAPSHOT(7, 9, 6, 0, "100-5"),
+         SK_BOOKS_AGREE}, // the first check
         // Changes by operators.
         {WELL, WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
         {WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
@@ -151,7 +153,7 @@ START_TEST(each_finding_has_its_cause)
         {WELL, WITH(9, 1000, 2000, 2, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
         // Units arrived between the checks: the data is changing.
         {{true, false, true, 7, 9, 6, 0, "100-5", {8, 1000, 2000, 3, SK_VOUCHER_PAUSED}},
-         LOOK(7, 9, 6, 0, "100-5"),
+         SNAPSHOT(7, 9, 6, 0, "100-5"),
          SK_BOOKS_AGREE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -174,7 +176,7 @@ START_TEST(a_new_voucher_has_no_newest_entry)
 }
 END_TEST
 
-START_TEST(a_look_is_behind_what_was_heard)
+START_TEST(a_snapshot_is_behind_what_was_heard)
 {
     static const struct {
         struct sk_snapshot snapshot;
@@ -182,15 +184,15 @@ START_TEST(a_look_is_behind_what_was_heard)
         const char *last;
         bool behind;
     } rows[] = {
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "100-5", false},
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "100-6", true}, // since then an order of our own
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "99-9", false}, // since then orders of others
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "epoch-7", false},
-        {LOOK(7, 4, 6, 0, "100-5"), 7, "", false}, // rebuilt here, and not queried since
-        {LOOK(7, 4, 6, 0, "epoch-7"), 7, "100-5", true},
-        {LOOK(7, 4, 6, 0, "100-5"), 6, "100-9", false}, // from an earlier epoch
-        {LOOK(7, 4, 6, 0, "100-5"), 8, "", true},
-        {LOOK(7, 4, 6, 0, "100-5"), 0, "", false}, // never queried
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 7, "100-5", false},
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 7, "100-6", true}, // since then an order of our own
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 7, "99-9", false}, // since then orders of others
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 7, "epoch-7", false},
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 7, "", false}, // rebuilt here, and not queried since
+        {SNAPSHOT(7, 4, 6, 0, "epoch-7"), 7, "100-5", true},
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 6, "100-9", false}, // from an earlier epoch
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 8, "", true},
+        {SNAPSHOT(7, 4, 6, 0, "100-5"), 0, "", false}, // never queried
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_snapshot_is_behind(&rows[i].snapshot, rows[i].epoch, rows[i].last) == rows[i].behind,
@@ -202,10 +204,10 @@ int main(void)
 {
     TCase *tcase = tcase_create("audit");
     tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
-    tcase_add_test(tcase, a_look_is_read);
+    tcase_add_test(tcase, a_snapshot_is_read);
     tcase_add_test(tcase, what_cannot_be_read_is_not_relied_on);
     tcase_add_test(tcase, each_finding_has_its_cause);
     tcase_add_test(tcase, a_new_voucher_has_no_newest_entry);
-    tcase_add_test(tcase, a_look_is_behind_what_was_heard);
+    tcase_add_test(tcase, a_snapshot_is_behind_what_was_heard);
     return harness_main(tcase, CK_FORK);
 }

@@ -194,7 +194,7 @@ START_TEST(loading_that_takes_long_is_not_waited_for)
 END_TEST
 
 // Loading closes a voucher for a moment, and this one may be in the middle of its sale.
-START_TEST(a_voucher_that_was_loaded_before_is_only_looked_at)
+START_TEST(a_voucher_that_was_loaded_before_is_only_checked)
 {
     static const struct {
         struct sk_reply reply;
@@ -332,7 +332,7 @@ int main(void)
     tcase_add_test(tcase, so_is_one_that_the_catalogue_does_not_come_to_know);
     tcase_add_test(tcase, a_catalogue_that_takes_long_is_not_waited_for);
     tcase_add_test(tcase, loading_that_takes_long_is_not_waited_for);
-    tcase_add_test(tcase, a_voucher_that_was_loaded_before_is_only_looked_at);
+    tcase_add_test(tcase, a_voucher_that_was_loaded_before_is_only_checked);
     tcase_add_test(tcase, a_key_of_other_terms_is_refused);
     tcase_add_test(tcase, without_postgres_nothing_is_tried);
     tcase_add_test(tcase, what_postgres_will_never_take_is_not_tried_again);

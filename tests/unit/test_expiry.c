@@ -172,7 +172,7 @@ static void must_begin_again_in(uint64_t ms)
 
 static const struct sk_reply redis_time = REPLY_ITEMS(TEXT(REDIS_S), TEXT("0"));
 
-#define LOOK_FROM(from) "ask-pg due_orders 1716 7 " from " 128"
+#define SCAN_FROM(from) "ask-pg due_orders 1716 7 " from " 128"
 
 // PostgreSQL's answer: the due orders, where to continue, and when the next is due.
 #define DUE(due, walked_to, next)                                            \
@@ -189,7 +189,7 @@ static void begin(void)
     lock_is(true);
     ck_assert_str_eq(course_question(), "ask-redis TIME");
     redis_answers(&redis_time);
-    ck_assert_str_eq(course_question(), LOOK_FROM("null"));
+    ck_assert_str_eq(course_question(), SCAN_FROM("null"));
 }
 
 START_TEST(what_is_due_is_ended)
@@ -216,15 +216,15 @@ START_TEST(a_walk_goes_on_where_it_got_to)
     begin();
     DUE("{" A "}", B, NULL);
     call_ends(SK_RETURN_DONE, 1);
-    ck_assert_str_eq(course_question(), LOOK_FROM(B));
+    ck_assert_str_eq(course_question(), SCAN_FROM(B));
     DUE("{}", C, NULL); // nothing is due in that part
-    ck_assert_str_eq(course_question(), LOOK_FROM(C));
+    ck_assert_str_eq(course_question(), SCAN_FROM(C));
     DUE("{}", NULL, NULL);
     ck_assert_uint_eq(call_count, 1);
     must_begin_again_in(SELDOM_MS);
     lock_is(true);
     redis_answers(&redis_time);
-    ck_assert_str_eq(course_question(), LOOK_FROM("null")); // from the beginning
+    ck_assert_str_eq(course_question(), SCAN_FROM("null")); // from the beginning
     DUE("{}", NULL, NULL);
 }
 END_TEST
@@ -236,7 +236,7 @@ static const struct {
     int64_t pay_within_s;
     const char *next[2]; // of two parts
     uint64_t again_in_ms;
-} looks[] = {
+} scans[] = {
     {"nothing waits", 900, {NULL, NULL}, SELDOM_MS},
     {"nothing waits, and what comes may be due soon", 10, {NULL, NULL}, 10000},
     {"one waits", 900, {NULL, "1000030000"}, 30000},
@@ -247,20 +247,20 @@ static const struct {
     {"one that is due by now", 900, {NULL, PG_MS}, TICK_MS},
     {"one that was due", 900, {NULL, "999999000"}, TICK_MS},
 };
-enum { LOOKS = sizeof looks / sizeof looks[0] };
+enum { SCANS = sizeof scans / sizeof scans[0] };
 
-START_TEST(the_next_look_is_when_one_is_due)
+START_TEST(the_next_scan_is_when_one_is_due)
 {
-    put_voucher(VOUCHER, VOUCHER + 1, looks[_i].pay_within_s, SK_VOUCHER_OPEN);
+    put_voucher(VOUCHER, VOUCHER + 1, scans[_i].pay_within_s, SK_VOUCHER_OPEN);
     begin();
-    DUE("{}", A, looks[_i].next[0]);
-    ck_assert_str_eq(course_question(), LOOK_FROM(A));
-    DUE("{}", NULL, looks[_i].next[1]);
-    must_begin_again_in(looks[_i].again_in_ms);
+    DUE("{}", A, scans[_i].next[0]);
+    ck_assert_str_eq(course_question(), SCAN_FROM(A));
+    DUE("{}", NULL, scans[_i].next[1]);
+    must_begin_again_in(scans[_i].again_in_ms);
 }
 END_TEST
 
-START_TEST(new_terms_are_looked_at_at_once)
+START_TEST(new_terms_are_scanned_at_once)
 {
     begin();
     DUE("{}", NULL, NULL);
@@ -402,7 +402,7 @@ static void begin_three(void)
     ck_assert_uint_eq(fake_pg.count, 1);
 }
 
-START_TEST(looks_that_wait_go_together)
+START_TEST(scans_that_wait_go_together)
 {
     begin_three();
     DUE("{" A "}", NULL, NULL);
@@ -426,7 +426,7 @@ START_TEST(looks_that_wait_go_together)
 }
 END_TEST
 
-START_TEST(looks_that_fail_together_are_tried_again)
+START_TEST(scans_that_fail_together_are_tried_again)
 {
     const struct sk_rows too_few = ROWS(1, {"{" B "}", NULL, NULL, PG_MS});
     begin_three();
@@ -533,8 +533,8 @@ static const char *ids_of(size_t count)
     return text;
 }
 
-// Answers the oldest query, for one voucher or for several, "{7,8}".
-static void answer_look(struct load *loads, size_t part)
+// Answers the oldest scan, for one voucher or for several, "{7,8}".
+static void answer_scan(struct load *loads, size_t part)
 {
     static char due[RUNS_MAX][SK_RETURNS_MAX * SK_UUID_SIZE + 3];
     const char *cells[RUNS_MAX][ROW_COLUMNS] = {{NULL}};
@@ -577,7 +577,7 @@ static void play(struct load *loads, size_t count, size_t part)
             call_ends(SK_RETURN_DONE, call->count);
         }
         while (fake_pg.answered < fake_pg.count)
-            answer_look(loads, part);
+            answer_scan(loads, part);
     }
 }
 
@@ -625,9 +625,9 @@ static const struct sk_reply no_times[] = {
 };
 static const struct sk_rows no_rows = {0, NULL};
 
-// Where a run fails: at its lock, Redis's time, the query, or the return.
+// Where a run fails: at its lock, Redis's time, the scan, or the return.
 static const struct failure {
-    enum { NO_LOCK, OTHERS_LOCK, NO_TIME, NO_QUESTION, NO_LOOK, NO_RETURN, RETURN_FAILS } at;
+    enum { NO_LOCK, OTHERS_LOCK, NO_TIME, NO_QUESTION, NO_SCAN, NO_RETURN, RETURN_FAILS } at;
     int how;
 } failures[] = {
     {NO_LOCK, 0},
@@ -643,11 +643,11 @@ static const struct failure {
     {NO_TIME, 7},
     {NO_QUESTION, 1},
     {NO_QUESTION, 2},
-    {NO_LOOK, SK_RESULT_LOST},
-    {NO_LOOK, SK_RESULT_FAILED},
-    {NO_LOOK, SK_RESULT_LOCKED},
-    {NO_LOOK, SK_RESULT_REFUSED},
-    {NO_LOOK, SK_RESULT_ROWS}, // none
+    {NO_SCAN, SK_RESULT_LOST},
+    {NO_SCAN, SK_RESULT_FAILED},
+    {NO_SCAN, SK_RESULT_LOCKED},
+    {NO_SCAN, SK_RESULT_REFUSED},
+    {NO_SCAN, SK_RESULT_ROWS}, // none
     {NO_RETURN, SK_DOWN},
     {NO_RETURN, SK_NO_MEM},
     {RETURN_FAILS, SK_RETURN_LOADING},
@@ -670,7 +670,7 @@ START_TEST(a_run_that_fails_is_tried_again)
         redis_answers(failure->how < 0 ? NULL : &no_times[failure->how]);
     else if (failure->at != NO_QUESTION || failure->how == 2)
         redis_answers(&redis_time);
-    if (failure->at == NO_LOOK)
+    if (failure->at == NO_SCAN)
         pg_gives((struct sk_result){.kind = (enum sk_result_kind)failure->how,
                                     .rows = failure->how == SK_RESULT_ROWS ? &no_rows : NULL});
     if (failure->at >= NO_RETURN) {
@@ -779,16 +779,16 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, what_is_due_is_ended);
     tcase_add_test(tcase, a_walk_goes_on_where_it_got_to);
-    tcase_add_loop_test(tcase, the_next_look_is_when_one_is_due, 0, LOOKS);
-    tcase_add_test(tcase, new_terms_are_looked_at_at_once);
+    tcase_add_loop_test(tcase, the_next_scan_is_when_one_is_due, 0, SCANS);
+    tcase_add_test(tcase, new_terms_are_scanned_at_once);
     tcase_add_test(tcase, a_voucher_that_may_be_paid_at_any_time_is_left_alone);
     tcase_add_test(tcase, what_the_watch_saw_empty_is_left_alone);
     tcase_add_test(tcase, each_session_has_its_share);
     tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
     tcase_add_test(tcase, without_locks_nothing_goes_round_in_circles);
     tcase_add_test(tcase, nothing_begins_without_session_or_stores);
-    tcase_add_test(tcase, looks_that_wait_go_together);
-    tcase_add_loop_test(tcase, looks_that_fail_together_are_tried_again, 0, 2);
+    tcase_add_test(tcase, scans_that_wait_go_together);
+    tcase_add_loop_test(tcase, scans_that_fail_together_are_tried_again, 0, 2);
     tcase_add_loop_test(tcase, while_the_clocks_agree_orders_expire, 0, sizeof agreeing / sizeof agreeing[0]);
     tcase_add_loop_test(tcase, while_the_clocks_differ_nothing_expires, 0, sizeof differing / sizeof differing[0]);
     tcase_add_test(tcase, a_long_walk_compares_with_the_time_that_has_passed);

@@ -168,7 +168,7 @@ static void on_done(struct sk_follow_waiter *waiter, bool ok)
         sk_follow_wait(follow, waiter);
 }
 
-static void wait_for_look(int i)
+static void wait_for_read(int i)
 {
     waiters[i].done = on_done;
     sk_follow_wait(follow, &waiters[i]);
@@ -342,17 +342,17 @@ END_TEST
 
 // ---- waiting ----
 
-START_TEST(only_a_look_that_begins_later_answers)
+START_TEST(only_a_read_that_begins_later_answers)
 {
     pass(0);
-    wait_for_look(0); // this poll has begun
+    wait_for_read(0); // this read has begun
     answer();
     ck_assert_int_eq(answered[0], 0);
     pass(SHARED_MS - 1);
     ck_assert_uint_eq(fake_pg.count, 1);
     pass(1);
     ck_assert_uint_eq(fake_pg.count, 2);
-    wait_for_look(1);
+    wait_for_read(1);
     answer();
     must_be_answered(0, true);
     ck_assert_int_eq(answered[1], 0);
@@ -362,19 +362,19 @@ START_TEST(only_a_look_that_begins_later_answers)
 }
 END_TEST
 
-START_TEST(all_who_wait_share_a_look_each_100_ms)
+START_TEST(all_who_wait_share_a_read_each_100_ms)
 {
     read_all();
     pass(POLL_MS / 2);
-    for (size_t looks = 2; looks <= 4; looks++) {
+    for (size_t reads = 2; reads <= 4; reads++) {
         for (int i = 0; i < WAITERS; i++)
-            wait_for_look(i);
-        if (looks > 2) { // at first the last poll is long ago
+            wait_for_read(i);
+        if (reads > 2) { // at first the last read is long ago
             pass(SHARED_MS - 1);
-            ck_assert_uint_eq(fake_pg.count, looks - 1);
+            ck_assert_uint_eq(fake_pg.count, reads - 1);
         }
-        pass(looks > 2);
-        ck_assert_uint_eq(fake_pg.count, looks);
+        pass(reads > 2);
+        ck_assert_uint_eq(fake_pg.count, reads);
         answer();
         for (int i = 0; i < WAITERS; i++)
             must_be_answered(i, true);
@@ -388,7 +388,7 @@ START_TEST(an_answer_counts_when_its_last_page_is_read)
     pass(POLL_MS);
     for (int i = 1; i <= PAGE; i++)
         add(i, i, "open");
-    wait_for_look(1);
+    wait_for_read(1);
     answer();
     answer();
     ck_assert_int_eq(answered[1], 0);
@@ -402,11 +402,11 @@ START_TEST(an_answer_counts_when_its_last_page_is_read)
 }
 END_TEST
 
-START_TEST(who_waits_again_waits_for_another_look)
+START_TEST(who_waits_again_waits_for_another_read)
 {
     read_all();
     pass(SHARED_MS);
-    wait_for_look(0);
+    wait_for_read(0);
     wait_again = true;
     pass(0);
     answer();
@@ -424,19 +424,19 @@ START_TEST(without_postgres_they_are_told_so)
 {
     read_all();
     pass(SHARED_MS);
-    wait_for_look(0);
+    wait_for_read(0);
     pass(0);
     pg_answers(NULL);
     must_be_answered(0, false);
     fake_pg.down = true;
-    wait_for_look(0);
+    wait_for_read(0);
     pass(SHARED_MS);
     must_be_answered(0, false);
     ck_assert(sk_follow_complete(follow)); // the known vouchers stay
     fake_pg.down = false;
     pass(POLL_MS);
     ck_assert_uint_eq(fake_pg.count, 3); // it continues by itself
-    wait_for_look(0);
+    wait_for_read(0);
     answer();
     pass(SHARED_MS);
     answer();
@@ -460,10 +460,10 @@ END_TEST
 START_TEST(closing_tells_all_who_wait)
 {
     pass(0);
-    wait_for_look(0);
+    wait_for_read(0);
     answer();
     pass(SHARED_MS);
-    wait_for_look(1); // one waits for this poll, one for the next
+    wait_for_read(1); // one waits for this read, one for the next
     sk_follow_close(follow);
     must_be_answered(0, false);
     must_be_answered(1, false);
@@ -500,7 +500,7 @@ END_TEST
 START_TEST(a_hurry_answers_those_who_wait)
 {
     read_all();
-    wait_for_look(0);
+    wait_for_read(0);
     sk_follow_hurry(follow);
     answer();
     must_be_answered(0, true);
@@ -531,10 +531,10 @@ int main(void)
     tcase_add_test(tcase, changes_are_taken_over);
     tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);
     tcase_add_test(tcase, memory_that_is_short);
-    tcase_add_test(tcase, only_a_look_that_begins_later_answers);
-    tcase_add_test(tcase, all_who_wait_share_a_look_each_100_ms);
+    tcase_add_test(tcase, only_a_read_that_begins_later_answers);
+    tcase_add_test(tcase, all_who_wait_share_a_read_each_100_ms);
     tcase_add_test(tcase, an_answer_counts_when_its_last_page_is_read);
-    tcase_add_test(tcase, who_waits_again_waits_for_another_look);
+    tcase_add_test(tcase, who_waits_again_waits_for_another_read);
     tcase_add_test(tcase, without_postgres_they_are_told_so);
     tcase_add_test(tcase, without_postgres_nothing_is_complete);
     tcase_add_test(tcase, closing_tells_all_who_wait);

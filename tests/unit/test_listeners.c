@@ -81,16 +81,16 @@ static void redis_has(const char *state, int64_t stock)
     redis_answers(&reply);
 }
 
-// Time passes; the stock in Redis falls by `goes_by` at each check (NOT: no reply). Returns the number of checks.
+// Time passes; the stock in Redis falls by `goes_by` at each read (NOT: no reply). Returns the number of reads.
 enum { NOT = -1 };
 static size_t pass(uint64_t ms, int64_t stock, int64_t goes_by)
 {
-    size_t looks = 0;
+    size_t reads = 0;
     for (uint64_t until_ms = now_ms + ms; now_ms < until_ms;) {
         now_ms = due_ms == 0 || due_ms > until_ms ? until_ms : due_ms;
         if (due_ms == now_ms && due_ms != 0)
             time_comes();
-        for (; fake_redis.answered < fake_redis.count; looks++) {
+        for (; fake_redis.answered < fake_redis.count; reads++) {
             stock -= goes_by;
             if (stock >= 0)
                 redis_has("open", stock);
@@ -99,7 +99,7 @@ static size_t pass(uint64_t ms, int64_t stock, int64_t goes_by)
         }
         fake_stores_forget();
     }
-    return looks;
+    return reads;
 }
 
 static void let_listen(uint64_t from, uint64_t to)
@@ -132,7 +132,7 @@ START_TEST(without_redis_nothing_is_known_to_be_left)
 }
 END_TEST
 
-START_TEST(all_share_a_look)
+START_TEST(all_share_a_read)
 {
     ck_assert_uint_eq(due_ms, 0);
     let_listen(1, TOGETHER);
@@ -188,7 +188,7 @@ START_TEST(many_are_told_less_often)
 }
 END_TEST
 
-START_TEST(many_vouchers_share_the_looks)
+START_TEST(many_vouchers_share_the_reads)
 {
     enum { VOUCHERS = 1000 };
     for (int64_t id = 100; id < 100 + VOUCHERS; id++) {
@@ -196,9 +196,9 @@ START_TEST(many_vouchers_share_the_looks)
         ck_assert(sk_live_listen(live, id, 0, (uint64_t)id));
     }
     (void)pass(5000, 10, 0);
-    size_t looks = pass(5000, 10, 0);
-    ck_assert_uint_le(looks, READS_PER_S * 5 + 11);
-    ck_assert_uint_ge(looks, READS_PER_S * 4);
+    size_t reads = pass(5000, 10, 0);
+    ck_assert_uint_le(reads, READS_PER_S * 5 + 11);
+    ck_assert_uint_ge(reads, READS_PER_S * 4);
     for (uint64_t handle = 100; handle < 100 + VOUCHERS; handle++)
         must_say(handle, "\"remaining\":10,");
 }
@@ -337,11 +337,11 @@ int main(void)
     TCase *tcase = tcase_create("listeners");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, all_share_a_look);
+    tcase_add_test(tcase, all_share_a_read);
     tcase_add_test(tcase, without_redis_nothing_is_known_to_be_left);
     tcase_add_test(tcase, a_few_are_told_often);
     tcase_add_loop_test(tcase, many_are_told_less_often, 0, 4);
-    tcase_add_test(tcase, many_vouchers_share_the_looks);
+    tcase_add_test(tcase, many_vouchers_share_the_reads);
     tcase_add_test(tcase, a_comment_when_there_is_nothing_else);
     tcase_add_test(tcase, the_last_event_id);
     tcase_add_test(tcase, a_slow_one_hears_the_newest);

@@ -11,14 +11,14 @@ enum { BUY = 1, ORDER = 3, MANY = 1000 };
 enum { PLACED, SOLD_OUT, FOUND, BAD_REQUEST }; // codes
 
 static uint64_t now_ns;
-static unsigned looks; // reads of the clock
+static unsigned clock_reads;
 static struct sk_metrics metrics;
 static struct sk_measure *measure;
 static struct sk_distributed took;
 
 uint64_t uv_hrtime(void)
 {
-    looks++;
+    clock_reads++;
     return now_ns;
 }
 
@@ -26,7 +26,7 @@ static void setup(void)
 {
     memset(&metrics, 0, sizeof metrics);
     now_ns = UINT64_C(5000000000);
-    looks = 0;
+    clock_reads = 0;
     measure = sk_measure_open(&metrics);
     ck_assert_ptr_nonnull(measure);
 }
@@ -86,7 +86,7 @@ START_TEST(time_is_that_up_to_the_turns_end)
 }
 END_TEST
 
-START_TEST(a_turn_looks_at_the_clock_twice)
+START_TEST(a_turn_reads_the_clock_twice)
 {
     struct sk_request request;
     for (int i = 0; i < MANY; i++) {
@@ -94,10 +94,10 @@ START_TEST(a_turn_looks_at_the_clock_twice)
         sk_measure_answered(&request, SOLD_OUT, NULL);
     }
     sk_measure_turn(measure);
-    ck_assert_uint_eq(looks, 2);
+    ck_assert_uint_eq(clock_reads, 2);
     ck_assert_uint_eq(times_of(BUY, 0), MANY);
     sk_measure_turn(measure); // nothing happened
-    ck_assert_uint_eq(looks, 2);
+    ck_assert_uint_eq(clock_reads, 2);
 }
 END_TEST
 
@@ -145,7 +145,7 @@ START_TEST(without_one_nothing_is_counted)
     ck_assert_uint_eq(request.began_ns, 0);
     sk_measure_turn(measure);
     ck_assert_uint_eq(metrics.answers[0][PLACED], 0);
-    ck_assert_uint_eq(looks, 0);
+    ck_assert_uint_eq(clock_reads, 0);
 }
 END_TEST
 
@@ -155,7 +155,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, answers_are_counted_by_route_and_code);
     tcase_add_test(tcase, time_is_that_up_to_the_turns_end);
-    tcase_add_test(tcase, a_turn_looks_at_the_clock_twice);
+    tcase_add_test(tcase, a_turn_reads_the_clock_twice);
     tcase_add_test(tcase, none_is_lost_for_want_of_room);
     tcase_add_test(tcase, a_traced_request_is_an_exemplar);
     tcase_add_test(tcase, without_one_nothing_is_counted);

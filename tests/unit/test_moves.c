@@ -282,7 +282,7 @@ END_TEST
 static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2", "9", "open", "1000", "2000"}};
 static const struct sk_rows accounts = {1, account_rows};
 
-static void look(const char *id, int64_t journal, const char *state)
+static void give_snapshot(const char *id, int64_t journal, const char *state)
 {
     const struct sk_reply items[] = {TEXT(state),  TEXT("3"),       TEXT("10-5"), TEXT("5"), TEXT("run-1"),
                                      NUMBER(2),    NUMBER(journal), TEXT(id),     TEXT("9"), TEXT("1000"),
@@ -312,7 +312,7 @@ static void unknown(int move)
     ck_assert_int_eq(asked->argc, move == 1 ? 3 : 2);
 }
 
-static void unknown_up_to_the_look(int move)
+static void unknown_up_to_the_snapshot(int move)
 {
     static const struct sk_reply nil = NIL;
     unknown(move);
@@ -334,8 +334,8 @@ START_TEST(an_order_that_was_settled_meanwhile_is_pending)
         pg_answers(&one);
         must_be_told(1, SK_VERDICT_PENDING);
         ck_assert_str_eq(told_document, "");
-        unknown_up_to_the_look(move);
-        look("", 0, "open");
+        unknown_up_to_the_snapshot(move);
+        give_snapshot("", 0, "open");
         pg_answers(&one);
         must_be_told(1, SK_VERDICT_PENDING);
     }
@@ -350,7 +350,7 @@ START_TEST(moves_go_before_questions)
     static const enum sk_pg_class classes[] = {SK_PG_COMMANDS, SK_PG_MOVES, SK_PG_COMMANDS};
     for (int move = 0; move < 3; move++) {
         fake_stores_forget();
-        unknown_up_to_the_look(move);
+        unknown_up_to_the_snapshot(move);
         for (size_t i = 0; i < fake_pg.count; i++)
             ck_assert_int_eq(fake_pg.asked[i].class, classes[move]);
         redis_answers(NULL);

@@ -261,7 +261,7 @@ END_TEST
 
 // ---- newer than the catalogue ----
 
-START_TEST(a_new_voucher_is_found_by_the_next_look)
+START_TEST(a_new_voucher_is_found_by_the_next_read)
 {
     ck_assert(buy(NEW, 3));
     ck_assert_uint_eq(added_count, 0);
@@ -280,7 +280,7 @@ START_TEST(a_new_voucher_is_found_by_the_next_look)
 }
 END_TEST
 
-START_TEST(a_look_that_fails_is_no_refusal)
+START_TEST(a_read_that_fails_is_no_refusal)
 {
     ck_assert(buy(NEW, 3));
     follow_ends(false);
@@ -418,8 +418,8 @@ int main(void)
     tcase_add_test(tcase, a_ticket_for_an_offer_to_come_is_no_refusal);
     tcase_add_test(tcase, other_vouchers_take_any);
     tcase_add_test(tcase, tickets_of_a_new_voucher_wait_with_their_purchase);
-    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_look);
-    tcase_add_test(tcase, a_look_that_fails_is_no_refusal);
+    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_read);
+    tcase_add_test(tcase, a_read_that_fails_is_no_refusal);
     tcase_add_test(tcase, made_up_ids_cost_no_statement);
     tcase_add_test(tcase, those_that_wait_are_bounded);
     tcase_add_test(tcase, what_was_retired);

@@ -186,7 +186,7 @@ static void on_followed(struct sk_query *query, bool ok)
     sk_query_end(query, ok ? SK_VERDICT_NOT_FOUND : SK_VERDICT_UNAVAILABLE, NULL);
 }
 
-START_TEST(a_look_at_the_catalogue_may_be_waited_for)
+START_TEST(a_read_of_the_catalogue_may_be_waited_for)
 {
     sk_query_follow(ask(NULL, 1), on_followed);
     sk_query_follow(ask(NULL, 2), on_followed);
@@ -334,7 +334,7 @@ int main(void)
     tcase_add_test(tcase, an_answer_is_told_as_it_is);
     tcase_add_test(tcase, an_answer_may_come_before_the_end);
     tcase_add_test(tcase, a_ticket_may_be_taken_along);
-    tcase_add_test(tcase, a_look_at_the_catalogue_may_be_waited_for);
+    tcase_add_test(tcase, a_read_of_the_catalogue_may_be_waited_for);
     tcase_add_test(tcase, a_statement_that_cannot_be_asked_ends_it);
     tcase_add_test(tcase, an_answer_that_finds_no_memory_is_none);
     tcase_add_test(tcase, a_conversation_that_finds_no_memory_is_refused);

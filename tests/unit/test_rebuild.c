@@ -411,7 +411,7 @@ static const struct {
     int64_t seen; // epoch
     struct sk_reply reply;
     bool well;
-} looks[] = {
+} snapshots[] = {
     {"well", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", "run-1"), true},
     {"a change that has not come", SK_REBUILD_DOUBT, 3, REDIS_OF("30", "closed", "3", "6-0", "98", "run-1"), true},
     {"another state of the same change", SK_REBUILD_DOUBT, 3, REDIS("closed", "3", "6-0", "98", "run-1"), false},
@@ -426,24 +426,24 @@ static const struct {
     {"behind what was seen", SK_REBUILD_BEHIND, 3, REDIS("open", "3", "5-1", "98", "run-1"), false},
     {"rebuilt since", SK_REBUILD_BEHIND, 2, REDIS("open", "3", "5-1", "98", "run-1"), true},
 };
-enum { LOOKS = sizeof looks / sizeof looks[0] };
+enum { SNAPSHOTS = sizeof snapshots / sizeof snapshots[0] };
 
 static const struct sk_rows account_3 =
     ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000", "0", "5"});
 
 START_TEST(what_is_well_is_left_alone)
 {
-    voucher->seen.epoch = looks[_i].seen;
-    begin(looks[_i].why);
+    voucher->seen.epoch = snapshots[_i].seen;
+    begin(snapshots[_i].why);
     pg_answers(&account_3);
-    redis_answers(&looks[_i].reply);
-    if (looks[_i].well) {
+    redis_answers(&snapshots[_i].reply);
+    if (snapshots[_i].well) {
         must_have_ended(SK_REBUILD_OPENED);
         must_be_counted(0, 0);
         ck_assert_str_eq(logged, "");
-        ck_assert_int_eq(voucher->seen.epoch, looks[_i].seen);
+        ck_assert_int_eq(voucher->seen.epoch, snapshots[_i].seen);
     } else {
-        ck_assert_msg(strncmp(course_question(), "ask-pg rebuild_epoch ", 21) == 0, "%s", looks[_i].name);
+        ck_assert_msg(strncmp(course_question(), "ask-pg rebuild_epoch ", 21) == 0, "%s", snapshots[_i].name);
         course_lose();
         must_have_ended(SK_REBUILD_FAILED);
     }
@@ -458,12 +458,12 @@ static const struct sk_rows epoch_4 = ROWS(1, {"4", "150", "250"});
 START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
 {
     static const struct {
-        int64_t looked, seen;
+        int64_t checked, seen;
         const char *question;
     } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0 200"},
                  {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5 200"},
                  {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999 200"}};
-    voucher->maintenance->watched.snapshot.epoch = cases[_i].looked;
+    voucher->maintenance->watched.snapshot.epoch = cases[_i].checked;
     voucher->seen.epoch = cases[_i].seen;
     begin(SK_REBUILD_ORDERED);
     ck_assert_str_eq(course_question(), cases[_i].question);
@@ -660,7 +660,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_call_that_is_not_taken_ends_it, 0, COURSES);
     tcase_add_test(tcase, without_the_lock_nothing_is_said);
     tcase_add_test(tcase, what_cannot_begin_is_not_told);
-    tcase_add_loop_test(tcase, what_is_well_is_left_alone, 0, LOOKS);
+    tcase_add_loop_test(tcase, what_is_well_is_left_alone, 0, SNAPSHOTS);
     tcase_add_loop_test(tcase, what_was_seen_goes_with_the_question_for_an_epoch, 0, 3);
     tcase_add_test(tcase, what_was_seen_is_forgotten_once_it_is_closed);
     tcase_add_test(tcase, what_cannot_be_retired_is_left_as_it_is);

@@ -799,7 +799,7 @@ END_TEST
 
 // ---- settling fails ----
 
-START_TEST(an_entry_that_is_not_dropped_is_looked_for)
+START_TEST(an_entry_that_is_not_dropped_is_searched_for)
 {
     static const struct sk_reply error = ERROR("READONLY You can't write against a read only replica.");
     for (int i = 0; i < 3; i++) {
@@ -920,7 +920,7 @@ static bool was_asked(int script)
 // If it was accepted it gets one result; and every journal entry is settled, or searched for.
 START_TEST(short_memory_loses_no_entry)
 {
-    int refused = 0, not_noted = 0, looked_for = 0, written_again = 0;
+    int refused = 0, not_noted = 0, searched_for = 0, written_again = 0;
     memory_has_failed = true;
     for (int nth = 1; memory_has_failed; nth++) {
         fake_stores_forget();
@@ -936,13 +936,13 @@ START_TEST(short_memory_loses_no_entry)
             ck_assert_int_eq(was_asked(SK_SCRIPT_SETTLE_ENTRY), orphans == 0);
         refused += status != SK_OK;
         not_noted += status == SK_OK && !was_asked(SK_SCRIPT_NOTE_RETURN);
-        looked_for += orphans;
+        searched_for += orphans;
         written_again += was_asked(SK_SCRIPT_SETTLE_ENTRY) && waiters[1].end == SK_RETURN_UNAVAILABLE;
         must_be_idle();
     }
     ck_assert_int_ge(refused, 1);
     ck_assert_int_ge(not_noted, 1);
-    ck_assert_int_ge(looked_for, 2); // before it is held, and before it is settled
+    ck_assert_int_ge(searched_for, 2); // before it is held, and before it is settled
     ck_assert_int_ge(written_again, 1);
 }
 END_TEST
@@ -1073,7 +1073,7 @@ int main(void)
     tcase_add_loop_test(tcase, what_is_noted_is_written_until_it_is_answered, 0, FAILURES);
     tcase_add_test(tcase, without_postgres_a_noted_entry_waits);
     tcase_add_test(tcase, an_entry_of_an_older_epoch_is_left_to_the_rebuild);
-    tcase_add_test(tcase, an_entry_that_is_not_dropped_is_looked_for);
+    tcase_add_test(tcase, an_entry_that_is_not_dropped_is_searched_for);
     tcase_add_test(tcase, in_another_redis_process_no_entry_is_dropped);
     tcase_add_test(tcase, a_recovered_entry_is_written_at_once);
     tcase_add_loop_test(tcase, a_recovered_entry_is_written_until_it_is_answered, 0, FAILURES);

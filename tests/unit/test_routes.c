@@ -951,7 +951,7 @@ START_TEST(a_change_may_be_meant_for_a_version)
         ck_assert_msg(status == (rows[i].version < 0 ? 400 : 0), "%s: %u", rows[i].value, status);
         if (rows[i].version >= 0)
             ck_assert_int_eq(call->if_match, rows[i].version);
-        must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100); // changes nothing, so it does not look
+        must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100); // changes nothing, so it does not check
         ck_assert_int_eq(sk_call_of(&asked)->if_match, 0);
     }
 }
@@ -1060,7 +1060,7 @@ START_TEST(an_address_has_a_rate_of_wrong_tokens)
     must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/refund", 429);
     must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/pay", 429);
     token = "Bearer " TOKEN;
-    must_be_refused(SK_METHOD_GET, "/admin/vouchers", 429); // nor is a right one looked at
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers", 429); // nor is a right one checked
     user = "alice";
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
     ck_assert_uint_eq(sk_metrics_read(metrics, SK_METRIC_ADMIN_TOKENS_WRONG), 3);

@@ -37,14 +37,14 @@ static void ask(int64_t voucher, uint64_t handle)
     sk_settlement_report(&control, voucher, SK_REPORT_JSON, handle);
 }
 
-#define LOOK(state, last, stock, run, buyers, journal)                                                         \
+#define SNAPSHOT(state, last, stock, run, buyers, journal)                                                     \
     redis_answers(&(const struct sk_reply)LIST_OF(((const struct sk_reply[]){                                  \
         TEXT(state), TEXT("3"), TEXT(last), TEXT(stock), TEXT(run), NUMBER(buyers), NUMBER(journal), TEXT(""), \
         TEXT("1"), TEXT("4000"), TEXT("5000"), NUMBER(0), TEXT("1")})))
 
-static void a_look(void)
+static void give_snapshot(void)
 {
-    LOOK("open", "10-1", "8", "run-1", 2, 0);
+    SNAPSHOT("open", "10-1", "8", "run-1", 2, 0);
 }
 
 static void must_say(uint64_t handle, const char *what)
@@ -55,7 +55,7 @@ static void must_say(uint64_t handle, const char *what)
 
 // ---- the course ----
 
-START_TEST(redis_is_looked_at_before_and_after_the_count)
+START_TEST(redis_is_read_before_and_after_the_count)
 {
     char since[SK_TIME_SIZE], expected[64];
     struct sk_histogram *durable = sk_histogram_open(VOUCHER);
@@ -69,12 +69,12 @@ START_TEST(redis_is_looked_at_before_and_after_the_count)
     ck_assert_str_eq(fake_redis.asked[0].argv[0], "seckill:{7}:voucher");
     ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
     ck_assert_str_eq(fake_redis.asked[0].argv[2], "seckill:{7}:journal");
-    a_look();
+    give_snapshot();
     ck_assert_str_eq(the_statement(SK_STATEMENT_SETTLEMENT)->argv[0], "7");
     ck_assert_uint_eq(fake_redis.count, 1);
     pg_answers(&counted);
     ck_assert_uint_eq(told_count, 0);
-    a_look();
+    give_snapshot();
     must_say(1, "\"verdict\":\"balanced\",\"missing\":{},\"wrong\":{},");
     ck_assert_ptr_nonnull(strstr(told_document, "{\"voucher_id\":\"7\","));
     ck_assert_ptr_nonnull(strstr(told_document, "\"books\":\"compared\",\"stock\":8,\"buyers\":2,\"journal\":0}"));
@@ -88,9 +88,9 @@ START_TEST(what_does_not_agree_is_wrong)
 {
     for (int i = 0; i < 2; i++) {
         ask(VOUCHER, 1);
-        LOOK("open", "10-1", i == 0 ? "9" : "8", "run-1", 2 + i, 0);
+        SNAPSHOT("open", "10-1", i == 0 ? "9" : "8", "run-1", 2 + i, 0);
         pg_answers(&counted);
-        LOOK("open", "10-1", i == 0 ? "9" : "8", "run-1", 2 + i, 0);
+        SNAPSHOT("open", "10-1", i == 0 ? "9" : "8", "run-1", 2 + i, 0);
         must_say(1, "\"verdict\":\"wrong\"");
         ck_assert_ptr_nonnull(strstr(told_document, i == 0 ? "\"REDIS_STOCK\":{\"is\":9,\"should_be\":8}"
                                                            : "\"REDIS_BUYERS\":{\"is\":3,\"should_be\":2}"));
@@ -98,7 +98,7 @@ START_TEST(what_does_not_agree_is_wrong)
 }
 END_TEST
 
-// The second check; the first is a_look().
+// The second check; the first is give_snapshot().
 START_TEST(what_moves_is_not_compared)
 {
     static const struct {
@@ -113,9 +113,9 @@ START_TEST(what_moves_is_not_compared)
     };
     char books[64];
     ask(VOUCHER, 1);
-    a_look();
+    give_snapshot();
     pg_answers(&counted);
-    LOOK(rows[_i].state, rows[_i].last, rows[_i].stock, rows[_i].run, rows[_i].buyers, rows[_i].journal);
+    SNAPSHOT(rows[_i].state, rows[_i].last, rows[_i].stock, rows[_i].run, rows[_i].buyers, rows[_i].journal);
     (void)snprintf(books, sizeof books, "\"books\":\"%s\"", rows[_i].books);
     must_say(1, books);
     ck_assert_ptr_nonnull(strstr(told_document, "\"verdict\":\"open\""));
@@ -124,13 +124,13 @@ START_TEST(what_moves_is_not_compared)
 }
 END_TEST
 
-START_TEST(a_first_look_that_was_not_at_rest_does_not_count)
+START_TEST(a_first_snapshot_that_was_not_at_rest_does_not_count)
 {
     for (int i = 0; i < 3; i++) {
         ask(VOUCHER, 1);
-        LOOK(i == 0 ? "loading" : i == 1 ? "" : "open", "10-1", "8", "run-1", 2, i == 2);
+        SNAPSHOT(i == 0 ? "loading" : i == 1 ? "" : "open", "10-1", "8", "run-1", 2, i == 2);
         pg_answers(&counted);
-        a_look();
+        give_snapshot();
         must_say(1, "\"books\":\"moving\"");
     }
 }
@@ -143,7 +143,7 @@ START_TEST(without_redis_the_rest_is_told)
     for (int i = 0; i < 6; i++) {
         ask(VOUCHER, 1);
         if (i >= 3)
-            a_look();
+            give_snapshot();
         else
             redis_answers(bad[i]);
         pg_answers(&counted);
@@ -163,24 +163,24 @@ END_TEST
 START_TEST(without_postgres_there_is_no_report)
 {
     ask(VOUCHER, 1);
-    a_look();
+    give_snapshot();
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ask(VOUCHER, 1);
-    a_look();
+    give_snapshot();
     pg_fails(SK_RESULT_FAILED); // it took too long
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ask(VOUCHER, 1);
-    a_look();
+    give_snapshot();
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
     ask(VOUCHER, 1);
-    a_look();
+    give_snapshot();
     pg_answers(&unreadable);
     must_be_told(1, SK_VERDICT_INTERNAL);
     fake_pg.down = true;
     ask(VOUCHER, 1);
-    a_look();
+    give_snapshot();
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 END_TEST
@@ -203,14 +203,14 @@ START_TEST(a_retired_voucher_is_settled_without_redis)
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
     fake_redis.down = false;
     ask(VOUCHER, 1); // retired just now
-    a_look();
+    give_snapshot();
     pg_answers(&counted_retired);
     must_say(1, "\"books\":\"retired\"");
     ck_assert(!stores_wait());
 }
 END_TEST
 
-START_TEST(a_newer_id_waits_for_the_next_look)
+START_TEST(a_newer_id_waits_for_the_next_read)
 {
     ask(NEW, 1);
     follow_ends(true);
@@ -234,11 +234,11 @@ START_TEST(there_is_one_count_at_a_time)
         sk_settlement_report(&control, VOUCHER, SK_REPORT_CSV, 4); // another format
         must_be_told(4, SK_VERDICT_OVERLOADED);
         for (uint64_t handle = 1; handle <= 2; handle++) { // later callers share a new count
-            a_look();
+            give_snapshot();
             ask(OTHER, 3);
             must_be_told(3, SK_VERDICT_OVERLOADED);
             pg_answers(&counted);
-            a_look();
+            give_snapshot();
             must_say(handle, "\"books\":\"compared\",\"stock\":8,\"buyers\":2,\"journal\":0}");
         }
         ask(OTHER, 3);
@@ -259,9 +259,9 @@ START_TEST(each_format_is_told)
                 {SK_REPORT_CSV, "section,item,orders,units,value\r\n"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sk_settlement_report(&control, VOUCHER, rows[i].format, 1);
-        a_look();
+        give_snapshot();
         pg_answers(&counted);
-        a_look();
+        give_snapshot();
         must_say(1, "balanced");
         ck_assert_int_eq(strncmp(told_document, rows[i].begin, strlen(rows[i].begin)), 0);
     }
@@ -277,7 +277,7 @@ static void converse(void)
         if (fake_pg.answered < fake_pg.count)
             pg_answers(&counted);
         else
-            a_look();
+            give_snapshot();
     }
 }
 
@@ -313,14 +313,14 @@ int main(void)
 {
     TCase *tcase = tcase_create("settlement report");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, redis_is_looked_at_before_and_after_the_count);
+    tcase_add_test(tcase, redis_is_read_before_and_after_the_count);
     tcase_add_test(tcase, what_does_not_agree_is_wrong);
     tcase_add_loop_test(tcase, what_moves_is_not_compared, 0, 8);
-    tcase_add_test(tcase, a_first_look_that_was_not_at_rest_does_not_count);
+    tcase_add_test(tcase, a_first_snapshot_that_was_not_at_rest_does_not_count);
     tcase_add_test(tcase, without_redis_the_rest_is_told);
     tcase_add_test(tcase, without_postgres_there_is_no_report);
     tcase_add_test(tcase, a_retired_voucher_is_settled_without_redis);
-    tcase_add_test(tcase, a_newer_id_waits_for_the_next_look);
+    tcase_add_test(tcase, a_newer_id_waits_for_the_next_read);
     tcase_add_test(tcase, there_is_one_count_at_a_time);
     tcase_add_test(tcase, each_format_is_told);
     tcase_add_test(tcase, every_allocation_may_fail);

@@ -296,7 +296,7 @@ START_TEST(only_what_is_not_held_is_an_orphan)
 END_TEST
 
 // An entry that it held when read, but could not drop later, is found from the start of the journal.
-START_TEST(orphans_are_looked_for_from_the_start)
+START_TEST(orphans_are_searched_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "1-0");
@@ -329,7 +329,7 @@ START_TEST(many_vouchers_with_orphans_take_turns)
         }
     }
     for (int id = 1; id <= MANY; id++)
-        ck_assert_msg(seen[id], "voucher %d was not looked at", id);
+        ck_assert_msg(seen[id], "voucher %d was not checked", id);
 }
 END_TEST
 
@@ -363,7 +363,7 @@ int main(void)
     tcase_add_loop_test(tcase, without_a_judgement_the_cursor_stays, 0, 2);
     tcase_add_test(tcase, a_session_that_is_not_listed_yet_keeps_the_cursor);
     tcase_add_test(tcase, only_what_is_not_held_is_an_orphan);
-    tcase_add_test(tcase, orphans_are_looked_for_from_the_start);
+    tcase_add_test(tcase, orphans_are_searched_for_from_the_start);
     tcase_add_test(tcase, many_vouchers_with_orphans_take_turns);
     tcase_add_test(tcase, without_a_session_of_its_own_nothing_is_swept);
     tcase_add_test(tcase, a_reading_without_an_answer_ends_the_sweep);

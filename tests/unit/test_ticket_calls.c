@@ -150,7 +150,7 @@ static void say(const char *body)
 
 // ---- sent with a purchase ----
 
-START_TEST(without_a_secret_nothing_is_looked_at)
+START_TEST(without_a_secret_nothing_is_checked)
 {
     header = "x";
     open_with(NULL);
@@ -293,7 +293,7 @@ START_TEST(the_catalogue_answers_at_once)
 }
 END_TEST
 
-START_TEST(a_new_voucher_is_found_by_the_next_look)
+START_TEST(a_new_voucher_is_found_by_the_next_read)
 {
     sk_check_offer(&control, NEW, TICKET);
     sk_check_offer(&control, NEW, OTHER);
@@ -344,14 +344,14 @@ int main(void)
 {
     TCase *tcase = tcase_create("tickets");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, without_a_secret_nothing_is_looked_at);
+    tcase_add_test(tcase, without_a_secret_nothing_is_checked);
     tcase_add_test(tcase, what_a_purchase_carries);
     tcase_add_test(tcase, a_ticket_that_has_expired_is_told_apart);
     tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
     tcase_add_test(tcase, a_challenge_is_given_where_there_is_work);
     tcase_add_test(tcase, a_ticket_takes_its_work);
     tcase_add_test(tcase, the_catalogue_answers_at_once);
-    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_look);
+    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_read);
     tcase_add_test(tcase, of_a_retired_voucher_there_are_no_tickets);
     tcase_add_test(tcase, memory_that_is_short);
     return harness_main(tcase, CK_FORK);

@@ -253,7 +253,7 @@ END_TEST
 
 // ---- not in the catalogue ----
 
-START_TEST(a_newer_id_waits_for_the_next_look)
+START_TEST(a_newer_id_waits_for_the_next_read)
 {
     sk_show_voucher(&control, NEW, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
@@ -490,7 +490,7 @@ int main(void)
     tcase_add_test(tcase, a_page_of_vouchers_goes_on_where_the_last_one_ended);
     tcase_add_test(tcase, without_postgres_nothing_is_shown);
     tcase_add_test(tcase, a_voucher_that_has_gone_from_postgres_is_unknown);
-    tcase_add_test(tcase, a_newer_id_waits_for_the_next_look);
+    tcase_add_test(tcase, a_newer_id_waits_for_the_next_read);
     tcase_add_test(tcase, made_up_ids_cost_no_statement);
     tcase_add_test(tcase, before_the_catalogue_is_known_all_wait_for_it);
     tcase_add_test(tcase, an_older_id_is_asked_for_a_few_at_a_time);

@@ -115,8 +115,8 @@ static struct sk_voucher *on_sale(int64_t id)
 // The state of all vouchers in Redis and PostgreSQL.
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
 static int64_t buyers, journal, age_ms;
-static size_t looked; // checks of vouchers in this round
-static int64_t looked_at[DONE_MAX];
+static size_t checked; // checks of vouchers in this round
+static int64_t checked_ids[DONE_MAX];
 
 static void all_is_well(void)
 {
@@ -151,13 +151,13 @@ static void answer_accounts(const struct asked *asked)
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
 }
 
-static void answer_look(void)
+static void answer_snapshot(void)
 {
     const struct sk_reply items[] = {TEXT(state),    TEXT(epoch),     TEXT(last), TEXT(stock),  TEXT("run-1"),
                                      NUMBER(buyers), NUMBER(journal), TEXT(""),   TEXT(change), TEXT("1000"),
                                      TEXT("2000"),   NUMBER(age_ms),  TEXT("0")};
     const struct sk_reply reply = LIST_OF(items);
-    looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
+    checked_ids[checked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);
 }
 
@@ -172,7 +172,7 @@ static void answer_round(void)
             pg_answers(&(const struct sk_rows){0}); // letters
         else if (fake_redis.answered < fake_redis.count &&
                  fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_READ_VOUCHER)
-            answer_look();
+            answer_snapshot();
         else
             more = false;
     }
@@ -184,21 +184,21 @@ static size_t go_round(void)
     ck_assert_uint_ne(due_ms, 0);
     ck_assert_uint_le(due_ms, now_ms + ENOUGH_MS);
     now_ms = due_ms;
-    looked = 0;
+    checked = 0;
     fake_stores_forget();
     time_comes();
     answer_round();
     ck_assert_uint_eq(fake_redis.count - fake_redis.answered, 2); // the report, and the read of the others' reports
-    return looked;
+    return checked;
 }
 
 // Idle vouchers take turns. Returns the number of checks until each had its turn.
 static size_t go_until_each_had_its_turn(void)
 {
-    size_t looks = 0;
+    size_t checks = 0;
     for (int i = 0; i < IDLE_ROUNDS; i++)
-        looks += go_round();
-    return looks;
+        checks += go_round();
+    return checks;
 }
 
 static void others_tell(const char *session, const char *busy)
@@ -211,7 +211,7 @@ static void others_tell(const char *session, const char *busy)
 
 // ---- which vouchers ----
 
-START_TEST(at_rest_a_voucher_is_looked_at_every_five_seconds)
+START_TEST(at_rest_a_voucher_is_checked_every_five_seconds)
 {
     all_is_well();
     (void)on_sale(1);
@@ -230,7 +230,7 @@ START_TEST(at_rest_a_voucher_is_looked_at_every_five_seconds)
 }
 END_TEST
 
-START_TEST(a_store_that_came_back_is_looked_at_as_a_whole)
+START_TEST(a_store_that_came_back_is_checked_as_a_whole)
 {
     all_is_well();
     for (int64_t id = 1; id <= 150; id++)
@@ -284,10 +284,10 @@ START_TEST(sessions_share_the_vouchers)
     ck_assert_uint_gt(mine, MANY / 4);
     ck_assert_uint_lt(mine, MANY * 3 / 4);
     int64_t first[MANY];
-    memcpy(first, looked_at, sizeof first);
+    memcpy(first, checked_ids, sizeof first);
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), mine);
-    ck_assert_mem_eq(first, looked_at, mine * sizeof first[0]); // always the same ones
+    ck_assert_mem_eq(first, checked_ids, mine * sizeof first[0]); // always the same ones
     living_read = 0;
     (void)go_round();
     ck_assert_uint_lt(living_read, MANY / 10); // the assignment is not computed again
@@ -306,7 +306,7 @@ static uint64_t gauge(enum sk_metric metric)
 }
 
 // A round reports the previous checks of its vouchers, so a check is reported one round later.
-static void look_at_all_twice(void)
+static void check_all_twice(void)
 {
     for (int i = 0; i < 2; i++) {
         sk_watch_hurry(watch);
@@ -321,7 +321,7 @@ START_TEST(what_it_saw_is_told)
     (void)on_sale(1);
     (void)on_sale(2);
     on_sale(3)->state = SK_VOUCHER_PAUSED;
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_VOUCHERS_ON_SALE), 2);
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 0);
@@ -335,13 +335,13 @@ START_TEST(what_it_saw_is_told)
     journal = 4;
     age_ms = 700;
     letters = "2";
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 12);
     ck_assert_uint_le(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
     ck_assert_uint_ge(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
     ck_assert_uint_eq(gauge(SK_METRIC_LETTERS_WAITING), 6);
     age_ms = INT64_C(1) << 40; // longer than the machine has run
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 1);
 }
 END_TEST
@@ -351,11 +351,11 @@ START_TEST(that_there_was_no_live_order_is_remembered)
 {
     all_is_well();
     const struct sk_watched *watched = &on_sale(1)->maintenance->watched;
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(watched->empty_at_ms, 0);
     pg_buyers = "0";
     buyers = 0;
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_ne(watched->empty_at_ms, 0);
     ck_assert_uint_le(watched->empty_at_ms, now_ms);
     uint64_t before = watched->empty_at_ms;
@@ -374,13 +374,13 @@ START_TEST(of_the_others_vouchers_they_tell)
     for (int64_t id = 1; id <= MANY; id++)
         (void)on_sale(id);
     journal = 1;
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
     another_session_comes();
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_gt(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
     ck_assert_uint_lt(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), looked);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), checked);
 }
 END_TEST
 
@@ -388,14 +388,14 @@ START_TEST(books_that_differ_are_told)
 {
     all_is_well();
     (void)on_sale(1);
-    look_at_all_twice();
+    check_all_twice();
     stock = "6";
-    look_at_all_twice();
-    look_at_all_twice();
+    check_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 1);
     ck_assert_uint_ge(gauge(SK_METRIC_FINDING_DIFFER), 2);
     stock = "5";
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
 }
 END_TEST
@@ -406,7 +406,7 @@ START_TEST(what_it_could_not_see_is_not_told)
     all_is_well();
     (void)on_sale(1);
     journal = 4;
-    look_at_all_twice();
+    check_all_twice();
     metrics.values[SK_METRIC_ROUND_AT] = 1;
     journal = 0;
     for (int i = 0; i < 4; i++) {
@@ -427,7 +427,7 @@ START_TEST(what_it_could_not_see_is_not_told)
         while (fake_redis.answered < fake_redis.count)
             redis_answers(NULL); // its report to the others
     }
-    look_at_all_twice();
+    check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
     ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 1);
 }
@@ -445,7 +445,7 @@ static void changes_to(int64_t id, int64_t number)
 
 // A voucher changed by an operator is checked soon, also by a session that it does not belong to, since its own may
 // have died. It is checked until Redis is up to date.
-START_TEST(what_was_changed_is_looked_at_soon)
+START_TEST(what_was_changed_is_checked_soon)
 {
     all_is_well();
     for (int64_t id = 1; id <= 8; id++)
@@ -462,7 +462,7 @@ START_TEST(what_was_changed_is_looked_at_soon)
         now_ms = due_ms;
         fake_stores_forget();
         time_comes();
-        looked = 0;
+        checked = 0;
         answer_round();
         char key[SK_KEY_SIZE];
         bool seen = false, asked = false;
@@ -485,7 +485,7 @@ START_TEST(what_was_changed_is_looked_at_soon)
 END_TEST
 
 // Before the first list of living sessions, every voucher is checked.
-START_TEST(a_session_that_knows_of_none_looks_at_all)
+START_TEST(a_session_that_knows_of_none_checks_all)
 {
     all_is_well();
     (void)on_sale(1);
@@ -690,7 +690,7 @@ START_TEST(two_sessions_may_tell_of_the_same_voucher)
 }
 END_TEST
 
-START_TEST(own_orders_are_busy_before_any_look)
+START_TEST(own_orders_are_busy_before_any_check)
 {
     struct sk_voucher *voucher = on_sale(1);
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "10-1");
@@ -709,8 +709,8 @@ int main(void)
 {
     TCase *tcase = tcase_create("watch");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, at_rest_a_voucher_is_looked_at_every_five_seconds);
-    tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
+    tcase_add_test(tcase, at_rest_a_voucher_is_checked_every_five_seconds);
+    tcase_add_test(tcase, a_store_that_came_back_is_checked_as_a_whole);
     tcase_add_test(tcase, a_page_is_full);
     tcase_add_test(tcase, sessions_share_the_vouchers);
     tcase_add_test(tcase, what_it_saw_is_told);
@@ -718,8 +718,8 @@ int main(void)
     tcase_add_test(tcase, of_the_others_vouchers_they_tell);
     tcase_add_test(tcase, books_that_differ_are_told);
     tcase_add_test(tcase, what_it_could_not_see_is_not_told);
-    tcase_add_test(tcase, what_was_changed_is_looked_at_soon);
-    tcase_add_test(tcase, a_session_that_knows_of_none_looks_at_all);
+    tcase_add_test(tcase, what_was_changed_is_checked_soon);
+    tcase_add_test(tcase, a_session_that_knows_of_none_checks_all);
     tcase_add_test(tcase, without_a_store_a_round_ends);
     tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);
     tcase_add_test(tcase, books_that_differ_are_believed_the_second_time);
@@ -728,6 +728,6 @@ int main(void)
     tcase_add_test(tcase, a_dead_session_tells_nothing_and_is_removed);
     tcase_add_test(tcase, it_is_complete_if_all_vouchers_have_room);
     tcase_add_test(tcase, two_sessions_may_tell_of_the_same_voucher);
-    tcase_add_test(tcase, own_orders_are_busy_before_any_look);
+    tcase_add_test(tcase, own_orders_are_busy_before_any_check);
     return harness_main(tcase, CK_FORK);
 }

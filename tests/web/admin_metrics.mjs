@@ -1,4 +1,4 @@
-// What the dashboard makes of /metrics: the text, percentiles, rates between two looks, several processes at one
+// What the dashboard makes of /metrics: the text, percentiles, rates between two readings, several processes at one
 // address. A page of text as the service writes it goes in; what comes out is computed here by other means.
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -92,7 +92,7 @@ test('past the last bound only that bound is known, and of nothing there is no p
     assert.equal(quantile([], 0.5), null);
 });
 
-test('what lies between two looks; none after a restart or with other bounds', () => {
+test('what lies between two readings; none after a restart or with other bounds', () => {
     assert.deepEqual(bucketsBetween(cumulative(1, 1, 1), cumulative(1, 4, 1)), cumulative(0, 3, 0));
     assert.equal(bucketsBetween(cumulative(5, 1, 1), cumulative(1, 1, 1)), null);
     assert.equal(bucketsBetween(cumulative(1, 1), cumulative(1, 1, 1)), null);
@@ -141,7 +141,7 @@ test('two processes are not compared with each other', () => {
     assert.equal(between(one, one), null);
 });
 
-test('a process is known from its second look on, in milliseconds', () => {
+test('a process is known from its second reading on, in milliseconds', () => {
     const processes = createProcesses();
     assert.equal(processes.take(frameOf(page({ process: 5 }), 1000)), null);
     const now = processes.take(frameOf(page({ process: 5, placed: 7, redis: [0, 10, 0] }), 2000));

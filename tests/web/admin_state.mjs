@@ -95,7 +95,7 @@ test('never more than once a second', async () => {
     assert.deepEqual(clock.waiting(), [1000]);
 });
 
-test('silent while nobody looks, at once when somebody does', async () => {
+test('silent while hidden, at once when shown', async () => {
     const clock = clockwork(), { asked, ask } = asker();
     let visible = true;
     const poller = createPoller({ ask, every_ms: 1000, visible: () => visible, timers: clock.timers });
@@ -205,7 +205,7 @@ test('stores that agree are even, with orders on the way they move', () => {
     assert.equal(booksOf(voucher(5, 5, 2)).state, 'moving');
 });
 
-test('drift is what stays in two looks at rest', () => {
+test('drift is what stays in two checks at rest', () => {
     const first = booksOf(voucher(5, 7, 0));
     assert.equal(first.state, 'moving');
     assert.deepEqual(booksOf(voucher(5, 7, 0), first), { state: 'differs', drift: 2, journal: 0 });

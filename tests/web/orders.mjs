@@ -65,7 +65,7 @@ test('could not be read: is not empty, and keeps what was there', async () => {
     assert.equal(orders.why(), 'NO_ANSWER');
 });
 
-test('nothing found, but not all places looked at: is not empty', async () => {
+test('nothing found, but not all places read: is not empty', async () => {
     const { orders } = scene({ [FIRST]: page([], { complete: false }) });
     await orders.read();
     assert.equal(orders.state(), LIST.UNREADABLE);

@@ -56,7 +56,7 @@ export function createBoard({ root, call, speech, has_charts }) {
             tell(() => speech.say('done', values) + (key === undefined ? '' : ` ${speech.say(key, { count })}`));
             vouchers.refresh(asked.voucher.id);
         },
-        look: (asked) => vouchers.refresh(asked.voucher.id),
+        refresh: (asked) => vouchers.refresh(asked.voucher.id),
     });
     const creation = createCreation({
         dialog: at('create'), call, speech,

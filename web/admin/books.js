@@ -1,11 +1,11 @@
 // Whether Redis and PostgreSQL agree about a voucher, from one answer of GET /admin/vouchers/{id}. Pure.
 //
 // The answer reads one store after the other, so while orders are on their way the two differ, and that is right. What
-// stays when nothing is on its way, in two looks one after the other, is drift.
+// stays when nothing is on its way, in two checks one after the other, is drift.
 
 const COMPARABLE = ['open', 'paused', 'closed'];
 
-// `before`: what this returned for the look before; null: there was none. Gives {state, drift, journal}, the state
+// `before`: what this returned for the check before; null: there was none. Gives {state, drift, journal}, the state
 // `even`, `moving`, `differs` or `unknown`; drift is Redis's units less PostgreSQL's, null if it is not known.
 export function booksOf(voucher, before = null) {
     const redis = voucher.redis ?? { state: 'unknown' };

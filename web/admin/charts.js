@@ -35,7 +35,7 @@ export function createCharts({ root, note, template, speech }) {
             setAttribute(note, 'hidden', Plot !== null);
             charts.forEach((chart) => chart.draw(Plot));
         },
-        // What happened until now (frame.js), and the units left of the voucher that is looked at.
+        // What happened until now (frame.js), and the units left of the voucher that is shown.
         push({ rates, legs }, left) {
             const now_ms = Date.now();
             const at = now_ms / 1000;

@@ -25,8 +25,8 @@ function pathOf(name, { voucher, letter }) {
     return letter === undefined ? `${of}/${name}` : `${of}/dead-letters/${letter.id}/${name.replace('_', '-')}`;
 }
 
-// done(asked, answer): it was carried out; look(asked): it was not, and what is shown may be old.
-export function createConfirm({ dialog, call, speech, done, look }) {
+// done(asked, answer): it was carried out; refresh(asked): it was not, and what is shown may be old.
+export function createConfirm({ dialog, call, speech, done, refresh }) {
     const part = (selector) => dialog.querySelector(selector);
     const heading = part('h2'), text = part('#confirm-text'), error = part('[data-confirm-error]');
     const amount = part('[data-amount]'), units = part('#units'), go = part('[data-go]'), cancel = part('[data-cancel]');
@@ -128,7 +128,7 @@ export function createConfirm({ dialog, call, speech, done, look }) {
     dialog.addEventListener('close', () => {
         if (!ended) {
             ended = true;
-            look(asked);
+            refresh(asked);
         }
     });
     return { open, say, close: () => dialog.open && dialog.close() };

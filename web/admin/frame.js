@@ -1,4 +1,4 @@
-// What the dashboard takes from one look at /metrics (a frame), and what lies between two looks at the same process:
+// What the dashboard takes from one reading of /metrics (a frame), and what lies between two readings of the same process:
 // rates and percentiles. Pure.
 //
 // The address that the page asks may lead to several instances by turns. A process is known by the time of its start,
@@ -123,7 +123,7 @@ function inMs(seconds) {
 
 // The processes behind the address, each with its last frame and what happened before it.
 export function createProcesses() {
-    const seen = new Map(); // in the order of the last looks
+    const seen = new Map(); // in the order of the last readings
 
     return {
         // Gives what the address does now (addUp()), null until a process was met twice.

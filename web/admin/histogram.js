@@ -1,7 +1,7 @@
 // Percentiles from cumulative buckets: [[bound, count up to it], ...], the least bound first, the last one Infinity.
 // Pure.
 
-// What was added between two looks at one histogram. `before` null: all of it. null: they cannot be compared, because
+// What was added between two readings of one histogram. `before` null: all of it. null: they cannot be compared, because
 // counts went backwards or the bounds are others, as after a restart.
 export function bucketsBetween(before, now) {
     if (before === null) {

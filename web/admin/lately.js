@@ -1,5 +1,5 @@
 // What happened lately: what became of orders (the feed), what operators did, and what the page saw of the service. The
-// feed is read from its end. Where more happens than one page brings it is left behind, and the next look begins at its
+// feed is read from its end. Where more happens than one page brings it is left behind, and the next read begins at its
 // end again: what is shown is the newest, and one small question at a time is all that it costs.
 import { element, setText } from '../common/dom.js';
 import { isGood } from './answer.js';

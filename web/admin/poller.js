@@ -1,10 +1,10 @@
 // Asks for something again and again: once a period, never a second time before the first has been answered, not at all
-// while nobody looks, and less often while there is no answer.
+// while the page is hidden, and less often while there is no answer.
 
 const LEAST_MS = 1000;
 const SLOWEST_MS = 5000;
 
-// ask(): a promise of true, or of false if there was no answer. visible(): whether the page is looked at; wake() must be
+// ask(): a promise of true, or of false if there was no answer. visible(): whether the page is shown; wake() must be
 // called when it is again. `timers` are for tests.
 export function createPoller({ ask, every_ms, visible = () => true, timers = realTimers() }) {
     const least_ms = Math.max(LEAST_MS, every_ms);

@@ -3,7 +3,7 @@
 //   row          the newest answer about it, from the list or by itself
 //   etag         of `row`, if that came by itself
 //   canSell      whether the service can sell now, as the newest list says
-//   books        books.js, of the newest look at both stores; inspected_ms: when that was
+//   books        books.js, of the newest check of both stores; inspected_ms: when that was
 //   report       its newest settlement; refusal: why there is no newer one; letters, audit: what its details show
 import { element, setAttribute, setText } from '../common/dom.js';
 import { booksOf } from './books.js';

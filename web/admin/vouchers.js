@@ -125,7 +125,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         return good;
     }
 
-    // Of a sale that is over nothing moves any more; it is looked at until the stores agree.
+    // Of a sale that is over nothing moves any more; it is checked until the stores agree.
     function isLiving({ row, books }) {
         return row.state !== 'retired' && (row.state !== 'closed' || books?.state !== 'even');
     }

@@ -87,14 +87,14 @@ async function readSettings() {
 // Resolves when the page can be seen.
 function shown() {
     return new Promise((resolve) => {
-        const look = () => {
+        const resolveIfShown = () => {
             if (!document.hidden) {
-                document.removeEventListener('visibilitychange', look);
+                document.removeEventListener('visibilitychange', resolveIfShown);
                 resolve();
             }
         };
-        document.addEventListener('visibilitychange', look);
-        look();
+        document.addEventListener('visibilitychange', resolveIfShown);
+        resolveIfShown();
     });
 }
 

@@ -343,7 +343,7 @@ export function createPurchase({
         outcome: () => outcome,
         quantity: () => attempt.quantity,
         isUnderWay: () => UNDER_WAY.includes(state),
-        // Nobody looks at it any more. What becomes of a question under way is still kept.
+        // The page no longer shows it. What becomes of a question under way is still kept.
         end() {
             ended = true;
         },

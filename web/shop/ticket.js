@@ -1,9 +1,9 @@
 // Purchase tickets, and the work that one may take: a nonce of which SHA-256 of challenge, dot and nonce begins with so
-// many bits 0. It is looked for in slices, between which the page stays alive.
+// many bits 0. It is searched for in slices, between which the page stays alive.
 import { createHasher } from './sha256.js';
 
 const SLICE_MS = 8;
-const TRIES_BETWEEN_LOOKS = 256;
+const TRIES_BETWEEN_CHECKS = 256;
 const BLOCK_BYTES = 64;
 const KEEP_BACK_MS = 10000; // a ticket that ends so soon is not begun with
 
@@ -32,7 +32,7 @@ export async function solve({ challenge, work_bits: bits }, { signal, breathe = 
         if (startsWithZeros(digest(String(n)), bits)) {
             return { challenge, nonce: filling + n };
         }
-        if (n % TRIES_BETWEEN_LOOKS === 0 && performance.now() > until) {
+        if (n % TRIES_BETWEEN_CHECKS === 0 && performance.now() > until) {
             await breathe();
             signal?.throwIfAborted();
             until = performance.now() + SLICE_MS;
