@@ -251,5 +251,5 @@ class World:
     def could_be_gone(self, voucher: Voucher, holders: list[float], at: float) -> int:
         """The maximum number of units that may have been taken before that moment."""
         withdrawn = self.withdrawn.get(voucher.id, ())
-        meanwhile = sum(n for began, ended, n in withdrawn if began < at and (at < ended + RETURNED_S or at == float("inf")))
+        meanwhile = sum(n for began, ended, n in withdrawn if began < at < ended + RETURNED_S)
         return bisect_left(holders, at) + self.unseen.get(voucher.id, 0) + meanwhile
