@@ -64,9 +64,10 @@ class LogKeeper(Process):
         super().__init__("pg_receivewal", stack.folder / "receivewal.log")
         self.stack, self.folder = stack, owned_folder(stack, "wal")
         postgres = stack.postgres
-        self.start([str(postgres.bin / "pg_receivewal"), "-h", str(postgres.dir), "-p", str(postgres.port), "-U", "postgres",
-                    "-D", str(self.folder), "--synchronous", "--status-interval=1", "--no-loop"],
-                   {"PGAPPNAME": "keeper"}, postgres.user)
+        server = ["-h", str(postgres.dir), "-p", str(postgres.port), "-U", "postgres", "--slot", "keeper"]
+        run_as_postgres(stack, "pg_receivewal", *server, "--create-slot")  # nothing is removed before it is received
+        self.start([str(postgres.bin / "pg_receivewal"), *server, "-D", str(self.folder), "--synchronous",
+                    "--status-interval=1", "--no-loop"], {"PGAPPNAME": "keeper"}, postgres.user)
         stack.others.append(self)
         postgres.sql("alter system set synchronous_standby_names = 'keeper'", "postgres")
         postgres.sql("select pg_reload_conf()", "postgres")
