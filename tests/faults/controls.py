@@ -128,6 +128,7 @@ CONTROLS = [
         '    const char *version = reading->version;\n    state = "open";',
         "6g",
         more=(("    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms);", "    reading->cache_ms = 60000;"),),
+        tries=LUCKY_TRIES,
     ),
     Control(
         "last-unit",
