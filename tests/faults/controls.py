@@ -586,6 +586,15 @@ CONTROLS = [
         "orders_are_bounded",
     ),
     Control(
+        "majority",
+        "the master that most sentinels name, though they are no majority",
+        "src/store/sentinels.c",
+        "    if (2 * votes <= all || ",
+        "    if (votes == 0 || ",
+        "62d",
+        "unknowns_are_few",
+    ),
+    Control(
         "unreplicated",
         "a commit believed whose synchronous wait was cancelled",
         "src/store/pg_link.c",

@@ -19,6 +19,7 @@ from fault import Fault, Result, Terms
 from feed import Feed
 from life import Shoppers
 from machine import MACHINE, Deadline
+from sentinels import Watched
 from stack import Broken, Instance, NotInjectable, Stack, wait_for
 from watch import Watch
 from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World
@@ -98,6 +99,7 @@ class Run:
         self.count_refused: Callable[[], int] = lambda: 0  # the same, once the crowd has heard all its answers
         self.seen_meanwhile: list[str] = []  # errors of which nothing is left at the end
         self.too_late: list[str] = []  # among these, missed time limits
+        self.watched: Watched | None = None  # Redis, by sentinels
         self.taken: set[str] = set()  # vouchers whose reduction by an operator got no answer, or was refused
         self.withdrawn: dict[str, list[tuple[float, float, int]]] = {}  # by such calls: from, to, units
         self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed, or did not read of them
@@ -197,6 +199,8 @@ class Run:
         stack.prepare(fault.appendfsync, fresh_redis=fault.fresh_redis)
         if fault.standby:
             stack.add_standby()
+        if fault.sentinels:
+            self.watched = Watched(stack, fault.liars)
         stack.launch(fault.instances, fault.env, fault.first_env, fault.proxied)
         for _ in range(fault.vouchers):
             self.new_voucher()

@@ -51,6 +51,8 @@ class Fault:
     letters: int = 0
     fresh_redis: bool = False
     standby: bool = False  # a synchronous standby; the instances know both servers
+    sentinels: bool = False  # a replica of Redis, and three sentinels, which the instances ask
+    liars: int = 0  # sentinels in addition, which name the replica
     refused_202: int = 0  # accepted orders that may end as refused, where something is lost
     rebuilds: int = 0  # rebuilds that the fault may cause, beyond each voucher's first warm-up
     unknown: float = 0.05  # share of purchases whose outcome may be unknown

@@ -37,7 +37,7 @@ from life import Habits
 from machine import Deadline
 from rows_operators import Operator, made_once, up_to_date
 from rows_tools import in_background, instant, key, terms, within
-from stack import OPERATE_TOKEN, OTHER_TOKEN, ROOT, Broken, Stack, wait_for
+from stack import OPERATE_TOKEN, OTHER_TOKEN, ROOT, Broken, Stack, free_port, wait_for
 
 ROWS = {row.name: row for row in FAULTS}
 POINTS = sorted({
@@ -160,6 +160,70 @@ LANES: dict[str, list[Trouble]] = {
     "links": [as_row(name, stops=True) for name in ("19a", "19b", "19c", "19d", "20a", "20b", "20c", "20d", "20e")]
     + [Trouble("links dropped", links_dropped, ROWS["20b"])],
 }
+
+
+# ---- with stores that fail over ----
+
+
+def master_killed(run: Run, rng: random.Random) -> None:
+    run.watched.fail_over()
+    time.sleep(rng.uniform(0, 2))
+    run.watched.run_replica()
+
+
+def master_killed_before_a_laggard(run: Run, rng: random.Random) -> None:
+    run.watched.replica.call("REPLICAOF", "127.0.0.1", free_port())
+    time.sleep(rng.uniform(0, 0.4))
+    master_killed(run, rng)
+
+
+def master_back_as_a_master(run: Run, rng: random.Random) -> None:
+    old = run.watched.fail_over(signal.SIGSTOP)
+    time.sleep(rng.uniform(0, 1))
+    old.signal(signal.SIGCONT)
+    time.sleep(rng.uniform(0, 2))
+    run.watched.run_replica()
+
+
+def sentinels_away(run: Run, rng: random.Random) -> None:
+    away = rng.sample(run.watched.sentinels, rng.randint(1, 3))
+    for one in away:
+        one.end(signal.SIGKILL)
+    time.sleep(rng.uniform(0.5, 4))
+    for one in away:
+        one.run()
+
+
+def primary_killed(run: Run, rng: random.Random) -> None:
+    port = run.postgres.port
+    run.postgres.kill()
+    time.sleep(rng.uniform(0, 1))
+    run.stack.fail_over()
+    time.sleep(rng.uniform(0, 1))
+    run.stack.add_standby(port)
+
+
+def standby_away(run: Run, rng: random.Random) -> None:
+    run.stack.standby.stop_immediate()
+    time.sleep(rng.uniform(0.2, 4))
+    run.stack.standby.run()
+    wait_for("a synchronous standby", run.stack.standby.is_synchronous)
+
+
+HA_LANES: dict[str, list[Trouble]] = {
+    "instances": LANES["instances"],
+    "redis": [
+        Trouble("Redis's master killed", master_killed, ROWS["62a"], loses=True),
+        Trouble("Redis's master killed, the replica behind", master_killed_before_a_laggard, ROWS["62b"], loses=True),
+        Trouble("Redis's old master back as a master", master_back_as_a_master, ROWS["62c"], loses=True),
+        Trouble("sentinels away", sentinels_away, ROWS["62d"]),
+    ],
+    "postgres": [
+        Trouble("PostgreSQL's primary killed", primary_killed, ROWS["61b"], stops=True),
+        Trouble("the standby away", standby_away, ROWS["61d"], stops=True),
+        Trouble("commits held", commits_held, ROWS["6b"], stops=True),
+    ],
+}
 DOINGS = {  # of the operators, with their weights
     "add": 5,
     "reduce": 4,
@@ -202,12 +266,13 @@ class Round:
     operators: dict[str, list[Step]] = field(default_factory=dict)
 
 
-def run_round(stack: Stack, seed: int, number: int, under: Terms = Terms()) -> Result:
-    return run_fault(stack, drawn(seed, number).fault, seed, under, SoakRun)
+def run_round(stack: Stack, seed: int, number: int, under: Terms = Terms(), ha: bool = False) -> Result:
+    return run_fault(stack, drawn(seed, number, ha).fault, seed, under, SoakRun)
 
 
-def drawn(seed: int, number: int) -> Round:
-    rng = random.Random(f"soak/{seed}/{number}")
+def drawn(seed: int, number: int, ha: bool = False) -> Round:
+    """`ha`: the stores have replicas and fail over; there are no proxies then, and none of their troubles."""
+    lanes_of_all, rng = HA_LANES if ha else LANES, random.Random(f"soak/{seed}/{number}")
     seconds, instances, rate = rng.uniform(20, 40), rng.choice((2, 2, 3)), rng.randint(60, 160)
     habits = Habits(
         moves=rng.uniform(0.3, 0.9), keyed=rng.uniform(0.1, 0.5), limit=rng.randint(1, LIMIT), price=PRICE,
@@ -217,14 +282,14 @@ def drawn(seed: int, number: int) -> Round:
     if rng.random() < 0.3:
         env["SECKILL_BATCH_MAX"] = "8"
     fault = Fault(
-        f"r{number}", "", live_through,
+        f"{'ha' if ha else 'r'}{number}", "", live_through,
         instances=instances, units=rng.randint(*UNITS), users=int(seconds * rate), rate=rate,
-        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15, proxied=True,
-        appendfsync=rng.choice(("always", "always", "everysec")), env=env,
+        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15, proxied=not ha,
+        appendfsync=rng.choice(("always", "always", "everysec")), env=env, standby=ha, sentinels=ha,
     )
     one = Round(number, seed, fault)
-    busy = rng.sample(list(LANES), rng.randint(1, len(LANES)))
-    for lane, troubles in LANES.items():
+    busy = rng.sample(list(lanes_of_all), rng.randint(1, len(lanes_of_all)))
+    for lane, troubles in lanes_of_all.items():
         if lane in busy:
             one.lanes[lane] = steps(rng, seconds, rng.uniform(1.5, 6), lambda: rng.choice(troubles))
     for name in ("olga", "otto"):
@@ -246,7 +311,7 @@ class SoakRun(Run):
 
     def __init__(self, stack, fault, seed, terms):
         super().__init__(stack, fault, seed, terms)
-        self.round = drawn(seed, int(fault.name.removeprefix("r")))
+        self.round = drawn(seed, int(fault.name.lstrip("rha")), fault.sentinels)
         self.done: list[Done] = []
         self.lock, self.until = threading.Lock(), 0.0
         self.units: dict[str, int] = {}  # of each voucher when it was made
@@ -316,9 +381,12 @@ def trouble_of(run: SoakRun, lane: list[Step]) -> None:
 
 def mend_own(run: SoakRun, what: Trouble) -> None:
     """An interrupted trouble leaves its lane as the next one expects it."""
+    if what in HA_LANES["redis"]:
+        run.watched.mend()
+        run.watched.run_replica()
     if what in LANES["redis"]:
         redis_up(run)
-    if what in LANES["postgres"] and not run.postgres.alive():
+    if what in LANES["postgres"] + HA_LANES["postgres"] and not run.postgres.alive():
         run.postgres.run()
 
 
@@ -334,6 +402,8 @@ def redis_up(run: SoakRun) -> None:
 
 def mend(run: SoakRun) -> None:
     """Repairs what a row repairs by itself, and what one was kept from repairing."""
+    if run.watched is not None:
+        run.watched.mend()
     redis_up(run)
     if not run.postgres.alive():
         run.postgres.run()

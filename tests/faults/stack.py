@@ -198,9 +198,9 @@ class RedisServer(Process):
 
 
 class PostgresServer(Process):
-    def __init__(self, folder: Path, name: str = "pg"):
+    def __init__(self, folder: Path, name: str = "pg", port: int = 0):
         super().__init__("postgres", folder / f"{name}.log")
-        self.dir, self.port = folder / name, free_port()
+        self.dir, self.port = folder / name, port or free_port()
         self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
         self.user = "postgres" if os.geteuid() == 0 else None
         self.dir.mkdir()
@@ -282,9 +282,9 @@ class StandbyServer(PostgresServer):
 
     NAME = "standby"
 
-    def __init__(self, folder: Path, name: str, primary: PostgresServer):
+    def __init__(self, folder: Path, name: str, primary: PostgresServer, port: int):
         self.primary = primary
-        super().__init__(folder, name)
+        super().__init__(folder, name, port)
 
     def fill(self) -> None:
         source = f"host=127.0.0.1 port={self.primary.port} user=postgres application_name={self.NAME}"
@@ -405,6 +405,7 @@ class Stack:
         self.servers = 0
         self.postgres = PostgresServer(self.folder)
         self.standby: StandbyServer | None = None  # of one fault
+        self.addresses: dict[str, str] = {}  # of one fault: where instances find stores, if not directly
         self.migrate()
         self.redis_proxy, self.pg_proxy = Proxy(free_port()), Proxy(free_port())
         self.more_proxies: list[Proxy] = []  # of one fault
@@ -438,9 +439,9 @@ class Stack:
         self.redis_proxy.reset(self.redis.port)
         self.pg_proxy.reset(self.postgres.port)
 
-    def add_standby(self) -> None:
+    def add_standby(self, port: int = 0) -> None:
         self.servers += 1
-        self.standby = StandbyServer(self.folder, f"pg-{self.servers}", self.postgres)
+        self.standby = StandbyServer(self.folder, f"pg-{self.servers}", self.postgres, port)
 
     def fail_over(self) -> None:
         """The standby takes the place of the primary, which is dead; also for the faults after this one."""
@@ -454,7 +455,7 @@ class Stack:
         url = self.postgres.url("seckill", pg_port)
         if self.standby is not None:  # first, so that each link must pass it over
             url = url.replace("@", f"@127.0.0.1:{self.standby.port},")
-        return {"SECKILL_REDIS_URL": redis_url(redis_port), "SECKILL_DATABASE_URL": url}
+        return {"SECKILL_REDIS_URL": redis_url(redis_port), "SECKILL_DATABASE_URL": url} | self.addresses
 
     def launch(self, count: int, env: dict[str, str], first_env: dict[str, str], proxied: bool) -> None:
         urls = self.store_urls(proxied)
@@ -482,7 +483,7 @@ class Stack:
                 instance.note_exit()
         for other in self.others:
             other.end(signal.SIGKILL)
-        self.others = []
+        self.others, self.addresses = [], {}
         self.end_standby()
         for proxy in self.more_proxies:
             proxy.close()

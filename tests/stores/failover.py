@@ -5,77 +5,20 @@ with the old one, and both sell."""
 from __future__ import annotations
 
 import signal
-import socket
-import threading
 import time
 
 from machine import MACHINE
 from rush import FILL, Rush, books, rebuilt_s, voucher_of
-from stack import REDIS_PASSWORD, Instance, Process, RedisServer, Stack, free_port, wait_for
+from sentinels import Liar, Sentinel, addresses, info
+from stack import Instance, RedisServer, Stack, wait_for
 
-MASTER, FILLED = "main", 50_000  # orders that a rebuild loads
-SENTINEL_PASSWORD = "sentinels-password"
+FILLED = 50_000  # orders that a rebuild loads
 SOLD_AGAIN_S = 1.0  # after the sentinels' decision, beside the rebuild
 TWO_MASTERS_S = 4.0
-DOWN_MS = 500
-
-
-class Sentinel(RedisServer):
-    def __init__(self, stack: Stack, number: int, port: int, host: str = "127.0.0.1", before: str = ""):
-        """It watches the master at that port. `before`: lines of its configuration, with its own port as PORT."""
-        Process.__init__(self, f"sentinel-{number}", stack.folder / f"sentinel-{number}.log")
-        self.port, self.folder = free_port(), stack.folder / f"sentinel-{number}"
-        self.folder.mkdir()
-        self.file = self.folder / "sentinel.conf"
-        self.file.write_text(
-            (before.replace("PORT", str(self.port)) or f"port {self.port}\n") + f"bind 127.0.0.1\ndir {self.folder}\nrequirepass {SENTINEL_PASSWORD}\n"
-            f"sentinel sentinel-pass {SENTINEL_PASSWORD}\n"
-            f"sentinel monitor {MASTER} {host} {port} 2\n"
-            f"sentinel down-after-milliseconds {MASTER} {DOWN_MS}\nsentinel failover-timeout {MASTER} 5000\n"
-        )
-        stack.others.append(self)
-
-    def run(self) -> None:
-        self.start(["redis-server", str(self.file), "--sentinel"])
-        wait_for(self.name, lambda: "+monitor" in self.log.read_text())
-
-    def switched_s(self) -> float:
-        """When it decided for another master; 0: not yet."""
-        return time.time() if "+switch-master" in self.log.read_text() else 0.0
-
-
-class Liar:
-    """Answers as a sentinel, and names whatever it is told to."""
-
-    def __init__(self, named: int):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.name(named)
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def name(self, port: int) -> None:
-        self.reply = f"*2\r\n$9\r\n127.0.0.1\r\n${len(str(port))}\r\n{port}\r\n".encode()
-
-    def _serve(self) -> None:
-        while True:
-            link, _ = self.listener.accept()
-            threading.Thread(target=self._answer, args=(link,), daemon=True).start()
-
-    def _answer(self, link: socket.socket) -> None:
-        try:
-            while data := link.recv(4096):
-                link.sendall(b"+OK\r\n" * data.count(b"AUTH") + self.reply * data.count(b"GET-MASTER"))
-        except OSError:
-            pass
-
-
-def redis_url(sentinels: list[Sentinel | Liar]) -> str:
-    hosts = ",".join(f"127.0.0.1:{one.port}" for one in sentinels)
-    return f"redis+sentinel://seckill:{REDIS_PASSWORD}@{hosts}/{MASTER}"
 
 
 def instances(stack: Stack, sentinels: list[Sentinel | Liar], count: int) -> list[Instance]:
-    env = {"SECKILL_REDIS_URL": redis_url(sentinels), "SECKILL_SENTINEL_PASSWORD": SENTINEL_PASSWORD}
+    env = addresses(sentinels)
     first = len(stack.instances)
     made = [Instance(first + n, stack.folder, stack.binary, stack.store_urls(False) | env) for n in range(count)]
     stack.instances += made
@@ -107,7 +50,7 @@ def failed_over(stack: Stack) -> list[str]:
         time.sleep(1)
         old.end(signal.SIGKILL)
         killed = time.time()
-        while not any(one.switched_s() for one in sentinels):
+        while not any(one.switches() for one in sentinels):
             time.sleep(0.02)
         decided = time.time()
         wait_for("a sale at the new master", lambda: rush.confirmed_after(decided) > 0)
@@ -130,10 +73,6 @@ def failed_over(stack: Stack) -> list[str]:
     for one in made:
         one.end(signal.SIGTERM)
     return wrong + sentinels_that_lie(stack, sentinels, old, new)
-
-
-def info(one: Sentinel) -> str:
-    return one.calls([("AUTH", SENTINEL_PASSWORD), ("INFO", "sentinel")])[1]
 
 
 def sentinels_away(stack: Stack, sentinels: list[Sentinel], made: list[Instance], voucher: str) -> list[str]:

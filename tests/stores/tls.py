@@ -11,9 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from failover import SENTINEL_PASSWORD, Sentinel
-from failover import redis_url as sentinels_url
 from rush import Rush, books, voucher_of
+from sentinels import Sentinel, addresses
 from stack import Broken, Instance, Stack, free_port, redis_url, wait_for
 
 REFUSED_S = 2.5  # how long to watch an instance that must not become ready
@@ -238,10 +237,12 @@ def sentinels_over_tls(stack: Stack, port: int, ours: Authority, other: Authorit
     )
     names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n"
     by_address, by_name = Sentinel(stack, 0, port, HOST, before), Sentinel(stack, 1, port, "localhost", before + names)
-    env = lambda one, ca: {
-        "SECKILL_REDIS_URL": sentinels_url([one]).replace("redis+", "rediss+"),
-        "SECKILL_SENTINEL_PASSWORD": SENTINEL_PASSWORD, "SECKILL_REDIS_CA": str(ca.crt),
-    }
+
+    def env(one: Sentinel, ca: Authority) -> dict[str, str]:
+        found = addresses([one])
+        url = found["SECKILL_REDIS_URL"].replace("redis+", "rediss+")
+        return found | {"SECKILL_REDIS_URL": url, "SECKILL_REDIS_CA": str(ca.crt)}
+
     serve_redis_tls(stack, port, ours.sign("redis", f"IP:{HOST}"), ours)
     for one in (by_address, by_name):
         one.run()
