@@ -59,11 +59,7 @@ def redis_busy(run: Run) -> None:
 
 def replica_promoted(run: Run) -> None:
     """The replica has missed the last 0.4 s."""
-    replica = run.stack.new_redis()
-    replica.run("always")
-    run.stack.others.append(replica)
-    replica.call("REPLICAOF", "127.0.0.1", run.redis.port)
-    wait_for("replica", lambda: "master_link_status:up" in replica.call("INFO", "replication"))
+    replica = run.stack.new_replica()
     time.sleep(0.3)
     replica.call("REPLICAOF", "127.0.0.1", free_port())  # the link is cut
     time.sleep(0.4)
@@ -86,11 +82,7 @@ def both_masters(run: Run) -> None:
     second = run.stack.instances[1]
     own = run.stack.another_proxy(run.redis.port)
     restart(second, {"SECKILL_REDIS_URL": redis_url(own.port)})
-    old, replica = run.redis, run.stack.new_redis()
-    replica.run("always")
-    run.stack.others.append(replica)
-    replica.call("REPLICAOF", "127.0.0.1", old.port)
-    wait_for("replica", lambda: "master_link_status:up" in replica.call("INFO", "replication"))
+    old, replica = run.redis, run.stack.new_replica()
     replica.call("REPLICAOF", "NO", "ONE")
     own.upstream = replica.port
     own.drop_all()

@@ -40,8 +40,7 @@ def cancel_waits(run: Run) -> None:
 
 def waits_cancelled(run: Run) -> None:
     cancel_waits(run)
-    run.stack.standby.run()
-    wait_for("a synchronous standby", run.stack.standby.is_synchronous)
+    run.stack.standby.run_again()
 
 
 def ids(server: PostgresServer) -> set[str]:
@@ -80,8 +79,7 @@ def no_standby(run: Run) -> None:
     run.stack.standby.stop_immediate()
     wait_for("accepted", lambda: answers(run, began, 202))
     wait_for("full", lambda: any(e.code == "OVERLOADED" and e.began > began for e in list(run.history)))
-    run.stack.standby.run()
-    wait_for("a synchronous standby", run.stack.standby.is_synchronous)
+    run.stack.standby.run_again()
 
 
 # ---- sentinels ----

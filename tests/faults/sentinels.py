@@ -32,16 +32,20 @@ class Sentinel(RedisServer):
         stack.others.append(self)
 
     def run(self) -> None:
+        before = self.logged("+monitor")
         self.start(["redis-server", str(self.file), "--sentinel"])
-        wait_for(self.name, lambda: "+monitor" in self.log.read_text())
+        wait_for(self.name, lambda: self.logged("+monitor") > before)
 
     def switches(self) -> int:
         """How often it has found that another is the master."""
-        return self.log.read_text().count("+switch-master")
+        return self.logged("+switch-master")
+
+    def logged(self, what: str) -> int:
+        return self.log.read_text().count(what) if self.log.exists() else 0
 
 
 class Liar:
-    """Answers as a sentinel, and names whatever it is told to."""
+    """Answers as a sentinel, with the port that the test sets."""
 
     def __init__(self, named: int):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -79,11 +83,8 @@ def addresses(sentinels: list[Sentinel | Liar]) -> dict[str, str]:
 class Watched:
     """A stack's Redis, watched by three sentinels. Instances ask them, and `liars`, which name the replica."""
 
-    def __init__(self, stack: Stack, liars: int):
-        self.stack, self.replica = stack, stack.new_redis()
-        self.replica.run("always", "--replicaof", "127.0.0.1", str(stack.redis.port))
-        stack.others.append(self.replica)
-        wait_for("a replica", lambda: "master_link_status:up" in self.replica.call("INFO", "replication"))
+    def __init__(self, stack: Stack, liars: int = 0):
+        self.stack, self.replica = stack, stack.new_replica()
         self.sentinels = [Sentinel(stack, n, stack.redis.port) for n in range(3)]
         for one in self.sentinels:
             one.run()
@@ -95,12 +96,19 @@ class Watched:
     def fail_over(self, how: int = signal.SIGKILL) -> RedisServer:
         """Returns the old master, which got that signal. The replica is the stack's Redis from then on; the next fault
         starts its own."""
-        stack, old, before = self.stack, self.stack.redis, self.switches()
-        old.end(how) if how == signal.SIGKILL else old.signal(how)
+        old, before = self.stack.redis, self.switches()
+        if how == signal.SIGKILL:
+            old.end(how)
+        else:
+            old.signal(how)
         wait_for("the sentinels' decision", lambda: self.switches() > before)
+        self._swap()
+        return old
+
+    def _swap(self) -> None:
+        stack, old = self.stack, self.stack.redis
         stack.others = [one for one in stack.others if one is not self.replica] + [old]
         stack.redis, stack.redis_settings, self.replica = self.replica, (), old
-        return old
 
     def switches(self) -> int:
         return max(one.switches() for one in self.sentinels)
@@ -108,8 +116,7 @@ class Watched:
     def run_replica(self) -> None:
         """It has died, or is a master that nobody follows."""
         self.replica.end(signal.SIGKILL)
-        self.replica.run("always", "--replicaof", "127.0.0.1", str(self.stack.redis.port))
-        wait_for("a replica", lambda: "master_link_status:up" in self.replica.call("INFO", "replication"), 40)
+        self.replica.run_as_replica_of(self.stack.redis, 40)
 
     def mend(self) -> None:
         """All run; the stack's Redis is the one that the sentinels name."""
@@ -126,7 +133,5 @@ class Watched:
         ask = [("AUTH", SENTINEL_PASSWORD), ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)]
         named = {int(one.calls(ask)[1][1]) for one in self.sentinels}
         if named == {self.replica.port}:
-            stack = self.stack
-            stack.others = [one for one in stack.others if one is not self.replica] + [stack.redis]
-            stack.redis, stack.redis_settings, self.replica = self.replica, (), stack.redis
+            self._swap()
         return named == {self.stack.redis.port} and "role:master" in self.stack.redis.call("INFO", "replication")

@@ -206,8 +206,7 @@ def primary_killed(run: Run, rng: random.Random) -> None:
 def standby_away(run: Run, rng: random.Random) -> None:
     run.stack.standby.stop_immediate()
     time.sleep(rng.uniform(0.2, 4))
-    run.stack.standby.run()
-    wait_for("a synchronous standby", run.stack.standby.is_synchronous)
+    run.stack.standby.run_again()
 
 
 HA_LANES: dict[str, list[Trouble]] = {
@@ -282,7 +281,7 @@ def drawn(seed: int, number: int, ha: bool = False) -> Round:
     if rng.random() < 0.3:
         env["SECKILL_BATCH_MAX"] = "8"
     fault = Fault(
-        f"{'ha' if ha else 'r'}{number}", "", live_through,
+        f"r{number}", "", live_through,
         instances=instances, units=rng.randint(*UNITS), users=int(seconds * rate), rate=rate,
         seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15, proxied=not ha,
         appendfsync=rng.choice(("always", "always", "everysec")), env=env, standby=ha, sentinels=ha,
@@ -311,7 +310,7 @@ class SoakRun(Run):
 
     def __init__(self, stack, fault, seed, terms):
         super().__init__(stack, fault, seed, terms)
-        self.round = drawn(seed, int(fault.name.lstrip("rha")), fault.sentinels)
+        self.round = drawn(seed, int(fault.name.removeprefix("r")), fault.sentinels)
         self.done: list[Done] = []
         self.lock, self.until = threading.Lock(), 0.0
         self.units: dict[str, int] = {}  # of each voucher when it was made

@@ -157,6 +157,13 @@ class RedisServer(Process):
         except (OSError, RuntimeError):
             return False
 
+    def run_as_replica_of(self, master: RedisServer, seconds: float = 20.0) -> None:
+        self.run("always", "--replicaof", master.address, str(master.port))
+        wait_for("a replica", self.follows, seconds)
+
+    def follows(self) -> bool:
+        return "master_link_status:up" in self.call("INFO", "replication")
+
     def erase(self) -> None:
         shutil.rmtree(self.dir)
         self.dir.mkdir()
@@ -293,6 +300,10 @@ class StandbyServer(PostgresServer):
         self.primary.wait_for_standby(self.NAME)
         wait_for("a synchronous standby", self.is_synchronous)
 
+    def run_again(self) -> None:
+        self.run()
+        wait_for("a synchronous standby", self.is_synchronous)
+
     def is_synchronous(self) -> bool:
         states = "select sync_state from pg_stat_replication where state = 'streaming'"
         return self.primary.sql(states, "postgres") == [["sync"]]
@@ -420,6 +431,13 @@ class Stack:
     def new_redis(self) -> RedisServer:
         self.servers += 1
         return RedisServer(self.folder, f"redis-{self.servers}")
+
+    def new_replica(self) -> RedisServer:
+        """It follows the stack's Redis, for one fault."""
+        replica = self.new_redis()
+        self.others.append(replica)
+        replica.run_as_replica_of(self.redis)
+        return replica
 
     def prepare(self, appendfsync: str, fresh_redis: bool = False) -> None:
         """Fresh stores, and proxies without faults."""

@@ -9,7 +9,7 @@ import time
 
 from machine import MACHINE
 from rush import FILL, Rush, books, rebuilt_s, voucher_of
-from sentinels import Liar, Sentinel, addresses, info
+from sentinels import Liar, Sentinel, Watched, addresses
 from stack import Instance, RedisServer, Stack, wait_for
 
 FILLED = 50_000  # orders that a rebuild loads
@@ -28,15 +28,8 @@ def instances(stack: Stack, sentinels: list[Sentinel | Liar], count: int) -> lis
 
 
 def failed_over(stack: Stack) -> list[str]:
-    old, new = stack.redis, stack.new_redis()
-    new.run("always", "--replicaof", "127.0.0.1", str(old.port))
-    stack.others.append(new)
-    wait_for("a replica", lambda: "master_link_status:up" in new.call("INFO", "replication"))
-    sentinels = [Sentinel(stack, n, old.port) for n in range(3)]
-    for one in sentinels:
-        one.run()
-    known = "slaves=1,sentinels=3"
-    wait_for("sentinels that know each other", lambda: all(known in info(one) for one in sentinels))
+    watched = Watched(stack)
+    old, new, sentinels = stack.redis, watched.replica, watched.sentinels
     made = instances(stack, sentinels, 2)
     for one in made:
         wait_for("ready", one.ready)
@@ -50,7 +43,7 @@ def failed_over(stack: Stack) -> list[str]:
         time.sleep(1)
         old.end(signal.SIGKILL)
         killed = time.time()
-        while not any(one.switches() for one in sentinels):
+        while not watched.switches():
             time.sleep(0.02)
         decided = time.time()
         wait_for("a sale at the new master", lambda: rush.confirmed_after(decided) > 0)
@@ -119,10 +112,7 @@ def two_masters(stack: Stack) -> list[str]:
     """The old master and one instance are cut off from the sentinels that promoted another; both instances sell. Buyers
     ask at both. When the old master comes back as a replica, what it had granted is confirmed once or refused."""
     stack.prepare("always", fresh_redis=True)
-    old, new = stack.redis, stack.new_redis()
-    new.run("always", "--replicaof", "127.0.0.1", str(old.port))
-    stack.others.append(new)
-    wait_for("a replica", lambda: "master_link_status:up" in new.call("INFO", "replication"))
+    old, new = stack.redis, stack.new_replica()
     near, far = Liar(old.port), Liar(old.port)  # what each instance can reach of the sentinels
     made = instances(stack, [near], 1) + instances(stack, [far], 1)
     for one in made:

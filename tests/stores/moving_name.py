@@ -52,7 +52,7 @@ def moved(stack: Stack) -> list[str]:
         one.run()
     for one in made:
         wait_for("ready", one.ready)
-    wait_for("a replica", lambda: "master_link_status:up" in new.call("INFO", "replication"))
+    wait_for("a replica", new.follows)
     voucher, links = voucher_of(made[0]), clients(old)
     rush, wrong = Rush(made, voucher), []
     try:
@@ -77,7 +77,7 @@ def moved(stack: Stack) -> list[str]:
 
 def idle(old: RedisServer, new: RedisServer, links: int, made: list[Instance], points_to) -> list[str]:
     """The way back without a purchase: links that send nothing, or only read, leave as well."""
-    wait_for("a replica again", lambda: "master_link_status:up" in old.call("INFO", "replication"))
+    wait_for("a replica again", old.follows)
     wait_for("all links", lambda: clients(new) == links)
     points_to(old)
     old.call("REPLICAOF", "NO", "ONE")
