@@ -93,8 +93,8 @@ static enum sk_status migrate_apply(PGconn *conn, int place)
     char found[NAME_SIZE];
     if (migrate_begin(conn) != SK_OK)
         return SK_FAIL;
-    enum migrate_place seen =
-        migrate_compare_one(conn, place, found); // check again: another process may have been faster
+    // Check again: another process may have been faster.
+    enum migrate_place seen = migrate_compare_one(conn, place, found);
     if (seen != MIGRATE_SAME && seen != MIGRATE_NONE)
         return SK_FAIL;
     if (seen == MIGRATE_NONE && migrate_check(conn, PQexec(conn, migration->text)) != SK_OK)

@@ -257,9 +257,10 @@ const struct sk_redis_host *sk_sentinels_most_named(const struct sk_redis_host *
         size_t same = 0;
         for (size_t k = 0; named[i].port != 0 && k < n; k++)
             same += sentinels_same(&named[i], &named[k]);
-        if (same > *votes)
-            most = &named[i];
-        *votes = same > *votes ? same : *votes;
+        if (same <= *votes)
+            continue;
+        most = &named[i];
+        *votes = same;
     }
     return most;
 }
