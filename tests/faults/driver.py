@@ -398,12 +398,19 @@ class Run:
 
     def read_list(self, user: str, instance: Instance) -> OrderList:
         """Reads all pages. The first page tells whether the list is complete."""
-        status, page = instance.ask("GET", "/orders", user)
+        status, page = self.read_page(user, instance, "/orders")
         whole = OrderList(user, status, page.get("complete", False), {order["id"] for order in page.get("orders", [])})
         while whole.status == 200 and "next" in page:
-            whole.status, page = instance.ask("GET", f"/orders?cursor={page['next']}", user)
+            whole.status, page = self.read_page(user, instance, f"/orders?cursor={page['next']}")
             whole.orders |= {order["id"] for order in page.get("orders", [])}
         return whole
+
+    def read_page(self, user: str, instance: Instance, path: str) -> tuple[int, dict]:
+        """A 503 says that PostgreSQL was late, as it may be on a late machine: the request is repeated."""
+        deadline = Deadline(self.patience(DEFINITE_S))
+        while (answer := instance.ask("GET", path, user))[0] == 503 and not deadline.passed():
+            time.sleep(0.2)
+        return answer
 
     def ask_at_the_end(self) -> dict[str, list[str]]:
         """All is quiet. Each accepted order is read, a new user requests vouchers, and some with an ended order buy
