@@ -1016,7 +1016,7 @@ END_TEST
 
 // ---- session_keep, session_end ----
 
-#define SESSIONS "seckill:sessions"
+#define SESSIONS "seckill:{shared}:sessions"
 
 static const char *protocol = SK_PROTOCOL; // the caller's
 

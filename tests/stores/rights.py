@@ -99,10 +99,10 @@ class Shop:
         self.buy("anna")
 
     def another_version(self) -> None:
-        self.redis.call("SET", "seckill:protocol", "0")
+        self.redis.call("SET", "seckill:{shared}:protocol", "0")
 
     def clock_set_back(self) -> None:
-        self.redis.call("SET", "seckill:clock", str(int(time.time() * 1000) + 5000))
+        self.redis.call("SET", "seckill:{shared}:clock", str(int(time.time() * 1000) + 5000))
 
     def reconnect(self) -> None:
         self.redis.call("CLIENT", "KILL", "USER", "seckill")
@@ -137,7 +137,7 @@ BEGIN = {
     "+zcount": "another_version", "+zincrby": "clock_set_back", "+zrem": "restart", "+del": "rebuild",
     "+expire": "returns", "+hincrby": "returns", "~seckill:{*}:repeats": "returns", "+exists": "rebuild",
     "+xinfo|stream": "returns", "~seckill:lock:recover:{*}": "orphan", "~seckill:lock:expire:{*}": "expiry",
-    "~seckill:lock:rebuild:{*}": "rebuild", "~seckill:instances": "restart", "+unlink": "rebuild",
+    "~seckill:lock:rebuild:{*}": "rebuild", "~seckill:{shared}:instances": "restart", "+unlink": "rebuild",
 }
 
 
@@ -217,7 +217,7 @@ def nothing_else(stack: Stack, words: list[str]) -> list[str]:
         if subcommands and arity < 0 and name not in ("command",):
             return  # a container: its subcommands are commands
         tried += 1
-        arguments = ["seckill:sessions"] * (abs(arity) - len(name.split("|")))
+        arguments = ["seckill:{shared}:sessions"] * (abs(arity) - len(name.split("|")))
         try:
             may = dry_run(*name.split("|"), *arguments)
         except RuntimeError as error:

@@ -1,5 +1,5 @@
 // Fakes of the two stores' links, for units that must see every reply of a store, also those that no real one sends.
-// They replace redis_link.c and pg_link.c at link time: included by exactly one source of a program.
+// They replace nodes.c, redis_link.c and pg_link.c at link time: included by exactly one source of a program.
 //
 // Each call is kept, with its arguments, until the test answers it.
 #ifndef UNIT_FAKE_STORES_H
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nodes.h"
 #include "pg_link.h"
-#include "redis_link.h"
 
 enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
 
@@ -133,6 +133,53 @@ bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
     char *end = NULL;
     *value = reply->kind == REPLY_NUMBER ? reply->number : strtoll(reply->text, &end, 10);
     return reply->kind == REPLY_NUMBER || (end != reply->text && *end == '\0');
+}
+
+// One Redis that has all slots. Of its links only the addresses matter.
+static int fake_orders_link, fake_queries_link;
+
+struct sk_redis *sk_nodes_orders(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return (struct sk_redis *)(void *)&fake_orders_link;
+}
+
+struct sk_redis *sk_nodes_queries(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return (struct sk_redis *)(void *)&fake_queries_link;
+}
+
+unsigned sk_nodes_number(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return 1;
+}
+
+struct sk_redis *sk_nodes_orders_of(const struct sk_nodes *nodes, unsigned number)
+{
+    return number == 1 ? sk_nodes_orders(nodes, 0) : NULL;
+}
+
+unsigned sk_nodes_most(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return 1;
+}
+
+struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return (struct sk_nodes_state){1, !fake_redis.down, !fake_redis.down};
+}
+
+bool sk_nodes_is_cluster(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return false;
 }
 
 bool sk_redis_ready(const struct sk_redis *redis)

@@ -49,7 +49,7 @@ static uint64_t linked_ms;
 static void link_up(void)
 {
     linked_ms = sk_monotonic_ms();
-    sk_session_link(session, true);
+    sk_session_link(session);
 }
 
 static void must_ask_to(const char *how)
@@ -57,9 +57,9 @@ static void must_ask_to(const char *how)
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
     const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
     ck_assert_int_eq(asked->what, SK_SCRIPT_SESSION_KEEP);
-    ck_assert_str_eq(asked->argv[6], sk_session_id(session));
-    ck_assert_str_eq(asked->argv[7], how);
-    ck_assert_str_eq(asked->argv[8], SK_PROTOCOL);
+    ck_assert_str_eq(asked->argv[7], sk_session_id(session));
+    ck_assert_str_eq(asked->argv[8], how);
+    ck_assert_str_eq(asked->argv[9], SK_PROTOCOL);
 }
 
 #define KEPT(...)                                                    \
