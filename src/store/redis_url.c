@@ -30,7 +30,10 @@ bool sk_redis_host_read(const char *name, size_t n, uint64_t port, struct sk_red
         return false;
     memcpy(host->name, name, n);
     host->port = (int)port;
-    return strspn(host->name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:_-") == n;
+    if (strspn(host->name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:_-") == n)
+        return true;
+    *host = (struct sk_redis_host){0};
+    return false;
 }
 
 // Takes "[user]:password" of n bytes. A user without a password could not log in.

@@ -34,7 +34,7 @@ struct sk_redis_url {
 };
 
 // Whether a store has named a host: its name has plain characters only, since it goes to the resolver and into the log.
-// Then *host has it. `name` has n bytes. Any thread.
+// Then *host has it, else it is zeroed. `name` has n bytes. Any thread.
 bool sk_redis_host_read(const char *name, size_t n, uint64_t port, struct sk_redis_host *host);
 
 // Any thread. *url starts zeroed; give it to sk_redis_url_free in any case. SK_FAIL: not of the form.

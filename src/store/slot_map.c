@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "hash.h"
 #include "text.h"
 
 static bool slot_map_begins(const char *text, const char *with)
@@ -68,7 +67,7 @@ static bool slot_map_read_range(const struct sk_reply *range, const struct sk_re
 bool sk_slots_read(const struct sk_reply *reply, const struct sk_redis_host *by, sk_slots_each *each, void *arg)
 {
     size_t ranges = sk_reply_count(reply);
-    bool good = sk_reply_is_list(reply);
+    bool good = ranges > 0;
     for (size_t i = 0; good && i < ranges; i++)
         good = slot_map_read_range(sk_reply_at(reply, i), by, each, arg);
     return good;

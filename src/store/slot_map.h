@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "hash.h"
 #include "redis_reply.h"
 #include "redis_url.h"
 
@@ -29,7 +30,8 @@ bool sk_moved_read(const char *error, const struct sk_redis_host *by, struct sk_
 // The master at `at` has the slots from `first` to `last`.
 typedef void sk_slots_each(void *arg, unsigned first, unsigned last, const struct sk_redis_host *at);
 
-// Reads the reply to CLUSTER SLOTS of the node `by`. False: it has another form; `each` may then have run.
+// Reads the reply to CLUSTER SLOTS of the node `by`. False: it has another form, or no slot has a node; `each` may then
+// have run.
 bool sk_slots_read(const struct sk_reply *reply, const struct sk_redis_host *by, sk_slots_each *each, void *arg);
 
 #endif

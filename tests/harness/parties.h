@@ -17,7 +17,7 @@ struct party {
     uv_loop_t loop;
     uv_prepare_t turn;
     struct sk_nodes *nodes; // one Redis
-    void *part; // what the test opens on loop and links; NULL: nothing
+    void *part;             // what the test opens on loop and links; NULL: nothing
     void (*close_part)(void *part);
     bool open, paused;
 };

@@ -75,9 +75,9 @@ static inline const char *course_question(void)
     const struct asked *asked = course_asked();
     size_t len = 0;
     const char *link = asked->link == &fake_queries_link  ? "ask-redis"
-                       : asked->link == &ask_pg     ? "ask-pg"
+                       : asked->link == &ask_pg           ? "ask-pg"
                        : asked->link == &fake_orders_link ? "redis"
-                                                    : "pg";
+                                                          : "pg";
     len += (size_t)snprintf(text, sizeof text, "%s", link);
     if (asked->on_result != NULL)
         len += (size_t)snprintf(text + len, sizeof text - len, " %s", sk_statements[asked->what].name);

@@ -320,7 +320,8 @@ START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_of(1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
-    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, fake_redis.run_number, ""), 5, 6, false);
+    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, fake_redis.run_number, ""), 5, 6,
+                false);
     pump();
     must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
                         "{10-1,10-1,NULL}");
