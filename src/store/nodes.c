@@ -471,6 +471,7 @@ static void scout_on_reply(struct scout *scout, const struct sk_reply *reply)
 {
     const char *error = sk_reply_error(reply), *info = sk_reply_text(reply, NULL);
     unsigned left = --scout->replies_left;
+    sk_reply_log_denial(reply);
     if (error != NULL)
         scout_drop(scout, error);
     else if (left == ROUND - 1)

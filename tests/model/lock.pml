@@ -99,6 +99,7 @@ inline lock_lost(noticed)
 	settling_in = settling_in || noticed
 }
 
+#define CAN_BE_TAKEN(i) (!session[i] && !dead[i] && !NODE_AWAY)
 #define IS_BACK(i) (session[i] || dead[i])
 #if BIRTHS > 1
 #define ALL_BACK (IS_BACK(0) && IS_BACK(1) && IS_BACK(2) && IS_BACK(3) && IS_BACK(4))
@@ -148,16 +149,15 @@ end_time:
 	}
 #endif
 	:: atomic { /* taken again, under the same name */
-		!NODE_AWAY ->
 		if
-		:: !session[0] && !dead[0] -> i = 0
-		:: !session[1] && !dead[1] -> i = 1
-		:: !session[2] && !dead[2] -> i = 2
+		:: CAN_BE_TAKEN(0) -> i = 0
+		:: CAN_BE_TAKEN(1) -> i = 1
+		:: CAN_BE_TAKEN(2) -> i = 2
 #if BIRTHS > 0
-		:: !session[3] && !dead[3] -> i = 3
+		:: CAN_BE_TAKEN(3) -> i = 3
 #endif
 #if BIRTHS > 1
-		:: !session[4] && !dead[4] -> i = 4
+		:: CAN_BE_TAKEN(4) -> i = 4
 #endif
 		fi;
 		session[i] = 1; broken[i] = 0;

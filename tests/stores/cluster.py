@@ -5,7 +5,9 @@ away, and an instance wakes up with an old slot map. What happens to one node mu
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import time
 from collections import Counter
 
@@ -181,6 +183,51 @@ def old_map(scene: Scene) -> None:
         scene.wrong.append(f"an instance with an old map: {said}, {rows}")
 
 
+# ---- what the service finds before it sells ----
+
+
+def check(scene: Scene) -> list[str]:
+    """`seckill --check` of a sound cluster, and of one that stops as a whole, with an operator's login."""
+    cluster, what, wrong = scene.cluster, "cluster-require-full-coverage", []
+
+    def found(url: str) -> list[str]:
+        env = os.environ | {"SECKILL_DATABASE_URL": scene.stack.postgres.url("seckill"), "SECKILL_REDIS_URL": url}
+        done = subprocess.run([str(scene.stack.binary), "--check"], env=env, capture_output=True, text=True)
+        return [line for line in done.stdout.splitlines() if " redis" in line]
+
+    url = "redis+cluster://" + ",".join(cluster.at(one) for one in cluster.nodes)
+    for login in (url, cluster.addresses["SECKILL_REDIS_URL"]):
+        sound = found(login)
+        masters = sum("redis reachable: 127.0.0.1:" in line for line in sound)
+        if any(line.startswith("fail") for line in sound) or masters != 3:
+            wrong.append(f"--check of a sound cluster: {sound}")
+    node = cluster.masters()[1]
+    node.call("CONFIG", "SET", what, "yes")
+    if sum(line.startswith("fail") and what in line for line in found(url)) != 1:
+        wrong.append(f"--check does not find {what} yes")
+    node.call("CONFIG", "SET", what, "no")
+    if not any(line.startswith("fail redis cluster: on") for line in found(f"redis://{cluster.at(node)}")):
+        wrong.append("--check takes a node for a whole Redis")
+    return wrong
+
+
+def rights(scene: Scene) -> list[str]:
+    """Both commands of the cluster are needed, and the log says so."""
+    wrong = []
+    for command in ("cluster|info", "cluster|slots"):
+        for node in scene.cluster.nodes:
+            node.call("ACL", "SETUSER", "seckill", f"-{command}")
+        late = scene.instance()
+        wait_for("a denial", lambda late=late: "Redis denies what the service needs" in late.text())
+        if late.ready():
+            wrong.append(f"ready without {command}")
+        for node in scene.cluster.nodes:
+            node.call("ACL", "SETUSER", "seckill", f"+{command}")
+        wait_for("ready", late.ready)
+        late.end(signal.SIGTERM)
+    return wrong
+
+
 # ---- the control ----
 
 
@@ -218,6 +265,7 @@ def run(binary) -> list[str]:
     rush.BUYERS = 3
     try:
         scene = Scene(stack)
+        scene.wrong += check(scene) + rights(scene)
         scene.start()
         for happens in (master_killed, slots_moved, scripts_flushed, shared_away, old_map):
             happens(scene)
