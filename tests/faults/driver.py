@@ -196,7 +196,7 @@ class Run:
 
     def prepare(self) -> None:
         fault, stack = self.fault, self.stack
-        stack.prepare(fault.appendfsync, fresh_redis=fault.fresh_redis)
+        stack.prepare(fault.appendfsync, fault.fresh_redis, fault.proxied, fault.replicas)
         if fault.standby:
             stack.add_standby()
         if fault.sentinels:

@@ -13,14 +13,17 @@ from collections import Counter
 
 import rush
 from clusters import Cluster, Node, slot_of
+from machine import MACHINE
 from rush import Rush, books, voucher_of
-from stack import PATIENCE, Broken, Instance, Stack, wait_for
+from stack import Broken, Instance, Stack, wait_for
 
 SHARED = "seckill:{shared}:sessions"
 VOUCHERS = 40
-TTL_S = int(PATIENCE["SECKILL_LOCK_TTL_MS"]) / 1000
-AWAY_S = 3 * TTL_S + 1.5
+TTL_S = 2.0
+AWAY_S = 3 * TTL_S
 CALM_S = 0.5
+PATIENT = {"SECKILL_LOCK_TTL_MS": str(int(TTL_S * 1000)), "SECKILL_REDIS_TIMEOUT_MS": "1000"}
+LATE_S = 0.5  # a machine that is late by this much may lose any link
 
 
 def key_of(voucher: str) -> str:
@@ -32,7 +35,8 @@ class Scene:
 
     def __init__(self, stack: Stack):
         self.stack, self.wrong = stack, []
-        self.cluster = Cluster(stack)
+        stack.prepare("always", replicas=1)
+        self.cluster: Cluster = stack.cluster
         self.made = [self.instance() for _ in range(2)]
         for one in self.made:
             one.wait_ready()
@@ -41,8 +45,7 @@ class Scene:
 
     def instance(self) -> Instance:
         stack = self.stack
-        env = {"SECKILL_DATABASE_URL": stack.postgres.url("seckill")} | self.cluster.addresses
-        one = Instance(len(stack.instances), stack.folder, stack.binary, env)
+        one = Instance(len(stack.instances), stack.folder, stack.binary, stack.store_urls(False) | PATIENT)
         stack.instances.append(one)
         one.run()
         return one
@@ -76,7 +79,7 @@ class Scene:
         wait_for(f"voucher {voucher} sells", lambda: self.rushes[voucher].confirmed_after(since) > 0, 40)
 
     def unhurt(self, what: str, hurt: set[str], act) -> float:
-        """Runs it; the other vouchers answer only 201 meanwhile, and are not rebuilt. Returns when it began."""
+        """Runs it; the other vouchers are sold meanwhile without a 503, and are not rebuilt. Returns when it began."""
         time.sleep(CALM_S)
         others = [v for v in self.rushes if v not in hurt]
         before, began = {v: self.rebuilds(v) for v in others}, time.time()
@@ -84,14 +87,14 @@ class Scene:
         for voucher in hurt:
             self.sells(voucher, time.time())
         time.sleep(CALM_S)
-        lasted = time.time() - began
+        lasted, late = time.time() - began, MACHINE.since(began).between_s(began, time.time())
         for voucher in others:
             answers = self.answers(voucher, began)
-            if set(answers) != {201} or self.rebuilds(voucher) != before[voucher]:
+            if late < LATE_S and (not set(answers) <= {201, 202} or self.rebuilds(voucher) != before[voucher]):
                 self.wrong.append(f"{what}: voucher {voucher} of another node noticed it: {dict(answers)},"
                                   f" {self.rebuilds(voucher) - before[voucher]} rebuilds")
         told = {v: dict(self.answers(v, began)) for v in self.rushes}
-        print(f"    {what}: {lasted:.1f} s, hurt {sorted(hurt)}, answers {told}")
+        print(f"    {what}: {lasted:.1f} s, hurt {sorted(hurt)}, answers {told}, the machine late by {late:.2f} s")
         return began
 
     def end(self) -> list[str]:
@@ -126,7 +129,7 @@ def slots_moved(scene: Scene) -> None:
     target = scene.away_from(cluster.node_of(SHARED), source)
     voucher = scene.on(source)
     rank = sum(min(last, slot_of(key_of(voucher))) - first + 1
-               for first, last in cluster.slots(source) if first <= slot_of(key_of(voucher)))
+               for first, last in source.slots() if first <= slot_of(key_of(voucher)))
     rebuilt = scene.rebuilds(voucher)
     scene.unhurt(f"{rank} slots are moved under load", {voucher}, lambda: cluster.reshard(source, target, rank))
     if cluster.node_of(key_of(voucher)) is not target:
@@ -148,13 +151,15 @@ def shared_away(scene: Scene) -> None:
     hurt = {v for v in scene.rushes if cluster.node_of(key_of(v)) is node}
 
     def away() -> None:
+        began = time.time()
         replica.end(signal.SIGKILL)
         node.end(signal.SIGKILL)
         late = scene.instance()
         time.sleep(AWAY_S)
         if late.ready():
             scene.wrong.append("an instance without a session is ready")
-        if not all(one.ready() for one in scene.made):
+        late_s = MACHINE.since(began).between_s(began, time.time())
+        if late_s < LATE_S and not all(one.ready() for one in scene.made):
             scene.wrong.append("the node of the sessions is away, and an instance that has one is not ready")
         node.run()
         replica.run()
@@ -196,7 +201,7 @@ def check(scene: Scene) -> list[str]:
         return [line for line in done.stdout.splitlines() if " redis" in line]
 
     url = "redis+cluster://" + ",".join(cluster.at(one) for one in cluster.nodes)
-    for login in (url, cluster.addresses["SECKILL_REDIS_URL"]):
+    for login in (url, cluster.url()):
         sound = found(login)
         masters = sum("redis reachable: 127.0.0.1:" in line for line in sound)
         if any(line.startswith("fail") for line in sound) or masters != 3:
