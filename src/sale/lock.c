@@ -1,9 +1,10 @@
 // At most one call of session_keep.lua is in progress. It is repeated every third of the TTL, at least once a second,
 // and at once when the link becomes ready or the session was found lost.
 //
-// The node of the sessions is *away* from the moment when its link is lost, or when it has no slot for them, until it
-// answers a call of session_keep.lua. A process that was paused meanwhile for a TTL does not sell on: when the node is
-// back, the others may have judged its session.
+// The node of the sessions is *away* from the moment when its link is lost, when another node or none has their slot,
+// or when the lease ends before a renewal is answered. It is so until a node answers a call of session_keep.lua. A
+// process that was paused meanwhile for a TTL does not sell on: when the node is back, the others may have judged its
+// session.
 #include "lock.h"
 
 #include <inttypes.h>
@@ -53,6 +54,7 @@ struct sk_session {
 static void session_on_tick(void *arg);
 static void session_look(struct sk_session *session);
 static void session_goes_away(struct sk_session *session);
+static bool session_was_paused(const struct sk_session *session);
 static void session_keep(struct sk_session *session);
 static void session_ask(struct sk_session *session, const char *how);
 static void session_on_kept(void *arg, const struct sk_reply *reply);
@@ -124,11 +126,14 @@ void sk_session_link(struct sk_session *session)
 static void session_on_tick(void *arg)
 {
     struct sk_session *session = arg;
-    uint64_t now = sk_monotonic_ms();
-    if (now >= session->ticked_at_ms + session->ttl_ms)
-        session->away = false; // the process was paused
-    session->ticked_at_ms = now;
+    session->away = session->away && !session_was_paused(session);
     sk_session_link(session); // the slot may have another node, too
+    session->ticked_at_ms = sk_monotonic_ms();
+}
+
+static bool session_was_paused(const struct sk_session *session)
+{
+    return sk_monotonic_ms() >= session->ticked_at_ms + session->ttl_ms;
 }
 
 // What has become of the link.
@@ -147,9 +152,17 @@ static void session_look(struct sk_session *session)
     session->renew_at_ms = 0;
 }
 
+// Whether the session was held until now, whichever node has its slot now. If its lease has ended, it was so only if a
+// renewal was in progress, in a process that ran.
+static bool session_was_held(const struct sk_session *session)
+{
+    return session->state == SESSION_HELD &&
+           (sk_monotonic_ms() < session->held_until_ms || (session->asking && !session_was_paused(session)));
+}
+
 static void session_goes_away(struct sk_session *session)
 {
-    session->away = session->away || (sk_session_held(session) && sk_nodes_is_cluster(session->nodes));
+    session->away = session->away || (sk_nodes_is_cluster(session->nodes) && session_was_held(session));
 }
 
 bool sk_session_held(const struct sk_session *session)
@@ -160,20 +173,24 @@ bool sk_session_held(const struct sk_session *session)
 
 bool sk_session_away(const struct sk_session *session)
 {
-    return session->away;
+    return session->away ||
+           (sk_nodes_is_cluster(session->nodes) && session_was_held(session) && !sk_session_held(session));
 }
 
 bool sk_session_sells(const struct sk_session *session, unsigned slot)
 {
     return sk_session_held(session) ||
-           (session->away && sk_nodes_number(session->nodes, slot) != sk_nodes_number(session->nodes, SK_SHARED_SLOT));
+           (sk_session_away(session) &&
+            sk_nodes_number(session->nodes, slot) != sk_nodes_number(session->nodes, SK_SHARED_SLOT));
 }
 
 static void session_keep(struct sk_session *session)
 {
     uint64_t now = sk_monotonic_ms();
-    if (session->state == SESSION_HELD && !sk_session_held(session))
+    if (session->state == SESSION_HELD && !sk_session_held(session)) {
+        session_goes_away(session);
         session_lose(session, now < session->held_until_ms ? "Redis is another process" : "not renewed in time");
+    }
     if (session->asking || now < session->renew_at_ms || !sk_redis_ready(session_redis(session)))
         return;
     if (session->state == SESSION_NONE)

@@ -58,7 +58,7 @@ void sk_session_link(struct sk_session *session);
 // Acknowledged by this Redis process, and not expired by our own clock.
 bool sk_session_held(const struct sk_session *session);
 
-// It was held when its node, of a cluster, went away, and that node has not answered yet.
+// It was held when its node, of a cluster, went away or became another one, and none has answered yet.
 bool sk_session_away(const struct sk_session *session);
 
 // Whether orders of a voucher in this slot may be sent under it: it is held; or its node is away, and the slot has

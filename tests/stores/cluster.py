@@ -1,6 +1,6 @@
 """The service on a Redis Cluster: three masters with a replica each, and a rush at a voucher of each master. A master is
-killed and replaced, slots are moved under load, the scripts of a node are flushed, the node of the shared keys goes
-away, and an instance wakes up with an old slot map. What happens to one node must not be noticed by vouchers of others.
+killed and replaced, slots are moved under load, the scripts of a node are flushed, the node of the shared keys fails
+over, is stopped and goes away, and an instance wakes up with an old slot map. What happens to one node must not be noticed by vouchers of others.
 """
 
 from __future__ import annotations
@@ -143,6 +143,26 @@ def scripts_flushed(scene: Scene) -> None:
     scene.unhurt("the scripts of a node are flushed", set(), lambda: node.call("SCRIPT", "FLUSH"))
 
 
+def shared_replaced(scene: Scene) -> None:
+    """As an operator does it, and because it is stopped. Then the slot map changes before the links end."""
+    cluster = scene.cluster
+    for what in ("the node of the shared keys fails over", "the node of the shared keys is stopped"):
+        node = cluster.node_of(SHARED)
+        replica = cluster.replica_of(node)
+        hurt = {v for v in scene.rushes if cluster.node_of(key_of(v)) is node}
+
+        def replaced(node=node, replica=replica, stopped="stopped" in what) -> None:
+            if stopped:
+                node.signal(signal.SIGSTOP)
+            else:
+                replica.call("CLUSTER", "FAILOVER")
+            cluster.replaced(node, slot_of(SHARED))
+
+        scene.unhurt(what, hurt, replaced)
+        node.signal(signal.SIGCONT)
+        wait_for("the old master is a replica", cluster.is_whole, 60)
+
+
 def shared_away(scene: Scene) -> None:
     """For several TTLs, since its replica is away, too. An instance that starts meanwhile waits for it."""
     cluster = scene.cluster
@@ -272,7 +292,7 @@ def run(binary) -> list[str]:
         scene = Scene(stack)
         scene.wrong += check(scene) + rights(scene)
         scene.start()
-        for happens in (master_killed, slots_moved, scripts_flushed, shared_away, old_map):
+        for happens in (master_killed, slots_moved, scripts_flushed, shared_replaced, shared_away, old_map):
             happens(scene)
         wrong = scene.end()
         wrong += unnoticed(scene, False)

@@ -29,9 +29,10 @@ struct asked {
 
 static struct {
     bool down, busy;
-    bool cluster, first_down, first_busy; // Redis: of two nodes
-    uint64_t run_number;                  // Redis: identifies the process
-    struct asked asked[ASKED_MAX];        // in order of the calls
+    bool cluster, first_down, first_busy;   // Redis: of two nodes
+    bool second_down, swapped;              // ... which have exchanged their slots
+    uint64_t run_number, second_run_number; // Redis: each identifies the process
+    struct asked asked[ASKED_MAX];          // in order of the calls
     size_t count, answered;
 } fake_redis, fake_pg;
 
@@ -64,6 +65,7 @@ static void fake_stores_forget(void)
     forget_asked(fake_pg.asked, &fake_pg.count, &fake_pg.answered);
     fake_redis.down = fake_redis.busy = fake_pg.down = false;
     fake_redis.cluster = fake_redis.first_down = fake_redis.first_busy = false;
+    fake_redis.second_down = fake_redis.swapped = false;
 }
 
 // ---- Redis ----
@@ -138,13 +140,13 @@ bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
 }
 
 // One Redis that has all slots; or, if `cluster` is set, two nodes: the first has the even slots and with them the
-// shared keys, the second the odd ones. Of links only the addresses matter.
+// shared keys, the second the odd ones, until they are swapped. Of links only the addresses matter.
 static int fake_orders_link, fake_queries_link, fake_second_orders_link, fake_second_queries_link;
 
 unsigned sk_nodes_number(const struct sk_nodes *nodes, unsigned slot)
 {
     (void)nodes;
-    return fake_redis.cluster ? 1 + slot % 2 : 1;
+    return fake_redis.cluster ? 1 + (slot + fake_redis.swapped) % 2 : 1;
 }
 
 struct sk_redis *sk_nodes_orders_of(const struct sk_nodes *nodes, unsigned number)
@@ -191,7 +193,7 @@ static bool fake_is_second(const struct sk_redis *redis)
 
 static bool fake_is_down(const struct sk_redis *redis)
 {
-    return fake_redis.down || (fake_redis.first_down && !fake_is_second(redis));
+    return fake_redis.down || (fake_is_second(redis) ? fake_redis.second_down : fake_redis.first_down);
 }
 
 bool sk_redis_ready(const struct sk_redis *redis)
@@ -201,14 +203,12 @@ bool sk_redis_ready(const struct sk_redis *redis)
 
 const char *sk_redis_run(const struct sk_redis *redis)
 {
-    (void)redis;
-    return "run-1";
+    return fake_is_second(redis) ? "run-2" : "run-1";
 }
 
 uint64_t sk_redis_run_number(const struct sk_redis *redis)
 {
-    (void)redis;
-    return fake_redis.run_number;
+    return fake_is_second(redis) ? fake_redis.second_run_number : fake_redis.run_number;
 }
 
 bool sk_redis_busy(const struct sk_redis *redis)

@@ -108,6 +108,7 @@ START_TEST(a_session_that_is_not_renewed_in_time_is_lost)
     link_up();
     KEPT();
     RUN_UNTIL(!sk_session_held(session)); // the renewal gets no reply
+    ck_assert(!sk_session_away(session)); // this Redis is no node of a cluster
     ck_assert_uint_ge(sk_monotonic_ms(), linked_ms + TTL_MS);
     ck_assert(sk_session_await(session));
     KEPT(); // too late: it is taken again, under the same id
@@ -178,6 +179,74 @@ START_TEST(while_its_node_is_away_a_held_session_sells_at_the_others)
     KEPT();
     ck_assert(!sk_session_away(session) && sk_session_held(session) && sk_session_sells(session, SAME_NODE));
     ck_assert_int_eq(sk_sessions_judge(session, 1, ids, NULL, NULL), SK_DOWN); // nor within a TTL
+}
+END_TEST
+
+// Held, and the renewal is sent: RUN_UNTIL has nothing else to do.
+static void renewal_is_asked(void)
+{
+    fake_redis.cluster = true;
+    fake_redis.second_run_number = 7;
+    link_up();
+    KEPT();
+    RUN_UNTIL(fake_redis.count == 2);
+}
+
+// As after a fail-over: a link that is not ready yet, or that is.
+START_TEST(a_session_whose_slot_has_another_node_sells_at_the_others)
+{
+    renewal_is_asked();
+    fake_redis.second_down = _i == 0;
+    fake_redis.swapped = true;
+    ck_assert(!sk_session_held(session));
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE)); // before any tick
+    sk_session_link(session);
+    ck_assert(sk_session_away(session));
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
+    redis_answers(NULL);
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
+    fake_redis.second_down = false;
+    RUN_UNTIL(fake_redis.count == 3);
+    must_ask_to("take");
+    KEPT();
+    ck_assert(sk_session_held(session) && !sk_session_away(session) && sk_session_sells(session, SAME_NODE));
+}
+END_TEST
+
+// MOVED has corrected the map before the reply comes here.
+START_TEST(a_renewal_that_is_led_to_another_node_ends_no_sale)
+{
+    renewal_is_asked();
+    fake_redis.second_down = fake_redis.swapped = true;
+    redis_answers(&has_moved);
+    ck_assert(sk_session_away(session));
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
+}
+END_TEST
+
+// The lease may be shorter than the time in which a link without replies is given up.
+START_TEST(a_node_that_answers_no_renewal_is_away)
+{
+    renewal_is_asked();
+    RUN_UNTIL(!sk_session_held(session));
+    RUN_UNTIL(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST) == 1);
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
+    KEPT(); // too late: it is taken again
+    ck_assert(!sk_session_away(session));
+    must_ask_to("take");
+}
+END_TEST
+
+// The same, but the process did not run: first comes a tick, or the loss of the call.
+START_TEST(a_process_that_was_paused_has_missed_the_reply)
+{
+    renewal_is_asked();
+    (void)usleep((TTL_MS + 100) * 1000);
+    ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
+    if (_i == 1)
+        redis_answers(NULL);
+    RUN_UNTIL(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST) == 1);
+    ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
 }
 END_TEST
 
@@ -483,6 +552,10 @@ int main(void)
     tcase_add_test(tcase, a_session_that_is_not_renewed_in_time_is_lost);
     tcase_add_test(tcase, a_session_that_redis_has_lost_is_taken_again_at_once);
     tcase_add_loop_test(tcase, while_its_node_is_away_a_held_session_sells_at_the_others, 0, 2);
+    tcase_add_loop_test(tcase, a_session_whose_slot_has_another_node_sells_at_the_others, 0, 2);
+    tcase_add_test(tcase, a_renewal_that_is_led_to_another_node_ends_no_sale);
+    tcase_add_test(tcase, a_node_that_answers_no_renewal_is_away);
+    tcase_add_loop_test(tcase, a_process_that_was_paused_has_missed_the_reply, 0, 2);
     tcase_add_loop_test(tcase, a_node_that_is_back_and_refuses_ends_the_sale, 0, 3);
     tcase_add_test(tcase, a_session_that_was_not_held_does_not_sell);
     tcase_add_test(tcase, a_process_that_was_paused_does_not_sell_on);
