@@ -40,8 +40,8 @@ struct scout {
     uint64_t asked_ms;
     size_t received; // bytes since then
     bool hurry;
-    bool logged; // why a node does not answer, since one has answered
-    bool good;   // the node knows the majority, and is not behind
+    size_t refused;    // nodes since one was believed
+    const char *unfit; // why this one is not believed; NULL: it is
 };
 
 struct sk_nodes {
@@ -301,11 +301,14 @@ static void node_on_moved(void *arg, const char *error)
 
 // ---- the scout ----
 
-// The nodes of the URL, then those of the map; free numbers are skipped.
+// The nodes of the URL, then those of the map; free numbers are skipped. If a whole turn finds none to believe, the
+// cluster may have been made anew, and begins with low epochs.
 static void scout_next(struct scout *scout)
 {
-    const struct sk_nodes *nodes = scout->nodes;
+    struct sk_nodes *nodes = scout->nodes;
     size_t seeds = nodes->url.seed_count, all = seeds + nodes->most;
+    if (scout->refused >= all)
+        nodes->epoch = 0;
     do {
         scout->turn = (scout->turn + 1) % all;
     } while (scout->turn >= seeds && nodes->nodes[scout->turn - seeds + 1].orders == NULL);
@@ -382,7 +385,7 @@ static void scout_on_connected(void *owner)
     const char *auth[] = {"AUTH", url->user == NULL ? url->password : url->user, url->password};
     sk_link_move(scout->link, SK_LINK_PREPARING);
     if ((url->password != NULL && !scout_send(scout, 2 + (url->user != NULL), auth)) || !scout_ask(scout))
-        scout_drop(scout, "it takes no bytes");
+        scout_drop(scout, "the socket is full");
 }
 
 static bool scout_ask(struct scout *scout)
@@ -403,7 +406,7 @@ static const char *scout_tick(void *owner)
         return NULL;
     if (scout->replies_left > 0)
         return now >= scout->asked_ms + scout->nodes->options.redis.timeout_ms ? "reply overdue" : NULL;
-    return now >= scout->asked_ms + (scout->hurry ? HURRY_MS : ASK_MS) && !scout_ask(scout) ? "it takes no bytes"
+    return now >= scout->asked_ms + (scout->hurry ? HURRY_MS : ASK_MS) && !scout_ask(scout) ? "the socket is full"
                                                                                             : NULL;
 }
 
@@ -416,11 +419,10 @@ static void scout_on_writable(void *owner)
 static void scout_drop(void *owner, const char *why)
 {
     struct scout *scout = owner;
-    if (!scout->logged) {
+    if (scout->refused++ == 0) {
         char text[WHY_SIZE];
         (void)snprintf(text, sizeof text, "%s:%d: %s", scout->at.name, scout->at.port, why);
-        sk_log_text(SK_LOG_WARN, "a Redis node does not show the slots", "reason", text);
-        scout->logged = true;
+        sk_log_text(SK_LOG_WARN, "no slot map from a Redis node", "reason", text);
     }
     scout_disconnect(scout);
     sk_link_move(scout->link, SK_LINK_DOWN);
@@ -452,18 +454,19 @@ static void scout_on_bytes(void *owner, const char *bytes, size_t n)
     }
 }
 
-// Whether the map of this node may be believed.
-static bool scout_judge(struct scout *scout, const char *info)
+// Why the map of this node may not be believed; NULL: it may.
+static const char *scout_judge(struct scout *scout, const char *info)
 {
     char state[STATE_SIZE], digits[SK_NUMBER_SIZE];
     uint64_t epoch = 0;
     struct sk_nodes *nodes = scout->nodes;
-    if (!sk_redis_info_value(info, "cluster_state", state, sizeof state) || strcmp(state, "ok") != 0 ||
-        !sk_redis_info_value(info, "cluster_current_epoch", digits, sizeof digits) ||
+    if (info == NULL || !sk_redis_info_value(info, "cluster_state", state, sizeof state) || strcmp(state, "ok") != 0)
+        return "it has no majority";
+    if (!sk_redis_info_value(info, "cluster_current_epoch", digits, sizeof digits) ||
         !sk_text_number(digits, UINT64_MAX / 2, &epoch) || epoch < nodes->epoch)
-        return false;
+        return "its epoch is behind";
     nodes->epoch = epoch;
-    return true;
+    return NULL;
 }
 
 // The replies to AUTH, CLUSTER INFO and CLUSTER SLOTS.
@@ -475,9 +478,9 @@ static void scout_on_reply(struct scout *scout, const struct sk_reply *reply)
     if (error != NULL)
         scout_drop(scout, error);
     else if (left == ROUND - 1)
-        scout->good = info != NULL && scout_judge(scout, info);
-    else if (left == 0 && !scout->good)
-        scout_drop(scout, "it has lost the others");
+        scout->unfit = scout_judge(scout, info);
+    else if (left == 0 && scout->unfit != NULL)
+        scout_drop(scout, scout->unfit);
     else if (left == 0)
         scout_take_map(scout, reply);
 }
@@ -518,7 +521,7 @@ static void scout_take_map(struct scout *scout, const struct sk_reply *reply)
         sk_log(SK_LOG_INFO, "Redis slots have other nodes", "slots=%u nodes=%u without=%u", different,
                sk_nodes_state(nodes).nodes, nodes->nodes[0].slots);
     }
-    scout->logged = false;
+    scout->refused = 0;
     if (sk_link_state(scout->link) == SK_LINK_PREPARING)
         sk_link_move(scout->link, SK_LINK_READY);
 }

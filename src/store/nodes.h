@@ -2,8 +2,8 @@
 // queries. The slot map leads from a slot to its node.
 //
 // The map is read from any node once a second, and soon after a link was lost. A node that has lost the majority is not
-// believed, nor one whose epoch is behind. MOVED corrects a single slot at once. A node that has no slots any more is
-// left once its links are idle.
+// believed, nor one whose epoch is behind, unless no node has the newest: then the cluster was made anew. MOVED
+// corrects a single slot at once. A node that has no slots any more is left once its links are idle.
 //
 // A slot that has moved, or a master that was replaced, is just another Redis process to a voucher: sk_redis_run()
 // shows it. So neither needs a protocol of its own.

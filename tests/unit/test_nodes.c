@@ -154,6 +154,26 @@ START_TEST(a_node_is_not_believed_blindly)
 }
 END_TEST
 
+// At the same addresses: its epochs begin again. Nodes without a majority are not believed meanwhile.
+START_TEST(a_cluster_that_was_made_anew_is_believed)
+{
+    nodes_say[0].state = nodes_say[1].state = "ok";
+    nodes_say[0].map = nodes_say[1].map = WHOLE;
+    nodes_say[0].epoch = nodes_say[1].epoch = 40;
+    begin(SEEDS);
+    RUN_UNTIL(sk_nodes_number(nodes, 16383) != 0);
+    asked[0] = asked[1] = 0;
+    nodes_say[0].map = nodes_say[1].map = GAP;
+    nodes_say[0].epoch = nodes_say[1].epoch = 3;
+    nodes_say[0].state = nodes_say[1].state = "fail";
+    RUN_UNTIL(asked[0] > 3 && asked[1] > 3);
+    ck_assert_uint_ne(sk_nodes_number(nodes, 16383), 0);
+    nodes_say[0].state = nodes_say[1].state = "ok";
+    RUN_UNTIL(sk_nodes_number(nodes, 16383) == 0);
+    end(SEEDS);
+}
+END_TEST
+
 START_TEST(one_redis_has_all_slots)
 {
     const struct sk_nodes_options options = {
@@ -190,6 +210,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, slots_lead_to_nodes);
     tcase_add_loop_test(tcase, a_node_is_not_believed_blindly, 0, sizeof unfit / sizeof unfit[0]);
+    tcase_add_test(tcase, a_cluster_that_was_made_anew_is_believed);
     tcase_add_test(tcase, one_redis_has_all_slots);
     tcase_add_test(tcase, a_wrong_url_opens_nothing);
     return harness_main(tcase, CK_FORK);
