@@ -111,8 +111,11 @@ void sk_entry_end(struct sk_entry *entry)
 {
     const struct sk_sale *sale = entry->sale;
     // A different Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells. So the
-    // entry is not there, and an entry with its id may be another's.
+    // entry is not there, and an entry with its id may be another's. But a slot of a cluster may return to the process
+    // that has the entry.
     bool same_run = entry_is_of_this_run(entry);
+    if (!same_run && entry->kind != SK_ENTRY_LOOSE)
+        sale->orphaned(sale->recovery, entry->voucher);
     const char *argv[] = {"XDEL", entry->voucher->keys.journal, entry->journal_id};
     enum sk_status status;
     if (entry->correction_count > 0) {
