@@ -420,26 +420,37 @@ static void redis_check_fsync(const struct redis_check *check)
     sk_reply_free(reply);
 }
 
-// Of a node of a cluster: whether it serves its slots while others are away, and whether it can be replaced.
+// Of a node of a cluster: whether it serves its slots while others are away, and only then, and whether it can be
+// replaced.
 static void redis_check_cluster(const struct redis_check *check)
 {
-    char value[VALUE_SIZE];
+    static const struct {
+        const char *what, *why;
+    } settings[] = {
+        {"redis cluster-require-full-coverage",
+         "with yes the vouchers of all nodes are answered 503 while one is away"},
+        {"redis cluster-allow-reads-when-down",
+         "with yes a master that has lost the others refuses buyers whom its successor has granted an order (P6)"},
+    };
     struct sk_findings *findings = check->findings;
-    const char *ask[] = {"CONFIG", "GET", "cluster-require-full-coverage"};
+    const char *ask[] = {"CONFIG", "GET", "cluster-*"};
     if (check->url.seed_count == 0)
         return;
     uint64_t replicas = redis_check_number(check, "connected_slaves");
     SK_FIND_UNLESS(findings, replicas > 0, SK_FINDING_WARN, "redis replicas",
                    "%" PRIu64 "; no other node can replace this one", replicas);
     struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
-    redis_check_setting(reply, "cluster-require-full-coverage", value);
-    if (value[0] == '\0')
-        sk_find(findings, SK_FINDING_WARN, "redis cluster-require-full-coverage",
-                "cannot be read (%s): check again with a login that may CONFIG GET",
-                redis_check_why(check, reply, "no list"));
-    else
-        SK_FIND_UNLESS(findings, strcmp(value, "no") == 0, SK_FINDING_FAIL, "redis cluster-require-full-coverage",
-                       "%s; with yes the vouchers of all nodes are answered 503 while one is away", value);
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        char value[VALUE_SIZE];
+        redis_check_setting(reply, settings[i].what + strlen("redis "), value);
+        if (value[0] == '\0')
+            sk_find(findings, SK_FINDING_WARN, settings[i].what,
+                    "cannot be read (%s): check again with a login that may CONFIG GET",
+                    redis_check_why(check, reply, "no list"));
+        else
+            SK_FIND_UNLESS(findings, strcmp(value, "no") == 0, SK_FINDING_FAIL, settings[i].what, "%s; %s", value,
+                           settings[i].why);
+    }
     sk_reply_free(reply);
 }
 
