@@ -435,8 +435,7 @@ static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
     struct lookup_voucher *one = arg;
     struct lookup *lookup = one->lookup;
     struct sk_snapshot seen, none = {0};
-    if (reply == NULL ||
-        !sk_snapshot_read(reply, sk_redis_run(sk_sale_ask_redis(lookup->query.control->sale, one->voucher)), &seen))
+    if (reply == NULL || !sk_snapshot_read(reply, &seen))
         lookup_fail_snapshots(lookup);
     else if (one->account.voucher_id == 0 || sk_audit(&one->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))

@@ -150,10 +150,8 @@ static void report_ask_redis(struct report_query *report)
 static void report_on_snapshot(void *arg, const struct sk_reply *reply)
 {
     struct report_query *report = arg;
-    const struct sk_query *query = &report->query;
     struct sk_snapshot snapshot;
-    if (reply == NULL ||
-        !sk_snapshot_read(reply, sk_redis_run(sk_sale_ask_redis(query->control->sale, query->voucher)), &snapshot))
+    if (reply == NULL || !sk_snapshot_read(reply, &snapshot))
         report_find(report, SK_REPORT_UNKNOWN);
     else
         report_take_snapshot(report, &snapshot);

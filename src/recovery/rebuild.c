@@ -212,8 +212,7 @@ static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     struct sk_snapshot seen, none = {0};
-    if (reply == NULL ||
-        !sk_snapshot_read(reply, sk_redis_run(sk_sale_ask_redis(rebuild->sale, rebuild->voucher)), &seen)) {
+    if (reply == NULL || !sk_snapshot_read(reply, &seen)) {
         rebuild_fail(rebuild);
         return;
     }

@@ -339,7 +339,7 @@ static void watch_on_snapshot(void *arg, const struct sk_reply *reply)
     struct watch_check *check = arg;
     struct sk_watch *watch = check->watch;
     struct sk_snapshot seen;
-    if (reply != NULL && sk_snapshot_read(reply, sk_redis_run(sk_sale_redis(watch->sale, check->voucher)), &seen))
+    if (reply != NULL && sk_snapshot_read(reply, &seen))
         watch_judge(check, &seen, sk_snapshot_age_ms(reply));
     else
         watch->missed = true;

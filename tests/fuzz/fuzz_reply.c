@@ -16,8 +16,6 @@
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
 
-static char run[SK_RUN_SIZE] = "0123456789abcdef0123456789abcdef01234567";
-
 // hiredis allocates as many elements as an array's head announces. That is fine against one server, but would use up
 // the fuzzer's memory.
 static bool announces_too_much(const uint8_t *data, size_t size)
@@ -173,7 +171,7 @@ static void read_as_snapshot(const struct sk_reply *reply)
     static const struct sk_snapshot never;
     const struct sk_account account = {.epoch = 7, .newest = "10-1", .stock = 5, .buyers = 3};
     struct sk_snapshot snapshot;
-    if (!sk_snapshot_read(reply, run, &snapshot))
+    if (!sk_snapshot_read(reply, &snapshot))
         return;
     MUST(snapshot.last[0] == '\0' || sk_trust_is_version(snapshot.last));
     MUST(!snapshot.same_run ||

@@ -546,7 +546,7 @@ bool sk_pg_ready(const struct sk_pg *pg)
 
 static const char *const replies[][ANSWERS_MAX] = {
     [SK_SCRIPT_READ_VOUCHER] = {SNAPSHOT("loading", RUN, "0"), SNAPSHOT("open", RUN, "0"), SNAPSHOT("open", RUN, "1"),
-                                SNAPSHOT("", RUN, "0"), SNAPSHOT("open", "run-0", "0"), "*0\r\n"},
+                                SNAPSHOT("", RUN, "0"), SNAPSHOT("open", "", "0"), "*0\r\n"},
     [SK_SCRIPT_LIST_INSTANCES] = {"*7\r\n:1793300000123\r\n" SESSION "+1.0 1793300000000 1000 h:1\r\n" SESSION "+?\r\n",
                                   "*1\r\n:-1\r\n"},
     [SK_SCRIPT_TAKE_UNITS] = {"*2\r\n+short\r\n:3\r\n", "*3\r\n+taken\r\n:0\r\n+7\r\n", "*1\r\n+loading\r\n"},
@@ -632,13 +632,14 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
                                const size_t *lens, sk_redis_cb *done, void *arg)
 {
     bool instances = script == SK_SCRIPT_LIST_INSTANCES, snapshot = script == SK_SCRIPT_READ_VOUCHER;
-    bool with_order = snapshot && argc == 4;
+    bool with_order = snapshot && argc == 5;
     int64_t number = instances ? counter++ : voucher_of(argv[0])->id;
     MUST((size_t)script < sizeof replies / sizeof replies[0] && replies[script][0] != NULL);
     bool settles = script == SK_SCRIPT_SETTLE_ENTRY;
     MUST(redis == (settles ? sk_nodes_orders : sk_nodes_queries)(shop.sale.nodes, 0) && keys <= argc && lens == NULL);
-    if (with_order && argv[3][0] != '\0')
-        must_be_a_user(argv[3]);
+    MUST(!snapshot || strcmp(argv[3], RUN) == 0);
+    if (with_order && argv[4][0] != '\0')
+        must_be_a_user(argv[4]);
     else if (!snapshot || with_order)
         must_be_an_admin(!instances && !with_order);
     if (!instances && !with_order)

@@ -884,23 +884,26 @@ START_TEST(what_redis_holds_is_shown)
     static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0", ""};
     static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}, {"offer", "x"}};
     static const char *const sold_one[] = {"open", "7", NULL, "4", RUN, "1", "1", "o1"};
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     ck_assert_uint_eq(reply->elements, 13);
     for (size_t i = 0; i < 13; i++)
         must_show(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, "alice");
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN, "alice");
     for (size_t i = 0; i < 8; i++) {
         if (sold_one[i] != NULL)
             must_show(i, sold_one[i]);
     }
     must_show(12, "3");
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN "0");
+    must_show(0, "open");
+    must_show(4, ""); // another process has opened it
     for (size_t i = 0; i < sizeof terms / sizeof terms[0];
          i++) { // impossible terms: treated as if another process had opened it
         on_sale(4);
         redis_run("HSET " VOUCHER " %s %s", terms[i][0], terms[i][1]);
-        CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+        CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
         must_show(4, "");
     }
 }
@@ -911,7 +914,7 @@ static long long journal_age_with(const char *id)
     redis_run("DEL " JOURNAL);
     redis_run("XADD " JOURNAL " %s epoch 7", id);
     redis_run("XADD " JOURNAL " 18446744073709551615-2 epoch 7");
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     ck_assert_int_eq(reply->element[11]->type, REDIS_REPLY_INTEGER);
     return reply->element[11]->integer;
 }
@@ -939,12 +942,12 @@ START_TEST(an_opened_voucher_has_its_change_number)
     rebuild_open("3", "5", "paused");
     must_return(1);
     must_be(VOUCHER, "change", "9");
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     must_show(0, "paused");
     must_show(4, RUN);
     must_show(8, "9");
     redis_run("HDEL " VOUCHER " change");
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     must_show(4, "");
 }
 END_TEST
