@@ -144,7 +144,8 @@ def scripts_flushed(scene: Scene) -> None:
 
 
 def shared_replaced(scene: Scene) -> None:
-    """As an operator does it, and because it is stopped. Then the slot map changes before the links end."""
+    """An operator has its replica replace it, which lets no instance in at first; and it is stopped. Each time the slot
+    map changes before a link ends."""
     cluster = scene.cluster
     for what in ("the node of the shared keys fails over", "the node of the shared keys is stopped"):
         node = cluster.node_of(SHARED)
@@ -155,8 +156,12 @@ def shared_replaced(scene: Scene) -> None:
             if stopped:
                 node.signal(signal.SIGSTOP)
             else:
+                replica.call("ACL", "SETUSER", "seckill", "off")
                 replica.call("CLUSTER", "FAILOVER")
             cluster.replaced(node, slot_of(SHARED))
+            if not stopped:
+                time.sleep(TTL_S)
+                replica.call("ACL", "SETUSER", "seckill", "on")
 
         scene.unhurt(what, hurt, replaced)
         node.signal(signal.SIGCONT)
