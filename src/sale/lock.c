@@ -33,7 +33,8 @@ struct sk_session {
     uint32_t ttl_ms;
     bool asking;          // a call of session_keep.lua is in progress
     uint64_t asked_at_ms; // when that call, or the last one, was sent
-    uint64_t run_number;  // the Redis process that has acknowledged it
+    uint64_t asked_run;   // ... and to which Redis process
+    uint64_t run_number;  // the one that has acknowledged it
     uint64_t ready_run;   // the Redis process that the link is ready with; 0: it is not
     bool away;            // it was held when its node went away
     uint64_t ticked_at_ms;
@@ -212,6 +213,7 @@ static void session_ask(struct sk_session *session, const char *how)
         return; // the next tick tries again
     session->asking = true;
     session->asked_at_ms = now;
+    session->asked_run = sk_redis_run_number(session_redis(session));
     session->renew_at_ms = now + (session->ttl_ms / 3 < RENEW_MOST_MS ? session->ttl_ms / 3 : RENEW_MOST_MS);
     if (session->state == SESSION_NONE)
         session_move(session, SESSION_TAKING);
@@ -259,7 +261,7 @@ static void session_on_taken(struct sk_session *session, bool granted, const str
     }
     sk_backoff_reset(&session->retry);
     session_move(session, SESSION_HELD);
-    session->run_number = sk_redis_run_number(session_redis(session));
+    session->run_number = session->asked_run;
     session->held_until_ms = session->asked_at_ms + session->ttl_ms;
     session->taken_at_ms = now;
     session->takings++;

@@ -250,6 +250,21 @@ START_TEST(a_process_that_was_paused_has_missed_the_reply)
 }
 END_TEST
 
+START_TEST(what_the_old_node_acknowledges_does_not_count_for_the_new_one)
+{
+    fake_redis.cluster = true;
+    fake_redis.second_run_number = 7;
+    link_up();
+    must_ask_to("take");
+    fake_redis.swapped = true;
+    KEPT();
+    ck_assert(!sk_session_held(session) && !sk_session_sells(session, SAME_NODE));
+    must_ask_to("take");
+    KEPT();
+    ck_assert(sk_session_held(session));
+}
+END_TEST
+
 START_TEST(a_node_that_is_back_and_refuses_ends_the_sale)
 {
     static const struct sk_reply *const answers[] = {&gone, &error, &odd};
@@ -556,6 +571,7 @@ int main(void)
     tcase_add_test(tcase, a_renewal_that_is_led_to_another_node_ends_no_sale);
     tcase_add_test(tcase, a_node_that_answers_no_renewal_is_away);
     tcase_add_loop_test(tcase, a_process_that_was_paused_has_missed_the_reply, 0, 2);
+    tcase_add_test(tcase, what_the_old_node_acknowledges_does_not_count_for_the_new_one);
     tcase_add_loop_test(tcase, a_node_that_is_back_and_refuses_ends_the_sale, 0, 3);
     tcase_add_test(tcase, a_session_that_was_not_held_does_not_sell);
     tcase_add_test(tcase, a_process_that_was_paused_does_not_sell_on);
