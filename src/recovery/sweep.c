@@ -152,8 +152,8 @@ static void sweep_on_timer(void *arg)
         sk_list_remove(&swept->list);
         if (now < swept->orphans_until_ms) {
             sk_list_add_last(&swept->list, &sweeper->orphans);
-            if (swept->sweep == NULL && sk_sweep_voucher(sweeper, swept->voucher) == SK_DOWN)
-                break;
+            if (swept->sweep == NULL && sk_sweep_voucher(sweeper, swept->voucher) != SK_OK)
+                continue; // until the next round; another may have another node
         } else {
             sweeper->listed--;
             swept->listed = false;
