@@ -12,8 +12,8 @@
 
 enum {
     ACTIVE_MAX = 4,
-    LOOK_MAX = 256, // vouchers of a queue whose node may be away
-    TICK_MS = 50,   // retries when a store has come back
+    TRIED_MAX = 256, // vouchers of a queue whose node may be away
+    TICK_MS = 50,    // retries when a store has come back
     FAILED_PAUSE_MS = 500,
     FAILED_PAUSE_MOST_MS = 2000,
     RETIRE_PAUSE_MS =
@@ -214,13 +214,14 @@ static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
     return next->voucher;
 }
 
-// The first whose node is ready, and the others go behind: they delay no voucher of another node.
+// The first whose node is ready, with both links, and the others go behind: they delay no voucher of another node.
 static struct sk_voucher *rebuilds_take_ready(const struct sk_sale *sale, struct sk_list *queue)
 {
-    for (int i = 0; i < LOOK_MAX && !sk_list_is_empty(queue); i++) {
+    for (int i = 0; i < TRIED_MAX && !sk_list_is_empty(queue); i++) {
         struct sk_rebuilding *next = sk_list_first(queue);
         sk_list_remove(&next->list);
-        if (sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)))
+        if (sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)) &&
+            sk_redis_ready(sk_sale_redis(sale, next->voucher))) // its lock
             return next->voucher;
         sk_list_add_last(&next->list, queue);
     }

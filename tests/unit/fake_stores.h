@@ -31,6 +31,7 @@ static struct {
     bool down, busy;
     bool cluster, first_down, first_busy;   // Redis: of two nodes
     bool second_down, swapped;              // ... which have exchanged their slots
+    bool orders_down;                       // ... only the order link to the first
     uint64_t run_number, second_run_number; // Redis: each identifies the process
     struct asked asked[ASKED_MAX];          // in order of the calls
     size_t count, answered;
@@ -65,7 +66,7 @@ static void fake_stores_forget(void)
     forget_asked(fake_pg.asked, &fake_pg.count, &fake_pg.answered);
     fake_redis.down = fake_redis.busy = fake_pg.down = false;
     fake_redis.cluster = fake_redis.first_down = fake_redis.first_busy = false;
-    fake_redis.second_down = fake_redis.swapped = false;
+    fake_redis.second_down = fake_redis.swapped = fake_redis.orders_down = false;
 }
 
 // ---- Redis ----
@@ -193,7 +194,9 @@ static bool fake_is_second(const struct sk_redis *redis)
 
 static bool fake_is_down(const struct sk_redis *redis)
 {
-    return fake_redis.down || (fake_is_second(redis) ? fake_redis.second_down : fake_redis.first_down);
+    const void *link = redis;
+    return fake_redis.down || (fake_redis.orders_down && link == &fake_orders_link) ||
+           (fake_is_second(redis) ? fake_redis.second_down : fake_redis.first_down);
 }
 
 bool sk_redis_ready(const struct sk_redis *redis)
