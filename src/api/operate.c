@@ -19,6 +19,7 @@
 #include "failpoint.h"
 #include "log.h"
 #include "params.h"
+#include "slot_map.h"
 #include "text.h"
 #include "ticket.h"
 #include "timer.h"
@@ -427,8 +428,9 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
         struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
         sk_query_end_with(&operate->query, &answer);
-    } else if (word == NULL) { // it is not known whether they have left
-        operate_mend(operate);
+    } else if (word == NULL) { // it is not known whether they have left, unless their slot is elsewhere
+        if (reply == NULL || sk_redirect_of(sk_reply_error(reply)) == SK_REDIRECT_NONE)
+            operate_mend(operate);
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
         sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL);

@@ -23,6 +23,7 @@
 #include "list.h"
 #include "log.h"
 #include "params.h"
+#include "slot_map.h"
 #include "timer.h"
 
 enum {
@@ -309,8 +310,9 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
         returns_make_ready(call);
         return;
     }
-    // The script may run later, or has run, and the entry is not held here.
-    sale->orphaned(sale->recovery, call->voucher);
+    // The script may run later, or has run, and the entry is not held here. But if its slot is elsewhere, it has not.
+    if (reply == NULL || sk_redirect_of(sk_reply_error(reply)) == SK_REDIRECT_NONE)
+        sale->orphaned(sale->recovery, call->voucher);
     returns_end(call, SK_RETURN_UNAVAILABLE);
 }
 

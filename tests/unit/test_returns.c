@@ -691,6 +691,19 @@ START_TEST(a_note_without_an_answer_may_leave_an_orphan)
 }
 END_TEST
 
+// The slot is elsewhere, or is being moved: nothing was executed.
+START_TEST(a_note_that_is_redirected_leaves_nothing)
+{
+    static const struct sk_reply redirections[] = {ERROR("MOVED 7 a:1"), ERROR("TRYAGAIN Multiple keys request")};
+    cancel(1);
+    tick();
+    redis_answers(&redirections[_i]);
+    must_be_told(1, SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(orphans + suspicions, 0);
+    must_be_idle();
+}
+END_TEST
+
 START_TEST(what_is_not_asked_leaves_nothing)
 {
     fake_session.lost = true;
@@ -1069,6 +1082,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_voucher_that_cannot_be_relied_on_is_loading, 0, sizeof doubts / sizeof doubts[0]);
     tcase_add_loop_test(tcase, a_note_without_an_answer_may_leave_an_orphan, 0,
                         1 + sizeof no_notes / sizeof no_notes[0]);
+    tcase_add_loop_test(tcase, a_note_that_is_redirected_leaves_nothing, 0, 2);
     tcase_add_test(tcase, what_is_not_asked_leaves_nothing);
     tcase_add_loop_test(tcase, what_is_noted_is_written_until_it_is_answered, 0, FAILURES);
     tcase_add_test(tcase, without_postgres_a_noted_entry_waits);
