@@ -55,7 +55,7 @@ def master_killed_before_a_laggard(run: Run) -> None:
     """Its replica has missed the last writes."""
     master = another(run)
     vouchers, replica = on(run, master), run.redis.replica_of(master)
-    replica.call("CONFIG", "SET", "masteruser", "nobody")
+    replica.call("CONFIG", "SET", "masteruser", "nobody", "masterauth", "wrong")
     master.call("CLIENT", "KILL", "TYPE", "replica")
     time.sleep(LAGS_S)
     if replica.follows():
@@ -65,7 +65,7 @@ def master_killed_before_a_laggard(run: Run) -> None:
         sells(run, voucher, SOLD_S, "the new master")
     run.healed()
     for one in run.redis.living():
-        one.call("CONFIG", "SET", "masteruser", "")
+        one.call("CONFIG", "SET", "masteruser", "", "masterauth", "")
     mended(run, master)
 
 
@@ -141,18 +141,18 @@ def majority_lost(run: Run) -> None:
 
 OF_A_CLUSTER = dict(replicas=1, vouchers=VOUCHERS, units=400, seconds=5.0)
 ROWS = [
-    Fault("64a", "cluster: a master killed and replaced", master_killed, refused_202=25, rebuilds=2, unknown=0.5, **OF_A_CLUSTER),
+    Fault("64a", "cluster: a master killed and replaced", master_killed, refused_202=25, rebuilds=VOUCHERS, unknown=0.5, **OF_A_CLUSTER),
     Fault(
         "64b", "cluster: the same, with a replica that lags by 0.4 s", master_killed_before_a_laggard,
-        refused_202=60, rebuilds=2, unknown=0.5, **OF_A_CLUSTER,
+        refused_202=60, rebuilds=VOUCHERS, unknown=0.5, **OF_A_CLUSTER,
     ),
-    Fault("64c", "cluster: slots moved under load, there and back", slots_moved, rebuilds=4, unknown=0.3, **OF_A_CLUSTER),
+    Fault("64c", "cluster: slots moved under load, there and back", slots_moved, rebuilds=8, unknown=0.5, **OF_A_CLUSTER),
     Fault("64d", "cluster: SCRIPT FLUSH at one node", scripts_flushed, **OF_A_CLUSTER),
-    Fault("64e", "cluster: the node of the sessions is away", sessions_away, rebuilds=2, unknown=0.6, **OF_A_CLUSTER),
+    Fault("64e", "cluster: the node of the sessions is away", sessions_away, rebuilds=VOUCHERS, unknown=0.6, **OF_A_CLUSTER),
     Fault(
         "64f", "cluster: the same, and an instance is killed", sessions_away_and_one_killed,
-        refused_202=25, rebuilds=3, unknown=0.6, **OF_A_CLUSTER,
+        refused_202=25, rebuilds=VOUCHERS, unknown=0.6, **OF_A_CLUSTER,
     ),
     Fault("64g", "cluster: an instance with an old slot map", old_map, rebuilds=2, unknown=0.3, **OF_A_CLUSTER),
-    Fault("64h", "cluster: the majority lost and back", majority_lost, rebuilds=3, unknown=0.9, **OF_A_CLUSTER),
+    Fault("64h", "cluster: the majority lost and back", majority_lost, rebuilds=VOUCHERS, unknown=0.9, **OF_A_CLUSTER),
 ]

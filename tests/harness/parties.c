@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "keys.h"
 #include "stack.h"
 #include "stores.h"
 
@@ -49,7 +50,8 @@ struct party *party_open(uint32_t redis_timeout_ms)
         .arg = party};
     party->nodes = sk_nodes_open(&party->loop, &options);
     must(party->nodes != NULL, "links");
-    RUN_UNTIL(sk_nodes_state(party->nodes).orders == 1 && sk_nodes_state(party->nodes).queries == 1);
+    unsigned nodes = (unsigned)stack_redis_nodes();
+    RUN_UNTIL(sk_nodes_state(party->nodes).orders == nodes && sk_nodes_state(party->nodes).queries == nodes);
     return party;
 }
 
@@ -68,7 +70,7 @@ static void party_on_change(void *arg, bool ready)
 
 struct sk_redis *party_redis(const struct party *party)
 {
-    return sk_nodes_orders(party->nodes, 0);
+    return sk_nodes_orders(party->nodes, SK_SHARED_SLOT);
 }
 
 void party_close(struct party *party)

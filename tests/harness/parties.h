@@ -24,7 +24,7 @@ struct party {
 
 // Waits until its links are ready. The harness owns the memory; at most three are open at a time.
 struct party *party_open(uint32_t redis_timeout_ms);
-// Its link for orders.
+// Its link for orders, to the node of the sessions.
 struct sk_redis *party_redis(const struct party *party);
 // Closes in the order of a clean exit: the links, then the part.
 void party_close(struct party *party);

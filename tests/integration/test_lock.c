@@ -135,7 +135,7 @@ static redisReply *eval(const char *text, int argc, const char *const *argv)
 {
     const char *words[WORDS_MAX] = {"EVAL", text, "5", VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED};
     if (redis == NULL)
-        redis = redis_connect();
+        redis = redis_connect_to(VOUCHER);
     memcpy(words + 8, argv, (size_t)argc * sizeof *argv);
     redisReply *reply = redisCommandArgv(redis, argc + 8, words, NULL);
     must(reply != NULL && reply->type != REDIS_REPLY_ERROR, "the script failed");
