@@ -144,7 +144,6 @@ static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number)
     return asked;
 }
 
-static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number);
 static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher)
 {
     return voucher->asking.orders.count > 0 && uv_now(batcher->sale->loop) < voucher->asking.held_until_ms;
@@ -238,8 +237,10 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     switch (grant.status) {
     case SK_GRANT_OK:
     case SK_GRANT_OTHER:
-        sk_grant_remember(&grant, voucher);
-        batcher_remember(call, &grant);
+        if (call->run_number == sk_redis_run_number(sk_sale_redis(batcher->sale, voucher))) { // else it has moved since
+            sk_grant_remember(&grant, voucher);
+            batcher_remember(call, &grant);
+        }
         batcher_answer_each(batcher, call, &grant);
         if (grant.status == SK_GRANT_OTHER)
             batcher_hold(call, (int32_t)grant.offer);

@@ -467,6 +467,23 @@ START_TEST(a_voucher_that_has_moved_is_asked_at_its_new_node)
 }
 END_TEST
 
+// The reply counts for its orders, but shows nothing of the node that has the voucher now.
+START_TEST(what_the_old_node_answers_is_not_remembered)
+{
+    bool moves = _i == 1;
+    fake_redis.cluster = true;
+    fake_redis.second_run_number = fake_redis.run_number + 1;
+    request(1, 1, 2);
+    sk_batcher_flush(batcher);
+    fake_redis.swapped = moves;
+    ANSWER("ps");
+    ck_assert_int_eq(told[0].code, SK_PURCHASE_ACCEPTED);
+    ck_assert_int_eq(told[1].code, SK_PURCHASE_SOLD_OUT);
+    ck_assert_str_eq(voucher(1)->seen.last, moves ? "" : "10-1");
+    fake_redis.swapped = false;
+}
+END_TEST
+
 START_TEST(a_voucher_that_moves_for_ever_is_503)
 {
     static const struct sk_reply moved = ERROR("MOVED 9842 127.0.0.1:7000");
@@ -1008,6 +1025,7 @@ int main(void)
     tcase_add_test(tcase, a_dead_link_is_503_and_never_a_refusal);
     tcase_add_test(tcase, a_busy_node_holds_up_no_other);
     tcase_add_test(tcase, a_voucher_that_has_moved_is_asked_at_its_new_node);
+    tcase_add_loop_test(tcase, what_the_old_node_answers_is_not_remembered, 0, 2);
     tcase_add_test(tcase, a_voucher_that_moves_for_ever_is_503);
     tcase_add_loop_test(tcase, an_unstable_slot_is_503_and_no_doubt, 0, 3);
     tcase_add_test(tcase, a_malformed_answer_is_503_for_all);
