@@ -25,8 +25,8 @@ struct sk_nodes;
 enum { SK_NODES_MAX = 255 };
 
 struct sk_nodes_options {
-    struct sk_redis_options
-        redis; // of each link, borrowed until sk_nodes_end; `at`, `arg` and the callbacks are set here
+    // Of each link, borrowed until sk_nodes_end; `at`, `arg` and the callbacks are set here.
+    struct sk_redis_options redis;
     // A link has become ready or has stopped being so. They run before the callbacks of the calls that it loses.
     void (*on_orders)(void *arg, bool ready);
     void (*on_queries)(void *arg, bool ready);

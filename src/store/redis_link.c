@@ -7,6 +7,7 @@
 // from its write, the link drops the connection. Whatever ends a connection, each waiting call then ends with NULL.
 #include "redis_link.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ char *sk_redis_format(int argc, const char **argv, const size_t *lens, size_t *l
     return command;
 }
 
-enum { SHA_CHARS = 40, NO_SCRIPT = -1, ROLE_MS = 1000, ROLE_SIZE = 16 };
+enum { SHA_CHARS = 40, NO_SCRIPT = -1, ROLE_MS = 1000, ROLE_SIZE = 16, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
 
 struct redis_call {
     struct sk_redis *redis;
@@ -581,8 +582,11 @@ static const char *redis_link_tick(void *owner)
 static void redis_link_drop(void *owner, const char *why)
 {
     struct sk_redis *redis = owner;
+    const struct sk_redis_host *at = &redis->url.at;
+    char text[WHY_SIZE];
+    (void)snprintf(text, sizeof text, "%s:%d: %s", at->name, at->port, why);
     sk_log_text(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
-                "reason", why);
+                "reason", at->name[0] == '\0' ? why : text); // the sentinels may name none
     sk_link_move(redis->link, SK_LINK_DOWN); // before the callbacks run, so that they cannot queue anything
     redis_link_disconnect(redis);
     redis_link_end_calls(redis);

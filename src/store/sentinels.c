@@ -136,7 +136,7 @@ static void sentinels_on_connected(void *owner)
     const char *password = seat->sentinels->options.password, *auth[] = {"AUTH", password};
     sk_link_move(seat->link, SK_LINK_PREPARING);
     if ((password != NULL && !sentinels_send(seat, 2, auth)) || !sentinels_ask(seat))
-        sentinels_drop(seat, "it takes no bytes");
+        sentinels_drop(seat, "the socket is full");
 }
 
 static bool sentinels_ask(struct seat *seat)
@@ -155,7 +155,7 @@ static const char *sentinels_tick(void *owner)
         return NULL;
     if (seat->replies_left > 0)
         return now >= seat->asked_ms + seat->sentinels->options.timeout_ms ? "reply overdue" : NULL;
-    return now >= seat->asked_ms + ASK_MS && !sentinels_ask(seat) ? "it takes no bytes" : NULL;
+    return now >= seat->asked_ms + ASK_MS && !sentinels_ask(seat) ? "the socket is full" : NULL;
 }
 
 static void sentinels_on_writable(void *owner)

@@ -119,6 +119,9 @@ def master_killed(scene: Scene) -> None:
     scene.unhurt("a master is killed and replaced", {voucher}, lambda: cluster.kill(master))
     if scene.rebuilds(voucher) == rebuilt:
         scene.wrong.append("its voucher was not rebuilt")
+    lost = f'msg="Redis connection dropped" reason="{cluster.at(master)}: '
+    if not all(lost in one.text() for one in scene.made):
+        scene.wrong.append("the log does not name the node whose connection was lost")
     master.run()
     wait_for("the old master is a replica", cluster.is_whole, 60)
 
