@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "hash.h"
@@ -176,7 +177,14 @@ static bool has_no_key(const char *format)
     return false;
 }
 
-// A command goes to the node of its first key: the second word. One without a key goes to all nodes; the first reply
+// The first key: the second word, or the one after the script and the number of keys.
+static const char *key_in(const redisReply *words)
+{
+    size_t i = strcasecmp(words->element[0]->str, "EVAL") == 0 ? 3 : 1;
+    return i < words->elements ? words->element[i]->str : "";
+}
+
+// A command goes to the node of its first key. One without a key goes to all nodes; the first reply
 // counts, and numbers are added up.
 static redisReply *ask_redis(const char *format, va_list args)
 {
@@ -190,7 +198,7 @@ static redisReply *ask_redis(const char *format, va_list args)
         (void)redisReaderFeed(reader, command, (size_t)len);
         (void)redisReaderGetReply(reader, (void **)&words);
         ck_assert(words != NULL && words->elements > 0);
-        int node = nodes == 1 || words->elements == 1 ? 0 : redis_node_of(words->element[1]->str);
+        int node = redis_node_of(key_in(words));
         reply = ask_node(node, format, command, (size_t)len);
         freeReplyObject(words);
         redisReaderFree(reader);
@@ -241,4 +249,16 @@ bool redis_text(char *out, size_t size, const char *format, ...)
     (void)snprintf(out, size, "%s", found ? reply->str : "");
     freeReplyObject(reply);
     return found;
+}
+
+void redis_info(int node, const char *section, char *out, size_t size)
+{
+    char command[64];
+    redisContext *redis = redis_connect_node(node);
+    (void)snprintf(command, sizeof command, "INFO %s", section);
+    redisReply *reply = redisCommand(redis, command);
+    ck_assert(reply != NULL && reply->type == REDIS_REPLY_STRING);
+    (void)snprintf(out, size, "%s", reply->str);
+    freeReplyObject(reply);
+    redisFree(redis);
 }

@@ -31,5 +31,6 @@ redisContext *redis_connect_to(const char *key); // to the node that has it
 void redis_run(const char *format, ...);
 int64_t redis_number(const char *format, ...);                    // an integer or digits; -1: nil
 bool redis_text(char *out, size_t size, const char *format, ...); // false, and "": nil
+void redis_info(int node, const char *section, char *out, size_t size);
 
 #endif
