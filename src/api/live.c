@@ -324,19 +324,20 @@ static void live_ask_redis(struct live_feed *feed)
         return;
     if (voucher != NULL) {
         feed->asking = true;
-        status = sk_snapshot_ask(feed->live->control->sale->ask_redis, &voucher->keys, NULL, live_on_snapshot, feed);
+        status = sk_snapshot_ask(sk_sale_ask_redis(feed->live->control->sale, voucher), &voucher->keys, NULL,
+                                 live_on_snapshot, feed);
     }
     if (status != SK_OK)
         live_on_snapshot(feed, NULL);
 }
 
 // Reads the units that can be sold now. False: Redis does not know.
-static bool live_read_stock(const struct sk_reply *reply, const char *run, int64_t *stock)
+static bool live_read_stock(const struct sk_reply *reply, int64_t *stock)
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
     const char *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
     bool known = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
-    return known && opened != NULL && strcmp(opened, run) == 0 &&
+    return known && opened != NULL && opened[0] != '\0' &&
            sk_trust_number(sk_reply_at(reply, SK_SNAPSHOT_STOCK), SK_TRUST_MAX, stock);
 }
 
@@ -357,8 +358,9 @@ static void live_on_snapshot(void *arg, const struct sk_reply *reply)
     struct live_feed *feed = arg;
     int64_t stock;
     const struct sk_sale *sale = feed->live->control->sale;
-    bool known = reply != NULL && live_read_stock(reply, sk_redis_run(sale->ask_redis), &stock);
-    bool away = !known && !sk_redis_ready(sale->ask_redis);
+    const struct sk_redis *redis = feed->voucher == NULL ? NULL : sk_sale_ask_redis(sale, feed->voucher);
+    bool known = reply != NULL && live_read_stock(reply, &stock);
+    bool away = !known && !sk_redis_ready(redis);
     feed->asking = false;
     if (known)
         live_count(feed, stock, uv_now(sale->loop));

@@ -19,6 +19,7 @@
 #include "failpoint.h"
 #include "log.h"
 #include "params.h"
+#include "slot_map.h"
 #include "text.h"
 #include "ticket.h"
 #include "timer.h"
@@ -406,8 +407,9 @@ static void operate_take(struct operate *operate)
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->units};
-    if (sk_redis_script(sale->ask_redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
+    struct sk_redis *redis = sk_sale_ask_redis(sale, voucher);
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(redis), operate->units};
+    if (sk_redis_script(redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
@@ -426,8 +428,9 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
         struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
         sk_query_end_with(&operate->query, &answer);
-    } else if (word == NULL) { // it is not known whether they have left
-        operate_mend(operate);
+    } else if (word == NULL) { // it is not known whether they have left, unless their slot is elsewhere
+        if (reply == NULL || sk_redirect_of(sk_reply_error(reply)) == SK_REDIRECT_NONE)
+            operate_mend(operate);
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
         sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL);
@@ -746,7 +749,8 @@ static enum sk_status creation_ask_state(struct creation *creation)
 {
     const struct sk_query *query = &creation->query;
     const char *state[] = {"HGET", query->voucher->keys.voucher, "state"};
-    return sk_redis_command(query->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
+    return sk_redis_command(sk_sale_ask_redis(query->control->sale, query->voucher), 3, state, NULL, creation_on_state,
+                            creation);
 }
 
 static void creation_on_state(void *arg, const struct sk_reply *reply)

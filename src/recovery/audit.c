@@ -83,11 +83,11 @@ int64_t sk_account_letters(const struct sk_rows *rows, size_t row)
 enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
                                sk_redis_cb *done, void *arg)
 {
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, user};
-    return sk_redis_script(redis, SK_SCRIPT_READ_VOUCHER, 3, user == NULL ? 3 : 4, argv, NULL, done, arg);
+    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, sk_redis_run(redis), user};
+    return sk_redis_script(redis, SK_SCRIPT_READ_VOUCHER, 3, user == NULL ? 4 : 5, argv, NULL, done, arg);
 }
 
-bool sk_snapshot_read(const struct sk_reply *reply, const char *run, struct sk_snapshot *snapshot)
+bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot)
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL),
                *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
@@ -105,8 +105,7 @@ bool sk_snapshot_read(const struct sk_reply *reply, const char *run, struct sk_s
     snapshot->present = state[0] != '\0';
     snapshot->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
     // An impossible value counts as lost.
-    snapshot->same_run = strcmp(opened, run) == 0 &&
-                         audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch) &&
+    snapshot->same_run = opened[0] != '\0' && audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch) &&
                          audit_number(reply, SK_SNAPSHOT_STOCK, SK_TRUST_MAX, &snapshot->stock) &&
                          sk_trust_is_version(last) && audit_read_terms(reply, state, &snapshot->terms);
     if (sk_trust_is_version(last))

@@ -50,7 +50,7 @@ enum {
 struct sk_snapshot {
     bool present;
     bool loading;
-    bool same_run; // opened under the Redis process that answers
+    bool same_run; // opened under the Redis process that was asked
     int64_t epoch, stock, buyers, journal;
     char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
     struct sk_terms_seen terms;
@@ -87,9 +87,9 @@ enum sk_finding {
 enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
                                sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
-// Reads read_voucher.lua's reply; `run` is the run id of the Redis that gave it. An impossible value counts as of
-// another process: not to be relied on. False: it is no such reply.
-bool sk_snapshot_read(const struct sk_reply *reply, const char *run, struct sk_snapshot *snapshot);
+// Reads read_voucher.lua's reply. An impossible value counts as of another process: not to be relied on. False: it is
+// no such reply.
+bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot);
 
 // The age of the journal's oldest entry, by Redis's clock; 0: the journal is empty, or the value is impossible.
 int64_t sk_snapshot_age_ms(const struct sk_reply *reply);

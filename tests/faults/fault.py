@@ -52,6 +52,7 @@ class Fault:
     fresh_redis: bool = False
     standby: bool = False  # a synchronous standby; the instances know both servers
     sentinels: bool = False  # a replica of Redis, and three sentinels, which the instances ask
+    replicas: int = 0  # of each master of a Redis Cluster, which is this row's own; 0: Redis is no such cluster
     liars: int = 0  # sentinels in addition, which name the replica
     refused_202: int = 0  # accepted orders that may end as refused, where something is lost
     rebuilds: int = 0  # rebuilds that the fault may cause, beyond each voucher's first warm-up

@@ -20,6 +20,7 @@ import rows_again
 import rows_attackers
 import rows_clients
 import rows_clocks
+import rows_cluster
 import rows_costs
 import rows_crowding
 import rows_damage
@@ -51,6 +52,7 @@ MODULES = [
     rows_attackers,
     rows_clients,
     rows_clocks,
+    rows_cluster,
     rows_costs,
     rows_crowding,
     rows_damage,

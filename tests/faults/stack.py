@@ -50,12 +50,17 @@ class NotInjectable(Exception):
     """This machine cannot inject the fault."""
 
 
+CLUSTER = bool(os.environ.get("SECKILL_TEST_CLUSTER"))  # every Redis is a cluster of three masters
+GIVEN: set[int] = set()
+
+
 def free_port() -> int:
-    """A port outside the range of client ports."""
+    """A port outside the range of client ports, each only once: a server may listen on it much later."""
     while True:
         port = random.SystemRandom().randrange(15000, 31000)
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
+            if port not in GIVEN and probe.connect_ex(("127.0.0.1", port)) != 0:
+                GIVEN.add(port)
                 return port
 
 
@@ -418,7 +423,9 @@ class Stack:
         self.standby: StandbyServer | None = None  # of one fault
         self.addresses: dict[str, str] = {}  # of one fault: where instances find stores, if not directly
         self.migrate()
+        self.cluster = None  # the same as `redis`, if that is one
         self.redis_proxy, self.pg_proxy = Proxy(free_port()), Proxy(free_port())
+        self.one_proxy = self.redis_proxy
         self.more_proxies: list[Proxy] = []  # of one fault
 
     def migrate(self) -> None:
@@ -439,14 +446,19 @@ class Stack:
         replica.run_as_replica_of(self.redis)
         return replica
 
-    def prepare(self, appendfsync: str, fresh_redis: bool = False) -> None:
-        """Fresh stores, and proxies without faults."""
+    def prepare(self, appendfsync: str, fresh_redis: bool = False, proxied: bool = False, replicas: int = 0) -> None:
+        """Fresh stores, and proxies without faults. With replicas, or if CLUSTER says so, Redis is a cluster."""
+        fresh_redis = fresh_redis or replicas > 0
         if self.redis is None or not self.redis.well() or (appendfsync,) != self.redis_settings or fresh_redis:
-            if self.redis is not None:
-                self.redis.end(signal.SIGKILL)
-                shutil.rmtree(self.redis.dir, ignore_errors=True)
-            self.redis, self.redis_settings = self.new_redis(), (appendfsync,)
-            self.redis.run(*self.redis_settings)
+            self.end_redis()
+            self.redis_settings = (appendfsync,)
+            if CLUSTER or replicas:
+                self.start_cluster(replicas)
+            else:
+                self.redis = self.new_redis()
+                self.redis.run(*self.redis_settings)
+        if self.cluster is not None:
+            self.cluster.show(proxied)
         self.redis.call("FLUSHALL")
         if not self.postgres.alive():
             self.postgres.run()
@@ -454,8 +466,23 @@ class Stack:
             "truncate voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment, admin_event,"
             " stock_change, admin_request"
         )
-        self.redis_proxy.reset(self.redis.port)
+        self.redis_proxy.reset(0 if self.cluster is not None else self.redis.port)
         self.pg_proxy.reset(self.postgres.port)
+
+    def start_cluster(self, replicas: int) -> None:
+        from clusters import Cluster  # which builds on this module
+
+        self.cluster = self.redis = Cluster(self, replicas).create(*self.redis_settings)
+        self.redis_proxy = self.cluster.proxies
+
+    def end_redis(self) -> None:
+        if self.cluster is not None:
+            self.cluster.close()
+            self.redis_proxy = self.one_proxy
+        elif self.redis is not None:
+            self.redis.end(signal.SIGKILL)
+            shutil.rmtree(self.redis.dir, ignore_errors=True)
+        self.redis = self.cluster = None
 
     def add_standby(self, port: int = 0) -> None:
         self.servers += 1
@@ -468,12 +495,15 @@ class Stack:
         shutil.rmtree(dead.dir)
 
     def store_urls(self, proxied: bool) -> dict[str, str]:
-        redis_port = self.redis_proxy.port if proxied else self.redis.port
+        if self.cluster is not None:
+            redis = self.cluster.url(proxied)
+        else:
+            redis = redis_url(self.redis_proxy.port if proxied else self.redis.port)
         pg_port = self.pg_proxy.port if proxied else self.postgres.port
         url = self.postgres.url("seckill", pg_port)
         if self.standby is not None:  # first, so that each link must pass it over
             url = url.replace("@", f"@127.0.0.1:{self.standby.port},")
-        return {"SECKILL_REDIS_URL": redis_url(redis_port), "SECKILL_DATABASE_URL": url} | self.addresses
+        return {"SECKILL_REDIS_URL": redis, "SECKILL_DATABASE_URL": url} | self.addresses
 
     def launch(self, count: int, env: dict[str, str], first_env: dict[str, str], proxied: bool) -> None:
         urls = self.store_urls(proxied)
@@ -537,9 +567,9 @@ class Stack:
         self.mounts = []
 
     def close(self) -> None:
-        for process in [*self.instances, *self.others, self.redis]:
-            if process is not None:
-                process.end(signal.SIGKILL)
+        for process in [*self.instances, *self.others]:
+            process.end(signal.SIGKILL)
+        self.end_redis()
         if self.standby is not None:
             self.standby.end(signal.SIGINT)
         self.postgres.end(signal.SIGINT)

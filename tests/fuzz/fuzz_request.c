@@ -546,7 +546,7 @@ bool sk_pg_ready(const struct sk_pg *pg)
 
 static const char *const replies[][ANSWERS_MAX] = {
     [SK_SCRIPT_READ_VOUCHER] = {SNAPSHOT("loading", RUN, "0"), SNAPSHOT("open", RUN, "0"), SNAPSHOT("open", RUN, "1"),
-                                SNAPSHOT("", RUN, "0"), SNAPSHOT("open", "run-0", "0"), "*0\r\n"},
+                                SNAPSHOT("", RUN, "0"), SNAPSHOT("open", "", "0"), "*0\r\n"},
     [SK_SCRIPT_LIST_INSTANCES] = {"*7\r\n:1793300000123\r\n" SESSION "+1.0 1793300000000 1000 h:1\r\n" SESSION "+?\r\n",
                                   "*1\r\n:-1\r\n"},
     [SK_SCRIPT_TAKE_UNITS] = {"*2\r\n+short\r\n:3\r\n", "*3\r\n+taken\r\n:0\r\n+7\r\n", "*1\r\n+loading\r\n"},
@@ -594,12 +594,32 @@ static enum sk_status ask_redis(const char *const *texts, int64_t number, sk_red
     return SK_OK;
 }
 
+struct sk_redis *sk_nodes_orders(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return (struct sk_redis *)(void *)&shop.links[0];
+}
+
+struct sk_redis *sk_nodes_queries(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return (struct sk_redis *)(void *)&shop.links[2];
+}
+
+struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return (struct sk_nodes_state){1, 1, 1};
+}
+
 // HGET: the state of a voucher that is created, or a user's order.
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg)
 {
     const struct sk_voucher *voucher = voucher_of(argv[1]);
-    MUST(redis == shop.sale.ask_redis && argc == 3 && lens == NULL && strcmp(argv[0], "HGET") == 0);
+    MUST(redis == sk_nodes_queries(shop.sale.nodes, 0) && argc == 3 && lens == NULL && strcmp(argv[0], "HGET") == 0);
     if (strcmp(argv[1], voucher->keys.buyers) == 0) {
         must_be_a_user(argv[2]);
         return ask_redis(buyers, (unsigned char)argv[2][0], done, arg);
@@ -612,13 +632,14 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
                                const size_t *lens, sk_redis_cb *done, void *arg)
 {
     bool instances = script == SK_SCRIPT_LIST_INSTANCES, snapshot = script == SK_SCRIPT_READ_VOUCHER;
-    bool with_order = snapshot && argc == 4;
+    bool with_order = snapshot && argc == 5;
     int64_t number = instances ? counter++ : voucher_of(argv[0])->id;
     MUST((size_t)script < sizeof replies / sizeof replies[0] && replies[script][0] != NULL);
-    MUST(redis == (script == SK_SCRIPT_SETTLE_ENTRY ? shop.sale.redis : shop.sale.ask_redis) && keys <= argc &&
-         lens == NULL);
-    if (with_order && argv[3][0] != '\0')
-        must_be_a_user(argv[3]);
+    bool settles = script == SK_SCRIPT_SETTLE_ENTRY;
+    MUST(redis == (settles ? sk_nodes_orders : sk_nodes_queries)(shop.sale.nodes, 0) && keys <= argc && lens == NULL);
+    MUST(!snapshot || strcmp(argv[3], RUN) == 0);
+    if (with_order && argv[4][0] != '\0')
+        must_be_a_user(argv[4]);
     else if (!snapshot || with_order)
         must_be_an_admin(!instances && !with_order);
     if (!instances && !with_order)
@@ -879,9 +900,7 @@ static void open_control(void)
     shop.sale = (struct sk_sale){.loop = &shop.loop,
                                  .options = &config.sale,
                                  .metrics = &shop.metrics,
-                                 .redis = (struct sk_redis *)(void *)&shop.links[0],
                                  .pg = (struct sk_pg *)(void *)&shop.links[1],
-                                 .ask_redis = (struct sk_redis *)(void *)&shop.links[2],
                                  .ask_pg = (struct sk_pg *)(void *)&shop.links[3],
                                  .catalogue = sk_catalogue_new(1),
                                  .orders = sk_order_pool_new(ORDERS_MAX),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keys.h"
 #include "stores.h"
 #include "wait.h"
 
@@ -35,7 +36,9 @@ static bool same_buyers(const char *voucher, PGresult *orders, redisContext *red
 static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
 {
     PGconn *conn = db_connect();
-    redisContext *redis = redis_connect();
+    char key[SK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "{%s}", voucher);
+    redisContext *redis = redis_connect_to(key);
     PGresult *orders = PQexecParams(
         conn,
         "SELECT user_id, concat_ws(' ', id, CASE WHEN quantity > 1 OR request_key IS NOT NULL THEN quantity END,"

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hash.h"
 #include "http.h"
 #include "proc.h"
 #include "stores.h"
@@ -45,9 +46,13 @@ struct service {
     bool stopped; // by SIGSTOP
 };
 
+enum { NODES = 3 };
+
 static struct {
-    struct proc redis, postgres;
-    int redis_port, postgres_port, next_port;
+    struct proc redis[NODES], postgres;
+    int redis_nodes;                          // of a cluster; or 1
+    int redis_ports[NODES], bus_ports[NODES]; // of its nodes
+    int postgres_port, next_port;
     bool all_rights; // of the user in redis_url
     char postgres_bin[URL_SIZE];
     char redis_url[URL_SIZE], database_url[URL_SIZE], keeper_url[URL_SIZE], owner_url[URL_SIZE],
@@ -65,7 +70,17 @@ const char *stack_redis_url(void)
 
 int stack_redis_port(void)
 {
-    return stack.redis_port;
+    return stack.redis_ports[0];
+}
+
+int stack_redis_nodes(void)
+{
+    return stack.redis_nodes;
+}
+
+int stack_redis_port_of(int node)
+{
+    return stack.redis_ports[node];
 }
 
 const char *stack_database_url(void)
@@ -129,14 +144,56 @@ static bool says_status(redisContext *redis, const char *command)
     return is_status;
 }
 
-static bool redis_answers(void)
+// As the user of the tests. NULL: it does not answer.
+static redisContext *redis_open(int node)
 {
     char auth[URL_SIZE];
     (void)snprintf(auth, sizeof auth, "AUTH tests %s", stack_redis_password);
-    redisContext *redis = redisConnect("127.0.0.1", stack.redis_port);
-    bool answers = redis != NULL && redis->err == 0 && says_status(redis, auth) && says_status(redis, "PING");
+    redisContext *redis = redisConnect("127.0.0.1", stack.redis_ports[node]);
+    if (redis != NULL && redis->err == 0 && says_status(redis, auth) && says_status(redis, "PING"))
+        return redis;
     redisFree(redis);
+    return NULL;
+}
+
+static bool redis_answers(void)
+{
+    bool answers = true;
+    for (int i = 0; answers && i < stack.redis_nodes; i++) {
+        redisContext *redis = redis_open(i);
+        answers = redis != NULL;
+        redisFree(redis);
+    }
     return answers;
+}
+
+static bool redis_is_whole(void)
+{
+    bool whole = true;
+    for (int i = 0; whole && i < stack.redis_nodes; i++) {
+        redisContext *redis = redis_open(i);
+        redisReply *reply = redis == NULL ? NULL : redisCommand(redis, "CLUSTER INFO");
+        whole = reply != NULL && strstr(reply->str, "cluster_state:ok") != NULL &&
+                strstr(reply->str, "cluster_slots_ok:16384") != NULL;
+        freeReplyObject(reply);
+        redisFree(redis);
+    }
+    return whole;
+}
+
+static void redis_make_cluster(void)
+{
+    for (int i = 0; i < NODES; i++) {
+        char slots[URL_SIZE], meet[URL_SIZE], epoch[URL_SIZE];
+        redisContext *redis = redis_open(i);
+        ck_assert_ptr_nonnull(redis);
+        (void)snprintf(slots, sizeof slots, "CLUSTER ADDSLOTSRANGE %d %d", i * SK_SLOTS / NODES,
+                       (i + 1) * SK_SLOTS / NODES - 1);
+        (void)snprintf(epoch, sizeof epoch, "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
+        (void)snprintf(meet, sizeof meet, "CLUSTER MEET 127.0.0.1 %d %d", stack.redis_ports[0], stack.bus_ports[0]);
+        ck_assert(says_status(redis, slots) && says_status(redis, epoch) && (i == 0 || says_status(redis, meet)));
+        redisFree(redis);
+    }
 }
 
 // The service gets the rights of deploy/redis.acl; the tests use another user with all rights.
@@ -162,38 +219,88 @@ void stack_redis_with_all_rights(void)
     stack.all_rights = true;
 }
 
+// Its address for the service; the nodes of a cluster find each other.
+static void redis_choose_ports(void)
+{
+    bool cluster = getenv("SECKILL_TEST_CLUSTER") != NULL;
+    stack.redis_nodes = cluster ? NODES : 1;
+    for (int i = 0; i < stack.redis_nodes; i++) {
+        stack.redis_ports[i] = take_port();
+        stack.bus_ports[i] = cluster ? take_port() : 0;
+    }
+    (void)snprintf(stack.redis_url, URL_SIZE, "redis%s://%s:%s@127.0.0.1:%d", cluster ? "+cluster" : "",
+                   stack.all_rights ? "tests" : "seckill", stack_redis_password, stack.redis_ports[0]);
+}
+
+static void redis_start_node(int node, const char *acl)
+{
+    char folder[PROC_PATH_SIZE], port[8], bus[8], name[PROC_NAME_SIZE] = "redis";
+    bool cluster = stack.redis_nodes > 1;
+    if (node > 0)
+        (void)snprintf(name, sizeof name, "redis-%d", node);
+    (void)snprintf(folder, sizeof folder, "%s/%s", proc_scratch(), name);
+    (void)mkdir(folder, 0700);
+    (void)snprintf(port, sizeof port, "%d", stack.redis_ports[node]);
+    (void)snprintf(bus, sizeof bus, "%d", stack.bus_ports[node]);
+    const char *const argv[] = {"redis-server",
+                                "--bind",
+                                "127.0.0.1",
+                                "--port",
+                                port,
+                                "--dir",
+                                folder,
+                                "--save",
+                                "",
+                                "--appendonly",
+                                "yes",
+                                "--appendfsync",
+                                "always",
+                                "--aclfile",
+                                acl,
+                                cluster ? "--cluster-enabled" : NULL,
+                                "yes",
+                                "--cluster-port",
+                                bus,
+                                "--cluster-node-timeout",
+                                "2000",
+                                "--cluster-require-full-coverage",
+                                "no",
+                                NULL};
+    struct proc_options options = {.name = name, .argv = argv, .death_signal = SIGKILL};
+    proc_start(&stack.redis[node], &options);
+}
+
 void redis_start(void)
 {
-    char folder[PROC_PATH_SIZE], acl[PROC_PATH_SIZE], port[8];
-    (void)snprintf(folder, sizeof folder, "%s/redis", proc_scratch());
+    char acl[PROC_PATH_SIZE];
+    bool first = stack.redis_nodes == 0;
+    if (first)
+        redis_choose_ports();
     (void)snprintf(acl, sizeof acl, "%s/redis.acl", proc_scratch());
     write_acl(acl);
-    if (stack.redis_port == 0) {
-        stack.redis_port = take_port();
-        (void)snprintf(stack.redis_url, URL_SIZE, "redis://%s:%s@127.0.0.1:%d", stack.all_rights ? "tests" : "seckill",
-                       stack_redis_password, stack.redis_port);
-    }
-    (void)mkdir(folder, 0700);
-    (void)snprintf(port, sizeof port, "%d", stack.redis_port);
-    const char *const argv[] = {
-        "redis-server", "--bind", "127.0.0.1",     "--port", port,        "--dir", folder, "--save", "",
-        "--appendonly", "yes",    "--appendfsync", "always", "--aclfile", acl,     NULL};
-    struct proc_options options = {.name = "redis", .argv = argv, .death_signal = SIGKILL};
-    proc_start(&stack.redis, &options);
-    await_server(&stack.redis, redis_answers);
+    for (int i = 0; i < stack.redis_nodes; i++)
+        redis_start_node(i, acl);
+    await_server(&stack.redis[0], redis_answers);
+    if (stack.redis_nodes == 1)
+        return;
+    if (first)
+        redis_make_cluster();
+    await_server(&stack.redis[0], redis_is_whole);
 }
 
 void redis_kill(void)
 {
-    proc_signal(&stack.redis, SIGKILL);
-    (void)proc_wait(&stack.redis);
+    for (int i = 0; i < stack.redis_nodes; i++)
+        proc_signal(&stack.redis[i], SIGKILL);
+    for (int i = 0; i < stack.redis_nodes; i++)
+        (void)proc_wait(&stack.redis[i]);
 }
 
 void redis_erase(void)
 {
     char folder[PROC_PATH_SIZE];
-    ck_assert_int_eq(stack.redis.pid, 0);
-    (void)snprintf(folder, sizeof folder, "%s/redis/appendonlydir", proc_scratch());
+    ck_assert_int_eq(stack.redis[0].pid, 0);
+    (void)snprintf(folder, sizeof folder, "%s/redis*/appendonlydir", proc_scratch());
     char pattern[PROC_PATH_SIZE + 2];
     (void)snprintf(pattern, sizeof pattern, "%s/*", folder);
     glob_t found;
@@ -205,12 +312,14 @@ void redis_erase(void)
 
 void redis_pause(void)
 {
-    proc_signal(&stack.redis, SIGSTOP);
+    for (int i = 0; i < stack.redis_nodes; i++)
+        proc_signal(&stack.redis[i], SIGSTOP);
 }
 
 void redis_resume(void)
 {
-    proc_signal(&stack.redis, SIGCONT);
+    for (int i = 0; i < stack.redis_nodes; i++)
+        proc_signal(&stack.redis[i], SIGCONT);
 }
 
 // ---- PostgreSQL ----
@@ -500,11 +609,11 @@ void service_stop_all(void)
 {
     int status = 0, bad = 0;
     db_let_orders_go();
-    if (stack.redis_port != 0 && !proc_running(&stack.redis, &status))
+    if (stack.redis_nodes != 0 && !proc_running(&stack.redis[0], &status))
         redis_start();
     if (stack.postgres_port != 0 && !proc_running(&stack.postgres, &status))
         postgres_start();
-    if (stack.redis.pid != 0)
+    if (stack.redis[0].pid != 0)
         redis_resume();
     for (int i = 0; i < stack.service_count; i++) {
         struct service *service = &stack.services[i];
@@ -549,7 +658,7 @@ int service_run(const char *const *words, const char *const *env, char *out, siz
 
 void stack_start(unsigned parts)
 {
-    if ((parts & STACK_REDIS) != 0 && stack.redis_port == 0)
+    if ((parts & STACK_REDIS) != 0 && stack.redis_nodes == 0)
         redis_start();
     if ((parts & STACK_POSTGRES) != 0 && stack.postgres_port == 0)
         make_postgres();
@@ -565,8 +674,10 @@ int harness_main(TCase *tcase, enum fork_status fork_status)
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    if (stack.redis.pid != 0)
-        (void)kill(stack.redis.pid, SIGKILL);
+    for (int i = 0; i < stack.redis_nodes; i++) {
+        if (stack.redis[i].pid != 0)
+            (void)kill(stack.redis[i].pid, SIGKILL);
+    }
     if (stack.postgres.pid != 0)
         (void)kill(stack.postgres.pid, SIGQUIT);
     proc_scratch_remove();

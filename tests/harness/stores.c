@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "hash.h"
+#include "keys.h"
 #include "stack.h"
 
 enum { SQL_SIZE = 2048 };
@@ -126,9 +129,9 @@ int64_t db_orders_held_ms(void)
                      " FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND state = 'active'");
 }
 
-redisContext *redis_connect(void)
+static redisContext *redis_connect_node(int node)
 {
-    redisContext *redis = redisConnect("127.0.0.1", stack_redis_port());
+    redisContext *redis = redisConnect("127.0.0.1", stack_redis_port_of(node));
     ck_assert_msg(redis != NULL && redis->err == 0, "cannot connect to Redis");
     redisReply *reply = redisCommand(redis, "AUTH tests %s", stack_redis_password);
     ck_assert(reply != NULL && reply->type == REDIS_REPLY_STATUS);
@@ -136,13 +139,80 @@ redisContext *redis_connect(void)
     return redis;
 }
 
-static redisReply *ask_redis(const char *format, va_list args)
+redisContext *redis_connect(void)
 {
-    redisContext *redis = redis_connect();
-    redisReply *reply = redisvCommand(redis, format, args);
+    return redis_connect_node(0);
+}
+
+static int redis_node_of(const char *key)
+{
+    return (int)(sk_key_slot(key) * (unsigned)stack_redis_nodes() / SK_SLOTS);
+}
+
+redisContext *redis_connect_to(const char *key)
+{
+    return redis_connect_node(redis_node_of(key));
+}
+
+static redisReply *ask_node(int node, const char *format, const char *command, size_t len)
+{
+    redisContext *redis = redis_connect_node(node);
+    redisReply *reply = NULL;
+    if (redisAppendFormattedCommand(redis, command, len) == REDIS_OK)
+        (void)redisGetReply(redis, (void **)&reply);
     ck_assert_msg(reply != NULL, "%s: no reply", format);
     ck_assert_msg(reply->type != REDIS_REPLY_ERROR, "%s: %s", format, reply->str);
     redisFree(redis);
+    return reply;
+}
+
+static bool has_no_key(const char *format)
+{
+    static const char *const words[] = {"FLUSHALL", "CONFIG", "SCRIPT",    "INFO", "DBSIZE",
+                                        "CLIENT",   "ACL",    "REPLICAOF", "PING", "TIME"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strncmp(format, words[i], strlen(words[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+// The first key: the second word, or the one after the script and the number of keys.
+static const char *key_in(const redisReply *words)
+{
+    size_t i = strcasecmp(words->element[0]->str, "EVAL") == 0 ? 3 : 1;
+    return i < words->elements ? words->element[i]->str : "";
+}
+
+// A command goes to the node of its first key. One without a key goes to all nodes; the first reply
+// counts, and numbers are added up.
+static redisReply *ask_redis(const char *format, va_list args)
+{
+    char *command = NULL;
+    int len = redisvFormatCommand(&command, format, args), nodes = stack_redis_nodes();
+    ck_assert_int_gt(len, 0);
+    redisReply *reply = NULL;
+    if (nodes == 1 || !has_no_key(format)) {
+        redisReader *reader = redisReaderCreate();
+        redisReply *words = NULL;
+        (void)redisReaderFeed(reader, command, (size_t)len);
+        (void)redisReaderGetReply(reader, (void **)&words);
+        ck_assert(words != NULL && words->elements > 0);
+        int node = redis_node_of(key_in(words));
+        reply = ask_node(node, format, command, (size_t)len);
+        freeReplyObject(words);
+        redisReaderFree(reader);
+    }
+    for (int i = 0; nodes > 1 && has_no_key(format) && i < nodes; i++) {
+        redisReply *one = ask_node(i, format, command, (size_t)len);
+        if (reply != NULL)
+            reply->integer += one->integer;
+        if (reply == NULL)
+            reply = one;
+        else
+            freeReplyObject(one);
+    }
+    redisFreeCommand(command);
     return reply;
 }
 
@@ -179,4 +249,16 @@ bool redis_text(char *out, size_t size, const char *format, ...)
     (void)snprintf(out, size, "%s", found ? reply->str : "");
     freeReplyObject(reply);
     return found;
+}
+
+void redis_info(int node, const char *section, char *out, size_t size)
+{
+    char command[64];
+    redisContext *redis = redis_connect_node(node);
+    (void)snprintf(command, sizeof command, "INFO %s", section);
+    redisReply *reply = redisCommand(redis, command);
+    ck_assert(reply != NULL && reply->type == REDIS_REPLY_STRING);
+    (void)snprintf(out, size, "%s", reply->str);
+    freeReplyObject(reply);
+    redisFree(redis);
 }

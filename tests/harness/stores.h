@@ -24,11 +24,13 @@ void db_let_orders_go(void);
 int64_t db_orders_held_ms(void);
 
 // A connection to Redis, authenticated; the caller closes it with redisFree.
-redisContext *redis_connect(void);
+redisContext *redis_connect(void);               // to the first node
+redisContext *redis_connect_to(const char *key); // to the node that has it
 
 // Runs a command formatted as by redisCommand, on its own connection; the test fails if Redis rejects it.
 void redis_run(const char *format, ...);
 int64_t redis_number(const char *format, ...);                    // an integer or digits; -1: nil
 bool redis_text(char *out, size_t size, const char *format, ...); // false, and "": nil
+void redis_info(int node, const char *section, char *out, size_t size);
 
 #endif

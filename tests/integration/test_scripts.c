@@ -884,23 +884,26 @@ START_TEST(what_redis_holds_is_shown)
     static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0", ""};
     static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}, {"offer", "x"}};
     static const char *const sold_one[] = {"open", "7", NULL, "4", RUN, "1", "1", "o1"};
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     ck_assert_uint_eq(reply->elements, 13);
     for (size_t i = 0; i < 13; i++)
         must_show(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, "alice");
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN, "alice");
     for (size_t i = 0; i < 8; i++) {
         if (sold_one[i] != NULL)
             must_show(i, sold_one[i]);
     }
     must_show(12, "3");
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN "0");
+    must_show(0, "open");
+    must_show(4, ""); // another process has opened it
     for (size_t i = 0; i < sizeof terms / sizeof terms[0];
          i++) { // impossible terms: treated as if another process had opened it
         on_sale(4);
         redis_run("HSET " VOUCHER " %s %s", terms[i][0], terms[i][1]);
-        CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+        CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
         must_show(4, "");
     }
 }
@@ -911,7 +914,7 @@ static long long journal_age_with(const char *id)
     redis_run("DEL " JOURNAL);
     redis_run("XADD " JOURNAL " %s epoch 7", id);
     redis_run("XADD " JOURNAL " 18446744073709551615-2 epoch 7");
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     ck_assert_int_eq(reply->element[11]->type, REDIS_REPLY_INTEGER);
     return reply->element[11]->integer;
 }
@@ -939,12 +942,12 @@ START_TEST(an_opened_voucher_has_its_change_number)
     rebuild_open("3", "5", "paused");
     must_return(1);
     must_be(VOUCHER, "change", "9");
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     must_show(0, "paused");
     must_show(4, RUN);
     must_show(8, "9");
     redis_run("HDEL " VOUCHER " change");
-    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     must_show(4, "");
 }
 END_TEST
@@ -1016,7 +1019,7 @@ END_TEST
 
 // ---- session_keep, session_end ----
 
-#define SESSIONS "seckill:sessions"
+#define SESSIONS "seckill:{shared}:sessions"
 
 static const char *protocol = SK_PROTOCOL; // the caller's
 
@@ -1056,6 +1059,24 @@ START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
     must_be_kept(true, 2);
     ck_assert_int_gt(redis_number("PTTL session:a"), 120000);
     ck_assert_int_gt(redis_number("ZSCORE " SESSIONS " a"), now_ms() + 120000);
+}
+END_TEST
+
+// Version 4 has its sessions under another key.
+START_TEST(sessions_of_version_4_must_end_first)
+{
+    redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms() + 60000);
+    CALL(SK_SCRIPT_SESSION_KEEP, 5, "session:a", SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4, "mine",
+         "60000", "a", "take", protocol);
+    ck_assert_uint_eq(reply->elements, 2);
+    ck_assert_int_eq(reply->element[0]->integer, 0);
+    ck_assert_str_eq(element(1), "4");
+    ck_assert_int_eq(redis_number("EXISTS session:a"), 0);
+    redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms()); // expired
+    CALL(SK_SCRIPT_SESSION_KEEP, 5, "session:a", SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4, "mine",
+         "60000", "a", "take", protocol);
+    must_be_kept(true, 1);
+    redis_run("DEL " SK_KEY_SESSIONS_4);
 }
 END_TEST
 
@@ -1321,6 +1342,7 @@ int main(void)
     tcase_add_test(tcase, only_locks_under_the_token_are_released);
     tcase_add_test(tcase, only_locks_under_the_token_are_renewed);
     tcase_add_test(tcase, a_session_is_its_owners_and_is_listed_while_it_lives);
+    tcase_add_test(tcase, sessions_of_version_4_must_end_first);
     tcase_add_test(tcase, two_protocol_versions_do_not_run_side_by_side);
     tcase_add_test(tcase, the_list_drops_who_has_expired);
     tcase_add_test(tcase, a_session_lives_until_its_time_is_over);

@@ -9,6 +9,7 @@
 
 static struct {
     bool lost;  // it is not held
+    bool away;  // its node is away: it sells in odd slots only
     bool asked; // ... and was requested from Redis
 } fake_session;
 
@@ -22,6 +23,11 @@ bool sk_session_held(const struct sk_session *session)
 {
     (void)session;
     return !fake_session.lost;
+}
+
+bool sk_session_sells(const struct sk_session *session, unsigned slot)
+{
+    return sk_session_held(session) && (!fake_session.away || slot % 2 != 0);
 }
 
 bool sk_session_await(struct sk_session *session)

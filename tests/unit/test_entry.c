@@ -111,7 +111,7 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
                                         "-20"};
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     const struct sk_reply four = NUMBER(4);
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "10-1");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, "10-1");
     sk_entry_note_refused(entry, A, "alice", 3, B);
     sk_entry_note_refused(entry, B, "bob", 0, NULL);
     sk_entry_note_ended(entry, C, "carol", 2, 19);
@@ -127,6 +127,40 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
 }
 END_TEST
 
+// It may return to the node that has the entry. A loose one is nowhere.
+START_TEST(an_entry_whose_slot_has_moved_may_be_an_orphan)
+{
+    static const struct {
+        enum sk_entry_kind kind;
+        bool moved, corrected;
+        int calls, orphans;
+    } rows[] = {
+        {SK_ENTRY_OWN, true, false, 0, 1},        {SK_ENTRY_OWN, true, true, 1, 1},
+        {SK_ENTRY_RECOVERED, true, false, 0, 1},  {SK_ENTRY_RECOVERED, true, true, 1, 1},
+        {SK_ENTRY_LOOSE, true, false, 0, 0},      {SK_ENTRY_LOOSE, true, true, 1, 0},
+        {SK_ENTRY_OWN, false, false, 1, 0},       {SK_ENTRY_OWN, false, true, 1, 0},
+        {SK_ENTRY_RECOVERED, false, false, 1, 0},
+    };
+    const struct sk_reply one = NUMBER(1);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
+    fake_redis.cluster = true;
+    fake_redis.second_run_number = fake_redis.run_number + 1;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t before = fake_redis.count;
+        uint64_t run_number = sk_redis_run_number(sk_sale_redis(&sale, voucher));
+        struct sk_entry *entry = sk_entry_new(&sale, voucher, rows[i].kind, run_number, "10-1");
+        if (rows[i].corrected)
+            sk_entry_note_refused(entry, A, "alice", 3, NULL);
+        orphans = 0;
+        fake_redis.swapped ^= rows[i].moved;
+        sk_entry_end(entry);
+        ck_assert_msg(fake_redis.count == before + (size_t)rows[i].calls && orphans == rows[i].orphans, "row %zu", i);
+        if (rows[i].calls > 0)
+            redis_answers(&one);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("entry");
@@ -135,5 +169,6 @@ int main(void)
     tcase_add_test(tcase, without_room_none_is_taken);
     tcase_add_test(tcase, quantity_and_key_are_read);
     tcase_add_test(tcase, what_is_not_placed_is_corrected_with_its_units);
+    tcase_add_test(tcase, an_entry_whose_slot_has_moved_may_be_an_orphan);
     return harness_main(tcase, CK_FORK);
 }

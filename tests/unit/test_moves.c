@@ -321,7 +321,7 @@ static void unknown_up_to_the_snapshot(int move)
         redis_answers(&nil); // it is not the user's current order
     (void)the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
     pg_answers(&accounts);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[3], move == 1 ? USER : "");
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[4], move == 1 ? USER : "");
 }
 
 // How it is looked up, and when it is not found: test_order_lookup.c.

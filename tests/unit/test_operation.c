@@ -279,6 +279,7 @@ END_TEST
 START_TEST(nothing_is_taken_that_may_not_be)
 {
     static const char *const words[] = {"missing", "loading", "unsure"};
+    static const struct sk_reply has_moved = ERROR("MOVED 7 a:1");
     stock(-3);
     pg_says("state", "closed", NULL);
     must_be_told(1, SK_VERDICT_WRONG_STATE);
@@ -294,6 +295,9 @@ START_TEST(nothing_is_taken_that_may_not_be)
         redis_says(words[i], "", "");
         must_be_told(1, SK_VERDICT_LOADING);
     }
+    reduce_up_to_taking();
+    redis_answers(&has_moved);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_rebuild.count, 0); // no unit has left Redis
 }
 END_TEST

@@ -215,7 +215,8 @@ START_TEST(what_redis_has_meanwhile_is_pending)
     ck_assert_str_eq(asked->argv[0], "seckill:{7}:voucher");
     ck_assert_str_eq(asked->argv[1], "seckill:{7}:buyers");
     ck_assert_str_eq(asked->argv[2], "seckill:{7}:journal");
-    ck_assert_str_eq(asked->argv[3], USER);
+    ck_assert_str_eq(asked->argv[3], "run-1"); // the Redis process connected to
+    ck_assert_str_eq(asked->argv[4], USER);
     answer_look(order);
     must_be_shown(1, pending);
     ck_assert_uint_eq(fake_pg.count, 2);
@@ -247,7 +248,7 @@ START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
     static const struct sk_reply looks[][13] = {
         LOOK("loading", "3", "10-5", "run-1", ""), // being rebuilt
         LOOK("", "3", "10-5", "run-1", ""),        // missing
-        LOOK("open", "3", "10-5", "run-0", ""),    // another process
+        LOOK("open", "3", "10-5", "", ""),         // another process
         LOOK("open", "3", "10-4", "run-1", ""),    // behind PostgreSQL
         LOOK("open", "3", "epoch-3", "run-1", ""), // behind PostgreSQL, too
         LOOK("open", "2", "10-5", "run-1", ""),    // a past epoch
@@ -277,6 +278,26 @@ START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
     redis_answers(&damage);
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// The slot may have another node by the time of the reply.
+START_TEST(the_process_that_was_asked_is_judged)
+{
+    const struct sk_reply items[2][13] = {GOOD_LOOK(""), LOOK("open", "3", "10-5", "", "")};
+    const struct sk_reply reply = LIST_OF(items[_i]);
+    fake_redis.cluster = true;
+    fake_redis.swapped = voucher->slot % 2 != 0;
+    ask_up_to_the_look();
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[3], "run-1");
+    fake_redis.swapped = !fake_redis.swapped;
+    redis_answers(&reply);
+    fake_redis.cluster = false;
+    pg_answers(&no_rows);
+    if (_i == 0)
+        must_not_be_found(1);
+    else
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 END_TEST
 
@@ -717,6 +738,7 @@ int main(void)
     tcase_add_test(tcase, a_token_needs_no_place);
     tcase_add_test(tcase, what_no_store_has_is_not_found);
     tcase_add_test(tcase, not_found_needs_a_redis_that_can_be_relied_on);
+    tcase_add_loop_test(tcase, the_process_that_was_asked_is_judged, 0, 2);
     tcase_add_test(tcase, without_redis_it_is_not_known);
     tcase_add_test(tcase, not_found_needs_an_id_that_no_instance_can_hold);
     tcase_add_test(tcase, without_postgres_it_is_not_known);

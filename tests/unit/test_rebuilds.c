@@ -322,6 +322,28 @@ START_TEST(without_the_stores_nothing_begins)
 }
 END_TEST
 
+// Its link for queries is ready, but a rebuild needs both.
+START_TEST(a_node_without_its_order_link_delays_no_other)
+{
+    int64_t first[2], second = 0, at = 0;
+    fake_redis.cluster = true;
+    for (int64_t id = 1; at < 2 || second == 0; id++) {
+        if (sk_nodes_number(sale.nodes, voucher_of(id)->slot) == 2)
+            second = id;
+        else if (at < 2)
+            first[at++] = id;
+    }
+    fake_redis.orders_down = true;
+    ck_assert_int_eq(doubt(first[0]), SK_OK);
+    ck_assert_int_eq(wait_for(first[1], SK_REBUILD_DOUBT, 1), SK_OK);
+    ck_assert_int_eq(doubt(second), SK_OK);
+    must_run(0, second);
+    fake_redis.orders_down = false;
+    time_comes();
+    ck_assert_uint_eq(run_count, 3);
+}
+END_TEST
+
 START_TEST(what_cannot_begin_stays_in_line)
 {
     run_status = SK_NO_MEM;
@@ -375,6 +397,7 @@ int main(void)
     tcase_add_test(tcase, what_cannot_be_retired_is_left_alone_for_a_minute);
     tcase_add_test(tcase, a_retired_voucher_goes_with_its_last_pin);
     tcase_add_test(tcase, without_the_stores_nothing_begins);
+    tcase_add_test(tcase, a_node_without_its_order_link_delays_no_other);
     tcase_add_test(tcase, what_cannot_begin_stays_in_line);
     tcase_add_test(tcase, closing_tells_those_in_line);
     return harness_main(tcase, CK_FORK);

@@ -65,10 +65,11 @@ START_TEST(redis_is_read_before_and_after_the_count)
     ask(VOUCHER, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_READ_VOUCHER);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 3);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 4);
     ck_assert_str_eq(fake_redis.asked[0].argv[0], "seckill:{7}:voucher");
     ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
     ck_assert_str_eq(fake_redis.asked[0].argv[2], "seckill:{7}:journal");
+    ck_assert_str_eq(fake_redis.asked[0].argv[3], "run-1"); // the Redis process connected to
     give_snapshot();
     ck_assert_str_eq(the_statement(SK_STATEMENT_SETTLEMENT)->argv[0], "7");
     ck_assert_uint_eq(fake_redis.count, 1);
@@ -108,7 +109,7 @@ START_TEST(what_moves_is_not_compared)
     } rows[] = {
         {"open", "10-2", "8", "run-1", 2, 0, "moving"},     {"open", "10-1", "7", "run-1", 2, 0, "moving"},
         {"open", "10-1", "8", "run-1", 3, 0, "moving"},     {"open", "10-1", "8", "run-1", 2, 1, "moving"},
-        {"loading", "10-1", "8", "run-1", 2, 0, "loading"}, {"open", "10-1", "8", "run-2", 2, 0, "unsure"},
+        {"loading", "10-1", "8", "run-1", 2, 0, "loading"}, {"open", "10-1", "8", "", 2, 0, "unsure"},
         {"open", "10-1", "x", "run-1", 2, 0, "unsure"},     {"", "", "", "", 0, 0, "missing"},
     };
     char books[64];

@@ -283,8 +283,8 @@ END_TEST
 START_TEST(only_what_is_not_held_is_an_orphan)
 {
     static const char *const sessions[] = {FAKE_SESSION, FAKE_SESSION, FAKE_SESSION};
-    struct sk_entry *first = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "1-0");
-    struct sk_entry *third = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "3-0");
+    struct sk_entry *first = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, "1-0");
+    struct sk_entry *third = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, "3-0");
     sweep();
     journal_shows("-", 3, sessions);
     journal_shows("(1-0", 3, sessions);
@@ -299,7 +299,7 @@ END_TEST
 START_TEST(orphans_are_searched_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "1-0");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, "1-0");
     sweep();
     journal_shows("-", 1, sessions);
     ck_assert(is_over());
@@ -330,6 +330,25 @@ START_TEST(many_vouchers_with_orphans_take_turns)
     }
     for (int id = 1; id <= MANY; id++)
         ck_assert_msg(seen[id], "voucher %d was not checked", id);
+}
+END_TEST
+
+// The vouchers of the sessions' node wait for it, and delay no others.
+START_TEST(orphans_of_a_node_that_is_away_delay_no_others)
+{
+    enum { MANY = 8 };
+    size_t odd = 0;
+    fake_session.away = true;
+    for (int id = 1; id <= MANY; id++) {
+        sk_sweep_orphans(sweeper, a_voucher(sale.catalogue, id));
+        odd += a_voucher(sale.catalogue, id)->slot % 2;
+    }
+    ck_assert(odd > 0 && odd < MANY);
+    WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > fake_redis.answered));
+    ck_assert_uint_eq(fake_redis.count, odd);
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(NULL);
+    fake_session.away = false;
 }
 END_TEST
 
@@ -365,6 +384,7 @@ int main(void)
     tcase_add_test(tcase, only_what_is_not_held_is_an_orphan);
     tcase_add_test(tcase, orphans_are_searched_for_from_the_start);
     tcase_add_test(tcase, many_vouchers_with_orphans_take_turns);
+    tcase_add_test(tcase, orphans_of_a_node_that_is_away_delay_no_others);
     tcase_add_test(tcase, without_a_session_of_its_own_nothing_is_swept);
     tcase_add_test(tcase, a_reading_without_an_answer_ends_the_sweep);
     return harness_main(tcase, CK_FORK);
