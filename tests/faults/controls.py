@@ -445,6 +445,7 @@ CONTROLS = [
         "if false then",
         "35a",
         more=(("if voucher[2] ~= ARGV[2] or voucher[3] ~= ARGV[3] then", "if voucher[2] ~= ARGV[2] then"),),
+        tries=LUCKY_TRIES,
     ),
     Control(
         "soak",
