@@ -50,7 +50,7 @@ class NotInjectable(Exception):
     """This machine cannot inject the fault."""
 
 
-CLUSTER = bool(os.environ.get("SECKILL_TEST_CLUSTER"))  # every Redis is a cluster of three masters
+CLUSTER = bool(os.environ.get("TEST_REDIS_CLUSTER"))  # every Redis is a cluster of three masters
 GIVEN: set[int] = set()
 
 

@@ -222,7 +222,7 @@ void stack_redis_with_all_rights(void)
 // Its address for the service; the nodes of a cluster find each other.
 static void redis_choose_ports(void)
 {
-    bool cluster = getenv("SECKILL_TEST_CLUSTER") != NULL;
+    bool cluster = getenv("TEST_REDIS_CLUSTER") != NULL;
     stack.redis_nodes = cluster ? NODES : 1;
     for (int i = 0; i < stack.redis_nodes; i++) {
         stack.redis_ports[i] = take_port();

@@ -32,7 +32,7 @@ const char *stack_keeper_url(void);   // of the login for archiving and erasing
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
 const char *stack_superuser_url(void);
 int stack_redis_port(void);
-// With SECKILL_TEST_CLUSTER set, Redis is a cluster of several masters, each with an equal part of the slots. What is
+// With TEST_REDIS_CLUSTER set, Redis is a cluster of several masters, each with an equal part of the slots. What is
 // done to Redis is done to all of them.
 int stack_redis_nodes(void);
 int stack_redis_port_of(int node);
