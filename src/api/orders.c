@@ -215,6 +215,7 @@ static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
     bool any = lookup->user[0] == '\0';
     lookup_move(lookup, step);
+    lookup->query.shard = sk_query_shard_of_order(&lookup->query, lookup->order_id);
     sk_query_ask_pg(&lookup->query, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
                     done);
 }

@@ -27,7 +27,7 @@ struct sk_rebuilds {
 };
 
 static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
-static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds);
+static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds, bool any);
 static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
 static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end);
@@ -70,7 +70,7 @@ void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
     if (rebuilds == NULL)
         return;
     SK_ASSERT(rebuilds->active == 0); // the links' last callbacks have ended them
-    while ((voucher = rebuilds_dequeue(rebuilds)) != NULL)
+    while ((voucher = rebuilds_dequeue(rebuilds, true)) != NULL)
         rebuilds_end(voucher, SK_REBUILD_FAILED);
     sk_timer_close(rebuilds->timer);
     free(rebuilds);
@@ -88,7 +88,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
     if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
         voucher->left)
         return SK_FULL;
-    if (!sk_redis_ready(sale->ask_redis) || !sk_pg_ready(sale->ask_pg))
+    if (!sk_redis_ready(sale->ask_redis) || !sk_pg_ready(sale->ask_pg[voucher->shard]))
         return SK_DOWN;
     if (active) { // in doubt, and without a callback so far
         rebuilding->done = done;
@@ -133,8 +133,8 @@ static void rebuilds_start(void *arg)
     struct sk_rebuilds *rebuilds = arg;
     const struct sk_sale *sale = rebuilds->sale;
     struct sk_voucher *voucher;
-    while (rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) &&
-           (voucher = rebuilds_dequeue(rebuilds)) != NULL) {
+    while (rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) &&
+           (voucher = rebuilds_dequeue(rebuilds, false)) != NULL) {
         struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
@@ -200,12 +200,21 @@ static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *vo
     sk_list_add_last(&rebuilding->list, urgent ? &rebuilds->urgent : &rebuilds->others);
 }
 
-// NULL: none waits.
-static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
+// The first whose shard is there, or simply the first (`any`). NULL: none.
+static struct sk_rebuilding *rebuilds_first(struct sk_rebuilds *rebuilds, struct sk_list *queue, bool any)
 {
-    struct sk_rebuilding *next = sk_list_first(&rebuilds->urgent);
+    struct sk_rebuilding *next = sk_list_first(queue);
+    while (next != NULL && !any && !sk_pg_ready(rebuilds->sale->ask_pg[next->voucher->shard]))
+        next = sk_list_next(queue, &next->list);
+    return next;
+}
+
+// NULL: none waits, or those that wait are of shards that are away.
+static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds, bool any)
+{
+    struct sk_rebuilding *next = rebuilds_first(rebuilds, &rebuilds->urgent, any);
     if (next == NULL)
-        next = sk_list_first(&rebuilds->others);
+        next = rebuilds_first(rebuilds, &rebuilds->others, any);
     if (next == NULL)
         return NULL;
     sk_list_remove(&next->list);

@@ -4,6 +4,7 @@
 #ifndef SK_RECOVERY_RECOVERY_H
 #define SK_RECOVERY_RECOVERY_H
 
+#include "beats.h"
 #include "follow.h"
 #include "maintenance.h"
 #include "rebuild.h"
@@ -13,7 +14,8 @@
 
 struct sk_recovery {
     const struct sk_sale *sale;   // borrowed
-    struct sk_follow *follow;     // the catalogue
+    struct sk_follow *follows[SK_SHARDS_MAX]; // the catalogue, of each shard
+    struct sk_beats *beats;                   // shards that were restored
     struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
     struct sk_regrant *regrant;   // orders rejected for an old epoch
     struct sk_sweeper *sweeper;   // entries that dead sessions left in the journals
@@ -43,6 +45,9 @@ void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32
 
 // A store is up (again).
 void sk_recovery_hurry(struct sk_recovery *recovery);
+
+// A shard, by its number: something in its catalogue has changed.
+void sk_recovery_follow(struct sk_recovery *recovery, size_t shard);
 
 // ---- regrant ----
 

@@ -13,6 +13,7 @@
 #include "rates.h"
 #include "redis_link.h"
 #include "sale_options.h"
+#include "shards.h"
 #include "voucher.h"
 
 enum sk_doubt {
@@ -26,12 +27,15 @@ struct sk_sale {
     const struct sk_sale_options *options;
     const char *instance;      // the address by which operators know it
     struct sk_rate *purchases; // limits the purchases a second that ask the stores; NULL: no limit
+    size_t shards;               // of PostgreSQL (store/shards.h): a voucher is on one of them, voucher->shard
     // The links of the order path: orders, and nothing that could delay them. Replies come in order.
     struct sk_redis *redis;
-    struct sk_pg *pg;
+    struct sk_pg *pg[SK_SHARDS_MAX];
     // The links for everything else: queries, the catalogue, audits, rebuilds.
     struct sk_redis *ask_redis;
-    struct sk_pg *ask_pg;
+    struct sk_pg *ask_pg[SK_SHARDS_MAX];
+    // Shards that take no purchase: restored from an older copy, or not yet known not to be (recovery/beats.h).
+    bool *shard_closed; // NULL: there is one shard, which is never closed
     struct sk_session *session;   // of this reactor: holds its journal entries
     struct sk_named_locks *locks; // maintenance locks
     struct sk_catalogue *catalogue;

@@ -105,6 +105,8 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
     pg->options = *options;
     if (options->statement_ms == 0)
         pg->options.statement_ms = options->timeout_ms;
+    if (options->shards == 0)
+        pg->options.shards = 1;
     pg->fd = -1;
     pg->hosts = sk_pg_hosts_open(options->url);
     if (pg->hosts != NULL) {
@@ -131,6 +133,12 @@ void sk_pg_close(struct sk_pg *pg)
     pg_link_disconnect(pg);
     sk_link_close(pg->link);
     pg_link_lose_calls(pg);
+}
+
+void sk_pg_drop(struct sk_pg *pg, const char *why)
+{
+    if (pg->conn != NULL)
+        pg_link_drop(pg, why);
 }
 
 bool sk_pg_ready(const struct sk_pg *pg)
@@ -315,12 +323,13 @@ static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int 
 
 static int pg_link_send_step(struct sk_pg *pg)
 {
-    char ms[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(ms, pg->options.statement_ms), pg->options.name};
+    char ms[SK_PARAM_NUMBER_SIZE], shard[SK_PARAM_NUMBER_SIZE], shards[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(ms, pg->options.statement_ms), pg->options.name,
+                            sk_params_number(shard, pg->options.shard), sk_params_number(shards, pg->options.shards)};
     if (pg->prepared < SK_STATEMENT_COUNT)
         return PQsendPrepare(pg->conn, sk_statements[pg->prepared].name, sk_statements[pg->prepared].text, 0, NULL);
     if (pg->prepared == SK_STATEMENT_COUNT)
-        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 2, params);
+        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 4, params);
     return pg_link_send_call(pg, SK_STATEMENT_LISTEN, 0, NULL);
 }
 
@@ -368,11 +377,29 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
         sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
 
+// Why the database is not to be used, after the step that sets up the session. NULL: it is.
+static const char *pg_link_find_misfit(const struct sk_pg *pg)
+{
+    const struct sk_rows *rows = (const struct sk_rows *)(const void *)pg->result;
+    int misfit = PQfnumber(pg->result, "misfit"), beat = PQfnumber(pg->result, "beat");
+    if (misfit < 0 || beat < 0 || sk_rows_count(rows) != 1)
+        return NULL;
+    const char *reason = sk_rows_text(rows, 0, misfit);
+    if (pg->options.on_session != NULL)
+        reason = pg->options.on_session(pg->options.arg, reason, sk_rows_number(rows, 0, beat));
+    return reason;
+}
+
 static void pg_link_finish_step(struct sk_pg *pg)
 {
+    const char *misfit = NULL;
     pg->busy = false;
     if (pg->kind != SK_RESULT_ROWS) {
         pg_link_drop(pg, "the statements do not fit this database; has it been migrated?");
+        return;
+    }
+    if (pg->prepared == SK_STATEMENT_COUNT && (misfit = pg_link_find_misfit(pg)) != NULL) {
+        pg_link_drop(pg, misfit);
         return;
     }
     PQclear(pg->result);
