@@ -147,17 +147,19 @@ void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct 
     struct page_merge merge = {.page = page, .gathered = gathered, .columns = columns};
     merge.turn = sk_hash((const char *)page->after, page->places * sizeof page->after[0]) % page->places;
     size_t shown = 0, place = 0;
-    bool more, behind = false;
+    bool more = false, behind = false;
     char id[SK_CURSOR_SIZE];
-    while ((more = page_next(&merge, &place)) && shown < page->limit) {
+    memcpy(page->last, page->after, sizeof page->last);
+    while (!more && page_next(&merge, &place)) {
         const struct sk_rows *rows = gathered->rows[place];
         size_t row = merge.at[place]++;
         const char *document = sk_rows_text(rows, row, columns->document);
         struct sk_position position = page_position(page, rows, row, columns);
         behind = document == NULL && columns->behind;
-        if (document != NULL || behind)
-            page->after[place] = position;
-        if (document == NULL)
+        more = document == NULL || shown == page->limit;
+        if (behind || !more)
+            page->last[place] = position;
+        if (more)
             break;
         if (shown++ > 0)
             sk_buf_puts(body, ",");
@@ -174,7 +176,7 @@ void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct 
 
 void sk_page_go_on(struct sk_page *page)
 {
-    sk_cursor_put_places(page->next, page->kind, page->scope, page->after, page->places);
+    sk_cursor_put_places(page->next, page->kind, page->scope, page->last, page->places);
 }
 
 void sk_page_end(const struct sk_page *page, struct sk_query *query)
@@ -259,7 +261,7 @@ bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const cha
     unsigned char bytes[SK_CURSORS_BYTES];
     struct sk_position read[SK_SHARDS_MAX];
     size_t size = cursor_bytes(places), chars = strnlen(text, SK_CURSORS_SIZE), len;
-    if (chars != (size * 8 + 5) / 6 || !sk_base64url_read(text, chars, bytes, sizeof bytes, &len))
+    if (chars != SK_BASE64URL_CHARS(size) || !sk_base64url_read(text, chars, bytes, sizeof bytes, &len))
         return false;
     const unsigned char *at = bytes + AT_FIRST, *check = bytes + size - CHECK_BYTES;
     if (bytes[0] != kind || cursor_number(check, CHECK_BYTES) != cursor_check(bytes, size - CHECK_BYTES, scope))

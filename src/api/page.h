@@ -8,6 +8,7 @@
 
 #include "params.h"
 #include "query.h"
+#include "text.h"
 #include "uuid.h"
 
 // ---- cursors ----
@@ -38,7 +39,7 @@ enum sk_cursor_kind { // part of the interface: append only, never renumber
 };
 
 enum { SK_CURSOR_CHARS = 32, SK_CURSOR_SIZE = SK_CURSOR_CHARS + 1, SK_CURSOR_SCOPE_MAX = 128 };
-enum { SK_CURSORS_BYTES = 8 + 16 * SK_SHARDS_MAX, SK_CURSORS_SIZE = (SK_CURSORS_BYTES * 8 + 5) / 6 + 1 };
+enum { SK_CURSORS_BYTES = 8 + 16 * SK_SHARDS_MAX, SK_CURSORS_SIZE = SK_BASE64URL_CHARS(SK_CURSORS_BYTES) + 1 };
 
 // A row: a UUID in two halves, or one or two numbers.
 struct sk_position {
@@ -91,6 +92,7 @@ struct sk_page {
     bool first;
     size_t places;                           // 1, or one for each shard
     struct sk_position after[SK_SHARDS_MAX]; // last rows of the page before; zeroed: none
+    struct sk_position last[SK_SHARDS_MAX];  // last rows of this page
     char next[SK_CURSORS_SIZE];              // empty: this is the last page
 };
 

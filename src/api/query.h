@@ -42,6 +42,7 @@ struct sk_control {
     const struct sk_store_options *stores; // borrowed
     int64_t reactors;                      // they share an instance's budget for event streams
     bool (*ready)(void *arg);              // whether purchases can be taken
+    bool (*shard_away)(void *arg, size_t shard); // whether a shard takes none
     void *arg;
     void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer); // once for each handle
     void *routes;

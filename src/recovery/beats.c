@@ -70,7 +70,7 @@ void sk_beats_close(struct sk_beats *beats)
     free(beats);
 }
 
-bool *sk_beats_closed(struct sk_beats *beats)
+const bool *sk_beats_closed(const struct sk_beats *beats)
 {
     return beats->closed;
 }

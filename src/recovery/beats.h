@@ -18,7 +18,7 @@ struct sk_beats *sk_beats_open(const struct sk_sale *sale);
 void sk_beats_close(struct sk_beats *beats); // after the links were closed; NULL is fine
 
 // For sale->shard_closed: lives as long as the beats.
-bool *sk_beats_closed(struct sk_beats *beats);
+const bool *sk_beats_closed(const struct sk_beats *beats);
 
 // A connection to the shard is being set up, and found this beat. Returns why it is not used, a constant; NULL: it is.
 const char *sk_beats_fit(struct sk_beats *beats, size_t shard, int64_t beat);

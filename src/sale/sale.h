@@ -35,7 +35,7 @@ struct sk_sale {
     struct sk_redis *ask_redis;
     struct sk_pg *ask_pg[SK_SHARDS_MAX];
     // Shards that take no purchase: restored from an older copy, or not yet known not to be (recovery/beats.h).
-    bool *shard_closed; // NULL: there is one shard, which is never closed
+    const bool *shard_closed; // one shard alone is never closed
     struct sk_session *session;   // of this reactor: holds its journal entries
     struct sk_named_locks *locks; // maintenance locks
     struct sk_catalogue *catalogue;

@@ -52,9 +52,9 @@ static int road_redis, road_pg, ask_redis, ask_pg;
 static inline void course_links(struct sk_sale *sale)
 {
     sale->redis = (struct sk_redis *)(void *)&road_redis;
-    sale->pg = (struct sk_pg *)(void *)&road_pg;
+    sale->pg[0] = (struct sk_pg *)(void *)&road_pg;
     sale->ask_redis = (struct sk_redis *)(void *)&ask_redis;
-    sale->ask_pg = (struct sk_pg *)(void *)&ask_pg;
+    sale->ask_pg[0] = (struct sk_pg *)(void *)&ask_pg;
 }
 
 static inline bool course_waits(void)
