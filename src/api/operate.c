@@ -370,7 +370,7 @@ static void operate_answer_done(struct operate *operate)
 
 static void operate_end_done(struct operate *operate)
 {
-    sk_recovery_follow(operate->query.control->recovery, operate->query.shard);
+    sk_follow_hurry(operate->query.control->recovery->follows[operate->query.shard]);
     operate_answer_done(operate);
     sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
 }
@@ -735,7 +735,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
 static void creation_follow(struct sk_query *query)
 {
     sk_query_follow(query, creation_on_followed);
-    sk_recovery_follow(query->control->recovery, query->shard);
+    sk_follow_hurry(query->control->recovery->follows[query->shard]);
 }
 
 static void creation_on_followed(struct sk_query *query, bool ok)

@@ -165,7 +165,7 @@ static enum sk_status archive_write(struct archive *archive, const struct sk_row
         char name[NAME_SIZE];
         (void)snprintf(name, sizeof name, "%s-%06" PRId64 "-%s.csv", archive->voucher,
                        sk_rows_number(rows, 0, PART_NUMBER), kinds[i].name);
-        status = folder_write(archive->erase->folder, name, sk_rows_text(rows, 0, kinds[i].column));
+        status = folder_write(archive->folder, name, sk_rows_text(rows, 0, kinds[i].column));
     }
     return status == SK_OK ? folder_sync(archive->folder) : status;
 }
@@ -316,7 +316,7 @@ static enum sk_status erase_archive_part(struct erase_archive *archive, const ch
         return SK_FAIL;
     switch (sk_rows_text(rows, 0, ERASED_OUTCOME)[0]) {
     case 'e': // erased
-        if (folder_write(archive->folder, name, sk_rows_text(rows, 0, ERASED_REWRITTEN)) != SK_OK)
+        if (folder_write(archive->erase->folder, name, sk_rows_text(rows, 0, ERASED_REWRITTEN)) != SK_OK)
             return SK_FAIL;
         archive->files++;
         archive->orders += sk_rows_number(rows, 0, ERASED_ORDERS);

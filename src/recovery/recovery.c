@@ -96,14 +96,14 @@ void sk_recovery_follow(struct sk_recovery *recovery, size_t shard)
 // Between two catalogue reads for one voucher that do not wait for the shared one.
 enum { FOLLOW_MS = 100 };
 
-static void offers_follow(struct sk_recovery *recovery, struct sk_agreeing *agreeing);
+static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing);
 static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok);
 static void offers_on_applied(void *arg, bool ok);
 static void offers_end(struct sk_agreeing *agreeing);
 
 void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
 {
-    struct sk_recovery *of = recovery;
+    const struct sk_recovery *of = recovery;
     struct sk_agreeing *agreeing = &voucher->maintenance->agreeing;
     if (agreeing->voucher != NULL)
         return;
@@ -115,14 +115,14 @@ void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32
         offers_end(agreeing);
 }
 
-static void offers_follow(struct sk_recovery *recovery, struct sk_agreeing *agreeing)
+static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing)
 {
     uint64_t now = uv_now(recovery->sale->loop), since_ms = now - agreeing->followed_at_ms;
     agreeing->followed_at_ms = now;
     agreeing->waiter.done = offers_on_followed;
     sk_follow_wait(recovery->follows[agreeing->voucher->shard], &agreeing->waiter);
     if (since_ms >= FOLLOW_MS)
-        sk_recovery_follow(recovery, agreeing->voucher->shard);
+        sk_follow_hurry(recovery->follows[agreeing->voucher->shard]);
 }
 
 static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok)
