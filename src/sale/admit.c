@@ -86,11 +86,11 @@ static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_vouche
 {
     if (sale->shards <= 1)
         return false;
-    if (!sale->shard_closed[voucher->shard] &&
-        (sk_pg_ready(sale->pg[voucher->shard]) ||
-         sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max / 2))
+    bool closed = sale->shard_closed[voucher->shard];
+    if (!closed && (sk_pg_ready(sale->pg[voucher->shard]) ||
+                    sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max / 2))
         return false;
-    result->code = SK_PURCHASE_UNAVAILABLE;
+    result->code = closed ? SK_PURCHASE_UNAVAILABLE : SK_PURCHASE_OVERLOADED;
     return true;
 }
 

@@ -41,6 +41,7 @@ import rows_repeats
 import rows_resources
 import rows_sales
 import rows_sessions
+import rows_shards
 import rows_standby
 import rows_window
 from fault import Fault
@@ -72,6 +73,7 @@ MODULES = [
     rows_resources,
     rows_sales,
     rows_sessions,
+    rows_shards,
     rows_standby,
     rows_window,
 ]
