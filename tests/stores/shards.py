@@ -4,14 +4,14 @@ is restored from an older copy. The fault suite's checker judges the books of bo
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 
 import checker
 from driver import Run, run_fault
 from fault import Fault, Result
-from rows_shards import ROWS, split
-from stack import Stack, wait_for
+from rush import voucher_of
+from rows_shards import ROWS, copy_of, split
+from stack import ROOT, Broken, PostgresServer, Shards, Stack
 
 VOUCHERS = 6
 
@@ -121,6 +121,76 @@ def misfits(stack: Stack) -> list[str]:
     return wrong
 
 
+class Copy(PostgresServer):
+    """A physical copy of another server."""
+
+    def __init__(self, folder, name: str, source: PostgresServer):
+        self.source = source
+        super().__init__(folder, name)
+
+    def fill(self) -> None:
+        copy_of(self.source)
+        (self.source.dir / "copy").rename(self.dir / "data")
+        self.run()
+
+
+def divide(server: PostgresServer, number: int) -> tuple[int, str]:
+    more = ["-v", f"number={number}", "-v", "shards=2", "-f", str(ROOT / "deploy/split_shard.sql"), "seckill"]
+    done = subprocess.run(server.psql(*more), capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def buy_all(stack: Stack, vouchers: list[str], users: list[str]) -> dict[tuple[str, str], str]:
+    bought = {}
+    for voucher in vouchers:
+        for user in users:
+            status, document = stack.instances[0].ask("POST", f"/seckill/{voucher}", user)
+            if status == 201:
+                bought[voucher, user] = document["id"]
+    if len(bought) != len(vouchers) * len(users):
+        raise Broken(f"only {len(bought)} bought")
+    return bought
+
+
+def is_split(stack: Stack) -> list[str]:
+    """A database that is alone becomes two: each order stays, is found, and counts; both halves sell."""
+    stack.share(1)
+    stack.prepare("always")
+    stack.launch(1, {}, {}, False)
+    vouchers = [voucher_of(stack.instances[0], 100) for _ in range(8)]
+    before = buy_all(stack, vouchers, ["anna", "ben"])
+    wrong = [] if divide(stack.shards[0], 0)[0] else ["it is split while an instance is connected"]
+    stack.land()
+    stack.shards.append(Copy(stack.folder, "pg-split", stack.shards[0]))
+    stack.postgres = Shards(stack.shards)
+    status, text = said(stack, "--check", env={"SECKILL_LISTEN": "127.0.0.1:0"})
+    if status != 2 or "shard 0 of 1, not 1 of 2" not in text:
+        wrong.append(f"control: --check does not see that the copy was not split: {status} {text[-500:]}")
+    for number in (0, 1, 1):  # it may be repeated
+        code, text = divide(stack.shards[number], number)
+        if code:
+            raise Broken(f"split_shard.sql: {text}")
+    kept = [int(server.sql("select count(*) from seckill_voucher")[0][0]) for server in stack.shards]
+    print(f"    one database split: {kept[0]} and {kept[1]} vouchers")
+    if 0 in kept or sum(kept) != len(vouchers):
+        wrong.append(f"{kept} vouchers after the split, of {len(vouchers)}")
+    stack.launch(1, {}, {}, False)
+    one = stack.instances[0]
+    for (voucher, user), order in before.items():
+        status, document = one.ask("POST", f"/seckill/{voucher}", user)
+        if one.ask("GET", f"/orders/{order}", user)[0] != 200 or document.get("order_id") != order:
+            wrong.append(f"{user} of {voucher} is told {status} {document}")
+    buy_all(stack, vouchers, ["carl"])
+    for voucher in vouchers:
+        _, report = one.ask("GET", f"/admin/vouchers/{voucher}/settlement")
+        if report.get("verdict") != "balanced":
+            wrong.append(f"the settlement of {voucher} is {report.get('verdict')}: {report.get('wrong')}")
+    rows = int(sum(int(row[0]) for row in stack.postgres.sql("select count(*) from voucher_order")))
+    if rows != 3 * len(vouchers):
+        wrong.append(f"{rows} orders, {3 * len(vouchers)} are due")
+    return wrong
+
+
 def run(binary) -> list[str]:
     stack = Stack(binary)
     wrong = []
@@ -130,6 +200,7 @@ def run(binary) -> list[str]:
         for fault, kind in ((both, Controlled), *((row, Run) for row in ROWS)):
             wrong += judged(run_fault(stack, fault, 1, kind=kind))
         wrong += misfits(stack)
+        wrong += is_split(stack)
     finally:
         stack.land()
         stack.close()
