@@ -47,6 +47,22 @@ class Control:
 
 CONTROLS = [
     Control(
+        "beat",
+        "a shard that was restored from an older copy sells",
+        "src/recovery/beats.c",
+        "bool restored = beat < known;",
+        "bool restored = false && beat < known;",
+        "65b",
+    ),
+    Control(
+        "half",
+        "orders of a shard that is away take all the room",
+        "src/sale/admit.c",
+        "sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max / 2",
+        "sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max",
+        "65a",
+    ),
+    Control(
         "unique",
         "no unique index on live orders",
         "sql/migrations/001_tables.sql",

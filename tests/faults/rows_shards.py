@@ -8,10 +8,11 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import sells
+from rows_tools import sells, within
 from stack import Broken, PostgresServer, as_user, wait_for
 
 RESTORED = "the shard was restored from an older copy"
+NOTICED_S = 8.0  # the back-off of a link, and a beat
 SOLD_S = 6.0  # after a shard is back: the back-off of a link, and that of the writer, are 2 s at most
 PAGES = 50
 SMALL = {"SECKILL_ORDERS_MAX": "128", "SECKILL_BATCH_MAX": "32"}
@@ -96,12 +97,12 @@ def restored(run: Run) -> None:
     (server.dir / "copy").rename(data)
     server.run()
     for instance in run.stack.instances:
-        wait_for(f"{instance.name} notices", lambda one=instance: RESTORED in one.text())
+        within(run, f"{instance.name} notices", lambda one=instance: RESTORED in one.text(), NOTICED_S)
     others_sell(run, here, away, "beside an old copy")
     again = run.stack.instances[1]
     again.end(15)
     again.run()
-    wait_for("a new one notices", lambda: RESTORED in again.text() and again.ready())
+    within(run, "a new one notices", lambda: RESTORED in again.text() and again.ready(), NOTICED_S)
     others_sell(run, here, away, "beside it after a start")
     server.kill()
     shutil.rmtree(data)
