@@ -39,8 +39,7 @@ void sk_handle_ready(const struct sk_context *context, struct sk_request *reques
     if (away.len == 0 || away.failed)
         sk_answer_ok(context->answers, request);
     else
-        sk_answer_send(context->answers, request,
-                       &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = away.data});
+        sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = away.data});
     sk_buf_free(&away);
 }
 

@@ -92,8 +92,7 @@ static void admin_list_on_rows(void *arg, const struct sk_result *result)
         sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    struct sk_gathered alone = {
-        .rows = {result->rows}, .counts = {sk_rows_count(result->rows)}, .complete = true};
+    struct sk_gathered alone = {.rows = {result->rows}, .counts = {sk_rows_count(result->rows)}, .complete = true};
     admin_list_add(list, &alone);
     sk_page_end(&list->page, &list->query);
 }

@@ -255,8 +255,8 @@ bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scop
     return sk_cursor_read_places(text, kind, scope, position, 1);
 }
 
-bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope,
-                           struct sk_position *positions, size_t places)
+bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
+                           size_t places)
 {
     unsigned char bytes[SK_CURSORS_BYTES];
     struct sk_position read[SK_SHARDS_MAX];
@@ -267,8 +267,7 @@ bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const cha
     if (bytes[0] != kind || cursor_number(check, CHECK_BYTES) != cursor_check(bytes, size - CHECK_BYTES, scope))
         return false;
     for (size_t i = 0; i < places; i++, at += POSITION_BYTES) {
-        read[i] =
-            (struct sk_position){cursor_number(at, NUMBER_BYTES), cursor_number(at + NUMBER_BYTES, NUMBER_BYTES)};
+        read[i] = (struct sk_position){cursor_number(at, NUMBER_BYTES), cursor_number(at + NUMBER_BYTES, NUMBER_BYTES)};
         if (!sk_cursor_names_order(kind) && (read[i].first > INT64_MAX || read[i].second > INT64_MAX))
             return false; // PostgreSQL has no such numbers
     }

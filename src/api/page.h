@@ -20,9 +20,9 @@
 // a page was made keeps its position, so a later page has what was missing.
 //
 // A cursor is base64url (RFC 4648, 5): the list's kind, a position in it, or one for each shard, and a check over both
-// and the list's scope. With one position it is 32 characters. The scope is whose list it is and how it was filtered. So cursors that were made up or shortened,
-// or belong to another list or user, are rejected. The check is not a secret: a cursor gives no right, and access to a
-// page is decided without it.
+// and the list's scope. With one position it is 32 characters. The scope is whose list it is and how it was filtered.
+// So cursors that were made up or shortened, or belong to another list or user, are rejected. The check is not a
+// secret: a cursor gives no right, and access to a page is decided without it.
 //
 // Any thread, as all functions of it. None of them allocates.
 
@@ -72,8 +72,8 @@ bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scop
 // The same with several positions. One of them gives the same text as above.
 void sk_cursor_put_places(char out[SK_CURSORS_SIZE], enum sk_cursor_kind kind, const char *scope,
                           const struct sk_position *positions, size_t places);
-bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope,
-                           struct sk_position *positions, size_t places);
+bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
+                           size_t places);
 
 // ---- pages ----
 

@@ -170,8 +170,8 @@ void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement sta
     const struct sk_query *query = gather->query;
     struct sk_gather_part *part = &gather->parts[shard];
     *part = (struct sk_gather_part){gather, shard};
-    enum sk_status status = sk_pg_call_as(query->control->sale->ask_pg[shard], query->class, statement, n, params,
-                                          gather_on_rows, part);
+    enum sk_status status =
+        sk_pg_call_as(query->control->sale->ask_pg[shard], query->class, statement, n, params, gather_on_rows, part);
     gather->waiting += status == SK_OK;
     gather->gathered.complete = gather->gathered.complete && status == SK_OK;
     if (status != SK_OK && status != SK_DOWN)

@@ -35,13 +35,13 @@ struct sk_live;
 
 // Shared by the control plane.
 struct sk_control {
-    const struct sk_sale *sale;            // borrowed
-    struct sk_recovery *recovery;          // borrowed
-    struct sk_returns *returns;            // borrowed
-    struct sk_batcher *batcher;            // borrowed
-    const struct sk_store_options *stores; // borrowed
-    int64_t reactors;                      // they share an instance's budget for event streams
-    bool (*ready)(void *arg);              // whether purchases can be taken
+    const struct sk_sale *sale;                  // borrowed
+    struct sk_recovery *recovery;                // borrowed
+    struct sk_returns *returns;                  // borrowed
+    struct sk_batcher *batcher;                  // borrowed
+    const struct sk_store_options *stores;       // borrowed
+    int64_t reactors;                            // they share an instance's budget for event streams
+    bool (*ready)(void *arg);                    // whether purchases can be taken
     bool (*shard_away)(void *arg, size_t shard); // whether a shard takes none
     void *arg;
     void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer); // once for each handle

@@ -1,6 +1,6 @@
-// A shard opens once its own beat was read, after all others have returned what they know of it. Those that are away are
-// waited for only for a moment: one shard that is away at the start must not keep the others from selling. If one of
-// them then knows better, the shard closes.
+// A shard opens once its own beat was read, after all others have returned what they know of it. Those that are away
+// are waited for only for a moment: one shard that is away at the start must not keep the others from selling. If one
+// of them then knows better, the shard closes.
 #include "beats.h"
 
 #include <inttypes.h>

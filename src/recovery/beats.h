@@ -1,6 +1,6 @@
-// Notices a shard that was restored from an older copy. Every second one session raises each shard's beat, a time in its
-// database, and tells the other shards which beats it has seen. What was seen is committed. So a database with an older
-// beat lacks commits, and with them orders: it must not sell. Its links are dropped until its owner accepts it
+// Notices a shard that was restored from an older copy. Every second one session raises each shard's beat, a time in
+// its database, and tells the other shards which beats it has seen. What was seen is committed. So a database with an
+// older beat lacks commits, and with them orders: it must not sell. Its links are dropped until its owner accepts it
 // (accept_shard()), or the right database is back.
 //
 // One shard alone has no beat: nobody else could know of it.

@@ -274,8 +274,7 @@ static enum sk_status expiry_scan_one(struct expiry_scan *scan)
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, run->voucher->slot), sk_params_number(voucher, run->voucher->id),
                             run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
-    return sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due,
-                      scan);
+    return sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, scan);
 }
 
 static enum sk_status expiry_scan_many(struct expiry_scan *scan)
@@ -295,8 +294,8 @@ static enum sk_status expiry_scan_many(struct expiry_scan *scan)
     const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers), sk_params_end(&from),
                             sk_params_number(number, SK_RETURNS_MAX)};
     if (params[0] != NULL && params[1] != NULL && params[2] != NULL)
-        status = sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_BATCHES, 4, params,
-                            expiry_on_due, scan);
+        status = sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_BATCHES, 4, params, expiry_on_due,
+                            scan);
     sk_buf_free(&slots);
     sk_buf_free(&vouchers);
     sk_buf_free(&from);

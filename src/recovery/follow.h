@@ -1,6 +1,6 @@
-// Keeps the catalogue up to date: reads it in pages at start, then only what changed. Each shard has a follow of its own. PostgreSQL numbers the changes in
-// commit order, so none is missed. A notification starts the next read at once; if none gets through, the poll of each
-// second finds the change.
+// Keeps the catalogue up to date: reads it in pages at start, then only what changed. Each shard has a follow of its
+// own. PostgreSQL numbers the changes in commit order, so none is missed. A notification starts the next read at once;
+// if none gets through, the poll of each second finds the change.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_FOLLOW_H
@@ -32,8 +32,8 @@ void sk_follow_on_change(struct sk_follow *follow, sk_follow_changed *changed, v
 // Whether all vouchers of the shard have been read once.
 bool sk_follow_complete(const struct sk_follow *follow);
 
-// The newest voucher id of the shard as of the last read; 0: none is known. An id up to it that is not in the catalogue is retired,
-// or never existed.
+// The newest voucher id of the shard as of the last read; 0: none is known. An id up to it that is not in the catalogue
+// is retired, or never existed.
 int64_t sk_follow_newest_id(const struct sk_follow *follow);
 
 // Reads now: something has changed, or PostgreSQL is back.

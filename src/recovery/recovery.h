@@ -13,15 +13,15 @@
 #include "writer.h"
 
 struct sk_recovery {
-    const struct sk_sale *sale;   // borrowed
+    const struct sk_sale *sale;               // borrowed
     struct sk_follow *follows[SK_SHARDS_MAX]; // the catalogue, of each shard
     struct sk_beats *beats;                   // shards that were restored
-    struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
-    struct sk_regrant *regrant;   // orders rejected for an old epoch
-    struct sk_sweeper *sweeper;   // entries that dead sessions left in the journals
-    struct sk_watch *watch;       // the checks once a second
-    struct sk_expiry *expiry;     // orders that are not paid in time
-    struct sk_roster *roster;     // which instances the sessions belong to
+    struct sk_rebuilds *rebuilds;             // vouchers that Redis may have lost
+    struct sk_regrant *regrant;               // orders rejected for an old epoch
+    struct sk_sweeper *sweeper;               // entries that dead sessions left in the journals
+    struct sk_watch *watch;                   // the checks once a second
+    struct sk_expiry *expiry;                 // orders that are not paid in time
+    struct sk_roster *roster;                 // which instances the sessions belong to
 };
 
 // SK_NO_MEM: what was opened is closed by sk_recovery_close.

@@ -59,7 +59,8 @@ enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const s
 static struct dead_letter_put dead_letter_of(const struct sk_voucher *voucher, const char *journal_id,
                                              sk_dead_letter_cb *done, void *arg)
 {
-    struct dead_letter_put letter = {.done = done, .arg = arg, .slot = voucher->slot, .shard = voucher->shard, .voucher_id = voucher->id};
+    struct dead_letter_put letter = {
+        .done = done, .arg = arg, .slot = voucher->slot, .shard = voucher->shard, .voucher_id = voucher->id};
     (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
     return letter;
 }

@@ -5,12 +5,12 @@
 //                            |         v
 //                            +------ WAITING
 //
-// What others hold is the first of an array with one struct for each shard, so that a shard that is away delays no other.
-// The functions below the interface work on one of them.
+// What others hold is the first of an array with one struct for each shard, so that a shard that is away delays no
+// other. The functions below the interface work on one of them.
 //
-// One statement of a shard is in progress at a time. Calls that become ready meanwhile share the next one, also those of different
-// vouchers: thousands of vouchers may have an order that expires at the same moment, and a commit costs the same for
-// all.
+// One statement of a shard is in progress at a time. Calls that become ready meanwhile share the next one, also those
+// of different vouchers: thousands of vouchers may have an order that expires at the same moment, and a commit costs
+// the same for all.
 //
 // Until the entry is noted nothing has happened. From then on the call is retried until PostgreSQL has answered (P7),
 // even if no request waits for it any more.
@@ -201,8 +201,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
     SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
     if (!sk_session_held(returns->sale->session))
         return SK_DOWN;
-    struct returns_call *call =
-        returns_add_call(&returns[voucher->shard], voucher, returns_move_name(move), by, "");
+    struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, returns_move_name(move), by, "");
     if (call == NULL)
         return SK_NO_MEM;
     (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
@@ -214,8 +213,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
 bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, const struct sk_journal_entry *found)
 {
     SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
-    struct returns_call *call =
-        returns_add_call(&returns[voucher->shard], voucher, found->move, found->by, found->why);
+    struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, found->move, found->by, found->why);
     if (call == NULL)
         return false;
     call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, found->id);

@@ -27,7 +27,7 @@ struct sk_sale {
     const struct sk_sale_options *options;
     const char *instance;      // the address by which operators know it
     struct sk_rate *purchases; // limits the purchases a second that ask the stores; NULL: no limit
-    size_t shards;               // of PostgreSQL (store/shards.h): a voucher is on one of them, voucher->shard
+    size_t shards;             // of PostgreSQL (store/shards.h): a voucher is on one of them, voucher->shard
     // The links of the order path: orders, and nothing that could delay them. Replies come in order.
     struct sk_redis *redis;
     struct sk_pg *pg[SK_SHARDS_MAX];
@@ -35,7 +35,7 @@ struct sk_sale {
     struct sk_redis *ask_redis;
     struct sk_pg *ask_pg[SK_SHARDS_MAX];
     // Shards that take no purchase: restored from an older copy, or not yet known not to be (recovery/beats.h).
-    const bool *shard_closed; // one shard alone is never closed
+    const bool *shard_closed;     // one shard alone is never closed
     struct sk_session *session;   // of this reactor: holds its journal entries
     struct sk_named_locks *locks; // maintenance locks
     struct sk_catalogue *catalogue;

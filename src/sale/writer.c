@@ -478,8 +478,8 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 bool sk_writer_idle(const struct sk_writer *writer)
 {
     const struct sk_writer *end = writer + writer->sale->shards;
-    while (writer < end && writer->queue.first == NULL && writer->batch.part_count == 0 &&
-           writer->delayed.count == 0 && writer->letters.count == 0)
+    while (writer < end && writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
+           writer->letters.count == 0)
         writer++;
     return writer == end;
 }
