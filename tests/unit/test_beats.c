@@ -6,6 +6,7 @@
 #include "fake_session.h"
 #include "fake_stores.h"
 #include "fake_timer.h"
+#include "roster.h"
 #include "stack.h"
 
 static uv_loop_t loop;
@@ -116,7 +117,7 @@ START_TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
     answers("0", "1001", "2500");
     answers("1", "2000", NULL);
     ck_assert(!closed[0] && closed[1]);
-    ck_assert_uint_eq(dropped[1], 2);
+    ck_assert_uint_eq(dropped[1], 2); // both links
     ck_assert_uint_eq(dropped[0], 0);
     ck_assert_ptr_nonnull(sk_beats_fit(beats, 1, 2499));
 }
