@@ -6,6 +6,7 @@
 --
 -- KEYS  1 session   2 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
 --       3 protocol version of the living sessions   4 the newest time seen, in ms
+--       5 living sessions of protocol version 4, like 2; a cluster has no such key, since version 4 knew none
 -- ARGV  1 token   2 ttl_ms   3 session id   4 'take' or 'renew': a session that is gone is not renewed
 --       5 protocol version of the caller: no two of them run side by side
 --
@@ -32,6 +33,9 @@ local back_ms = math.max(0, seen_ms - now_ms)
 local protocol = redis.call('GET', KEYS[3])
 if protocol and protocol ~= ARGV[5] and redis.call('ZCOUNT', KEYS[2], '(' .. now_ms + back_ms, '+inf') > 0 then
   return { 0, protocol }
+end
+if KEYS[5] and ARGV[4] == 'take' and redis.call('ZCOUNT', KEYS[5], '(' .. now_ms + back_ms, '+inf') > 0 then
+  return { 0, '4' }
 end
 local expires_ms = redis.call('ZSCORE', KEYS[2], ARGV[3])
 local lives = expires_ms and tonumber(expires_ms) > now_ms + back_ms

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The stores of `./dev up --ha`, which sources this file: Redis with a replica and three sentinels, PostgreSQL with two
-# standbys and pg_auto_failover's monitor, on one machine, over TLS alone. Operators can read here what each server must
-# be given. Each process keeps its command in $STATE/run, so that one that was killed can be started again.
+# standbys and pg_auto_failover's monitor, on one machine, over TLS alone. And those of `./dev up --cluster N`. Operators
+# can read here what each server must be given. Each process keeps its command in $STATE/run, so that one that was killed
+# can be started again.
 #
 # shellcheck disable=SC2034,SC2154 # STATE, DATABASE_URL and the like are ./dev's
 
@@ -251,6 +252,65 @@ Redis: redis-1 and redis-2, watched by $HA_SENTINELS sentinels. PostgreSQL: node
   kill -9 PID                                of .dev/pids, and of its children; ./dev up --ha starts it again
 
 To look: .dev/sentinel sentinel masters, .dev/pg_autoctl show state, .dev/pg_autoctl show events. Buyers: loadtest/oversell
+
+END
+}
+
+# ---- the Redis Cluster of `./dev up --cluster N` ----
+
+# start_cluster MASTERS: each with a replica, which redis-cli chooses. On one machine alone, without TLS.
+start_cluster() {
+    local number service_password replica_password judge_password nodes=()
+    service_password=$(random_secret) replica_password=$(random_secret) judge_password=$(random_secret)
+    mkdir "$STATE/run"
+    {
+        sed "s/SECKILL_REDIS_PASSWORD/$service_password/" deploy/redis.acl
+        sed "/^user replica /!d; s/REPLICA_PASSWORD/$replica_password/" deploy/ha/users.acl
+        echo "user judge on >$judge_password ~* &* +@all"
+    } >"$STATE/redis.acl"
+    for ((number = 1; number <= 2 * $1; number++)); do
+        nodes+=("127.0.0.1:$(free_port)")
+        start_cluster_node "redis-$number" "${nodes[-1]#*:}"
+    done
+    SECKILL_REDIS_URL=redis+cluster://seckill:$service_password@$(IFS=, && echo "${nodes[*]}")
+    REDIS_URL=${SECKILL_REDIS_URL/seckill:$service_password/judge:$judge_password}
+    keep redis-cli env "REDISCLI_AUTH=$judge_password" redis-cli --user judge -c -h 127.0.0.1 -p "${nodes[0]#*:}"
+    for ((number = 1; number <= 2 * $1; number++)); do
+        wait_for "redis-$number" cluster_node_answers "${nodes[number - 1]#*:}"
+    done
+    quietly "$STATE/redis-cli" --cluster create "${nodes[@]}" --cluster-replicas 1 --cluster-yes
+    wait_for redis-1 cluster_is_whole "$1"
+}
+
+# start_cluster_node NAME PORT
+start_cluster_node() {
+    say "starting $1 on port $2"
+    mkdir "$STATE/$1"
+    start_kept "$1" redis-server --bind 127.0.0.1 --port "$2" --dir "$PWD/$STATE/$1" --save '' --appendonly yes \
+        --appendfsync always --maxmemory-policy noeviction --aclfile "$PWD/$STATE/redis.acl" --masteruser replica \
+        --masterauth "$replica_password" --repl-diskless-sync-delay 0 --cluster-enabled yes \
+        --cluster-port "$(free_port)" --cluster-node-timeout "$HA_REDIS_DOWN_MS" --cluster-require-full-coverage no
+}
+
+cluster_node_answers() { [[ $("$STATE/redis-cli" -p "$1" ping) == PONG ]]; }
+
+# cluster_is_whole MASTERS: all slots are served, and each master has its replica
+cluster_is_whole() {
+    local info
+    info=$("$STATE/redis-cli" cluster info)
+    [[ $info == *cluster_state:ok* && $info == *cluster_slots_ok:16384* ]] &&
+        (($("$STATE/redis-cli" cluster nodes | grep -c ' slave .* connected') == $1))
+}
+
+show_cluster() {
+    cat <<END
+Redis: $1 masters with a replica each. To switch:
+
+  .dev/redis-cli cluster nodes               who has which slots
+  .dev/redis-cli --cluster reshard ADDRESS   moves slots
+  kill -9 PID                                of .dev/pids; ./dev up --cluster $1 starts it again
+
+Buyers: loadtest/oversell
 
 END
 }

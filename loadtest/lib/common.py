@@ -90,11 +90,12 @@ class Postgres:
 
 
 class Redis:
-    """redis-cli on a URL that the service would take: redis, rediss, redis+sentinel or rediss+sentinel."""
+    """redis-cli on a URL that the service would take: redis or rediss, also with +sentinel or +cluster."""
 
     def __init__(self, url: str):
         parts = urllib.parse.urlsplit(url)
-        kind, _, watched = parts.scheme.partition("+")
+        kind, _, several = parts.scheme.partition("+")
+        watched, self.cluster = several == "sentinel", ["-c"] if several == "cluster" else []
         hosts = hosts_of(parts, 26379 if watched else 6379) or [("127.0.0.1", "6379")]
         self.sentinels, self.master = (hosts, parts.path.strip("/")) if watched else ([], "")
         (self.host, self.port), self.db = hosts[0], "" if watched else parts.path.lstrip("/")
@@ -118,7 +119,7 @@ class Redis:
         """Runs one command; returns the reply's elements, or the lines of a text. Standard input is its last word."""
         if self.sentinels:
             self.host, self.port = self.find_master()
-        command = ["redis-cli", "-e", *self.tls, "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
+        command = ["redis-cli", "-e", *self.cluster, *self.tls, "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
         command += ["--user", self.user] if self.user else []
         command += ["-x"] if stdin and words else []
         return run(command + [str(word) for word in words], stdin, self.env).splitlines()

@@ -390,8 +390,8 @@ void sk_list_instances(struct sk_control *control, uint64_t handle)
 static void instances_start(struct sk_query *query)
 {
     const char *keys[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES};
-    if (sk_redis_script(query->control->sale->ask_redis, SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL, instances_on_list,
-                        query) != SK_OK)
+    if (sk_redis_script(sk_sale_ask_shared(query->control->sale), SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL,
+                        instances_on_list, query) != SK_OK)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 

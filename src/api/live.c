@@ -324,7 +324,8 @@ static void live_ask_redis(struct live_feed *feed)
         return;
     if (voucher != NULL) {
         feed->asking = true;
-        status = sk_snapshot_ask(feed->live->control->sale->ask_redis, &voucher->keys, NULL, live_on_snapshot, feed);
+        status = sk_snapshot_ask(sk_sale_ask_redis(feed->live->control->sale, voucher), &voucher->keys, NULL,
+                                 live_on_snapshot, feed);
     }
     if (status != SK_OK)
         live_on_snapshot(feed, NULL);
@@ -357,8 +358,9 @@ static void live_on_snapshot(void *arg, const struct sk_reply *reply)
     struct live_feed *feed = arg;
     int64_t stock;
     const struct sk_sale *sale = feed->live->control->sale;
-    bool known = reply != NULL && live_read_stock(reply, sk_redis_run(sale->ask_redis), &stock);
-    bool away = !known && !sk_redis_ready(sale->ask_redis);
+    const struct sk_redis *redis = feed->voucher == NULL ? NULL : sk_sale_ask_redis(sale, feed->voucher);
+    bool known = reply != NULL && live_read_stock(reply, sk_redis_run(redis), &stock);
+    bool away = !known && !sk_redis_ready(redis);
     feed->asking = false;
     if (known)
         live_count(feed, stock, uv_now(sale->loop));

@@ -407,8 +407,9 @@ static void operate_take(struct operate *operate)
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->units};
-    if (sk_redis_script(sale->ask_redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
+    struct sk_redis *redis = sk_sale_ask_redis(sale, voucher);
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(redis), operate->units};
+    if (sk_redis_script(redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
@@ -757,7 +758,8 @@ static enum sk_status creation_ask_state(struct creation *creation)
 {
     const struct sk_query *query = &creation->query;
     const char *state[] = {"HGET", query->voucher->keys.voucher, "state"};
-    return sk_redis_command(query->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
+    return sk_redis_command(sk_sale_ask_redis(query->control->sale, query->voucher), 3, state, NULL, creation_on_state,
+                            creation);
 }
 
 static void creation_on_state(void *arg, const struct sk_reply *reply)

@@ -271,13 +271,13 @@ static void lookup_find_vouchers(struct lookup *lookup)
 
 static void lookup_ask_claims(struct lookup *lookup)
 {
-    struct sk_redis *redis = lookup->query.control->sale->ask_redis;
+    const struct sk_sale *sale = lookup->query.control->sale;
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_CLAIMS);
     for (; asked < lookup->vouchers; asked++) {
         struct lookup_voucher *one = &lookup->asked[asked];
         const char *argv[] = {"HGET", one->voucher->keys.buyers, lookup->user};
-        if (sk_redis_command(redis, 3, argv, NULL, lookup_on_claim, one) != SK_OK)
+        if (sk_redis_command(sk_sale_ask_redis(sale, one->voucher), 3, argv, NULL, lookup_on_claim, one) != SK_OK)
             break;
     }
     lookup->answered += lookup->vouchers - asked;
@@ -415,12 +415,13 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
 // All commands go out in one write; each reply knows its voucher.
 static void lookup_ask_snapshots(struct lookup *lookup)
 {
-    struct sk_redis *redis = lookup->query.control->sale->ask_redis;
+    const struct sk_sale *sale = lookup->query.control->sale;
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_SNAPSHOTS);
     for (; asked < lookup->vouchers; asked++) {
         struct lookup_voucher *one = &lookup->asked[asked];
-        if (sk_snapshot_ask(redis, &one->voucher->keys, lookup->user, lookup_on_snapshot, one) != SK_OK)
+        if (sk_snapshot_ask(sk_sale_ask_redis(sale, one->voucher), &one->voucher->keys, lookup->user,
+                            lookup_on_snapshot, one) != SK_OK)
             break;
     }
     if (asked < lookup->vouchers)
@@ -435,7 +436,8 @@ static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
     struct lookup_voucher *one = arg;
     struct lookup *lookup = one->lookup;
     struct sk_snapshot seen, none = {0};
-    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(lookup->query.control->sale->ask_redis), &seen))
+    if (reply == NULL ||
+        !sk_snapshot_read(reply, sk_redis_run(sk_sale_ask_redis(lookup->query.control->sale, one->voucher)), &seen))
         lookup_fail_snapshots(lookup);
     else if (one->account.voucher_id == 0 || sk_audit(&one->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
@@ -557,6 +559,7 @@ struct user_orders {
 };
 
 static void user_orders_start(struct sk_query *query);
+static void user_orders_ask_buyers(struct user_orders *list, const struct sk_sale *sale);
 static void user_orders_on_buyer(void *arg, const struct sk_reply *reply);
 static void user_orders_fail_buyers(struct user_orders *list);
 static void user_orders_ask(struct user_orders *list);
@@ -606,7 +609,7 @@ void sk_user_orders(struct sk_control *control, const char *user, const struct s
 static void user_orders_start(struct sk_query *query)
 {
     struct user_orders *list = (struct user_orders *)query;
-    struct sk_redis *redis = query->control->sale->ask_redis;
+    const struct sk_sale *sale = query->control->sale;
     struct sk_voucher *busy[BUSY_MAX];
     list->page.next[0] = '\0';
     if (!list->page.first) {
@@ -614,7 +617,7 @@ static void user_orders_start(struct sk_query *query)
         user_orders_ask(list);
         return;
     }
-    if (!sk_redis_ready(redis)) {
+    if (sk_nodes_state(sale->nodes).queries == 0) {
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
@@ -625,10 +628,21 @@ static void user_orders_start(struct sk_query *query)
         list->asked[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
         sk_voucher_pin(busy[i]);
     }
+    user_orders_ask_buyers(list, sale);
+}
+
+// Where a node of a cluster is away, the list may lack pending orders, as where there are too many vouchers.
+static void user_orders_ask_buyers(struct user_orders *list, const struct sk_sale *sale)
+{
     size_t asked = 0;
     for (; asked < list->vouchers; asked++) {
-        const char *argv[] = {"HGET", busy[asked]->keys.buyers, list->user};
-        if (sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->asked[asked]) != SK_OK)
+        const struct sk_voucher *voucher = list->asked[asked].voucher;
+        struct sk_redis *redis = sk_sale_ask_redis(sale, voucher);
+        const char *argv[] = {"HGET", voucher->keys.buyers, list->user};
+        bool ready = sk_redis_ready(redis);
+        list->complete = list->complete && ready;
+        list->answered += !ready;
+        if (ready && sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->asked[asked]) != SK_OK)
             break;
     }
     if (asked < list->vouchers)

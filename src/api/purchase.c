@@ -202,7 +202,7 @@ bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t 
     struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
     // Without Redis nothing is certain, not even a cached refusal.
     *result = (struct sk_purchase_result){.code = SK_PURCHASE_UNAVAILABLE};
-    if (!sk_redis_ready(sale->redis))
+    if (voucher == NULL ? sk_nodes_state(sale->nodes).orders == 0 : !sk_redis_ready(sk_sale_redis(sale, voucher)))
         return false;
     if (voucher != NULL)
         return purchase_from(control, voucher, ask, handle, result);

@@ -142,8 +142,8 @@ static void report_on_counted(void *arg, const struct sk_result *result)
 static void report_ask_redis(struct report_query *report)
 {
     const struct sk_query *query = &report->query;
-    if (sk_snapshot_ask(query->control->sale->ask_redis, &query->voucher->keys, NULL, report_on_snapshot, report) !=
-        SK_OK)
+    if (sk_snapshot_ask(sk_sale_ask_redis(query->control->sale, query->voucher), &query->voucher->keys, NULL,
+                        report_on_snapshot, report) != SK_OK)
         report_on_snapshot(report, NULL);
 }
 
@@ -152,7 +152,8 @@ static void report_on_snapshot(void *arg, const struct sk_reply *reply)
     struct report_query *report = arg;
     const struct sk_query *query = &report->query;
     struct sk_snapshot snapshot;
-    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(query->control->sale->ask_redis), &snapshot))
+    if (reply == NULL ||
+        !sk_snapshot_read(reply, sk_redis_run(sk_sale_ask_redis(query->control->sale, query->voucher)), &snapshot))
         report_find(report, SK_REPORT_UNKNOWN);
     else
         report_take_snapshot(report, &snapshot);

@@ -29,13 +29,16 @@ static void voucher_ask_redis(struct voucher_read *read, const char *document);
 static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
 
 // Writes the current state in front of an object's members: {"server_time":"...","can_sell":true,<rest of the object>.
-// can_sell is false while Redis is away: the remaining units in the object cannot be bought then.
-static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, const char *object)
+// can_sell is false while Redis is away: the remaining units in the object cannot be bought then. `voucher_id`: 0 for a
+// list, of which something can be bought while a node is there.
+static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, int64_t voucher_id, const char *object)
 {
+    const struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, voucher_id);
+    bool can_sell =
+        voucher == NULL ? sk_nodes_state(sale->nodes).orders > 0 : sk_redis_ready(sk_sale_redis(sale, voucher));
     char now[SK_TIME_SIZE];
     sk_text_put_time((int64_t)sk_wall_ms(), now);
-    sk_buf_printf(out, "{\"server_time\":\"%s\",\"can_sell\":%s,%s", now,
-                  sk_redis_ready(sale->redis) ? "true" : "false", object + 1);
+    sk_buf_printf(out, "{\"server_time\":\"%s\",\"can_sell\":%s,%s", now, can_sell ? "true" : "false", object + 1);
 }
 
 struct sk_voucher_cache *sk_voucher_cache_open(void)
@@ -65,7 +68,7 @@ static bool voucher_answer_shown(struct sk_control *control, const struct sk_sho
     struct sk_buf body = {0};
     if (shown->document == NULL || shown->until_ms <= uv_now(control->sale->loop))
         return false;
-    voucher_put_time(control->sale, &body, shown->document);
+    voucher_put_time(control->sale, &body, shown->voucher_id, shown->document);
     struct sk_answer answer = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
                                .body = body.failed ? NULL : body.data,
                                .version = shown->version,
@@ -139,7 +142,7 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
         return;
     }
     voucher_keep(read, document);
-    voucher_put_time(query->control->sale, &query->body, document);
+    voucher_put_time(query->control->sale, &query->body, query->finding.id, document);
     voucher_end(read);
 }
 
@@ -221,7 +224,8 @@ static void voucher_ask_redis(struct voucher_read *read, const char *document)
         voucher_end(read);
         return;
     }
-    if (sk_snapshot_ask(query->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_snapshot, read) != SK_OK)
+    if (sk_snapshot_ask(sk_sale_ask_redis(query->control->sale, voucher), &voucher->keys, NULL, voucher_on_snapshot,
+                        read) != SK_OK)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
@@ -389,7 +393,7 @@ static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    voucher_put_time(query->control->sale, &query->body, document.data);
+    voucher_put_time(query->control->sale, &query->body, 0, document.data);
     if (list->kept)
         list_keep(list, &document);
     sk_buf_free(&document);

@@ -97,6 +97,7 @@ static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
 static bool shop_shard_ready(const struct shop *shop, size_t shard);
 static bool shop_shard_away(void *arg, size_t shard);
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
+static void shop_show_nodes(const struct shop *shop);
 static void shop_on_redis(void *arg, bool ready);
 static void shop_on_pg(void *arg, bool ready);
 static void shop_on_ask_redis(void *arg, bool ready);
@@ -235,6 +236,7 @@ static void reactor_on_turn(uv_prepare_t *prepare)
 static void reactor_on_pulse(uv_timer_t *timer)
 {
     struct sk_reactor *reactor = timer->data;
+    shop_show_nodes(reactor->shop);
     atomic_store(&reactor->ready, !reactor->draining && shop_ready(reactor->shop));
     atomic_fetch_add(&reactor->beats, 1);
 }
@@ -369,26 +371,25 @@ static struct shop *shop_open(struct sk_reactor *reactor)
 static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config)
 {
     struct sk_sale *sale = &shop->sale;
-    struct sk_redis_options redis = {
-        .url = config->stores.redis_url,
-        .tls = {config->stores.redis_ca, config->stores.redis_cert, config->stores.redis_key},
-        .sentinel_password = config->stores.sentinel_password,
-        .timeout_ms = (uint32_t)config->stores.redis_timeout_ms,
-        .on_change = shop_on_redis,
+    struct sk_nodes_options nodes = {
+        .redis = {.url = config->stores.redis_url,
+                  .tls = {config->stores.redis_ca, config->stores.redis_cert, config->stores.redis_key},
+                  .sentinel_password = config->stores.sentinel_password,
+                  .timeout_ms = (uint32_t)config->stores.redis_timeout_ms,
+                  .most_waiting = REDIS_WAITING_MAX},
+        .on_orders = shop_on_redis,
+        .on_queries = shop_on_ask_redis,
         .arg = shop,
-        .most_waiting = REDIS_WAITING_MAX,
     };
-    sale->redis = sk_redis_open(sale->loop, &redis);
-    redis.on_change = shop_on_ask_redis;
-    sale->ask_redis = sk_redis_open(sale->loop, &redis);
-    bool opened = sale->redis != NULL && sale->ask_redis != NULL;
+    sale->nodes = sk_nodes_open(sale->loop, &nodes);
+    bool opened = sale->nodes != NULL;
     for (size_t i = 0; i < sale->shards; i++)
         opened = opened && shop_open_shard(shop, config, i);
     if (!opened)
         return SK_FAIL;
-    sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
+    sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
     if (sale->session != NULL)
-        sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->sale.lock_ttl_ms);
+        sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)config->sale.lock_ttl_ms);
     sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
     sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
@@ -468,9 +469,9 @@ static void shop_close(struct shop *shop)
         return;
     // Best effort, for an end with orders left: other instances settle the entries of this session without waiting for
     // its TTL.
-    if (shop->sale.session != NULL && shop->sale.redis != NULL) {
+    if (shop->sale.session != NULL) {
         (void)sk_session_end(shop->sale.session);
-        sk_redis_flush(shop->sale.redis);
+        sk_nodes_flush(shop->sale.nodes);
     }
     // Closes the links first: their last callbacks need the other parts.
     for (size_t i = 0; i < shop->sale.shards; i++) {
@@ -478,8 +479,7 @@ static void shop_close(struct shop *shop)
         sk_pg_close(shop->sale.ask_pg[i]);
         sk_pg_close(shop->report_pg[i]);
     }
-    sk_redis_close(shop->sale.redis);
-    sk_redis_close(shop->sale.ask_redis);
+    sk_nodes_end(shop->sale.nodes);
     sk_batcher_close(shop->batcher);
     sk_returns_close(shop->returns);
     sk_recovery_close(&shop->recovery);
@@ -490,6 +490,7 @@ static void shop_close(struct shop *shop)
     sk_writer_close(shop->writer);
     sk_named_locks_close(shop->sale.locks);
     sk_session_close(shop->sale.session);
+    sk_nodes_close(shop->sale.nodes);
     sk_order_pool_free(shop->sale.orders);
     sk_catalogue_free(shop->sale.catalogue);
     free(shop);
@@ -497,18 +498,21 @@ static void shop_close(struct shop *shop)
 
 // ---- the links ----
 
-static void shop_count_link(const struct shop *shop, enum sk_metric up, enum sk_metric lost, bool ready)
+// A link to Redis is up if those to all nodes are.
+static void shop_show_nodes(const struct shop *shop)
 {
-    sk_metrics_set(shop->sale.metrics, up, ready);
-    sk_metrics_add(shop->sale.metrics, lost, !ready);
+    struct sk_nodes_state nodes = sk_nodes_state(shop->sale.nodes);
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_REDIS, nodes.nodes > 0 && nodes.orders == nodes.nodes);
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_ASK_REDIS, nodes.nodes > 0 && nodes.queries == nodes.nodes);
 }
 
 static void shop_on_redis(void *arg, bool ready)
 {
     struct shop *shop = arg;
-    shop_count_link(shop, SK_METRIC_UP_REDIS, SK_METRIC_LOST_REDIS, ready);
+    sk_metrics_add(shop->sale.metrics, SK_METRIC_LOST_REDIS, !ready);
+    shop_show_nodes(shop);
     if (shop->sale.session != NULL)
-        sk_session_link(shop->sale.session, ready);
+        sk_session_link(shop->sale.session);
     if (ready)
         sk_recovery_hurry(&shop->recovery); // Redis may have lost data
 }
@@ -553,7 +557,8 @@ static void shop_on_pg(void *arg, bool ready)
 static void shop_on_ask_redis(void *arg, bool ready)
 {
     struct shop *shop = arg;
-    shop_count_link(shop, SK_METRIC_UP_ASK_REDIS, SK_METRIC_LOST_ASK_REDIS, ready);
+    sk_metrics_add(shop->sale.metrics, SK_METRIC_LOST_ASK_REDIS, !ready);
+    shop_show_nodes(shop);
     if (ready)
         sk_recovery_hurry(&shop->recovery);
 }
@@ -594,23 +599,24 @@ static void shop_turn(struct shop *shop)
 {
     bool asked = sk_batcher_flush(shop->batcher);
     sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
-    sk_redis_flush(shop->sale.redis);
-    sk_redis_flush(shop->sale.ask_redis);
+    sk_nodes_flush(shop->sale.nodes);
     shop_measure(shop);
     if (asked)
         SK_FAILPOINT("place.sent");
 }
 
-// Both stores are connected, Redis has acknowledged the session, and the catalogue has been read. One shard is enough.
+// Both stores are connected, or at least one node of a cluster and one shard, Redis has acknowledged the session, and
+// the shard's catalogue has been read.
 static bool shop_ready(void *arg)
 {
     const struct shop *shop = arg;
     const struct sk_sale *sale = &shop->sale;
+    const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
     size_t shard = 0;
     while (shard < sale->shards && !shop_shard_ready(shop, shard))
         shard++;
-    return shard < sale->shards && sk_redis_ready(sale->redis) && sk_session_held(sale->session) &&
-           sk_redis_ready(sale->ask_redis);
+    return shard < sale->shards && nodes.orders > 0 && nodes.queries > 0 &&
+           (sk_session_held(sale->session) || sk_session_away(sale->session));
 }
 
 static bool shop_shard_ready(const struct shop *shop, size_t shard)
@@ -647,5 +653,5 @@ static struct sk_left shop_left(const struct shop *shop)
 static bool shop_idle(const struct shop *shop)
 {
     return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->recovery.regrant) &&
-           sk_redis_idle(shop->sale.redis);
+           sk_nodes_idle(shop->sale.nodes);
 }

@@ -55,7 +55,8 @@ static enum sk_status changes_read_voucher(struct changes *changes)
 {
     const char *argv[] = {"HMGET", changes->voucher->keys.voucher, "epoch", "change"};
     changes->rounds++;
-    return sk_redis_command(changes->sale->ask_redis, 4, argv, NULL, changes_on_voucher, changes);
+    return sk_redis_command(sk_sale_ask_redis(changes->sale, changes->voucher), 4, argv, NULL, changes_on_voucher,
+                            changes);
 }
 
 static void changes_on_voucher(void *arg, const struct sk_reply *reply)
@@ -80,7 +81,7 @@ static void changes_on_voucher(void *arg, const struct sk_reply *reply)
 static void changes_on_row(void *arg, const struct sk_result *result)
 {
     struct changes *changes = arg;
-    const struct sk_sale *sale = changes->sale;
+    struct sk_redis *redis = sk_sale_ask_redis(changes->sale, changes->voucher);
     const struct sk_rows *rows = result->rows;
     if (rows == NULL || sk_rows_count(rows) != 1) {
         changes_end(changes, false);
@@ -88,7 +89,7 @@ static void changes_on_row(void *arg, const struct sk_result *result)
     }
     (void)snprintf(changes->to, sizeof changes->to, "%s", sk_rows_text(rows, 0, COLUMN_CHANGE));
     const char *argv[] = {changes->voucher->keys.voucher,
-                          sk_redis_run(sale->ask_redis),
+                          sk_redis_run(redis),
                           changes->epoch,
                           changes->from,
                           changes->to,
@@ -98,8 +99,8 @@ static void changes_on_row(void *arg, const struct sk_result *result)
                           sk_rows_text(rows, 0, COLUMN_ADDED),
                           sk_rows_text(rows, 0, COLUMN_OFFER)};
     SK_FAILPOINT("changes.apply");
-    if (sk_redis_script(sale->ask_redis, SK_SCRIPT_APPLY_CHANGE, 1, sizeof argv / sizeof argv[0], argv, NULL,
-                        changes_on_applied, changes) != SK_OK)
+    if (sk_redis_script(redis, SK_SCRIPT_APPLY_CHANGE, 1, sizeof argv / sizeof argv[0], argv, NULL, changes_on_applied,
+                        changes) != SK_OK)
         changes_end(changes, false);
 }
 

@@ -166,7 +166,8 @@ static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, stru
     if (expiring->change != voucher->change)
         *expiring = (struct sk_expiring){.change = voucher->change, .active = expiring->active};
     return voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
-           now >= expiry_empty_until(voucher) && sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
+           now >= expiry_empty_until(voucher) && sk_session_sells(expiry->sale->session, voucher->slot) &&
+           sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) && sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
            sk_assignment_has_voucher(expiry->sale->session, version, voucher);
 }
 
@@ -176,7 +177,7 @@ static void expiry_start_due(struct sk_expiry *expiry)
     const struct sk_sale *sale = expiry->sale;
     uint64_t version = sk_assignment_version(sale->session);
     size_t count = sk_catalogue_count(sale->catalogue);
-    if (expiry->stopped || !sk_session_held(sale->session) || !sk_redis_ready(sale->redis))
+    if (expiry->stopped)
         return;
     for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX; expiry->left--) {
         struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
@@ -245,7 +246,8 @@ static void expiry_ask_clock(struct expiry_run *run)
 {
     const char *argv[] = {"TIME"};
     expiry_move(run, EXPIRY_CLOCK);
-    if (sk_redis_command(run->expiry->sale->ask_redis, 1, argv, NULL, expiry_on_clock, run) != SK_OK)
+    if (sk_redis_command(sk_sale_ask_redis(run->expiry->sale, run->voucher), 1, argv, NULL, expiry_on_clock, run) !=
+        SK_OK)
         expiry_fail(run);
 }
 

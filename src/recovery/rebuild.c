@@ -154,7 +154,8 @@ static void rebuild_ask_pg(struct rebuild *rebuild, enum sk_statement statement,
 static void rebuild_ask_redis(struct rebuild *rebuild, enum sk_script script, int keys, int n, const char **argv,
                               sk_redis_cb *done)
 {
-    if (sk_redis_script(rebuild->sale->ask_redis, script, keys, n, argv, NULL, done, rebuild) != SK_OK)
+    if (sk_redis_script(sk_sale_ask_redis(rebuild->sale, rebuild->voucher), script, keys, n, argv, NULL, done,
+                        rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
@@ -202,8 +203,8 @@ static void rebuild_on_account(void *arg, const struct sk_result *result)
     bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
     if (found)
         sk_account_read(result->rows, 0, &rebuild->account);
-    if (!found ||
-        sk_snapshot_ask(rebuild->sale->ask_redis, &rebuild->voucher->keys, NULL, rebuild_on_snapshot, rebuild) != SK_OK)
+    if (!found || sk_snapshot_ask(sk_sale_ask_redis(rebuild->sale, rebuild->voucher), &rebuild->voucher->keys, NULL,
+                                  rebuild_on_snapshot, rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
@@ -211,7 +212,8 @@ static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     struct sk_snapshot seen, none = {0};
-    if (reply == NULL || !sk_snapshot_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen)) {
+    if (reply == NULL ||
+        !sk_snapshot_read(reply, sk_redis_run(sk_sale_ask_redis(rebuild->sale, rebuild->voucher)), &seen)) {
         rebuild_fail(rebuild);
         return;
     }
@@ -418,7 +420,7 @@ static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 static void rebuild_open(struct rebuild *rebuild)
 {
     const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
-    const char *run = sk_redis_run(rebuild->sale->ask_redis);
+    const char *run = sk_redis_run(sk_sale_ask_redis(rebuild->sale, rebuild->voucher));
     const char *argv[] = {keys->voucher,        keys->buyers,       keys->journal,     rebuild->epoch, rebuild->stock,
                           rebuild->buyer_count, rebuild->begin_ms,  rebuild->end_ms,   rebuild->state, run,
                           rebuild->change,      rebuild->cached_ms, rebuild->cache_ms, rebuild->offer};

@@ -172,7 +172,8 @@ static void journal_read(struct sk_rebuild_journal *journal, enum journal_state 
     const char *argv[] = {"XRANGE", journal->voucher->keys.journal, "-", "+", "COUNT", page};
     journal_move(journal, state);
     (void)snprintf(page, sizeof page, "%d", state == JOURNAL_READING_ONE ? 1 : journal->page);
-    if (sk_redis_command(journal->sale->ask_redis, 6, argv, NULL, journal_on_page, journal) != SK_OK)
+    if (sk_redis_command(sk_sale_ask_redis(journal->sale, journal->voucher), 6, argv, NULL, journal_on_page, journal) !=
+        SK_OK)
         journal_fail(journal);
 }
 
@@ -436,8 +437,8 @@ static void journal_remove_page(struct sk_rebuild_journal *journal)
         argv[i + 2] = journal->ids[i];
     journal_move(journal, JOURNAL_REMOVING);
     SK_FAILPOINT("rebuild.settling");
-    if (sk_redis_command(journal->sale->ask_redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) !=
-        SK_OK)
+    if (sk_redis_command(sk_sale_ask_redis(journal->sale, journal->voucher), journal->entries + 2, argv, NULL,
+                         journal_on_removed, journal) != SK_OK)
         journal_fail(journal);
 }
 

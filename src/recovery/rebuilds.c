@@ -12,7 +12,8 @@
 
 enum {
     ACTIVE_MAX = 4,
-    TICK_MS = 50, // retries when a store has come back
+    LOOK_MAX = 256, // vouchers of a queue whose node may be away
+    TICK_MS = 50,   // retries when a store has come back
     FAILED_PAUSE_MS = 500,
     FAILED_PAUSE_MOST_MS = 2000,
     RETIRE_PAUSE_MS =
@@ -27,7 +28,8 @@ struct sk_rebuilds {
 };
 
 static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
-static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds, bool any);
+static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds);
+static struct sk_voucher *rebuilds_dequeue_ready(struct sk_rebuilds *rebuilds);
 static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
 static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end);
@@ -70,7 +72,7 @@ void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
     if (rebuilds == NULL)
         return;
     SK_ASSERT(rebuilds->active == 0); // the links' last callbacks have ended them
-    while ((voucher = rebuilds_dequeue(rebuilds, true)) != NULL)
+    while ((voucher = rebuilds_dequeue(rebuilds)) != NULL)
         rebuilds_end(voucher, SK_REBUILD_FAILED);
     sk_timer_close(rebuilds->timer);
     free(rebuilds);
@@ -88,7 +90,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
     if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
         voucher->left)
         return SK_FULL;
-    if (!sk_redis_ready(sale->ask_redis) || !sk_pg_ready(sale->ask_pg[voucher->shard]))
+    if (!sk_redis_ready(sk_sale_ask_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]))
         return SK_DOWN;
     if (active) { // in doubt, and without a callback so far
         rebuilding->done = done;
@@ -133,8 +135,7 @@ static void rebuilds_start(void *arg)
     struct sk_rebuilds *rebuilds = arg;
     const struct sk_sale *sale = rebuilds->sale;
     struct sk_voucher *voucher;
-    while (rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) &&
-           (voucher = rebuilds_dequeue(rebuilds, false)) != NULL) {
+    while (rebuilds->active < ACTIVE_MAX && (voucher = rebuilds_dequeue_ready(rebuilds)) != NULL) {
         struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
@@ -200,23 +201,33 @@ static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *vo
     sk_list_add_last(&rebuilding->list, urgent ? &rebuilds->urgent : &rebuilds->others);
 }
 
-// The first whose shard is there, or simply the first (`any`). NULL: none.
-static struct sk_rebuilding *rebuilds_first(struct sk_rebuilds *rebuilds, struct sk_list *queue, bool any)
+// NULL: none waits.
+static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
 {
-    struct sk_rebuilding *next = sk_list_first(queue);
-    while (next != NULL && !any && !sk_pg_ready(rebuilds->sale->ask_pg[next->voucher->shard]))
-        next = sk_list_next(queue, &next->list);
-    return next;
-}
-
-// NULL: none waits, or those that wait are of shards that are away.
-static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds, bool any)
-{
-    struct sk_rebuilding *next = rebuilds_first(rebuilds, &rebuilds->urgent, any);
+    struct sk_rebuilding *next = sk_list_first(&rebuilds->urgent);
     if (next == NULL)
-        next = rebuilds_first(rebuilds, &rebuilds->others, any);
+        next = sk_list_first(&rebuilds->others);
     if (next == NULL)
         return NULL;
     sk_list_remove(&next->list);
     return next->voucher;
+}
+
+// The first whose node and shard are ready, and the others go behind: they delay no voucher of another one.
+static struct sk_voucher *rebuilds_take_ready(const struct sk_sale *sale, struct sk_list *queue)
+{
+    for (int i = 0; i < LOOK_MAX && !sk_list_is_empty(queue); i++) {
+        struct sk_rebuilding *next = sk_list_first(queue);
+        sk_list_remove(&next->list);
+        if (sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)) && sk_pg_ready(sale->ask_pg[next->voucher->shard]))
+            return next->voucher;
+        sk_list_add_last(&next->list, queue);
+    }
+    return NULL;
+}
+
+static struct sk_voucher *rebuilds_dequeue_ready(struct sk_rebuilds *rebuilds)
+{
+    struct sk_voucher *voucher = rebuilds_take_ready(rebuilds->sale, &rebuilds->urgent);
+    return voucher != NULL ? voucher : rebuilds_take_ready(rebuilds->sale, &rebuilds->others);
 }

@@ -39,6 +39,7 @@ struct sk_regrant {
 struct regrant_call {
     struct sk_regrant *regrant;
     struct sk_voucher *voucher;
+    uint64_t run_number; // of the Redis process that is asked
     struct sk_order_list orders;
     struct sk_order_list refused; // being written to PostgreSQL
 };
@@ -155,7 +156,7 @@ static void regrant_on_tick(void *arg)
         bool may = voucher->maintenance->lost.state == SK_LOST_IDLE && now >= voucher->maintenance->lost.not_before_ms;
         if (may && (regrant->gives_up || voucher->left))
             regrant_refuse_unasked(regrant, voucher);
-        else if (may && sk_session_held(regrant->sale->session))
+        else if (may && sk_session_sells(regrant->sale->session, voucher->slot))
             regrant_ask(regrant, voucher);
         if (voucher->maintenance->lost.orders.count > 0 && !voucher->maintenance->lost.listed)
             regrant_enqueue(regrant, voucher);
@@ -182,6 +183,7 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
         sk_order_move(regrant->sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
     regrant_move(voucher, SK_LOST_ASKING);
     sk_voucher_pin(voucher);
+    call->run_number = sk_redis_run_number(sk_sale_redis(regrant->sale, voucher));
     if (sk_grant_ask(regrant->sale, voucher, &call->orders, true, regrant_on_reply, call) != SK_OK)
         regrant_end_call(call);
     else
@@ -212,7 +214,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
         return;
     }
     // PostgreSQL has left this epoch behind: the instance that was to rebuild Redis under the new one has died.
-    if (grant.status != SK_GRANT_MALFORMED)
+    if (grant.status <= SK_GRANT_DAMAGED)
         sk_rebuild_soon(call->regrant->rebuilds, voucher, regrant_doubt(grant.status));
     regrant_end_call(call);
 }
@@ -240,7 +242,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         if (result == SK_GRANT_TOO_FEW)
             (void)sk_grant_next_left(grant);
         if (result == SK_GRANT_PLACED && entry == NULL)
-            entry = sk_entry_new(regrant->sale, call->voucher, SK_ENTRY_OWN, grant->journal_id);
+            entry = sk_entry_new(regrant->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->journal_id);
         if (result == SK_GRANT_PLACED && entry != NULL) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);

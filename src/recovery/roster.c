@@ -78,12 +78,12 @@ static void roster_on_time(void *arg)
 {
     struct sk_roster *roster = arg;
     const struct sk_sale *sale = roster->sale;
+    struct sk_redis *redis = sk_sale_ask_shared(sale);
     uint64_t taken = sk_session_taken(sale->session);
     bool due = taken != roster->published || sk_monotonic_ms() >= roster->again_ms;
     const char *argv[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES, sk_session_id(sale->session), roster->text};
-    if (roster->publishing || !due || !sk_session_held(sale->session) || !sk_redis_ready(sale->ask_redis) ||
-        sk_redis_script(sale->ask_redis, SK_SCRIPT_PUBLISH_INSTANCE, 2, 4, argv, NULL, roster_on_published, roster) !=
-            SK_OK)
+    if (roster->publishing || !due || !sk_session_held(sale->session) || !sk_redis_ready(redis) ||
+        sk_redis_script(redis, SK_SCRIPT_PUBLISH_INSTANCE, 2, 4, argv, NULL, roster_on_published, roster) != SK_OK)
         return;
     roster->publishing = true;
     roster->published = taken;

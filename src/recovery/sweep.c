@@ -170,12 +170,12 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
     const struct sk_sale *sale = sweeper->sale;
     if (swept->sweep != NULL || sweeper->sweep_count >= SWEEPS_MAX)
         return SK_FULL;
-    if (!sk_session_held(sale->session))
+    if (!sk_session_sells(sale->session, voucher->slot))
         return SK_DOWN;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (sweep == NULL)
         return SK_NO_MEM;
-    uint64_t deaths = sk_session_deaths(sale->session), run_number = sk_redis_run_number(sale->redis);
+    uint64_t deaths = sk_session_deaths(sale->session), run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
     if (swept->deaths != deaths || swept->run_number != run_number)
         swept->after[0] = '\0';
     swept->deaths = deaths;
@@ -199,7 +199,8 @@ static void sweep_read(struct sweep *sweep)
     (void)snprintf(start, sizeof start, "%s%s", sweep->after[0] == '\0' ? "-" : "(", sweep->after);
     (void)snprintf(page, sizeof page, "%d", sweep->page);
     sweep_move(sweep, SWEEP_READING);
-    if (sk_redis_command(sweep->sweeper->sale->redis, 6, argv, NULL, sweep_on_read, sweep) != SK_OK)
+    if (sk_redis_command(sk_sale_redis(sweep->sweeper->sale, sweep->voucher), 6, argv, NULL, sweep_on_read, sweep) !=
+        SK_OK)
         sweep_end(sweep);
 }
 
@@ -408,7 +409,8 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
         return sweep_settle_by_rebuild(sweep, found);
     if (!sk_entry_read_orders(sale, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
-    struct sk_entry *entry = sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, found->id);
+    uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
+    struct sk_entry *entry = sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, run_number, found->id);
     while (orders.head != NULL) {
         orders.head->epoch = found->epoch;
         if (entry != NULL)
@@ -422,7 +424,9 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 // For orders that end; it continues as after sweep_refill().
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
 {
-    return sk_returns_recover(sweep->sweeper->returns, sweep->voucher, found) || sweep_leave_for_later(sweep, found);
+    uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
+    return sk_returns_recover(sweep->sweeper->returns, sweep->voucher, run_number, found) ||
+           sweep_leave_for_later(sweep, found);
 }
 
 struct bad_entry {
@@ -441,7 +445,8 @@ static void sweep_on_kept(void *arg, bool kept)
 {
     struct bad_entry *bad = arg;
     const char *argv[] = {"XDEL", bad->journal_key, bad->id};
-    if (kept && sk_redis_command(bad->sale->redis, 3, argv, NULL, sweep_on_dropped, NULL) != SK_OK)
+    if (kept && sk_redis_command(sk_nodes_orders(bad->sale->nodes, sk_key_slot(bad->journal_key)), 3, argv, NULL,
+                                 sweep_on_dropped, NULL) != SK_OK)
         sk_log(SK_LOG_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
     free(bad);
 }

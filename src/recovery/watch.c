@@ -263,9 +263,7 @@ static void watch_next_page(struct sk_watch *watch)
 {
     const struct sk_sale *sale = watch->sale;
     const struct sk_catalogue *catalogue = sale->catalogue;
-    bool redis = sk_redis_ready(sale->redis);
     watch_move(watch, WATCH_PAGE);
-    watch->missed |= !redis;
     for (size_t i = 0; i < sale->shards; i++)
         watch->missed |= !sk_pg_ready(sale->ask_pg[i]);
     watch->count = watch->answered = 0;
@@ -274,12 +272,14 @@ static void watch_next_page(struct sk_watch *watch)
         if (watch->count == PAGE)
             break;
         watch_note(watch, voucher);
-        if (!sk_pg_ready(sale->ask_pg[voucher->shard]) || !watch_is_due(watch, voucher))
+        bool away = !sk_redis_ready(sk_sale_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]);
+        watch->missed |= away;
+        if (away || !watch_is_due(watch, voucher))
             continue;
         watch->page[watch->count++] = (struct watch_check){.watch = watch, .voucher = voucher};
         sk_voucher_pin(voucher);
     }
-    if (watch->count == 0 || !redis)
+    if (watch->count == 0)
         watch_end_page(watch);
     else
         watch_ask_accounts(watch);
@@ -358,8 +358,8 @@ static void watch_ask_redis(struct sk_watch *watch)
     watch_move(watch, WATCH_SNAPSHOTS);
     for (size_t i = 0; i < watch->count; i++) {
         struct watch_check *check = &watch->page[i];
-        if (check->known &&
-            sk_snapshot_ask(watch->sale->redis, &check->voucher->keys, NULL, watch_on_snapshot, check) == SK_OK)
+        if (check->known && sk_snapshot_ask(sk_sale_redis(watch->sale, check->voucher), &check->voucher->keys, NULL,
+                                            watch_on_snapshot, check) == SK_OK)
             continue;
         watch->missed |= check->known;
         watch->answered++;
@@ -372,7 +372,7 @@ static void watch_on_snapshot(void *arg, const struct sk_reply *reply)
     struct watch_check *check = arg;
     struct sk_watch *watch = check->watch;
     struct sk_snapshot seen;
-    if (reply != NULL && sk_snapshot_read(reply, sk_redis_run(watch->sale->redis), &seen))
+    if (reply != NULL && sk_snapshot_read(reply, sk_redis_run(sk_sale_redis(watch->sale, check->voucher)), &seen))
         watch_judge(check, &seen, sk_snapshot_age_ms(reply));
     else
         watch->missed = true;
@@ -517,16 +517,16 @@ static void busy_note(struct busy *busy, const struct sk_voucher *voucher)
 
 static void busy_publish(struct busy *busy)
 {
-    const struct sk_sale *sale = busy->sale;
-    const char *id = sk_session_id(sale->session);
+    struct sk_redis *redis = sk_sale_ask_shared(busy->sale);
+    const char *id = sk_session_id(busy->sale->session);
     const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
     sk_buf_clear(&busy->text);
     for (size_t i = 0; i < busy->found_count; i++)
         sk_buf_printf(&busy->text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
     const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
     bool empty = busy->found_count == 0 || busy->text.failed;
-    if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_published, NULL) == SK_OK &&
-        sk_redis_command(sale->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
+    if (sk_redis_command(redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_published, NULL) == SK_OK &&
+        sk_redis_command(redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
         return; // else the next round publishes and reads
 }
 
@@ -552,7 +552,8 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
         else if (session != NULL && words < 2 + GONE_MAX)
             gone[words++] = session;
     }
-    if (words > 2 && sk_redis_command(busy->sale->ask_redis, words, gone, NULL, busy_on_published, NULL) != SK_OK)
+    if (words > 2 &&
+        sk_redis_command(sk_sale_ask_shared(busy->sale), words, gone, NULL, busy_on_published, NULL) != SK_OK)
         return; // the next round removes them
 }
 

@@ -27,9 +27,10 @@ struct admit_reading {
     struct sk_voucher *voucher;
     struct sk_filter *filter;
     uint64_t since_ms;
-    bool repeats;      // the buyers have been read: now those who bought before and may repeat it
-    size_t names;      // of both hashes
-    size_t pages_left; // bounds the scan: a cursor of Redis ends
+    uint64_t run_number; // the Redis process: a cursor is valid in one only
+    bool repeats;        // the buyers have been read: now those who bought before and may repeat it
+    size_t names;        // of both hashes
+    size_t pages_left;   // bounds the scan: a cursor of Redis ends
     char version[SK_VERSION_SIZE];
     int64_t cache_ms; // of `version`
 };
@@ -139,6 +140,7 @@ static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *vou
     reading->voucher = voucher;
     memcpy(reading->version, version, strlen(version) + 1);
     reading->since_ms = uv_now(sale->loop);
+    reading->run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
     voucher->refusals.filtering = true;
     sk_voucher_pin(voucher);
     admit_count(reading, voucher->keys.buyers, admit_on_buyers_counted);
@@ -147,7 +149,7 @@ static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *vou
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted)
 {
     const char *argv[] = {"HLEN", key};
-    if (sk_redis_command(reading->sale->redis, 2, argv, NULL, counted, reading) != SK_OK)
+    if (sk_redis_command(sk_sale_redis(reading->sale, reading->voucher), 2, argv, NULL, counted, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -186,7 +188,9 @@ static void admit_scan(struct admit_reading *reading, const char *cursor)
 {
     const struct sk_voucher_keys *keys = &reading->voucher->keys;
     const char *argv[] = {"HSCAN", reading->repeats ? keys->repeats : keys->buyers, cursor, "COUNT", "1000"};
-    if (sk_redis_command(reading->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
+    struct sk_redis *redis = sk_sale_redis(reading->sale, reading->voucher);
+    if (sk_redis_run_number(redis) != reading->run_number ||
+        sk_redis_command(redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -218,7 +222,8 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 static void admit_confirm(struct admit_reading *reading)
 {
     const char *argv[] = {"HMGET", reading->voucher->keys.voucher, "state", "last", "cache_ms"};
-    if (sk_redis_command(reading->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
+    if (sk_redis_command(sk_sale_redis(reading->sale, reading->voucher), 5, argv, NULL, admit_on_confirmed, reading) !=
+        SK_OK)
         admit_end_reading(reading, false);
 }
 

@@ -1,9 +1,12 @@
-// While a write to Redis is unanswered, the next batch gathers. So batches grow under load by themselves, and an idle
-// service adds no wait.
+// While a write to a Redis node is unanswered, the next batch for it gathers. So batches grow under load by themselves,
+// and an idle service adds no wait. Each node has a queue of its own, so that a slow one delays no other.
+//
+// If a voucher has moved to another node, nothing was executed: its orders go back and are sent there. That also counts
+// as one of ROUNDS.
 //
 // A call names one offer, the catalogue's, to which all its orders have agreed. If Redis has another offer, the orders
 // go back and the voucher is held until a background job has updated the side that is behind, for HOLD_MS at most. Then
-// each order is checked against the catalogue's offer and sent again, OFFER_ROUNDS times in all.
+// each order is checked against the catalogue's offer and sent again, ROUNDS times in all.
 #include "batcher.h"
 
 #include <string.h>
@@ -16,14 +19,15 @@
 #include "probe.h"
 
 enum { RUSH_MS = 20 }; // calls that follow each other closer than this are a rush
-enum { HOLD_MS = 200, OFFER_ROUNDS = 3 };
+enum { HOLD_MS = 200, ROUNDS = 3 };
 
 struct sk_batcher {
     const struct sk_sale *sale;
     struct sk_writer *writer;
-    struct sk_voucher *first; // vouchers with requests to send
-    uint64_t asked_at_ms;     // the last script call
-    uint64_t turn_ns;         // when the first purchase of this turn came; 0: none has
+    struct sk_voucher *first[SK_NODES_MAX + 1]; // by node: vouchers with requests to send
+    size_t listed;                              // vouchers in all queues
+    uint64_t asked_at_ms;                       // the last script call
+    uint64_t turn_ns;                           // when the first purchase of this turn came; 0: none has
 };
 
 // The requests of one script call, in the order of its arguments.
@@ -31,15 +35,18 @@ struct batcher_call {
     struct sk_batcher *batcher;
     struct sk_voucher *voucher;
     struct sk_order_list orders;
+    uint64_t run_number; // of the Redis process that is asked
     uint64_t asked_at_ms, asked_ns, answered_ns;
 };
 
 static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *voucher);
+static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number);
 static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher);
-static bool batcher_may_ask(struct sk_batcher *batcher);
+static bool batcher_may_ask(struct sk_batcher *batcher, struct sk_voucher *first);
 static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher);
 static void batcher_gather(struct batcher_call *call);
 static void batcher_on_reply(void *arg, const struct sk_reply *reply);
+static void batcher_send_again(struct batcher_call *call);
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt);
 static void batcher_end_call(struct batcher_call *call);
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant);
@@ -68,11 +75,13 @@ void sk_batcher_close(struct sk_batcher *batcher)
 {
     if (batcher == NULL)
         return;
-    while (batcher->first != NULL) {
-        struct sk_voucher *voucher = batcher->first;
-        batcher->first = voucher->asking.next;
-        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
-        sk_voucher_unpin(voucher);
+    for (unsigned i = 0; i <= SK_NODES_MAX; i++) {
+        while (batcher->first[i] != NULL) {
+            struct sk_voucher *voucher = batcher->first[i];
+            batcher->first[i] = voucher->asking.next;
+            batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
+            sk_voucher_unpin(voucher);
+        }
     }
     free(batcher);
 }
@@ -92,23 +101,36 @@ static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *vouch
 {
     if (voucher->asking.listed)
         return;
+    struct sk_voucher **first = &batcher->first[sk_nodes_number(batcher->sale->nodes, voucher->slot)];
     voucher->asking.listed = true;
+    batcher->listed++;
     sk_voucher_pin(voucher);
-    voucher->asking.next = batcher->first;
-    batcher->first = voucher;
+    voucher->asking.next = *first;
+    *first = voucher;
 }
 
 bool sk_batcher_flush(struct sk_batcher *batcher)
 {
-    batcher->turn_ns = 0;
-    if (batcher->first == NULL || sk_redis_busy(batcher->sale->redis) || !batcher_may_ask(batcher))
-        return false;
-    struct sk_voucher *voucher = batcher->first;
     bool asked = false;
-    batcher->first = NULL;
+    batcher->turn_ns = 0;
+    for (unsigned i = 0; batcher->listed > 0 && i <= sk_nodes_most(batcher->sale->nodes); i++)
+        asked = batcher_flush_node(batcher, i) || asked;
+    return asked;
+}
+
+// A voucher whose slot has another node since it was listed is sent to that one.
+static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number)
+{
+    struct sk_voucher *voucher = batcher->first[number];
+    if (voucher == NULL || sk_redis_busy(sk_nodes_orders_of(batcher->sale->nodes, number)) ||
+        !batcher_may_ask(batcher, voucher))
+        return false;
+    bool asked = false;
+    batcher->first[number] = NULL;
     while (voucher != NULL) {
         struct sk_voucher *next = voucher->asking.next;
         voucher->asking.listed = false;
+        batcher->listed--;
         if (batcher_is_held(batcher, voucher)) {
             batcher_enqueue(batcher, voucher);
         } else {
@@ -122,6 +144,7 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
     return asked;
 }
 
+static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number);
 static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher)
 {
     return voucher->asking.orders.count > 0 && uv_now(batcher->sale->loop) < voucher->asking.held_until_ms;
@@ -132,22 +155,22 @@ void sk_batcher_release(struct sk_voucher *voucher)
     voucher->asking.held_until_ms = 0;
 }
 
-// Waits while the session is being taken. If none can be taken, refuses all gathered orders, so that nothing is left to
-// send.
-static bool batcher_may_ask(struct sk_batcher *batcher)
+// Waits while the session is being taken. If none can be taken, refuses all orders of this queue, so that nothing is
+// left to send.
+static bool batcher_may_ask(struct sk_batcher *batcher, struct sk_voucher *first)
 {
-    if (sk_session_held(batcher->sale->session))
+    if (sk_session_sells(batcher->sale->session, first->slot))
         return true;
     if (sk_session_await(batcher->sale->session))
         return false;
-    for (struct sk_voucher *voucher = batcher->first; voucher != NULL; voucher = voucher->asking.next)
+    for (struct sk_voucher *voucher = first; voucher != NULL; voucher = voucher->asking.next)
         batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
     return true;
 }
 
 bool sk_batcher_busy(const struct sk_batcher *batcher)
 {
-    return batcher->first != NULL || uv_now(batcher->sale->loop) < batcher->asked_at_ms + RUSH_MS;
+    return batcher->listed > 0 || uv_now(batcher->sale->loop) < batcher->asked_at_ms + RUSH_MS;
 }
 
 static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
@@ -167,6 +190,7 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
         return;
     }
     SK_PROBE2(asked, voucher->id, call->orders.count);
+    call->run_number = sk_redis_run_number(sk_sale_redis(batcher->sale, voucher));
     if (sk_grant_ask(batcher->sale, voucher, &call->orders, false, batcher_on_reply, call) != SK_OK) {
         batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         batcher_end_call(call);
@@ -230,6 +254,12 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     case SK_GRANT_DAMAGED:
         batcher_doubt(call, SK_DOUBT_DAMAGED);
         break;
+    case SK_GRANT_MOVED:
+        batcher_send_again(call);
+        break;
+    case SK_GRANT_UNSTABLE:
+        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
+        break;
     case SK_GRANT_MALFORMED: {
         const char *error = sk_reply_error(reply);
         sk_log_text(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
@@ -238,6 +268,14 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     }
     }
     batcher_end_call(call);
+}
+
+static void batcher_send_again(struct batcher_call *call)
+{
+    while (call->orders.head != NULL)
+        batcher_return(call, call->orders.head);
+    if (call->voucher->asking.orders.count > 0)
+        batcher_enqueue(call->batcher, call->voucher);
 }
 
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
@@ -288,7 +326,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
-                entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, grant->journal_id);
+                entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->journal_id);
             sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(batcher->writer, entry, order);
@@ -339,7 +377,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
 static void batcher_return(struct batcher_call *call, struct sk_order *order)
 {
     struct sk_batcher *batcher = call->batcher;
-    if (++order->rounds == OFFER_ROUNDS)
+    if (++order->rounds == ROUNDS)
         batcher_refuse(batcher, order, SK_PURCHASE_LOADING, NULL, 0);
     else
         sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->voucher->asking.orders);

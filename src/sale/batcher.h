@@ -16,8 +16,8 @@ void sk_batcher_close(struct sk_batcher *batcher); // after the links were close
 // Takes over the order (user, id and handle are set). Its outcome comes later, never inside this call.
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order);
 
-// At the end of a loop turn: sends what has gathered, unless Redis is busy, or the voucher is held. True: something was
-// sent, or refused.
+// At the end of a loop turn: sends what has gathered, unless the node is busy, or the voucher is held. True: something
+// was sent, or refused.
 bool sk_batcher_flush(struct sk_batcher *batcher);
 
 // Ends the hold: sale->offers_differ has done what it can for the voucher, so its orders need not wait any longer.

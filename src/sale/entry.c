@@ -15,7 +15,7 @@ static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, s
 static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
 
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
-                              const char *journal_id)
+                              uint64_t run_number, const char *journal_id)
 {
     size_t len = strlen(journal_id);
     struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
@@ -24,7 +24,7 @@ struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *vou
     entry->sale = sale;
     entry->voucher = voucher;
     entry->kind = kind;
-    entry->run_number = sk_redis_run_number(sale->redis);
+    entry->run_number = run_number;
     memcpy(entry->journal_id, journal_id, len + 1);
     sk_voucher_pin(voucher);
     if (kind == SK_ENTRY_OWN)
@@ -36,7 +36,7 @@ bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher
                     const char *journal_id)
 {
     const struct sk_entry *entry = *at == NULL ? voucher->entries.oldest : *at;
-    uint64_t run_number = sk_redis_run_number(sale->redis);
+    uint64_t run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
     while (entry != NULL &&
            (entry->run_number != run_number || sk_journal_compare(entry->journal_id, journal_id) < 0)) {
         *at = entry;
@@ -118,7 +118,7 @@ void sk_entry_end(struct sk_entry *entry)
     if (entry->correction_count > 0) {
         status = entry_correct_and_drop(entry, same_run ? entry->journal_id : "");
     } else if (same_run && entry->kind != SK_ENTRY_LOOSE) {
-        status = sk_redis_command(sale->redis, 3, argv, NULL, entry_on_ended, entry);
+        status = sk_redis_command(sk_sale_redis(sale, entry->voucher), 3, argv, NULL, entry_on_ended, entry);
     } else {
         sk_entry_forget(entry);
         return;
@@ -132,7 +132,7 @@ void sk_entry_end(struct sk_entry *entry)
 
 static bool entry_is_of_this_run(const struct sk_entry *entry)
 {
-    return entry->run_number == sk_redis_run_number(entry->sale->redis);
+    return entry->run_number == sk_redis_run_number(sk_sale_redis(entry->sale, entry->voucher));
 }
 
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id)
@@ -153,7 +153,8 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     for (size_t i = 0; i < entry->correction_count * 4; i++, at += strlen(at) + 1)
         argv[n++] = at;
     SK_FAILPOINT("writer.correcting");
-    return sk_redis_script(sale->redis, SK_SCRIPT_SETTLE_ENTRY, 5, n, argv, NULL, entry_on_ended, entry);
+    return sk_redis_script(sk_sale_redis(sale, voucher), SK_SCRIPT_SETTLE_ENTRY, 5, n, argv, NULL, entry_on_ended,
+                           entry);
 }
 
 static void entry_on_ended(void *arg, const struct sk_reply *reply)

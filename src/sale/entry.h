@@ -25,9 +25,10 @@ struct sk_entry {
     char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty
 };
 
-// The reactor's thread, as all functions. NULL: out of memory, or an id that is too long.
+// The reactor's thread, as all functions. `run_number`: of the Redis process that has it, as it was when that process
+// was asked; a loose one has none. NULL: out of memory, or an id that is too long.
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
-                              const char *journal_id);
+                              uint64_t run_number, const char *journal_id);
 
 // Makes orders from a text that sk_journal_parse can read: NEW and low priority, with this offer and no
 // entry yet. All or, if out of room or memory, none (false).

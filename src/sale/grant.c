@@ -5,6 +5,7 @@
 
 #include "journal.h"
 #include "params.h"
+#include "slot_map.h"
 
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; above it nothing new is placed
@@ -13,6 +14,7 @@ enum {
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
+static enum sk_grant_status grant_read_error(const char *error);
 static enum sk_grant_status grant_read_status(const char *text);
 static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details);
 static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at);
@@ -26,6 +28,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     char journal_max[SK_PARAM_NUMBER_SIZE], seen_epoch[SK_PARAM_NUMBER_SIZE], offer[SK_PARAM_NUMBER_SIZE];
     char orders_max[SK_PARAM_NUMBER_SIZE];
     struct sk_buf details = {0};
+    struct sk_redis *redis = sk_sale_redis(sale, voucher);
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
     argv[n++] = voucher->keys.voucher;
@@ -34,7 +37,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     argv[n++] = voucher->keys.repeats;
     argv[n++] = voucher->keys.ended;
     argv[n++] = sk_params_number(journal_max, JOURNAL_ENTRIES_MAX);
-    argv[n++] = sk_redis_run(sale->redis);
+    argv[n++] = sk_redis_run(redis);
     argv[n++] = again ? "again" : "new";
     argv[n++] = sk_params_number(seen_epoch, voucher->seen.epoch);
     argv[n++] = voucher->seen.last;
@@ -53,7 +56,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     }
     enum sk_status status = SK_NO_MEM;
     if (!details.failed)
-        status = sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 5, n, argv, lens, done, arg);
+        status = sk_redis_script(redis, SK_SCRIPT_PLACE_ORDERS, 5, n, argv, lens, done, arg);
     sk_buf_free(&details);
     if (status == SK_OK) {
         sk_metrics_add(sale->metrics, SK_METRIC_SCRIPT_CALLS, 1);
@@ -78,12 +81,21 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
 {
     struct sk_grant grant = {.reply = reply, .next_more = FIRST_MORE};
     const char *error = sk_reply_error(reply);
-    grant.status = grant_read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
-    if (error != NULL && sk_trust_is_damage(error))
-        grant.status = SK_GRANT_DAMAGED;
+    grant.status =
+        error != NULL ? grant_read_error(error) : grant_read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
     if (grant.status <= SK_GRANT_OTHER && !grant_read_answers(&grant, n))
         grant.status = SK_GRANT_MALFORMED;
     return grant;
+}
+
+static enum sk_grant_status grant_read_error(const char *error)
+{
+    static const enum sk_grant_status redirected[] = {
+        [SK_REDIRECT_NONE] = SK_GRANT_MALFORMED,
+        [SK_REDIRECT_MOVED] = SK_GRANT_MOVED,
+        [SK_REDIRECT_UNSTABLE] = SK_GRANT_UNSTABLE,
+    };
+    return sk_trust_is_damage(error) ? SK_GRANT_DAMAGED : redirected[sk_redirect_of(error)];
 }
 
 static enum sk_grant_status grant_read_status(const char *text)

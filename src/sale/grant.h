@@ -30,6 +30,8 @@ enum sk_grant_status {
     SK_GRANT_LOADING,
     SK_GRANT_UNSURE,
     SK_GRANT_DAMAGED,
+    SK_GRANT_MOVED,    // another node has the voucher: nothing was executed, and the links know it by now
+    SK_GRANT_UNSTABLE, // its slot is being moved, or has no node now: nothing was executed
     SK_GRANT_MALFORMED
 };
 

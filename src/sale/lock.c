@@ -1,5 +1,9 @@
 // At most one call of session_keep.lua is in progress. It is repeated every third of the TTL, at least once a second,
 // and at once when the link becomes ready or the session was found lost.
+//
+// The node of the sessions is *away* from the moment when its link is lost, or when it has no slot for them, until it
+// answers a call of session_keep.lua. A process that was paused meanwhile for a TTL does not sell on: when the node is
+// back, the others may have judged its session.
 #include "lock.h"
 
 #include <inttypes.h>
@@ -12,6 +16,7 @@
 #include "keys.h"
 #include "list.h"
 #include "log.h"
+#include "slot_map.h"
 #include "timer.h"
 
 enum { TOKEN_SIZE = 33, TICK_MS = 20, RENEW_MOST_MS = 1000, LIVING_MAX = 4096 };
@@ -20,14 +25,17 @@ enum { TOKEN_SIZE = 33, TICK_MS = 20, RENEW_MOST_MS = 1000, LIVING_MAX = 4096 };
 enum session_state { SESSION_NONE, SESSION_TAKING, SESSION_HELD, SESSION_ENDING, SESSION_ENDED };
 
 struct sk_session {
-    struct sk_redis *redis;
+    const struct sk_nodes *nodes;
     struct sk_metrics *metrics;
     struct sk_timer *tick;
     enum session_state state;
     uint32_t ttl_ms;
-    bool asking;            // a call of session_keep.lua is in progress
-    uint64_t asked_at_ms;   // when that call, or the last one, was sent
-    uint64_t run_number;    // the Redis process that has acknowledged it
+    bool asking;          // a call of session_keep.lua is in progress
+    uint64_t asked_at_ms; // when that call, or the last one, was sent
+    uint64_t run_number;  // the Redis process that has acknowledged it
+    uint64_t ready_run;   // the Redis process that the link is ready with; 0: it is not
+    bool away;            // it was held when its node went away
+    uint64_t ticked_at_ms;
     uint64_t held_until_ms; // by the monotonic clock, as all times here
     uint64_t renew_at_ms;
     uint64_t taken_at_ms, ready_at_ms; // no session is judged within a TTL of either
@@ -43,6 +51,8 @@ struct sk_session {
 };
 
 static void session_on_tick(void *arg);
+static void session_look(struct sk_session *session);
+static void session_goes_away(struct sk_session *session);
 static void session_keep(struct sk_session *session);
 static void session_ask(struct sk_session *session, const char *how);
 static void session_on_kept(void *arg, const struct sk_reply *reply);
@@ -66,7 +76,8 @@ static void session_move(struct sk_session *session, enum session_state state)
     session->state = state;
 }
 
-struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, struct sk_metrics *metrics, uint32_t ttl_ms)
+struct sk_session *sk_session_open(uv_loop_t *loop, const struct sk_nodes *nodes, struct sk_metrics *metrics,
+                                   uint32_t ttl_ms)
 {
     struct sk_session *session = calloc(1, sizeof *session);
     struct sk_uuid_gen *ids = calloc(1, sizeof *ids);
@@ -81,7 +92,8 @@ struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, stru
     sk_uuid_next(ids, session->id);
     free(ids);
     sk_random_bytes(random, sizeof random);
-    session->redis = redis;
+    session->nodes = nodes;
+    session->ticked_at_ms = sk_monotonic_ms();
     session->metrics = metrics;
     session->ttl_ms = ttl_ms;
     session->retry = (struct sk_backoff){.first_ms = 20, .most_ms = 1000};
@@ -98,24 +110,63 @@ const char *sk_session_id(const struct sk_session *session)
 
 // ---- taking and renewing ----
 
-void sk_session_link(struct sk_session *session, bool ready)
+static struct sk_redis *session_redis(const struct sk_session *session)
 {
-    if (!ready)
-        return; // calls in progress are answered with NULL
-    session->ready_at_ms = sk_monotonic_ms();
-    session->renew_at_ms = 0;
+    return sk_nodes_orders(session->nodes, SK_SHARED_SLOT);
+}
+
+void sk_session_link(struct sk_session *session)
+{
+    session_look(session);
     session_keep(session);
 }
 
 static void session_on_tick(void *arg)
 {
-    session_keep(arg);
+    struct sk_session *session = arg;
+    uint64_t now = sk_monotonic_ms();
+    if (now >= session->ticked_at_ms + session->ttl_ms)
+        session->away = false; // the process was paused
+    session->ticked_at_ms = now;
+    sk_session_link(session); // the slot may have another node, too
+}
+
+// What has become of the link.
+static void session_look(struct sk_session *session)
+{
+    const struct sk_redis *redis = session_redis(session);
+    uint64_t run = sk_redis_ready(redis) ? sk_redis_run_number(redis) : 0;
+    if (run == session->ready_run)
+        return;
+    session->ready_run = run;
+    if (run == 0) {
+        session_goes_away(session);
+        return; // calls in progress are answered with NULL
+    }
+    session->ready_at_ms = sk_monotonic_ms();
+    session->renew_at_ms = 0;
+}
+
+static void session_goes_away(struct sk_session *session)
+{
+    session->away = session->away || (sk_session_held(session) && sk_nodes_is_cluster(session->nodes));
 }
 
 bool sk_session_held(const struct sk_session *session)
 {
-    return session->state == SESSION_HELD && session->run_number == sk_redis_run_number(session->redis) &&
+    return session->state == SESSION_HELD && session->run_number == sk_redis_run_number(session_redis(session)) &&
            sk_monotonic_ms() < session->held_until_ms;
+}
+
+bool sk_session_away(const struct sk_session *session)
+{
+    return session->away;
+}
+
+bool sk_session_sells(const struct sk_session *session, unsigned slot)
+{
+    return sk_session_held(session) ||
+           (session->away && sk_nodes_number(session->nodes, slot) != sk_nodes_number(session->nodes, SK_SHARED_SLOT));
 }
 
 static void session_keep(struct sk_session *session)
@@ -123,7 +174,7 @@ static void session_keep(struct sk_session *session)
     uint64_t now = sk_monotonic_ms();
     if (session->state == SESSION_HELD && !sk_session_held(session))
         session_lose(session, now < session->held_until_ms ? "Redis is another process" : "not renewed in time");
-    if (session->asking || now < session->renew_at_ms || !sk_redis_ready(session->redis))
+    if (session->asking || now < session->renew_at_ms || !sk_redis_ready(session_redis(session)))
         return;
     if (session->state == SESSION_NONE)
         session_ask(session, "take");
@@ -133,11 +184,14 @@ static void session_keep(struct sk_session *session)
 
 static void session_ask(struct sk_session *session, const char *how)
 {
-    const char *argv[] = {session->key,   SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK,
-                          session->token, session->ttl,    session->id,     how,
-                          SK_PROTOCOL};
+    const char *keys[] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4};
+    const char *rest[] = {session->token, session->ttl, session->id, how, SK_PROTOCOL}, *argv[10];
+    int n = sk_nodes_is_cluster(session->nodes) ? 4 : 5; // version 4 knew no cluster, and its key has another slot
+    memcpy((void *)argv, (const void *)keys, sizeof keys);
+    memcpy((void *)(argv + n), (const void *)rest, sizeof rest);
     uint64_t now = sk_monotonic_ms(); // read before sending: Redis's TTL starts later
-    if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 4, 9, argv, NULL, session_on_kept, session) != SK_OK)
+    if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_KEEP, n, n + 5, argv, NULL, session_on_kept,
+                        session) != SK_OK)
         return; // the next tick tries again
     session->asking = true;
     session->asked_at_ms = now;
@@ -152,6 +206,10 @@ static void session_on_kept(void *arg, const struct sk_reply *reply)
     int64_t answer = 0;
     bool answered = reply != NULL && sk_reply_number(sk_reply_at(reply, 0), &answer);
     session->asking = false;
+    if (reply != NULL && sk_redirect_of(sk_reply_error(reply)) != SK_REDIRECT_NONE)
+        session_goes_away(session);
+    else if (reply != NULL)
+        session->away = false;
     if (session->state == SESSION_TAKING) {
         session_on_taken(session, answer == 1, reply);
     } else if (session->state == SESSION_HELD && answered && answer == 0) {
@@ -184,7 +242,7 @@ static void session_on_taken(struct sk_session *session, bool granted, const str
     }
     sk_backoff_reset(&session->retry);
     session_move(session, SESSION_HELD);
-    session->run_number = sk_redis_run_number(session->redis);
+    session->run_number = sk_redis_run_number(session_redis(session));
     session->held_until_ms = session->asked_at_ms + session->ttl_ms;
     session->taken_at_ms = now;
     session->takings++;
@@ -221,7 +279,8 @@ bool sk_session_end(struct sk_session *session)
     if (session->state == SESSION_ENDED || session->state == SESSION_ENDING)
         return session->state == SESSION_ENDED;
     session_move(session, SESSION_ENDING);
-    if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_END, 2, 4, argv, NULL, session_on_ended, session) != SK_OK)
+    if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_END, 2, 4, argv, NULL, session_on_ended, session) !=
+        SK_OK)
         session_move(session, SESSION_ENDED); // its TTL ends it
     return session->state == SESSION_ENDED;
 }
@@ -320,7 +379,7 @@ enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const cha
     *judgement = (struct judgement){session, done, arg, n};
     for (size_t i = 0; i < n; i++)
         argv[i + 2] = ids[i];
-    enum sk_status status = sk_redis_script(session->redis, SK_SCRIPT_SESSIONS_JUDGE, 1, (int)n + 2, argv, NULL,
+    enum sk_status status = sk_redis_script(session_redis(session), SK_SCRIPT_SESSIONS_JUDGE, 1, (int)n + 2, argv, NULL,
                                             session_on_judged, judgement);
     if (status != SK_OK)
         free(judgement);
@@ -356,7 +415,7 @@ enum { LOCK_TOKEN_SIZE = 72 };
 enum lock_state { LOCK_TAKING, LOCK_HELD, LOCK_MISSED, LOCK_RELEASED };
 
 struct sk_named_locks {
-    struct sk_redis *redis;
+    const struct sk_nodes *nodes;
     const struct sk_session *owner;
     struct sk_timer *tick;
     struct sk_list all;
@@ -371,6 +430,7 @@ struct sk_named_lock {
     void *arg;
     enum lock_state state;
     unsigned answers; // replies outstanding
+    unsigned slot;    // of the key
     char key[SK_KEY_SIZE];
     char token[LOCK_TOKEN_SIZE];
 };
@@ -396,8 +456,8 @@ static void lock_move(struct sk_named_lock *lock, enum lock_state state)
     lock->state = state;
 }
 
-struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, struct sk_redis *redis, const struct sk_session *owner,
-                                           uint32_t ttl_ms)
+struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, const struct sk_nodes *nodes,
+                                           const struct sk_session *owner, uint32_t ttl_ms)
 {
     struct sk_named_locks *locks = calloc(1, sizeof *locks);
     if (locks != NULL)
@@ -407,10 +467,15 @@ struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, struct sk_redis *red
         return NULL;
     }
     sk_list_begin(&locks->all);
-    locks->redis = redis;
+    locks->nodes = nodes;
     locks->owner = owner;
     (void)snprintf(locks->ttl, sizeof locks->ttl, "%" PRIu32, ttl_ms);
     return locks;
+}
+
+static struct sk_redis *lock_redis(const struct sk_named_lock *lock)
+{
+    return sk_nodes_orders(lock->locks->nodes, lock->slot);
 }
 
 struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const char *key, sk_named_lock_cb *taken,
@@ -426,10 +491,11 @@ struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const cha
     (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64 "/%s", sk_session_id(locks->owner), ++locks->counter,
                    locks->ttl);
     lock->locks = locks;
+    lock->slot = sk_key_slot(key);
     lock->taken = taken;
     lock->arg = arg;
     const char *set[] = {"SET", lock->key, lock->token, "NX", "PX", locks->ttl};
-    if (sk_redis_command(locks->redis, 6, set, NULL, lock_on_taken, lock) != SK_OK) {
+    if (sk_redis_command(lock_redis(lock), 6, set, NULL, lock_on_taken, lock) != SK_OK) {
         free(lock);
         return NULL;
     }
@@ -462,7 +528,7 @@ static void lock_on_tick(void *arg)
          lock = sk_list_next(&locks->all, &lock->list)) {
         const char *argv[] = {lock->key, lock->token, locks->ttl};
         if (lock->state == LOCK_HELD && lock->answers == 0 &&
-            sk_redis_script(locks->redis, SK_SCRIPT_LOCK_RENEW, 1, 3, argv, NULL, lock_on_renewed, lock) == SK_OK)
+            sk_redis_script(lock_redis(lock), SK_SCRIPT_LOCK_RENEW, 1, 3, argv, NULL, lock_on_renewed, lock) == SK_OK)
             lock->answers++;
     }
 }
@@ -489,14 +555,14 @@ void sk_named_lock_release(struct sk_named_lock *lock)
 static void lock_send_cut(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->locks->ttl};
-    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
+    if (sk_redis_script(lock_redis(lock), SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
         return; // the next attempt sends it
 }
 
 static void lock_send_release(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->token};
-    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
+    if (sk_redis_script(lock_redis(lock), SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
         return; // Redis is down: the TTL frees it
 }
 

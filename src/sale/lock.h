@@ -21,6 +21,11 @@
 // settlement, because ids and epoch are the same. So no promise depends on the lock: it saves work. The unique index,
 // the CHECK on stock and the epoch carry the promises.
 //
+// All sessions are on one node, whichever node a voucher is on. If that node goes away while the session is held, its
+// owner sells on with the vouchers of other nodes until the node answers again (sk_session_sells): no session can be
+// judged there meanwhile, nor within a TTL after its return. If it is away for this owner only, another may judge it
+// dead: then both write the same orders, as after a break.
+//
 // All functions: the loop's thread. Times in ms. No callback runs inside the call that asked for it.
 #ifndef SK_SALE_LOCK_H
 #define SK_SALE_LOCK_H
@@ -31,25 +36,34 @@
 #include <uv.h>
 
 #include "metrics.h"
+#include "nodes.h"
 #include "redis_link.h"
 #include "uuid.h"
 
 struct sk_session;
 
-// Gives a session with a new id, not taken yet; it borrows loop, redis and metrics. NULL: out of memory.
-struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, struct sk_metrics *metrics,
+// Gives a session with a new id, not taken yet; it borrows loop, nodes and metrics. NULL: out of memory.
+struct sk_session *sk_session_open(uv_loop_t *loop, const struct sk_nodes *nodes, struct sk_metrics *metrics,
                                    uint32_t ttl_ms);
-// Frees it here; Redis frees it by its TTL unless it was ended. Close the Redis link first, so that no reply is
+// Frees it here; Redis frees it by its TTL unless it was ended. End the Redis links first, so that no reply is
 // outstanding. NULL is fine.
 void sk_session_close(struct sk_session *session);
 
 const char *sk_session_id(const struct sk_session *session); // a UUID
 
-// The link became ready, or went down. Each time it becomes ready, the session is taken or renewed again.
-void sk_session_link(struct sk_session *session, bool ready);
+// An order link became ready, or went down. Each time that of the sessions' node becomes ready, the session is taken or
+// renewed again.
+void sk_session_link(struct sk_session *session);
 
 // Acknowledged by this Redis process, and not expired by our own clock.
 bool sk_session_held(const struct sk_session *session);
+
+// It was held when its node, of a cluster, went away, and that node has not answered yet.
+bool sk_session_away(const struct sk_session *session);
+
+// Whether orders of a voucher in this slot may be sent under it: it is held; or its node is away, and the slot has
+// another one.
+bool sk_session_sells(const struct sk_session *session, unsigned slot);
 
 // How often it was taken: grows with each taking; 0: never.
 uint64_t sk_session_taken(const struct sk_session *session);
@@ -98,16 +112,16 @@ struct sk_named_locks;
 struct sk_named_lock;
 
 // Gives a source of locks with this TTL; it borrows all three. NULL: out of memory.
-struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, struct sk_redis *redis, const struct sk_session *owner,
-                                           uint32_t ttl_ms);
-// Frees all locks; their keys expire. Close the Redis link first, so that no reply is outstanding. NULL is fine.
+struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, const struct sk_nodes *nodes,
+                                           const struct sk_session *owner, uint32_t ttl_ms);
+// Frees all locks; their keys expire. End the Redis links first, so that no reply is outstanding. NULL is fine.
 void sk_named_locks_close(struct sk_named_locks *locks);
 
 // Runs once, later. False: another has it, or Redis did not answer. The lock must be released in both cases.
 typedef void sk_named_lock_cb(void *arg, bool held);
 
-// Tries to take the key (sk_key_of_lock), which is copied. NULL while Redis is down or memory is short: nothing was
-// sent.
+// Tries to take the key (sk_key_of_lock), which is copied, on the node of its tag. NULL while Redis is down or memory
+// is short: nothing was sent.
 struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const char *key, sk_named_lock_cb *taken,
                                          void *arg);
 

@@ -73,7 +73,7 @@ struct sk_order {
     uint16_t quantity; // units
     bool low_priority; // no request waits for its commit
     uint8_t refusals;  // how often PostgreSQL has refused it alone
-    uint8_t rounds;    // how often Redis had another offer than that of its call
+    uint8_t rounds;    // how often its call was sent back: another offer, or another node
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };

@@ -65,6 +65,7 @@ struct returns_call {
     enum returns_state state;
     struct sk_entry *entry; // owned from READY on; ending it frees it
     int64_t epoch;
+    uint64_t run_number;    // NOTING: of the Redis process that was asked
     uint64_t not_before_ms; // WAITING
     bool recovered;         // its session is gone
     bool alone;             // a statement with others failed, perhaps because of it
@@ -181,7 +182,7 @@ static void returns_add_item(void *arg, const struct sk_journal_order *order)
 enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
                                enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
 {
-    if (!sk_session_held(returns->sale->session))
+    if (!sk_session_sells(returns->sale->session, voucher->slot))
         return SK_DOWN;
     struct returns_call *call =
         returns_gathering(&returns[voucher->shard], voucher, returns_move_name(move), by, why == NULL ? "" : why);
@@ -199,7 +200,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
 {
     int count = sk_journal_parse_returns(ids, strlen(ids), NULL, NULL);
     SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
-    if (!sk_session_held(returns->sale->session))
+    if (!sk_session_sells(returns->sale->session, voucher->slot))
         return SK_DOWN;
     struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, returns_move_name(move), by, "");
     if (call == NULL)
@@ -210,13 +211,14 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
     return SK_OK;
 }
 
-bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, const struct sk_journal_entry *found)
+bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, uint64_t run_number,
+                        const struct sk_journal_entry *found)
 {
     SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
     struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, found->move, found->by, found->why);
     if (call == NULL)
         return false;
-    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, found->id);
+    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number, found->id);
     if (call->entry == NULL) {
         returns_remove_call(call);
         return false;
@@ -261,16 +263,18 @@ static void returns_note(struct returns_call *call)
 {
     const struct sk_sale *sale = call->returns->sale;
     const struct sk_voucher_keys *keys = &call->voucher->keys;
+    struct sk_redis *redis = sk_sale_redis(sale, call->voucher);
     struct sk_buf ids = {0};
     enum sk_status status = SK_NO_MEM;
     for (size_t i = 0; i < call->count; i++)
         sk_buf_printf(&ids, "%s%s", i == 0 ? "" : ",", call->items[i].id);
     const char *argv[] = {
-        keys->voucher, keys->journal, sk_redis_run(sale->redis), sk_session_id(sale->session), ids.data, call->move,
+        keys->voucher, keys->journal, sk_redis_run(redis), sk_session_id(sale->session), ids.data, call->move,
         call->by,      call->why};
     returns_move(call, RETURNS_NOTING);
-    if (!ids.failed && sk_session_held(sale->session))
-        status = sk_redis_script(sale->redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
+    call->run_number = sk_redis_run_number(redis);
+    if (!ids.failed && sk_session_sells(sale->session, call->voucher->slot))
+        status = sk_redis_script(redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
     sk_buf_free(&ids);
     if (status != SK_OK)
         returns_end(call, SK_RETURN_UNAVAILABLE);
@@ -304,7 +308,7 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
     const char *journal_id = sk_reply_text(sk_reply_at(reply, 2), NULL);
     if (reply != NULL && journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
         sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &call->epoch))
-        call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, journal_id);
+        call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, call->run_number, journal_id);
     if (call->entry != NULL) {
         returns_make_ready(call);
         return;

@@ -56,7 +56,8 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
                                 enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg) SK_MUST_CHECK;
 
 // Settles an entry of the journal that no session holds. False: not now.
-bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, const struct sk_journal_entry *found);
+bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, uint64_t run_number,
+                        const struct sk_journal_entry *found);
 
 // Whether nothing is in progress, and how many orders are: all in the journal, or about to be.
 bool sk_returns_idle(const struct sk_returns *returns);

@@ -6,6 +6,7 @@
 
 #include "lock.h"
 #include "metrics.h"
+#include "nodes.h"
 #include "order.h"
 #include "pg_link.h"
 #include "probe.h"
@@ -28,12 +29,11 @@ struct sk_sale {
     const char *instance;      // the address by which operators know it
     struct sk_rate *purchases; // limits the purchases a second that ask the stores; NULL: no limit
     size_t shards;             // of PostgreSQL (store/shards.h): a voucher is on one of them, voucher->shard
-    // The links of the order path: orders, and nothing that could delay them. Replies come in order.
-    struct sk_redis *redis;
-    struct sk_pg *pg[SK_SHARDS_MAX];
-    // The links for everything else: queries, the catalogue, audits, rebuilds.
-    struct sk_redis *ask_redis;
-    struct sk_pg *ask_pg[SK_SHARDS_MAX];
+    // Redis's nodes. Each has two links: one of the order path (orders, and nothing that could delay them; replies come
+    // in order), and one for everything else (queries, audits, rebuilds).
+    struct sk_nodes *nodes;
+    struct sk_pg *pg[SK_SHARDS_MAX];     // of the order path
+    struct sk_pg *ask_pg[SK_SHARDS_MAX]; // for everything else, and the catalogue
     // Shards that take no purchase: restored from an older copy, or not yet known not to be (recovery/beats.h).
     const bool *shard_closed;     // one shard alone is never closed
     struct sk_session *session;   // of this reactor: holds its journal entries
@@ -54,6 +54,23 @@ struct sk_sale {
     void (*offers_differ)(void *recovery, struct sk_voucher *voucher, int32_t offer);
     void *recovery;
 };
+
+// The links to the node that has the voucher now. NULL: none has it; commands then find it down.
+static inline struct sk_redis *sk_sale_redis(const struct sk_sale *sale, const struct sk_voucher *voucher)
+{
+    return sk_nodes_orders(sale->nodes, voucher->slot);
+}
+
+static inline struct sk_redis *sk_sale_ask_redis(const struct sk_sale *sale, const struct sk_voucher *voucher)
+{
+    return sk_nodes_queries(sale->nodes, voucher->slot);
+}
+
+// The query link to the node of the keys that belong to no voucher.
+static inline struct sk_redis *sk_sale_ask_shared(const struct sk_sale *sale)
+{
+    return sk_nodes_queries(sale->nodes, SK_SHARED_SLOT);
+}
 
 // Reports the result to the client that waits for the order, if there is one.
 static inline void sk_sale_report_with(const struct sk_sale *sale, const struct sk_order *order,

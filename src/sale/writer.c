@@ -465,7 +465,8 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 {
     for (const struct sk_order *order = list->head; order != NULL; order = order->next) {
         // A different Redis process than the one that made the entry may not have it, or has lost it.
-        bool same_run = order->entry->run_number == sk_redis_run_number(writer->sale->redis);
+        bool same_run =
+            order->entry->run_number == sk_redis_run_number(sk_sale_redis(writer->sale, order->entry->voucher));
         if (order->entry->kind == SK_ENTRY_LOOSE)
             left->in_letters++;
         else if (same_run)

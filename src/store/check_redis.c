@@ -8,15 +8,31 @@
 
 #include "clock.h"
 #include "embedded.h"
+#include "hash.h"
 #include "keys.h"
 #include "redis_once.h"
 #include "redis_url.h"
 #include "sentinels.h"
+#include "slot_map.h"
 #include "text.h"
 
-enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, SENTINELS_LEAST = 3, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
+enum {
+    VERSION_LEAST = 7,
+    LINKS_PER_REACTOR = 2,
+    SENTINELS_LEAST = 3,
+    NODES_MAX = 255,
+    VALUE_SIZE = 64,
+    WHAT_SIZE = 2 * SK_KEY_SIZE
+};
 
 #define SCRATCH_TAG "check" // not a voucher's tag: those begin with a digit
+
+// The masters of a cluster, and which of them has a slot: 0 is none.
+struct check_nodes {
+    struct sk_redis_host at[NODES_MAX + 1];
+    size_t count;
+    uint8_t of_slot[SK_SLOTS];
+};
 
 struct redis_check {
     struct sk_findings *findings;
@@ -25,10 +41,17 @@ struct redis_check {
     struct sk_tls_files files;
     struct sk_redis_once *redis; // owned
     const char *info;            // borrowed from its reply
+    struct sk_redis_url url;
+    struct check_nodes nodes;
+    size_t node;           // that is being checked
+    char tag[SK_TAG_SIZE]; // of keys of no voucher, in a slot of that node
 };
 
 static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other);
+static bool redis_check_find(struct redis_check *check);
+static void redis_check_node(struct redis_check *check, struct sk_clock_seen *clock);
 static bool redis_check_connect(struct redis_check *check);
+static void redis_check_cluster(const struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
 static void redis_check_file(const struct redis_check *check);
 static void redis_check_fsync(const struct redis_check *check);
@@ -41,30 +64,47 @@ static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
 void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
                     struct sk_clock_seen *clock)
 {
-    struct redis_check check = {
-        findings, options, reactors, {options->redis_ca, options->redis_cert, options->redis_key}, NULL, NULL};
+    struct redis_check *check = calloc(1, sizeof *check);
     *clock = (struct sk_clock_seen){0};
-    if (!redis_check_connect(&check))
-        goto out;
+    if (check == NULL)
+        return;
+    check->findings = findings;
+    check->options = options;
+    check->reactors = reactors;
+    check->files = (struct sk_tls_files){options->redis_ca, options->redis_cert, options->redis_key};
+    bool found = redis_check_find(check);
+    for (check->node = 1; found && check->node <= check->nodes.count; check->node++)
+        redis_check_node(check, clock);
+    sk_redis_url_free(&check->url);
+    free(check);
+}
+
+// The clock that differs most from ours stays in *clock.
+static void redis_check_node(struct redis_check *check, struct sk_clock_seen *clock)
+{
     const char *ask[] = {"INFO"};
-    struct sk_reply *info = sk_redis_once_ask(check.redis, 1, ask);
-    check.info = sk_reply_text(info, NULL);
-    if (check.info == NULL) {
-        sk_find(findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(&check, info, "is no text"));
-        sk_reply_free(info);
-        goto out;
+    check->url.at = check->nodes.at[check->node];
+    check->redis = NULL;
+    bool connected = redis_check_connect(check);
+    struct sk_reply *info = connected ? sk_redis_once_ask(check->redis, 1, ask) : NULL;
+    check->info = sk_reply_text(info, NULL);
+    if (check->info != NULL) {
+        redis_check_server(check);
+        redis_check_cluster(check);
+        redis_check_file(check);
+        redis_check_fsync(check);
+        redis_check_default(check);
+        redis_check_memory(check);
+        redis_check_clients(check);
+        redis_check_commands(check);
+        struct sk_clock_seen seen = redis_check_clock(check);
+        if (seen.known && (!clock->known || llabs(seen.ahead_ms) > llabs(clock->ahead_ms)))
+            *clock = seen;
+    } else if (connected) {
+        sk_find(check->findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(check, info, "is no text"));
     }
-    redis_check_server(&check);
-    redis_check_file(&check);
-    redis_check_fsync(&check);
-    redis_check_default(&check);
-    redis_check_memory(&check);
-    redis_check_clients(&check);
     sk_reply_free(info);
-    redis_check_commands(&check);
-    *clock = redis_check_clock(&check);
-out:
-    sk_redis_once_close(check.redis);
+    sk_redis_once_close(check->redis);
 }
 
 // Why a request got no usable answer. `other`: the reason if the reply has another type.
@@ -152,35 +192,98 @@ static bool redis_check_find_master(const struct redis_check *check, struct sk_r
     return agreed;
 }
 
+// ---- which Redis, or which nodes ----
+
+static void redis_check_take_range(void *arg, unsigned first, unsigned last, const struct sk_redis_host *at)
+{
+    struct check_nodes *nodes = arg;
+    size_t i = 1;
+    while (i <= nodes->count && (nodes->at[i].port != at->port || strcmp(nodes->at[i].name, at->name) != 0))
+        i++;
+    if (i > NODES_MAX)
+        return;
+    nodes->at[i] = *at;
+    nodes->count = i > nodes->count ? i : nodes->count;
+    memset(nodes->of_slot + first, (int)i, last - first + 1);
+}
+
+// Logs in at the node of check->url.at. `away`: what it means if it cannot be reached.
+static bool redis_check_login(struct redis_check *check, enum sk_finding away)
+{
+    const struct sk_redis_url *url = &check->url;
+    check->redis = sk_redis_once_open(&url->at, redis_check_files(check, url), redis_check_ms(check));
+    const char *why = check->redis == NULL ? "out of memory" : sk_redis_once_why(check->redis);
+    if (why != NULL) {
+        sk_find(check->findings, away, "redis reachable", "%s: purchases are answered 503", why);
+        return false;
+    }
+    const char *auth[] = {"AUTH", url->user == NULL ? url->password : url->user, url->password};
+    return url->password == NULL || redis_check_greet(check, "redis login", 2 + (url->user != NULL), auth);
+}
+
+// The first node of the URL that shows the slots is believed.
+static bool redis_check_find_nodes(struct redis_check *check)
+{
+    const char *ask[] = {"CLUSTER", "SLOTS"};
+    bool found = false;
+    for (size_t i = 0; !found && i < check->url.seed_count; i++) {
+        check->url.at = check->url.seeds[i];
+        struct sk_reply *reply =
+            redis_check_login(check, SK_FINDING_WARN) ? sk_redis_once_ask(check->redis, 2, ask) : NULL;
+        found = sk_slots_read(reply, &check->url.at, redis_check_take_range, &check->nodes);
+        if (!found && reply != NULL)
+            sk_find(check->findings, SK_FINDING_FAIL, "redis cluster", "%s:%d shows no slots (%s)", check->url.at.name,
+                    check->url.at.port, redis_check_why(check, reply, "it has none"));
+        sk_reply_free(reply);
+        sk_redis_once_close(check->redis);
+    }
+    size_t without = 0;
+    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
+        without += check->nodes.of_slot[slot] == 0;
+    SK_FIND_UNLESS(check->findings, without == 0, SK_FINDING_FAIL, "redis slots",
+                   "%zu masters, %zu slots without one; vouchers in those are answered 503", check->nodes.count,
+                   without);
+    return found;
+}
+
+static bool redis_check_find(struct redis_check *check)
+{
+    struct sk_redis_url *url = &check->url;
+    if (sk_redis_url_parse(check->options->redis_url, url) != SK_OK) {
+        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of a form that --help shows");
+        return false;
+    }
+    if (url->seed_count > 0)
+        return redis_check_find_nodes(check);
+    if (url->sentinel_count > 0 && !redis_check_find_master(check, url))
+        return false;
+    memset(check->nodes.of_slot, 1, sizeof check->nodes.of_slot);
+    check->nodes.at[1] = url->at;
+    check->nodes.count = 1;
+    return true;
+}
+
+// A tag whose slot this node has.
+static void redis_check_choose_tag(struct redis_check *check)
+{
+    int n = snprintf(check->tag, sizeof check->tag, SCRATCH_TAG);
+    for (unsigned i = 1; i < SK_SLOTS && check->nodes.of_slot[sk_slot(check->tag, (size_t)n)] != check->node; i++)
+        n = snprintf(check->tag, sizeof check->tag, SCRATCH_TAG "-%u", i);
+}
+
 static bool redis_check_connect(struct redis_check *check)
 {
-    struct sk_redis_url url = {0};
-    bool good = sk_redis_url_parse(check->options->redis_url, &url) == SK_OK;
-    if (!good) {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of a form that --help shows");
-        goto out;
-    }
-    good = url.sentinel_count == 0 || redis_check_find_master(check, &url);
-    if (!good)
-        goto out;
-    check->redis = sk_redis_once_open(&url.at, redis_check_files(check, &url), redis_check_ms(check));
-    const char *why = check->redis == NULL ? "out of memory" : sk_redis_once_why(check->redis);
-    good = why == NULL;
-    if (!good) {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis reachable", "%s: purchases are answered 503", why);
-        goto out;
-    }
-    const char *auth[] = {"AUTH", url.user == NULL ? url.password : url.user, url.password};
-    const char *select[] = {"SELECT", url.db};
-    good = (url.password == NULL || redis_check_greet(check, "redis login", 2 + (url.user != NULL), auth)) &&
-           redis_check_greet(check, "redis database", 2, select);
-    if (good)
-        sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", url.at.name, url.db);
-    if (good)
-        sk_find_way_of(check->findings, "redis way", sk_redis_once_fd(check->redis), url.tls);
-out:
-    sk_redis_url_free(&url);
-    return good;
+    const struct sk_redis_url *url = &check->url;
+    const char *select[] = {"SELECT", url->db};
+    redis_check_choose_tag(check);
+    if (!redis_check_login(check, SK_FINDING_FAIL) || !redis_check_greet(check, "redis database", 2, select))
+        return false;
+    if (url->seed_count > 0)
+        sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s:%d", url->at.name, url->at.port);
+    else
+        sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", url->at.name, url->db);
+    sk_find_way_of(check->findings, "redis way", sk_redis_once_fd(check->redis), url->tls);
+    return true;
 }
 
 // ---- checks of INFO ----
@@ -209,8 +312,9 @@ static void redis_check_server(const struct redis_check *check)
     redis_check_value(check, "role", value);
     SK_FIND_UNLESS(findings, strcmp(value, "master") == 0, SK_FINDING_FAIL, "redis role",
                    "%s; only a master takes orders", value);
-    bool cluster = redis_check_number(check, "cluster_enabled") != 0;
-    SK_FIND_UNLESS(findings, !cluster, SK_FINDING_FAIL, "redis cluster", "%s; a cluster is not supported",
+    bool cluster = redis_check_number(check, "cluster_enabled") != 0, wanted = check->url.seed_count > 0;
+    SK_FIND_UNLESS(findings, cluster == wanted, SK_FINDING_FAIL, "redis cluster",
+                   "%s; the URL of a cluster begins with redis+cluster, and that of one Redis does not",
                    cluster ? "on" : "off");
 }
 
@@ -262,7 +366,7 @@ static void redis_check_memory(const struct redis_check *check)
 static void redis_check_clients(const struct redis_check *check)
 {
     uint64_t most = redis_check_number(check, "maxclients"), used = redis_check_number(check, "connected_clients");
-    uint64_t needed = (uint64_t)check->reactors * LINKS_PER_REACTOR;
+    uint64_t needed = (uint64_t)check->reactors * (LINKS_PER_REACTOR + (check->url.seed_count > 0));
     uint64_t room = most > used ? most - used : 0;
     if (most > 0)
         SK_FIND_UNLESS(check->findings, room >= needed, SK_FINDING_WARN, "redis connections",
@@ -313,6 +417,29 @@ static void redis_check_fsync(const struct redis_check *check)
     redis_check_setting(reply, "no-appendfsync-on-rewrite", value);
     SK_FIND_UNLESS(findings, strcmp(value, "yes") != 0, SK_FINDING_WARN, "redis no-appendfsync-on-rewrite",
                    "%s; with yes nothing is synced while the file is rewritten (P5)", value);
+    sk_reply_free(reply);
+}
+
+// Of a node of a cluster: whether it serves its slots while others are away, and whether it can be replaced.
+static void redis_check_cluster(const struct redis_check *check)
+{
+    char value[VALUE_SIZE];
+    struct sk_findings *findings = check->findings;
+    const char *ask[] = {"CONFIG", "GET", "cluster-require-full-coverage"};
+    if (check->url.seed_count == 0)
+        return;
+    uint64_t replicas = redis_check_number(check, "connected_slaves");
+    SK_FIND_UNLESS(findings, replicas > 0, SK_FINDING_WARN, "redis replicas",
+                   "%" PRIu64 "; no other node can replace this one", replicas);
+    struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
+    redis_check_setting(reply, "cluster-require-full-coverage", value);
+    if (value[0] == '\0')
+        sk_find(findings, SK_FINDING_WARN, "redis cluster-require-full-coverage",
+                "cannot be read (%s): check again with a login that may CONFIG GET",
+                redis_check_why(check, reply, "no list"));
+    else
+        SK_FIND_UNLESS(findings, strcmp(value, "no") == 0, SK_FINDING_FAIL, "redis cluster-require-full-coverage",
+                       "%s; with yes the vouchers of all nodes are answered 503 while one is away", value);
     sk_reply_free(reply);
 }
 
@@ -396,22 +523,24 @@ static void redis_check_default(const struct redis_check *check)
 
 // ---- rights to commands ----
 
-// EVALSHA as the service calls it: all keys, no arguments.
-static struct sk_reply *redis_check_try_commands(const struct redis_check *check, const char *sha)
+// EVALSHA with keys as the service has them: those of a voucher, or those of no voucher, which one node has.
+static struct sk_reply *redis_check_try_commands(const struct redis_check *check, const char *sha, bool shared)
 {
     struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
-    sk_keys_of_voucher(SCRATCH_TAG, &voucher);
-    sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
+    sk_keys_of_voucher(check->tag, &voucher);
+    sk_key_of_lock("rebuild", check->tag, lock);
     sk_key_of_session(SCRATCH_TAG, session);
-    const char *argv[] = {
-        "EVALSHA",       sha,  "12",    voucher.voucher, voucher.buyers, voucher.journal, voucher.repeats,
-        voucher.ended,   lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL, SK_KEY_CLOCK,
-        SK_KEY_INSTANCES};
-    return sk_redis_once_ask(check->redis, sizeof argv / sizeof *argv, argv);
+    const char *own[] = {"EVALSHA",       sha,           "6",  voucher.voucher, voucher.buyers, voucher.journal,
+                         voucher.repeats, voucher.ended, lock, "voucher"};
+    const char *all[] = {
+        "EVALSHA",        sha,     "6", session, SK_KEY_SESSIONS, SK_KEY_BUSY, SK_KEY_PROTOCOL, SK_KEY_CLOCK,
+        SK_KEY_INSTANCES, "shared"};
+    return sk_redis_once_ask(check->redis, 10, shared ? all : own);
 }
 
-static void redis_check_refused(const struct redis_check *check, const struct sk_reply *reply)
+// Returns how many are refused.
+static size_t redis_check_refused(const struct redis_check *check, const struct sk_reply *reply)
 {
     for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
         const char *command = sk_reply_text(sk_reply_at(reply, i), NULL);
@@ -419,25 +548,28 @@ static void redis_check_refused(const struct redis_check *check, const struct sk
         sk_find(check->findings, SK_FINDING_FAIL, "redis commands", "%s: %s", command == NULL ? "one" : command,
                 error == NULL ? "is refused" : error);
     }
-    if (sk_reply_count(reply) == 0)
-        sk_find(check->findings, SK_FINDING_OK, "redis commands", "all that are used may be used");
+    return sk_reply_count(reply) / 2;
 }
 
 static void redis_check_commands(const struct redis_check *check)
 {
     const char *load[] = {"SCRIPT", "LOAD", sk_scripts[SK_SCRIPT_CHECK_COMMANDS].text};
     struct sk_reply *sha = sk_redis_once_ask(check->redis, 3, load);
-    struct sk_reply *reply = NULL;
     const char *name = sha == NULL ? NULL : sk_reply_text(sha, NULL);
-    if (name != NULL)
-        reply = redis_check_try_commands(check, name);
-    if (sk_reply_is_list(reply)) {
-        redis_check_refused(check, reply);
-    } else {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis scripts", "%s",
-                redis_check_why(check, reply != NULL ? reply : sha, "is no list"));
+    int groups = check->nodes.of_slot[SK_SHARED_SLOT] == check->node ? 2 : 1;
+    size_t refused = 0;
+    bool good = true;
+    for (int i = 0; good && i < groups; i++) {
+        struct sk_reply *reply = name == NULL ? NULL : redis_check_try_commands(check, name, i == 1);
+        good = sk_reply_is_list(reply);
+        refused += good ? redis_check_refused(check, reply) : 0;
+        if (!good)
+            sk_find(check->findings, SK_FINDING_FAIL, "redis scripts", "%s",
+                    redis_check_why(check, reply != NULL ? reply : sha, "is no list"));
+        sk_reply_free(reply);
     }
-    sk_reply_free(reply);
+    if (good && refused == 0)
+        sk_find(check->findings, SK_FINDING_OK, "redis commands", "all that are used may be used");
     sk_reply_free(sha);
 }
 

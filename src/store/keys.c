@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hash.h"
 #include "status.h"
 
 void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys)
@@ -23,6 +24,13 @@ void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE])
 
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE])
 {
-    SK_ASSERT(strlen(id) < SK_KEY_SIZE - sizeof "seckill:session:");
-    (void)snprintf(key, SK_KEY_SIZE, "seckill:session:%s", id);
+    SK_ASSERT(strlen(id) < SK_KEY_SIZE - sizeof "seckill:{shared}:session:");
+    (void)snprintf(key, SK_KEY_SIZE, "seckill:{shared}:session:%s", id);
+}
+
+unsigned sk_key_slot(const char *key)
+{
+    const char *tag = strchr(key, '{');
+    size_t len = tag == NULL ? 0 : strcspn(tag + 1, "}");
+    return len == 0 ? sk_slot(key, strlen(key)) : sk_slot(tag + 1, len);
 }

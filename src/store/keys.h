@@ -1,25 +1,31 @@
 // The names of Redis's keys: one place makes them.
 //
 // Each key of a voucher has the voucher's tag in braces ("7" for voucher 7), so that all of them are in one slot of
-// Redis Cluster.
+// Redis Cluster. Keys that belong to no voucher have the tag "shared", which is no voucher's: those begin with a digit.
 #ifndef SK_STORE_KEYS_H
 #define SK_STORE_KEYS_H
 
 // The version of the data in Redis: keys, journal entries, and what scripts pass to each other. Instances of two
 // versions must not run at the same time. To upgrade: drain, migrate, start.
-#define SK_PROTOCOL "4"
+#define SK_PROTOCOL "5"
+
+// The slot of the keys that belong to no voucher: sk_slot("shared").
+enum { SK_SHARED_SLOT = 4478 };
 
 // The protocol version of the living sessions: a string.
-#define SK_KEY_PROTOCOL "seckill:protocol"
+#define SK_KEY_PROTOCOL "seckill:{shared}:protocol"
 
 // The living sessions: a sorted set, session -> when it expires.
-#define SK_KEY_SESSIONS "seckill:sessions"
+#define SK_KEY_SESSIONS "seckill:{shared}:sessions"
+
+// The same in protocol version 4, which knew no cluster. No session is taken while one of these lives.
+#define SK_KEY_SESSIONS_4 "seckill:sessions"
 
 // The vouchers that each session found busy: a hash, session -> "voucher,voucher,...".
-#define SK_KEY_BUSY "seckill:busy"
+#define SK_KEY_BUSY "seckill:{shared}:busy"
 
 // The instance of each session: a hash, session -> its description (recovery/roster.h).
-#define SK_KEY_INSTANCES "seckill:instances"
+#define SK_KEY_INSTANCES "seckill:{shared}:instances"
 
 enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
 
@@ -40,7 +46,10 @@ void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
 // The session of a reactor, by its id.
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);
 
+// The slot of a key, by its tag. Any thread.
+unsigned sk_key_slot(const char *key);
+
 // The newest time that any session has seen on Redis's clock.
-#define SK_KEY_CLOCK "seckill:clock"
+#define SK_KEY_CLOCK "seckill:{shared}:clock"
 
 #endif

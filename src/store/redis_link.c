@@ -12,6 +12,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "hash.h"
 #include "link.h"
 #include "log.h"
 #include "params.h"
@@ -88,9 +89,11 @@ struct sk_redis {
     struct redis_call *unanswered; // the last call of the latest write; NULL: all are answered
     size_t waiting;                // calls in the list
     unsigned greetings_left;
-    const char *fault;   // why the connection must be dropped, a constant; NULL: it need not. For callbacks
-    bool moved;          // another master was named while the name of the one before is being resolved
-    bool demoted;        // Redis answered that it is a replica now
+    const char *fault; // why the connection must be dropped, a constant; NULL: it need not. For callbacks
+    bool moved;        // another master was named while the name of the one before is being resolved
+    bool demoted;      // Redis answered that it is a replica now
+    void (*on_moved)(void *arg, const char *error);
+    void *arg;
     uint64_t role_at_ms; // when to ask for the role again
     struct sk_redis_info info;
     uint64_t run_number;
@@ -151,6 +154,8 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
     redis->timeout_ms = options->timeout_ms;
     redis->most_waiting = options->most_waiting;
     redis->tls = options->tls;
+    redis->on_moved = options->on_moved;
+    redis->arg = options->arg;
     if (sk_redis_url_parse(options->url, &redis->url) != SK_OK)
         sk_log(SK_LOG_ERROR, "SECKILL_REDIS_URL is not of a form that --help shows", "");
     else if (redis_link_open(redis, options))
@@ -163,6 +168,8 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
 // False: out of memory, and nothing is open.
 static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_options *options)
 {
+    if (options->at != NULL)
+        redis->url.at = *options->at;
     const struct sk_link_options link = {
         redis->loop,
         redis->url.at.port == 0 ? NULL : redis->url.at.name,
@@ -204,33 +211,33 @@ static bool redis_link_is_ready(const struct sk_redis *redis)
 
 bool sk_redis_ready(const struct sk_redis *redis)
 {
-    return redis_link_is_ready(redis) && !redis->demoted;
+    return redis != NULL && redis_link_is_ready(redis) && !redis->demoted;
 }
 
 bool sk_redis_busy(const struct sk_redis *redis)
 {
-    return redis->unanswered != NULL;
+    return redis != NULL && redis->unanswered != NULL;
 }
 
 bool sk_redis_idle(const struct sk_redis *redis)
 {
-    return redis->oldest == NULL;
+    return redis == NULL || redis->oldest == NULL;
 }
 
 const char *sk_redis_run(const struct sk_redis *redis)
 {
-    return redis->info.run;
+    return redis == NULL ? "" : redis->info.run;
 }
 
 uint64_t sk_redis_run_number(const struct sk_redis *redis)
 {
-    return redis->run_number;
+    return redis == NULL ? 0 : redis->run_number;
 }
 
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg)
 {
-    if (!redis_link_is_ready(redis))
+    if (redis == NULL || !redis_link_is_ready(redis))
         return SK_DOWN;
     if (redis->waiting >= redis->most_waiting)
         return SK_FULL;
@@ -241,7 +248,7 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
                                const size_t *lens, sk_redis_cb *done, void *arg)
 {
     SK_ASSERT(argc <= SK_REDIS_ARGS_MAX && keys <= argc);
-    if (!redis_link_is_ready(redis))
+    if (redis == NULL || !redis_link_is_ready(redis))
         return SK_DOWN;
     if (redis->waiting >= redis->most_waiting)
         return SK_FULL;
@@ -259,7 +266,7 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
 
 void sk_redis_flush(struct sk_redis *redis)
 {
-    if (redis->unsent == NULL || redis->unanswered != NULL)
+    if (redis == NULL || redis->unsent == NULL || redis->unanswered != NULL)
         return;
     redis->unanswered = redis->youngest;
     redis_link_write(redis);
@@ -360,6 +367,8 @@ static void redis_link_on_reply(struct sk_redis *redis, const struct sk_reply *r
         return;
     if (redis_link_is_error(reply, "READONLY"))
         redis->demoted = true; // the next tick drops the connection
+    if (redis->on_moved != NULL && redis_link_is_error(reply, "MOVED "))
+        redis->on_moved(redis->arg, sk_reply_error(reply));
     sk_reply_log_denial(reply);
     call->done(call->arg, reply);
     redis_call_free(call);
@@ -496,9 +505,8 @@ static void redis_link_on_info(void *arg, const struct sk_reply *reply)
         redis->fault = info.replica ? "it is a replica" : "it does not say which process it is";
         return;
     }
-    if (strcmp(info.run, redis->info.run) != 0)
-        redis->run_number++;
     redis->info = info;
+    redis->run_number = sk_hash(info.run, strlen(info.run));
     redis_link_greeted(redis, reply);
 }
 

@@ -11,6 +11,7 @@
 
 #include "embedded.h"
 #include "redis_reply.h"
+#include "redis_url.h"
 #include "socket.h"
 #include "status.h"
 
@@ -35,11 +36,14 @@ struct sk_redis;
 typedef void sk_redis_cb(void *arg, const struct sk_reply *reply);
 
 struct sk_redis_options {
-    const char *url;               // borrowed for sk_redis_open
-    struct sk_tls_files tls;       // borrowed until the link is freed
-    const char *sentinel_password; // the same; NULL: none
-    uint32_t timeout_ms;           // from writing a call to its reply; beyond it the connection is dropped
+    const char *url;                // borrowed for sk_redis_open
+    const struct sk_redis_host *at; // the node of the URL's cluster; borrowed for sk_redis_open. NULL: it is no cluster
+    struct sk_tls_files tls;        // borrowed until the link is freed
+    const char *sentinel_password;  // the same; NULL: none
+    uint32_t timeout_ms;            // from writing a call to its reply; beyond it the connection is dropped
     void (*on_change)(void *arg, bool ready);
+    // Another node of the cluster has the slot: a call was not executed. Runs before its callback. NULL: not wanted.
+    void (*on_moved)(void *arg, const char *error);
     void *arg;
     size_t most_waiting; // most calls without a reply; SK_FULL beyond
 };
@@ -51,11 +55,11 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
 // memory is freed in the loop's next turn. NULL is fine.
 void sk_redis_close(struct sk_redis *redis);
 
-// Whether it is connected to a master that takes writes.
+// Whether it is connected to a master that takes writes. NULL, here and below: a link that is never ready.
 bool sk_redis_ready(const struct sk_redis *redis);
 
-// The Redis process that the link was last ready with: its run id (redis_reply.h), and a number that grows with each
-// new process.
+// The Redis process that the link was last ready with: its run id (redis_reply.h), and a number made of it, so that two
+// links to one process have the same. "" and 0: it was never ready.
 const char *sk_redis_run(const struct sk_redis *redis);
 uint64_t sk_redis_run_number(const struct sk_redis *redis);
 

@@ -9,18 +9,32 @@
 
 #include "text.h"
 
-enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379 };
+enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MOST = 65535 };
 
 struct scheme {
     const char *prefix;
-    bool tls, sentinel, local;
+    bool tls, sentinel, cluster, local;
 };
 
 static const struct scheme schemes[] = {
-    {"redis://", false, false, false},         {"rediss://", true, false, false},
-    {"redis+sentinel://", false, true, false}, {"rediss+sentinel://", true, true, false},
-    {"unix://", false, false, true},
+    {"redis://", false, false, false, false},         {"rediss://", true, false, false, false},
+    {"redis+sentinel://", false, true, false, false}, {"rediss+sentinel://", true, true, false, false},
+    {"redis+cluster://", false, false, true, false},  {"rediss+cluster://", true, false, true, false},
+    {"unix://", false, false, false, true},
 };
+
+bool sk_redis_host_read(const char *name, size_t n, uint64_t port, struct sk_redis_host *host)
+{
+    *host = (struct sk_redis_host){0};
+    if (n == 0 || n >= sizeof host->name || port == 0 || port > PORT_MOST)
+        return false;
+    memcpy(host->name, name, n);
+    host->port = (int)port;
+    if (strspn(host->name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:_-") == n)
+        return true;
+    *host = (struct sk_redis_host){0};
+    return false;
+}
 
 // Takes "[user]:password" of n bytes. A user without a password could not log in.
 static enum sk_status redis_url_take_login(const char *login, size_t n, struct sk_redis_url *url)
@@ -70,7 +84,7 @@ static bool redis_url_take_host(const char **at, int port, struct sk_redis_host 
         if (len >= sizeof digits)
             return false;
         memcpy(digits, rest + 1, len);
-        if (!sk_text_number(digits, 65535, &number) || number == 0)
+        if (!sk_text_number(digits, PORT_MOST, &number) || number == 0)
             return false;
         host->port = (int)number;
         rest += 1 + len;
@@ -92,33 +106,47 @@ static enum sk_status redis_url_take_db(const char *rest, struct sk_redis_url *u
     return *rest == '\0' || *rest == '/' ? SK_OK : SK_FAIL;
 }
 
-// Whether the last sentinel is also an earlier one: it would have two votes.
-static bool redis_url_repeats(const struct sk_redis_url *url)
+// Whether the last host is also an earlier one: a sentinel would have two votes.
+static bool redis_url_repeats(const struct sk_redis_host *hosts, const struct sk_redis_host *last)
 {
-    const struct sk_redis_host *last = &url->sentinels[url->sentinel_count - 1];
-    for (const struct sk_redis_host *at = url->sentinels; at < last; at++) {
+    for (const struct sk_redis_host *at = hosts; at < last; at++) {
         if (at->port == last->port && strcasecmp(at->name, last->name) == 0)
             return true;
     }
     return false;
 }
 
+// "host,host", from *rest on, at most `most`.
+static bool redis_url_take_hosts(const char **rest, int port, size_t most, struct sk_redis_host *hosts, size_t *count)
+{
+    for (;; ++*rest) {
+        if (*count == most || !redis_url_take_host(rest, port, &hosts[*count]) ||
+            redis_url_repeats(hosts, &hosts[*count]))
+            return false;
+        ++*count;
+        if (**rest != ',')
+            return true;
+    }
+}
+
 // "host,host/name[/db]"
 static enum sk_status redis_url_take_sentinels(const char *rest, struct sk_redis_url *url)
 {
-    for (;; rest++) {
-        if (url->sentinel_count == SK_SENTINELS_MAX ||
-            !redis_url_take_host(&rest, SENTINEL_PORT, &url->sentinels[url->sentinel_count++]) ||
-            redis_url_repeats(url))
-            return SK_FAIL;
-        if (*rest != ',')
-            break;
-    }
+    if (!redis_url_take_hosts(&rest, SENTINEL_PORT, SK_SENTINELS_MAX, url->sentinels, &url->sentinel_count))
+        return SK_FAIL;
     size_t n = *rest == '/' ? strcspn(rest + 1, "/") : 0;
     if (n == 0 || n >= sizeof url->master)
         return SK_FAIL;
     memcpy(url->master, rest + 1, n);
     return redis_url_take_db(rest + 1 + n, url);
+}
+
+// "host,host": a cluster has one database.
+static enum sk_status redis_url_take_seeds(const char *rest, struct sk_redis_url *url)
+{
+    if (!redis_url_take_hosts(&rest, REDIS_PORT, SK_SEEDS_MAX, url->seeds, &url->seed_count))
+        return SK_FAIL;
+    return strcmp(rest, "") == 0 || strcmp(rest, "/") == 0 ? SK_OK : SK_FAIL;
 }
 
 enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url)
@@ -144,6 +172,8 @@ enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url)
     }
     if (scheme->sentinel)
         return redis_url_take_sentinels(rest, url);
+    if (scheme->cluster)
+        return redis_url_take_seeds(rest, url);
     if (!redis_url_take_host(&rest, REDIS_PORT, &url->at))
         return SK_FAIL;
     return redis_url_take_db(rest, url);

@@ -187,24 +187,13 @@ static void sentinels_on_bytes(void *owner, const char *bytes, size_t n)
     }
 }
 
-// A host name or an address: it goes to the resolver and into the log.
-static bool sentinels_is_host(const char *text)
-{
-    size_t n = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:_-");
-    return n > 0 && n < SK_REDIS_HOST_SIZE && text[n] == '\0';
-}
-
 bool sk_sentinels_read(const struct sk_reply *reply, struct sk_redis_host *master)
 {
     const char *host = sk_reply_text(sk_reply_at(reply, 0), NULL), *port = sk_reply_text(sk_reply_at(reply, 1), NULL);
     uint64_t number = 0;
     *master = (struct sk_redis_host){0};
-    if (host == NULL || !sentinels_is_host(host) || port == NULL || !sk_text_number(port, 65535, &number) ||
-        number == 0)
-        return false;
-    memcpy(master->name, host, strlen(host) + 1);
-    master->port = (int)number;
-    return true;
+    return host != NULL && port != NULL && sk_text_number(port, UINT16_MAX, &number) &&
+           sk_redis_host_read(host, strlen(host), number, master);
 }
 
 // The reply to AUTH, or the master's address: nil if the sentinel does not know the name.

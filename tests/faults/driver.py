@@ -44,9 +44,9 @@ for _, id in ipairs(ARGV) do
 end
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local left_ms = redis.call('PTTL', key)
-  local session, lock = string.match(key, '^seckill:session:'), string.match(key, '^seckill:lock:')
-  local lasts = key == 'seckill:sessions' or key == 'seckill:busy' or key == 'seckill:protocol' or key == 'seckill:clock'
-  lasts = lasts or key == 'seckill:instances'
+  local session, lock = string.match(key, '^seckill:{shared}:session:'), string.match(key, '^seckill:lock:')
+  local lasts = key == 'seckill:{shared}:sessions' or key == 'seckill:{shared}:busy' or key == 'seckill:{shared}:protocol' or key == 'seckill:{shared}:clock'
+  lasts = lasts or key == 'seckill:{shared}:instances'
   if not own[key] and not lasts and not (session and left_ms >= 0) and not (lock and left_ms >= 0 and left_ms <= 60000) then
     stray[#stray + 1] = key .. ' (PTTL ' .. left_ms .. ')'
   end

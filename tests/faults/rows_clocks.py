@@ -52,7 +52,7 @@ def clock_back_with_a_dead_instance(run: Run) -> None:
     set_clock(file, 3600)
     future = (time.time() + 3000) * 1000
     wait_for("an entry of the future", lambda: float((re.match(r"\d+", last()) or ["0"])[0]) > future)
-    end_ms = lambda: float(run.redis.call("ZSCORE", "seckill:sessions", session_of(run.first)) or 0)
+    end_ms = lambda: float(run.redis.call("ZSCORE", "seckill:{shared}:sessions", session_of(run.first)) or 0)
     wait_for("a session until then", lambda: end_ms() > future)  # taken or renewed once a second
     holder = run.hold_orders(20)
     for n in range(20):

@@ -42,7 +42,7 @@ return { lives and 1 or 0, held }
 
 def held_by(run: Run, session: str) -> tuple[bool, int]:
     """Whether it lives, and how many entries name it."""
-    keys = ["seckill:sessions", run.key("journal")]
+    keys = ["seckill:{shared}:sessions", run.key("journal")]
     lives, held = run.redis.call("EVAL", HELD, 2, *keys, session)
     return lives == 1, held
 
@@ -181,7 +181,7 @@ def sessions_flushed(run: Run) -> None:
     time.sleep(0.2)
     run.redis.call("FLUSHALL")
     holder.wait()
-    names = lambda: set(run.redis.call("ZRANGE", "seckill:sessions", 0, -1))
+    names = lambda: set(run.redis.call("ZRANGE", "seckill:{shared}:sessions", 0, -1))
     due = {session_of(instance) for instance in run.stack.instances}
     within(run, "the sessions taken again", lambda: names() == due, SETTLED_S)
     none_recovers(run, "FLUSHALL")
@@ -198,7 +198,7 @@ def ended_with_orders(run: Run) -> None:
     within(run, "ended in order", lambda: not run.first.alive(), SETTLED_S)
     ending.join()
     lives, held = held_by(run, session)
-    if lives or run.redis.call("ZSCORE", "seckill:sessions", session) is not None:
+    if lives or run.redis.call("ZSCORE", "seckill:{shared}:sessions", session) is not None:
         run.seen_meanwhile.append("an instance that has ended left its session")
     if held == 0:
         run.seen_meanwhile.append("nothing was left to settle, which proves nothing")

@@ -56,12 +56,16 @@ class NotInjectable(Exception):
     """This machine cannot inject the fault."""
 
 
+GIVEN: set[int] = set()
+
+
 def free_port() -> int:
-    """A port outside the range of client ports."""
+    """A port outside the range of client ports, each only once: a server may listen on it much later."""
     while True:
         port = random.SystemRandom().randrange(15000, 31000)
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
+            if port not in GIVEN and probe.connect_ex(("127.0.0.1", port)) != 0:
+                GIVEN.add(port)
                 return port
 
 

@@ -11,6 +11,7 @@
 #include "keys.h"
 #include "redis_reply.h"
 #include "sentinels.h"
+#include "slot_map.h"
 
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
@@ -206,6 +207,23 @@ static void read_as_sentinel(const struct sk_reply *reply)
         MUST(isalnum((unsigned char)*at) || strchr(".:_-", *at) != NULL);
 }
 
+static void must_be_slots(void *arg, unsigned first, unsigned last, const struct sk_redis_host *at)
+{
+    (void)arg;
+    MUST(first <= last && last < SK_SLOTS && at->port > 0 && at->name[0] != '\0');
+    MUST(strspn(at->name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:_-") == strlen(at->name));
+}
+
+static void read_as_slots(const struct sk_reply *reply)
+{
+    static const struct sk_redis_host by = {"own", 7000};
+    struct sk_moved moved;
+    const char *error = sk_reply_error(reply);
+    (void)sk_slots_read(reply, &by, must_be_slots, NULL);
+    if (sk_redirect_of(error) == SK_REDIRECT_MOVED && sk_moved_read(error, &by, &moved))
+        must_be_slots(NULL, moved.slot, moved.slot, &moved.to);
+}
+
 static void read_as_everything(const struct sk_reply *reply)
 {
     (void)walk(reply);
@@ -213,6 +231,7 @@ static void read_as_everything(const struct sk_reply *reply)
     read_as_snapshot(reply);
     read_as_info(reply);
     read_as_sentinel(reply);
+    read_as_slots(reply);
     read_as_entry(reply);
     for (size_t i = 0; i < sk_reply_count(reply); i++)
         read_as_entry(sk_reply_at(reply, i));

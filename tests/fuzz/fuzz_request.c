@@ -594,12 +594,32 @@ static enum sk_status ask_redis(const char *const *texts, int64_t number, sk_red
     return SK_OK;
 }
 
+struct sk_redis *sk_nodes_orders(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return (struct sk_redis *)(void *)&shop.links[0];
+}
+
+struct sk_redis *sk_nodes_queries(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return (struct sk_redis *)(void *)&shop.links[2];
+}
+
+struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return (struct sk_nodes_state){1, 1, 1};
+}
+
 // HGET: the state of a voucher that is created, or a user's order.
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg)
 {
     const struct sk_voucher *voucher = voucher_of(argv[1]);
-    MUST(redis == shop.sale.ask_redis && argc == 3 && lens == NULL && strcmp(argv[0], "HGET") == 0);
+    MUST(redis == sk_nodes_queries(shop.sale.nodes, 0) && argc == 3 && lens == NULL && strcmp(argv[0], "HGET") == 0);
     if (strcmp(argv[1], voucher->keys.buyers) == 0) {
         must_be_a_user(argv[2]);
         return ask_redis(buyers, (unsigned char)argv[2][0], done, arg);
@@ -615,8 +635,8 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
     bool with_order = snapshot && argc == 4;
     int64_t number = instances ? counter++ : voucher_of(argv[0])->id;
     MUST((size_t)script < sizeof replies / sizeof replies[0] && replies[script][0] != NULL);
-    MUST(redis == (script == SK_SCRIPT_SETTLE_ENTRY ? shop.sale.redis : shop.sale.ask_redis) && keys <= argc &&
-         lens == NULL);
+    bool settles = script == SK_SCRIPT_SETTLE_ENTRY;
+    MUST(redis == (settles ? sk_nodes_orders : sk_nodes_queries)(shop.sale.nodes, 0) && keys <= argc && lens == NULL);
     if (with_order && argv[3][0] != '\0')
         must_be_a_user(argv[3]);
     else if (!snapshot || with_order)
@@ -880,9 +900,7 @@ static void open_control(void)
                                  .shards = 1,
                                  .options = &config.sale,
                                  .metrics = &shop.metrics,
-                                 .redis = (struct sk_redis *)(void *)&shop.links[0],
                                  .pg = {(struct sk_pg *)(void *)&shop.links[1]},
-                                 .ask_redis = (struct sk_redis *)(void *)&shop.links[2],
                                  .ask_pg = {(struct sk_pg *)(void *)&shop.links[3]},
                                  .catalogue = sk_catalogue_new(1),
                                  .orders = sk_order_pool_new(ORDERS_MAX),

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "redis_url.h"
 
-enum { URL_ROOM = SK_SENTINELS_MAX * (SK_REDIS_HOST_SIZE + 16) + SK_MASTER_NAME_SIZE + 64 };
+enum { URL_ROOM = (SK_SENTINELS_MAX + SK_SEEDS_MAX) * (SK_REDIS_HOST_SIZE + 16) + SK_MASTER_NAME_SIZE + 64 };
 
 // Brackets may hold anything but a closing one.
 static int put_host(char *out, size_t room, const struct sk_redis_host *host)
@@ -20,7 +20,7 @@ static char *write_down(const struct sk_redis_url *url)
     const char *user = url->user == NULL ? "" : url->user;
     const char *password = url->password == NULL ? "" : url->password;
     const char *colon = url->password == NULL ? "" : ":", *at = url->password == NULL ? "" : "@";
-    bool local = url->sentinel_count == 0 && url->at.port == 0;
+    bool local = url->sentinel_count == 0 && url->seed_count == 0 && url->at.port == 0;
     size_t room = URL_ROOM + strlen(user) + strlen(password), n;
     char *text = malloc(room);
     MUST(text != NULL);
@@ -30,14 +30,21 @@ static char *write_down(const struct sk_redis_url *url)
                                     : "redis",
                          local                     ? ""
                          : url->sentinel_count > 0 ? "+sentinel://"
+                         : url->seed_count > 0     ? "+cluster://"
                                                    : "://",
                          user, colon, password, at);
     if (local) {
         (void)snprintf(text + n, room - n, "%s", url->at.name);
         return text;
     }
-    if (url->sentinel_count == 0)
+    if (url->sentinel_count == 0 && url->seed_count == 0)
         n += (size_t)put_host(text + n, room - n, &url->at);
+    for (size_t i = 0; i < url->seed_count; i++) {
+        n += (size_t)snprintf(text + n, room - n, "%s", i == 0 ? "" : ",");
+        n += (size_t)put_host(text + n, room - n, &url->seeds[i]);
+    }
+    if (url->seed_count > 0)
+        return text;
     for (size_t i = 0; i < url->sentinel_count; i++) {
         n += (size_t)snprintf(text + n, room - n, "%s", i == 0 ? "" : ",");
         n += (size_t)put_host(text + n, room - n, &url->sentinels[i]);
@@ -59,9 +66,12 @@ static void must_make_sense(const struct sk_redis_url *url)
     MUST(url->sentinel_count <= SK_SENTINELS_MAX);
     for (size_t i = 0; i < url->sentinel_count; i++)
         must_be_host(&url->sentinels[i]);
-    if (url->sentinel_count == 0)
+    MUST(url->seed_count <= SK_SEEDS_MAX && (url->seed_count == 0 || url->sentinel_count == 0));
+    for (size_t i = 0; i < url->seed_count; i++)
+        must_be_host(&url->seeds[i]);
+    if (url->sentinel_count == 0 && url->seed_count == 0)
         must_be_host(&url->at);
-    else
+    else if (url->sentinel_count > 0)
         MUST(url->at.name[0] == '\0' && url->master[0] != '\0' && strchr(url->master, '/') == NULL);
     MUST(url->db[0] != '\0' && strspn(url->db, "0123456789") == strlen(url->db));
 }
@@ -83,6 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(first.sentinel_count == second.sentinel_count && strcmp(first.master, second.master) == 0);
         for (size_t i = 0; i < first.sentinel_count; i++)
             MUST(same_host(&first.sentinels[i], &second.sentinels[i]));
+        MUST(first.seed_count == second.seed_count);
+        for (size_t i = 0; i < first.seed_count; i++)
+            MUST(same_host(&first.seeds[i], &second.seeds[i]));
         MUST((first.user == NULL) == (second.user == NULL));
         MUST(first.user == NULL || strcmp(first.user, second.user) == 0);
         MUST((first.password == NULL) == (second.password == NULL));

@@ -42,22 +42,22 @@ struct party *party_open(uint32_t redis_timeout_ms)
     (void)uv_prepare_init(&party->loop, &party->turn);
     party->turn.data = party;
     (void)uv_prepare_start(&party->turn, party_on_turn);
-    struct sk_redis_options options = {.url = stack_redis_url(),
-                                       .timeout_ms = redis_timeout_ms,
-                                       .most_waiting = WAITING_MAX,
-                                       .on_change = party_on_change,
-                                       .arg = party};
-    party->redis = sk_redis_open(&party->loop, &options);
-    must(party->redis != NULL, "link");
-    RUN_UNTIL(sk_redis_ready(party->redis));
+    struct sk_nodes_options options = {
+        .redis = {.url = stack_redis_url(), .timeout_ms = redis_timeout_ms, .most_waiting = WAITING_MAX},
+        .on_orders = party_on_change,
+        .on_queries = party_on_change,
+        .arg = party};
+    party->nodes = sk_nodes_open(&party->loop, &options);
+    must(party->nodes != NULL, "links");
+    RUN_UNTIL(sk_nodes_state(party->nodes).orders == 1 && sk_nodes_state(party->nodes).queries == 1);
     return party;
 }
 
 static void party_on_turn(uv_prepare_t *turn)
 {
     struct party *party = turn->data;
-    if (party->redis != NULL)
-        sk_redis_flush(party->redis);
+    if (party->nodes != NULL)
+        sk_nodes_flush(party->nodes);
 }
 
 static void party_on_change(void *arg, bool ready)
@@ -66,12 +66,18 @@ static void party_on_change(void *arg, bool ready)
     (void)ready;
 }
 
+struct sk_redis *party_redis(const struct party *party)
+{
+    return sk_nodes_orders(party->nodes, 0);
+}
+
 void party_close(struct party *party)
 {
-    sk_redis_close(party->redis);
-    party->redis = NULL;
+    sk_nodes_end(party->nodes);
     if (party->part != NULL)
         party->close_part(party->part);
+    sk_nodes_close(party->nodes);
+    party->nodes = NULL;
     uv_close((uv_handle_t *)&party->turn, NULL);
     (void)uv_run(&party->loop, UV_RUN_DEFAULT);
     must(uv_loop_close(&party->loop) == 0, "handles are left");
@@ -82,7 +88,7 @@ void party_settle(struct party *party)
 {
     const char *argv[] = {"PING"};
     bool answered = false;
-    must(sk_redis_command(party->redis, 1, argv, NULL, party_on_pong, &answered) == SK_OK, "PING");
+    must(sk_redis_command(party_redis(party), 1, argv, NULL, party_on_pong, &answered) == SK_OK, "PING");
     RUN_UNTIL(answered);
 }
 

@@ -1,4 +1,4 @@
-// Several Redis clients, as of several processes, in one test. A party is a loop, a link, and what the test opens on
+// Several Redis clients, as of several processes, in one test. A party is a loop, the links, and what the test opens on
 // them. Most tests keep their parties in this process and pause one by not running its loop; the others fork real
 // processes, each with its own parties.
 #ifndef HARNESS_PARTIES_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "redis_link.h"
+#include "nodes.h"
 #include "wait.h"
 
 enum { PARTY_DEADLINE_MS = 3 * WAIT_DEADLINE_MS };
@@ -16,15 +16,17 @@ enum { PARTY_DEADLINE_MS = 3 * WAIT_DEADLINE_MS };
 struct party {
     uv_loop_t loop;
     uv_prepare_t turn;
-    struct sk_redis *redis;
-    void *part; // what the test opens on loop and link; NULL: nothing
+    struct sk_nodes *nodes; // one Redis
+    void *part;             // what the test opens on loop and links; NULL: nothing
     void (*close_part)(void *part);
     bool open, paused;
 };
 
-// Waits until its link is ready. The harness owns the memory; at most three are open at a time.
+// Waits until its links are ready. The harness owns the memory; at most three are open at a time.
 struct party *party_open(uint32_t redis_timeout_ms);
-// Closes in the order of a clean exit: the link, then the part.
+// Its link for orders.
+struct sk_redis *party_redis(const struct party *party);
+// Closes in the order of a clean exit: the links, then the part.
 void party_close(struct party *party);
 // Waits until Redis has executed everything that the party has sent.
 void party_settle(struct party *party);

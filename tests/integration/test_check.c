@@ -228,7 +228,7 @@ START_TEST(commands_of_redis_are_found)
     must_find(WARNS, "warn redis appendfsync: cannot be read");
     redis_run("ACL SETUSER default +@all");
     must_be_good();
-    ck_assert_int_eq(redis_number("EXISTS seckill:sessions"), 0);
+    ck_assert_int_eq(redis_number("EXISTS seckill:{shared}:sessions"), 0);
 }
 END_TEST
 

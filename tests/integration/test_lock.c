@@ -56,12 +56,12 @@ static struct party *open_party(uint32_t ttl_ms)
     struct part *part = parts;
     while (part->session != NULL)
         part++;
-    part->session = sk_session_open(&party->loop, party->redis, NULL, ttl_ms);
-    part->locks = sk_named_locks_open(&party->loop, party->redis, part->session, ttl_ms);
+    part->session = sk_session_open(&party->loop, party->nodes, NULL, ttl_ms);
+    part->locks = sk_named_locks_open(&party->loop, party->nodes, part->session, ttl_ms);
     must(part->session != NULL && part->locks != NULL, "part");
     party->part = part;
     party->close_part = close_part;
-    sk_session_link(part->session, true);
+    sk_session_link(part->session);
     RUN_UNTIL(sk_session_held(part->session));
     return party;
 }
@@ -73,7 +73,7 @@ static struct sk_session *session_of(const struct party *party)
 
 static bool exists(const char *session_id)
 {
-    return redis_number("EXISTS seckill:session:%s", session_id) == 1;
+    return redis_number("EXISTS seckill:{shared}:session:%s", session_id) == 1;
 }
 
 struct judgement {
@@ -290,8 +290,8 @@ START_TEST(a_session_is_never_without_a_ttl)
 {
     struct party *party = open_party(LONG_TTL_MS);
     const char *id = sk_session_id(session_of(party));
-    ck_assert_int_gt(redis_number("PTTL seckill:session:%s", id), 0);
-    ck_assert_int_le(redis_number("PTTL seckill:session:%s", id), LONG_TTL_MS);
+    ck_assert_int_gt(redis_number("PTTL seckill:{shared}:session:%s", id), 0);
+    ck_assert_int_le(redis_number("PTTL seckill:{shared}:session:%s", id), LONG_TTL_MS);
     party_close(party);
 }
 END_TEST
@@ -362,7 +362,7 @@ START_TEST(a_crashed_holders_session_expires_and_not_before_its_time)
     child_signal(holder, SIGKILL);
     ck_assert(WIFSIGNALED(child_wait(holder)));
     uint64_t since_ms = sk_monotonic_ms();
-    int64_t left_ms = redis_number("PTTL seckill:session:%s", shared->session);
+    int64_t left_ms = redis_number("PTTL seckill:{shared}:session:%s", shared->session);
     ck_assert_int_gt(left_ms, 0);
     RUN_UNTIL(judge(heir, shared->session) == SK_LIFE_DEAD);
     ck_assert_int_ge((int64_t)(sk_monotonic_ms() - since_ms), left_ms - 5);
@@ -432,14 +432,14 @@ START_TEST(a_paused_holder_touches_nothing_of_anothers)
     memcpy(id, sk_session_id(session_of(slow)), sizeof id);
     slow->paused = true;
     WAIT_FOR(!exists(id));
-    redis_run("SET seckill:session:%s another PX 60000", id);
+    redis_run("SET seckill:{shared}:session:%s another PX 60000", id);
     slow->paused = false;
     RUN_UNTIL(!sk_session_held(session_of(slow)));
     party_settle(slow);
     RUN_UNTIL(sk_session_end(session_of(slow)));
-    ck_assert(redis_text(value, sizeof value, "GET seckill:session:%s", id));
+    ck_assert(redis_text(value, sizeof value, "GET seckill:{shared}:session:%s", id));
     ck_assert_str_eq(value, "another");
-    ck_assert_int_gt(redis_number("PTTL seckill:session:%s", id), 10000);
+    ck_assert_int_gt(redis_number("PTTL seckill:{shared}:session:%s", id), 10000);
     party_close(slow);
 }
 END_TEST
@@ -455,8 +455,8 @@ START_TEST(a_restart_of_redis_kills_no_session)
     redis_start();
     redis_run("FLUSHALL");
     one->paused = true; // continues later
-    RUN_UNTIL(sk_redis_ready(two->redis));
-    sk_session_link(session_of(two), true);
+    RUN_UNTIL(sk_redis_ready(party_redis(two)));
+    sk_session_link(session_of(two));
     RUN_UNTIL(sk_session_held(session_of(two)));
     uint64_t since_ms = sk_monotonic_ms();
     while (sk_monotonic_ms() < since_ms + KEPT_TTL_MS / 2) {
@@ -464,8 +464,8 @@ START_TEST(a_restart_of_redis_kills_no_session)
         parties_run();
     }
     one->paused = false;
-    RUN_UNTIL(sk_redis_ready(one->redis));
-    sk_session_link(session_of(one), true);
+    RUN_UNTIL(sk_redis_ready(party_redis(one)));
+    sk_session_link(session_of(one));
     RUN_UNTIL(sk_session_held(session_of(one)));
     RUN_UNTIL(judge(two, id) == SK_LIFE_LIVING);
     ck_assert_str_eq(sk_session_id(session_of(one)), id);
@@ -481,7 +481,7 @@ START_TEST(a_session_that_redis_loses_is_found_lost_and_taken_again)
     redis_run("FLUSHALL");
     RUN_UNTIL(exists(id));
     RUN_UNTIL(sk_session_held(session_of(party)));
-    ck_assert_int_eq(redis_number("ZCARD seckill:sessions"), 1);
+    ck_assert_int_eq(redis_number("ZCARD seckill:{shared}:sessions"), 1);
     party_close(party);
 }
 END_TEST

@@ -526,7 +526,7 @@ START_TEST(a_reconcile_with_bad_orders)
     service_kill(service);
     db_let_orders_go();
     WAIT_FOR(admin(other, "POST", voucher, "/reconcile", &reply) == 200);
-    redis_run("DEL seckill:sessions"); // the living come back, and the dead one is assigned no more work
+    redis_run("DEL seckill:{shared}:sessions"); // the living come back, and the dead one is assigned no more work
     ck_assert_int_eq(redis_number("XLEN seckill:{%s}:journal", voucher), 0);
     only_the_bad_ones_wait(other, voucher, buyers);
 }

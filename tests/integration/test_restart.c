@@ -147,7 +147,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
     char voucher[VOUCHER_ID_SIZE], session[NAME_SIZE * 2];
     accept_held_orders(service, voucher, orders);
     holder_of(voucher, session);
-    ck_assert_int_eq(redis_number("EXISTS seckill:session:%s", session), 1);
+    ck_assert_int_eq(redis_number("EXISTS seckill:{shared}:session:%s", session), 1);
     int64_t entries = redis_number("XLEN seckill:{%s}:journal", voucher);
     service_kill(service);
     db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill' AND wait_event IS NOT NULL"
@@ -155,7 +155,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
     db_let_orders_go();
     uint64_t since_ms = sk_monotonic_ms();
     int64_t left = entries;
-    while (redis_number("EXISTS seckill:session:%s", session) == 1) {
+    while (redis_number("EXISTS seckill:{shared}:session:%s", session) == 1) {
         ck_assert_int_eq(left, entries); // read before the session was checked
         left = redis_number("XLEN seckill:{%s}:journal", voucher);
     }
@@ -215,11 +215,11 @@ END_TEST
 START_TEST(a_clean_exit_ends_the_session)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_LOCK_TTL_MS=600000"));
-    int64_t before = redis_number("ZCARD seckill:sessions");
+    int64_t before = redis_number("ZCARD seckill:{shared}:sessions");
     ck_assert_int_ge(before, 2);
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
-    ck_assert_int_eq(redis_number("ZCARD seckill:sessions"), before - 2);
+    ck_assert_int_eq(redis_number("ZCARD seckill:{shared}:sessions"), before - 2);
 }
 END_TEST
 

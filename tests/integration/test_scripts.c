@@ -1016,7 +1016,7 @@ END_TEST
 
 // ---- session_keep, session_end ----
 
-#define SESSIONS "seckill:sessions"
+#define SESSIONS "seckill:{shared}:sessions"
 
 static const char *protocol = SK_PROTOCOL; // the caller's
 
@@ -1056,6 +1056,24 @@ START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
     must_be_kept(true, 2);
     ck_assert_int_gt(redis_number("PTTL session:a"), 120000);
     ck_assert_int_gt(redis_number("ZSCORE " SESSIONS " a"), now_ms() + 120000);
+}
+END_TEST
+
+// Version 4 has its sessions under another key.
+START_TEST(sessions_of_version_4_must_end_first)
+{
+    redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms() + 60000);
+    CALL(SK_SCRIPT_SESSION_KEEP, 5, "session:a", SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4, "mine",
+         "60000", "a", "take", protocol);
+    ck_assert_uint_eq(reply->elements, 2);
+    ck_assert_int_eq(reply->element[0]->integer, 0);
+    ck_assert_str_eq(element(1), "4");
+    ck_assert_int_eq(redis_number("EXISTS session:a"), 0);
+    redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms()); // expired
+    CALL(SK_SCRIPT_SESSION_KEEP, 5, "session:a", SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4, "mine",
+         "60000", "a", "take", protocol);
+    must_be_kept(true, 1);
+    redis_run("DEL " SK_KEY_SESSIONS_4);
 }
 END_TEST
 
@@ -1321,6 +1339,7 @@ int main(void)
     tcase_add_test(tcase, only_locks_under_the_token_are_released);
     tcase_add_test(tcase, only_locks_under_the_token_are_renewed);
     tcase_add_test(tcase, a_session_is_its_owners_and_is_listed_while_it_lives);
+    tcase_add_test(tcase, sessions_of_version_4_must_end_first);
     tcase_add_test(tcase, two_protocol_versions_do_not_run_side_by_side);
     tcase_add_test(tcase, the_list_drops_who_has_expired);
     tcase_add_test(tcase, a_session_lives_until_its_time_is_over);

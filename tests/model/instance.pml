@@ -77,7 +77,7 @@ end_idle:
 idle:
 	atomic {
 		if
-		:: me < 2 && asks > 0 && CAN_SELL && (me == 0 || asks < ASKS) -> /* of twins, the first goes first */
+		:: me < 2 && asks > 0 && CAN_SELL && MAY_SELL && (me == 0 || asks < ASKS) -> /* of twins, the first goes first */
 			/* place_orders.lua */
 			asks--;
 			if
@@ -102,6 +102,9 @@ idle:
 				id = next_id; next_id++; owner[id] = user; NOTE_ID_EPOCH;
 				redis_grant(id, user);
 				accepted[id] = 1;
+#if AWAYS > 0
+				MET(AWAY, away);
+#endif
 				if
 				:: true ->
 					holders[id]++; epoch = r_epoch; grant_run = process; NOTE_NUMBER;

@@ -25,6 +25,11 @@ bit dead[NAMES];    /* its owner is dead or not started: it is not renewed */
 bit broken[NAMES];  /* gone, but not just lost by Redis: a judge cannot observe this */
 byte j_session[IDS], s_j_session[IDS];
 bit settling_in;    /* less than a TTL since Redis started */
+#if AWAYS > 0
+bit away;           /* the node of the sessions: nobody takes, renews or judges one */
+bit acked[NAMES];   /* its SET was acknowledged at some time */
+byte aways = AWAYS;
+#endif
 hidden byte m;
 
 #define lock_name(id) j_session[id] = name
@@ -32,6 +37,9 @@ hidden byte m;
 inline lock_init()
 {
 	session[0] = 1; session[1] = 1; session[2] = 1;
+#if AWAYS > 0
+	acked[0] = 1; acked[1] = 1; acked[2] = 1;
+#endif
 	m = 3;
 	do
 	:: m < NAMES -> dead[m] = 1; m++
@@ -41,7 +49,17 @@ inline lock_init()
 
 /* The instance comes back under a new name. Its SET is acknowledged before its first purchase. A clean exit deletes the
  * session. */
+#if AWAYS > 0
+#define LOCK_BORN name = 2 + BIRTHS - crashes - ends; dead[name] = 0; session[name] = !away; acked[name] = !away
+#define MAY_SELL acked[name] /* also while the node is away */
+#define NODE_AWAY away
+#define NODE_LOST(noticed) skip /* the voucher's node has no session */
+#else
 #define LOCK_BORN name = 2 + BIRTHS - crashes - ends; dead[name] = 0; session[name] = 1
+#define MAY_SELL  true
+#define NODE_AWAY false
+#define NODE_LOST(noticed) lock_lost(noticed)
+#endif
 #define LOCK_DIES dead[name] = 1; LOCK_BORN
 #define LOCK_ENDS dead[name] = 1; session[name] = 0; broken[name] = 1; LOCK_BORN
 
@@ -49,8 +67,10 @@ inline lock_init()
 #define IS_GONE(n) true
 #elif defined(BREAK_SETTLING_IN)
 #define IS_GONE(n) (!session[n])
+#elif defined(BREAK_AWAY_JUDGED)
+#define IS_GONE(n) ((!session[n] && !settling_in) || NODE_AWAY)
 #else
-#define IS_GONE(n) (!session[n] && !settling_in)
+#define IS_GONE(n) (!session[n] && !settling_in && !NODE_AWAY)
 #endif
 #define CAN_TAKE(id)  (journal[id] && j_session[id] != name && IS_GONE(j_session[id]))
 #define IS_ORPHAN(id) (journal[id] && j_session[id] == name)
@@ -79,6 +99,7 @@ inline lock_lost(noticed)
 	settling_in = settling_in || noticed
 }
 
+#define CAN_BE_TAKEN(i) (!session[i] && !dead[i] && !NODE_AWAY)
 #define IS_BACK(i) (session[i] || dead[i])
 #if BIRTHS > 1
 #define ALL_BACK (IS_BACK(0) && IS_BACK(1) && IS_BACK(2) && IS_BACK(3) && IS_BACK(4))
@@ -111,22 +132,42 @@ end_time:
 		fi;
 		session[i] = 0; broken[i] = 1; i = 0
 	}
+#if AWAYS > 0
+	:: atomic { aways > 0 && !away -> aways--; away = 1 }
+	:: atomic { /* it is back, with its data; or as another process, without */
+		away ->
+		if
+		:: true
+		:: lock_lost(true)
+		fi;
+#ifdef BREAK_AWAY_SETTLING
+		settling_in = 0;
+#else
+		settling_in = 1;
+#endif
+		away = 0
+	}
+#endif
 	:: atomic { /* taken again, under the same name */
 		if
-		:: !session[0] && !dead[0] -> i = 0
-		:: !session[1] && !dead[1] -> i = 1
-		:: !session[2] && !dead[2] -> i = 2
+		:: CAN_BE_TAKEN(0) -> i = 0
+		:: CAN_BE_TAKEN(1) -> i = 1
+		:: CAN_BE_TAKEN(2) -> i = 2
 #if BIRTHS > 0
-		:: !session[3] && !dead[3] -> i = 3
+		:: CAN_BE_TAKEN(3) -> i = 3
 #endif
 #if BIRTHS > 1
-		:: !session[4] && !dead[4] -> i = 4
+		:: CAN_BE_TAKEN(4) -> i = 4
 #endif
 		fi;
-		session[i] = 1; broken[i] = 0; i = 0
+		session[i] = 1; broken[i] = 0;
+#if AWAYS > 0
+		acked[i] = 1;
+#endif
+		i = 0
 	}
 	:: atomic { /* a TTL after Redis's start: living owners have theirs again; one paused for that long loses it again */
-		settling_in && ALL_BACK ->
+		settling_in && ALL_BACK && !NODE_AWAY ->
 		settling_in = 0;
 		i = 0;
 		do
@@ -143,5 +184,7 @@ end_time:
 #define lock_name(id)       skip
 #define LOCK_DIES           skip
 #define LOCK_ENDS           skip
-#define lock_lost(noticed)  skip
+#define NODE_LOST(noticed)  skip
+#define MAY_SELL            true
+#define NODE_AWAY           false
 #endif

@@ -73,17 +73,17 @@ end_quiet:
 		COPY_NAMES(j_session, s_j_session);
 		returns_lost(1);
 #ifdef IN_PLACE
-		lock_lost(false);
+		NODE_LOST(false);
 #else
-		process++; lock_lost(true);
+		process++; NODE_LOST(true);
 #endif
 		forget()
 	}
 	:: d_step { /* emptied: a new process; separate from the next one, because a d_step allows no choices */
-		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); process++; lock_lost(true); forget()
+		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); process++; NODE_LOST(true); forget()
 	}
 	:: d_step { /* emptied by FLUSHALL */
-		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); lock_lost(false); forget()
+		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); NODE_LOST(false); forget()
 	}
 #if FORGERIES
 	:: atomic { /* an epoch far ahead, possible or impossible: the voucher's, or in the journal */

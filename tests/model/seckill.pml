@@ -42,6 +42,9 @@
 #ifndef PAUSES
 #define PAUSES 0 /* instances paused for longer than a session's TTL */
 #endif
+#ifndef AWAYS
+#define AWAYS 0 /* how often the node of the sessions goes away: it is another node than the voucher's */
+#endif
 
 #define FAR_AHEAD 9  /* a never used epoch, and */
 #define CANNOT_BE 40 /* one that is out of range: it is overwritten, not outdone */

@@ -9,12 +9,13 @@
 #define NOT_FOUND    13
 #define RETURN       14 /* B, for back */
 #define LATE_PAY     15 /* Y */
+#define AWAY         16
 c_decl {
-	static char met[16];
+	static char met[17];
 }
 #define MET(promise, when) \
 	if \
-	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBY"[promise]); } \
+	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBYA"[promise]); } \
 	:: else \
 	fi
 

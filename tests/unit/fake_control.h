@@ -70,9 +70,7 @@ static inline void control_setup(void)
                             .shards = 1,
                             .options = &options,
                             .metrics = &metrics,
-                            .redis = (struct sk_redis *)(void *)&links[0],
                             .pg = {(struct sk_pg *)(void *)&links[1]},
-                            .ask_redis = (struct sk_redis *)(void *)&links[2],
                             .ask_pg = {(struct sk_pg *)(void *)&links[3]},
                             .on_result = on_result,
                             .arg = &control};
@@ -137,7 +135,7 @@ static inline void control_teardown(void)
         must_have_its_class(&fake_pg.asked[i]);
     }
     for (size_t i = 0; i < fake_redis.count; i++)
-        ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
+        ck_assert_ptr_eq(fake_redis.asked[i].link, sk_nodes_queries(sale.nodes, 0));
     sk_queries_close(control.queries);
     for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++)
         ck_assert_ptr_null(control.unknown[i]);

@@ -24,6 +24,12 @@ bool sk_session_held(const struct sk_session *session)
     return !fake_session.lost;
 }
 
+bool sk_session_sells(const struct sk_session *session, unsigned slot)
+{
+    (void)slot;
+    return sk_session_held(session);
+}
+
 bool sk_session_await(struct sk_session *session)
 {
     (void)session;

@@ -1,5 +1,5 @@
 // Fakes of the two stores' links, for units that must see every reply of a store, also those that no real one sends.
-// They replace redis_link.c and pg_link.c at link time: included by exactly one source of a program.
+// They replace nodes.c, redis_link.c and pg_link.c at link time: included by exactly one source of a program.
 //
 // Each call is kept, with its arguments, until the test answers it.
 #ifndef UNIT_FAKE_STORES_H
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nodes.h"
 #include "pg_link.h"
-#include "redis_link.h"
 
 enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
 
@@ -29,8 +29,9 @@ struct asked {
 
 static struct {
     bool down, busy;
-    uint64_t run_number;           // Redis: identifies the process
-    struct asked asked[ASKED_MAX]; // in order of the calls
+    bool cluster, first_down, first_busy; // Redis: of two nodes
+    uint64_t run_number;                  // Redis: identifies the process
+    struct asked asked[ASKED_MAX];        // in order of the calls
     size_t count, answered;
 } fake_redis, fake_pg;
 
@@ -62,6 +63,7 @@ static void fake_stores_forget(void)
     forget_asked(fake_redis.asked, &fake_redis.count, &fake_redis.answered);
     forget_asked(fake_pg.asked, &fake_pg.count, &fake_pg.answered);
     fake_redis.down = fake_redis.busy = fake_pg.down = false;
+    fake_redis.cluster = fake_redis.first_down = fake_redis.first_busy = false;
 }
 
 // ---- Redis ----
@@ -135,10 +137,66 @@ bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
     return reply->kind == REPLY_NUMBER || (end != reply->text && *end == '\0');
 }
 
+// One Redis that has all slots; or, if `cluster` is set, two nodes: the first has the even slots and with them the
+// shared keys, the second the odd ones. Of links only the addresses matter.
+static int fake_orders_link, fake_queries_link, fake_second_orders_link, fake_second_queries_link;
+
+unsigned sk_nodes_number(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    return fake_redis.cluster ? 1 + slot % 2 : 1;
+}
+
+struct sk_redis *sk_nodes_orders_of(const struct sk_nodes *nodes, unsigned number)
+{
+    static int *const links[] = {NULL, &fake_orders_link, &fake_second_orders_link};
+    (void)nodes;
+    return (struct sk_redis *)(void *)links[number];
+}
+
+struct sk_redis *sk_nodes_orders(const struct sk_nodes *nodes, unsigned slot)
+{
+    return sk_nodes_orders_of(nodes, sk_nodes_number(nodes, slot));
+}
+
+struct sk_redis *sk_nodes_queries(const struct sk_nodes *nodes, unsigned slot)
+{
+    bool second = sk_nodes_number(nodes, slot) == 2;
+    return (struct sk_redis *)(void *)(second ? &fake_second_queries_link : &fake_queries_link);
+}
+
+unsigned sk_nodes_most(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return fake_redis.cluster ? 2 : 1;
+}
+
+struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return (struct sk_nodes_state){1, !fake_redis.down, !fake_redis.down};
+}
+
+bool sk_nodes_is_cluster(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return fake_redis.cluster;
+}
+
+static bool fake_is_second(const struct sk_redis *redis)
+{
+    const void *link = redis;
+    return link == &fake_second_orders_link || link == &fake_second_queries_link;
+}
+
+static bool fake_is_down(const struct sk_redis *redis)
+{
+    return fake_redis.down || (fake_redis.first_down && !fake_is_second(redis));
+}
+
 bool sk_redis_ready(const struct sk_redis *redis)
 {
-    (void)redis;
-    return !fake_redis.down;
+    return !fake_is_down(redis);
 }
 
 const char *sk_redis_run(const struct sk_redis *redis)
@@ -155,15 +213,14 @@ uint64_t sk_redis_run_number(const struct sk_redis *redis)
 
 bool sk_redis_busy(const struct sk_redis *redis)
 {
-    (void)redis;
-    return fake_redis.busy;
+    return fake_redis.busy || (fake_redis.first_busy && !fake_is_second(redis));
 }
 
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg)
 {
     (void)lens;
-    if (fake_redis.down)
+    if (fake_is_down(redis))
         return SK_DOWN;
     if (fake_no_memory != NULL && fake_no_memory())
         return SK_NO_MEM;
@@ -179,7 +236,7 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
 {
     for (int i = 0; lens != NULL && i < argc; i++)
         ck_assert_uint_eq(lens[i], strlen(argv[i]));
-    if (fake_redis.down)
+    if (fake_is_down(redis))
         return SK_DOWN;
     if (fake_no_memory != NULL && fake_no_memory())
         return SK_NO_MEM;

@@ -424,6 +424,77 @@ START_TEST(a_dead_link_is_503_and_never_a_refusal)
 }
 END_TEST
 
+// ---- nodes of a cluster: vouchers 1 and 2 are on two ----
+
+START_TEST(a_busy_node_holds_up_no_other)
+{
+    fake_redis.cluster = fake_redis.first_busy = true;
+    request(1, 1, 2);
+    request(2, 3, 1);
+    ck_assert(sk_batcher_flush(batcher));
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert_str_eq(fake_redis.asked[0].argv[0], "seckill:{2}:voucher");
+    ck_assert_ptr_eq(fake_redis.asked[0].link, sk_nodes_orders_of(NULL, 2));
+    ANSWER("p");
+    ck_assert(!sk_batcher_flush(batcher));
+    ck_assert(sk_batcher_busy(batcher));
+    fake_redis.first_busy = false;
+    ck_assert(sk_batcher_flush(batcher));
+    ck_assert_ptr_eq(fake_redis.asked[1].link, sk_nodes_orders_of(NULL, 1));
+    ANSWER("pp");
+    ck_assert_uint_eq(told_count, 3);
+    must_be_told(0, 3, SK_PURCHASE_ACCEPTED);
+    must_be_told(1, 1, SK_PURCHASE_ACCEPTED);
+}
+END_TEST
+
+// Nothing was executed. The link has corrected the map by now.
+START_TEST(a_voucher_that_has_moved_is_asked_at_its_new_node)
+{
+    static const struct sk_reply moved = ERROR("MOVED 9842 127.0.0.1:7000");
+    request(2, 1, 2);
+    sk_batcher_flush(batcher);
+    fake_redis.cluster = true;
+    redis_answers(&moved);
+    ck_assert_uint_eq(told_count, 0);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert(sk_batcher_flush(batcher));
+    ck_assert_ptr_eq(fake_redis.asked[1].link, sk_nodes_orders_of(NULL, 2));
+    ck_assert_str_eq(fake_redis.asked[1].argv[15], fake_redis.asked[0].argv[15]); // the same order
+    ANSWER("pp");
+    all_must_be_told(1, 2, SK_PURCHASE_ACCEPTED);
+    ck_assert_uint_eq(granted_count, 2);
+}
+END_TEST
+
+START_TEST(a_voucher_that_moves_for_ever_is_503)
+{
+    static const struct sk_reply moved = ERROR("MOVED 9842 127.0.0.1:7000");
+    request(1, 1, 1);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(told_count, 0);
+        sk_batcher_flush(batcher);
+        redis_answers(&moved);
+    }
+    all_must_be_told(1, 1, SK_PURCHASE_LOADING);
+    ck_assert(!sk_batcher_flush(batcher));
+}
+END_TEST
+
+// It was not executed either, but no node can yet.
+START_TEST(an_unstable_slot_is_503_and_no_doubt)
+{
+    static const struct sk_reply unstable[] = {ERROR("ASK 9842 127.0.0.1:7000"),
+                                               ERROR("TRYAGAIN Multiple keys request during rehashing of slot"),
+                                               ERROR("CLUSTERDOWN Hash slot not served")};
+    request(1, 1, 2);
+    sk_batcher_flush(batcher);
+    redis_answers(&unstable[_i]);
+    all_must_be_told(1, 2, SK_PURCHASE_UNAVAILABLE);
+    ck_assert_uint_eq(fake_redis.count, 1);
+}
+END_TEST
+
 START_TEST(a_malformed_answer_is_503_for_all)
 {
     static const struct sk_reply good[] = {TEXT("ok"),   NUMBER(5000), NUMBER(4000), TEXT("7"),
@@ -935,6 +1006,10 @@ int main(void)
     tcase_add_test(tcase, a_full_journal_is_503_but_winners_are_told);
     tcase_add_test(tcase, a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt);
     tcase_add_test(tcase, a_dead_link_is_503_and_never_a_refusal);
+    tcase_add_test(tcase, a_busy_node_holds_up_no_other);
+    tcase_add_test(tcase, a_voucher_that_has_moved_is_asked_at_its_new_node);
+    tcase_add_test(tcase, a_voucher_that_moves_for_ever_is_503);
+    tcase_add_loop_test(tcase, an_unstable_slot_is_503_and_no_doubt, 0, 3);
     tcase_add_test(tcase, a_malformed_answer_is_503_for_all);
     tcase_add_test(tcase, damage_is_503_and_rebuilt);
     tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);

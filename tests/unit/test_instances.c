@@ -13,8 +13,8 @@ static void list(void)
 {
     sk_list_instances(&control, 1);
     ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LIST_INSTANCES);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "seckill:sessions");
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[1], "seckill:instances");
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "seckill:{shared}:sessions");
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[1], "seckill:{shared}:instances");
 }
 
 static void must_list(const struct sk_reply *reply, const char *instances)

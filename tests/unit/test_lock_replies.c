@@ -7,6 +7,8 @@
 #include "stack.h"
 #include "wait.h"
 
+#include <unistd.h>
+
 enum { TTL_MS = 400 };
 
 #define OTHER "018bcfe5-6800-7000-8000-00000000000b"
@@ -49,7 +51,7 @@ static uint64_t linked_ms;
 static void link_up(void)
 {
     linked_ms = sk_monotonic_ms();
-    sk_session_link(session, true);
+    sk_session_link(session);
 }
 
 static void must_ask_to(const char *how)
@@ -57,9 +59,10 @@ static void must_ask_to(const char *how)
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
     const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
     ck_assert_int_eq(asked->what, SK_SCRIPT_SESSION_KEEP);
-    ck_assert_str_eq(asked->argv[6], sk_session_id(session));
-    ck_assert_str_eq(asked->argv[7], how);
-    ck_assert_str_eq(asked->argv[8], SK_PROTOCOL);
+    ck_assert_int_eq(asked->keys, fake_redis.cluster ? 4 : 5);
+    ck_assert_str_eq(asked->argv[asked->keys + 2], sk_session_id(session));
+    ck_assert_str_eq(asked->argv[asked->keys + 3], how);
+    ck_assert_str_eq(asked->argv[asked->keys + 4], SK_PROTOCOL);
 }
 
 #define KEPT(...)                                                    \
@@ -135,6 +138,97 @@ START_TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
 }
 END_TEST
 
+// ---- the node of the sessions is away ----
+
+enum { SAME_NODE = SK_SHARED_SLOT, OTHER_NODE = SK_SHARED_SLOT + 1 };
+
+static const struct sk_reply is_unstable = ERROR("CLUSTERDOWN The cluster is down"), has_moved = ERROR("MOVED 1 a:1");
+
+// Held, and then the node is lost; the call in progress ends, too.
+static void node_goes_away(void)
+{
+    fake_redis.cluster = true;
+    link_up();
+    KEPT();
+    RUN_UNTIL(fake_redis.count == 2);
+    fake_redis.first_down = true;
+    sk_session_link(session);
+    redis_answers(NULL);
+}
+
+START_TEST(while_its_node_is_away_a_held_session_sells_at_the_others)
+{
+    node_goes_away();
+    ck_assert(sk_session_away(session) && sk_session_sells(session, OTHER_NODE));
+    ck_assert(sk_session_sells(session, SAME_NODE)); // still held
+    RUN_UNTIL(!sk_session_held(session));
+    ck_assert(sk_session_sells(session, OTHER_NODE));
+    ck_assert(!sk_session_sells(session, SAME_NODE));
+    const char ids[1][SK_UUID_SIZE] = {OTHER};
+    ck_assert_int_eq(sk_sessions_judge(session, 1, ids, NULL, NULL), SK_DOWN);
+    // It is back, as another process; what is no word of the sessions changes nothing.
+    fake_redis.first_down = false;
+    fake_redis.run_number++;
+    sk_session_link(session);
+    must_ask_to("take");
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
+    redis_answers(_i == 0 ? &is_unstable : &has_moved);
+    ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    KEPT();
+    ck_assert(!sk_session_away(session) && sk_session_held(session) && sk_session_sells(session, SAME_NODE));
+    ck_assert_int_eq(sk_sessions_judge(session, 1, ids, NULL, NULL), SK_DOWN); // nor within a TTL
+}
+END_TEST
+
+START_TEST(a_node_that_is_back_and_refuses_ends_the_sale)
+{
+    static const struct sk_reply *const answers[] = {&gone, &error, &odd};
+    node_goes_away();
+    RUN_UNTIL(!sk_session_held(session));
+    fake_redis.first_down = false;
+    sk_session_link(session);
+    must_ask_to("take");
+    redis_answers(answers[_i]);
+    ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
+}
+END_TEST
+
+START_TEST(a_session_that_was_not_held_does_not_sell)
+{
+    fake_redis.cluster = fake_redis.first_down = true;
+    sk_session_link(session);
+    ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
+    fake_redis.first_down = false;
+    link_up();
+    redis_answers(&is_unstable);
+    ck_assert(!sk_session_away(session));
+}
+END_TEST
+
+// The others may have judged it while it did not run.
+START_TEST(a_process_that_was_paused_does_not_sell_on)
+{
+    node_goes_away();
+    (void)usleep((TTL_MS + 100) * 1000);
+    ck_assert(sk_session_away(session));
+    RUN_UNTIL(!sk_session_away(session));
+    ck_assert(!sk_session_sells(session, OTHER_NODE));
+}
+END_TEST
+
+START_TEST(one_redis_is_never_away)
+{
+    link_up();
+    KEPT();
+    fake_redis.down = true;
+    sk_session_link(session);
+    ck_assert(!sk_session_away(session));
+    RUN_UNTIL(!sk_session_held(session));
+    ck_assert(!sk_session_sells(session, OTHER_NODE));
+}
+END_TEST
+
 START_TEST(the_living_are_known_and_deaths_are_counted)
 {
     size_t count;
@@ -198,6 +292,9 @@ START_TEST(only_a_session_that_has_lived_for_a_ttl_judges)
     ck_assert_str_eq(asked->argv[1], sk_session_id(session));
     ck_assert_str_eq(asked->argv[2], OTHER);
     redis_answers(NULL);
+    fake_redis.down = true;
+    sk_session_link(session);
+    fake_redis.down = false;
     link_up(); // the link was away: others may not have renewed yet
     ck_assert_int_eq(judge(), SK_DOWN);
     KEPT();
@@ -385,6 +482,11 @@ int main(void)
     tcase_add_loop_test(tcase, what_is_no_yes_gives_no_session, 0, 4);
     tcase_add_test(tcase, a_session_that_is_not_renewed_in_time_is_lost);
     tcase_add_test(tcase, a_session_that_redis_has_lost_is_taken_again_at_once);
+    tcase_add_loop_test(tcase, while_its_node_is_away_a_held_session_sells_at_the_others, 0, 2);
+    tcase_add_loop_test(tcase, a_node_that_is_back_and_refuses_ends_the_sale, 0, 3);
+    tcase_add_test(tcase, a_session_that_was_not_held_does_not_sell);
+    tcase_add_test(tcase, a_process_that_was_paused_does_not_sell_on);
+    tcase_add_test(tcase, one_redis_is_never_away);
     tcase_add_test(tcase, the_living_are_known_and_deaths_are_counted);
     tcase_add_test(tcase, only_a_session_that_has_lived_for_a_ttl_judges);
     tcase_add_test(tcase, only_what_redis_does_not_have_is_dead);

@@ -69,6 +69,29 @@ START_TEST(sentinels_are_taken_apart)
 }
 END_TEST
 
+START_TEST(nodes_of_a_cluster_are_taken_apart)
+{
+    struct sk_redis_url url = {0};
+    ck_assert_int_eq(sk_redis_url_parse("rediss+cluster://u:p@a,[::1]:7,c.example:7000", &url), SK_OK);
+    ck_assert(url.tls);
+    ck_assert_str_eq(url.user, "u");
+    ck_assert_str_eq(url.password, "p");
+    ck_assert_str_eq(url.at.name, "");
+    ck_assert_uint_eq(url.sentinel_count, 0);
+    ck_assert_uint_eq(url.seed_count, 3);
+    ck_assert_str_eq(url.seeds[0].name, "a");
+    ck_assert_int_eq(url.seeds[0].port, 6379);
+    ck_assert_str_eq(url.seeds[1].name, "::1");
+    ck_assert_int_eq(url.seeds[1].port, 7);
+    ck_assert_str_eq(url.seeds[2].name, "c.example");
+    ck_assert_int_eq(url.seeds[2].port, 7000);
+    sk_redis_url_free(&url);
+    ck_assert_int_eq(sk_redis_url_parse("redis+cluster://a/", &url), SK_OK);
+    ck_assert(!url.tls && url.seed_count == 1 && strcmp(url.db, "0") == 0);
+    sk_redis_url_free(&url);
+}
+END_TEST
+
 static void must_refuse(const char *url)
 {
     struct sk_redis_url endpoint = {0};
@@ -96,6 +119,14 @@ START_TEST(wrong_addresses_are_refused)
         "redis+sentinel://a:0/m",
         "redis+sentinel://a/m/x",
         "redis+sentinel://1,2,3,4,5,6,7,8,9,10/m",
+        "redis+cluster://",
+        "redis+cluster://a,",
+        "redis+cluster://a,,b",
+        "redis+cluster://a,a",
+        "redis+cluster://a/1", // a cluster has one database
+        "redis+cluster://a/name",
+        "redis+cluster:///a",
+        "redis+cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
         "redis://a,b",
         "redisss://127.0.0.1",
         "REDIS://127.0.0.1",
@@ -146,6 +177,7 @@ int main(void)
     TCase *tcase = tcase_create("redis_url");
     tcase_add_test(tcase, addresses_are_taken_apart);
     tcase_add_test(tcase, sentinels_are_taken_apart);
+    tcase_add_test(tcase, nodes_of_a_cluster_are_taken_apart);
     tcase_add_test(tcase, wrong_addresses_are_refused);
     return harness_main(tcase, CK_FORK);
 }

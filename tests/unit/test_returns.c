@@ -846,7 +846,7 @@ START_TEST(a_recovered_entry_is_written_at_once)
     tick();
     must_ask(NOTE("018bcfe5-6800-7000-8000-000000000004", "cancelled", "user", ""));
     redis_answers(NULL);
-    ck_assert(sk_returns_recover(returns, voucher, &found));
+    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
     must_ask(WRITE("3", A "," B, "refunded-kept", "boss", "broken"));
     cancel(3);
     tick();
@@ -865,7 +865,7 @@ END_TEST
 
 START_TEST(a_recovered_entry_is_written_until_it_is_answered)
 {
-    ck_assert(sk_returns_recover(returns, voucher, &found));
+    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
     for (int tries = 0; tries < 3; tries++) {
         must_ask(WRITE("3", A "," B, "refunded-kept", "boss", "broken"));
         fail_to_write(_i);
@@ -883,7 +883,7 @@ END_TEST
 // A rebuild of the voucher should have settled it. A forged one is settled by the next rebuild.
 START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
 {
-    ck_assert(sk_returns_recover(returns, voucher, &found));
+    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
     PG_ROWS(1, {NULL, "stale"});
     ck_assert_int_eq(suspicions, 1);
     ck_assert_int_eq(last_doubt, SK_DOUBT_BEHIND);
@@ -956,7 +956,7 @@ START_TEST(short_memory_leaves_an_entry_to_a_later_sweep)
         recoveries = orphans = 0;
         memory_has_failed = false;
         allocations_left = nth;
-        bool taken = sk_returns_recover(returns, voucher, &found);
+        bool taken = sk_returns_recover(returns, voucher, fake_redis.run_number, &found);
         play();
         allocations_left = 0;
         ck_assert_int_eq(recoveries, taken);
@@ -1035,7 +1035,7 @@ START_TEST(closing_tells_who_waits_for_several)
 {
     ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
-    ck_assert(sk_returns_recover(returns, voucher, &found));
+    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
     close_now();
     ck_assert_int_eq(all.told, 1);
     ck_assert_int_eq(all.end, SK_RETURN_UNAVAILABLE);

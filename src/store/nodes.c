@@ -1,0 +1,524 @@
+// A scout asks one node at a time for the map: a plain connection, since a replica may answer as well. It begins with
+// the nodes of the URL, and goes on with those of the map.
+#include "nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "link.h"
+#include "log.h"
+#include "slot_map.h"
+#include "socket.h"
+#include "text.h"
+
+enum {
+    ASK_MS = 1000,
+    HURRY_MS = 100,
+    MAP_MAX = 8 << 20, // bytes of a reply: each slot a range of its own, and some replicas
+    ROUND = 2,         // replies of a round: CLUSTER INFO, CLUSTER SLOTS
+    STATE_SIZE = 16,
+    WHY_SIZE = SK_REDIS_HOST_SIZE + 256,
+};
+
+struct node {
+    struct sk_nodes *nodes;
+    struct sk_redis *orders, *queries; // owned; NULL: the number is free
+    struct sk_redis_host at;
+    unsigned slots;
+};
+
+struct scout {
+    struct sk_nodes *nodes; // not used after its end
+    struct sk_link *link;   // owned, as the next two
+    struct sk_socket *socket;
+    struct sk_reader *reader;
+    struct sk_redis_host at;
+    size_t turn;           // among the nodes that may be asked
+    unsigned replies_left; // of what was sent
+    uint64_t asked_ms;
+    size_t received; // bytes since then
+    bool hurry;
+    bool logged; // why a node does not answer, since one has answered
+    bool good;   // the node knows the majority, and is not behind
+};
+
+struct sk_nodes {
+    uint8_t of_slot[SK_SLOTS]; // numbers
+    struct node nodes[SK_NODES_MAX + 1];
+    unsigned most;
+    uint64_t epoch; // the newest of the cluster
+    uv_loop_t *loop;
+    struct sk_nodes_options options;
+    struct sk_redis_url url;
+    struct scout *scout; // NULL: one Redis
+};
+
+static unsigned nodes_take(struct sk_nodes *nodes, const struct sk_redis_host *at);
+static void nodes_count_slots(struct sk_nodes *nodes);
+static void nodes_leave_unused(struct sk_nodes *nodes);
+static void node_on_orders(void *arg, bool ready);
+static void node_on_queries(void *arg, bool ready);
+static void node_on_moved(void *arg, const char *error);
+static void node_close(struct node *node);
+static struct scout *scout_open(struct sk_nodes *nodes);
+static void scout_close(struct scout *scout);
+static void scout_connect(void *owner, const char *address);
+static const char *scout_tick(void *owner);
+static void scout_drop(void *owner, const char *why);
+static void scout_free(void *owner);
+static void scout_on_connected(void *owner);
+static void scout_on_bytes(void *owner, const char *bytes, size_t n);
+static void scout_on_writable(void *owner);
+static bool scout_ask(struct scout *scout);
+static void scout_on_reply(struct scout *scout, const struct sk_reply *reply);
+static void scout_take_map(struct scout *scout, const struct sk_reply *reply);
+
+static const struct sk_link_steps steps = {scout_connect, scout_tick, scout_drop, scout_free};
+static const struct sk_socket_events events = {scout_on_connected, scout_on_bytes, scout_on_writable, scout_drop};
+
+// ---- opening and closing ----
+
+struct sk_nodes *sk_nodes_open(uv_loop_t *loop, const struct sk_nodes_options *options)
+{
+    static const struct sk_redis_host one = {0}; // where it is, is in the URL
+    struct sk_nodes *nodes = calloc(1, sizeof *nodes);
+    if (nodes == NULL)
+        return NULL;
+    nodes->loop = loop;
+    nodes->options = *options;
+    bool good = sk_redis_url_parse(options->redis.url, &nodes->url) == SK_OK;
+    if (!good) {
+        sk_log(SK_LOG_ERROR, "SECKILL_REDIS_URL is not of a form that --help shows", "");
+    } else if (sk_nodes_is_cluster(nodes)) {
+        nodes->scout = scout_open(nodes);
+        good = nodes->scout != NULL;
+    } else {
+        memset(nodes->of_slot, 1, sizeof nodes->of_slot);
+        good = nodes_take(nodes, &one) == 1;
+        nodes_count_slots(nodes);
+    }
+    if (good)
+        return nodes;
+    sk_nodes_end(nodes);
+    sk_nodes_close(nodes);
+    return NULL;
+}
+
+void sk_nodes_end(struct sk_nodes *nodes)
+{
+    if (nodes == NULL)
+        return;
+    if (nodes->scout != NULL)
+        scout_close(nodes->scout);
+    nodes->scout = NULL;
+    for (unsigned i = 1; i <= nodes->most; i++)
+        node_close(&nodes->nodes[i]);
+    memset(nodes->of_slot, 0, sizeof nodes->of_slot);
+}
+
+void sk_nodes_close(struct sk_nodes *nodes)
+{
+    if (nodes == NULL)
+        return;
+    sk_redis_url_free(&nodes->url);
+    free(nodes);
+}
+
+// ---- what others ask ----
+
+struct sk_redis *sk_nodes_orders(const struct sk_nodes *nodes, unsigned slot)
+{
+    return nodes->nodes[nodes->of_slot[slot % SK_SLOTS]].orders;
+}
+
+struct sk_redis *sk_nodes_queries(const struct sk_nodes *nodes, unsigned slot)
+{
+    return nodes->nodes[nodes->of_slot[slot % SK_SLOTS]].queries;
+}
+
+unsigned sk_nodes_number(const struct sk_nodes *nodes, unsigned slot)
+{
+    return nodes->of_slot[slot % SK_SLOTS];
+}
+
+struct sk_redis *sk_nodes_orders_of(const struct sk_nodes *nodes, unsigned number)
+{
+    return nodes->nodes[number % (SK_NODES_MAX + 1)].orders;
+}
+
+unsigned sk_nodes_most(const struct sk_nodes *nodes)
+{
+    return nodes->most;
+}
+
+struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
+{
+    struct sk_nodes_state state = {0};
+    for (unsigned i = 1; i <= nodes->most; i++) {
+        const struct node *node = &nodes->nodes[i];
+        state.nodes += node->slots > 0;
+        state.orders += node->slots > 0 && sk_redis_ready(node->orders);
+        state.queries += node->slots > 0 && sk_redis_ready(node->queries);
+    }
+    return state;
+}
+
+bool sk_nodes_is_cluster(const struct sk_nodes *nodes)
+{
+    return nodes->url.seed_count > 0;
+}
+
+void sk_nodes_flush(struct sk_nodes *nodes)
+{
+    for (unsigned i = 1; i <= nodes->most; i++) {
+        sk_redis_flush(nodes->nodes[i].orders);
+        sk_redis_flush(nodes->nodes[i].queries);
+    }
+}
+
+bool sk_nodes_idle(const struct sk_nodes *nodes)
+{
+    bool idle = true;
+    for (unsigned i = 1; idle && i <= nodes->most; i++)
+        idle = sk_redis_idle(nodes->nodes[i].orders);
+    return idle;
+}
+
+// ---- nodes ----
+
+static bool node_is_at(const struct node *node, const struct sk_redis_host *at)
+{
+    return node->orders != NULL && node->at.port == at->port && strcmp(node->at.name, at->name) == 0;
+}
+
+static bool node_open(struct node *node, struct sk_nodes *nodes, const struct sk_redis_host *at)
+{
+    struct sk_redis_options redis = nodes->options.redis;
+    bool cluster = sk_nodes_is_cluster(nodes);
+    *node = (struct node){.nodes = nodes, .at = *at};
+    redis.at = cluster ? &node->at : NULL;
+    redis.on_moved = cluster ? node_on_moved : NULL;
+    redis.arg = node;
+    redis.on_change = node_on_orders;
+    node->orders = sk_redis_open(nodes->loop, &redis);
+    redis.on_change = node_on_queries;
+    node->queries = sk_redis_open(nodes->loop, &redis);
+    if (node->orders != NULL && node->queries != NULL)
+        return true;
+    node_close(node);
+    return false;
+}
+
+// The callbacks that run here find no link.
+static void node_close(struct node *node)
+{
+    struct sk_redis *orders = node->orders, *queries = node->queries;
+    node->orders = node->queries = NULL;
+    sk_redis_close(orders);
+    sk_redis_close(queries);
+}
+
+// The number of the node at this address, which is opened if it is a new one. 0: there is no room or memory.
+static unsigned nodes_take(struct sk_nodes *nodes, const struct sk_redis_host *at)
+{
+    unsigned unused = 0;
+    for (unsigned i = nodes->most; i > 0; i--) {
+        if (node_is_at(&nodes->nodes[i], at))
+            return i;
+        if (nodes->nodes[i].orders == NULL)
+            unused = i;
+    }
+    if (unused == 0 && nodes->most < SK_NODES_MAX)
+        unused = nodes->most + 1;
+    if (unused == 0 || !node_open(&nodes->nodes[unused], nodes, at)) {
+        sk_log(SK_LOG_ERROR, "no room for a Redis node", "host=%s port=%d", at->name, at->port);
+        return 0;
+    }
+    if (unused > nodes->most)
+        nodes->most = unused;
+    return unused;
+}
+
+static void nodes_count_slots(struct sk_nodes *nodes)
+{
+    for (unsigned i = 0; i <= nodes->most; i++)
+        nodes->nodes[i].slots = 0;
+    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
+        nodes->nodes[nodes->of_slot[slot]].slots++;
+}
+
+static void nodes_leave_unused(struct sk_nodes *nodes)
+{
+    for (unsigned i = 1; i <= nodes->most; i++) {
+        struct node *node = &nodes->nodes[i];
+        if (node->orders == NULL || node->slots > 0 || !sk_redis_idle(node->orders) || !sk_redis_idle(node->queries))
+            continue;
+        sk_log(SK_LOG_INFO, "Redis node has no slots", "host=%s port=%d", node->at.name, node->at.port);
+        node_close(node);
+    }
+}
+
+// A lost link may mean that the cluster replaces the master.
+static void node_on_change(const struct node *node, bool ready)
+{
+    if (!ready && node->nodes->scout != NULL)
+        node->nodes->scout->hurry = true;
+}
+
+static void node_on_orders(void *arg, bool ready)
+{
+    const struct node *node = arg;
+    node_on_change(node, ready);
+    node->nodes->options.on_orders(node->nodes->options.arg, ready);
+}
+
+static void node_on_queries(void *arg, bool ready)
+{
+    const struct node *node = arg;
+    node_on_change(node, ready);
+    node->nodes->options.on_queries(node->nodes->options.arg, ready);
+}
+
+// Corrects this slot; soon the scout reads the whole map.
+static void node_on_moved(void *arg, const char *error)
+{
+    const struct node *node = arg;
+    struct sk_nodes *nodes = node->nodes;
+    struct sk_moved moved;
+    if (!sk_moved_read(error, &node->at, &moved)) {
+        sk_log_text(SK_LOG_WARN, "a Redis node names no other one", "reason", error);
+        return;
+    }
+    unsigned to = nodes_take(nodes, &moved.to), from = nodes->of_slot[moved.slot];
+    nodes->nodes[from].slots--;
+    nodes->nodes[to].slots++;
+    nodes->of_slot[moved.slot] = (uint8_t)to;
+    if (nodes->scout != NULL)
+        nodes->scout->hurry = true;
+}
+
+// ---- the scout ----
+
+// The nodes of the URL, then those of the map; free numbers are skipped.
+static void scout_next(struct scout *scout)
+{
+    const struct sk_nodes *nodes = scout->nodes;
+    size_t seeds = nodes->url.seed_count, all = seeds + nodes->most;
+    do {
+        scout->turn = (scout->turn + 1) % all;
+    } while (scout->turn >= seeds && nodes->nodes[scout->turn - seeds + 1].orders == NULL);
+    scout->at = scout->turn < seeds ? nodes->url.seeds[scout->turn] : nodes->nodes[scout->turn - seeds + 1].at;
+}
+
+// Instances begin with different nodes.
+static struct scout *scout_open(struct sk_nodes *nodes)
+{
+    struct scout *scout = calloc(1, sizeof *scout);
+    if (scout == NULL)
+        return NULL;
+    *scout = (struct scout){.nodes = nodes, .turn = (size_t)(uv_hrtime() / 1000) % nodes->url.seed_count};
+    scout->at = nodes->url.seeds[scout->turn];
+    const struct sk_link_options link = {
+        nodes->loop, scout->at.name, nodes->options.redis.timeout_ms, NULL, NULL, &steps, scout,
+    };
+    scout->link = sk_link_open(&link);
+    if (scout->link != NULL)
+        return scout;
+    free(scout);
+    return NULL;
+}
+
+static void scout_disconnect(struct scout *scout)
+{
+    sk_socket_close(scout->socket);
+    scout->socket = NULL;
+    sk_reader_close(scout->reader);
+    scout->reader = NULL;
+}
+
+static void scout_close(struct scout *scout)
+{
+    scout_disconnect(scout);
+    sk_link_close(scout->link);
+}
+
+static void scout_free(void *owner)
+{
+    free(owner);
+}
+
+static void scout_connect(void *owner, const char *address)
+{
+    struct scout *scout = owner;
+    const struct sk_nodes *nodes = scout->nodes;
+    const struct sk_socket_target target = {address, scout->at.port, nodes->url.tls ? &nodes->options.redis.tls : NULL,
+                                            scout->at.name};
+    const char *why = "out of memory";
+    scout->replies_left = 0;
+    scout->reader = sk_reader_open();
+    if (scout->reader != NULL)
+        scout->socket = sk_socket_open(nodes->loop, &target, &events, scout, &why);
+    if (scout->socket == NULL)
+        scout_drop(scout, why);
+}
+
+// A new connection, or one that has answered all, takes some hundred bytes at once. False: this one does not.
+static bool scout_send(struct scout *scout, int argc, const char **argv)
+{
+    size_t len = 0;
+    char *command = sk_redis_format(argc, argv, NULL, &len);
+    bool sent = command != NULL && sk_socket_write(scout->socket, command, len) == len;
+    scout->replies_left++;
+    free(command);
+    return sent;
+}
+
+static void scout_on_connected(void *owner)
+{
+    struct scout *scout = owner;
+    const struct sk_redis_url *url = &scout->nodes->url;
+    const char *auth[] = {"AUTH", url->user == NULL ? url->password : url->user, url->password};
+    sk_link_move(scout->link, SK_LINK_PREPARING);
+    if ((url->password != NULL && !scout_send(scout, 2 + (url->user != NULL), auth)) || !scout_ask(scout))
+        scout_drop(scout, "it takes no bytes");
+}
+
+static bool scout_ask(struct scout *scout)
+{
+    const char *info[] = {"CLUSTER", "INFO"}, *slots[] = {"CLUSTER", "SLOTS"};
+    scout->asked_ms = sk_monotonic_ms();
+    scout->received = 0;
+    scout->hurry = false;
+    return scout_send(scout, 2, info) && scout_send(scout, 2, slots);
+}
+
+static const char *scout_tick(void *owner)
+{
+    struct scout *scout = owner;
+    uint64_t now = sk_monotonic_ms();
+    nodes_leave_unused(scout->nodes);
+    if (sk_link_state(scout->link) == SK_LINK_CONNECTING)
+        return NULL;
+    if (scout->replies_left > 0)
+        return now >= scout->asked_ms + scout->nodes->options.redis.timeout_ms ? "reply overdue" : NULL;
+    return now >= scout->asked_ms + (scout->hurry ? HURRY_MS : ASK_MS) && !scout_ask(scout) ? "it takes no bytes"
+                                                                                            : NULL;
+}
+
+static void scout_on_writable(void *owner)
+{
+    (void)owner; // a connection whose bytes were not taken at once was dropped
+}
+
+// Also the socket's `ended`. The next node is asked at once, but for a pause after each turn.
+static void scout_drop(void *owner, const char *why)
+{
+    struct scout *scout = owner;
+    if (!scout->logged) {
+        char text[WHY_SIZE];
+        (void)snprintf(text, sizeof text, "%s:%d: %s", scout->at.name, scout->at.port, why);
+        sk_log_text(SK_LOG_WARN, "a Redis node does not show the slots", "reason", text);
+        scout->logged = true;
+    }
+    scout_disconnect(scout);
+    sk_link_move(scout->link, SK_LINK_DOWN);
+    scout_next(scout);
+    sk_link_next_host(scout->link, scout->at.name, scout->turn != 0);
+}
+
+static void scout_on_bytes(void *owner, const char *bytes, size_t n)
+{
+    struct scout *scout = owner;
+    const struct sk_socket *socket = scout->socket;
+    scout->received += n;
+    sk_reader_feed(scout->reader, bytes, n);
+    while (scout->socket == socket) { // a callback of a link may close everything
+        struct sk_reply *reply;
+        const char *why;
+        bool good = sk_reader_next(scout->reader, &reply, &why);
+        if (good && reply == NULL && scout->received <= MAP_MAX)
+            return;
+        if (!good)
+            scout_drop(scout, why);
+        else if (reply == NULL)
+            scout_drop(scout, "its reply is too long");
+        else if (scout->replies_left == 0)
+            scout_drop(scout, "it sends what was not asked for");
+        else
+            scout_on_reply(scout, reply);
+        sk_reply_free(reply);
+    }
+}
+
+// Whether the map of this node may be believed.
+static bool scout_judge(struct scout *scout, const char *info)
+{
+    char state[STATE_SIZE], digits[SK_NUMBER_SIZE];
+    uint64_t epoch = 0;
+    struct sk_nodes *nodes = scout->nodes;
+    if (!sk_redis_info_value(info, "cluster_state", state, sizeof state) || strcmp(state, "ok") != 0 ||
+        !sk_redis_info_value(info, "cluster_current_epoch", digits, sizeof digits) ||
+        !sk_text_number(digits, UINT64_MAX / 2, &epoch) || epoch < nodes->epoch)
+        return false;
+    nodes->epoch = epoch;
+    return true;
+}
+
+// The replies to AUTH, CLUSTER INFO and CLUSTER SLOTS.
+static void scout_on_reply(struct scout *scout, const struct sk_reply *reply)
+{
+    const char *error = sk_reply_error(reply), *info = sk_reply_text(reply, NULL);
+    unsigned left = --scout->replies_left;
+    sk_reply_log_denial(reply);
+    if (error != NULL)
+        scout_drop(scout, error);
+    else if (left == ROUND - 1)
+        scout->good = info != NULL && scout_judge(scout, info);
+    else if (left == 0 && !scout->good)
+        scout_drop(scout, "it has lost the others");
+    else if (left == 0)
+        scout_take_map(scout, reply);
+}
+
+// ---- a map ----
+
+struct map {
+    struct sk_nodes *nodes;
+    uint8_t of_slot[SK_SLOTS];
+};
+
+static void map_take_range(void *arg, unsigned first, unsigned last, const struct sk_redis_host *at)
+{
+    struct map *map = arg;
+    memset(map->of_slot + first, (int)nodes_take(map->nodes, at), last - first + 1);
+}
+
+static unsigned map_difference(const struct map *map)
+{
+    unsigned different = 0;
+    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
+        different += map->of_slot[slot] != map->nodes->of_slot[slot];
+    return different;
+}
+
+static void scout_take_map(struct scout *scout, const struct sk_reply *reply)
+{
+    struct sk_nodes *nodes = scout->nodes;
+    struct map map = {.nodes = nodes};
+    if (!sk_slots_read(reply, &scout->at, map_take_range, &map)) {
+        scout_drop(scout, "its map cannot be read");
+        return;
+    }
+    unsigned different = map_difference(&map);
+    if (different > 0) {
+        memcpy(nodes->of_slot, map.of_slot, sizeof nodes->of_slot);
+        nodes_count_slots(nodes);
+        sk_log(SK_LOG_INFO, "Redis slots have other nodes", "slots=%u nodes=%u without=%u", different,
+               sk_nodes_state(nodes).nodes, nodes->nodes[0].slots);
+    }
+    scout->logged = false;
+    if (sk_link_state(scout->link) == SK_LINK_PREPARING)
+        sk_link_move(scout->link, SK_LINK_READY);
+}
