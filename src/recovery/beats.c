@@ -1,6 +1,9 @@
 // A shard opens once its own beat was read, after all others have returned what they know of it. Those that are away
 // are waited for only for a moment: one shard that is away at the start must not keep the others from selling. If one
 // of them then knows better, the shard closes.
+//
+// That is why a reactor raises no beat before each shard has answered it once, however long that takes. A beat that is
+// raised is new: afterwards nothing shows that the database was old.
 #include "beats.h"
 
 #include <inttypes.h>
@@ -23,7 +26,7 @@ struct beats_shard {
     int64_t sent;  // `known` when the statement in progress was sent
     bool asking;   // a statement is in progress
     bool opens;    // its answer may open the shard: what the others know was known when it was sent
-    bool answered; // its beat was read once
+    bool answered; // it has returned once what it knows
     bool restored; // it has an older beat than the known one
 };
 
@@ -38,7 +41,7 @@ struct sk_beats {
 static void beats_on_time(void *arg);
 static void beats_ask(struct sk_beats *beats, size_t shard);
 static void beats_on_row(void *arg, const struct sk_result *result);
-static bool beats_are_known(const struct sk_beats *beats);
+static bool beats_all_answered(const struct sk_beats *beats);
 
 struct sk_beats *sk_beats_open(const struct sk_sale *sale)
 {
@@ -103,13 +106,14 @@ static void beats_ask(struct sk_beats *beats, size_t shard)
     if (one->asking || !sk_pg_ready(sale->ask_pg[shard]))
         return;
     (void)snprintf(name, sizeof name, "beat:%zu", shard);
-    bool raises = sk_session_held(sale->session) && sk_assignment_has(sale->session, name);
+    bool heard = beats_all_answered(beats);
+    bool raises = heard && sk_session_held(sale->session) && sk_assignment_has(sale->session, name);
     sk_params_begin(&seen);
     for (size_t i = 0; i < sale->shards; i++)
         sk_params_add(&seen, sk_params_number(number, beats->shards[i].known));
     const char *params[] = {sk_params_end(&seen), raises ? "1" : "0"};
     one->sent = one->known;
-    one->opens = beats_are_known(beats);
+    one->opens = heard || uv_now(sale->loop) >= beats->wait_until_ms;
     one->asking = params[0] != NULL &&
                   sk_pg_call(sale->ask_pg[shard], SK_STATEMENT_SHARD_BEAT, 2, params, beats_on_row, one) == SK_OK;
     sk_buf_free(&seen);
@@ -160,20 +164,20 @@ static void beats_on_row(void *arg, const struct sk_result *result)
         if (of < beats->sale->shards && beat > beats->shards[of].known)
             beats->shards[of].known = beat;
     }
+    one->answered = true;
     if (!beats_judge(beats, shard, own, one->sent)) {
         sk_pg_drop(beats->sale->pg[shard], restored_reason);
         sk_pg_drop(beats->sale->ask_pg[shard], restored_reason);
         return;
     }
-    one->answered = true;
     if (one->opens)
         beats->closed[shard] = false;
 }
 
-static bool beats_are_known(const struct sk_beats *beats)
+static bool beats_all_answered(const struct sk_beats *beats)
 {
     size_t answered = 0;
     for (size_t i = 0; i < beats->sale->shards; i++)
         answered += beats->shards[i].answered;
-    return answered == beats->sale->shards || uv_now(beats->sale->loop) >= beats->wait_until_ms;
+    return answered == beats->sale->shards;
 }

@@ -77,6 +77,8 @@ START_TEST(a_shard_opens_once_all_have_told_what_they_know)
 {
     ck_assert(closed[0] && closed[1]);
     time_comes();
+    ck_assert_str_eq(fake_pg.asked[0].argv[1], "0"); // raised, a copy's beat would be new
+    ck_assert_str_eq(fake_pg.asked[1].argv[1], "0");
     answers("0", "1000", NULL);
     ck_assert(closed[0] && closed[1]);
     answers("1", "2000", NULL);
@@ -105,6 +107,27 @@ START_TEST(a_shard_that_is_away_keeps_no_other_from_opening_for_long)
     answers("0", "1002", NULL);
     pg_answers(NULL);
     ck_assert(!closed[0] && closed[1]);
+}
+END_TEST
+
+START_TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
+{
+    now_ms += 5000;
+    time_comes();
+    pg_answers(NULL);
+    answers("1", "2000", NULL);
+    ck_assert(closed[0] && !closed[1]);
+    time_comes();
+    ck_assert_str_eq(fake_pg.asked[2].argv[1], "0");
+    ck_assert_str_eq(fake_pg.asked[3].argv[1], "0");
+    answers("0", "1000", "2500");
+    answers("1", "2000", NULL);
+    time_comes();
+    ck_assert_str_eq(fake_pg.asked[5].argv[1], "1");
+    answers("0", "1001", "2500");
+    answers("1", "2000", NULL); // the statement raises no beat below {...,2500}
+    ck_assert(!closed[0] && closed[1]);
+    ck_assert_uint_eq(dropped[1], 2);
 }
 END_TEST
 
@@ -139,12 +162,13 @@ END_TEST
 
 START_TEST(one_without_a_session_raises_none)
 {
+    open_both();
     fake_session.lost = true;
-    time_comes();
-    ck_assert_str_eq(fake_pg.asked[0].argv[1], "0");
+    round_of("1002", "2002");
+    ck_assert_str_eq(fake_pg.asked[4].argv[1], "0");
     fake_session.lost = false;
-    answers("0", "1000", NULL);
-    answers("1", "2000", NULL);
+    round_of("1002", "2002");
+    ck_assert_str_eq(fake_pg.asked[6].argv[1], "1");
 }
 END_TEST
 
@@ -165,6 +189,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_shard_opens_once_all_have_told_what_they_know);
     tcase_add_test(tcase, a_shard_that_is_away_keeps_no_other_from_opening_for_long);
+    tcase_add_test(tcase, what_a_shard_knows_that_was_away_counts_when_it_is_back);
     tcase_add_test(tcase, an_older_beat_than_another_shard_has_seen_keeps_it_closed);
     tcase_add_test(tcase, a_shard_that_comes_back_older_is_not_used);
     tcase_add_test(tcase, one_without_a_session_raises_none);
