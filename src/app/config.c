@@ -391,9 +391,11 @@ static bool config_check_payment_secrets(const char *lines, FILE *err)
 static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
 {
     // A reactor that cannot hold a whole batch could not settle a batch's journal entry, neither its own nor another's.
-    if (config->sale.orders_max < config->sale.batch_max) {
-        (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
-                      config->sale.orders_max, config->sale.batch_max);
+    // One of several shards has half of the room (order.h).
+    int64_t batches = config->stores.shards.count > 1 ? 2 : 1;
+    if (config->sale.orders_max < batches * config->sale.batch_max) {
+        (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than %sSECKILL_BATCH_MAX, %" PRId64 "\n",
+                      config->sale.orders_max, batches > 1 ? "twice " : "", config->sale.batch_max);
         return SK_FAIL;
     }
     if ((config->stores.redis_cert == NULL) != (config->stores.redis_key == NULL)) {

@@ -391,7 +391,7 @@ static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)config->sale.lock_ttl_ms);
     sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
-    sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
+    sale->orders = sk_order_pool_new((size_t)config->sale.orders_max, sale->shards);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }
 

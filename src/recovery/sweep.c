@@ -395,7 +395,7 @@ static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_jou
 static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
     enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->voucher, SK_REBUILD_ORDERED, NULL, NULL);
-    sk_log(SK_LOG_WARN, "journal entry is larger than SECKILL_ORDERS_MAX; its voucher is rebuilt",
+    sk_log(SK_LOG_WARN, "journal entry is larger than SECKILL_ORDERS_MAX allows; its voucher is rebuilt",
            "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", sweep->voucher->id, found->id, found->count,
            status == SK_OK);
     return false;
@@ -405,9 +405,9 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 {
     const struct sk_sale *sale = sweep->sweeper->sale;
     struct sk_order_list orders = {0};
-    if (found->count > sale->options->orders_max)
+    if (found->count > (int)sk_order_pool_most(sale->orders))
         return sweep_settle_by_rebuild(sweep, found);
-    if (!sk_entry_read_orders(sale, found->orders, found->orders_len, found->offer, &orders))
+    if (!sk_entry_read_orders(sale, sweep->voucher, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
     uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
     struct sk_entry *entry = sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, run_number, found->id);

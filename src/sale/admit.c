@@ -81,17 +81,12 @@ static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const cha
     return true;
 }
 
-// While a shard is away its orders wait here, in half of the room at most: the other half is for the shards that sell.
 static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_voucher *voucher,
                               struct sk_purchase_result *result)
 {
-    if (sale->shards <= 1)
+    if (sale->shards <= 1 || !sale->shard_closed[voucher->shard])
         return false;
-    bool closed = sale->shard_closed[voucher->shard];
-    if (!closed && (sk_pg_ready(sale->pg[voucher->shard]) ||
-                    sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max / 2))
-        return false;
-    result->code = closed ? SK_PURCHASE_UNAVAILABLE : SK_PURCHASE_OVERLOADED;
+    result->code = SK_PURCHASE_UNAVAILABLE;
     return true;
 }
 

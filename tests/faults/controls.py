@@ -56,11 +56,11 @@ CONTROLS = [
     ),
     Control(
         "half",
-        "orders of a shard that is away take all the room",
-        "src/sale/admit.c",
-        "sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max / 2",
-        "sk_order_pool_out(sale->orders) < (size_t)sale->options->orders_max",
-        "65a",
+        "orders of a shard that is away or hangs take all the room",
+        "src/sale/order.c",
+        "pool->out_of[shard] < left",
+        "pool->out_of[shard] <= pool->most",
+        "65c",
     ),
     Control(
         "unique",

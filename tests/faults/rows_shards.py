@@ -72,6 +72,17 @@ def killed(run: Run) -> None:
     sells(run, away[0], SOLD_S, "the shard that is back")
 
 
+def hangs(run: Run) -> None:
+    """The second shard hangs, so that its connections stay: its orders leave room for those of the first one."""
+    here, away = split(run)
+    since = time.time()
+    run.stack.shards[1].hang()
+    wait_for("full", lambda: answers(run, away, since, 503))
+    sells(run, here[0], SOLD_S, "beside a shard that hangs")
+    run.stack.shards[1].go_on()
+    sells(run, away[0], SOLD_S, "the shard that goes on")
+
+
 def copy_of(server: PostgresServer) -> None:
     command = [str(server.bin / "pg_basebackup"), "-h", str(server.dir), "-p", str(server.port), "-U", "postgres"]
     done = subprocess.run(
@@ -114,6 +125,10 @@ def restored(run: Run) -> None:
 ROWS = [
     Fault(
         "65a", "a shard killed in the rush", killed,
+        shards=2, vouchers=6, units=1000, users=4000, seconds=6.0, env=SMALL, unknown=0.9,
+    ),
+    Fault(
+        "65c", "a shard hangs in the rush", hangs,
         shards=2, vouchers=6, units=1000, users=4000, seconds=6.0, env=SMALL, unknown=0.9,
     ),
     Fault(

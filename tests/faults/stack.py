@@ -287,11 +287,22 @@ class PostgresServer(Process):
 
     def kill(self) -> None:
         """As when its machine dies: no process of it does anything more."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        self.signal(signal.SIGSTOP)  # it starts no others meanwhile
-        for child in map(int, children):
-            os.kill(child, signal.SIGKILL)
+        self.hang()
+        self.signal_children(signal.SIGKILL)
         self.end(signal.SIGKILL)
+
+    def signal_children(self, number: int) -> None:
+        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            os.kill(int(child), number)
+
+    def hang(self) -> None:
+        """No process of it does anything more, but its connections stay."""
+        self.signal(signal.SIGSTOP)  # it starts no others meanwhile
+        self.signal_children(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.signal_children(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
 
 class Shards:

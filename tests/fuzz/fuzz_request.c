@@ -903,7 +903,7 @@ static void open_control(void)
                                  .pg = {(struct sk_pg *)(void *)&shop.links[1]},
                                  .ask_pg = {(struct sk_pg *)(void *)&shop.links[3]},
                                  .catalogue = sk_catalogue_new(1),
-                                 .orders = sk_order_pool_new(ORDERS_MAX),
+                                 .orders = sk_order_pool_new(ORDERS_MAX, 1),
                                  .on_result = sk_routes_result,
                                  .arg = routes,
                                  .orphaned = leave_orphaned};
