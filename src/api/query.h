@@ -46,7 +46,6 @@ struct sk_control {
     void *arg;
     void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer); // once for each handle
     void *routes;
-    struct sk_pg *report_pg[SK_SHARDS_MAX];    // borrowed: the links for statements that take PostgreSQL seconds
     struct sk_queries *queries;                // owned
     struct sk_voucher_cache *shown;            // owned; vouchers.c
     const char *unknown[SK_QUERY_UNKNOWN_MAX]; // users of such searches; NULL: free

@@ -47,7 +47,6 @@ struct shop {
         struct shop *shop;
         size_t number;
     } shards[SK_SHARDS_MAX];
-    struct sk_pg *report_pg[SK_SHARDS_MAX];
     atomic_bool *misfit; // a database is another shard than this program takes it for
     struct sk_batcher *batcher;
     struct sk_writer *writer;
@@ -94,6 +93,8 @@ static struct shop *shop_open(struct sk_reactor *reactor);
 static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config);
 static bool shop_open_shard(struct shop *shop, const struct sk_config *config, size_t number);
 static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
+static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit);
 static bool shop_shard_ready(const struct shop *shop, size_t shard);
 static bool shop_shard_away(void *arg, size_t shard);
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
@@ -416,12 +417,13 @@ static bool shop_open_shard(struct shop *shop, const struct sk_config *config, s
     pg.listen = true;
     pg.on_notified = shop_on_notified;
     sale->ask_pg[number] = sk_pg_open(sale->loop, &pg);
-    pg.on_change = shop_on_report_pg; // nothing waits for it: a report fails if it is down
+    pg.on_change = shop_on_report_pg; // a report fails if it is down, and with several shards the beats wait
+    pg.on_session = shop_on_report_session;
     pg.name = "seckill-reports";
     pg.listen = false;
     pg.statement_ms = SK_REPORT_MS;
-    shop->report_pg[number] = sk_pg_open(sale->loop, &pg);
-    return sale->pg[number] != NULL && sale->ask_pg[number] != NULL && shop->report_pg[number] != NULL;
+    sale->report_pg[number] = sk_pg_open(sale->loop, &pg);
+    return sale->pg[number] != NULL && sale->ask_pg[number] != NULL && sale->report_pg[number] != NULL;
 }
 
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor)
@@ -430,7 +432,8 @@ static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor
     struct sk_recovery *recovery = &shop->recovery;
     if (sk_recovery_open(recovery, sale) != SK_OK)
         return SK_NO_MEM;
-    shop->sale.shard_closed = sk_beats_closed(recovery->beats);
+    if (sale->shards > 1)
+        shop->sale.shard_closed = sk_beats_closed(recovery->beats);
     struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
     shop->writer = sk_writer_open(sale, &events);
     shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
@@ -451,7 +454,6 @@ static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor
                                         .routes = reactor->routes,
                                         .queries = sk_queries_open(),
                                         .shown = sk_voucher_cache_open()};
-    memcpy((void *)shop->control.report_pg, (const void *)shop->report_pg, sizeof shop->report_pg);
     shop->control.waiting = sk_waiting_open(&shop->control);
     const struct sk_live_wire wire = {sk_routes_send, sk_routes_end_stream, reactor->routes};
     shop->control.live = sk_live_open(&shop->control, &wire);
@@ -477,7 +479,7 @@ static void shop_close(struct shop *shop)
     for (size_t i = 0; i < shop->sale.shards; i++) {
         sk_pg_close(shop->sale.pg[i]);
         sk_pg_close(shop->sale.ask_pg[i]);
-        sk_pg_close(shop->report_pg[i]);
+        sk_pg_close(shop->sale.report_pg[i]);
     }
     sk_nodes_end(shop->sale.nodes);
     sk_batcher_close(shop->batcher);
@@ -533,13 +535,27 @@ static void shop_count_pg(const struct shop *shop, enum sk_metric up, enum sk_me
     sk_metrics_add(shop->sale.metrics, lost, !ready);
 }
 
-// A database that is another shard ends the process while it starts. Later the link just does not use it.
 static const char *shop_on_session(void *arg, const char *misfit, int64_t beat)
 {
     const struct shop_shard *shard = arg;
+    bool fits = misfit != NULL || sk_beats_fit(shard->shop->recovery.beats, shard->number, beat);
+    return fits ? shop_check_shard(shard, misfit) : "its beat is older than the known one";
+}
+
+// The beats are read by this link. It takes an older database once, so that they notice.
+static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat)
+{
+    const struct shop_shard *shard = arg;
+    return sk_beats_is_restored(shard->shop->recovery.beats, shard->number) ? shop_on_session(arg, misfit, beat)
+                                                                            : shop_check_shard(shard, misfit);
+}
+
+// A database that is another shard ends the process while it starts. Later the link just does not use it.
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit)
+{
     const struct shop *shop = shard->shop;
     if (misfit == NULL)
-        return sk_beats_fit(shop->recovery.beats, shard->number, beat);
+        return NULL;
     sk_log_text(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
     if (!sk_follow_complete(shop->recovery.follows[shard->number]) && !atomic_exchange(shop->misfit, true))
         (void)kill(getpid(), SIGTERM);
@@ -574,7 +590,9 @@ static void shop_on_ask_pg(void *arg, bool ready)
 static void shop_on_report_pg(void *arg, bool ready)
 {
     const struct shop *shop = ((struct shop_shard *)arg)->shop;
-    shop_count_pg(shop, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, shop->report_pg, ready);
+    shop_count_pg(shop, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, shop->sale.report_pg, ready);
+    if (ready)
+        sk_beats_hurry(shop->recovery.beats);
 }
 
 static void shop_on_notified(void *arg)
@@ -622,7 +640,7 @@ static bool shop_ready(void *arg)
 static bool shop_shard_ready(const struct shop *shop, size_t shard)
 {
     const struct sk_sale *sale = &shop->sale;
-    return sk_pg_ready(sale->pg[shard]) && sk_pg_ready(sale->ask_pg[shard]) && !sale->shard_closed[shard] &&
+    return sk_pg_ready(sale->pg[shard]) && sk_pg_ready(sale->ask_pg[shard]) &&
            sk_follow_complete(shop->recovery.follows[shard]);
 }
 

@@ -41,6 +41,7 @@ struct sk_beats {
 static void beats_on_time(void *arg);
 static void beats_ask(struct sk_beats *beats, size_t shard);
 static void beats_on_row(void *arg, const struct sk_result *result);
+static void beats_set_closed(struct sk_beats *beats, size_t shard, bool closed);
 static bool beats_all_answered(const struct sk_beats *beats);
 
 struct sk_beats *sk_beats_open(const struct sk_sale *sale)
@@ -54,7 +55,7 @@ struct sk_beats *sk_beats_open(const struct sk_sale *sale)
     beats->wait_until_ms = uv_now(sale->loop) + WAIT_MS;
     for (size_t i = 0; i < sale->shards; i++) {
         beats->shards[i].beats = beats;
-        beats->closed[i] = true;
+        beats_set_closed(beats, i, true);
     }
     beats->timer = sk_timer_open(sale->loop, 0, beats_on_time, beats);
     if (beats->timer == NULL) {
@@ -94,7 +95,7 @@ static void beats_on_time(void *arg)
         beats_ask(beats, i);
     for (size_t i = 0; i < beats->sale->shards; i++)
         closed = closed || (beats->closed[i] && !beats->shards[i].restored);
-    sk_timer_once(beats->timer, closed ? FIRST_MS : BEAT_MS);
+    sk_timer_once(beats->timer, closed && uv_now(beats->sale->loop) < beats->wait_until_ms ? FIRST_MS : BEAT_MS);
 }
 
 static void beats_ask(struct sk_beats *beats, size_t shard)
@@ -103,7 +104,7 @@ static void beats_ask(struct sk_beats *beats, size_t shard)
     struct beats_shard *one = &beats->shards[shard];
     char name[NAME_SIZE], number[SK_PARAM_NUMBER_SIZE];
     struct sk_buf seen = {0};
-    if (one->asking || !sk_pg_ready(sale->ask_pg[shard]))
+    if (one->asking || !sk_pg_ready(sale->report_pg[shard]))
         return;
     (void)snprintf(name, sizeof name, "beat:%zu", shard);
     bool heard = beats_all_answered(beats);
@@ -115,7 +116,7 @@ static void beats_ask(struct sk_beats *beats, size_t shard)
     one->sent = one->known;
     one->opens = heard || uv_now(sale->loop) >= beats->wait_until_ms;
     one->asking = params[0] != NULL &&
-                  sk_pg_call(sale->ask_pg[shard], SK_STATEMENT_SHARD_BEAT, 2, params, beats_on_row, one) == SK_OK;
+                  sk_pg_call(sale->report_pg[shard], SK_STATEMENT_SHARD_BEAT, 2, params, beats_on_row, one) == SK_OK;
     sk_buf_free(&seen);
 }
 
@@ -127,23 +128,42 @@ static void beats_log_restored(size_t shard, int64_t beat, int64_t known)
            shard, beat, known, (known - beat) / 1000);
 }
 
-// Whether the shard's database may be used.
-static bool beats_judge(struct sk_beats *beats, size_t shard, int64_t beat, int64_t known)
+// Whether it is an older copy.
+static bool beats_judge(struct beats_shard *one, size_t shard, int64_t beat, int64_t known)
 {
-    struct beats_shard *one = &beats->shards[shard];
     bool restored = beat < known;
     if (restored && !one->restored)
         beats_log_restored(shard, beat, known);
     else if (!restored && one->restored)
-        sk_log(SK_LOG_INFO, "the shard is used again", "shard=%zu", shard);
+        sk_log(SK_LOG_INFO, "the shard is open again", "shard=%zu", shard);
     one->restored = restored;
-    beats->closed[shard] = beats->closed[shard] || restored;
-    return !restored;
+    return restored;
 }
 
-const char *sk_beats_fit(struct sk_beats *beats, size_t shard, int64_t beat)
+bool sk_beats_fit(const struct sk_beats *beats, size_t shard, int64_t beat)
 {
-    return beats_judge(beats, shard, beat, beats->shards[shard].known) ? NULL : restored_reason;
+    return beat >= beats->shards[shard].known;
+}
+
+bool sk_beats_is_restored(const struct sk_beats *beats, size_t shard)
+{
+    return beats->shards[shard].restored;
+}
+
+static void beats_set_closed(struct sk_beats *beats, size_t shard, bool closed)
+{
+    if (beats->closed[shard] == closed)
+        return;
+    beats->closed[shard] = closed;
+    sk_pg_hold(beats->sale->pg[shard], closed);
+    sk_pg_hold(beats->sale->ask_pg[shard], closed);
+}
+
+static void beats_drop_links(const struct sk_sale *sale, size_t shard)
+{
+    struct sk_pg *const links[] = {sale->pg[shard], sale->ask_pg[shard], sale->report_pg[shard]};
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
+        sk_pg_drop(links[i], restored_reason);
 }
 
 // Its own beat, and what it knows of the others.
@@ -165,13 +185,11 @@ static void beats_on_row(void *arg, const struct sk_result *result)
             beats->shards[of].known = beat;
     }
     one->answered = true;
-    if (!beats_judge(beats, shard, own, one->sent)) {
-        sk_pg_drop(beats->sale->pg[shard], restored_reason);
-        sk_pg_drop(beats->sale->ask_pg[shard], restored_reason);
-        return;
-    }
-    if (one->opens)
-        beats->closed[shard] = false;
+    bool restored = beats_judge(one, shard, own, one->sent);
+    if (restored)
+        beats_drop_links(beats->sale, shard);
+    if (restored || one->opens)
+        beats_set_closed(beats, shard, restored);
 }
 
 static bool beats_all_answered(const struct sk_beats *beats)

@@ -75,8 +75,6 @@ void sk_recovery_hurry(struct sk_recovery *recovery)
 {
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)
         sk_recovery_follow(recovery, i);
-    if (recovery->beats != NULL)
-        sk_beats_hurry(recovery->beats);
     if (recovery->watch != NULL)
         sk_watch_hurry(recovery->watch);
 }

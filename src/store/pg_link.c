@@ -60,6 +60,7 @@ struct sk_pg {
     size_t waiting;            // calls without a result
     bool busy;                 // a statement is in progress: a session step or the current call
     uint64_t sent_ms;          // when it was sent
+    bool held;                 // connected or not, it takes no calls
     bool unsent;               // sending failed; the next tick drops the connection
     bool unreplicated;         // the statement in progress has committed, but did not wait for the standbys
     bool read_only;            // the server has refused a statement for this, and another host may not
@@ -67,6 +68,7 @@ struct sk_pg {
     enum sk_result_kind kind;
 };
 
+static bool pg_link_is_up(const struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
 static struct pg_call *pg_link_take_call(struct sk_pg *pg);
 static void pg_link_connect(void *owner, const char *address);
@@ -141,7 +143,21 @@ void sk_pg_drop(struct sk_pg *pg, const char *why)
         pg_link_drop(pg, why);
 }
 
+void sk_pg_hold(struct sk_pg *pg, bool held)
+{
+    bool was_ready = sk_pg_ready(pg);
+    SK_ASSERT(!was_ready || !held);
+    pg->held = held;
+    if (!was_ready && sk_pg_ready(pg) && pg->options.on_change != NULL)
+        pg->options.on_change(pg->options.arg, true);
+}
+
 bool sk_pg_ready(const struct sk_pg *pg)
+{
+    return pg_link_is_up(pg) && !pg->held;
+}
+
+static bool pg_link_is_up(const struct sk_pg *pg)
 {
     return sk_link_state(pg->link) == SK_LINK_READY;
 }
@@ -177,6 +193,7 @@ enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_s
     return SK_OK;
 }
 
+static bool pg_link_is_up(const struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params)
 {
     SK_ASSERT(n <= SK_PG_PARAMS_MAX);
@@ -285,7 +302,7 @@ static void pg_link_pump(struct sk_pg *pg)
 // Sends as much of the next statement as the socket takes. The rest follows when the socket is writable again.
 static enum sk_status pg_link_send(struct sk_pg *pg)
 {
-    const struct pg_call *call = sk_pg_ready(pg) ? pg_link_take_call(pg) : NULL;
+    const struct pg_call *call = pg_link_is_up(pg) ? pg_link_take_call(pg) : NULL;
     pg->kind = SK_RESULT_LOST; // until a result has come
     int sent = call == NULL ? pg_link_send_step(pg) : pg_link_send_call(pg, call->statement, call->n, call->params);
     if (sent != 1)
@@ -352,7 +369,7 @@ static void pg_link_receive(struct sk_pg *pg)
             pg_link_drop(pg, pg->read_only ? "the server is read-only" : "a commit did not wait for the standbys");
             return;
         }
-        if (sk_link_state(pg->link) == SK_LINK_READY)
+        if (pg_link_is_up(pg))
             pg_link_finish_call(pg);
         else
             pg_link_finish_step(pg);
@@ -450,7 +467,7 @@ static const char *pg_link_tick(void *owner)
         sk_monotonic_ms() >= pg->attempt_ms + pg->options.timeout_ms / sk_pg_hosts_count(pg->hosts))
         return "connecting takes too long";
     // The server's own time-out comes first. Ours is for a server that no longer answers at all.
-    if (sk_pg_ready(pg) && pg->busy &&
+    if (pg_link_is_up(pg) && pg->busy &&
         sk_monotonic_ms() >= pg->sent_ms + pg->options.statement_ms + pg->options.statement_ms / 2)
         return "result overdue";
     return NULL;
@@ -459,8 +476,8 @@ static const char *pg_link_tick(void *owner)
 static void pg_link_drop(void *owner, const char *why)
 {
     struct sk_pg *pg = owner;
-    sk_log_text(SK_LOG_WARN, sk_pg_ready(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
-    if (!sk_pg_ready(pg) || pg->read_only)
+    sk_log_text(SK_LOG_WARN, pg_link_is_up(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    if (!pg_link_is_up(pg) || pg->read_only)
         pg_link_next_host(pg);
     pg_link_disconnect(pg);
     sk_link_move(pg->link, SK_LINK_DOWN);

@@ -47,6 +47,10 @@ void sk_pg_close(struct sk_pg *pg);
 // Ends the connection, also inside a callback; the link connects anew. Waiting calls get LOST. A constant says why.
 void sk_pg_drop(struct sk_pg *pg, const char *why);
 
+// A held link connects and sets up its session, but is not ready. Drop a link that is ready before it is held. One that
+// is no longer held runs `on_change` if it is ready then.
+void sk_pg_hold(struct sk_pg *pg, bool held);
+
 bool sk_pg_ready(const struct sk_pg *pg);
 
 enum { SK_PG_PARAMS_MAX = 16 };

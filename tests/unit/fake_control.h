@@ -72,6 +72,7 @@ static inline void control_setup(void)
                             .metrics = &metrics,
                             .pg = {(struct sk_pg *)(void *)&links[1]},
                             .ask_pg = {(struct sk_pg *)(void *)&links[3]},
+                            .report_pg = {(struct sk_pg *)(void *)&links[4]},
                             .on_result = on_result,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
@@ -81,7 +82,6 @@ static inline void control_setup(void)
                                   .on_answer = on_answer,
                                   .routes = &control,
                                   .recovery = &recovery,
-                                  .report_pg = {(struct sk_pg *)(void *)&links[4]},
                                   .queries = sk_queries_open(),
                                   .shown = sk_voucher_cache_open()};
     ck_assert(sale.catalogue != NULL && control.queries != NULL && control.shown != NULL);
@@ -131,7 +131,7 @@ static inline void control_teardown(void)
     allocations_left = 0;
     for (size_t i = 0; i < fake_pg.count; i++) {
         ck_assert_ptr_eq(fake_pg.asked[i].link,
-                         fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT ? control.report_pg[0] : sale.ask_pg[0]);
+                         fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT ? sale.report_pg[0] : sale.ask_pg[0]);
         must_have_its_class(&fake_pg.asked[i]);
     }
     for (size_t i = 0; i < fake_redis.count; i++)
