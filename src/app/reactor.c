@@ -48,6 +48,7 @@ struct shop {
         size_t number;
     } shards[SK_SHARDS_MAX];
     atomic_bool *misfit; // a database is another shard than this program takes it for
+    bool was_ready;
     struct sk_batcher *batcher;
     struct sk_writer *writer;
     struct sk_returns *returns;
@@ -550,14 +551,15 @@ static const char *shop_on_report_session(void *arg, const char *misfit, int64_t
                                                                             : shop_check_shard(shard, misfit);
 }
 
-// A database that is another shard ends the process while it starts. Later the link just does not use it.
+// A database that is another shard ends the process while it starts. Later the link just does not use it, also if the
+// shard has been away since the start: the others sell.
 static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit)
 {
     const struct shop *shop = shard->shop;
     if (misfit == NULL)
         return NULL;
     sk_log_text(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
-    if (!sk_follow_complete(shop->recovery.follows[shard->number]) && !atomic_exchange(shop->misfit, true))
+    if (!shop->was_ready && !atomic_exchange(shop->misfit, true))
         (void)kill(getpid(), SIGTERM);
     return "it is another shard";
 }
@@ -609,7 +611,9 @@ static void shop_measure(struct shop *shop)
     sk_order_pool_measure(shop->sale.orders, metrics);
     sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
     sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
-    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, shop_ready(shop));
+    bool ready = shop_ready(shop);
+    shop->was_ready = shop->was_ready || ready;
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, ready);
 }
 
 // The end of a loop turn: sends the collected requests.

@@ -4,14 +4,16 @@ is restored from an older copy. The fault suite's checker judges the books of bo
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import time
 
 import checker
 from driver import Run, run_fault
 from fault import Fault, Result
 from rush import voucher_of
-from rows_shards import ROWS, copy_of, split
-from stack import ROOT, Broken, PostgresServer, Shards, Stack
+from rows_shards import RESTORED, ROWS, copy_of, split
+from stack import ROOT, Broken, PostgresServer, Shards, Stack, wait_for
 
 VOUCHERS = 6
 
@@ -121,6 +123,54 @@ def misfits(stack: Stack) -> list[str]:
     return wrong
 
 
+def stays(stack: Stack) -> list[str]:
+    """A shard that is away since the start comes back as another one: the instance goes on with the others."""
+    wrong, server = [], stack.shards[1]
+    server.sql("update seckill_shard set number = 0")
+    server.kill()
+    stack.launch(1, {}, {}, False)
+    one = stack.instances[0]
+    server.run()
+    wait_for("a misfit", lambda: "not the database that belongs here" in one.text())
+    time.sleep(2)  # an end takes no longer
+    if not one.alive() or one.ask("POST", f"/seckill/{voucher_of(one)}", "dora")[0] != 201:
+        wrong.append("a database that is another shard stops the others")
+    server.sql("update seckill_shard set number = 1")
+    wait_for("the right shard", lambda: not one.ask("GET", "/readyz")[1].get("shards_away"))
+    stack.land()
+    return wrong
+
+
+def is_found_later(stack: Stack) -> list[str]:
+    """All instances start beside an old copy, and the shard that knows better comes back after they have opened it."""
+    first, second = stack.shards
+    copy_of(second)
+    stack.launch(1, {}, {}, False)
+    time.sleep(2.5)  # some beats
+    stack.land()
+    first.kill()
+    second.kill()
+    data, own = second.dir / "data", second.dir / "own"
+    data.rename(own)
+    (second.dir / "copy").rename(data)
+    second.run()
+    stack.launch(1, {}, {}, False)
+    one = stack.instances[0]
+    wrong = ["an old copy is found before anybody knows better"] if RESTORED in one.text() else []
+    time.sleep(2.5)
+    first.run()
+    try:
+        wait_for("the old copy is noticed", lambda: RESTORED in one.text())
+    except Broken as error:
+        wrong.append(str(error))
+    stack.land()
+    second.kill()
+    shutil.rmtree(data)
+    own.rename(data)
+    second.run()
+    return wrong
+
+
 class Copy(PostgresServer):
     """A physical copy of another server."""
 
@@ -200,6 +250,8 @@ def run(binary) -> list[str]:
         for fault, kind in ((both, Controlled), *((row, Run) for row in ROWS)):
             wrong += judged(run_fault(stack, fault, 1, kind=kind))
         wrong += misfits(stack)
+        wrong += stays(stack)
+        wrong += is_found_later(stack)
         wrong += is_split(stack)
     finally:
         stack.land()
