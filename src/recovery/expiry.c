@@ -9,7 +9,8 @@
 // walk waits for a tick at least, so that those of many vouchers share a commit.
 //
 // Each tick goes through the catalogue once for vouchers that are due. At RUNS_MAX runs it stops there, and the end of
-// each run continues it: thousands of vouchers may have one order due at the same moment.
+// each run continues it: thousands of vouchers may have one order due at the same moment. Several shards have a bound
+// each, since the runs of a shard that is away do not end before it is back: its further vouchers are left out.
 #include "recovery.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@
 enum {
     TICK_MS = 100,
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
-    RUNS_MAX = 144,        // at a time
+    RUNS_MAX = 144,        // at a time, of vouchers of one shard
     TOGETHER_MAX = 16,     // runs in one statement: each reads 2,000 rows at most, some ms
     APART_MOST_MS = 5000,
     AGAIN_MS = 1000,       // after a failure
@@ -65,7 +66,8 @@ struct expiry_scan {
     size_t shard;
     struct expiry_run *runs[TOGETHER_MAX]; // in the statement in progress
     size_t count;
-    bool apart; // its clock and Redis's differ too much
+    size_t run_count; // of its vouchers
+    bool apart;       // its clock and Redis's differ too much
 };
 
 struct sk_expiry {
@@ -73,7 +75,7 @@ struct sk_expiry {
     struct sk_returns *returns;
     struct sk_timer *timer; // owned
     struct sk_list runs;    // newest first
-    unsigned run_count;
+    size_t run_count;
     struct expiry_scan scans[SK_SHARDS_MAX];
     int budget;     // orders that may still end in this tick; negative: so many too many have ended
     uint64_t turns; // turns given out so far
@@ -179,9 +181,9 @@ static void expiry_start_due(struct sk_expiry *expiry)
     size_t count = sk_catalogue_count(sale->catalogue);
     if (expiry->stopped)
         return;
-    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX; expiry->left--) {
+    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shards; expiry->left--) {
         struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
-        if (expiry_is_due(expiry, version, voucher))
+        if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, version, voucher))
             expiry_start(expiry, voucher);
     }
 }
@@ -220,6 +222,7 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
     run->voucher = voucher;
     sk_list_add_behind(&run->list, &expiry->runs);
     expiry->run_count++;
+    expiry->scans[voucher->shard].run_count++;
     sk_voucher_pin(voucher);
     voucher->maintenance->expiring.active = true;
     sk_key_of_lock("expire", voucher->tag, key);
@@ -445,6 +448,7 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
     sk_named_lock_release(run->lock);
     sk_list_remove(&run->list);
     expiry->run_count--;
+    expiry->scans[run->voucher->shard].run_count--;
     sk_voucher_unpin(run->voucher);
     free(run);
 }

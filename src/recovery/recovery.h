@@ -97,7 +97,7 @@ void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were close
 
 // Begins a sweep of the voucher. It runs by itself until all is settled that can be: no caller has to wait for it. Call
 // it about once a second for a voucher whose journal is not empty: each entry is read once as long as no session dies.
-// SK_FULL: one is in progress, or too many are. SK_DOWN: this reactor's session is not held.
+// SK_FULL: one is in progress, or too many of its shard are. SK_DOWN: this reactor's session is not held.
 enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *voucher) SK_MUST_CHECK;
 
 // The voucher may have orphans, or entries that were not dropped. From now on it is read from the start about once a
