@@ -172,5 +172,5 @@ BEGIN
     END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION shard_fits(integer, integer) TO seckill_service;
+GRANT EXECUTE ON FUNCTION shard_fits(integer, integer) TO seckill_service, seckill_keeper;
 GRANT EXECUTE ON FUNCTION shard_beat(bigint[], boolean) TO seckill_service;

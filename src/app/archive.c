@@ -65,7 +65,7 @@ enum sk_status sk_archive_run(const struct sk_config *config)
     if (status == SK_OK)
         archive.folder = folder_open(config->words[0]);
     for (size_t i = 0; archive.folder != NULL && i < config->stores.shards.count; i++) {
-        archive.pg = sk_pg_once_open(config->stores.shards.urls[i]);
+        archive.pg = sk_pg_once_open(&config->stores.shards, i);
         if (archive.pg == NULL || archive_all(&archive) != SK_OK)
             status = SK_FAIL; // the other shards go on
         sk_pg_once_close(archive.pg);
@@ -211,7 +211,7 @@ enum sk_status sk_erase_run(const struct sk_config *config)
         return SK_FAIL;
     enum sk_status status = SK_OK;
     for (size_t i = 0; i < config->stores.shards.count; i++) {
-        struct erase erase = {sk_pg_once_open(config->stores.shards.urls[i]), folder, user, i,
+        struct erase erase = {sk_pg_once_open(&config->stores.shards, i), folder, user, i,
                               config->stores.shards.count};
         if (erase.pg == NULL || erase_everywhere(&erase) != SK_OK)
             status = SK_FAIL; // the other shards go on
