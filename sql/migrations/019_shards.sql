@@ -148,16 +148,17 @@ BEGIN
 END
 $$;
 
--- The owner's word that a database that was restored is to be used as it is: what it lacks is lost.
-CREATE FUNCTION accept_shard() RETURNS bigint
+-- The owner's word that a database that was restored is to be used as it is: what it lacks is lost. p_seen is the newest
+-- beat that instances have seen, by the clock of a server that may be gone.
+CREATE FUNCTION accept_shard(p_seen bigint) RETURNS bigint
 LANGUAGE sql AS $$
-    UPDATE seckill_shard s SET beat = greatest(s.beat + 1, unix_ms(clock_timestamp())) RETURNING s.beat
+    UPDATE seckill_shard s SET beat = greatest(s.beat + 1, unix_ms(clock_timestamp()), p_seen + 1) RETURNING s.beat
 $$;
 
 -- ---- rights ----
 
 REVOKE EXECUTE ON FUNCTION set_shard(integer, integer) FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION accept_shard() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION accept_shard(bigint) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION shard_fits(integer, integer) FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION shard_beat(bigint[], boolean) FROM PUBLIC;
 DO $$

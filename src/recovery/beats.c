@@ -124,8 +124,8 @@ static void beats_log_restored(size_t shard, int64_t beat, int64_t known)
 {
     sk_log(SK_LOG_ERROR, restored_reason,
            "shard=%zu copy_of_ms=%" PRId64 " seen_ms=%" PRId64 " older_by_s=%" PRId64
-           " its_vouchers=stopped to_use_it_as_it_is=\"SELECT accept_shard()\"",
-           shard, beat, known, (known - beat) / 1000);
+           " its_vouchers=stopped to_use_it_as_it_is=\"SELECT accept_shard(%" PRId64 ")\"",
+           shard, beat, known, (known - beat) / 1000, known);
 }
 
 // Whether it is an older copy.

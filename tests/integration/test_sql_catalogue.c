@@ -193,6 +193,16 @@ START_TEST(a_shard_creates_vouchers_of_its_own_slots)
 }
 END_TEST
 
+// The clock of the server that was lost may have been ahead.
+START_TEST(an_accepted_shard_has_a_newer_beat_than_was_seen)
+{
+    db_run("UPDATE seckill_shard SET beat = 5");
+    ck_assert_int_eq(db_number("SELECT (accept_shard(0) > 1700000000000)::int"), 1);
+    ck_assert_int_eq(db_number("SELECT accept_shard(9000000000000)"), INT64_C(9000000000001));
+    db_run("UPDATE seckill_shard SET beat = 0");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("sql_catalogue");
@@ -203,5 +213,6 @@ int main(void)
     tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
     tcase_add_test(tcase, each_slot_has_the_shard_that_the_service_asks);
     tcase_add_test(tcase, a_shard_creates_vouchers_of_its_own_slots);
+    tcase_add_test(tcase, an_accepted_shard_has_a_newer_beat_than_was_seen);
     return harness_main(tcase, CK_NOFORK);
 }
