@@ -7,6 +7,7 @@
 -- It is one transaction, and may be repeated.
 \set ON_ERROR_STOP on
 BEGIN;
+LOCK TABLE seckill_shard; -- an instance that connects now waits, and then finds another number than it expects
 SELECT set_config('split.number', :'number', true), set_config('split.shards', :'shards', true) \gset
 DO $$
 BEGIN

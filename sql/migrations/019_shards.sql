@@ -44,13 +44,19 @@ LANGUAGE sql STABLE AS $$
       FROM seckill_shard s
 $$;
 
--- Makes an empty database shard p_number of p_shards. Returns what shard_fits() says of it then.
+-- Makes an empty database shard p_number of p_shards, unless instances are connected: they have checked its number, and
+-- would create vouchers of other shards here. Beats belong to a number. Returns what shard_fits() says of it then.
 CREATE FUNCTION set_shard(p_number integer, p_shards integer) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM seckill_catalogue FOR UPDATE; -- no voucher is created meanwhile
-    UPDATE seckill_shard s SET number = p_number, shards = p_shards
-     WHERE (s.number, s.shards) <> (p_number, p_shards) AND NOT EXISTS (SELECT FROM seckill_voucher);
+    UPDATE seckill_shard s SET number = p_number, shards = p_shards, beat = 0
+     WHERE (s.number, s.shards) <> (p_number, p_shards) AND NOT EXISTS (SELECT FROM seckill_voucher)
+       AND NOT EXISTS (SELECT FROM pg_stat_activity a
+                        WHERE a.datname = current_database() AND a.application_name LIKE 'seckill-%');
+    IF FOUND THEN
+        DELETE FROM shard_seen;
+    END IF;
     RETURN (SELECT f.misfit FROM shard_fits(p_number, p_shards) f);
 END
 $$;

@@ -193,6 +193,25 @@ START_TEST(a_shard_creates_vouchers_of_its_own_slots)
 }
 END_TEST
 
+// A running instance has checked the number when it connected. Beats are those of the former number.
+START_TEST(a_number_changes_without_instances_and_begins_without_beats)
+{
+    char url[1024];
+    (void)snprintf(url, sizeof url, "%s%sapplication_name=seckill-orders", stack_owner_url(),
+                   strchr(stack_owner_url(), '?') == NULL ? "?" : "&");
+    db_run("TRUNCATE seckill_voucher, voucher_stock");
+    db_run("UPDATE seckill_shard SET beat = 5");
+    db_run("INSERT INTO shard_seen VALUES (1, 7)");
+    PGconn *instance = PQconnectdb(url);
+    ck_assert_int_eq(PQstatus(instance), CONNECTION_OK);
+    ck_assert_int_eq(db_number("SELECT (set_shard(1, 3) IS NULL)::int"), 0);
+    PQfinish(instance);
+    WAIT_FOR(db_number("SELECT (set_shard(1, 3) IS NULL)::int") == 1);
+    ck_assert_int_eq(db_number("SELECT beat + (SELECT count(*) FROM shard_seen) FROM seckill_shard"), 0);
+    ck_assert_int_eq(db_number("SELECT (set_shard(0, 1) IS NULL)::int"), 1);
+}
+END_TEST
+
 // The clock of the server that was lost may have been ahead.
 START_TEST(an_accepted_shard_has_a_newer_beat_than_was_seen)
 {
@@ -213,6 +232,7 @@ int main(void)
     tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
     tcase_add_test(tcase, each_slot_has_the_shard_that_the_service_asks);
     tcase_add_test(tcase, a_shard_creates_vouchers_of_its_own_slots);
+    tcase_add_test(tcase, a_number_changes_without_instances_and_begins_without_beats);
     tcase_add_test(tcase, an_accepted_shard_has_a_newer_beat_than_was_seen);
     return harness_main(tcase, CK_NOFORK);
 }
