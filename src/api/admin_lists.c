@@ -453,8 +453,7 @@ static void dead_letter_requeue(struct dead_letter_query *letter, const char *or
         return;
     }
     struct sk_entry *entry = sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, 0, "");
-    if (entry == NULL ||
-        !sk_entry_read_orders(sale, letter->query.voucher, orders, strlen(orders), offer, &list)) {
+    if (entry == NULL || !sk_entry_read_orders(sale, letter->query.voucher, orders, strlen(orders), offer, &list)) {
         if (entry != NULL)
             sk_entry_forget(entry);
         sk_query_end(&letter->query, SK_VERDICT_OVERLOADED, NULL);

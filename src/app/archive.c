@@ -211,8 +211,7 @@ enum sk_status sk_erase_run(const struct sk_config *config)
         return SK_FAIL;
     enum sk_status status = SK_OK;
     for (size_t i = 0; i < config->stores.shards.count; i++) {
-        struct erase erase = {sk_pg_once_open(&config->stores.shards, i), folder, user, i,
-                              config->stores.shards.count};
+        struct erase erase = {sk_pg_once_open(&config->stores.shards, i), folder, user, i, config->stores.shards.count};
         if (erase.pg == NULL || erase_everywhere(&erase) != SK_OK)
             status = SK_FAIL; // the other shards go on
         sk_pg_once_close(erase.pg);

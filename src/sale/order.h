@@ -90,8 +90,8 @@ struct sk_order_list {
 struct sk_order_pool;
 
 // The reactor's thread, as all functions. At most `most` orders are out at a time. With several shards, the orders of
-// one take no more room than is left free: one shard gets half of the room at most, two get a third each. So a shard that
-// is away, or slower than its buyers, leaves room for the others. NULL: out of memory.
+// one take no more room than is left free: one shard gets half of the room at most, two get a third each. So a shard
+// that is away, or slower than its buyers, leaves room for the others. NULL: out of memory.
 struct sk_order_pool *sk_order_pool_new(size_t most, size_t shards);
 void sk_order_pool_free(struct sk_order_pool *pool);
 

@@ -73,7 +73,8 @@ START_TEST(each_reactor_that_lives_is_listed)
     WAIT_FOR(living(one) == 1);
     struct service *three = service_start(ENV(SOON));
     WAIT_FOR(count(one, three) == 1);
-    ck_assert_int_eq(redis_number("HLEN seckill:{shared}:instances"), 2); // the details of the dead instance are removed
+    ck_assert_int_eq(redis_number("HLEN seckill:{shared}:instances"),
+                     2); // the details of the dead instance are removed
     service_signal(three, 15);
     ck_assert_int_eq(service_wait(three), 0);
     ck_assert_uint_eq(living(one), 1);
