@@ -37,7 +37,7 @@ int main(int argc, char **argv)
         found = sk_check_run(&config, stdout);
         break;
     case SK_COMMAND_MIGRATE:
-        status = sk_migrate(config.stores.database_url);
+        status = sk_migrate(&config.stores.shards);
         break;
     case SK_COMMAND_TOKEN:
         status = sk_mint_run(&config, stdout, stderr);

@@ -18,4 +18,6 @@ SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transacti
        -- expensive and would compile them, 0.2 s each time.
        set_config('jit', 'off', false),
        set_config('client_encoding', 'UTF8', false),
-       set_config('application_name', $2, false) -- which of the service's links it is
+       set_config('application_name', $2, false), -- which of the service's links it is
+       misfit, beat -- whether this is the shard that the service takes it for
+  FROM shard_fits($3::integer, $4::integer)

@@ -21,12 +21,26 @@ void sk_handle_health(const struct sk_context *context, struct sk_request *reque
     sk_answer_ok(context->answers, request);
 }
 
+// Ready while one shard sells: then the body names those that do not.
 void sk_handle_ready(const struct sk_context *context, struct sk_request *request)
 {
-    if (!context->draining && context->control->ready(context->control->arg))
+    const struct sk_control *control = context->control;
+    if (context->draining || !control->ready(control->arg)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
+        return;
+    }
+    struct sk_buf away = {0};
+    for (size_t i = 0; control->sale->shards > 1 && i < control->sale->shards; i++) {
+        if (control->shard_away(control->arg, i))
+            sk_buf_printf(&away, "%s%zu", away.len == 0 ? "{\"status\":\"ok\",\"shards_away\":[" : ",", i);
+    }
+    if (away.len > 0)
+        sk_buf_puts(&away, "]}");
+    if (away.len == 0 || away.failed)
         sk_answer_ok(context->answers, request);
     else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
+        sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = away.data});
+    sk_buf_free(&away);
 }
 
 void sk_handle_openapi(const struct sk_context *context, struct sk_request *request)

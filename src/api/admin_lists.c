@@ -22,6 +22,7 @@ struct admin_list {
     struct sk_query query;
     const struct admin_form *form;
     struct sk_page page;
+    struct sk_gather gather; // of the feed
     int64_t voucher_id;
     char status[STATUS_SIZE];                                  // empty: any
     char from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE]; // Unix ms; empty: any
@@ -32,7 +33,7 @@ static void orders_start(struct sk_query *query);
 static void payments_start(struct sk_query *query);
 static void admin_events_start(struct sk_query *query);
 static void order_events_start(struct sk_query *query);
-static void order_events_on_rows(void *arg, const struct sk_result *result);
+static void order_events_on_rows(struct sk_query *query, struct sk_gathered *gathered);
 static void letters_start(struct sk_query *query);
 static void letters_on_voucher(struct sk_query *query, enum sk_found found);
 
@@ -63,6 +64,7 @@ static struct admin_list *admin_list_new(struct sk_control *control, const struc
     list->form = form;
     list->page = page;
     list->voucher_id = voucher_id;
+    list->query.shard = sk_query_shard_of_voucher(&list->query, voucher_id);
     return list;
 }
 
@@ -75,25 +77,24 @@ static void admin_list_of_voucher(struct sk_control *control, const struct admin
         sk_query_start(&list->query);
 }
 
-// False: there are no rows, and the query was ended.
-static bool admin_list_add(struct admin_list *list, const struct sk_result *result)
+static void admin_list_add(struct admin_list *list, const struct sk_gathered *gathered)
 {
     struct sk_query *query = &list->query;
-    if (result->rows == NULL) {
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-        return false;
-    }
     sk_buf_printf(&query->body, "{\"%s\":[", list->form->name);
-    sk_page_add(&list->page, &query->body, result->rows, sk_rows_count(result->rows), &list->form->columns);
-    sk_buf_puts(&query->body, "]");
-    return true;
+    sk_page_add_merged(&list->page, &query->body, gathered, &list->form->columns);
+    sk_buf_puts(&query->body, gathered->complete ? "]" : "],\"complete\":false");
 }
 
 static void admin_list_on_rows(void *arg, const struct sk_result *result)
 {
     struct admin_list *list = arg;
-    if (admin_list_add(list, result))
-        sk_page_end(&list->page, &list->query);
+    if (result->rows == NULL) {
+        sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    struct sk_gathered alone = {.rows = {result->rows}, .counts = {sk_rows_count(result->rows)}, .complete = true};
+    admin_list_add(list, &alone);
+    sk_page_end(&list->page, &list->query);
 }
 
 // ---- orders ----
@@ -178,7 +179,7 @@ static void orders_start(struct sk_query *query)
                             orders_or_null(list->status),
                             orders_or_null(list->from),
                             orders_or_null(list->to),
-                            sk_page_id(&list->page, before),
+                            sk_page_id(&list->page, 0, before),
                             sk_page_most(&list->page, most)};
     sk_query_ask_pg(query, SK_STATEMENT_LIST_ALL_ORDERS, 6, params, admin_list_on_rows);
 }
@@ -206,7 +207,7 @@ static void payments_start(struct sk_query *query)
 {
     struct admin_list *list = (struct admin_list *)query;
     char voucher[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_id(&list->page, before),
+    const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_id(&list->page, 0, before),
                             sk_page_most(&list->page, most)};
     sk_query_ask_pg(query, SK_STATEMENT_LIST_PAYMENTS, 3, params, admin_list_on_rows);
 }
@@ -232,8 +233,8 @@ static void admin_events_start(struct sk_query *query)
 {
     struct admin_list *list = (struct admin_list *)query;
     char voucher[SK_PARAM_NUMBER_SIZE], tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_first(&list->page, tx),
-                            sk_page_second(&list->page, seq), sk_page_most(&list->page, most)};
+    const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_first(&list->page, 0, tx),
+                            sk_page_second(&list->page, 0, seq), sk_page_most(&list->page, most)};
     sk_query_ask_pg(query, SK_STATEMENT_LIST_ADMIN_EVENTS, 4, params, admin_list_on_rows);
 }
 
@@ -275,31 +276,47 @@ void sk_list_order_events(struct sk_control *control, const struct sk_page_asked
 static void order_events_start(struct sk_query *query)
 {
     struct admin_list *list = (struct admin_list *)query;
+    unsigned shards = (unsigned)list->page.places, share = (list->last + shards - 1) / shards;
     char tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], last[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *after[] = {sk_page_first(&list->page, tx), sk_page_second(&list->page, seq),
-                           sk_params_number(most, list->page.limit)};
-    const char *latest[] = {sk_params_number(last, list->last), after[2]};
-    if (list->last > 0)
-        sk_query_ask_pg(query, SK_STATEMENT_LATEST_EVENTS, 2, latest, order_events_on_rows);
-    else
-        sk_query_ask_pg(query, SK_STATEMENT_ORDER_EVENTS, 3, after, order_events_on_rows);
+    const char *latest[] = {sk_params_number(last, share), sk_params_number(most, list->page.limit)};
+    sk_gather_begin(&list->gather, query, order_events_on_rows);
+    for (unsigned i = 0; i < shards; i++) {
+        const char *after[] = {sk_page_first(&list->page, i, tx), sk_page_second(&list->page, i, seq), latest[1]};
+        if (list->last > 0)
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_LATEST_EVENTS, 2, latest);
+        else
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_ORDER_EVENTS, 3, after);
+    }
+    sk_gather_end(&list->gather);
 }
 
-// `next` follows the last event, even if there is no later event yet.
-static void order_events_on_rows(void *arg, const struct sk_result *result)
+// The end of the feed was asked for: the page begins right before the first row of each shard. A shard without rows has
+// no event yet.
+static void order_events_begin(struct admin_list *list, const struct sk_gathered *gathered)
 {
-    struct admin_list *list = arg;
     const struct sk_page_columns *columns = &list->form->columns;
-    if (!admin_list_add(list, result))
-        return;
-    struct sk_position last = list->page.after;
-    size_t count = sk_rows_count(result->rows);
-    if (count > 0) {
-        last.first = (uint64_t)sk_rows_number(result->rows, count - 1, columns->first);
-        last.second = (uint64_t)sk_rows_number(result->rows, count - 1, columns->second);
+    for (size_t i = 0; i < list->page.places; i++) {
+        if (gathered->counts[i] > 0)
+            list->page.after[i] =
+                (struct sk_position){(uint64_t)sk_rows_number(gathered->rows[i], 0, columns->first),
+                                     (uint64_t)sk_rows_number(gathered->rows[i], 0, columns->second) - 1};
     }
-    sk_cursor_put(list->page.next, list->page.kind, list->page.scope, &last);
-    sk_page_end(&list->page, &list->query);
+}
+
+// `next` follows the last event, even if there is no later event yet. A shard that is away has an end, but it is not
+// known here: a cursor without it would begin at that shard's first event.
+static void order_events_on_rows(struct sk_query *query, struct sk_gathered *gathered)
+{
+    struct admin_list *list = (struct admin_list *)query;
+    if (list->last > 0 && !gathered->complete) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (list->last > 0)
+        order_events_begin(list, gathered);
+    admin_list_add(list, gathered);
+    sk_page_go_on(&list->page);
+    sk_page_end(&list->page, query);
 }
 
 // ---- dead letters ----
@@ -345,7 +362,7 @@ static void letters_on_voucher(struct sk_query *query, enum sk_found found)
     }
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE], after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, query->voucher->slot), sk_params_number(id, list->voucher_id),
-                            sk_page_first(&list->page, after), sk_page_most(&list->page, most)};
+                            sk_page_first(&list->page, 0, after), sk_page_most(&list->page, most)};
     sk_query_ask_pg(query, SK_STATEMENT_LIST_DEAD_LETTERS, 4, params, admin_list_on_rows);
 }
 
@@ -436,7 +453,7 @@ static void dead_letter_requeue(struct dead_letter_query *letter, const char *or
         return;
     }
     struct sk_entry *entry = sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, 0, "");
-    if (entry == NULL || !sk_entry_read_orders(sale, orders, strlen(orders), offer, &list)) {
+    if (entry == NULL || !sk_entry_read_orders(sale, letter->query.voucher, orders, strlen(orders), offer, &list)) {
         if (entry != NULL)
             sk_entry_forget(entry);
         sk_query_end(&letter->query, SK_VERDICT_OVERLOADED, NULL);

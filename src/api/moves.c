@@ -149,6 +149,7 @@ static void move_find(struct move *move, const char *status, sk_pg_cb *done)
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->user,
                             status};
+    move->query.shard = sk_query_shard_of_order(&move->query, move->order_id);
     sk_query_ask_pg(&move->query, SK_STATEMENT_FIND_FOR_MOVE, 4, params, done);
 }
 
@@ -227,6 +228,7 @@ static void pay_start(struct sk_query *query)
                             sk_params_number(cents, move->amount_cents),
                             move->currency,
                             move->by};
+    query->shard = sk_query_shard_of_order(query, move->order_id);
     sk_query_ask_pg(query, SK_STATEMENT_PAY_ORDER, 6, params, pay_on_row);
 }
 
@@ -327,6 +329,7 @@ static void refund_start(struct sk_query *query)
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->by,
                             move_why(move), move->reference[0] == '\0' ? NULL : move->reference};
+    query->shard = sk_query_shard_of_order(query, move->order_id);
     sk_query_ask_pg(query, SK_STATEMENT_NOTE_REFUNDS, 5, params, refund_on_row);
 }
 
@@ -402,6 +405,7 @@ static void return_retired(struct move *move)
                             names[move->returned_as],
                             move->by,
                             move_why(move)};
+    move->query.shard = sk_query_shard_of_order(&move->query, move->order_id);
     sk_query_ask_pg(&move->query, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
 }
 

@@ -17,6 +17,7 @@
 
 #include "changes.h"
 #include "failpoint.h"
+#include "hash.h"
 #include "log.h"
 #include "params.h"
 #include "slot_map.h"
@@ -24,7 +25,7 @@
 #include "ticket.h"
 #include "timer.h"
 
-enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10 };
+enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10, KEYS_MAX = 64 };
 
 // The columns of each statement's result.
 enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
@@ -291,8 +292,8 @@ static void operate_ask(struct operate *operate)
                             operate->by,
                             operate->units};
     // Units that have left Redis are worth another try.
-    if (sk_pg_call(operate->query.control->sale->ask_pg, SK_STATEMENT_REMOVE_UNITS, sizeof params / sizeof params[0],
-                   params, operate_on_row, operate) != SK_OK)
+    if (sk_pg_call(operate->query.control->sale->ask_pg[operate->query.shard], SK_STATEMENT_REMOVE_UNITS,
+                   sizeof params / sizeof params[0], params, operate_on_row, operate) != SK_OK)
         operate_move(operate, OPERATE_WAITING);
 }
 
@@ -370,7 +371,7 @@ static void operate_answer_done(struct operate *operate)
 
 static void operate_end_done(struct operate *operate)
 {
-    sk_follow_hurry(operate->query.control->recovery->follow);
+    sk_follow_hurry(operate->query.control->recovery->follows[operate->query.shard]);
     operate_answer_done(operate);
     sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
 }
@@ -457,7 +458,7 @@ static void operate_on_tick(void *arg)
         if (operate->taken)
             operate_mend(operate);
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->ask_pg)) {
+    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->ask_pg[operate->query.shard])) {
         operate_ask(operate);
     } else if (operate->step == OPERATE_CARRYING_LATER && late && operate->done) {
         operate_end_done(operate);
@@ -650,15 +651,25 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
         sk_query_end(&creation->query, SK_VERDICT_OVERLOADED, NULL);
 }
 
+// A repetition must find the voucher, so its key alone says where a new voucher goes.
+static unsigned creation_shard(const struct sk_control *control, const char *key)
+{
+    return sk_shard_of_slot(sk_slot(key, strlen(key)), control->sale->shards);
+}
+
 static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms)
 {
     struct sk_control *control = creation->query.control;
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     SK_ASSERT(terms->title != NULL && terms->currency != NULL);
-    if (key == NULL)
+    for (int i = 0; key == NULL && i < KEYS_MAX; i++) { // one whose shard is there
         sk_uuid_next(&control->keys, own_key);
+        if (sk_pg_ready(control->sale->ask_pg[creation_shard(control, own_key)]))
+            break;
+    }
     creation->key = strdup(key == NULL ? own_key : key);
+    creation->query.shard = creation_shard(control, key == NULL ? own_key : key);
     creation->by = strdup(by);
     creation->title = strdup(terms->title);
     creation->currency = strdup(terms->currency);
@@ -727,7 +738,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
 static void creation_follow(struct sk_query *query)
 {
     sk_query_follow(query, creation_on_followed);
-    sk_follow_hurry(query->control->recovery->follow);
+    sk_follow_hurry(query->control->recovery->follows[query->shard]);
 }
 
 static void creation_on_followed(struct sk_query *query, bool ok)
@@ -796,7 +807,7 @@ static void creation_on_tick(void *arg)
         creation_answer(creation, creation->loading);
     } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
         sk_query_end(&creation->query, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg)) {
+    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg[creation->query.shard])) {
         creation_start(&creation->query);
     }
 }

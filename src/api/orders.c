@@ -215,6 +215,7 @@ static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
     bool any = lookup->user[0] == '\0';
     lookup_move(lookup, step);
+    lookup->query.shard = sk_query_shard_of_order(&lookup->query, lookup->order_id);
     sk_query_ask_pg(&lookup->query, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
                     done);
 }
@@ -549,6 +550,7 @@ struct user_orders {
     struct sk_query query;
     enum user_orders_step step;
     struct sk_page page;
+    struct sk_gather gather;
     char user[SK_USER_SIZE];
     bool complete;
     size_t vouchers, answered;
@@ -560,7 +562,8 @@ static void user_orders_ask_buyers(struct user_orders *list, const struct sk_sal
 static void user_orders_on_buyer(void *arg, const struct sk_reply *reply);
 static void user_orders_fail_buyers(struct user_orders *list);
 static void user_orders_ask(struct user_orders *list);
-static void user_orders_on_rows(void *arg, const struct sk_result *result);
+static bool user_orders_ask_shard(struct user_orders *list, size_t shard);
+static void user_orders_on_rows(struct sk_query *query, struct sk_gathered *gathered);
 static void user_orders_release(struct sk_query *query);
 
 static void user_orders_move(struct user_orders *list, enum user_orders_step step)
@@ -670,30 +673,44 @@ static void user_orders_fail_buyers(struct user_orders *list)
 
 static void user_orders_ask(struct user_orders *list)
 {
-    struct sk_buf orders = {0}, vouchers = {0};
+    bool enough = true; // memory
     if (list->step == USER_ORDERS_BUYERS_FAILED) {
         sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
         return;
     }
     user_orders_move(list, USER_ORDERS_ROWS);
+    sk_gather_begin(&list->gather, &list->query, user_orders_on_rows);
+    for (size_t i = 0; i < list->page.places; i++)
+        enough = user_orders_ask_shard(list, i) && enough;
+    if (!enough && list->gather.waiting == 0)
+        sk_query_end(&list->query, SK_VERDICT_OVERLOADED, NULL);
+    else
+        sk_gather_end(&list->gather);
+}
+
+// With the pending orders of its vouchers.
+static bool user_orders_ask_shard(struct user_orders *list, size_t shard)
+{
+    struct sk_buf orders = {0}, vouchers = {0};
     sk_params_begin(&orders);
     sk_params_begin(&vouchers);
     for (size_t i = 0; i < list->vouchers; i++) {
         char number[SK_PARAM_NUMBER_SIZE];
-        if (list->asked[i].order_id[0] == '\0')
+        if (list->asked[i].order_id[0] == '\0' || list->asked[i].voucher->shard != shard)
             continue;
         sk_params_add(&orders, list->asked[i].order_id);
         sk_params_add(&vouchers, sk_params_number(number, list->asked[i].voucher->id));
     }
     char before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {list->user, sk_page_id(&list->page, before), sk_page_most(&list->page, most),
+    const char *params[] = {list->user, sk_page_id(&list->page, shard, before), sk_page_most(&list->page, most),
                             sk_params_end(&orders), sk_params_end(&vouchers)};
-    if (params[3] == NULL || params[4] == NULL)
-        sk_query_end(&list->query, SK_VERDICT_OVERLOADED, NULL);
-    else
-        sk_query_ask_pg(&list->query, SK_STATEMENT_LIST_ORDERS, 5, params, user_orders_on_rows);
+    bool enough = params[3] != NULL && params[4] != NULL;
+    if (enough)
+        sk_gather_ask(&list->gather, shard, SK_STATEMENT_LIST_ORDERS, 5, params);
+    list->gather.gathered.complete = list->gather.gathered.complete && enough;
     sk_buf_free(&orders);
     sk_buf_free(&vouchers);
+    return enough;
 }
 
 static void user_orders_put_pending(const struct user_orders *list, const struct sk_rows *rows, size_t row,
@@ -711,29 +728,39 @@ static void user_orders_put_pending(const struct user_orders *list, const struct
     (void)sk_order_json(out, &shown);
 }
 
-static void user_orders_on_rows(void *arg, const struct sk_result *result)
+// Behind the settled orders of a page come those that no shard knows yet.
+static void user_orders_add_pending(struct user_orders *list, const struct sk_rows *rows, size_t settled, bool first)
 {
-    struct user_orders *list = arg;
     struct sk_buf *body = &list->query.body;
-    const struct sk_rows *rows = result->rows;
-    if (rows == NULL) {
-        sk_query_end(&list->query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    size_t settled = 0;
-    while (settled < sk_rows_count(rows) && sk_rows_text(rows, settled, LISTED_DOCUMENT) != NULL)
-        settled++;
-    sk_buf_puts(body, "{\"orders\":[");
-    sk_page_add(&list->page, body, rows, settled, &(struct sk_page_columns){.document = LISTED_DOCUMENT});
-    for (size_t i = settled; i < sk_rows_count(rows); i++) { // PostgreSQL does not know these
+    for (size_t i = settled; i < sk_rows_count(rows); i++) {
         char pending[SK_ORDER_JSON_SIZE];
         user_orders_put_pending(list, rows, i, pending);
-        if (i > 0)
+        if (i > settled || !first)
             sk_buf_puts(body, ",");
         sk_buf_puts(body, pending);
     }
-    sk_buf_printf(body, "],\"complete\":%s", list->complete ? "true" : "false");
-    sk_page_end(&list->page, &list->query);
+}
+
+static void user_orders_on_rows(struct sk_query *query, struct sk_gathered *gathered)
+{
+    struct user_orders *list = (struct user_orders *)query;
+    struct sk_buf *body = &query->body;
+    for (size_t i = 0; i < list->page.places; i++) {
+        const struct sk_rows *rows = gathered->rows[i];
+        size_t settled = 0;
+        while (settled < gathered->counts[i] && sk_rows_text(rows, settled, LISTED_DOCUMENT) != NULL)
+            settled++;
+        gathered->counts[i] = settled;
+    }
+    sk_buf_puts(body, "{\"orders\":[");
+    size_t before = body->len;
+    sk_page_add_merged(&list->page, body, gathered, &(struct sk_page_columns){.document = LISTED_DOCUMENT});
+    for (size_t i = 0; i < list->page.places; i++) {
+        if (gathered->rows[i] != NULL)
+            user_orders_add_pending(list, gathered->rows[i], gathered->counts[i], body->len == before);
+    }
+    sk_buf_printf(body, "],\"complete\":%s", list->complete && gathered->complete ? "true" : "false");
+    sk_page_end(&list->page, query);
 }
 
 static void user_orders_release(struct sk_query *query)

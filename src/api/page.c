@@ -38,8 +38,9 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
 {
     SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
     *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
+    page->places = sk_cursor_is_merged(kind) ? control->sale->shards : 1;
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
-    if (ask->cursor == NULL || sk_cursor_read(ask->cursor, kind, scope, &page->after))
+    if (ask->cursor == NULL || sk_cursor_read_places(ask->cursor, kind, scope, page->after, page->places))
         return true;
     sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER});
     return false;
@@ -50,61 +51,132 @@ const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SI
     return sk_params_number(out, page->limit + 1);
 }
 
-const char *sk_page_first(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE])
+const char *sk_page_first(const struct sk_page *page, size_t place, char out[SK_PARAM_NUMBER_SIZE])
 {
-    return sk_params_number(out, (int64_t)page->after.first);
+    return sk_params_number(out, (int64_t)page->after[place].first);
 }
 
-const char *sk_page_second(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE])
+const char *sk_page_second(const struct sk_page *page, size_t place, char out[SK_PARAM_NUMBER_SIZE])
 {
-    return sk_params_number(out, (int64_t)page->after.second);
+    return sk_params_number(out, (int64_t)page->after[place].second);
 }
 
-const char *sk_page_id(const struct sk_page *page, char out[SK_UUID_SIZE])
+bool sk_page_is_new(const struct sk_page *page, size_t place)
 {
-    if (page->first)
+    return page->first || (page->places > 1 && page->after[place].first == 0 && page->after[place].second == 0);
+}
+
+const char *sk_page_id(const struct sk_page *page, size_t place, char out[SK_UUID_SIZE])
+{
+    if (sk_page_is_new(page, place))
         return NULL;
-    sk_position_put_uuid(&page->after, out);
+    sk_position_put_uuid(&page->after[place], out);
     return out;
 }
 
 // ---- rows ----
 
-static void page_put_cursor(const struct sk_page *page, const struct sk_rows *rows, size_t row,
-                            const struct sk_page_columns *columns, char out[SK_CURSOR_SIZE])
+enum { SHARD_SHIFT = 58 }; // sequence numbers stay below it
+
+static struct sk_position page_position(const struct sk_page *page, const struct sk_rows *rows, size_t row,
+                                        const struct sk_page_columns *columns)
 {
     struct sk_position position = {.first = (uint64_t)sk_rows_number(rows, row, columns->first)};
     if (sk_cursor_names_order(page->kind))
         position = sk_position_of_uuid(sk_rows_text(rows, row, columns->first));
     if (columns->second > 0)
         position.second = (uint64_t)sk_rows_number(rows, row, columns->second);
-    sk_cursor_put(out, page->kind, page->scope, &position);
+    return position;
+}
+
+// A row's own id: its position, and its shard. Only with one shard it is a cursor, too.
+static void page_put_id(const struct sk_page *page, size_t place, const struct sk_position *position,
+                        char out[SK_CURSOR_SIZE])
+{
+    struct sk_position own = {position->first, position->second | (uint64_t)place << SHARD_SHIFT};
+    sk_cursor_put(out, page->kind, page->scope, &own);
+}
+
+// The rows of all places that are still to be shown.
+struct page_merge {
+    const struct sk_page *page;
+    const struct sk_gathered *gathered;
+    const struct sk_page_columns *columns;
+    size_t at[SK_SHARDS_MAX];
+    size_t turn; // the place that goes first among equals
+};
+
+// Whether the next row of `place` comes before that of `other`.
+static bool page_goes_first(const struct page_merge *merge, size_t place, size_t other)
+{
+    const struct sk_rows *rows = merge->gathered->rows[place], *others = merge->gathered->rows[other];
+    size_t row = merge->at[place], other_row = merge->at[other];
+    int column = merge->columns->first;
+    if (merge->page->kind == SK_CURSOR_ORDER_EVENTS)
+        return row < other_row;
+    if (sk_cursor_names_order(merge->page->kind))
+        return strcmp(sk_rows_text(rows, row, column), sk_rows_text(others, other_row, column)) > 0;
+    return sk_rows_number(rows, row, column) > sk_rows_number(others, other_row, column);
+}
+
+// False: no place has a row left.
+static bool page_next(const struct page_merge *merge, size_t *place)
+{
+    bool found = false;
+    for (size_t i = 0; i < merge->page->places; i++) {
+        size_t other = (merge->turn + i) % merge->page->places;
+        if (merge->at[other] == merge->gathered->counts[other] || (found && !page_goes_first(merge, other, *place)))
+            continue;
+        *place = other;
+        found = true;
+    }
+    return found;
 }
 
 void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
                  const struct sk_page_columns *columns)
 {
-    size_t shown = 0;
-    char cursor[SK_CURSOR_SIZE];
-    for (; shown < count && shown < page->limit; shown++) {
-        const char *document = sk_rows_text(rows, shown, columns->document);
-        if (document == NULL)
+    struct sk_gathered gathered = {.rows = {rows}, .counts = {count}, .complete = true};
+    sk_page_add_merged(page, body, &gathered, columns);
+}
+
+void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
+                        const struct sk_page_columns *columns)
+{
+    // With a small limit the same place must not go first in each page of the feed.
+    struct page_merge merge = {.page = page, .gathered = gathered, .columns = columns};
+    merge.turn = sk_hash((const char *)page->after, page->places * sizeof page->after[0]) % page->places;
+    size_t shown = 0, place = 0;
+    bool more = false, behind = false;
+    char id[SK_CURSOR_SIZE];
+    memcpy(page->last, page->after, sizeof page->last);
+    while (!more && page_next(&merge, &place)) {
+        const struct sk_rows *rows = gathered->rows[place];
+        size_t row = merge.at[place]++;
+        const char *document = sk_rows_text(rows, row, columns->document);
+        struct sk_position position = page_position(page, rows, row, columns);
+        behind = document == NULL && columns->behind;
+        more = document == NULL || shown == page->limit;
+        if (behind || !more)
+            page->last[place] = position;
+        if (more)
             break;
-        if (shown > 0)
+        if (shown++ > 0)
             sk_buf_puts(body, ",");
         if (columns->ids) {
-            page_put_cursor(page, rows, shown, columns, cursor);
-            sk_buf_printf(body, "{\"id\":\"%s\",%s", cursor, document + 1);
+            page_put_id(page, place, &position, id);
+            sk_buf_printf(body, "{\"id\":\"%s\",%s", id, document + 1);
         } else {
             sk_buf_puts(body, document);
         }
     }
-    if (shown == count)
-        return;
-    if (columns->behind && sk_rows_text(rows, shown, columns->document) == NULL)
-        page_put_cursor(page, rows, shown, columns, page->next);
-    else if (shown > 0)
-        page_put_cursor(page, rows, shown - 1, columns, page->next);
+    if (more && (shown > 0 || behind))
+        sk_page_go_on(page);
+}
+
+void sk_page_go_on(struct sk_page *page)
+{
+    sk_cursor_put_places(page->next, page->kind, page->scope, page->last, page->places);
 }
 
 void sk_page_end(const struct sk_page *page, struct sk_query *query)
@@ -121,11 +193,12 @@ void sk_page_end(const struct sk_page *page, struct sk_query *query)
 
 // ---- cursors ----
 //
-// 24 bytes: kind (1), position (16), check (7), each most significant byte first. They fill 32 characters without a
-// spare bit, so each cursor has one text.
+// Kind (1 byte), positions (16 bytes each), check (7), each most significant byte first. One position makes 24 bytes,
+// which fill 32 characters without a spare bit. Spare bits must be 0, so each cursor has one text.
 
-enum { AT_FIRST = 1, AT_SECOND = 9, AT_CHECK = 17, BYTES = 24 };
-_Static_assert(BYTES * 4 == SK_CURSOR_CHARS * 3, "no bit to spare");
+enum { AT_FIRST = 1, NUMBER_BYTES = 8, POSITION_BYTES = 2 * NUMBER_BYTES, CHECK_BYTES = 7 };
+_Static_assert((AT_FIRST + POSITION_BYTES + CHECK_BYTES) * 4 == SK_CURSOR_CHARS * 3, "no bit to spare");
+_Static_assert(AT_FIRST + SK_SHARDS_MAX * POSITION_BYTES + CHECK_BYTES == SK_CURSORS_BYTES, "room for all positions");
 
 static void cursor_put_number(unsigned char *out, uint64_t number, int bytes)
 {
@@ -141,41 +214,64 @@ static uint64_t cursor_number(const unsigned char *bytes, int count)
     return number;
 }
 
-// Covers all bytes before the check, and the scope.
-static uint64_t cursor_check(const unsigned char bytes[BYTES], const char *scope)
+static size_t cursor_bytes(size_t places)
 {
-    char checked[AT_CHECK + SK_CURSOR_SCOPE_MAX + 1];
+    return AT_FIRST + places * POSITION_BYTES + CHECK_BYTES;
+}
+
+// Covers all bytes before the check, and the scope.
+static uint64_t cursor_check(const unsigned char *bytes, size_t size, const char *scope)
+{
+    char checked[SK_CURSORS_BYTES + SK_CURSOR_SCOPE_MAX + 1];
     size_t len = strlen(scope);
     SK_ASSERT(len <= SK_CURSOR_SCOPE_MAX);
-    memcpy(checked, bytes, AT_CHECK);
-    (void)snprintf(checked + AT_CHECK, SK_CURSOR_SCOPE_MAX + 1, "%s", scope);
-    return sk_hash(checked, AT_CHECK + len) >> 8; // as many bits as fit
+    memcpy(checked, bytes, size);
+    (void)snprintf(checked + size, SK_CURSOR_SCOPE_MAX + 1, "%s", scope);
+    return sk_hash(checked, size + len) >> 8; // as many bits as fit
 }
 
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
                    const struct sk_position *position)
 {
-    unsigned char bytes[BYTES] = {(unsigned char)kind};
-    cursor_put_number(bytes + AT_FIRST, position->first, AT_SECOND - AT_FIRST);
-    cursor_put_number(bytes + AT_SECOND, position->second, AT_CHECK - AT_SECOND);
-    cursor_put_number(bytes + AT_CHECK, cursor_check(bytes, scope), BYTES - AT_CHECK);
-    out[sk_base64url_put(bytes, BYTES, out)] = '\0';
+    char text[SK_CURSORS_SIZE];
+    sk_cursor_put_places(text, kind, scope, position, 1);
+    memcpy(out, text, SK_CURSOR_SIZE);
+}
+
+void sk_cursor_put_places(char out[SK_CURSORS_SIZE], enum sk_cursor_kind kind, const char *scope,
+                          const struct sk_position *positions, size_t places)
+{
+    unsigned char bytes[SK_CURSORS_BYTES] = {(unsigned char)kind}, *at = bytes + AT_FIRST;
+    for (size_t i = 0; i < places; i++, at += POSITION_BYTES) {
+        cursor_put_number(at, positions[i].first, NUMBER_BYTES);
+        cursor_put_number(at + NUMBER_BYTES, positions[i].second, NUMBER_BYTES);
+    }
+    cursor_put_number(at, cursor_check(bytes, (size_t)(at - bytes), scope), CHECK_BYTES);
+    out[sk_base64url_put(bytes, cursor_bytes(places), out)] = '\0';
 }
 
 bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *position)
 {
-    unsigned char bytes[BYTES];
-    size_t chars = strnlen(text, SK_CURSOR_SIZE), len;
-    if (chars != SK_CURSOR_CHARS || !sk_base64url_read(text, chars, bytes, BYTES, &len))
+    return sk_cursor_read_places(text, kind, scope, position, 1);
+}
+
+bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
+                           size_t places)
+{
+    unsigned char bytes[SK_CURSORS_BYTES];
+    struct sk_position read[SK_SHARDS_MAX];
+    size_t size = cursor_bytes(places), chars = strnlen(text, SK_CURSORS_SIZE), len;
+    if (chars != SK_BASE64URL_CHARS(size) || !sk_base64url_read(text, chars, bytes, sizeof bytes, &len))
         return false;
-    if (bytes[0] != kind || cursor_number(bytes + AT_CHECK, BYTES - AT_CHECK) != cursor_check(bytes, scope))
+    const unsigned char *at = bytes + AT_FIRST, *check = bytes + size - CHECK_BYTES;
+    if (bytes[0] != kind || cursor_number(check, CHECK_BYTES) != cursor_check(bytes, size - CHECK_BYTES, scope))
         return false;
-    struct sk_position read = {cursor_number(bytes + AT_FIRST, AT_SECOND - AT_FIRST),
-                               cursor_number(bytes + AT_SECOND, AT_CHECK - AT_SECOND)};
-    if (!sk_cursor_names_order(kind) &&
-        (read.first > INT64_MAX || read.second > INT64_MAX)) // PostgreSQL has no such numbers
-        return false;
-    *position = read;
+    for (size_t i = 0; i < places; i++, at += POSITION_BYTES) {
+        read[i] = (struct sk_position){cursor_number(at, NUMBER_BYTES), cursor_number(at + NUMBER_BYTES, NUMBER_BYTES)};
+        if (!sk_cursor_names_order(kind) && (read[i].first > INT64_MAX || read[i].second > INT64_MAX))
+            return false; // PostgreSQL has no such numbers
+    }
+    memcpy(positions, read, places * sizeof read[0]);
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "params.h"
 #include "query.h"
+#include "text.h"
 #include "uuid.h"
 
 // ---- cursors ----
@@ -15,10 +16,13 @@
 // The opaque `cursor` of the interface: where a list continues. It names the last row shown, so the next page is found
 // by a key, and new rows do not shift it.
 //
-// A cursor is 32 characters of base64url (RFC 4648, 5): the list's kind, a position in it, and a check over both and
-// the list's scope. The scope is whose list it is and how it was filtered. So cursors that were made up or shortened,
-// or belong to another list or user, are rejected. The check is not a secret: a cursor gives no right, and access to a
-// page is decided without it.
+// A list of all shards has a position for each of them, and its cursor all these positions. A shard that was away while
+// a page was made keeps its position, so a later page has what was missing.
+//
+// A cursor is base64url (RFC 4648, 5): the list's kind, a position in it, or one for each shard, and a check over both
+// and the list's scope. With one position it is 32 characters. The scope is whose list it is and how it was filtered.
+// So cursors that were made up or shortened, or belong to another list or user, are rejected. The check is not a
+// secret: a cursor gives no right, and access to a page is decided without it.
 //
 // Any thread, as all functions of it. None of them allocates.
 
@@ -35,6 +39,7 @@ enum sk_cursor_kind { // part of the interface: append only, never renumber
 };
 
 enum { SK_CURSOR_CHARS = 32, SK_CURSOR_SIZE = SK_CURSOR_CHARS + 1, SK_CURSOR_SCOPE_MAX = 128 };
+enum { SK_CURSORS_BYTES = 8 + 16 * SK_SHARDS_MAX, SK_CURSORS_SIZE = SK_BASE64URL_CHARS(SK_CURSORS_BYTES) + 1 };
 
 // A row: a UUID in two halves, or one or two numbers.
 struct sk_position {
@@ -50,12 +55,25 @@ static inline bool sk_cursor_names_order(enum sk_cursor_kind kind)
     return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS || kind == SK_CURSOR_PAYMENTS;
 }
 
+// Whether such a list has rows of all shards; else it has those of one voucher.
+static inline bool sk_cursor_is_merged(enum sk_cursor_kind kind)
+{
+    return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_VOUCHERS || kind == SK_CURSOR_ADMIN_VOUCHERS ||
+           kind == SK_CURSOR_ORDER_EVENTS;
+}
+
 // `scope`: at most SK_CURSOR_SCOPE_MAX characters.
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
                    const struct sk_position *position);
 
 // Reads what sk_cursor_put() wrote for this list, and nothing else.
 bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *position);
+
+// The same with several positions. One of them gives the same text as above.
+void sk_cursor_put_places(char out[SK_CURSORS_SIZE], enum sk_cursor_kind kind, const char *scope,
+                          const struct sk_position *positions, size_t places);
+bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
+                           size_t places);
 
 // ---- pages ----
 
@@ -72,8 +90,10 @@ struct sk_page {
     char scope[SK_CURSOR_SCOPE_MAX + 1]; // whose list, and its filters
     unsigned limit;
     bool first;
-    struct sk_position after;  // last row of the page before; zeroed: none
-    char next[SK_CURSOR_SIZE]; // empty: this is the last page
+    size_t places;                           // 1, or one for each shard
+    struct sk_position after[SK_SHARDS_MAX]; // last rows of the page before; zeroed: none
+    struct sk_position last[SK_SHARDS_MAX];  // last rows of this page
+    char next[SK_CURSORS_SIZE];              // empty: this is the last page
 };
 
 // The columns of a row's position and its text. A row without a text ends the page.
@@ -104,14 +124,23 @@ const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SI
 void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
                  const struct sk_page_columns *columns);
 
+// The same for rows of all shards, in one order: the highest id first; of the feed, a row of each shard in turn.
+void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
+                        const struct sk_page_columns *columns);
+
+// Begins the next page behind the rows of this one, even if there is no later row yet. After sk_page_add_merged().
+void sk_page_go_on(struct sk_page *page);
+
 // Adds the member `next`, if there is a next page, and ends the query with its body and a closing brace: FOUND. The
 // answer names the next page, too, except for the feed, which has no last page.
 void sk_page_end(const struct sk_page *page, struct sk_query *query);
 
-// The position as parameters; zeros on the first page.
-const char *sk_page_first(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
-const char *sk_page_second(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
+// A position as parameters; zeros on the first page. `place`: of the shard in a merged list, else 0.
+const char *sk_page_first(const struct sk_page *page, size_t place, char out[SK_PARAM_NUMBER_SIZE]);
+const char *sk_page_second(const struct sk_page *page, size_t place, char out[SK_PARAM_NUMBER_SIZE]);
 // The same for a list of orders; NULL on the first page.
-const char *sk_page_id(const struct sk_page *page, char out[SK_UUID_SIZE]);
+const char *sk_page_id(const struct sk_page *page, size_t place, char out[SK_UUID_SIZE]);
+// Whether no row of the place was shown yet.
+bool sk_page_is_new(const struct sk_page *page, size_t place);
 
 #endif

@@ -221,7 +221,7 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
         SK_PROBE3(refused, handle, sk_purchase_code_name(result->code), "memory");
         return false;
     }
-    struct sk_order *order = sk_order_take(sale->orders);
+    struct sk_order *order = sk_order_take(sale->orders, voucher->shard);
     if (order == NULL) {
         *result = (struct sk_purchase_result){.code = SK_PURCHASE_OVERLOADED};
         return false;

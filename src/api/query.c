@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "journal.h"
 
 enum { BUCKETS = 512 };
 
@@ -132,13 +133,89 @@ void sk_query_start(struct sk_query *query)
 
 // ---- steps ----
 
+unsigned sk_query_shard_of_voucher(const struct sk_query *query, int64_t id)
+{
+    return sk_shard_of_voucher(id, query->control->sale->shards);
+}
+
+unsigned sk_query_shard_of_order(const struct sk_query *query, const char *order_id)
+{
+    return sk_shard_of_slot(sk_order_id_slot(order_id), query->control->sale->shards);
+}
+
 void sk_query_ask_pg(struct sk_query *query, enum sk_statement statement, int n, const char *const *params,
                      sk_pg_cb *done)
 {
     enum sk_status status =
-        sk_pg_call_as(query->control->sale->ask_pg, query->class, statement, n, params, done, query);
+        sk_pg_call_as(query->control->sale->ask_pg[query->shard], query->class, statement, n, params, done, query);
     if (status != SK_OK)
         sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+}
+
+// ---- several shards ----
+
+static void gather_on_rows(void *arg, const struct sk_result *result);
+static void gather_end(struct sk_gather *gather);
+
+void sk_gather_begin(struct sk_gather *gather, struct sk_query *query,
+                     void (*done)(struct sk_query *query, struct sk_gathered *gathered))
+{
+    *gather = (struct sk_gather){.query = query, .done = done, .gathered = {.complete = true}};
+    gather->failure = SK_VERDICT_UNAVAILABLE;
+}
+
+void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement statement, int n,
+                   const char *const *params)
+{
+    const struct sk_query *query = gather->query;
+    struct sk_gather_part *part = &gather->parts[shard];
+    *part = (struct sk_gather_part){gather, shard};
+    enum sk_status status =
+        sk_pg_call_as(query->control->sale->ask_pg[shard], query->class, statement, n, params, gather_on_rows, part);
+    gather->waiting += status == SK_OK;
+    gather->gathered.complete = gather->gathered.complete && status == SK_OK;
+    if (status != SK_OK && status != SK_DOWN)
+        gather->failure = SK_VERDICT_OVERLOADED;
+}
+
+void sk_gather_end(struct sk_gather *gather)
+{
+    if (gather->waiting == 0)
+        gather_end(gather);
+}
+
+// The last rows need no copy.
+static void gather_on_rows(void *arg, const struct sk_result *result)
+{
+    const struct sk_gather_part *part = arg;
+    struct sk_gather *gather = part->gather;
+    const struct sk_rows *rows = result->rows;
+    gather->waiting--;
+    if (rows != NULL && gather->waiting > 0)
+        rows = gather->copies[part->shard] = sk_rows_copy(rows);
+    gather->gathered.rows[part->shard] = rows;
+    gather->gathered.counts[part->shard] = rows == NULL ? 0 : sk_rows_count(rows);
+    gather->gathered.complete = gather->gathered.complete && rows != NULL;
+    if (gather->waiting == 0)
+        gather_end(gather);
+}
+
+// The query, and with it the gather, may be gone after `done`.
+static void gather_end(struct sk_gather *gather)
+{
+    struct sk_query *query = gather->query;
+    struct sk_gathered gathered = gather->gathered;
+    struct sk_rows *copies[SK_SHARDS_MAX];
+    bool any = false;
+    memcpy((void *)copies, (const void *)gather->copies, sizeof copies);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        any = any || gathered.rows[i] != NULL;
+    if (any)
+        gather->done(query, &gathered);
+    else
+        sk_query_end(query, gather->failure, NULL);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        sk_rows_free(copies[i]);
 }
 
 static void query_followed(struct sk_follow_waiter *waiter, bool ok)
@@ -151,7 +228,7 @@ void sk_query_follow(struct sk_query *query, void (*done)(struct sk_query *query
 {
     query->waiter.done = query_followed;
     query->on_followed = done;
-    sk_follow_wait(query->control->recovery->follow, &query->waiter);
+    sk_follow_wait(query->control->recovery->follows[query->shard], &query->waiter);
 }
 
 static void query_let_go(struct sk_query *query)
@@ -165,6 +242,7 @@ struct sk_voucher *sk_query_find_voucher(struct sk_query *query, int64_t id)
 {
     query_let_go(query);
     query->voucher = sk_catalogue_find(query->control->sale->catalogue, id);
+    query->shard = query->voucher == NULL ? sk_query_shard_of_voucher(query, id) : query->voucher->shard;
     if (query->voucher != NULL)
         sk_voucher_pin(query->voucher);
     return query->voucher;
@@ -249,10 +327,11 @@ static void find_old(struct sk_query *query);
 
 void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
 {
-    const struct sk_follow *follow = query->control->recovery->follow;
     query->finding.id = id;
     query->finding.done = done;
-    if (sk_query_find_voucher(query, id) != NULL)
+    bool listed = sk_query_find_voucher(query, id) != NULL;
+    const struct sk_follow *follow = query->control->recovery->follows[query->shard];
+    if (listed)
         done(query, SK_FOUND_LISTED);
     else if (sk_follow_complete(follow) && id <= sk_follow_newest_id(follow))
         find_old(query);
@@ -280,12 +359,13 @@ void sk_query_find_later(struct sk_query *query, int64_t id, void (*done)(struct
 {
     query->finding.id = id;
     query->finding.done = done;
+    query->shard = sk_query_shard_of_voucher(query, id);
     sk_query_follow(query, find_on_followed);
 }
 
 static void find_on_followed(struct sk_query *query, bool ok)
 {
-    const struct sk_follow *follow = query->control->recovery->follow;
+    const struct sk_follow *follow = query->control->recovery->follows[query->shard];
     int64_t id = query->finding.id;
     if (!ok)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);

@@ -19,7 +19,7 @@
 #include "store_options.h"
 
 enum {
-    SK_QUERY_KEY_SIZE = 128,
+    SK_QUERY_KEY_SIZE = 512,
     SK_QUERY_ASKERS_MAX = 4096, // handles of a reactor that wait at a time, of all classes; above it OVERLOADED
     SK_QUERY_RESERVE = 512,     // of them, reserved by each class for those above it
     SK_QUERY_UNKNOWN_MAX = 16,  // searches at a time for orders that no store has for their user; orders.c
@@ -35,17 +35,17 @@ struct sk_live;
 
 // Shared by the control plane.
 struct sk_control {
-    const struct sk_sale *sale;            // borrowed
-    struct sk_recovery *recovery;          // borrowed
-    struct sk_returns *returns;            // borrowed
-    struct sk_batcher *batcher;            // borrowed
-    const struct sk_store_options *stores; // borrowed
-    int64_t reactors;                      // they share an instance's budget for event streams
-    bool (*ready)(void *arg);              // whether purchases can be taken
+    const struct sk_sale *sale;                  // borrowed
+    struct sk_recovery *recovery;                // borrowed
+    struct sk_returns *returns;                  // borrowed
+    struct sk_batcher *batcher;                  // borrowed
+    const struct sk_store_options *stores;       // borrowed
+    int64_t reactors;                            // they share an instance's budget for event streams
+    bool (*ready)(void *arg);                    // whether purchases can be taken
+    bool (*shard_away)(void *arg, size_t shard); // whether a shard takes none
     void *arg;
     void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer); // once for each handle
     void *routes;
-    struct sk_pg *report_pg;                   // borrowed: the link for statements that take PostgreSQL seconds
     struct sk_queries *queries;                // owned
     struct sk_voucher_cache *shown;            // owned; vouchers.c
     const char *unknown[SK_QUERY_UNKNOWN_MAX]; // users of such searches; NULL: free
@@ -73,6 +73,7 @@ struct sk_query {
     struct sk_asker *askers;                 // they wait for this round's answer
     struct sk_asker *later;     // asked the same meanwhile: they may know of newer changes, so another round follows
     struct sk_voucher *voucher; // pinned until the end; NULL: none
+    unsigned shard;             // where its statements go: that of its voucher or order
     struct sk_follow_waiter waiter;
     void (*on_followed)(struct sk_query *query, bool ok);
     struct {
@@ -115,14 +116,51 @@ uint64_t sk_query_take_handle(struct sk_query *query);
 // Answers a handle that shares no query.
 void sk_control_answer(struct sk_control *control, uint64_t handle, const struct sk_answer *answer);
 
-// Sends a statement. If it cannot be sent, the query ends: UNAVAILABLE or OVERLOADED.
+// The shard of a voucher that need not be in the catalogue, and of an order: for query->shard.
+unsigned sk_query_shard_of_voucher(const struct sk_query *query, int64_t id);
+unsigned sk_query_shard_of_order(const struct sk_query *query, const char *order_id);
+
+// Sends a statement to query->shard. If it cannot be sent, the query ends: UNAVAILABLE or OVERLOADED.
 void sk_query_ask_pg(struct sk_query *query, enum sk_statement statement, int n, const char *const *params,
                      sk_pg_cb *done);
 
-// Waits until the catalogue has everything that was committed before now.
+// ---- one statement of several shards ----
+
+// What the shards have returned.
+struct sk_gathered {
+    const struct sk_rows *rows[SK_SHARDS_MAX]; // NULL: the shard is away
+    size_t counts[SK_SHARDS_MAX];              // of rows; a caller may lower them
+    bool complete;                             // no shard is away
+};
+
+struct sk_gather {
+    struct sk_query *query;
+    void (*done)(struct sk_query *query, struct sk_gathered *gathered);
+    struct sk_gathered gathered;
+    struct sk_rows *copies[SK_SHARDS_MAX];
+    size_t waiting;          // for so many shards
+    enum sk_verdict failure; // of the last one that failed
+    struct sk_gather_part {
+        struct sk_gather *gather;
+        size_t shard;
+    } parts[SK_SHARDS_MAX];
+};
+
+// Part of the query, and begun once a round: then sk_gather_ask() for each shard, then sk_gather_end(). `done` runs
+// once, when all that were asked have answered; the rows are its as long as it runs. If no shard has returned rows, the
+// query ends instead, UNAVAILABLE or OVERLOADED.
+void sk_gather_begin(struct sk_gather *gather, struct sk_query *query,
+                     void (*done)(struct sk_query *query, struct sk_gathered *gathered));
+void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement statement, int n,
+                   const char *const *params);
+void sk_gather_end(struct sk_gather *gather);
+
+// ---- the catalogue ----
+
+// Waits until the catalogue has everything that was committed on query->shard before now.
 void sk_query_follow(struct sk_query *query, void (*done)(struct sk_query *query, bool ok));
 
-// Finds the voucher in the catalogue and pins it for the query. NULL: it is not there.
+// Finds the voucher in the catalogue and pins it for the query. NULL: it is not there. Sets query->shard.
 struct sk_voucher *sk_query_find_voucher(struct sk_query *query, int64_t id);
 
 // Finds the voucher of a query, in the catalogue or not in it. `done` runs once, perhaps before this returns. An id

@@ -274,6 +274,7 @@ enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
 struct voucher_list {
     struct sk_query query;
     struct sk_page page;
+    struct sk_gather gather;
     char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
     bool kept;                           // its answer is cached
     bool counted;                        // in control->shown->pages
@@ -281,7 +282,7 @@ struct voucher_list {
 
 static void list_start(struct sk_query *query);
 static void list_release(struct sk_query *query);
-static void list_on_rows(void *arg, const struct sk_result *result);
+static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered);
 static void list_keep(struct voucher_list *list, struct sk_buf *document);
 
 void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
@@ -353,9 +354,6 @@ static void list_start(struct sk_query *query)
 {
     struct voucher_list *list = (struct voucher_list *)query;
     char before[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
-                            list->page.first ? NULL : sk_page_first(&list->page, before),
-                            sk_page_most(&list->page, most)};
     list->page.next[0] = '\0';
     if (query->key[0] != '\0' && !list->kept) {
         if (query->control->shown->pages == PAGES_MAX) {
@@ -365,7 +363,14 @@ static void list_start(struct sk_query *query)
         query->control->shown->pages++;
         list->counted = true;
     }
-    sk_query_ask_pg(query, SK_STATEMENT_LIST_VOUCHERS, 3, params, list_on_rows);
+    sk_gather_begin(&list->gather, query, list_on_rows);
+    for (size_t i = 0; i < list->page.places; i++) {
+        const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
+                                sk_page_is_new(&list->page, i) ? NULL : sk_page_first(&list->page, i, before),
+                                sk_page_most(&list->page, most)};
+        sk_gather_ask(&list->gather, i, SK_STATEMENT_LIST_VOUCHERS, 3, params);
+    }
+    sk_gather_end(&list->gather);
 }
 
 static void list_release(struct sk_query *query)
@@ -375,19 +380,14 @@ static void list_release(struct sk_query *query)
     list->counted = false;
 }
 
-static void list_on_rows(void *arg, const struct sk_result *result)
+static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
 {
-    struct voucher_list *list = arg;
-    struct sk_query *query = &list->query;
+    struct voucher_list *list = (struct voucher_list *)query;
     struct sk_buf document = {0};
-    if (result->rows == NULL) {
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
     sk_buf_puts(&document, "{\"vouchers\":[");
-    sk_page_add(&list->page, &document, result->rows, sk_rows_count(result->rows),
-                &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT});
-    sk_buf_puts(&document, "]");
+    sk_page_add_merged(&list->page, &document, gathered,
+                       &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT});
+    sk_buf_puts(&document, gathered->complete ? "]" : "],\"complete\":false");
     if (document.failed) {
         sk_buf_free(&document);
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);

@@ -1,4 +1,4 @@
-// Two statements, one at a time, on the link for queries:
+// Two statements of each shard, one at a time, on its link for queries:
 //
 // - orders_moved: the orders of all users that have moved since the last time. An order that is a row in PostgreSQL
 //   rests until it is named there.
@@ -9,6 +9,9 @@
 // The snapshot of orders_moved is older than that of orders_changed, so one of them sees each change. An order rests
 // only after it was asked about, and the next orders_moved reports later changes. After a lost answer, or too many
 // moves, all are due again. Correctness does not depend on it: when the time is up, the stores answer.
+//
+// What others hold is the first of an array with one struct for each shard. The functions below the interface work on
+// one of them.
 #include "waiting.h"
 
 #include <stdio.h>
@@ -48,6 +51,7 @@ struct waiter {
 
 struct sk_waiting {
     struct sk_control *control; // borrowed
+    size_t shard;               // its place in the array
     struct sk_timer *timer;
     size_t count;
     struct sk_list lists[WAITER_LISTS];
@@ -134,18 +138,20 @@ static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle)
 
 struct sk_waiting *sk_waiting_open(struct sk_control *control)
 {
-    struct sk_waiting *waiting = calloc(1, sizeof *waiting);
-    if (waiting == NULL)
-        return NULL;
-    waiting->control = control;
-    for (int i = 0; i < WAITER_LISTS; i++)
-        sk_list_begin(&waiting->lists[i]);
-    waiting->timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, waiting);
-    if (waiting->timer == NULL) {
-        free(waiting);
-        return NULL;
+    size_t shards = control->sale->shards;
+    struct sk_waiting *waiting = calloc(shards, sizeof *waiting);
+    bool complete = waiting != NULL;
+    for (size_t i = 0; waiting != NULL && i < shards; i++) {
+        waiting[i].control = control;
+        waiting[i].shard = i;
+        for (int list = 0; list < WAITER_LISTS; list++)
+            sk_list_begin(&waiting[i].lists[list]);
+        waiting[i].timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, &waiting[i]);
+        complete = complete && waiting[i].timer != NULL;
     }
-    return waiting;
+    if (!complete)
+        sk_waiting_close(waiting);
+    return complete ? waiting : NULL;
 }
 
 bool sk_waiting_may_change(const char *status)
@@ -156,6 +162,7 @@ bool sk_waiting_may_change(const char *status)
 bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
                     uint64_t handle)
 {
+    waiting += sk_shard_of_slot(sk_order_id_slot(order_id), waiting->control->sale->shards);
     struct waiter *waiter = waiting->closing ? NULL : calloc(1, sizeof *waiter);
     struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(order_id)];
     struct waiter **by_handle = &waiting->by_handle[waiter_bucket_of_handle(handle)];
@@ -177,9 +184,22 @@ bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char
     return true;
 }
 
+// *waiting becomes that of the waiter's shard. NULL: no shard has it.
+static struct waiter *waiting_find_shard(struct sk_waiting **waiting, uint64_t handle)
+{
+    struct waiter *waiter = NULL;
+    for (size_t i = 0, shards = (*waiting)->control->sale->shards; i < shards; i++) {
+        waiter = waiting_find(*waiting, handle);
+        if (waiter != NULL)
+            break;
+        ++*waiting;
+    }
+    return waiter;
+}
+
 void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting_find(waiting, handle);
+    struct waiter *waiter = waiting_find_shard(&waiting, handle);
     if (waiter == NULL)
         return;
     waiter->over = true;
@@ -189,14 +209,17 @@ void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 
 void sk_waiting_leave(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting_find(waiting, handle);
+    struct waiter *waiter = waiting_find_shard(&waiting, handle);
     if (waiter != NULL)
         waiter_free(waiting, waiter);
 }
 
 size_t sk_waiting_count(const struct sk_waiting *waiting)
 {
-    return waiting->count;
+    size_t count = 0;
+    for (size_t i = 0; i < waiting->control->sale->shards; i++)
+        count += waiting[i].count;
+    return count;
 }
 
 static void waiting_answer(struct sk_waiting *waiting, struct waiter *waiter, enum sk_verdict verdict,
@@ -209,12 +232,9 @@ static void waiting_answer(struct sk_waiting *waiting, struct waiter *waiter, en
     sk_control_answer(control, handle, &answer);
 }
 
-void sk_waiting_close(struct sk_waiting *waiting)
+static void waiting_close_one(struct sk_waiting *waiting)
 {
-    if (waiting == NULL)
-        return;
     struct waiter *waiter;
-    waiting->closing = true;
     SK_ASSERT(!waiting->busy); // the links are closed
     for (int i = 0; i < WAITER_LISTS; i++) {
         while ((waiter = sk_list_first(&waiting->lists[i])) != NULL)
@@ -223,6 +243,17 @@ void sk_waiting_close(struct sk_waiting *waiting)
     for (size_t i = 0; i < sizeof waiting->arrays / sizeof waiting->arrays[0]; i++)
         sk_buf_free(&waiting->arrays[i]);
     sk_timer_close(waiting->timer);
+}
+
+void sk_waiting_close(struct sk_waiting *waiting)
+{
+    if (waiting == NULL)
+        return;
+    size_t shards = waiting->control->sale->shards;
+    for (size_t i = 0; i < shards; i++)
+        waiting[i].closing = true;
+    for (size_t i = 0; i < shards; i++)
+        waiting_close_one(&waiting[i]);
     free(waiting);
 }
 
@@ -249,8 +280,8 @@ static void waiting_on_tick(void *arg)
     const char *params[] = {waiting->seen[0] == '\0' ? NULL : waiting->seen};
     waiting->turns_left = ASK_MAX;
     waiting->busy = waiting->count > 0;
-    if (waiting->busy && sk_pg_call(waiting->control->sale->ask_pg, SK_STATEMENT_ORDERS_MOVED, 1, params,
-                                    waiting_on_moved, waiting) != SK_OK)
+    if (waiting->busy && sk_pg_call(waiting->control->sale->ask_pg[waiting->shard], SK_STATEMENT_ORDERS_MOVED, 1,
+                                    params, waiting_on_moved, waiting) != SK_OK)
         waiting_on_moved(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
 }
 
@@ -324,7 +355,7 @@ static void waiting_ask(struct sk_waiting *waiting)
         params[i] = sk_params_end(&waiting->arrays[i]);
         complete = complete && params[i] != NULL;
     }
-    if (!complete || sk_pg_call(waiting->control->sale->ask_pg, SK_STATEMENT_ORDERS_CHANGED, 4, params,
+    if (!complete || sk_pg_call(waiting->control->sale->ask_pg[waiting->shard], SK_STATEMENT_ORDERS_CHANGED, 4, params,
                                 waiting_on_changed, waiting) != SK_OK)
         waiting_on_changed(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
 }

@@ -64,10 +64,14 @@ enum sk_status sk_archive_run(const struct sk_config *config)
     enum sk_status status = archive_read_words(&archive, config);
     if (status == SK_OK)
         archive.folder = folder_open(config->words[0]);
-    if (archive.folder != NULL)
-        archive.pg = sk_pg_once_open(config->stores.database_url);
-    status = archive.pg == NULL ? SK_FAIL : archive_all(&archive);
-    sk_pg_once_close(archive.pg);
+    for (size_t i = 0; archive.folder != NULL && i < config->stores.shards.count; i++) {
+        archive.pg = sk_pg_once_open(&config->stores.shards, i);
+        if (archive.pg == NULL || archive_all(&archive) != SK_OK)
+            status = SK_FAIL; // the other shards go on
+        sk_pg_once_close(archive.pg);
+    }
+    if (archive.folder == NULL)
+        status = SK_FAIL;
     folder_close(archive.folder);
     return status;
 }
@@ -183,10 +187,17 @@ static enum sk_status archive_close_voucher(struct archive *archive)
 
 enum { COLUMN_OUTCOME, COLUMN_PSEUDONYM, COLUMN_ORDERS, COLUMN_LETTERS, COLUMN_VOUCHERS };
 
-static enum sk_status erase_everywhere(struct sk_pg_once *pg, struct folder *folder, const char *user);
+// Of one shard.
+struct erase {
+    struct sk_pg_once *pg;
+    struct folder *folder; // NULL: only PostgreSQL
+    const char *user;
+    size_t shard, shards;
+};
+
+static enum sk_status erase_everywhere(const struct erase *erase);
 static enum sk_status erase_report(const struct sk_rows *rows);
-static enum sk_status erase_archive(struct sk_pg_once *pg, struct folder *folder, const char *user,
-                                    const char *pseudonym);
+static enum sk_status erase_archive(const struct erase *erase, const char *pseudonym);
 
 enum sk_status sk_erase_run(const struct sk_config *config)
 {
@@ -198,25 +209,29 @@ enum sk_status sk_erase_run(const struct sk_config *config)
     struct folder *folder = path == NULL ? NULL : folder_open(path);
     if (path != NULL && folder == NULL)
         return SK_FAIL;
-    struct sk_pg_once *pg = sk_pg_once_open(config->stores.database_url);
-    enum sk_status status = pg == NULL ? SK_FAIL : erase_everywhere(pg, folder, user);
-    sk_pg_once_close(pg);
+    enum sk_status status = SK_OK;
+    for (size_t i = 0; i < config->stores.shards.count; i++) {
+        struct erase erase = {sk_pg_once_open(&config->stores.shards, i), folder, user, i, config->stores.shards.count};
+        if (erase.pg == NULL || erase_everywhere(&erase) != SK_OK)
+            status = SK_FAIL; // the other shards go on
+        sk_pg_once_close(erase.pg);
+    }
     folder_close(folder);
     return status;
 }
 
 // PostgreSQL first: orders that move into a file afterwards already have the pseudonym.
-static enum sk_status erase_everywhere(struct sk_pg_once *pg, struct folder *folder, const char *user)
+static enum sk_status erase_everywhere(const struct erase *erase)
 {
     char pseudonym[SK_USER_SIZE] = "";
-    const char *params[] = {user};
+    const char *params[] = {erase->user};
     const struct sk_rows *rows;
-    if (sk_pg_once_run(pg, SK_KEEPING_ERASE_USER, 1, params, &rows) != SK_OK || erase_report(rows) != SK_OK)
+    if (sk_pg_once_run(erase->pg, SK_KEEPING_ERASE_USER, 1, params, &rows) != SK_OK || erase_report(rows) != SK_OK)
         return SK_FAIL;
-    if (folder == NULL)
+    if (erase->folder == NULL)
         return SK_OK;
     (void)snprintf(pseudonym, sizeof pseudonym, "%s", sk_rows_text(rows, 0, COLUMN_PSEUDONYM));
-    return erase_archive(pg, folder, user, pseudonym);
+    return erase_archive(erase, pseudonym);
 }
 
 static enum sk_status erase_report(const struct sk_rows *rows)
@@ -240,9 +255,8 @@ enum { VOUCHER_SIZE = 20, PART_SIZE = 10 };
 enum { ERASED_OUTCOME, ERASED_ORDERS, ERASED_REWRITTEN };
 
 struct erase_archive {
-    struct sk_pg_once *pg;
-    struct folder *folder;
-    const char *user, *pseudonym;
+    const struct erase *erase;
+    const char *pseudonym;
     char field[SK_USER_SIZE + 2]; // the user's id as it appears in a line
     int64_t files, orders;
 };
@@ -253,16 +267,15 @@ static enum sk_status erase_archive_part(struct erase_archive *archive, const ch
 // Also while `seckill archive` runs. Replaces the user by the pseudonym in each file of orders; PostgreSQL records the
 // new SHA-256. SK_FAIL: PostgreSQL or a file failed, or a file is not as it was archived and stays unchanged. Finished
 // files stay.
-static enum sk_status erase_archive(struct sk_pg_once *pg, struct folder *folder, const char *user,
-                                    const char *pseudonym)
+static enum sk_status erase_archive(const struct erase *erase, const char *pseudonym)
 {
-    struct erase_archive archive = {.pg = pg, .folder = folder, .user = user, .pseudonym = pseudonym};
+    struct erase_archive archive = {.erase = erase, .pseudonym = pseudonym};
     const struct sk_rows *rows;
-    (void)snprintf(archive.field, sizeof archive.field, ",%s,", user);
-    if (sk_pg_once_run(pg, SK_KEEPING_ARCHIVE_WAIT, 0, NULL, &rows) != SK_OK)
+    (void)snprintf(archive.field, sizeof archive.field, ",%s,", erase->user);
+    if (sk_pg_once_run(erase->pg, SK_KEEPING_ARCHIVE_WAIT, 0, NULL, &rows) != SK_OK)
         return SK_FAIL;
-    enum sk_status status = folder_visit(folder, erase_archive_visit, &archive);
-    if (archive.files > 0 && folder_sync(folder) != SK_OK)
+    enum sk_status status = folder_visit(erase->folder, erase_archive_visit, &archive);
+    if (archive.files > 0 && folder_sync(erase->folder) != SK_OK)
         status = SK_FAIL;
     sk_log(SK_LOG_INFO, "user erased in the archive", "pseudonym=%s files=%" PRId64 " orders=%" PRId64, pseudonym,
            archive.files, archive.orders);
@@ -280,12 +293,14 @@ static enum sk_status erase_archive_visit(void *arg, const char *name)
 {
     struct erase_archive *archive = arg;
     char voucher[VOUCHER_SIZE], part[PART_SIZE];
-    if (!erase_archive_read_name(name, voucher, part))
+    const struct erase *erase = archive->erase;
+    if (!erase_archive_read_name(name, voucher, part) ||
+        sk_shard_of_voucher(strtoll(voucher, NULL, 10), erase->shards) != erase->shard)
         return SK_OK;
-    char *text = folder_read(archive->folder, name);
+    char *text = folder_read(erase->folder, name);
     if (text == NULL)
         return SK_FAIL;
-    const char *const params[] = {voucher, part, text, archive->user, archive->pseudonym};
+    const char *const params[] = {voucher, part, text, erase->user, archive->pseudonym};
     enum sk_status status = SK_OK;
     if (strstr(text, archive->field) != NULL)
         status = erase_archive_part(archive, name, params);
@@ -296,11 +311,11 @@ static enum sk_status erase_archive_visit(void *arg, const char *name)
 static enum sk_status erase_archive_part(struct erase_archive *archive, const char *name, const char *const *params)
 {
     const struct sk_rows *rows;
-    if (sk_pg_once_run(archive->pg, SK_KEEPING_ERASE_PART, 5, params, &rows) != SK_OK)
+    if (sk_pg_once_run(archive->erase->pg, SK_KEEPING_ERASE_PART, 5, params, &rows) != SK_OK)
         return SK_FAIL;
     switch (sk_rows_text(rows, 0, ERASED_OUTCOME)[0]) {
     case 'e': // erased
-        if (folder_write(archive->folder, name, sk_rows_text(rows, 0, ERASED_REWRITTEN)) != SK_OK)
+        if (folder_write(archive->erase->folder, name, sk_rows_text(rows, 0, ERASED_REWRITTEN)) != SK_OK)
             return SK_FAIL;
         archive->files++;
         archive->orders += sk_rows_number(rows, 0, ERASED_ORDERS);

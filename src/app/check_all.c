@@ -28,12 +28,18 @@ static void check_clocks(struct sk_findings *findings, const struct sk_clock_see
 int sk_check_run(const struct sk_config *config, FILE *out)
 {
     struct sk_findings findings = {.out = out};
-    struct sk_clock_seen redis, postgres;
+    const struct sk_shards *shards = &config->stores.shards;
+    struct sk_clock_seen redis;
     (void)signal(SIGPIPE, SIG_IGN); // OpenSSL would raise it when a store closes the connection
     check_start(&findings, config);
     sk_check_redis(&findings, &config->stores, sk_config_reactors(config), &redis);
-    sk_check_postgres(&findings, &config->stores, sk_config_reactors(config), &postgres);
-    check_clocks(&findings, &redis, &postgres);
+    for (size_t i = 0; i < shards->count; i++) {
+        struct sk_clock_seen postgres;
+        if (shards->count > 1)
+            sk_find(&findings, SK_FINDING_OK, "shard", "%zu of %zu:", i, shards->count);
+        sk_check_postgres(&findings, &config->stores, i, sk_config_reactors(config), &postgres);
+        check_clocks(&findings, &redis, &postgres);
+    }
     (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
                   findings.counts[SK_FINDING_FAIL]);
     return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
@@ -100,7 +106,8 @@ static void check_secrets(struct sk_findings *findings, const struct sk_config *
     } rows[] = {{"SECKILL_ADMIN_TOKEN", config->identity.admin_token, false},
                 {"SECKILL_PAYMENT_SECRET", config->identity.payment_secret, false},
                 {"SECKILL_TICKET_SECRET", config->identity.ticket_secret, false},
-                {"SECKILL_DATABASE_URL", config->stores.database_url, true},
+                {config->stores.shards_file == NULL ? "SECKILL_DATABASE_URL" : "SECKILL_SHARDS",
+                 config->stores.shards.urls[0], true},
                 {"SECKILL_REDIS_URL", config->stores.redis_url, true}};
     bool found = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -36,7 +36,10 @@ static const struct key keys[] = {
      "none of them then"},
     {"SECKILL_REACTORS", NUMBER, AT(reactors), "1", 1, 64, "threads", "event loops; they share the port"},
     {"SECKILL_DATABASE_URL", SECRET, AT(stores.database_url), NULL, 0, 0, "URI",
-     "PostgreSQL, in libpq's form; required"},
+     "PostgreSQL, in libpq's form; this or SECKILL_SHARDS is required"},
+    {"SECKILL_SHARDS", TEXT, AT(stores.shards_file), NULL, 0, 0, "path",
+     "file with the URLs of several PostgreSQL servers, one a line, which share the vouchers; instead of "
+     "SECKILL_DATABASE_URL"},
     {"SECKILL_REDIS_URL", SECRET, AT(stores.redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
      "redis://[[user]:password@]host[:port][/db], redis+sentinel://[[user]:password@]host[:port],.../name[/db], "
      "redis+cluster://[[user]:password@]host[:port],..., unix://[[user]:password@]/path; with rediss instead of redis "
@@ -388,9 +391,11 @@ static bool config_check_payment_secrets(const char *lines, FILE *err)
 static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
 {
     // A reactor that cannot hold a whole batch could not settle a batch's journal entry, neither its own nor another's.
-    if (config->sale.orders_max < config->sale.batch_max) {
-        (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
-                      config->sale.orders_max, config->sale.batch_max);
+    // One of several shards has half of the room (order.h).
+    int64_t batches = config->stores.shards.count > 1 ? 2 : 1;
+    if (config->sale.orders_max < batches * config->sale.batch_max) {
+        (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than %sSECKILL_BATCH_MAX, %" PRId64 "\n",
+                      config->sale.orders_max, batches > 1 ? "twice " : "", config->sale.batch_max);
         return SK_FAIL;
     }
     if ((config->stores.redis_cert == NULL) != (config->stores.redis_key == NULL)) {
@@ -415,6 +420,23 @@ static bool config_needs_database(enum sk_command command)
            command == SK_COMMAND_ERASE;
 }
 
+static enum sk_status config_read_shards(struct sk_config *config, bool needed, FILE *err)
+{
+    struct sk_store_options *stores = &config->stores;
+    if (stores->shards_file != NULL && stores->database_url != NULL) {
+        (void)fprintf(err, "seckill: SECKILL_DATABASE_URL and SECKILL_SHARDS: only one of them\n");
+        return SK_FAIL;
+    }
+    if (stores->shards_file != NULL)
+        return needed ? sk_shards_read(&stores->shards, stores->shards_file, err) : SK_OK;
+    if (needed && stores->database_url == NULL) {
+        (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
+        return SK_FAIL;
+    }
+    stores->shards = (struct sk_shards){.count = 1, .urls = {stores->database_url}};
+    return SK_OK;
+}
+
 enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv, FILE *err)
 {
     *config = (struct sk_config){0};
@@ -435,10 +457,9 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         return SK_FAIL;
     }
     bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK;
-    if (config->stores.database_url == NULL && (serves || config_needs_database(*command))) {
-        (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
-        return SK_FAIL;
-    }
+    status = config_read_shards(config, serves || config_needs_database(*command), err);
+    if (status != SK_OK)
+        return status;
     return serves ? config_check_together(config, err) : SK_OK;
 }
 
@@ -448,6 +469,7 @@ void sk_config_free(struct sk_config *config)
         if (keys[i].kind == TEXT || keys[i].kind == SECRET)
             free(*config_text_at(config, &keys[i]));
     }
+    sk_shards_free(&config->stores.shards);
     *config = (struct sk_config){0};
 }
 

@@ -3,8 +3,11 @@
 // writer starts its next batch.
 #include "reactor.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "client_limits.h"
@@ -40,7 +43,12 @@ enum {
 // batcher -> grant -> writer -> entry), background jobs (recovery), and queries and commands (control).
 struct shop {
     struct sk_sale sale;
-    struct sk_pg *report_pg;
+    struct shop_shard {
+        struct shop *shop;
+        size_t number;
+    } shards[SK_SHARDS_MAX];
+    atomic_bool *misfit; // a database is another shard than this program takes it for
+    bool was_ready;
     struct sk_batcher *batcher;
     struct sk_writer *writer;
     struct sk_returns *returns;
@@ -58,7 +66,7 @@ struct sk_reactor {
     uv_timer_t drain;
     uv_timer_t pulse;
     _Atomic uint64_t beats; // the main thread reads these three
-    atomic_bool ready, ended;
+    atomic_bool ready, ended, misfit;
     uint64_t drain_until_ms;
     uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that are in no journal end as refused
     bool draining;
@@ -84,6 +92,12 @@ static void reactor_close_all(struct sk_reactor *reactor);
 static void reactor_on_last_wait_over(uv_timer_t *timer);
 static struct shop *shop_open(struct sk_reactor *reactor);
 static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config);
+static bool shop_open_shard(struct shop *shop, const struct sk_config *config, size_t number);
+static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
+static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit);
+static bool shop_shard_ready(const struct shop *shop, size_t shard);
+static bool shop_shard_away(void *arg, size_t shard);
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
 static void shop_show_nodes(const struct shop *shop);
 static void shop_on_redis(void *arg, bool ready);
@@ -234,6 +248,11 @@ struct sk_pulse sk_reactor_pulse(const struct sk_reactor *reactor)
     return (struct sk_pulse){atomic_load(&reactor->beats), atomic_load(&reactor->ready), atomic_load(&reactor->ended)};
 }
 
+bool sk_reactor_misfits(const struct sk_reactor *reactor)
+{
+    return atomic_load(&reactor->misfit);
+}
+
 void sk_reactor_stop(struct sk_reactor *reactor)
 {
     if (reactor->has_thread)
@@ -329,7 +348,9 @@ static struct shop *shop_open(struct sk_reactor *reactor)
     struct shop *shop = calloc(1, sizeof *shop);
     if (shop == NULL)
         return NULL;
+    shop->misfit = &reactor->misfit;
     shop->sale.loop = &reactor->loop;
+    shop->sale.shards = reactor->config->stores.shards.count;
     shop->sale.options = &reactor->config->sale;
     shop->sale.instance = reactor->config->server.listen;
     shop->sale.purchases = sk_limits_purchases(reactor->options.limits);
@@ -347,7 +368,8 @@ static struct shop *shop_open(struct sk_reactor *reactor)
     return shop;
 }
 
-// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds.
+// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds,
+// and all three for each shard.
 static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config)
 {
     struct sk_sale *sale = &shop->sale;
@@ -361,34 +383,48 @@ static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config
         .on_queries = shop_on_ask_redis,
         .arg = shop,
     };
-    struct sk_pg_options pg = {
-        .url = config->stores.database_url,
-        .name = "seckill-orders",
-        .timeout_ms = (uint32_t)config->stores.pg_timeout_ms,
-        .on_change = shop_on_pg,
-        .arg = shop,
-        .most_waiting = PG_WAITING_MAX,
-    };
     sale->nodes = sk_nodes_open(sale->loop, &nodes);
-    sale->pg = sk_pg_open(sale->loop, &pg);
-    pg.on_change = shop_on_ask_pg;
-    pg.name = "seckill-queries";
-    pg.listen = true;
-    pg.on_notified = shop_on_notified;
-    sale->ask_pg = sk_pg_open(sale->loop, &pg);
-    pg.on_change = shop_on_report_pg; // nothing waits for it: a report fails if it is down
-    pg.name = "seckill-reports";
-    pg.listen = false;
-    pg.statement_ms = SK_REPORT_MS;
-    shop->report_pg = sk_pg_open(sale->loop, &pg);
-    if (sale->nodes == NULL || sale->pg == NULL || sale->ask_pg == NULL || shop->report_pg == NULL)
+    bool opened = sale->nodes != NULL;
+    for (size_t i = 0; i < sale->shards; i++)
+        opened = opened && shop_open_shard(shop, config, i);
+    if (!opened)
         return SK_FAIL;
     sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)config->sale.lock_ttl_ms);
     sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
-    sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
+    sale->orders = sk_order_pool_new((size_t)config->sale.orders_max, sale->shards);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
+}
+
+static bool shop_open_shard(struct shop *shop, const struct sk_config *config, size_t number)
+{
+    struct sk_sale *sale = &shop->sale;
+    shop->shards[number] = (struct shop_shard){shop, number};
+    struct sk_pg_options pg = {
+        .url = config->stores.shards.urls[number],
+        .name = "seckill-orders",
+        .timeout_ms = (uint32_t)config->stores.pg_timeout_ms,
+        .on_change = shop_on_pg,
+        .arg = &shop->shards[number],
+        .most_waiting = PG_WAITING_MAX,
+        .shard = (unsigned)number,
+        .shards = (unsigned)sale->shards,
+        .on_session = shop_on_session,
+    };
+    sale->pg[number] = sk_pg_open(sale->loop, &pg);
+    pg.on_change = shop_on_ask_pg;
+    pg.name = "seckill-queries";
+    pg.listen = true;
+    pg.on_notified = shop_on_notified;
+    sale->ask_pg[number] = sk_pg_open(sale->loop, &pg);
+    pg.on_change = shop_on_report_pg; // a report fails if it is down, and with several shards the beats wait
+    pg.on_session = shop_on_report_session;
+    pg.name = "seckill-reports";
+    pg.listen = false;
+    pg.statement_ms = SK_REPORT_MS;
+    sale->report_pg[number] = sk_pg_open(sale->loop, &pg);
+    return sale->pg[number] != NULL && sale->ask_pg[number] != NULL && sale->report_pg[number] != NULL;
 }
 
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor)
@@ -397,6 +433,8 @@ static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor
     struct sk_recovery *recovery = &shop->recovery;
     if (sk_recovery_open(recovery, sale) != SK_OK)
         return SK_NO_MEM;
+    if (sale->shards > 1)
+        shop->sale.shard_closed = sk_beats_closed(recovery->beats);
     struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
     shop->writer = sk_writer_open(sale, &events);
     shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
@@ -411,10 +449,10 @@ static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor
                                         .stores = &reactor->config->stores,
                                         .reactors = reactor->config->reactors,
                                         .ready = shop_ready,
+                                        .shard_away = shop_shard_away,
                                         .arg = shop,
                                         .on_answer = sk_routes_answer,
                                         .routes = reactor->routes,
-                                        .report_pg = shop->report_pg,
                                         .queries = sk_queries_open(),
                                         .shown = sk_voucher_cache_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);
@@ -439,9 +477,11 @@ static void shop_close(struct shop *shop)
         sk_nodes_flush(shop->sale.nodes);
     }
     // Closes the links first: their last callbacks need the other parts.
-    sk_pg_close(shop->sale.pg);
-    sk_pg_close(shop->sale.ask_pg);
-    sk_pg_close(shop->report_pg);
+    for (size_t i = 0; i < shop->sale.shards; i++) {
+        sk_pg_close(shop->sale.pg[i]);
+        sk_pg_close(shop->sale.ask_pg[i]);
+        sk_pg_close(shop->sale.report_pg[i]);
+    }
     sk_nodes_end(shop->sale.nodes);
     sk_batcher_close(shop->batcher);
     sk_returns_close(shop->returns);
@@ -460,12 +500,6 @@ static void shop_close(struct shop *shop)
 }
 
 // ---- the links ----
-
-static void shop_count_link(const struct shop *shop, enum sk_metric up, enum sk_metric lost, bool ready)
-{
-    sk_metrics_set(shop->sale.metrics, up, ready);
-    sk_metrics_add(shop->sale.metrics, lost, !ready);
-}
 
 // A link to Redis is up if those to all nodes are.
 static void shop_show_nodes(const struct shop *shop)
@@ -486,10 +520,54 @@ static void shop_on_redis(void *arg, bool ready)
         sk_recovery_hurry(&shop->recovery); // Redis may have lost data
 }
 
+// Up means all shards.
+static bool shop_all_ready(const struct shop *shop, struct sk_pg *const *links)
+{
+    bool all = true;
+    for (size_t i = 0; i < shop->sale.shards; i++)
+        all = all && links[i] != NULL && sk_pg_ready(links[i]);
+    return all;
+}
+
+static void shop_count_pg(const struct shop *shop, enum sk_metric up, enum sk_metric lost, struct sk_pg *const *links,
+                          bool ready)
+{
+    sk_metrics_set(shop->sale.metrics, up, shop_all_ready(shop, links));
+    sk_metrics_add(shop->sale.metrics, lost, !ready);
+}
+
+static const char *shop_on_session(void *arg, const char *misfit, int64_t beat)
+{
+    const struct shop_shard *shard = arg;
+    bool fits = misfit != NULL || sk_beats_fit(shard->shop->recovery.beats, shard->number, beat);
+    return fits ? shop_check_shard(shard, misfit) : "its beat is older than the known one";
+}
+
+// The beats are read by this link. It takes an older database once, so that they notice.
+static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat)
+{
+    const struct shop_shard *shard = arg;
+    return sk_beats_is_restored(shard->shop->recovery.beats, shard->number) ? shop_on_session(arg, misfit, beat)
+                                                                            : shop_check_shard(shard, misfit);
+}
+
+// A database that is another shard ends the process while it starts. Later the link just does not use it, also if the
+// shard has been away since the start: the others sell.
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit)
+{
+    const struct shop *shop = shard->shop;
+    if (misfit == NULL)
+        return NULL;
+    sk_log_text(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
+    if (!shop->was_ready && !atomic_exchange(shop->misfit, true))
+        (void)kill(getpid(), SIGTERM);
+    return "it is another shard";
+}
+
 static void shop_on_pg(void *arg, bool ready)
 {
-    struct shop *shop = arg;
-    shop_count_link(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, ready);
+    struct shop *shop = ((struct shop_shard *)arg)->shop;
+    shop_count_pg(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, shop->sale.pg, ready);
     if (ready && shop->writer != NULL)
         sk_writer_pump(shop->writer, false);
 }
@@ -505,22 +583,24 @@ static void shop_on_ask_redis(void *arg, bool ready)
 
 static void shop_on_ask_pg(void *arg, bool ready)
 {
-    struct shop *shop = arg;
-    shop_count_link(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, ready);
+    struct shop *shop = ((struct shop_shard *)arg)->shop;
+    shop_count_pg(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, shop->sale.ask_pg, ready);
     if (ready)
         sk_recovery_hurry(&shop->recovery);
 }
 
 static void shop_on_report_pg(void *arg, bool ready)
 {
-    shop_count_link(arg, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, ready);
+    const struct shop *shop = ((struct shop_shard *)arg)->shop;
+    shop_count_pg(shop, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, shop->sale.report_pg, ready);
+    if (ready)
+        sk_beats_hurry(shop->recovery.beats);
 }
 
 static void shop_on_notified(void *arg)
 {
-    struct shop *shop = arg;
-    if (shop->recovery.follow != NULL)
-        sk_follow_hurry(shop->recovery.follow);
+    const struct shop_shard *shard = arg;
+    sk_recovery_follow(&shard->shop->recovery, shard->number);
 }
 
 // ---- the calls ----
@@ -531,7 +611,9 @@ static void shop_measure(struct shop *shop)
     sk_order_pool_measure(shop->sale.orders, metrics);
     sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
     sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
-    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, shop_ready(shop));
+    bool ready = shop_ready(shop);
+    shop->was_ready = shop->was_ready || ready;
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, ready);
 }
 
 // The end of a loop turn: sends the collected requests.
@@ -545,16 +627,30 @@ static void shop_turn(struct shop *shop)
         SK_FAILPOINT("place.sent");
 }
 
-// Both stores are connected, or at least one node of a cluster, Redis has acknowledged the session, and the catalogue
-// has been read.
+// Both stores are connected, or at least one node of a cluster and one shard, Redis has acknowledged the session, and
+// the shard's catalogue has been read.
 static bool shop_ready(void *arg)
 {
     const struct shop *shop = arg;
     const struct sk_sale *sale = &shop->sale;
     const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
-    return nodes.orders > 0 && nodes.queries > 0 &&
-           (sk_session_held(sale->session) || sk_session_away(sale->session)) && sk_pg_ready(sale->pg) &&
-           sk_pg_ready(sale->ask_pg) && sk_follow_complete(shop->recovery.follow);
+    size_t shard = 0;
+    while (shard < sale->shards && !shop_shard_ready(shop, shard))
+        shard++;
+    return shard < sale->shards && nodes.orders > 0 && nodes.queries > 0 &&
+           (sk_session_held(sale->session) || sk_session_away(sale->session));
+}
+
+static bool shop_shard_ready(const struct shop *shop, size_t shard)
+{
+    const struct sk_sale *sale = &shop->sale;
+    return sk_pg_ready(sale->pg[shard]) && sk_pg_ready(sale->ask_pg[shard]) &&
+           sk_follow_complete(shop->recovery.follows[shard]);
+}
+
+static bool shop_shard_away(void *arg, size_t shard)
+{
+    return !shop_shard_ready(arg, shard);
 }
 
 // For the end of the process, when its time is nearly over; may be repeated. Writes as refused the orders that still

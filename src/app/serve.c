@@ -127,6 +127,8 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_reactor_stop(reactors[i]);
     supervise_end(&supervisor);
     for (int64_t i = 0; i < started; i++)
+        status = sk_reactor_misfits(reactors[i]) ? SK_FAIL : status;
+    for (int64_t i = 0; i < started; i++)
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
     supervise_close(&supervisor);

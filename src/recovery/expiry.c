@@ -2,14 +2,15 @@
 //
 //   LOCKING -> CLOCK -> ASKING -> SCANNING -> PACING -> RETURNING -> PACING -> ASKING ... -> ended
 //
-// One scan is in progress at a time. Runs that want one meanwhile share the next.
+// One scan of a shard is in progress at a time. Runs that want one meanwhile share the next.
 //
 // All runs of the reactor are paced together, so that buyers do not notice a million orders that are due at once: a
 // batch locks the voucher's row for a few ms. A run that has found due orders waits for its turn. The last batch of a
 // walk waits for a tick at least, so that those of many vouchers share a commit.
 //
 // Each tick goes through the catalogue once for vouchers that are due. At RUNS_MAX runs it stops there, and the end of
-// each run continues it: thousands of vouchers may have one order due at the same moment.
+// each run continues it: thousands of vouchers may have one order due at the same moment. Several shards have a bound
+// each, since the runs of a shard that is away do not end before it is back: its further vouchers are left out.
 #include "recovery.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@
 enum {
     TICK_MS = 100,
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
-    RUNS_MAX = 144,        // at a time
+    RUNS_MAX = 144,        // at a time, of vouchers of one shard
     TOGETHER_MAX = 16,     // runs in one statement: each reads 2,000 rows at most, some ms
     APART_MOST_MS = 5000,
     AGAIN_MS = 1000,       // after a failure
@@ -59,19 +60,27 @@ struct expiry_run {
     char due[SK_RETURNS_MAX * (SK_UUID_CHARS + 1) + 1]; // due orders to end: "id,id,..."
 };
 
+// A scan of a shard.
+struct expiry_scan {
+    struct sk_expiry *expiry;
+    size_t shard;
+    struct expiry_run *runs[TOGETHER_MAX]; // in the statement in progress
+    size_t count;
+    size_t run_count; // of its vouchers
+    bool apart;       // its clock and Redis's differ too much
+};
+
 struct sk_expiry {
     const struct sk_sale *sale;
     struct sk_returns *returns;
     struct sk_timer *timer; // owned
     struct sk_list runs;    // newest first
-    unsigned run_count;
-    struct expiry_run *scanning[TOGETHER_MAX]; // in the statement in progress
-    size_t scanning_count;
+    size_t run_count;
+    struct expiry_scan scans[SK_SHARDS_MAX];
     int budget;     // orders that may still end in this tick; negative: so many too many have ended
     uint64_t turns; // turns given out so far
     size_t at;      // in the catalogue: the next voucher to check
     size_t left;    // vouchers still to check in this tick
-    bool apart;     // the clocks differ too much
     bool stopped;
 };
 
@@ -81,7 +90,7 @@ static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
 static void expiry_on_clock(void *arg, const struct sk_reply *reply);
 static void expiry_want_scan(struct expiry_run *run);
-static void expiry_scan(struct sk_expiry *expiry);
+static void expiry_scan(struct expiry_scan *scan);
 static void expiry_on_due(void *arg, const struct sk_result *result);
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row);
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
@@ -108,6 +117,8 @@ struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
     if (expiry == NULL)
         return NULL;
     expiry->sale = sale;
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        expiry->scans[i] = (struct expiry_scan){.expiry = expiry, .shard = i};
     sk_list_begin(&expiry->runs);
     expiry->timer = sk_timer_open(sale->loop, TICK_MS, expiry_on_tick, expiry);
     if (expiry->timer == NULL) {
@@ -158,7 +169,7 @@ static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, stru
         *expiring = (struct sk_expiring){.change = voucher->change, .active = expiring->active};
     return voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
            now >= expiry_empty_until(voucher) && sk_session_sells(expiry->sale->session, voucher->slot) &&
-           sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) &&
+           sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) && sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
            sk_assignment_has_voucher(expiry->sale->session, version, voucher);
 }
 
@@ -168,11 +179,11 @@ static void expiry_start_due(struct sk_expiry *expiry)
     const struct sk_sale *sale = expiry->sale;
     uint64_t version = sk_assignment_version(sale->session);
     size_t count = sk_catalogue_count(sale->catalogue);
-    if (expiry->stopped || !sk_pg_ready(sale->ask_pg))
+    if (expiry->stopped)
         return;
-    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX; expiry->left--) {
+    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shards; expiry->left--) {
         struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
-        if (expiry_is_due(expiry, version, voucher))
+        if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, version, voucher))
             expiry_start(expiry, voucher);
     }
 }
@@ -211,6 +222,7 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
     run->voucher = voucher;
     sk_list_add_behind(&run->list, &expiry->runs);
     expiry->run_count++;
+    expiry->scans[voucher->shard].run_count++;
     sk_voucher_pin(voucher);
     voucher->maintenance->expiring.active = true;
     sk_key_of_lock("expire", voucher->tag, key);
@@ -258,19 +270,19 @@ static void expiry_on_clock(void *arg, const struct sk_reply *reply)
 static void expiry_want_scan(struct expiry_run *run)
 {
     expiry_move(run, EXPIRY_ASKING);
-    expiry_scan(run->expiry);
+    expiry_scan(&run->expiry->scans[run->voucher->shard]);
 }
 
-static enum sk_status expiry_scan_one(struct sk_expiry *expiry)
+static enum sk_status expiry_scan_one(struct expiry_scan *scan)
 {
-    const struct expiry_run *run = expiry->scanning[0];
+    const struct expiry_run *run = scan->runs[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, run->voucher->slot), sk_params_number(voucher, run->voucher->id),
                             run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
-    return sk_pg_call(expiry->sale->ask_pg, SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, expiry);
+    return sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, scan);
 }
 
-static enum sk_status expiry_scan_many(struct sk_expiry *expiry)
+static enum sk_status expiry_scan_many(struct expiry_scan *scan)
 {
     struct sk_buf slots = {0}, vouchers = {0}, from = {0};
     char number[SK_PARAM_NUMBER_SIZE];
@@ -278,8 +290,8 @@ static enum sk_status expiry_scan_many(struct sk_expiry *expiry)
     sk_params_begin(&slots);
     sk_params_begin(&vouchers);
     sk_params_begin(&from);
-    for (size_t i = 0; i < expiry->scanning_count; i++) {
-        const struct expiry_run *run = expiry->scanning[i];
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct expiry_run *run = scan->runs[i];
         sk_params_add(&slots, sk_params_number(number, run->voucher->slot));
         sk_params_add(&vouchers, sk_params_number(number, run->voucher->id));
         sk_params_add(&from, run->from[0] == '\0' ? "null" : run->from);
@@ -287,53 +299,54 @@ static enum sk_status expiry_scan_many(struct sk_expiry *expiry)
     const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers), sk_params_end(&from),
                             sk_params_number(number, SK_RETURNS_MAX)};
     if (params[0] != NULL && params[1] != NULL && params[2] != NULL)
-        status = sk_pg_call(expiry->sale->ask_pg, SK_STATEMENT_DUE_BATCHES, 4, params, expiry_on_due, expiry);
+        status = sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_BATCHES, 4, params, expiry_on_due,
+                            scan);
     sk_buf_free(&slots);
     sk_buf_free(&vouchers);
     sk_buf_free(&from);
     return status;
 }
 
-// Scans for all runs that want it, unless a scan is in progress.
-static void expiry_scan(struct sk_expiry *expiry)
+// Scans for all runs of the shard that want it, unless a scan of it is in progress.
+static void expiry_scan(struct expiry_scan *scan)
 {
-    if (expiry->scanning_count > 0)
+    const struct sk_list *runs = &scan->expiry->runs;
+    if (scan->count > 0)
         return;
-    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL && expiry->scanning_count < TOGETHER_MAX;
-         run = sk_list_next(&expiry->runs, &run->list)) {
-        if (run->state != EXPIRY_ASKING)
+    for (struct expiry_run *run = sk_list_first(runs); run != NULL && scan->count < TOGETHER_MAX;
+         run = sk_list_next(runs, &run->list)) {
+        if (run->state != EXPIRY_ASKING || run->voucher->shard != scan->shard)
             continue;
         expiry_move(run, EXPIRY_SCANNING);
-        expiry->scanning[expiry->scanning_count++] = run;
+        scan->runs[scan->count++] = run;
     }
-    if (expiry->scanning_count > 0 &&
-        (expiry->scanning_count == 1 ? expiry_scan_one(expiry) : expiry_scan_many(expiry)) != SK_OK)
-        expiry_on_due(expiry, &(struct sk_result){.kind = SK_RESULT_FAILED});
+    if (scan->count > 0 && (scan->count == 1 ? expiry_scan_one(scan) : expiry_scan_many(scan)) != SK_OK)
+        expiry_on_due(scan, &(struct sk_result){.kind = SK_RESULT_FAILED});
 }
 
 // Only Redis's seconds are read, and the two clocks were asked some ms apart.
 static bool expiry_clocks_agree(struct expiry_run *run, uint64_t pg_ms)
 {
-    struct sk_expiry *expiry = run->expiry;
-    uint64_t redis_ms = run->redis_ahead_ms + uv_now(expiry->sale->loop);
+    struct expiry_scan *scan = &run->expiry->scans[run->voucher->shard];
+    uint64_t redis_ms = run->redis_ahead_ms + uv_now(run->expiry->sale->loop);
     uint64_t apart_ms = redis_ms > pg_ms ? redis_ms - pg_ms : pg_ms - redis_ms;
     bool apart = apart_ms > APART_MOST_MS;
-    if (apart && !expiry->apart)
+    if (apart && !scan->apart)
         sk_log(SK_LOG_WARN, "expiry pauses: the clocks of PostgreSQL and Redis differ", "apart_ms=%" PRIu64, apart_ms);
-    else if (!apart && expiry->apart)
+    else if (!apart && scan->apart)
         sk_log(SK_LOG_INFO, "expiry goes on: the clocks of PostgreSQL and Redis agree", "apart_ms=%" PRIu64, apart_ms);
-    expiry->apart = apart;
+    scan->apart = apart;
     return !apart;
 }
 
 static void expiry_on_due(void *arg, const struct sk_result *result)
 {
-    struct sk_expiry *expiry = arg;
+    struct expiry_scan *scan = arg;
     struct expiry_run *runs[TOGETHER_MAX];
-    size_t count = expiry->scanning_count;
+    size_t count = scan->count;
     for (size_t i = 0; i < count; i++)
-        runs[i] = expiry->scanning[i];
-    expiry->scanning_count = 0;
+        runs[i] = scan->runs[i];
+    scan->count = 0;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == count;
     for (size_t i = 0; i < count; i++) {
         if (found)
@@ -341,7 +354,7 @@ static void expiry_on_due(void *arg, const struct sk_result *result)
         else
             expiry_fail(runs[i]);
     }
-    expiry_scan(expiry);
+    expiry_scan(scan);
 }
 
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row)
@@ -435,6 +448,7 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
     sk_named_lock_release(run->lock);
     sk_list_remove(&run->list);
     expiry->run_count--;
+    expiry->scans[run->voucher->shard].run_count--;
     sk_voucher_unpin(run->voucher);
     free(run);
 }

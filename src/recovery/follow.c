@@ -55,6 +55,7 @@ enum follow_state {
 struct sk_follow {
     enum follow_state state;
     const struct sk_sale *sale;
+    unsigned shard;
     struct sk_timer *timer; // owned
     bool complete;
     uint64_t read_at_ms;  // when the last read began
@@ -96,12 +97,13 @@ static bool follow_is_reading(const struct sk_follow *follow)
 
 // ---- opening and closing ----
 
-struct sk_follow *sk_follow_open(const struct sk_sale *sale)
+struct sk_follow *sk_follow_open(const struct sk_sale *sale, unsigned shard)
 {
     struct sk_follow *follow = calloc(1, sizeof *follow);
     if (follow == NULL)
         return NULL;
     follow->sale = sale;
+    follow->shard = shard;
     follow->timer = sk_timer_open(sale->loop, 0, follow_on_time, follow);
     if (follow->timer == NULL) {
         free(follow);
@@ -190,7 +192,8 @@ static void follow_ask_page(struct sk_follow *follow)
     char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(after, follow->change), sk_params_number(most, PAGE_VOUCHERS),
                             sk_params_number(first, follow->first_newest)};
-    if (sk_pg_call(follow->sale->ask_pg, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page, follow) != SK_OK)
+    if (sk_pg_call(follow->sale->ask_pg[follow->shard], SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page,
+                   follow) != SK_OK)
         follow_end_read(follow, false);
 }
 
@@ -236,6 +239,7 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .end_ms = sk_rows_number(rows, i, COLUMN_END_MS),
             .state = sk_voucher_state_of(sk_rows_text(rows, i, COLUMN_STATE)),
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
+            .shard = follow->shard,
             .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
             .ticket = sk_rows_number(rows, i, COLUMN_TICKET) != 0,

@@ -1,6 +1,6 @@
-// Keeps the catalogue up to date: reads it in pages at start, then only what changed. PostgreSQL numbers the changes in
-// commit order, so none is missed. A notification starts the next read at once; if none gets through, the poll of each
-// second finds the change.
+// Keeps the catalogue up to date: reads it in pages at start, then only what changed. Each shard has a follow of its
+// own. PostgreSQL numbers the changes in commit order, so none is missed. A notification starts the next read at once;
+// if none gets through, the poll of each second finds the change.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_FOLLOW_H
@@ -21,19 +21,19 @@ struct sk_follow_waiter {
 // Reports a voucher that has changed.
 typedef void sk_follow_changed(void *arg, struct sk_voucher *voucher);
 
-// Starts to read. NULL: out of memory.
-struct sk_follow *sk_follow_open(const struct sk_sale *sale);
+// Starts to read the vouchers of a shard. NULL: out of memory.
+struct sk_follow *sk_follow_open(const struct sk_sale *sale, unsigned shard);
 // Answers all waiters with false. After the links were closed; NULL is fine.
 void sk_follow_close(struct sk_follow *follow);
 
 // `changed` runs for each known voucher that has changed.
 void sk_follow_on_change(struct sk_follow *follow, sk_follow_changed *changed, void *arg);
 
-// Whether the whole catalogue has been read once.
+// Whether all vouchers of the shard have been read once.
 bool sk_follow_complete(const struct sk_follow *follow);
 
-// The newest voucher id as of the last read; 0: none is known. An id up to it that is not in the catalogue is retired,
-// or never existed.
+// The newest voucher id of the shard as of the last read; 0: none is known. An id up to it that is not in the catalogue
+// is retired, or never existed.
 int64_t sk_follow_newest_id(const struct sk_follow *follow);
 
 // Reads now: something has changed, or PostgreSQL is back.

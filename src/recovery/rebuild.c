@@ -147,7 +147,7 @@ enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *vou
 static void rebuild_ask_pg(struct rebuild *rebuild, enum sk_statement statement, int n, const char *const *params,
                            sk_pg_cb *done)
 {
-    if (sk_pg_call(rebuild->sale->ask_pg, statement, n, params, done, rebuild) != SK_OK)
+    if (sk_pg_call(rebuild->sale->ask_pg[rebuild->voucher->shard], statement, n, params, done, rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
@@ -190,8 +190,8 @@ static void rebuild_check_doubt(struct rebuild *rebuild)
     sk_account_query_begin(&query);
     sk_account_query_add(&query, rebuild->voucher);
     if (sk_account_query_end(&query))
-        status = sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, rebuild_on_account,
-                            rebuild);
+        status = sk_pg_call(rebuild->sale->ask_pg[rebuild->voucher->shard], SK_STATEMENT_VOUCHER_ACCOUNTS, 2,
+                            query.params, rebuild_on_account, rebuild);
     sk_account_query_free(&query);
     if (status != SK_OK)
         rebuild_fail(rebuild);

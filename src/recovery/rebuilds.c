@@ -90,7 +90,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
     if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
         voucher->left)
         return SK_FULL;
-    if (!sk_redis_ready(sk_sale_ask_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg))
+    if (!sk_redis_ready(sk_sale_ask_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]))
         return SK_DOWN;
     if (active) { // in doubt, and without a callback so far
         rebuilding->done = done;
@@ -135,8 +135,7 @@ static void rebuilds_start(void *arg)
     struct sk_rebuilds *rebuilds = arg;
     const struct sk_sale *sale = rebuilds->sale;
     struct sk_voucher *voucher;
-    while (rebuilds->active < ACTIVE_MAX && sk_pg_ready(sale->ask_pg) &&
-           (voucher = rebuilds_dequeue_ready(rebuilds)) != NULL) {
+    while (rebuilds->active < ACTIVE_MAX && (voucher = rebuilds_dequeue_ready(rebuilds)) != NULL) {
         struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
@@ -214,14 +213,16 @@ static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
     return next->voucher;
 }
 
-// The first whose node is ready, with both links, and the others go behind: they delay no voucher of another node.
+// The first whose node, with both links, and shard are ready, and the others go behind: they delay no voucher of another
+// one.
 static struct sk_voucher *rebuilds_take_ready(const struct sk_sale *sale, struct sk_list *queue)
 {
     for (int i = 0; i < TRIED_MAX && !sk_list_is_empty(queue); i++) {
         struct sk_rebuilding *next = sk_list_first(queue);
         sk_list_remove(&next->list);
         if (sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)) &&
-            sk_redis_ready(sk_sale_redis(sale, next->voucher))) // its lock
+            sk_redis_ready(sk_sale_redis(sale, next->voucher)) && // its lock
+            sk_pg_ready(sale->ask_pg[next->voucher->shard]))
             return next->voucher;
         sk_list_add_last(&next->list, queue);
     }

@@ -16,18 +16,23 @@ static void recovery_on_changed(void *arg, struct sk_voucher *voucher)
 enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale)
 {
     recovery->sale = sale;
-    recovery->follow = sk_follow_open(sale);
+    bool complete = true;
+    for (size_t i = 0; i < sale->shards; i++) {
+        recovery->follows[i] = sk_follow_open(sale, (unsigned)i);
+        complete = complete && recovery->follows[i] != NULL;
+    }
+    recovery->beats = sk_beats_open(sale);
     recovery->rebuilds = sk_rebuilds_open(sale);
     recovery->sweeper = sk_sweeper_open(sale, recovery->rebuilds);
     recovery->regrant = sk_regrant_open(sale, recovery->rebuilds);
     recovery->watch = sk_watch_open(sale, recovery->rebuilds, recovery->sweeper);
     recovery->expiry = sk_expiry_open(sale);
     recovery->roster = sk_roster_open(sale);
-    if (recovery->follow != NULL && recovery->watch != NULL)
-        sk_follow_on_change(recovery->follow, recovery_on_changed, recovery);
-    bool complete = recovery->follow != NULL && recovery->rebuilds != NULL && recovery->sweeper != NULL &&
-                    recovery->regrant != NULL && recovery->watch != NULL && recovery->expiry != NULL &&
-                    recovery->roster != NULL;
+    complete = complete && recovery->beats != NULL && recovery->rebuilds != NULL && recovery->sweeper != NULL &&
+               recovery->regrant != NULL && recovery->watch != NULL && recovery->expiry != NULL &&
+               recovery->roster != NULL;
+    for (size_t i = 0; complete && i < sale->shards; i++)
+        sk_follow_on_change(recovery->follows[i], recovery_on_changed, recovery);
     return complete ? SK_OK : SK_NO_MEM;
 }
 
@@ -46,7 +51,9 @@ void sk_recovery_close(struct sk_recovery *recovery)
     sk_regrant_close(recovery->regrant);
     sk_sweeper_close(recovery->sweeper);
     sk_rebuilds_close(recovery->rebuilds);
-    sk_follow_close(recovery->follow);
+    sk_beats_close(recovery->beats);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        sk_follow_close(recovery->follows[i]);
 }
 
 size_t sk_recovery_maintenance_size(void)
@@ -66,10 +73,16 @@ void sk_recovery_orphaned(void *recovery, struct sk_voucher *voucher)
 
 void sk_recovery_hurry(struct sk_recovery *recovery)
 {
-    if (recovery->follow != NULL)
-        sk_follow_hurry(recovery->follow);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        sk_recovery_follow(recovery, i);
     if (recovery->watch != NULL)
         sk_watch_hurry(recovery->watch);
+}
+
+void sk_recovery_follow(struct sk_recovery *recovery, size_t shard)
+{
+    if (recovery->follows[shard] != NULL)
+        sk_follow_hurry(recovery->follows[shard]);
 }
 
 // ---- offers ----
@@ -105,9 +118,9 @@ static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing
     uint64_t now = uv_now(recovery->sale->loop), since_ms = now - agreeing->followed_at_ms;
     agreeing->followed_at_ms = now;
     agreeing->waiter.done = offers_on_followed;
-    sk_follow_wait(recovery->follow, &agreeing->waiter);
+    sk_follow_wait(recovery->follows[agreeing->voucher->shard], &agreeing->waiter);
     if (since_ms >= FOLLOW_MS)
-        sk_follow_hurry(recovery->follow);
+        sk_follow_hurry(recovery->follows[agreeing->voucher->shard]);
 }
 
 static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok)

@@ -4,6 +4,7 @@
 #ifndef SK_RECOVERY_RECOVERY_H
 #define SK_RECOVERY_RECOVERY_H
 
+#include "beats.h"
 #include "follow.h"
 #include "maintenance.h"
 #include "rebuild.h"
@@ -12,14 +13,15 @@
 #include "writer.h"
 
 struct sk_recovery {
-    const struct sk_sale *sale;   // borrowed
-    struct sk_follow *follow;     // the catalogue
-    struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
-    struct sk_regrant *regrant;   // orders rejected for an old epoch
-    struct sk_sweeper *sweeper;   // entries that dead sessions left in the journals
-    struct sk_watch *watch;       // the checks once a second
-    struct sk_expiry *expiry;     // orders that are not paid in time
-    struct sk_roster *roster;     // which instances the sessions belong to
+    const struct sk_sale *sale;               // borrowed
+    struct sk_follow *follows[SK_SHARDS_MAX]; // the catalogue, of each shard
+    struct sk_beats *beats;                   // shards that were restored
+    struct sk_rebuilds *rebuilds;             // vouchers that Redis may have lost
+    struct sk_regrant *regrant;               // orders rejected for an old epoch
+    struct sk_sweeper *sweeper;               // entries that dead sessions left in the journals
+    struct sk_watch *watch;                   // the checks once a second
+    struct sk_expiry *expiry;                 // orders that are not paid in time
+    struct sk_roster *roster;                 // which instances the sessions belong to
 };
 
 // SK_NO_MEM: what was opened is closed by sk_recovery_close.
@@ -43,6 +45,9 @@ void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32
 
 // A store is up (again).
 void sk_recovery_hurry(struct sk_recovery *recovery);
+
+// A shard, by its number: something in its catalogue has changed.
+void sk_recovery_follow(struct sk_recovery *recovery, size_t shard);
 
 // ---- regrant ----
 
@@ -92,7 +97,7 @@ void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were close
 
 // Begins a sweep of the voucher. It runs by itself until all is settled that can be: no caller has to wait for it. Call
 // it about once a second for a voucher whose journal is not empty: each entry is read once as long as no session dies.
-// SK_FULL: one is in progress, or too many are. SK_DOWN: this reactor's session is not held.
+// SK_FULL: one is in progress, or too many of its shard are. SK_DOWN: this reactor's session is not held.
 enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *voucher) SK_MUST_CHECK;
 
 // The voucher may have orphans, or entries that were not dropped. From now on it is read from the start about once a

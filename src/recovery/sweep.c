@@ -19,7 +19,7 @@
 enum {
     ORPHANS_MS = 1000,               // between two checks for them
     ORPHANS_FOR_MS = 20 * 60 * 1000, // longer than a kernel tries to deliver the data of a closed connection
-    SWEEPS_MAX = 16,                 // at a time
+    SWEEPS_MAX = 16,                 // at a time, of vouchers of one shard
     PAGE_FIRST = 8,                  // entries of the first page of a journal; the next ones fit their size
     PAGE_MOST = 128,
     PAGE_BYTES = 128 * 1024, // of orders or unreadable bytes in a page: little enough for one turn of the loop
@@ -34,7 +34,7 @@ struct sk_sweeper {
     struct sk_list orphans; // vouchers that may have some, in turn
     size_t listed;
     struct sk_list sweeps;
-    unsigned sweep_count;
+    unsigned sweep_counts[SK_SHARDS_MAX];
 };
 
 // READING -> JUDGING -> READING, -> LOCKING -> READING (with the lock) -> SETTLING -> READING ...
@@ -141,14 +141,22 @@ void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
     sweeper->listed++;
 }
 
+// Entries of a shard that is away stay in the writer until it is back, and their sweeps do not end. So each shard has a
+// bound of its own.
+static bool sweep_may_begin(const struct sk_sweeper *sweeper, size_t shard)
+{
+    return sweeper->sweep_counts[shard] < SWEEPS_MAX;
+}
+
 static void sweep_on_timer(void *arg)
 {
     struct sk_sweeper *sweeper = arg;
     uint64_t now = uv_now(sweeper->sale->loop);
-    struct sk_swept *swept;
-    for (size_t left = sweeper->listed; left > 0 && (swept = sk_list_first(&sweeper->orphans)) != NULL; left--) {
-        if (swept->sweep == NULL && sweeper->sweep_count >= SWEEPS_MAX)
-            break; // the next round begins with it
+    struct sk_swept *swept = sk_list_first(&sweeper->orphans), *next;
+    for (size_t left = sweeper->listed; left > 0 && swept != NULL; left--, swept = next) {
+        next = sk_list_next(&sweeper->orphans, &swept->list);
+        if (swept->sweep == NULL && !sweep_may_begin(sweeper, swept->voucher->shard))
+            continue; // it keeps its place: a later round begins with it
         sk_list_remove(&swept->list);
         if (now < swept->orphans_until_ms) {
             sk_list_add_last(&swept->list, &sweeper->orphans);
@@ -168,7 +176,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
 {
     struct sk_swept *swept = &voucher->maintenance->swept;
     const struct sk_sale *sale = sweeper->sale;
-    if (swept->sweep != NULL || sweeper->sweep_count >= SWEEPS_MAX)
+    if (swept->sweep != NULL || !sweep_may_begin(sweeper, voucher->shard))
         return SK_FULL;
     if (!sk_session_sells(sale->session, voucher->slot))
         return SK_DOWN;
@@ -186,7 +194,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
     memcpy(sweep->after, swept->after, sizeof sweep->after);
     swept->sweep = sweep;
     sk_list_add_behind(&sweep->list, &sweeper->sweeps);
-    sweeper->sweep_count++;
+    sweeper->sweep_counts[voucher->shard]++;
     sk_voucher_pin(voucher);
     sweep_read(sweep);
     return SK_OK;
@@ -361,7 +369,7 @@ static void sweep_end(struct sweep *sweep)
     sk_named_lock_release(sweep->lock);
     sweep->voucher->maintenance->swept.sweep = NULL;
     sk_list_remove(&sweep->list);
-    sweep->sweeper->sweep_count--;
+    sweep->sweeper->sweep_counts[sweep->voucher->shard]--;
     sk_voucher_unpin(sweep->voucher);
     free(sweep);
 }
@@ -395,7 +403,7 @@ static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_jou
 static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
     enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->voucher, SK_REBUILD_ORDERED, NULL, NULL);
-    sk_log(SK_LOG_WARN, "journal entry is larger than SECKILL_ORDERS_MAX; its voucher is rebuilt",
+    sk_log(SK_LOG_WARN, "journal entry is larger than SECKILL_ORDERS_MAX allows; its voucher is rebuilt",
            "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", sweep->voucher->id, found->id, found->count,
            status == SK_OK);
     return false;
@@ -405,9 +413,9 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 {
     const struct sk_sale *sale = sweep->sweeper->sale;
     struct sk_order_list orders = {0};
-    if (found->count > sale->options->orders_max)
+    if (found->count > (int)sk_order_pool_most(sale->orders))
         return sweep_settle_by_rebuild(sweep, found);
-    if (!sk_entry_read_orders(sale, found->orders, found->orders_len, found->offer, &orders))
+    if (!sk_entry_read_orders(sale, sweep->voucher, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
     uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
     struct sk_entry *entry = sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, run_number, found->id);

@@ -87,6 +87,8 @@ struct sk_watch {
     uint64_t assignment_version;
     struct watch_check page[PAGE];
     size_t count, answered;
+    size_t asking;        // shards that have not returned their accounts of this page yet
+    bool returned;        // one of them has
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
     struct busy busy;
     struct overview overview;
@@ -96,7 +98,9 @@ struct sk_watch {
 static void watch_on_time(void *arg);
 static void watch_next_page(struct sk_watch *watch);
 static void watch_ask_accounts(struct sk_watch *watch);
+static void watch_ask_shard(struct sk_watch *watch, size_t shard);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
+static void watch_take_accounts(struct sk_watch *watch, const struct sk_result *result);
 static void watch_ask_redis(struct sk_watch *watch);
 static void watch_on_snapshot(void *arg, const struct sk_reply *reply);
 static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms);
@@ -191,10 +195,14 @@ static void watch_on_letters_ended(void *arg, const struct sk_result *result)
 // instance may be gone.
 static void watch_end_letters(struct sk_watch *watch)
 {
-    if (watch->round % LETTERS_ROUNDS == 0 && sk_assignment_has(watch->sale->session, "letters") &&
-        sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
+    const struct sk_sale *sale = watch->sale;
+    if (watch->round % LETTERS_ROUNDS != 0 || !sk_assignment_has(sale->session, "letters"))
+        return;
+    for (size_t i = 0; i < sale->shards; i++) {
+        if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
             SK_OK)
-        sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
+            sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
+    }
 }
 
 static void watch_end_round(struct sk_watch *watch)
@@ -253,55 +261,81 @@ static void watch_note(struct sk_watch *watch, struct sk_voucher *voucher)
 
 static void watch_next_page(struct sk_watch *watch)
 {
-    const struct sk_catalogue *catalogue = watch->sale->catalogue;
+    const struct sk_sale *sale = watch->sale;
+    const struct sk_catalogue *catalogue = sale->catalogue;
     watch_move(watch, WATCH_PAGE);
+    for (size_t i = 0; i < sale->shards; i++)
+        watch->missed |= !sk_pg_ready(sale->ask_pg[i]);
     watch->count = watch->answered = 0;
     for (; watch->at < sk_catalogue_count(catalogue); watch->at++) {
         struct sk_voucher *voucher = sk_catalogue_at(catalogue, watch->at);
         if (watch->count == PAGE)
             break;
         watch_note(watch, voucher);
-        bool away = !sk_redis_ready(sk_sale_redis(watch->sale, voucher));
+        bool away = !sk_redis_ready(sk_sale_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]);
         watch->missed |= away;
         if (away || !watch_is_due(watch, voucher))
             continue;
         watch->page[watch->count++] = (struct watch_check){.watch = watch, .voucher = voucher};
         sk_voucher_pin(voucher);
     }
-    bool away = !sk_pg_ready(watch->sale->ask_pg);
-    watch->missed |= away;
-    if (watch->count == 0 || away)
+    if (watch->count == 0)
         watch_end_page(watch);
     else
         watch_ask_accounts(watch);
 }
 
+// Asks each shard about its vouchers of the page.
 static void watch_ask_accounts(struct sk_watch *watch)
+{
+    watch_move(watch, WATCH_ACCOUNTS);
+    watch->asked_at_ms = uv_now(watch->sale->loop);
+    watch->asking = 0;
+    watch->returned = false;
+    for (size_t i = 0; i < watch->sale->shards; i++)
+        watch_ask_shard(watch, i);
+    if (watch->asking == 0)
+        watch_end_page(watch);
+}
+
+static void watch_ask_shard(struct sk_watch *watch, size_t shard)
 {
     struct sk_account_query query;
     enum sk_status status = SK_NO_MEM;
-    watch_move(watch, WATCH_ACCOUNTS);
-    watch->asked_at_ms = uv_now(watch->sale->loop);
+    size_t count = 0;
     sk_account_query_begin(&query);
-    for (size_t i = 0; i < watch->count; i++)
+    for (size_t i = 0; i < watch->count; i++) {
+        if (watch->page[i].voucher->shard != shard)
+            continue;
         sk_account_query_add(&query, watch->page[i].voucher);
-    if (sk_account_query_end(&query))
-        status =
-            sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, watch_on_accounts, watch);
+        count++;
+    }
+    if (count > 0 && sk_account_query_end(&query))
+        status = sk_pg_call(watch->sale->ask_pg[shard], SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params,
+                            watch_on_accounts, watch);
     sk_account_query_free(&query);
-    watch->missed |= status != SK_OK;
-    if (status != SK_OK)
-        watch_end_page(watch);
+    watch->asking += status == SK_OK;
+    watch->missed |= count > 0 && status != SK_OK;
 }
 
 static void watch_on_accounts(void *arg, const struct sk_result *result)
 {
     struct sk_watch *watch = arg;
-    if (result->rows == NULL) {
+    if (result->rows == NULL)
         watch->missed = true;
-        watch_end_page(watch);
+    else
+        watch_take_accounts(watch, result);
+    watch->returned |= result->rows != NULL;
+    if (--watch->asking > 0)
         return;
-    }
+    if (watch->returned)
+        watch_ask_redis(watch);
+    else
+        watch_end_page(watch);
+}
+
+static void watch_take_accounts(struct sk_watch *watch, const struct sk_result *result)
+{
     for (size_t row = 0; row < sk_rows_count(result->rows); row++) {
         struct sk_account account;
         sk_account_read(result->rows, row, &account);
@@ -316,7 +350,6 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
             break;
         }
     }
-    watch_ask_redis(watch);
 }
 
 // Uses the link of the order path, all in one write.

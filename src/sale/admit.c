@@ -35,6 +35,8 @@ struct admit_reading {
     int64_t cache_ms; // of `version`
 };
 
+static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_voucher *voucher,
+                              struct sk_purchase_result *result);
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
 static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                                      struct sk_purchase_result *result);
@@ -56,7 +58,8 @@ bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, co
 {
     uint64_t now = uv_now(sale->loop);
     *result = (struct sk_purchase_result){0};
-    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_is_loaded(sale, now, result);
+    bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_lacks_shard(sale, voucher, result) ||
+                   admit_is_loaded(sale, now, result);
     sk_metrics_add(sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
@@ -75,6 +78,15 @@ static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const cha
     result->code = refusal->code;
     if (refusal->code == SK_PURCHASE_NOT_STARTED)
         result->retry_after_ms = refusal->begin_at_ms > now_ms ? refusal->begin_at_ms - now_ms : 1;
+    return true;
+}
+
+static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_voucher *voucher,
+                              struct sk_purchase_result *result)
+{
+    if (!sk_sale_is_closed(sale, voucher->shard))
+        return false;
+    result->code = SK_PURCHASE_UNAVAILABLE;
     return true;
 }
 

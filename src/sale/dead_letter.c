@@ -10,6 +10,7 @@
 #include "params.h"
 
 struct dead_letter_put {
+    unsigned shard;
     const struct sk_sale *sale;
     sk_dead_letter_cb *done;
     void *arg;
@@ -58,7 +59,8 @@ enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const s
 static struct dead_letter_put dead_letter_of(const struct sk_voucher *voucher, const char *journal_id,
                                              sk_dead_letter_cb *done, void *arg)
 {
-    struct dead_letter_put letter = {.done = done, .arg = arg, .slot = voucher->slot, .voucher_id = voucher->id};
+    struct dead_letter_put letter = {
+        .done = done, .arg = arg, .slot = voucher->slot, .shard = voucher->shard, .voucher_id = voucher->id};
     (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
     return letter;
 }
@@ -81,7 +83,7 @@ static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct d
                                 orders,
                                 reason,
                                 sk_params_number(offer, letter->offer)};
-        status = sk_pg_call(sale->pg, SK_STATEMENT_SET_ASIDE, 7, params, dead_letter_on_put, put);
+        status = sk_pg_call(sale->pg[letter->shard], SK_STATEMENT_SET_ASIDE, 7, params, dead_letter_on_put, put);
     }
     if (status != SK_OK)
         free(put);

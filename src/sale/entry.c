@@ -49,6 +49,7 @@ bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher
 
 struct reading {
     const struct sk_sale *sale;
+    const struct sk_voucher *voucher;
     struct sk_order_list *out;
     int32_t offer;
     bool failed;
@@ -57,7 +58,7 @@ struct reading {
 static void entry_read_order(void *arg, const struct sk_journal_order *read)
 {
     struct reading *reading = arg;
-    struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->sale->orders);
+    struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->sale->orders, reading->voucher->shard);
     if (order == NULL) {
         reading->failed = true;
         return;
@@ -71,10 +72,10 @@ static void entry_read_order(void *arg, const struct sk_journal_order *read)
     sk_order_move(reading->sale->orders, order, SK_ORDER_NEW, reading->out);
 }
 
-bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, int32_t offer,
-                          struct sk_order_list *out)
+bool sk_entry_read_orders(const struct sk_sale *sale, const struct sk_voucher *voucher, const char *orders, size_t len,
+                          int32_t offer, struct sk_order_list *out)
 {
-    struct reading reading = {.sale = sale, .out = out, .offer = offer};
+    struct reading reading = {.sale = sale, .voucher = voucher, .out = out, .offer = offer};
     if (sk_journal_parse(orders, len, entry_read_order, &reading) > 0 && !reading.failed)
         return true;
     while (out->head != NULL)

@@ -30,10 +30,10 @@ struct sk_entry {
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
                               uint64_t run_number, const char *journal_id);
 
-// Makes orders from a text that sk_journal_parse can read: NEW and low priority, with this offer and no
+// Makes orders of the voucher from a text that sk_journal_parse can read: NEW and low priority, with this offer and no
 // entry yet. All or, if out of room or memory, none (false).
-bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, int32_t offer,
-                          struct sk_order_list *out);
+bool sk_entry_read_orders(const struct sk_sale *sale, const struct sk_voucher *voucher, const char *orders, size_t len,
+                          int32_t offer, struct sk_order_list *out);
 
 // PostgreSQL refused one of its orders: notes the correction for Redis. `units` return; 0: PostgreSQL has none left for
 // it. `live`: the user's live order as Redis stores it (id, quantity, key), or NULL.

@@ -17,6 +17,7 @@ struct sk_order_pool {
     struct slab *slabs;
     struct sk_order *spare;
     size_t out, most;
+    size_t shards, out_of[SK_SHARDS_MAX];
     size_t counts[SK_ORDER_STATES];
     struct sk_uuid_gen ids;
 };
@@ -26,21 +27,36 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
 static void order_link(struct sk_order *order, struct sk_order *before, struct sk_order_list *list);
 static void order_unlink(struct sk_order *order);
 
-struct sk_order_pool *sk_order_pool_new(size_t most)
+struct sk_order_pool *sk_order_pool_new(size_t most, size_t shards)
 {
     struct sk_order_pool *pool = calloc(1, sizeof *pool);
-    if (pool != NULL)
-        pool->most = most;
+    if (pool == NULL)
+        return NULL;
+    pool->most = most;
+    pool->shards = shards;
     return pool;
 }
 
-struct sk_order *sk_order_take(struct sk_order_pool *pool)
+size_t sk_order_pool_most(const struct sk_order_pool *pool)
 {
-    if (pool->out >= pool->most || (pool->spare == NULL && !order_grow(pool)))
+    return pool->shards > 1 ? (pool->most + 1) / 2 : pool->most;
+}
+
+static bool order_has_room(const struct sk_order_pool *pool, unsigned shard)
+{
+    size_t left = pool->most - pool->out;
+    return left > 0 && (pool->shards <= 1 || pool->out_of[shard] < left);
+}
+
+struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard)
+{
+    if (!order_has_room(pool, shard) || (pool->spare == NULL && !order_grow(pool)))
         return NULL;
     struct sk_order *order = pool->spare;
     pool->spare = order->next;
     pool->out++;
+    pool->out_of[shard]++;
+    order->shard = (uint8_t)shard;
     pool->counts[SK_ORDER_NEW]++;
     order->state = SK_ORDER_NEW;
     order->prev = order->next = NULL;
@@ -160,6 +176,7 @@ void sk_order_give(struct sk_order_pool *pool, struct sk_order *order)
     order->next = pool->spare;
     pool->spare = order;
     pool->out--;
+    pool->out_of[order->shard]--;
 }
 
 size_t sk_order_pool_out(const struct sk_order_pool *pool)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "metrics.h"
+#include "shards.h"
 #include "text.h"
 #include "uuid.h"
 
@@ -74,6 +75,7 @@ struct sk_order {
     bool low_priority; // no request waits for its commit
     uint8_t refusals;  // how often PostgreSQL has refused it alone
     uint8_t rounds;    // how often its call was sent back: another offer, or another node
+    uint8_t shard;     // of its voucher
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };
@@ -87,13 +89,18 @@ struct sk_order_list {
 // The source of orders. It keeps its memory blocks, so a busy sale does not allocate.
 struct sk_order_pool;
 
-// The reactor's thread, as all functions. At most `most` orders are out at a time. NULL: out of memory.
-struct sk_order_pool *sk_order_pool_new(size_t most);
+// The reactor's thread, as all functions. At most `most` orders are out at a time. With several shards, the orders of
+// one take no more room than is left free: one shard gets half of the room at most, two get a third each. So a shard
+// that is away, or slower than its buyers, leaves room for the others. NULL: out of memory.
+struct sk_order_pool *sk_order_pool_new(size_t most, size_t shards);
 void sk_order_pool_free(struct sk_order_pool *pool);
 
-// Gives a NEW order of one unit, without an entry or a waiting request. `id`, `epoch` and `user` still hold an older
-// order's values: the caller sets them. NULL: the bound is reached, or memory is short.
-struct sk_order *sk_order_take(struct sk_order_pool *pool);
+// The most orders of one shard that can be out at a time, when no other shard has any.
+size_t sk_order_pool_most(const struct sk_order_pool *pool);
+
+// Gives a NEW order of one unit, without an entry or a waiting request, for a voucher of this shard. `id`, `epoch` and
+// `user` still hold an older order's values: the caller sets them. NULL: a bound is reached, or memory is short.
+struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard);
 // Gives it a new id, for a voucher of this slot and, as far as it is known, this epoch.
 void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch);
 

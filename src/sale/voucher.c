@@ -165,6 +165,7 @@ static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const st
     if (voucher == NULL)
         return NULL;
     struct sk_voucher **bucket = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);
+    voucher->shard = (uint16_t)row->shard;
     voucher->next_in_bucket = *bucket;
     *bucket = voucher;
     voucher->next_in_slot = catalogue->slots[voucher->slot];

@@ -98,6 +98,7 @@ struct sk_voucher {
     bool left;     // it has left the catalogue: the last pin frees it
     unsigned pins; // kept pointers to it
     uint16_t slot;
+    uint16_t shard; // of PostgreSQL: the one that has it
     char tag[SK_TAG_SIZE];
     struct sk_voucher_keys keys;
 
@@ -127,6 +128,7 @@ struct sk_catalogue_row {
     int64_t change, voucher_id, begin_ms, end_ms;
     enum sk_voucher_state state;
     const char *tag; // borrowed
+    unsigned shard;  // where it was read
     unsigned user_limit;
     int64_t pay_within_s;
     bool ticket;

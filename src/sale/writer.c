@@ -1,4 +1,6 @@
-// PostgreSQL has one batch (batch.h) at a time; orders granted meanwhile gather for the next one. Vouchers take turns.
+// Each shard has one batch (batch.h) at a time; orders granted meanwhile gather for the next one. Vouchers take turns.
+// What others hold is the first of an array with one struct for each shard. The functions below the interface work on
+// one of them.
 //
 // Orders that no request waits for (Prefer: respond-async, and recovered ones) are low priority (`low_priority`).
 // During a rush they are written only now and then, so that the rush has the machine to itself; the more there are, the
@@ -30,6 +32,7 @@ enum {
 
 struct sk_writer {
     const struct sk_sale *sale;
+    size_t shard; // its place in the array
     struct sk_writer_events events;
     struct sk_write_queue queue;
     struct sk_order_list delayed; // wait for their not_before_ms
@@ -46,6 +49,7 @@ struct sk_writer {
     struct sk_timer *tick;
 };
 
+static enum sk_status writer_open_one(struct sk_writer *writer);
 static void writer_on_tick(void *arg);
 static void writer_wake_delayed(struct sk_writer *writer);
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order);
@@ -67,20 +71,28 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 
 struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events)
 {
-    struct sk_writer *writer = calloc(1, sizeof *writer);
-    if (writer == NULL)
-        return NULL;
-    writer->sale = sale;
-    writer->events = *events;
+    struct sk_writer *writer = calloc(sale->shards, sizeof *writer);
+    enum sk_status status = writer == NULL ? SK_NO_MEM : SK_OK;
+    for (size_t i = 0; writer != NULL && i < sale->shards; i++) {
+        writer[i].sale = sale;
+        writer[i].shard = i;
+        writer[i].events = *events;
+    }
+    for (size_t i = 0; status == SK_OK && i < sale->shards; i++)
+        status = writer_open_one(&writer[i]);
+    if (status != SK_OK)
+        sk_writer_close(writer);
+    return status == SK_OK ? writer : NULL;
+}
+
+static enum sk_status writer_open_one(struct sk_writer *writer)
+{
+    const struct sk_sale *sale = writer->sale;
     writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
     writer->refusal = writer->failure;
     enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->options->batch_max);
     writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
-    if (opened != SK_OK || writer->tick == NULL) {
-        sk_writer_close(writer);
-        return NULL;
-    }
-    return writer;
+    return opened == SK_OK && writer->tick != NULL ? SK_OK : SK_NO_MEM;
 }
 
 static void writer_on_tick(void *arg)
@@ -97,14 +109,14 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     struct sk_entry *former = order->entry;
     order->entry = entry;
     entry->open++;
-    writer_enqueue(writer, order);
+    writer_enqueue(&writer[entry->voucher->shard], order);
     if (former != NULL)
         writer_leave_entry(writer, former);
 }
 
 void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
 {
-    writer_enqueue(writer, order);
+    writer_enqueue(&writer[order->entry->voucher->shard], order);
 }
 
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
@@ -131,15 +143,17 @@ static void writer_wake_delayed(struct sk_writer *writer)
 
 void sk_writer_pump(struct sk_writer *writer, bool rush)
 {
-    writer->rush = rush;
-    writer_pump(writer);
+    for (size_t i = 0, shards = writer->sale->shards; i < shards; i++) {
+        writer[i].rush = rush;
+        writer_pump(&writer[i]);
+    }
 }
 
 static void writer_pump(struct sk_writer *writer)
 {
     uint64_t now = uv_now(writer->sale->loop);
     if (writer->queue.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
-        !sk_pg_ready(writer->sale->pg) || writer_may_rest(writer))
+        !sk_pg_ready(writer->sale->pg[writer->shard]) || writer_may_rest(writer))
         return;
     struct sk_voucher *voucher = sk_write_queue_take(&writer->queue, now, NULL);
     if (voucher == NULL)
@@ -149,7 +163,7 @@ static void writer_pump(struct sk_writer *writer)
     writer_collect(writer, voucher);
     SK_FAILPOINT("writer.collected");
     writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
-    if (sk_batch_send(&writer->batch, writer->sale->pg, writer_on_written, writer) != SK_OK)
+    if (sk_batch_send(&writer->batch, writer->sale->pg[writer->shard], writer_on_written, writer) != SK_OK)
         writer_put_back(writer, SK_RESULT_LOST);
     else
         SK_FAILPOINT("writer.sent");
@@ -437,12 +451,14 @@ static void writer_on_set_aside(void *arg, bool kept)
 
 void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
 {
-    for (size_t i = 0; i < writer->batch.part_count; i++)
-        writer_count_list(writer, &writer->batch.parts[i].orders, left);
-    writer_count_list(writer, &writer->delayed, left);
-    writer_count_list(writer, &writer->letters, left);
-    for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
-        writer_count_list(writer, &voucher->granted.orders, left);
+    for (const struct sk_writer *end = writer + writer->sale->shards; writer < end; writer++) {
+        for (size_t i = 0; i < writer->batch.part_count; i++)
+            writer_count_list(writer, &writer->batch.parts[i].orders, left);
+        writer_count_list(writer, &writer->delayed, left);
+        writer_count_list(writer, &writer->letters, left);
+        for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
+            writer_count_list(writer, &voucher->granted.orders, left);
+    }
 }
 
 static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left)
@@ -462,8 +478,11 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 
 bool sk_writer_idle(const struct sk_writer *writer)
 {
-    return writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
-           writer->letters.count == 0;
+    const struct sk_writer *end = writer + writer->sale->shards;
+    while (writer < end && writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
+           writer->letters.count == 0)
+        writer++;
+    return writer == end;
 }
 
 // ---- closing ----
@@ -482,10 +501,8 @@ static void writer_forget_list(struct sk_writer *writer, struct sk_order_list *l
         sk_writer_forget(writer, list->head);
 }
 
-void sk_writer_close(struct sk_writer *writer)
+static void writer_close_one(struct sk_writer *writer)
 {
-    if (writer == NULL)
-        return;
     for (size_t i = 0; i < writer->batch.part_count; i++)
         writer_forget_list(writer, &writer->batch.parts[i].orders);
     writer_forget_list(writer, &writer->delayed);
@@ -496,5 +513,11 @@ void sk_writer_close(struct sk_writer *writer)
     }
     sk_timer_close(writer->tick);
     sk_batch_close(&writer->batch);
+}
+
+void sk_writer_close(struct sk_writer *writer)
+{
+    for (size_t i = 0; writer != NULL && i < writer->sale->shards; i++)
+        writer_close_one(&writer[i]);
     free(writer);
 }

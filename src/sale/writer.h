@@ -1,4 +1,5 @@
-// The order writer: writes the orders that Redis has granted to PostgreSQL, in batches.
+// The order writer: writes the orders that Redis has granted to PostgreSQL, in batches. Each shard has its own queue
+// and its own batch in progress, so a shard that is away delays no other.
 //
 // While one batch is in progress the next one gathers: group commit without a timer. An order leaves the writer when
 // PostgreSQL has decided it. Its journal entry ends when all its orders have left. The writer takes no lock: the grant

@@ -19,6 +19,7 @@ enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3 };
 struct postgres_check {
     struct sk_findings *findings;
     const struct sk_store_options *options;
+    size_t shard;
     int64_t reactors;
     struct sk_pg_hosts *hosts;
     PGconn *conn;             // to the primary
@@ -36,12 +37,13 @@ static void postgres_check_login(const struct postgres_check *check);
 static void postgres_check_statements(const struct postgres_check *check);
 static void postgres_check_rights(const struct postgres_check *check);
 static void postgres_check_commit(const struct postgres_check *check);
+static void postgres_check_shard(const struct postgres_check *check, const PGresult *session);
 static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check);
 
-void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
-                       struct sk_clock_seen *clock)
+void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, size_t shard,
+                       int64_t reactors, struct sk_clock_seen *clock)
 {
-    struct postgres_check check = {.findings = findings, .options = options, .reactors = reactors};
+    struct postgres_check check = {.findings = findings, .options = options, .shard = shard, .reactors = reactors};
     PGresult *settings = NULL;
     *clock = (struct sk_clock_seen){0};
     if (!postgres_check_connect(&check))
@@ -103,9 +105,10 @@ static bool postgres_check_connect(struct postgres_check *check)
     char patience[SK_PARAM_NUMBER_SIZE];
     int64_t ms = check->options->pg_timeout_ms;
     const char *const params[] = {sk_params_number(patience, ms)};
-    check->hosts = sk_pg_hosts_open(check->options->database_url);
+    check->hosts = sk_pg_hosts_open(check->options->shards.urls[check->shard]);
     if (check->hosts == NULL) {
-        sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable", "SECKILL_DATABASE_URL is wrong");
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable", "%s is wrong",
+                check->options->shards_file == NULL ? "SECKILL_DATABASE_URL" : "its URL in SECKILL_SHARDS");
         return false;
     }
     if (sk_pg_hosts_count(check->hosts) > 1) {
@@ -292,10 +295,14 @@ static void postgres_check_statements(const struct postgres_check *check)
 // Checks what the service's own commits wait for.
 static void postgres_check_commit(const struct postgres_check *check)
 {
-    char ms[SK_PARAM_NUMBER_SIZE];
-    const char *const params[] = {sk_params_number(ms, check->options->pg_timeout_ms), "seckill-check"};
+    char ms[SK_PARAM_NUMBER_SIZE], shard[SK_PARAM_NUMBER_SIZE], shards[SK_PARAM_NUMBER_SIZE];
+    const char *const params[] = {sk_params_number(ms, check->options->pg_timeout_ms), "seckill-check",
+                                  sk_params_number(shard, (int64_t)check->shard),
+                                  sk_params_number(shards, (int64_t)check->options->shards.count)};
     PGresult *set =
-        postgres_check_ask(check, "postgresql session", sk_statements[SK_STATEMENT_SESSION].text, 2, params);
+        postgres_check_ask(check, "postgresql session", sk_statements[SK_STATEMENT_SESSION].text, 4, params);
+    if (set != NULL)
+        postgres_check_shard(check, set);
     PGresult *now =
         set == NULL ? NULL : postgres_check_ask(check, "postgresql session", sk_checks[SK_CHECK_COMMIT].text, 0, NULL);
     if (now != NULL && PQntuples(now) == 1) {
@@ -306,6 +313,15 @@ static void postgres_check_commit(const struct postgres_check *check)
     }
     PQclear(now);
     PQclear(set);
+}
+
+// `session`: the result of SK_STATEMENT_SESSION.
+static void postgres_check_shard(const struct postgres_check *check, const PGresult *session)
+{
+    int column = PQfnumber(session, "misfit");
+    bool fits = column >= 0 && PQgetisnull(session, 0, column) != 0;
+    SK_FIND_UNLESS(check->findings, fits, SK_FINDING_FAIL, "postgresql shard", "%s",
+                   fits ? "is the one that belongs here" : PQgetvalue(session, 0, column < 0 ? 0 : column));
 }
 
 static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check)

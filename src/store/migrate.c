@@ -28,11 +28,24 @@ static enum sk_status migrate_find_roles(PGconn *conn);
 static enum sk_status migrate_compare(PGconn *conn);
 static enum sk_status migrate_apply(PGconn *conn, int place);
 static enum migrate_place migrate_compare_one(PGconn *conn, int place, char found[NAME_SIZE]);
+static enum sk_status migrate_number(PGconn *conn, size_t number, size_t count);
 static enum sk_status migrate_begin(PGconn *conn);
 static enum sk_status migrate_end(PGconn *conn, enum sk_bookkeeping how);
 static enum sk_status migrate_check(PGconn *conn, PGresult *result);
 
-enum sk_status sk_migrate(const char *database_url)
+enum sk_status sk_migrate(const struct sk_shards *shards)
+{
+    enum sk_status status = SK_OK;
+    for (size_t i = 0; i < shards->count; i++) {
+        if (shards->count > 1)
+            sk_log(SK_LOG_INFO, "migrating a shard", "shard=%zu of=%zu", i, shards->count);
+        if (sk_migrate_shard(shards->urls[i], i, shards->count) != SK_OK)
+            status = SK_FAIL;
+    }
+    return status;
+}
+
+enum sk_status sk_migrate_shard(const char *database_url, size_t number, size_t count)
 {
     enum sk_status status = SK_OK;
     PGconn *conn = sk_pg_hosts_connect_to_write(database_url);
@@ -46,6 +59,8 @@ enum sk_status sk_migrate(const char *database_url)
         status = migrate_compare(conn);
     for (int i = 0; status == SK_OK && i < SK_MIGRATION_COUNT; i++)
         status = migrate_apply(conn, i);
+    if (status == SK_OK)
+        status = migrate_number(conn, number, count);
     PQfinish(conn); // rolls back what is open
     return status;
 }
@@ -105,6 +120,18 @@ static enum sk_status migrate_apply(PGconn *conn, int place)
         return SK_FAIL;
     sk_log(SK_LOG_INFO, seen == MIGRATE_NONE ? "migration applied" : "migration was there", "name=%s", migration->name);
     return SK_OK;
+}
+
+static enum sk_status migrate_number(PGconn *conn, size_t number, size_t count)
+{
+    char texts[2][SK_PARAM_NUMBER_SIZE];
+    const char *const params[] = {sk_params_number(texts[0], (int64_t)number),
+                                  sk_params_number(texts[1], (int64_t)count)};
+    PGresult *result = PQexecParams(conn, sk_bookkeepings[SK_BOOKKEEPING_SHARD].text, 2, NULL, params, NULL, NULL, 0);
+    bool misfit = PQntuples(result) == 1 && !PQgetisnull(result, 0, 0);
+    if (misfit)
+        sk_log_text(SK_LOG_ERROR, "it has vouchers, so its number stays", "reason", PQgetvalue(result, 0, 0));
+    return migrate_check(conn, result) == SK_OK && !misfit ? SK_OK : SK_FAIL;
 }
 
 // We have no migration after our last one: one found there is MIGRATE_OTHER.

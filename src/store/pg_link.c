@@ -60,6 +60,7 @@ struct sk_pg {
     size_t waiting;            // calls without a result
     bool busy;                 // a statement is in progress: a session step or the current call
     uint64_t sent_ms;          // when it was sent
+    bool held;                 // connected or not, it takes no calls
     bool unsent;               // sending failed; the next tick drops the connection
     bool unreplicated;         // the statement in progress has committed, but did not wait for the standbys
     bool read_only;            // the server has refused a statement for this, and another host may not
@@ -67,6 +68,7 @@ struct sk_pg {
     enum sk_result_kind kind;
 };
 
+static bool pg_link_is_up(const struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
 static struct pg_call *pg_link_take_call(struct sk_pg *pg);
 static void pg_link_connect(void *owner, const char *address);
@@ -105,6 +107,8 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
     pg->options = *options;
     if (options->statement_ms == 0)
         pg->options.statement_ms = options->timeout_ms;
+    if (options->shards == 0)
+        pg->options.shards = 1;
     pg->fd = -1;
     pg->hosts = sk_pg_hosts_open(options->url);
     if (pg->hosts != NULL) {
@@ -133,7 +137,27 @@ void sk_pg_close(struct sk_pg *pg)
     pg_link_lose_calls(pg);
 }
 
+void sk_pg_drop(struct sk_pg *pg, const char *why)
+{
+    if (pg->conn != NULL)
+        pg_link_drop(pg, why);
+}
+
+void sk_pg_hold(struct sk_pg *pg, bool held)
+{
+    bool was_ready = sk_pg_ready(pg);
+    SK_ASSERT(!was_ready || !held);
+    pg->held = held;
+    if (!was_ready && sk_pg_ready(pg) && pg->options.on_change != NULL)
+        pg->options.on_change(pg->options.arg, true);
+}
+
 bool sk_pg_ready(const struct sk_pg *pg)
+{
+    return pg_link_is_up(pg) && !pg->held;
+}
+
+static bool pg_link_is_up(const struct sk_pg *pg)
 {
     return sk_link_state(pg->link) == SK_LINK_READY;
 }
@@ -169,6 +193,7 @@ enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_s
     return SK_OK;
 }
 
+static bool pg_link_is_up(const struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params)
 {
     SK_ASSERT(n <= SK_PG_PARAMS_MAX);
@@ -277,7 +302,7 @@ static void pg_link_pump(struct sk_pg *pg)
 // Sends as much of the next statement as the socket takes. The rest follows when the socket is writable again.
 static enum sk_status pg_link_send(struct sk_pg *pg)
 {
-    const struct pg_call *call = sk_pg_ready(pg) ? pg_link_take_call(pg) : NULL;
+    const struct pg_call *call = pg_link_is_up(pg) ? pg_link_take_call(pg) : NULL;
     pg->kind = SK_RESULT_LOST; // until a result has come
     int sent = call == NULL ? pg_link_send_step(pg) : pg_link_send_call(pg, call->statement, call->n, call->params);
     if (sent != 1)
@@ -315,12 +340,13 @@ static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int 
 
 static int pg_link_send_step(struct sk_pg *pg)
 {
-    char ms[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(ms, pg->options.statement_ms), pg->options.name};
+    char ms[SK_PARAM_NUMBER_SIZE], shard[SK_PARAM_NUMBER_SIZE], shards[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(ms, pg->options.statement_ms), pg->options.name,
+                            sk_params_number(shard, pg->options.shard), sk_params_number(shards, pg->options.shards)};
     if (pg->prepared < SK_STATEMENT_COUNT)
         return PQsendPrepare(pg->conn, sk_statements[pg->prepared].name, sk_statements[pg->prepared].text, 0, NULL);
     if (pg->prepared == SK_STATEMENT_COUNT)
-        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 2, params);
+        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 4, params);
     return pg_link_send_call(pg, SK_STATEMENT_LISTEN, 0, NULL);
 }
 
@@ -343,7 +369,7 @@ static void pg_link_receive(struct sk_pg *pg)
             pg_link_drop(pg, pg->read_only ? "the server is read-only" : "a commit did not wait for the standbys");
             return;
         }
-        if (sk_link_state(pg->link) == SK_LINK_READY)
+        if (pg_link_is_up(pg))
             pg_link_finish_call(pg);
         else
             pg_link_finish_step(pg);
@@ -368,11 +394,29 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
         sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
 
+// Why the database is not to be used, after the step that sets up the session. NULL: it is.
+static const char *pg_link_find_misfit(const struct sk_pg *pg)
+{
+    const struct sk_rows *rows = (const struct sk_rows *)(const void *)pg->result;
+    int misfit = PQfnumber(pg->result, "misfit"), beat = PQfnumber(pg->result, "beat");
+    if (misfit < 0 || beat < 0 || sk_rows_count(rows) != 1)
+        return NULL;
+    const char *reason = sk_rows_text(rows, 0, misfit);
+    if (pg->options.on_session != NULL)
+        reason = pg->options.on_session(pg->options.arg, reason, sk_rows_number(rows, 0, beat));
+    return reason;
+}
+
 static void pg_link_finish_step(struct sk_pg *pg)
 {
+    const char *misfit = NULL;
     pg->busy = false;
     if (pg->kind != SK_RESULT_ROWS) {
         pg_link_drop(pg, "the statements do not fit this database; has it been migrated?");
+        return;
+    }
+    if (pg->prepared == SK_STATEMENT_COUNT && (misfit = pg_link_find_misfit(pg)) != NULL) {
+        pg_link_drop(pg, misfit);
         return;
     }
     PQclear(pg->result);
@@ -423,7 +467,7 @@ static const char *pg_link_tick(void *owner)
         sk_monotonic_ms() >= pg->attempt_ms + pg->options.timeout_ms / sk_pg_hosts_count(pg->hosts))
         return "connecting takes too long";
     // The server's own time-out comes first. Ours is for a server that no longer answers at all.
-    if (sk_pg_ready(pg) && pg->busy &&
+    if (pg_link_is_up(pg) && pg->busy &&
         sk_monotonic_ms() >= pg->sent_ms + pg->options.statement_ms + pg->options.statement_ms / 2)
         return "result overdue";
     return NULL;
@@ -432,8 +476,8 @@ static const char *pg_link_tick(void *owner)
 static void pg_link_drop(void *owner, const char *why)
 {
     struct sk_pg *pg = owner;
-    sk_log_text(SK_LOG_WARN, sk_pg_ready(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
-    if (!sk_pg_ready(pg) || pg->read_only)
+    sk_log_text(SK_LOG_WARN, pg_link_is_up(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    if (!pg_link_is_up(pg) || pg->read_only)
         pg_link_next_host(pg);
     pg_link_disconnect(pg);
     sk_link_move(pg->link, SK_LINK_DOWN);

@@ -31,6 +31,10 @@ struct sk_pg_options {
     bool listen;                    // LISTEN for NOTIFY seckill_catalogue
     void (*on_notified)(void *arg); // if `listen`: at least once after one or more notifications, in the same turn.
                                     // Notifications are lost while the link is not ready.
+    unsigned shard, shards;         // which shard it must be, of how many; 0 shards: the only one
+    // Runs when a connection is set up. `misfit`: what is wrong with this database; NULL: nothing. `beat`: see
+    // recovery/beats.h. Returns why it is not used, a text that outlives the call, or NULL. NULL: `misfit` decides.
+    const char *(*on_session)(void *arg, const char *misfit, int64_t beat);
 };
 
 // Connects in the loop's next turn. NULL if the URL is wrong or memory is short; a wrong URL is logged.
@@ -39,6 +43,13 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options);
 // Ends the link, also inside a callback. The callbacks of waiting calls run now, with LOST. The memory is freed in the
 // loop's next turn. NULL is fine.
 void sk_pg_close(struct sk_pg *pg);
+
+// Ends the connection, also inside a callback; the link connects anew. Waiting calls get LOST. A constant says why.
+void sk_pg_drop(struct sk_pg *pg, const char *why);
+
+// A held link connects and sets up its session, but is not ready. Drop a link that is ready before it is held. One that
+// is no longer held runs `on_change` if it is ready then.
+void sk_pg_hold(struct sk_pg *pg, bool held);
 
 bool sk_pg_ready(const struct sk_pg *pg);
 

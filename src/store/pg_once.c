@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "log.h"
+#include "params.h"
 #include "pg_hosts.h"
 
 struct sk_pg_once {
@@ -11,18 +12,37 @@ struct sk_pg_once {
     PGresult *result; // of the last call
 };
 
-struct sk_pg_once *sk_pg_once_open(const char *url)
+static bool pg_once_fits(struct sk_pg_once *pg, const struct sk_shards *shards, size_t number);
+
+struct sk_pg_once *sk_pg_once_open(const struct sk_shards *shards, size_t number)
 {
     struct sk_pg_once *pg = calloc(1, sizeof *pg);
     if (pg == NULL)
         return NULL;
-    pg->conn = sk_pg_hosts_connect_to_write(url);
+    pg->conn = sk_pg_hosts_connect_to_write(shards->urls[number]);
     if (PQstatus(pg->conn) != CONNECTION_OK || PQsetClientEncoding(pg->conn, "UTF8") != 0) {
         sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(pg->conn));
         sk_pg_once_close(pg);
         return NULL;
     }
+    if (!pg_once_fits(pg, shards, number)) {
+        sk_pg_once_close(pg);
+        return NULL;
+    }
     return pg;
+}
+
+static bool pg_once_fits(struct sk_pg_once *pg, const struct sk_shards *shards, size_t number)
+{
+    char which[SK_PARAM_NUMBER_SIZE], of[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(which, (int64_t)number), sk_params_number(of, (int64_t)shards->count)};
+    const struct sk_rows *rows;
+    if (sk_pg_once_run(pg, SK_KEEPING_SHARD_FITS, 2, params, &rows) != SK_OK)
+        return false;
+    const char *misfit = sk_rows_text(rows, 0, 0);
+    if (misfit != NULL)
+        sk_log_text(SK_LOG_ERROR, "wrong shard", "reason", misfit);
+    return misfit == NULL;
 }
 
 void sk_pg_once_close(struct sk_pg_once *pg)

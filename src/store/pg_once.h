@@ -7,12 +7,13 @@
 
 #include "embedded.h"
 #include "pg_result.h"
+#include "shards.h"
 #include "status.h"
 
 struct sk_pg_once;
 
-// Connects. NULL: that failed.
-struct sk_pg_once *sk_pg_once_open(const char *url);
+// Connects to shard `number` of these (shards.h). NULL: that failed, or the database is another shard.
+struct sk_pg_once *sk_pg_once_open(const struct sk_shards *shards, size_t number);
 void sk_pg_once_close(struct sk_pg_once *pg); // NULL is fine
 
 // Runs a statement with text parameters. *rows is borrowed until the next call, or the close. SK_FAIL: the server

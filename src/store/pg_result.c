@@ -28,6 +28,17 @@ bool sk_result_is_read_only(const struct sk_rows *answer)
     return sqlstate != NULL && strcmp(sqlstate, "25006") == 0;
 }
 
+struct sk_rows *sk_rows_copy(const struct sk_rows *rows)
+{
+    const PGresult *result = (const PGresult *)(const void *)rows;
+    return (struct sk_rows *)(void *)PQcopyResult(result, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
+}
+
+void sk_rows_free(struct sk_rows *copy)
+{
+    PQclear((PGresult *)(void *)copy);
+}
+
 size_t sk_rows_count(const struct sk_rows *rows)
 {
     return (size_t)PQntuples((const PGresult *)(const void *)rows);

@@ -28,6 +28,10 @@ enum sk_result_kind sk_result_kind_of(const struct sk_rows *answer);
 // Whether it is an error because the server, or the session, is read-only.
 bool sk_result_is_read_only(const struct sk_rows *answer);
 
+// A copy that outlives the callback. NULL: out of memory.
+struct sk_rows *sk_rows_copy(const struct sk_rows *rows);
+void sk_rows_free(struct sk_rows *copy); // NULL is fine
+
 size_t sk_rows_count(const struct sk_rows *rows);
 const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column); // NULL: SQL's NULL
 int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column);   // NULL reads as 0

@@ -4,8 +4,12 @@
 
 #include <stdint.h>
 
+#include "shards.h"
+
 struct sk_store_options {
-    char *database_url;      // secret
+    char *database_url;      // secret; NULL: the shards are in a file
+    char *shards_file;       // path; NULL: database_url is the only one
+    struct sk_shards shards; // of whichever of the two is set
     char *redis_url;         // secret
     char *sentinel_password; // secret; NULL: none
     char *redis_ca;          // paths (socket.h); NULL: none

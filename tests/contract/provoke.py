@@ -7,6 +7,7 @@ way to provoke it, or a reason in NOT_PROVOKED.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import threading
 from contextlib import contextmanager
 
 from service import ORIGINS, READ_TOKEN, Exchange, Service, Shop, bearer, signed, user, wait_for
+from stack import free_port
 from user_tokens import ENV, KEYS, bad_tokens, token
 
 NOT_PROVOKED: dict[str, str] = {}
@@ -329,6 +331,24 @@ def pages_of_others(shop: Shop) -> None:
     shop.main.ask("OPTIONS", "/seckill/7", [("Origin", ORIGINS[0])])  # not sent by browsers: METHOD_NOT_ALLOWED
 
 
+def shard_away(shop: Shop) -> None:
+    """One of two shards is away: lists are incomplete, and /readyz names it. In a database of its own."""
+    postgres, folder = shop.stack.postgres, shop.stack.folder
+    postgres.sql("create database half owner owner", "postgres")
+    for login in ("owner", "seckill"):
+        there = postgres.url(login).removesuffix("seckill") + "half"
+        (folder / f"half-{login}").write_text(f"{there}\n{postgres.url(login, free_port())}\n")
+    migrate = os.environ | {"SECKILL_SHARDS": str(folder / "half-owner")}
+    subprocess.run([str(shop.stack.binary), "--migrate"], env=migrate, capture_output=True)
+    half = shop.another(SECKILL_DATABASE_URL="", SECKILL_SHARDS=str(folder / "half-seckill"))
+    half.ask("GET", "/readyz")
+    half.ask("GET", "/vouchers")
+    half.ask("GET", "/orders", user("alice"))
+    for path in ("/admin/vouchers", "/admin/events"):
+        half.ask("GET", path, bearer())
+    half.instance.end(signal.SIGTERM)  # it would share the work on vouchers that it does not know
+
+
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -351,4 +371,4 @@ def away(shop: Shop, ready: list[tuple]) -> None:
         thread.join()
 
 
-ALL = (purchases, loading, moves, pending, archived, operators, pages, pages_of_others, tickets, trouble, tokens, ending)
+ALL = (purchases, loading, moves, pending, archived, operators, pages, pages_of_others, tickets, trouble, tokens, shard_away, ending)

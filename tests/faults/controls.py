@@ -47,6 +47,22 @@ class Control:
 
 CONTROLS = [
     Control(
+        "beat",
+        "a shard that was restored from an older copy sells",
+        "src/recovery/beats.c",
+        "bool restored = beat < known;",
+        "bool restored = false && beat < known;",
+        "65b",
+    ),
+    Control(
+        "half",
+        "orders of a shard that is away or hangs take all the room",
+        "src/sale/order.c",
+        "pool->out_of[shard] < left",
+        "pool->out_of[shard] <= pool->most",
+        "65c",
+    ),
+    Control(
         "unique",
         "no unique index on live orders",
         "sql/migrations/001_tables.sql",

@@ -196,6 +196,7 @@ class Run:
 
     def prepare(self) -> None:
         fault, stack = self.fault, self.stack
+        stack.share(fault.shards)
         stack.prepare(fault.appendfsync, fault.fresh_redis, fault.proxied, fault.replicas)
         if fault.standby:
             stack.add_standby()
@@ -323,7 +324,7 @@ class Run:
         return World(
             list(self.history),
             vouchers,
-            letters=int(rows["letters"][0][0]),
+            letters=sum(int(row[0]) for row in rows["letters"]),
             letters_expected=self.fault.letters,
             logs=self.logs(),
             leaks=self.leaks,
@@ -423,7 +424,7 @@ class Run:
         self.strangers = [Event(0, 0, "stranger", "stranger", e.voucher, 0, order=e.order) for e in some]
         self.read([*self.ends, *self.strangers])
         users = sorted({event.user for event in self.ends})
-        self.listed = self.listed_more + int(self.postgres.sql("select count(*) from seckill_voucher where state <> 'retired'")[0][0])
+        self.listed = self.listed_more + len(self.postgres.sql("select id from seckill_voucher where state <> 'retired'"))
         for user in self.rng.sample(users, min(LISTS, len(users))):
             self.lists.append(self.read_list(user, self.rng.choice(self.stack.instances)))
         time.sleep(self.fault.mark_s())  # an instance may still cache its sold-out refusal for so long

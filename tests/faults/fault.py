@@ -51,6 +51,7 @@ class Fault:
     letters: int = 0
     fresh_redis: bool = False
     standby: bool = False  # a synchronous standby; the instances know both servers
+    shards: int = 1  # PostgreSQL servers that share the vouchers
     sentinels: bool = False  # a replica of Redis, and three sentinels, which the instances ask
     replicas: int = 0  # of each master of a Redis Cluster, which is this row's own; 0: Redis is no such cluster
     liars: int = 0  # sentinels in addition, which name the replica

@@ -42,6 +42,7 @@ import rows_repeats
 import rows_resources
 import rows_sales
 import rows_sessions
+import rows_shards
 import rows_standby
 import rows_window
 from fault import Fault
@@ -74,6 +75,7 @@ MODULES = [
     rows_resources,
     rows_sales,
     rows_sessions,
+    rows_shards,
     rows_standby,
     rows_window,
 ]

@@ -42,6 +42,12 @@ PATIENCE = {
 }
 
 
+EMPTY = (
+    "truncate voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment, admin_event,"
+    " stock_change, admin_request"
+)
+
+
 class Broken(Exception):
     """The suite itself cannot continue: reported in one line."""
 
@@ -282,11 +288,44 @@ class PostgresServer(Process):
 
     def kill(self) -> None:
         """As when its machine dies: no process of it does anything more."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        self.signal(signal.SIGSTOP)  # it starts no others meanwhile
-        for child in map(int, children):
-            os.kill(child, signal.SIGKILL)
+        self.hang()
+        self.signal_children(signal.SIGKILL)
         self.end(signal.SIGKILL)
+
+    def signal_children(self, number: int) -> None:
+        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            os.kill(int(child), number)
+
+    def hang(self) -> None:
+        """No process of it does anything more, but its connections stay."""
+        self.signal(signal.SIGSTOP)  # it starts no others meanwhile
+        self.signal_children(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.signal_children(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
+
+
+class Shards:
+    """Several servers that share the vouchers, as one: what is read of them is what they have together."""
+
+    def __init__(self, servers: list[PostgresServer]):
+        self.servers = servers
+
+    def sql(self, script: str, database: str = "seckill") -> list[list[str]]:
+        return [row for server in self.servers for row in server.sql(script, database)]
+
+    def alive(self) -> bool:
+        return all(server.alive() for server in self.servers)
+
+    def run(self) -> None:
+        for server in self.servers:
+            if not server.alive():
+                server.run()
+
+    def end(self, number: int) -> None:
+        for server in self.servers:
+            server.end(number)
 
 
 class StandbyServer(PostgresServer):
@@ -419,7 +458,8 @@ class Stack:
         self.instances: list[Instance] = []
         self.mounts: list[Path] = []
         self.servers = 0
-        self.postgres = PostgresServer(self.folder)
+        self.postgres: PostgresServer | Shards = PostgresServer(self.folder)
+        self.shards = [self.postgres]
         self.standby: StandbyServer | None = None  # of one fault
         self.addresses: dict[str, str] = {}  # of one fault: where instances find stores, if not directly
         self.migrate()
@@ -429,11 +469,39 @@ class Stack:
         self.more_proxies: list[Proxy] = []  # of one fault
 
     def migrate(self) -> None:
-        env = os.environ | {"SECKILL_DATABASE_URL": self.postgres.url("owner")}
+        env = os.environ | self.database("owner", self.shards[0].port)
         done = subprocess.run([str(self.binary), "--migrate"], env=env, capture_output=True, text=True)
         if done.returncode != 0:
             raise Broken(f"migrate: {done.stderr}")
-        self.postgres.sql("create role seckill login in role seckill_service")
+        for server in self.shards:
+            if not server.sql("select 1 from pg_roles where rolname = 'seckill'"):
+                server.sql("create role seckill login in role seckill_service")
+
+    def database(self, login: str, first_port: int) -> dict[str, str]:
+        """The setting that names the database, or the shards."""
+        urls = [self.shards[0].url(login, first_port), *(server.url(login) for server in self.shards[1:])]
+        if len(urls) == 1:
+            return {"SECKILL_DATABASE_URL": urls[0]}
+        file = self.folder / f"shards-{login}-{first_port}"
+        file.write_text("\n".join(urls) + "\n")
+        return {"SECKILL_SHARDS": str(file)}
+
+    def share(self, count: int) -> None:
+        """From now on so many servers share the vouchers. There are none after this."""
+        if len(self.shards) == count:
+            return
+        for server in self.shards[count:]:
+            server.end(signal.SIGINT)
+            shutil.rmtree(server.dir)
+        self.shards = self.shards[:count]
+        while len(self.shards) < count:
+            self.servers += 1
+            self.shards.append(PostgresServer(self.folder, f"pg-{self.servers}"))
+        self.postgres = self.shards[0] if count == 1 else Shards(self.shards)
+        if not self.shards[0].alive():
+            self.shards[0].run()
+        self.shards[0].sql(EMPTY)
+        self.migrate()
 
     def new_redis(self) -> RedisServer:
         self.servers += 1
@@ -462,12 +530,9 @@ class Stack:
         self.redis.call("FLUSHALL")
         if not self.postgres.alive():
             self.postgres.run()
-        self.postgres.sql(
-            "truncate voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment, admin_event,"
-            " stock_change, admin_request"
-        )
+        self.postgres.sql(EMPTY)
         self.redis_proxy.reset(0 if self.cluster is not None else self.redis.port)
-        self.pg_proxy.reset(self.postgres.port)
+        self.pg_proxy.reset(self.shards[0].port)
 
     def start_cluster(self, replicas: int) -> None:
         from clusters import Cluster  # which builds on this module
@@ -491,6 +556,7 @@ class Stack:
     def fail_over(self) -> None:
         """The standby takes the place of the primary, which is dead; also for the faults after this one."""
         dead, self.postgres, self.standby = self.postgres, self.standby, None
+        self.shards = [self.postgres]
         self.postgres.promote()
         shutil.rmtree(dead.dir)
 
@@ -499,11 +565,12 @@ class Stack:
             redis = self.cluster.url(proxied)
         else:
             redis = redis_url(self.redis_proxy.port if proxied else self.redis.port)
-        pg_port = self.pg_proxy.port if proxied else self.postgres.port
-        url = self.postgres.url("seckill", pg_port)
+        pg_port = self.pg_proxy.port if proxied else self.shards[0].port
+        database = self.database("seckill", pg_port)
         if self.standby is not None:  # first, so that each link must pass it over
-            url = url.replace("@", f"@127.0.0.1:{self.standby.port},")
-        return {"SECKILL_REDIS_URL": redis, "SECKILL_DATABASE_URL": url} | self.addresses
+            url = database["SECKILL_DATABASE_URL"].replace("@", f"@127.0.0.1:{self.standby.port},")
+            database = {"SECKILL_DATABASE_URL": url}
+        return {"SECKILL_REDIS_URL": redis} | database | self.addresses
 
     def launch(self, count: int, env: dict[str, str], first_env: dict[str, str], proxied: bool) -> None:
         urls = self.store_urls(proxied)

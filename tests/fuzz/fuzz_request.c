@@ -511,7 +511,7 @@ enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_s
     static const enum sk_result_kind failures[] = {SK_RESULT_LOST, SK_RESULT_LOCKED, SK_RESULT_REFUSED};
     struct checked checked = check_question(class, statement, n, params);
     unsigned kind = (unsigned)(checked.number % KINDS);
-    MUST(pg == (statement == SK_STATEMENT_SETTLEMENT ? shop.control.report_pg : shop.sale.ask_pg));
+    MUST(pg == (statement == SK_STATEMENT_SETTLEMENT ? shop.sale.report_pg[0] : shop.sale.ask_pg[0]));
     if (kind == KINDS - 1)
         return checked.number / KINDS % 2 == 0 ? SK_DOWN : SK_FULL;
     struct asked *one = ask(answer_question, arg);
@@ -898,12 +898,14 @@ static void open_control(void)
 {
     const struct sk_live_wire wire = {send_event, sk_routes_end_stream, routes};
     shop.sale = (struct sk_sale){.loop = &shop.loop,
+                                 .shards = 1,
                                  .options = &config.sale,
                                  .metrics = &shop.metrics,
-                                 .pg = (struct sk_pg *)(void *)&shop.links[1],
-                                 .ask_pg = (struct sk_pg *)(void *)&shop.links[3],
+                                 .pg = {(struct sk_pg *)(void *)&shop.links[1]},
+                                 .ask_pg = {(struct sk_pg *)(void *)&shop.links[3]},
+                                 .report_pg = {(struct sk_pg *)(void *)&shop.links[4]},
                                  .catalogue = sk_catalogue_new(1),
-                                 .orders = sk_order_pool_new(ORDERS_MAX),
+                                 .orders = sk_order_pool_new(ORDERS_MAX, 1),
                                  .on_result = sk_routes_result,
                                  .arg = routes,
                                  .orphaned = leave_orphaned};
@@ -912,7 +914,6 @@ static void open_control(void)
                                        .stores = &config.stores,
                                        .reactors = 1,
                                        .ready = is_ready,
-                                       .report_pg = (struct sk_pg *)(void *)&shop.links[4],
                                        .on_answer = sk_routes_answer,
                                        .routes = routes,
                                        .queries = sk_queries_open(),

@@ -105,6 +105,21 @@ START_TEST(orders_of_a_voucher_that_is_not_retired_refuse_it)
 }
 END_TEST
 
+// The user's other orders are elsewhere: erasing these alone would look like success.
+START_TEST(a_database_that_is_one_of_several_is_not_taken_for_all)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    retire();
+    db_run("UPDATE seckill_shard SET shards = 2");
+    ck_assert_int_eq(erase_as(stack_keeper_url(), "alice"), 1);
+    ck_assert_ptr_nonnull(strstr(output, "the database is shard 0 of 2, not 0 of 1"));
+    ck_assert_int_gt(places_of("alice"), 0);
+    db_run("UPDATE seckill_shard SET shards = 1");
+    erase("alice");
+}
+END_TEST
+
 START_TEST(an_open_letter_refuses_it)
 {
     sql_make_voucher(10);
@@ -156,6 +171,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, an_id_is_erased_everywhere_and_counts_stay);
     tcase_add_test(tcase, orders_of_a_voucher_that_is_not_retired_refuse_it);
+    tcase_add_test(tcase, a_database_that_is_one_of_several_is_not_taken_for_all);
     tcase_add_test(tcase, an_open_letter_refuses_it);
     tcase_add_test(tcase, only_whole_ids_are_erased);
     tcase_add_test(tcase, wrong_words_and_rights_are_refused);

@@ -57,7 +57,7 @@ START_TEST(several_may_migrate_at_once)
         pids[i] = fork();
         ck_assert_int_ge(pids[i], 0);
         if (pids[i] == 0)
-            _exit(sk_migrate(url) == SK_OK ? 0 : 1);
+            _exit(sk_migrate_shard(url, 0, 1) == SK_OK ? 0 : 1);
     }
     for (int i = 0; i < MIGRATORS; i++) {
         int status = -1;
@@ -73,10 +73,10 @@ START_TEST(a_migration_that_fails_leaves_nothing_half_done)
     char url[URL_SIZE];
     make_schema("half_done", url);
     db_run("CREATE TABLE half_done.voucher_order (n int)"); // conflicts with the second table
-    ck_assert_int_ne(sk_migrate(url), SK_OK);
+    ck_assert_int_ne(sk_migrate_shard(url, 0, 1), SK_OK);
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'half_done'::regnamespace"), 1);
     db_run("DROP TABLE half_done.voucher_order");
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     must_be_migrated("half_done");
 }
 END_TEST
@@ -86,7 +86,7 @@ START_TEST(without_rights_or_server_migrating_fails)
     char url[URL_SIZE + 32], output[4096];
     (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_database_url());
     ck_assert_int_eq(service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output), 1);
-    ck_assert_int_ne(sk_migrate("postgresql://nobody@127.0.0.1:1/nothing"), SK_OK);
+    ck_assert_int_ne(sk_migrate_shard("postgresql://nobody@127.0.0.1:1/nothing", 0, 1), SK_OK);
 }
 END_TEST
 
@@ -111,7 +111,7 @@ START_TEST(roles_that_the_owner_may_not_create_are_asked_for)
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'no_roles'::regnamespace"), 0);
     db_run("ALTER ROLE away_too RENAME TO seckill_service");
     db_run("ALTER ROLE away RENAME TO seckill_keeper");
-    ck_assert_int_eq(sk_migrate(schema_url), SK_OK);
+    ck_assert_int_eq(sk_migrate_shard(schema_url, 0, 1), SK_OK);
     must_be_migrated("no_roles");
 }
 END_TEST
@@ -142,11 +142,11 @@ START_TEST(a_database_of_another_line_is_refused_and_left_alone)
     char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         make_schema("line", url);
-        ck_assert_int_eq(sk_migrate(url), SK_OK);
-        ck_assert_int_eq(sk_migrate(url), SK_OK); // without the change it is fine
+        ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
+        ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK); // without the change it is fine
         db_run("%s", changes[i]);
         list_now("line", before);
-        ck_assert_msg(sk_migrate(url) != SK_OK, "%s", changes[i]);
+        ck_assert_msg(sk_migrate_shard(url, 0, 1) != SK_OK, "%s", changes[i]);
         list_now("line", after);
         ck_assert_str_eq(after, before);
         db_run("DROP SCHEMA line CASCADE");
@@ -159,10 +159,10 @@ START_TEST(a_database_of_a_newer_version_is_left_alone)
 {
     char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
     make_schema("newer", url);
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     db_run("INSERT INTO newer.seckill_migration (name) VALUES ('999_newer')");
     list_now("newer", before);
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     list_now("newer", after);
     ck_assert_str_eq(after, before);
 }
@@ -197,7 +197,7 @@ START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
     char url[URL_SIZE];
     make_older("older", "012", url);
     db_run("ALTER TABLE older.seckill_migration DROP text_sha256");
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     must_be_migrated("older");
     ck_assert_int_eq(db_number("SELECT count(*) FROM older.seckill_migration WHERE text_sha256 IS NULL"), 0);
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE proname = 'erase_in_part'"
@@ -213,9 +213,9 @@ START_TEST(a_lock_is_not_waited_for_long)
     make_older("locked", "003", url); // it makes a trigger on this table
     PGconn *open = db_connect();
     PQclear(PQexec(open, "BEGIN; DELETE FROM locked.seckill_voucher"));
-    ck_assert_int_ne(sk_migrate(url), SK_OK);
+    ck_assert_int_ne(sk_migrate_shard(url, 0, 1), SK_OK);
     PQfinish(open);
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     must_be_migrated("locked");
 }
 END_TEST

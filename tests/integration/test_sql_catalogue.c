@@ -1,8 +1,12 @@
 // The catalogue in SQL: creates and shows vouchers.
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
+#include "params.h"
+#include "shards.h"
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
@@ -150,6 +154,74 @@ START_TEST(of_two_connections_one_creates_the_voucher)
 }
 END_TEST
 
+// src/store/shards.c is the same.
+START_TEST(each_slot_has_the_shard_that_the_service_asks)
+{
+    for (int count = 1; count <= SK_SHARDS_MAX; count++) {
+        int64_t sum = 0;
+        for (unsigned slot = 0; slot < SK_SLOTS; slot++)
+            sum += (int64_t)(slot + 1) * sk_shard_of_slot(slot, (size_t)count);
+        ck_assert_int_eq(
+            db_number("SELECT sum((s + 1)::bigint * shard_of_slot(s, %d)) FROM generate_series(0, 16383) s", count),
+            sum);
+    }
+}
+END_TEST
+
+START_TEST(a_shard_creates_vouchers_of_its_own_slots)
+{
+    db_run("TRUNCATE seckill_voucher, voucher_stock");
+    ck_assert_int_eq(db_number("SELECT (set_shard(1, 3) IS NULL)::int"), 1);
+    for (int i = 0; i < 20; i++) {
+        char key[SK_PARAM_NUMBER_SIZE];
+        PGresult *created = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE(sk_params_number(key, i), "T"));
+        ck_assert_str_eq(PQgetvalue(created, 0, 0), "created");
+        ck_assert_uint_eq(sk_shard_of_voucher(strtoll(PQgetvalue(created, 0, 1), NULL, 10), 3), 1);
+        PQclear(created);
+    }
+    // One that belongs elsewhere is refused, and the number stays while there are vouchers.
+    ck_assert_int_eq(db_number("SELECT (set_shard(0, 1) IS NULL)::int"), 0);
+    ck_assert_int_eq(db_number("SELECT number * 10 + shards FROM seckill_shard"), 13);
+    PGconn *owner = PQconnectdb(stack_owner_url());
+    PGresult *moved = PQexec(owner, "INSERT INTO voucher_stock (voucher_id, tag, slot, units, stock)"
+                                    " SELECT id, 'x', 0, 1, 1 FROM seckill_voucher LIMIT 1");
+    ck_assert_ptr_nonnull(strstr(PQresultErrorMessage(moved), "belongs to another shard"));
+    PQclear(moved);
+    PQfinish(owner);
+    db_run("TRUNCATE seckill_voucher, voucher_stock");
+    ck_assert_int_eq(db_number("SELECT (set_shard(0, 1) IS NULL)::int"), 1);
+}
+END_TEST
+
+// A running instance has checked the number when it connected. Beats are those of the former number.
+START_TEST(a_number_changes_without_instances_and_begins_without_beats)
+{
+    char url[1024];
+    (void)snprintf(url, sizeof url, "%s%sapplication_name=seckill-orders", stack_owner_url(),
+                   strchr(stack_owner_url(), '?') == NULL ? "?" : "&");
+    db_run("TRUNCATE seckill_voucher, voucher_stock");
+    db_run("UPDATE seckill_shard SET beat = 5");
+    db_run("INSERT INTO shard_seen VALUES (1, 7)");
+    PGconn *instance = PQconnectdb(url);
+    ck_assert_int_eq(PQstatus(instance), CONNECTION_OK);
+    ck_assert_int_eq(db_number("SELECT (set_shard(1, 3) IS NULL)::int"), 0);
+    PQfinish(instance);
+    WAIT_FOR(db_number("SELECT (set_shard(1, 3) IS NULL)::int") == 1);
+    ck_assert_int_eq(db_number("SELECT beat + (SELECT count(*) FROM shard_seen) FROM seckill_shard"), 0);
+    ck_assert_int_eq(db_number("SELECT (set_shard(0, 1) IS NULL)::int"), 1);
+}
+END_TEST
+
+// The clock of the server that was lost may have been ahead.
+START_TEST(an_accepted_shard_has_a_newer_beat_than_was_seen)
+{
+    db_run("UPDATE seckill_shard SET beat = 5");
+    ck_assert_int_eq(db_number("SELECT (accept_shard(0) > 1700000000000)::int"), 1);
+    ck_assert_int_eq(db_number("SELECT accept_shard(9000000000000)"), INT64_C(9000000000001));
+    db_run("UPDATE seckill_shard SET beat = 0");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("sql_catalogue");
@@ -158,5 +230,9 @@ int main(void)
     tcase_add_test(tcase, a_voucher_is_shown_with_its_terms);
     tcase_add_test(tcase, a_voucher_is_created_once_for_each_key);
     tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
+    tcase_add_test(tcase, each_slot_has_the_shard_that_the_service_asks);
+    tcase_add_test(tcase, a_shard_creates_vouchers_of_its_own_slots);
+    tcase_add_test(tcase, a_number_changes_without_instances_and_begins_without_beats);
+    tcase_add_test(tcase, an_accepted_shard_has_a_newer_beat_than_was_seen);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -221,7 +221,7 @@ START_TEST(other_roles_may_do_nothing_at_all)
         "'expires_at', "
         "'journal_number', 'operation_request', 'order_json', "
         "'order_details_json', 'voucher_json', 'dead_letter_json',"
-        " 'number_voucher_change', 'keep_offer', 'uuid_at'))",
+        " 'number_voucher_change', 'keep_offer', 'uuid_at', 'shard_of_slot', 'check_voucher_shard'))",
         "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'admin_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_catalogue', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",

@@ -33,7 +33,7 @@ static struct {
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
-static char told_next[SK_CURSOR_SIZE];         // the same
+static char told_next[SK_CURSORS_SIZE];        // the same
 static char told_status[16];                   // of the last one; empty: none
 static size_t told_count;                      // of all
 
@@ -67,10 +67,12 @@ static inline void control_setup(void)
     static char links[5];
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     sale = (struct sk_sale){.loop = &loop,
+                            .shards = 1,
                             .options = &options,
                             .metrics = &metrics,
-                            .pg = (struct sk_pg *)(void *)&links[1],
-                            .ask_pg = (struct sk_pg *)(void *)&links[3],
+                            .pg = {(struct sk_pg *)(void *)&links[1]},
+                            .ask_pg = {(struct sk_pg *)(void *)&links[3]},
+                            .report_pg = {(struct sk_pg *)(void *)&links[4]},
                             .on_result = on_result,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
@@ -80,7 +82,6 @@ static inline void control_setup(void)
                                   .on_answer = on_answer,
                                   .routes = &control,
                                   .recovery = &recovery,
-                                  .report_pg = (struct sk_pg *)(void *)&links[4],
                                   .queries = sk_queries_open(),
                                   .shown = sk_voucher_cache_open()};
     ck_assert(sale.catalogue != NULL && control.queries != NULL && control.shown != NULL);
@@ -130,7 +131,7 @@ static inline void control_teardown(void)
     allocations_left = 0;
     for (size_t i = 0; i < fake_pg.count; i++) {
         ck_assert_ptr_eq(fake_pg.asked[i].link,
-                         fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT ? control.report_pg : sale.ask_pg);
+                         fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT ? sale.report_pg[0] : sale.ask_pg[0]);
         must_have_its_class(&fake_pg.asked[i]);
     }
     for (size_t i = 0; i < fake_redis.count; i++)

@@ -66,10 +66,11 @@ static void stage_open(struct sk_sale_options with, size_t maintenance_size, siz
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     options = with;
     sale = (struct sk_sale){.loop = &loop,
+                            .shards = 1,
                             .options = &options,
                             .metrics = &metrics,
                             .catalogue = sk_catalogue_new(maintenance_size),
-                            .orders = orders == 0 ? NULL : sk_order_pool_new(orders),
+                            .orders = orders == 0 ? NULL : sk_order_pool_new(orders, 1),
                             .on_result = stage_on_result,
                             .suspect = stage_on_suspect,
                             .orphaned = stage_on_orphaned,

@@ -215,6 +215,24 @@ START_TEST(the_feed_may_begin_before_its_end)
 }
 END_TEST
 
+// Without a shard's end, `next` would begin at its first event.
+START_TEST(the_end_of_the_feed_needs_all_shards)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
+    sale.shards = 2;
+    sale.ask_pg[1] = sale.ask_pg[0];
+    sk_list_order_events(&control, &(struct sk_page_asked){.limit = 2}, 7, 1);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LATEST_EVENTS)->argv[0], "4");
+    pg_answers(NULL);
+    pg_answers(&(const struct sk_rows){1, rows});
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask_events(2, NULL); // from the beginning: its place is known
+    pg_answers(NULL);
+    pg_answers(&(const struct sk_rows){1, rows});
+    ck_assert_ptr_nonnull(strstr(told_document, "\"complete\":false"));
+}
+END_TEST
+
 // ---- memory that is short ----
 
 static void converse(void)
@@ -243,6 +261,7 @@ int main(void)
     tcase_add_test(tcase, the_operators_record_is_a_vouchers);
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
     tcase_add_test(tcase, the_feed_may_begin_before_its_end);
+    tcase_add_test(tcase, the_end_of_the_feed_needs_all_shards);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);
 }

@@ -27,7 +27,7 @@ static struct sk_voucher *voucher_with(int64_t id, size_t orders)
     struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_LOOSE, fake_redis.run_number, "");
     for (size_t i = 0; i < orders; i++) {
-        struct sk_order *order = sk_order_take(sale.orders);
+        struct sk_order *order = sk_order_take(sale.orders, 0);
         order->entry = entry;
         order->epoch = 1;
         order->low_priority = i % 3 == 2;

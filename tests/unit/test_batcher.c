@@ -75,7 +75,7 @@ static struct sk_voucher *voucher(int64_t id)
 static void request(int64_t voucher_id, uint64_t first, uint64_t count)
 {
     for (uint64_t handle = first; handle < first + count; handle++) {
-        struct sk_order *order = sk_order_take(sale.orders);
+        struct sk_order *order = sk_order_take(sale.orders, 0);
         sk_order_name(sale.orders, order, 0, 0);
         order->handle = handle;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)handle);

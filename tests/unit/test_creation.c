@@ -75,7 +75,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     stores = (struct sk_store_options){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
-    sale = (struct sk_sale){.loop = &loop};
+    sale = (struct sk_sale){.loop = &loop, .shards = 1};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     control = (struct sk_control){
         .on_answer = on_answer, .sale = &sale, .stores = &stores, .recovery = &recovery, .queries = sk_queries_open()};

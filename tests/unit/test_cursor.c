@@ -112,6 +112,30 @@ START_TEST(ids_are_positions)
 }
 END_TEST
 
+START_TEST(a_merged_cursor_holds_a_place_in_each_shard)
+{
+    struct sk_position positions[SK_SHARDS_MAX], read[SK_SHARDS_MAX];
+    char text[SK_CURSORS_SIZE], alone[SK_CURSOR_SIZE];
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        positions[i] = POSITION(100 + i, i);
+    sk_cursor_put(alone, SK_CURSOR_VOUCHERS, "", &positions[0]);
+    for (size_t places = 1; places <= SK_SHARDS_MAX; places++) {
+        sk_cursor_put_places(text, SK_CURSOR_VOUCHERS, "", positions, places);
+        ck_assert(strlen(text) < SK_CURSORS_SIZE);
+        ck_assert(places > 1 || strcmp(text, alone) == 0);
+        for (size_t others = 1; others <= SK_SHARDS_MAX; others++) // the number of shards has changed
+            ck_assert(sk_cursor_read_places(text, SK_CURSOR_VOUCHERS, "", read, others) == (others == places));
+        ck_assert(sk_cursor_read_places(text, SK_CURSOR_VOUCHERS, "", read, places));
+        for (size_t i = 0; i < places; i++)
+            ck_assert(is_same(&read[i], &positions[i]));
+        ck_assert(!sk_cursor_read_places(text, SK_CURSOR_VOUCHERS, "x", read, places));
+        ck_assert(!sk_cursor_read_places(text, SK_CURSOR_ORDER_EVENTS, "", read, places));
+        text[strlen(text) - 1] ^= 1;
+        ck_assert(!sk_cursor_read_places(text, SK_CURSOR_VOUCHERS, "", read, places));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("cursor");
@@ -121,5 +145,6 @@ int main(void)
     tcase_add_test(tcase, what_was_made_up_is_no_cursor);
     tcase_add_test(tcase, positions_that_cannot_be_are_none);
     tcase_add_test(tcase, ids_are_positions);
+    tcase_add_test(tcase, a_merged_cursor_holds_a_place_in_each_shard);
     return harness_main(tcase, CK_FORK);
 }

@@ -11,6 +11,8 @@ enum { ROOM = 3, OFFER = 5 };
 #define C "018bcfe5-6800-7000-8000-00000000000c"
 #define D "018bcfe5-6800-7000-8000-00000000000d"
 
+static const struct sk_voucher of_first = {.shard = 0};
+
 static void setup(void)
 {
     stage_open((struct sk_sale_options){.orders_per_user = 20}, 1, ROOM);
@@ -23,7 +25,7 @@ static void teardown(void)
 
 static bool take(const char *text, struct sk_order_list *out)
 {
-    return sk_entry_read_orders(&sale, text, strlen(text), OFFER, out);
+    return sk_entry_read_orders(&sale, &of_first, text, strlen(text), OFFER, out);
 }
 
 START_TEST(orders_are_read)

@@ -352,6 +352,22 @@ START_TEST(runs_have_their_bound_and_all_have_their_turn)
 }
 END_TEST
 
+// Its runs do not end before it is back.
+START_TEST(a_shard_that_is_away_keeps_no_run_of_another)
+{
+    sale.shards = 2;
+    voucher->shard = 1;
+    for (int id = VOUCHER + 1; id < VOUCHER + RUNS_MAX + 5; id++)
+        a_voucher(sale.catalogue, id)->shard = 1;
+    (void)a_voucher(sale.catalogue, VOUCHER + RUNS_MAX + 5);
+    tick();
+    ck_assert_uint_eq(locks.count, RUNS_MAX + 1);
+    locks.taken[0](locks.args[0], false);
+    tick();
+    ck_assert_uint_eq(locks.count, RUNS_MAX + 2); // the shard's next voucher
+}
+END_TEST
+
 // A run that cannot begin does not start another: the next tick retries.
 START_TEST(without_locks_nothing_goes_round_in_circles)
 {
@@ -785,6 +801,7 @@ int main(void)
     tcase_add_test(tcase, what_the_watch_saw_empty_is_left_alone);
     tcase_add_test(tcase, each_session_has_its_share);
     tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
+    tcase_add_test(tcase, a_shard_that_is_away_keeps_no_run_of_another);
     tcase_add_test(tcase, without_locks_nothing_goes_round_in_circles);
     tcase_add_test(tcase, nothing_begins_without_session_or_stores);
     tcase_add_test(tcase, scans_that_wait_go_together);

@@ -66,13 +66,13 @@ static void pass(uint64_t ms)
 static void open_follow(void)
 {
     sale.catalogue = sk_catalogue_new(1);
-    follow = sk_follow_open(&sale);
+    follow = sk_follow_open(&sale, 0);
     ck_assert_ptr_nonnull(follow);
 }
 
 static void setup(void)
 {
-    sale = (struct sk_sale){.loop = &loop};
+    sale = (struct sk_sale){.loop = &loop, .shards = 1};
     now_ms = 5000;
     fake_no_memory = memory_fails;
     open_follow();
@@ -335,7 +335,7 @@ START_TEST(memory_that_is_short)
     ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8));
     for (int n = 1; n <= 2; n++) {
         allocations_left = n;
-        ck_assert_ptr_null(sk_follow_open(&sale));
+        ck_assert_ptr_null(sk_follow_open(&sale, 0));
     }
 }
 END_TEST

@@ -15,7 +15,7 @@ static struct sk_order_pool *pool;
 static void take_into(struct sk_order_list *list, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
-        struct sk_order *order = sk_order_take(pool);
+        struct sk_order *order = sk_order_take(pool, 0);
         order->handle = i;
         sk_order_move(pool, order, SK_ORDER_ASKING, list);
     }
@@ -38,7 +38,7 @@ static void must_be_tickets(const struct sk_order_list *list, uint64_t first, ui
 START_TEST(lists_are_first_in_first_out)
 {
     struct sk_order_list waiting = {0}, asked = {0};
-    pool = sk_order_pool_new(MANY);
+    pool = sk_order_pool_new(MANY, 1);
     for (int round = 0; round < 3; round++) { // also after the list has been empty
         take_into(&waiting, MANY);
         must_be_tickets(&waiting, 0, MANY);
@@ -56,7 +56,7 @@ END_TEST
 START_TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
 {
     struct sk_order_list waiting = {0}, asked = {0}, granted = {0}, writing = {0};
-    pool = sk_order_pool_new(MANY);
+    pool = sk_order_pool_new(MANY, 1);
     take_into(&waiting, 5);
     struct sk_order *middle = waiting.head->next->next;
     sk_order_move(pool, middle, SK_ORDER_ASKED, &asked);
@@ -95,7 +95,7 @@ START_TEST(orders_are_counted_by_state)
     };
     struct sk_order_list lists[SK_ORDER_STATES] = {0};
     struct sk_metrics metrics = {0};
-    pool = sk_order_pool_new(MANY);
+    pool = sk_order_pool_new(MANY, 1);
     take_into(&lists[SK_ORDER_ASKING], 3);
     sk_order_pool_measure(pool, &metrics);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_ASKING), 3);
@@ -125,7 +125,7 @@ static const enum sk_order_state impossible[] = {SK_ORDER_FREE, SK_ORDER_NEW, SK
 START_TEST(an_impossible_move_aborts)
 {
     struct sk_order_list waiting = {0}, other = {0};
-    pool = sk_order_pool_new(MANY);
+    pool = sk_order_pool_new(MANY, 1);
     take_into(&waiting, 1);
     sk_order_move(pool, waiting.head, impossible[_i], &other);
 }
@@ -134,7 +134,7 @@ END_TEST
 START_TEST(a_list_of_two_states_aborts)
 {
     struct sk_order_list list = {0}, asked = {0};
-    pool = sk_order_pool_new(MANY);
+    pool = sk_order_pool_new(MANY, 1);
     take_into(&asked, 1);
     sk_order_move(pool, asked.head, SK_ORDER_ASKED, &list);
     take_into(&list, 1);
@@ -143,8 +143,8 @@ END_TEST
 
 START_TEST(an_order_given_back_twice_aborts)
 {
-    pool = sk_order_pool_new(MANY);
-    struct sk_order *order = sk_order_take(pool);
+    pool = sk_order_pool_new(MANY, 1);
+    struct sk_order *order = sk_order_take(pool, 0);
     sk_order_give(pool, order);
     sk_order_give(pool, order);
 }
@@ -156,8 +156,8 @@ START_TEST(a_pool_gives_no_more_than_its_bound)
     for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
         struct sk_order_list out = {0};
         struct sk_order *order;
-        pool = sk_order_pool_new(bounds[b]);
-        while ((order = sk_order_take(pool)) != NULL) {
+        pool = sk_order_pool_new(bounds[b], 1);
+        while ((order = sk_order_take(pool, 0)) != NULL) {
             order->handle = out.count; // would be overwritten if handed out twice
             sk_order_move(pool, order, SK_ORDER_NEW, &out);
         }
@@ -167,8 +167,8 @@ START_TEST(a_pool_gives_no_more_than_its_bound)
         if ((order = out.head) != NULL) {
             sk_order_give(pool, order);
             ck_assert_uint_eq(sk_order_pool_out(pool), bounds[b] - 1);
-            ck_assert_ptr_nonnull(sk_order_take(pool));
-            ck_assert_ptr_null(sk_order_take(pool));
+            ck_assert_ptr_nonnull(sk_order_take(pool, 0));
+            ck_assert_ptr_null(sk_order_take(pool, 0));
         }
         sk_order_pool_free(pool);
     }
@@ -176,11 +176,49 @@ START_TEST(a_pool_gives_no_more_than_its_bound)
 }
 END_TEST
 
+// How many orders of the shard the pool gives now.
+static size_t taken_of(unsigned shard)
+{
+    size_t count = 0;
+    while (sk_order_take(pool, shard) != NULL)
+        count++;
+    return count;
+}
+
+// Whether a shard is away, hangs or is only slow makes no difference: what counts are its orders.
+START_TEST(a_shard_takes_no_more_room_than_it_leaves)
+{
+    pool = sk_order_pool_new(120, 3);
+    ck_assert_uint_eq(taken_of(2), 60);
+    ck_assert_uint_eq(sk_order_pool_most(pool), 60);
+    ck_assert_uint_eq(taken_of(0), 30);
+    ck_assert_uint_eq(taken_of(1), 15);
+    ck_assert_uint_eq(taken_of(2), 0);
+    sk_order_pool_free(pool);
+    pool = sk_order_pool_new(120, 2);
+    for (int i = 0; i < 40; i++) // in turn: a third each, and a third is free
+        ck_assert(sk_order_take(pool, 0) != NULL && sk_order_take(pool, 1) != NULL);
+    ck_assert_uint_eq(taken_of(0) + taken_of(1), 0);
+    sk_order_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_shard_has_room_again_when_its_orders_have_ended)
+{
+    pool = sk_order_pool_new(4, 2);
+    struct sk_order *first = sk_order_take(pool, 1);
+    ck_assert(first != NULL && sk_order_take(pool, 1) != NULL && sk_order_take(pool, 1) == NULL);
+    sk_order_give(pool, first);
+    ck_assert_ptr_nonnull(sk_order_take(pool, 1));
+    sk_order_pool_free(pool);
+}
+END_TEST
+
 START_TEST(an_order_used_before_comes_clean)
 {
-    pool = sk_order_pool_new(1);
+    pool = sk_order_pool_new(1, 1);
     for (int i = 0; i < MANY; i++) {
-        struct sk_order *order = sk_order_take(pool);
+        struct sk_order *order = sk_order_take(pool, 0);
         ck_assert_ptr_null(order->next);
         ck_assert_ptr_null(order->list);
         ck_assert_int_eq(order->state, SK_ORDER_NEW);
@@ -201,9 +239,9 @@ START_TEST(names_of_a_pool_are_different_and_rise)
 {
     enum { SLOT = 1234, EPOCH = 3 };
     char last[SK_UUID_SIZE] = "";
-    pool = sk_order_pool_new(1);
+    pool = sk_order_pool_new(1, 1);
     for (int i = 0; i < MANY; i++) {
-        struct sk_order *order = sk_order_take(pool);
+        struct sk_order *order = sk_order_take(pool, 0);
         sk_order_name(pool, order, SLOT, EPOCH);
         ck_assert(sk_uuid_valid(order->id));
         ck_assert_uint_eq(sk_order_id_slot(order->id), SLOT);
@@ -227,6 +265,8 @@ int main(void)
     tcase_add_test_raise_signal(tcase, a_list_of_two_states_aborts, SIGABRT);
     tcase_add_test_raise_signal(tcase, an_order_given_back_twice_aborts, SIGABRT);
     tcase_add_test(tcase, a_pool_gives_no_more_than_its_bound);
+    tcase_add_test(tcase, a_shard_takes_no_more_room_than_it_leaves);
+    tcase_add_test(tcase, a_shard_has_room_again_when_its_orders_have_ended);
     tcase_add_test(tcase, an_order_used_before_comes_clean);
     tcase_add_test(tcase, names_of_a_pool_are_different_and_rise);
     return harness_main(tcase, CK_FORK);

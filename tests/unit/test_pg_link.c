@@ -459,6 +459,24 @@ START_TEST(changes_are_told_again_after_a_reconnect)
 }
 END_TEST
 
+START_TEST(a_held_link_takes_no_calls)
+{
+    connect_link(1, true);
+    stub_hang_up(&stub);
+    RUN_UNTIL(seen.lost == 1);
+    sk_pg_hold(pg, true);
+    RUN_UNTIL(server.listened == 2); // it connects
+    ck_assert(!sk_pg_ready(pg));
+    ck_assert_int_eq(call(0), SK_DOWN);
+    RUN_UNTIL(seen.ready == 2);
+    sk_pg_hold(pg, false);
+    ck_assert_int_eq(seen.ready, 3); // now it is
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(seen.results[0] == 1);
+    close_all();
+}
+END_TEST
+
 START_TEST(who_did_not_ask_is_not_told)
 {
     connect_link(1, false);
@@ -620,6 +638,7 @@ int main(void)
     tcase_add_test(tcase, a_locked_row_is_no_warning);
     tcase_add_test(tcase, no_more_wait_than_the_options_allow);
     tcase_add_test(tcase, changes_are_told_again_after_a_reconnect);
+    tcase_add_test(tcase, a_held_link_takes_no_calls);
     tcase_add_test(tcase, who_did_not_ask_is_not_told);
     tcase_add_test(tcase, a_callback_may_call_or_close);
     tcase_add_test(tcase, a_call_on_a_dead_connection_ends_lost);

@@ -54,7 +54,7 @@ static void setup(void)
 {
     control_setup();
     (void)a_voucher(sale.catalogue, VOUCHER);
-    sale.orders = sk_order_pool_new(POOL);
+    sale.orders = sk_order_pool_new(POOL, 1);
     sale.offers_differ = on_offers_differ;
     sale.recovery = &recovery;
     differences = 0;

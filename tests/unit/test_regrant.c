@@ -100,7 +100,7 @@ static char ids[ORDERS_MAX][SK_UUID_SIZE];
 static void lose(uint64_t count)
 {
     for (uint64_t handle = 1; handle <= count; handle++) {
-        struct sk_order *order = sk_order_take(sale.orders);
+        struct sk_order *order = sk_order_take(sale.orders, 0);
         sk_order_name(sale.orders, order, 0, 0);
         order->handle = handle;
         order->epoch = 7;
@@ -337,7 +337,7 @@ START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
     struct sk_entry *loose = sk_entry_new(&sale, own->voucher, SK_ENTRY_LOOSE, fake_redis.run_number, "");
     fake_redis.down = true;
     for (int i = 0; i < 2; i++)
-        sk_regrant_requeue(regrant, loose, sk_order_take(sale.orders));
+        sk_regrant_requeue(regrant, loose, sk_order_take(sale.orders, 0));
     sk_regrant_count(regrant, &left_over);
     ck_assert_uint_eq(left_over.in_letters, 2);
     ck_assert_uint_eq(left_over.nowhere, 0);
@@ -356,7 +356,7 @@ START_TEST(a_call_has_orders_of_one_offer)
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     fake_redis.down = true;
     for (int i = 0; i < 3; i++) {
-        struct sk_order *order = sk_order_take(sale.orders);
+        struct sk_order *order = sk_order_take(sale.orders, 0);
         sk_order_name(sale.orders, order, 0, 0);
         order->epoch = 7;
         order->entry = own;

@@ -186,6 +186,17 @@ START_TEST(without_postgres_there_is_no_report)
 }
 END_TEST
 
+// Its link is not held: the beats use it.
+START_TEST(of_a_closed_shard_there_is_no_report)
+{
+    const bool closed[SK_SHARDS_MAX] = {true};
+    sale.shard_closed = closed;
+    ask(VOUCHER, 1);
+    give_snapshot();
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
 // ---- not in the catalogue ----
 
 START_TEST(a_retired_voucher_is_settled_without_redis)
@@ -320,6 +331,7 @@ int main(void)
     tcase_add_test(tcase, a_first_snapshot_that_was_not_at_rest_does_not_count);
     tcase_add_test(tcase, without_redis_the_rest_is_told);
     tcase_add_test(tcase, without_postgres_there_is_no_report);
+    tcase_add_test(tcase, of_a_closed_shard_there_is_no_report);
     tcase_add_test(tcase, a_retired_voucher_is_settled_without_redis);
     tcase_add_test(tcase, a_newer_id_waits_for_the_next_read);
     tcase_add_test(tcase, there_is_one_count_at_a_time);

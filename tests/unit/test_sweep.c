@@ -352,6 +352,23 @@ START_TEST(orphans_of_a_node_that_is_away_delay_no_others)
 }
 END_TEST
 
+// Its entries are in the writer until it is back, so its sweeps do not end.
+START_TEST(a_shard_that_is_away_keeps_no_sweep_of_another)
+{
+    enum { MANY = 20, AT_A_TIME = 16 };
+    for (int id = 2; id <= MANY; id++) {
+        struct sk_voucher *away = a_voucher(sale.catalogue, id);
+        away->shard = 1;
+        sk_sweep_orphans(sweeper, away);
+    }
+    sk_sweep_orphans(sweeper, voucher);
+    WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > 0));
+    ck_assert_uint_eq(fake_redis.count, AT_A_TIME + 1);
+    ck_assert_ptr_nonnull(strstr(fake_redis.asked[AT_A_TIME].argv[1], "{1}"));
+    ck_assert_int_eq(sk_sweep_voucher(sweeper, a_voucher(sale.catalogue, MANY)), SK_FULL);
+}
+END_TEST
+
 START_TEST(without_a_session_of_its_own_nothing_is_swept)
 {
     fake_session.lost = true;
@@ -385,6 +402,7 @@ int main(void)
     tcase_add_test(tcase, orphans_are_searched_for_from_the_start);
     tcase_add_test(tcase, many_vouchers_with_orphans_take_turns);
     tcase_add_test(tcase, orphans_of_a_node_that_is_away_delay_no_others);
+    tcase_add_test(tcase, a_shard_that_is_away_keeps_no_sweep_of_another);
     tcase_add_test(tcase, without_a_session_of_its_own_nothing_is_swept);
     tcase_add_test(tcase, a_reading_without_an_answer_ends_the_sweep);
     return harness_main(tcase, CK_FORK);

@@ -91,7 +91,7 @@ static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, uint64_t count, bool low_priority)
 {
     for (uint64_t handle = first; handle < first + count; handle++) {
-        struct sk_order *order = sk_order_take(sale.orders);
+        struct sk_order *order = sk_order_take(sale.orders, 0);
         sk_order_name(sale.orders, order, 0, 0);
         order->handle = handle;
         order->epoch = epoch;

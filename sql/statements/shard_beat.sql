@@ -1,0 +1,1 @@
+SELECT number, beat FROM shard_beat($1::bigint[], $2::integer::boolean)

@@ -1,0 +1,245 @@
+// Beats: when a shard opens, and when it is found to be older than it was.
+#include <string.h>
+
+#include "beats.h"
+#include "embedded.h"
+#include "fake_session.h"
+#include "fake_stores.h"
+#include "fake_timer.h"
+#include "roster.h"
+#include "stack.h"
+
+static uv_loop_t loop;
+static struct sk_sale sale;
+static struct sk_beats *beats;
+static const bool *closed;
+static char links[6];
+static size_t dropped[2];
+static unsigned held[2];
+
+bool sk_assignment_has(const struct sk_session *session, const char *name)
+{
+    (void)session;
+    return strcmp(name, "beat:0") == 0 || strcmp(name, "beat:1") == 0;
+}
+
+static size_t shard_of(const struct sk_pg *pg)
+{
+    return pg == sale.pg[1] || pg == sale.ask_pg[1] || pg == sale.report_pg[1];
+}
+
+void sk_pg_drop(struct sk_pg *pg, const char *why)
+{
+    ck_assert_ptr_nonnull(why);
+    dropped[shard_of(pg)]++;
+}
+
+// Orders and queries; the beats come through the third link.
+void sk_pg_hold(struct sk_pg *pg, bool holds)
+{
+    size_t shard = shard_of(pg);
+    unsigned bit = pg == sale.pg[shard] ? 1 : 2;
+    ck_assert_ptr_ne(pg, sale.report_pg[shard]);
+    held[shard] = (held[shard] & ~bit) | (holds ? bit : 0);
+}
+
+static bool is_open(size_t shard)
+{
+    ck_assert(held[shard] == (closed[shard] ? 3U : 0U));
+    return !closed[shard];
+}
+
+static void setup(void)
+{
+    sale = (struct sk_sale){.loop = &loop, .shards = 2};
+    for (int i = 0; i < 2; i++) {
+        sale.pg[i] = (struct sk_pg *)(void *)&links[i];
+        sale.ask_pg[i] = (struct sk_pg *)(void *)&links[2 + i];
+        sale.report_pg[i] = (struct sk_pg *)(void *)&links[4 + i];
+    }
+    memset(dropped, 0, sizeof dropped);
+    memset(held, 0, sizeof held);
+    now_ms = 100000;
+    beats = sk_beats_open(&sale);
+    ck_assert_ptr_nonnull(beats);
+    closed = sk_beats_closed(beats);
+}
+
+static void teardown(void)
+{
+    sk_beats_close(beats);
+    fake_stores_forget();
+    fake_pg.down = false;
+}
+
+// The shard's own beat, and what it knows of the other's; NULL: nothing.
+static void answers(const char *shard, const char *beat, const char *of_other)
+{
+    const char *rows[2][ROW_COLUMNS] = {{shard, beat}, {shard[0] == '0' ? "1" : "0", of_other}};
+    const struct sk_rows given = {of_other == NULL ? 1 : 2, (const char *const(*)[ROW_COLUMNS])rows};
+    pg_answers(&given);
+}
+
+// One round in which both shards answer.
+static void round_of(const char *first, const char *second)
+{
+    time_comes();
+    ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 2);
+    answers("0", first, NULL);
+    answers("1", second, NULL);
+}
+
+static void open_both(void)
+{
+    round_of("1000", "2000");
+    round_of("1001", "2001");
+    ck_assert(is_open(0) && is_open(1));
+}
+
+START_TEST(a_shard_opens_once_all_have_told_what_they_know)
+{
+    ck_assert(!is_open(0) && !is_open(1));
+    time_comes();
+    ck_assert_str_eq(fake_pg.asked[0].argv[1], "0"); // raised, a copy's beat would be new
+    ck_assert_str_eq(fake_pg.asked[1].argv[1], "0");
+    answers("0", "1000", NULL);
+    ck_assert(!is_open(0) && !is_open(1));
+    answers("1", "2000", NULL);
+    ck_assert(!is_open(0) && !is_open(1)); // their own beats were read before what the other knows
+    time_comes();
+    ck_assert_str_eq(fake_pg.asked[2].argv[0], "{1000,2000}");
+    ck_assert_str_eq(fake_pg.asked[2].argv[1], "1");
+    answers("0", "1001", NULL);
+    ck_assert(is_open(0) && !is_open(1));
+    answers("1", "2001", NULL);
+    ck_assert(is_open(1));
+}
+END_TEST
+
+START_TEST(a_shard_that_is_away_keeps_no_other_from_opening_for_long)
+{
+    time_comes();
+    answers("0", "1000", NULL);
+    pg_answers(NULL);
+    time_comes();
+    answers("0", "1001", NULL);
+    pg_answers(NULL);
+    ck_assert(!is_open(0));
+    now_ms += 5000;
+    time_comes();
+    answers("0", "1002", NULL);
+    pg_answers(NULL);
+    ck_assert(is_open(0) && !is_open(1));
+}
+END_TEST
+
+START_TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
+{
+    now_ms += 5000;
+    time_comes();
+    pg_answers(NULL);
+    answers("1", "2000", NULL);
+    ck_assert(!is_open(0) && is_open(1));
+    time_comes();
+    ck_assert_str_eq(fake_pg.asked[2].argv[1], "0");
+    ck_assert_str_eq(fake_pg.asked[3].argv[1], "0");
+    answers("0", "1000", "2500");
+    answers("1", "2000", NULL);
+    time_comes();
+    ck_assert_str_eq(fake_pg.asked[5].argv[1], "1");
+    answers("0", "1001", "2500");
+    answers("1", "2000", NULL); // the statement raises no beat below {...,2500}
+    ck_assert(is_open(0) && !is_open(1));
+    ck_assert_uint_eq(dropped[1], 3);
+}
+END_TEST
+
+START_TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
+{
+    time_comes();
+    answers("0", "1000", "2500"); // what the first shard knows of the second
+    answers("1", "2000", NULL);
+    time_comes();
+    answers("0", "1001", "2500");
+    answers("1", "2000", NULL);
+    ck_assert(is_open(0) && !is_open(1));
+    ck_assert_uint_eq(dropped[1], 3); // all links
+    ck_assert_uint_eq(dropped[0], 0);
+    ck_assert(!sk_beats_fit(beats, 1, 2499) && sk_beats_fit(beats, 1, 2500));
+}
+END_TEST
+
+START_TEST(a_shard_that_comes_back_older_is_not_used)
+{
+    open_both();
+    ck_assert(sk_beats_fit(beats, 1, 2001) && !sk_beats_fit(beats, 1, 2000));
+    round_of("1002", "2000");
+    ck_assert(is_open(0) && !is_open(1));
+    ck_assert(sk_beats_is_restored(beats, 1));
+    // Its own data, or its owner accepts what there is.
+    round_of("1003", "2001");
+    ck_assert(is_open(1));
+    ck_assert(!sk_beats_is_restored(beats, 1));
+}
+END_TEST
+
+// A connection reads the beat, and then another session raises it before the answer is handled.
+START_TEST(a_beat_that_was_read_before_it_was_raised_closes_nothing)
+{
+    open_both();
+    round_of("1002", "2002");
+    ck_assert(!sk_beats_fit(beats, 1, 2001)); // it connects again
+    ck_assert(is_open(1) && !sk_beats_is_restored(beats, 1));
+    ck_assert_uint_eq(dropped[1], 0);
+}
+END_TEST
+
+START_TEST(a_shard_that_is_away_is_not_asked_for_in_a_hurry)
+{
+    now_ms += 5000;
+    time_comes();
+    answers("0", "1000", NULL);
+    pg_answers(NULL);
+    ck_assert_uint_eq(due_ms, now_ms + 1000);
+    ck_assert(is_open(0) && !is_open(1));
+}
+END_TEST
+
+START_TEST(one_without_a_session_raises_none)
+{
+    open_both();
+    fake_session.lost = true;
+    round_of("1002", "2002");
+    ck_assert_str_eq(fake_pg.asked[4].argv[1], "0");
+    fake_session.lost = false;
+    round_of("1002", "2002");
+    ck_assert_str_eq(fake_pg.asked[6].argv[1], "1");
+}
+END_TEST
+
+START_TEST(one_shard_alone_has_none)
+{
+    struct sk_sale alone = {.loop = &loop, .shards = 1};
+    struct sk_beats *none = sk_beats_open(&alone);
+    ck_assert(!sk_beats_closed(none)[0]);
+    ck_assert(sk_beats_fit(none, 0, 0));
+    sk_beats_hurry(none);
+    free(none); // it has no timer, which the fake would miss
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("beats");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_shard_opens_once_all_have_told_what_they_know);
+    tcase_add_test(tcase, a_shard_that_is_away_keeps_no_other_from_opening_for_long);
+    tcase_add_test(tcase, what_a_shard_knows_that_was_away_counts_when_it_is_back);
+    tcase_add_test(tcase, an_older_beat_than_another_shard_has_seen_keeps_it_closed);
+    tcase_add_test(tcase, a_shard_that_comes_back_older_is_not_used);
+    tcase_add_test(tcase, a_beat_that_was_read_before_it_was_raised_closes_nothing);
+    tcase_add_test(tcase, a_shard_that_is_away_is_not_asked_for_in_a_hurry);
+    tcase_add_test(tcase, one_without_a_session_raises_none);
+    tcase_add_test(tcase, one_shard_alone_has_none);
+    return harness_main(tcase, CK_FORK);
+}
