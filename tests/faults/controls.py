@@ -121,6 +121,23 @@ CONTROLS = [
         "7c",
     ),
     Control(
+        "run_of_node",
+        "the same, and a node of a cluster is replaced by one that lags",
+        "lua/place_orders.lua",
+        "if voucher[7] ~= ARGV[2] or not",
+        "ARGV[4] = '0'\nif not",
+        "64b",
+        more=(("src/recovery/audit.c", "strcmp(opened, run) == 0 &&", "run[0] != '\\0' &&"),),
+    ),
+    Control(
+        "away",
+        "no sale at other nodes while that of the sessions is away",
+        "src/sale/lock.c",
+        "    session->away = session->away || (sk_session_held(session) && sk_nodes_is_cluster(session->nodes));",
+        "    session->away = false;",
+        "64e",
+    ),
+    Control(
         "again",
         "fenced-off orders simply written under the new epoch",
         "src/recovery/regrant.c",
