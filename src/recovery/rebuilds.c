@@ -213,7 +213,7 @@ static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
     return next->voucher;
 }
 
-// The first whose shard and node, with both links, are ready. The others go behind: they delay no voucher of another one.
+// The first whose shard and node (both links) are ready. The others go behind: they delay no voucher of another one.
 static struct sk_voucher *rebuilds_take_ready(const struct sk_sale *sale, struct sk_list *queue)
 {
     for (int i = 0; i < TRIED_MAX && !sk_list_is_empty(queue); i++) {
