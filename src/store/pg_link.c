@@ -193,7 +193,6 @@ enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_s
     return SK_OK;
 }
 
-static bool pg_link_is_up(const struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params)
 {
     SK_ASSERT(n <= SK_PG_PARAMS_MAX);

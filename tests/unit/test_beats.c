@@ -15,7 +15,7 @@ static struct sk_beats *beats;
 static const bool *closed;
 static char links[6];
 static size_t dropped[2];
-static unsigned held[2];
+static unsigned links_held[2];
 
 bool sk_assignment_has(const struct sk_session *session, const char *name)
 {
@@ -35,17 +35,17 @@ void sk_pg_drop(struct sk_pg *pg, const char *why)
 }
 
 // Orders and queries; the beats come through the third link.
-void sk_pg_hold(struct sk_pg *pg, bool holds)
+void sk_pg_hold(struct sk_pg *pg, bool held)
 {
     size_t shard = shard_of(pg);
     unsigned bit = pg == sale.pg[shard] ? 1 : 2;
     ck_assert_ptr_ne(pg, sale.report_pg[shard]);
-    held[shard] = (held[shard] & ~bit) | (holds ? bit : 0);
+    links_held[shard] = (links_held[shard] & ~bit) | (held ? bit : 0);
 }
 
 static bool is_open(size_t shard)
 {
-    ck_assert(held[shard] == (closed[shard] ? 3U : 0U));
+    ck_assert(links_held[shard] == (closed[shard] ? 3U : 0U));
     return !closed[shard];
 }
 
@@ -58,7 +58,7 @@ static void setup(void)
         sale.report_pg[i] = (struct sk_pg *)(void *)&links[4 + i];
     }
     memset(dropped, 0, sizeof dropped);
-    memset(held, 0, sizeof held);
+    memset(links_held, 0, sizeof links_held);
     now_ms = 100000;
     beats = sk_beats_open(&sale);
     ck_assert_ptr_nonnull(beats);

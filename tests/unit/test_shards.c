@@ -84,8 +84,8 @@ END_TEST
 START_TEST(other_files_are_refused)
 {
     char many[SK_SHARDS_MAX * 2 + 2], large[70000];
-    for (size_t i = 0; i < sizeof many; i += 2)
-        memcpy(many + i, "a\n", 2);
+    for (size_t i = 0; i < sizeof many; i++)
+        many[i] = i % 2 == 0 ? 'a' : '\n';
     memset(large, '#', sizeof large);
     const struct {
         const char *text;
