@@ -16,7 +16,8 @@ local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'last', 'stock', 
 for i = 1, 9 do
   voucher[i] = voucher[i] or ''
 end
-if not (voucher[5] == ARGV[1] and is_number(voucher[6]) and is_number(voucher[7]) and is_number(voucher[8]) and is_number(voucher[9])) then
+if not (voucher[5] == ARGV[1] and is_number(voucher[6]) and is_number(voucher[7]) and is_number(voucher[8])
+    and is_number(voucher[9])) then
   voucher[5] = ''
 end
 voucher[9], voucher[10], voucher[11], voucher[13] = voucher[6], voucher[7], voucher[8], voucher[9]

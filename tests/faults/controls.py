@@ -127,14 +127,14 @@ CONTROLS = [
         "if voucher[7] ~= ARGV[2] or not",
         "ARGV[4] = '0'\nif not",
         "64b",
-        more=(("src/recovery/audit.c", "strcmp(opened, run) == 0 &&", "run[0] != '\\0' &&"),),
+        more=(("lua/read_voucher.lua", "voucher[5] == ARGV[1] and", "ARGV[1] ~= '' and"),),
     ),
     Control(
-        "away",
+        "sessions_away",
         "no sale at other nodes while that of the sessions is away",
         "src/sale/lock.c",
-        "    session->away = session->away || (sk_session_held(session) && sk_nodes_is_cluster(session->nodes));",
-        "    session->away = false;",
+        "(sk_session_away(session) &&\n",
+        "(false && sk_session_away(session) &&\n",
         "64e",
     ),
     Control(
