@@ -203,6 +203,8 @@ class Run:
         if fault.sentinels:
             self.watched = Watched(stack, fault.liars)
         stack.launch(fault.instances, fault.env, fault.first_env, fault.proxied)
+        for instance in stack.instances if fault.shards > 1 else []:  # they are ready with one of them
+            wait_for("all shards", lambda one=instance: one.ask("GET", "/readyz")[1] == {"status": "ok"})
         for _ in range(fault.vouchers):
             self.new_voucher()
 
