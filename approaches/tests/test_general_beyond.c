@@ -57,7 +57,7 @@ START_TEST(a_silent_redis_counts_as_loss_after_the_ttl)
     redis_pause();
     RUN_UNTIL(view.lost == 1);
     ck_assert_int_eq(general_lock_state(view.lock, 0), GENERAL_LOCK_LOST);
-    ck_assert(sk_redis_ready(party->redis)); // the link still waits for the renewal's reply
+    ck_assert(sk_redis_ready(party_redis(party))); // the link still waits for the renewal's reply
     redis_resume();
     release(party, &view);
     ck_assert_int_eq(view.lost, 1);

@@ -351,12 +351,12 @@ START_TEST(redis_silent_while_asked_gives_unknown)
     RUN_UNTIL(view.taken == 1);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(general_lock_state(view.lock, i), GENERAL_LOCK_UNKNOWN);
-    ck_assert(!sk_redis_ready(party->redis));
+    ck_assert(!sk_redis_ready(party_redis(party)));
     general_lock_release(view.lock);
     redis_resume();
     // Redis may have granted them after all; then their TTL frees them.
     WAIT_FOR(redis_number("DBSIZE") == 0);
-    RUN_UNTIL(sk_redis_ready(party->redis));
+    RUN_UNTIL(sk_redis_ready(party_redis(party)));
     take_all(party, &view, 3, keys);
     release(party, &view);
     party_close(party);
@@ -383,7 +383,7 @@ START_TEST(redis_killed_while_asked_gives_unknown)
     general_lock_release(held.lock);
 
     redis_start();
-    RUN_UNTIL(sk_redis_ready(party->redis));
+    RUN_UNTIL(sk_redis_ready(party_redis(party)));
     ck_assert_int_eq(take(party, &asked, "other-key", 0), GENERAL_LOCK_HELD);
     release(party, &asked);
     party_close(party);

@@ -20,7 +20,7 @@ static void close_locker(void *locker)
 struct party *open_impatient_party(uint32_t ttl_ms, uint32_t redis_timeout_ms)
 {
     struct party *party = party_open(redis_timeout_ms);
-    party->part = general_locker_open(&party->loop, party->redis, ttl_ms);
+    party->part = general_locker_open(&party->loop, party_redis(party), ttl_ms);
     party->close_part = close_locker;
     must(party->part != NULL, "locker");
     return party;

@@ -144,7 +144,6 @@ static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number)
     return asked;
 }
 
-static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number);
 static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher)
 {
     return voucher->asking.orders.count > 0 && uv_now(batcher->sale->loop) < voucher->asking.held_until_ms;
