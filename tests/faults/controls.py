@@ -114,7 +114,7 @@ CONTROLS = [
         more=(("src/recovery/audit.c", "strcmp(opened, run) == 0 &&", "run[0] != '\\0' &&"),),
     ),
     Control(
-        "away",
+        "sessions_away",
         "no sale at other nodes while that of the sessions is away",
         "src/sale/lock.c",
         "    session->away = session->away || (sk_session_held(session) && sk_nodes_is_cluster(session->nodes));",
