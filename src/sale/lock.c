@@ -202,13 +202,18 @@ static void session_keep(struct sk_session *session)
 
 static void session_ask(struct sk_session *session, const char *how)
 {
-    const char *keys[] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4};
-    const char *rest[] = {session->token, session->ttl, session->id, how, SK_PROTOCOL}, *argv[10];
-    int n = sk_nodes_is_cluster(session->nodes) ? 4 : 5; // version 4 knew no cluster, and its key has another slot
-    memcpy((void *)argv, (const void *)keys, sizeof keys);
-    memcpy((void *)(argv + n), (const void *)rest, sizeof rest);
+    const char *argv[10] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK};
+    int keys = 4;
+    if (!sk_nodes_is_cluster(session->nodes)) // version 4 knew no cluster, and its key has another slot
+        argv[keys++] = SK_KEY_SESSIONS_4;
+    int n = keys;
+    argv[n++] = session->token;
+    argv[n++] = session->ttl;
+    argv[n++] = session->id;
+    argv[n++] = how;
+    argv[n++] = SK_PROTOCOL;
     uint64_t now = sk_monotonic_ms(); // read before sending: Redis's TTL starts later
-    if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_KEEP, n, n + 5, argv, NULL, session_on_kept,
+    if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_KEEP, keys, n, argv, NULL, session_on_kept,
                         session) != SK_OK)
         return; // the next tick tries again
     session->asking = true;

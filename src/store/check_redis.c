@@ -27,7 +27,7 @@ enum {
 
 #define SCRATCH_TAG "check" // not a voucher's tag: those begin with a digit
 
-// The masters of a cluster, and which of them has a slot: 0 is none.
+// The masters of a cluster, from 1 on, and the number of the one that has a slot; 0: no master has it.
 struct check_nodes {
     struct sk_redis_host at[NODES_MAX + 1];
     size_t count;

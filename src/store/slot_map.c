@@ -41,7 +41,6 @@ bool sk_moved_read(const char *error, const struct sk_redis_host *by, struct sk_
     if (n >= sizeof digits || colon == NULL)
         return false;
     memcpy(digits, at, n);
-    moved->slot = 0;
     if (!sk_text_number(digits, SK_SLOTS - 1, &slot) || !sk_text_number(colon + 1, UINT16_MAX, &port))
         return false;
     moved->slot = (unsigned)slot;

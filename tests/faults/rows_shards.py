@@ -50,7 +50,7 @@ def is_told_incomplete(run: Run, shard: int) -> None:
 
 
 def others_sell(run: Run, here: list[str], away: list[str], what: str) -> None:
-    """The first shard sells at each instance, the second does not, and clients are told."""
+    """The first shard sells at each instance. The second does not, and its vouchers and the lists say so."""
     since = time.time()
     sells(run, here[0], SOLD_S, what)
     is_told_incomplete(run, 1)

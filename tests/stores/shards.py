@@ -252,7 +252,7 @@ def is_split(stack: Stack) -> list[str]:
     for (voucher, user), order in before.items():
         status, document = buy(stack, voucher, user)
         if one.ask("GET", f"/orders/{order}", user)[0] != 200 or document.get("order_id") != order:
-            wrong.append(f"{user} of {voucher} is told {status} {document}")
+            wrong.append(f"{user} of {voucher} gets {status} {document}")
     buy_all(stack, vouchers, ["carl"])
     for voucher in vouchers:
         status, report = one.ask("GET", f"/admin/vouchers/{voucher}/settlement")
