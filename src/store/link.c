@@ -38,7 +38,7 @@ bool sk_resolve(uv_loop_t *loop, struct sk_resolve *resolve, const char *host, s
     return uv_getaddrinfo(loop, &resolve->request, resolve_on_resolved, host, NULL, &hints) == 0;
 }
 
-enum { TICK_MS = 50, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
+enum { TICK_MS = 50, PAUSE_MS = 4 * TICK_MS, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
 
 struct sk_link {
     struct sk_link_options options;
@@ -50,10 +50,13 @@ struct sk_link {
     struct sk_resolve resolve;
     bool resolving;
     uv_timer_t tick;
+    uint64_t ticked_ms;
+    bool postponed; // the last tick judged nothing
     bool tick_closed;
 };
 
 static void link_on_tick(uv_timer_t *timer);
+static bool link_postpones(struct sk_link *link, uint64_t now);
 static void link_connect(struct sk_link *link);
 static void link_on_resolved(void *arg, const char *address);
 static void link_on_tick_closed(uv_handle_t *handle);
@@ -68,6 +71,7 @@ struct sk_link *sk_link_open(const struct sk_link_options *options)
     link->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS, .most_ms = RETRY_MOST_MS};
     (void)uv_timer_init(options->loop, &link->tick);
     link->tick.data = link;
+    link->ticked_ms = sk_monotonic_ms();
     (void)uv_timer_start(&link->tick, link_on_tick, 0, TICK_MS);
     return link;
 }
@@ -79,7 +83,7 @@ static void link_on_tick(uv_timer_t *timer)
     uint64_t now = sk_monotonic_ms();
     if (link->state == SK_LINK_DOWN && (link->at_once || now >= link->retry_at_ms))
         link_connect(link);
-    if (link->state == SK_LINK_DOWN || link->resolving)
+    if (link_postpones(link, now) || link->state == SK_LINK_DOWN || link->resolving)
         return;
     const char *why = options->steps->tick(options->owner);
     bool opening = link->state == SK_LINK_CONNECTING || link->state == SK_LINK_PREPARING;
@@ -87,6 +91,15 @@ static void link_on_tick(uv_timer_t *timer)
         why = "connecting takes too long";
     if (why != NULL)
         options->steps->drop(options->owner, why);
+}
+
+// A tick that comes far too late follows a pause of the process. Replies that arrived meanwhile wait in the socket, and
+// the loop runs timers before it reads. So the next tick judges: once, since on a slow machine every tick may be late.
+static bool link_postpones(struct sk_link *link, uint64_t now)
+{
+    link->postponed = !link->postponed && now >= link->ticked_ms + PAUSE_MS;
+    link->ticked_ms = now;
+    return link->postponed;
 }
 
 static void link_connect(struct sk_link *link)

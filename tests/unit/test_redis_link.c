@@ -23,6 +23,7 @@ static bool hushed; // the server reads, and does nothing
 static struct {
     uv_timer_t answer;
     uint32_t delay_ms; // before the replies to a write
+    uint32_t pause_ms; // of the whole process, after the reply
     bool silent;       // sends no replies
     int asked;         // calls received
     bool replica;      // says that it is one
@@ -62,7 +63,10 @@ static void on_command(const char *name)
     } else {
         server.asked++;
         server.unanswered++;
-        if (!server.silent)
+        if (server.pause_ms > 0) {
+            on_answer(&server.answer);
+            uv_sleep(server.pause_ms);
+        } else if (!server.silent)
             (void)uv_timer_start(&server.answer, on_answer, server.delay_ms, 0);
     }
 }
@@ -219,6 +223,20 @@ START_TEST(an_overdue_reply_costs_the_connection)
 }
 END_TEST
 
+// The loop runs the link's timer before it reads the reply.
+START_TEST(a_reply_that_came_in_a_pause_is_read)
+{
+    connect_link(CALLS_MAX);
+    server.pause_ms = TIMEOUT_MS * 2;
+    ck_assert_int_eq(call(0), SK_OK);
+    sk_redis_flush(redis);
+    RUN_UNTIL(seen.total == 1);
+    ck_assert_int_eq(seen.answered, 1);
+    ck_assert_int_eq(seen.lost, 0);
+    close_all();
+}
+END_TEST
+
 START_TEST(no_more_wait_than_the_options_allow)
 {
     connect_link(2);
@@ -304,6 +322,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, waiting_for_a_write_costs_no_connection);
     tcase_add_test(tcase, an_overdue_reply_costs_the_connection);
+    tcase_add_test(tcase, a_reply_that_came_in_a_pause_is_read);
     tcase_add_test(tcase, no_more_wait_than_the_options_allow);
     tcase_add_test(tcase, a_callback_may_close);
     tcase_add_test(tcase, calls_on_a_dead_connection_end_unanswered);
