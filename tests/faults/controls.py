@@ -128,6 +128,7 @@ CONTROLS = [
         "ARGV[4] = '0'\nif not",
         "64b",
         more=(("lua/read_voucher.lua", "voucher[5] == ARGV[1] and", "ARGV[1] ~= '' and"),),
+        tries=LUCKY_TRIES,  # writes that count must be lost
     ),
     Control(
         "sessions_away",
