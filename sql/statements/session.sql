@@ -17,6 +17,9 @@ SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transacti
        -- The service's statements take a few ms. While a table has no statistics, PostgreSQL estimates some of them as
        -- expensive and would compile them, 0.2 s each time.
        set_config('jit', 'off', false),
+       -- What the service reads is in the cache. With the costs of a disk that turns, a batch of many vouchers would read
+       -- the whole tables of vouchers instead of their indexes.
+       set_config('random_page_cost', '1.1', false),
        set_config('client_encoding', 'UTF8', false),
        set_config('application_name', $2, false), -- which of the service's links it is
        misfit, beat -- whether this is the shard that the service takes it for

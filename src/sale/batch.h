@@ -16,7 +16,7 @@
 #include "voucher.h"
 
 // Each part is a subtransaction in PostgreSQL, which caches up to 64 of them.
-enum { SK_BATCH_PARTS_MAX = 32 };
+enum { SK_BATCH_PARTS_MAX = 64 };
 
 struct sk_batch_part {
     struct sk_voucher *voucher;
