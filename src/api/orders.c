@@ -21,6 +21,8 @@
 enum { WAIT_MAX_S = 60, UNKNOWN_OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
+enum lookup_kind { LOOKUP_OF_ORDER, LOOKUP_OF_MOVE, LOOKUP_OF_REPEAT }; // see orders.h
+
 struct lookup;
 
 // What Redis has of one voucher.
@@ -45,10 +47,10 @@ enum lookup_step {
 
 struct lookup {
     struct sk_query query;
+    enum lookup_kind kind;
     enum lookup_step step;
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
-    bool for_move;           // answers PENDING for an order that is found
     const char **place;      // its entry in control->unknown; NULL: it has none
     bool followed;           // the catalogue is newer than the query
     bool unsure;             // Redis may have lost it, or an instance may still hold it
@@ -183,17 +185,18 @@ static void order_on_gone(const struct sk_context *context, struct sk_request *r
 
 // ---- the order in both stores ----
 
-static void lookup_begin(struct sk_control *control, const char *order_id, const char *user, bool for_move,
+static void lookup_begin(struct sk_control *control, enum lookup_kind kind, const char *order_id, const char *user,
                          uint64_t handle)
 {
+    static const char *const names[] = {"order", "move", "repeat"};
     char key[SK_QUERY_KEY_SIZE];
-    enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : for_move ? SK_PG_MOVES : SK_PG_QUERIES;
-    (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
+    enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : kind == LOOKUP_OF_MOVE ? SK_PG_MOVES : SK_PG_QUERIES;
+    (void)snprintf(key, sizeof key, "%s:%s:%s", names[kind], order_id, user);
     struct lookup *lookup = sk_query_new(control, class, handle, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
         return;
     lookup->query.release = lookup_release;
-    lookup->for_move = for_move;
+    lookup->kind = kind;
     (void)snprintf(lookup->order_id, sizeof lookup->order_id, "%s", order_id);
     (void)snprintf(lookup->user, sizeof lookup->user, "%s", user);
     sk_query_start(&lookup->query);
@@ -201,12 +204,17 @@ static void lookup_begin(struct sk_control *control, const char *order_id, const
 
 void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
-    lookup_begin(control, order_id, user, false, handle);
+    lookup_begin(control, LOOKUP_OF_ORDER, order_id, user, handle);
 }
 
 void sk_order_lookup_pending(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
-    lookup_begin(control, order_id, user, true, handle);
+    lookup_begin(control, LOOKUP_OF_MOVE, order_id, user, handle);
+}
+
+void sk_order_lookup_repeated(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
+{
+    lookup_begin(control, LOOKUP_OF_REPEAT, order_id, user, handle);
 }
 
 static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb *done)
@@ -214,10 +222,12 @@ static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
     bool any = lookup->user[0] == '\0';
+    enum sk_statement find = any                                ? SK_STATEMENT_FIND_ANY_ORDER
+                             : lookup->kind == LOOKUP_OF_REPEAT ? SK_STATEMENT_FIND_REPLICATED_ORDER
+                                                                : SK_STATEMENT_FIND_ORDER;
     lookup_move(lookup, step);
     lookup->query.shard = sk_query_shard_of_order(&lookup->query, lookup->order_id);
-    sk_query_ask_pg(&lookup->query, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
-                    done);
+    sk_query_ask_pg(&lookup->query, find, any ? 2 : 3, params, done);
 }
 
 static void lookup_start(struct sk_query *query)
@@ -248,7 +258,7 @@ static void lookup_show(struct lookup *lookup, const char *document, const char 
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = document, .status = status};
     if (document == NULL)
         answer = (struct sk_answer){.verdict = SK_VERDICT_NOT_FOUND};
-    else if (lookup->for_move)
+    else if (lookup->kind == LOOKUP_OF_MOVE)
         answer = (struct sk_answer){.verdict = SK_VERDICT_PENDING};
     sk_query_end_with(&lookup->query, &answer);
 }

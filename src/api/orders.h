@@ -18,6 +18,10 @@ void sk_order_lookup(struct sk_control *control, const char *order_id, const cha
 // The same for a move that did not find the order: PENDING instead of FOUND.
 void sk_order_lookup_pending(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
 
+// The same for a purchase that asks for its first answer again, which is 201 if it finds the order: a row is FOUND only
+// once the synchronous standbys have it.
+void sk_order_lookup_repeated(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
+
 // Answers the handle once, perhaps before it returns: FOUND and a page of the user's orders, the newest first;
 // BAD_PARAMETER; UNAVAILABLE, because half a list would look like lost orders; OVERLOADED.
 //

@@ -175,13 +175,13 @@ static void purchase_answer_order(const struct sk_context *context, struct sk_re
     sk_answer_order(context->answers, request, sk_verdict_of_purchase(result->code), &order);
 }
 
-// 201 again if the order is committed, else 202.
+// 201 again if the order is committed, and replicated as each commit must be; else 202.
 static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id)
 {
     struct sk_call *call = sk_call_of(request);
     (void)snprintf(call->order_id, sizeof call->order_id, "%s", order_id);
     call->on_answer = purchase_on_first_order;
-    sk_order_lookup(context->control, call->order_id, call->user, request->handle);
+    sk_order_lookup_repeated(context->control, call->order_id, call->user, request->handle);
 }
 
 static void purchase_on_first_order(const struct sk_context *context, struct sk_request *request,

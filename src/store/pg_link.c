@@ -13,7 +13,8 @@
 // A commit may succeed here and be lost in a fail-over: when its wait for the synchronous standbys is cancelled,
 // PostgreSQL ends the statement as usual, after a warning. Such a result is not handed out. The connection is dropped,
 // and the caller gets LOST: the outcome is unknown, so it retries. A repeat that may count as done must wait for the
-// standbys itself, even if it changes nothing: it locks a row, which is a write (sql/migrations/018_repeats_wait.sql).
+// standbys itself, even if it changes nothing: it locks a row or writes an empty message
+// (sql/migrations/018_repeats_wait.sql, 020_first_answers.sql).
 //
 // Callbacks run from the loop only, never inside sk_pg_call: a send that fails there is left to the next tick.
 #include "pg_link.h"

@@ -639,6 +639,15 @@ CONTROLS = [
         "created_is_a_row",
     ),
     Control(
+        "first_answers",
+        "a first answer repeated that no standby has",
+        "sql/migrations/020_first_answers.sql",
+        "    IF FOUND AND current_setting",
+        "    IF false AND current_setting",
+        "61c",
+        "seen_meanwhile",
+    ),
+    Control(
         "numbers",
         "a rebuild that forgets who has had all orders",
         "sql/migrations/007_rebuild.sql",

@@ -7,7 +7,7 @@ import time
 
 from driver import Run
 from fault import PLAIN, Fault
-from rows_tools import sells
+from rows_tools import buy, sells
 from stack import Broken, PostgresServer, free_port, wait_for
 
 CANCELLED_S = 2.0  # longer than SECKILL_PG_TIMEOUT_MS
@@ -22,18 +22,28 @@ def answers(run: Run, since: float, status: int) -> int:
     return sum(e.what == "buy" and e.status == status and e.began > since for e in list(run.history))
 
 
+def ids(server: PostgresServer) -> set[str]:
+    return {row[0] for row in server.sql("select id from voucher_order")}
+
+
 def cancel_waits(run: Run) -> None:
     """Without the standby no commit is replicated, and an operator cancels what waits for it. The orders are committed,
-    here alone: no buyer may get 201, also not when they are settled again."""
+    here alone: no buyer may get 201, also not when they are settled again, or when one is asked for again by its
+    Idempotency-Key. A first answer that is repeated is 201 if the standby has the order since before."""
     run.stack.standby.stop_immediate()
+    wait_for("what the standby confirmed", lambda: run.postgres.sql("select from pg_stat_replication") == [])
+    replicated = ids(run.postgres)  # what waits is not visible yet
     began, n, until = time.time(), 0, time.monotonic() + CANCELLED_S
     while time.monotonic() < until or n < 10:
         n += len(run.postgres.sql(f"select pg_cancel_backend(pid) {WAITING}"))
         run.buy(f"solo{n}", n % 2)
+        buy(run, run.vouchers[0], "repeater", n % 2, timeout=1.0, key="repeated")
         if time.monotonic() > until + 10:
             raise Broken(f"only {n} commits waited for the standby")
-    if told := answers(run, began, 201):
-        run.seen_meanwhile.append(f"{told} heard 201 while no standby could have their orders")
+    lacking = [e for e in list(run.history) if e.what == "buy" and e.status == 201 and e.order not in replicated]
+    if lacking:
+        keyed = sum(bool(e.key) for e in lacking)
+        run.seen_meanwhile.append(f"{len(lacking)} heard 201 of orders that no standby has, {keyed} of them by a key")
     if not answers(run, began, 202):
         run.seen_meanwhile.append("nobody was accepted while the standby was away")
 
@@ -41,10 +51,6 @@ def cancel_waits(run: Run) -> None:
 def waits_cancelled(run: Run) -> None:
     cancel_waits(run)
     run.stack.standby.run_again()
-
-
-def ids(server: PostgresServer) -> set[str]:
-    return {row[0] for row in server.sql("select id from voucher_order")}
 
 
 def failed_over(run: Run) -> None:

@@ -315,6 +315,7 @@ static const struct question {
     [SK_STATEMENT_SETTLEMENT] = {"v", ANYONE,
         {"open|SOLD_OUT 1 2|CNY 990 1 1 0 0|1|2", "open|~|~", NONE, "retired|~|~", "~", "open|odd"}},
     [SK_STATEMENT_FIND_ORDER] = {"sou", ANYONE, {SHOWN "|unpaid", NONE, SHOWN "|paid", NONE, "~|unpaid"}},
+    [SK_STATEMENT_FIND_REPLICATED_ORDER] = {"sou", ANYONE, {SHOWN "|unpaid", NONE, SHOWN "|cancelled", "~|unpaid"}},
     [SK_STATEMENT_FIND_ANY_ORDER] = {"so", ANYONE, {SHOWN "|unpaid", NONE}},
     [SK_STATEMENT_VOUCHER_ACCOUNTS] = {"..", ANYONE, {"0|1|7|7|0|5|1|1|open|0|99|0|1"}},
     [SK_STATEMENT_RETIRED_EPOCH] = {"so", ANYONE, {"0|f", "7|f", "7|t"}},

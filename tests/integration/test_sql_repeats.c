@@ -23,12 +23,13 @@ static const struct {
     {SK_STATEMENT_PAY_ORDER, {"%s", SQL_ID1, "reference", "100", "CNY", "shop"}},
     {SK_STATEMENT_RETURN_ORDERS, {"%s", "%v", "3", "{" SQL_ID2 "}", "cancelled", "bob", "", "4-1"}},
     {SK_STATEMENT_NOTE_REFUNDS, {"%s", SQL_ID1, "shop", "why", "reference"}},
+    {SK_STATEMENT_FIND_REPLICATED_ORDER, {"%s", SQL_ID1, "alice"}},
     {SK_STATEMENT_CREATE_VOUCHER, {"k", "T", "1", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0"}},
     {SK_STATEMENT_SET_VOUCHER_STATE, {"%v", "0", "", "ann", "paused"}},
     {SK_STATEMENT_ADD_UNITS, {"%v", "0", "key", "ann", "5"}},
 };
 
-static void send_call(size_t i)
+static void send_call(PGconn *conn, size_t i)
 {
     char texts[PARAMS_MAX][PARAM_SIZE];
     const char *params[PARAMS_MAX];
@@ -43,8 +44,8 @@ static void send_call(size_t i)
                        mark == NULL ? "" : mark + 2);
         params[n] = texts[n];
     }
-    int sent = PQsendQueryParams(sql_service, sk_statements[calls[i].statement].text, n, NULL, params, NULL, NULL, 0);
-    ck_assert_msg(sent == 1, "%s", PQerrorMessage(sql_service));
+    int sent = PQsendQueryParams(conn, sk_statements[calls[i].statement].text, n, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
 }
 
 static void name_standby(const char *name)
@@ -64,18 +65,43 @@ START_TEST(each_repeat_waits_for_the_standby)
 {
     sql_make_voucher(10);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        send_call(i);
+        send_call(sql_service, i);
         PQclear(sql_receive(sql_service));
     }
     name_standby("nobody");
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        send_call(i);
+        send_call(sql_service, i);
         WAIT_FOR(waits() || PQtransactionStatus(sql_service) != PQTRANS_ACTIVE ||
                  (PQconsumeInput(sql_service) == 1 && PQisBusy(sql_service) == 0));
         ck_assert_msg(waits(), "%s", sk_statements[calls[i].statement].name);
         db_run("SELECT pg_cancel_backend(%d)", PQbackendPID(sql_service));
         PQclear(sql_receive(sql_service));
     }
+    name_standby("");
+}
+END_TEST
+
+// The standby is away for long, and buyers repeat: what waits for it must not take all connections.
+START_TEST(one_first_answer_of_a_slot_waits)
+{
+    size_t first = 0;
+    while (calls[first].statement != SK_STATEMENT_FIND_REPLICATED_ORDER)
+        first++;
+    PGconn *other = sql_connect();
+    sql_make_voucher(10);
+    send_call(sql_service, 0); // the order
+    PQclear(sql_receive(sql_service));
+    name_standby("nobody");
+    PQclear(PQexec(other, "SET lock_timeout = 100"));
+    send_call(sql_service, first);
+    WAIT_FOR(waits());
+    send_call(other, first);
+    PGresult *refused = PQgetResult(other);
+    ck_assert_str_eq(PQresultErrorField(refused, PG_DIAG_SQLSTATE), "55P03");
+    PQclear(refused);
+    PQfinish(other);
+    db_run("SELECT pg_cancel_backend(%d)", PQbackendPID(sql_service));
+    PQclear(sql_receive(sql_service));
     name_standby("");
 }
 END_TEST
@@ -87,5 +113,6 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, each_repeat_waits_for_the_standby);
+    tcase_add_test(tcase, one_first_answer_of_a_slot_waits);
     return harness_main(tcase, CK_NOFORK);
 }

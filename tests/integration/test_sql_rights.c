@@ -181,6 +181,7 @@ START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
         "INSERT INTO admin_event (by_whom, what, voucher_id) VALUES ('x', 'erased', 1)",
         "SELECT archive_lines(1, 1, true)",
         "SELECT find_order(1, gen_random_uuid(), 'alice')",
+        "SELECT find_replicated_order(1, gen_random_uuid(), 'alice')",
         "SELECT set_voucher_state(1, 0, 'k', 'x', 'paused')",
         "CREATE TABLE other (n int)",
     };

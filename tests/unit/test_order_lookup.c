@@ -141,6 +141,32 @@ START_TEST(what_postgres_has_is_shown)
 }
 END_TEST
 
+// A read of the order at the same time proves nothing about the standbys, so the two share no answer.
+START_TEST(a_first_answer_waits_for_the_standbys)
+{
+    sk_order_lookup(&control, order, USER, 1);
+    (void)the_statement(SK_STATEMENT_FIND_ORDER);
+    sk_order_lookup_repeated(&control, order, USER, 2);
+    pg_answers(&found);
+    must_be_shown(1, "{\"id\":\"x\"}");
+    ck_assert_int_eq(told[2].count, 0);
+    (void)the_statement(SK_STATEMENT_FIND_REPLICATED_ORDER);
+    pg_answers(&found);
+    must_be_shown(2, "{\"id\":\"x\"}");
+    sk_order_lookup_repeated(&control, order, USER, 2);
+    pg_answers(NULL); // the wait was cancelled
+    must_be_told(2, SK_VERDICT_UNAVAILABLE);
+    sk_order_lookup_repeated(&control, order, USER, 2);
+    pg_answers(&no_rows);
+    no_claims();
+    pg_answers(&accounts);
+    answer_look("");
+    (void)the_statement(SK_STATEMENT_FIND_REPLICATED_ORDER);
+    pg_answers(&found);
+    must_be_shown(2, "{\"id\":\"x\"}");
+}
+END_TEST
+
 START_TEST(what_is_anothers_is_not_found)
 {
     static const rows_t anothers[] = {{NULL}};
@@ -729,6 +755,7 @@ int main(void)
     TCase *tcase = tcase_create("order_lookup");
     tcase_add_checked_fixture(tcase, setup, control_teardown);
     tcase_add_test(tcase, what_postgres_has_is_shown);
+    tcase_add_test(tcase, a_first_answer_waits_for_the_standbys);
     tcase_add_test(tcase, what_is_anothers_is_not_found);
     tcase_add_test(tcase, who_may_see_all_is_shown_all);
     tcase_add_test(tcase, what_only_redis_has_is_pending);
