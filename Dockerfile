@@ -1,6 +1,12 @@
 # The service's image (the default target) and the load test's (--target loadtest).
+#
+# Mirrors: --build-arg REGISTRY=docker.m.daocloud.io for images, --build-arg DEBIAN=mirrors.tuna.tsinghua.edu.cn for
+# packages.
+ARG REGISTRY=docker.io
 
-FROM debian:12-slim AS debian
+FROM ${REGISTRY}/library/debian:12.14-slim AS debian
+ARG DEBIAN=
+RUN [ -z "$DEBIAN" ] || sed -i "s|deb.debian.org|$DEBIAN|" /etc/apt/sources.list.d/debian.sources
 
 FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
