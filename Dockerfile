@@ -1,6 +1,14 @@
 # The service's image (the default target) and the load test's (--target loadtest).
+#
+# Mirrors: --build-arg REGISTRY=docker.m.daocloud.io for images, --build-arg DEBIAN=mirrors.tuna.tsinghua.edu.cn for
+# packages.
+ARG REGISTRY=docker.io
 
-FROM debian:12-slim AS build
+FROM ${REGISTRY}/library/debian:12.14-slim AS debian
+ARG DEBIAN=
+RUN [ -z "$DEBIAN" ] || sed -i "s|deb.debian.org|$DEBIAN|" /etc/apt/sources.list.d/debian.sources
+
+FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
         build-essential cmake pkg-config \
         libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev systemtap-sdt-dev
@@ -11,7 +19,7 @@ RUN cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DSK_TESTS=OFF \
     && cmake --build build -j "$(nproc)" --target seckill \
     && strip build/seckill
 
-FROM debian:12-slim AS loadtest
+FROM debian AS loadtest
 RUN apt-get update && apt-get install -y --no-install-recommends \
         wrk python3 postgresql-client redis-tools \
     && rm -rf /var/lib/apt/lists/*
@@ -20,11 +28,19 @@ COPY loadtest loadtest
 USER 10001:10001
 ENTRYPOINT ["loadtest/oversell"]
 
-FROM debian:12-slim AS run
+FROM debian AS libraries
 RUN apt-get update && apt-get install -y --no-install-recommends \
         libmicrohttpd12 libhiredis0.14 libpq5 libjansson4 libuv1 libssl3 \
     && rm -rf /var/lib/apt/lists/*
+
+# The bill of materials: all packages of the image, and what the pages have.
+FROM libraries AS bill
+COPY CMakeLists.txt deploy/install/sbom web /seckill/
+RUN cd /seckill && ./sbom "$(sed -nE 's/^project\(seckill VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)" vendor/lock >sbom.cdx.json
+
+FROM libraries AS run
 COPY --from=build /seckill/build/seckill /usr/local/bin/seckill
+COPY --from=bill /seckill/sbom.cdx.json /usr/share/doc/seckill/sbom.cdx.json
 # A number, so that an orchestrator can tell that this is not root without looking into the image.
 USER 10001:10001
 # Inside a container 127.0.0.1 could not be reached from outside. So it starts with SECKILL_GATEWAY_TRUSTED=yes, where only

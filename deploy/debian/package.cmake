@@ -9,8 +9,13 @@ add_custom_command(
   COMMAND ${GZIP} -9n < ${made}/changelog > ${made}/changelog.gz
   DEPENDS ${made}/changelog
   VERBATIM)
-add_custom_target(debian_files ALL DEPENDS ${made}/changelog.gz)
-install(FILES ${made}/changelog.gz ${debian}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
+add_custom_command(
+  OUTPUT ${made}/sbom.cdx.json
+  COMMAND ${templates}/sbom ${SK_RELEASE} ${CMAKE_SOURCE_DIR}/web/vendor/lock $<TARGET_FILE:seckill> > ${made}/sbom.cdx.json
+  DEPENDS seckill ${templates}/sbom
+  VERBATIM)
+add_custom_target(debian_files ALL DEPENDS ${made}/changelog.gz ${made}/sbom.cdx.json)
+install(FILES ${made}/changelog.gz ${made}/sbom.cdx.json ${debian}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${debian}/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/lintian/overrides RENAME seckill)
 
 set(CPACK_GENERATOR DEB)

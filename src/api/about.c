@@ -16,16 +16,35 @@
 #include "route_table.h"
 #include "text.h"
 
+enum { HANGING_MS = 10000 }; // a loop that has not turned for so long hangs, as the unit's watchdog sees it
+
+// An orchestrator probes the operators' listener, which a crowd cannot fill. So that one answers for all reactors of
+// the process; the buyers' answers for its own, which turns if it answers. Out of memory is no reason to restart.
+static bool about_all_turn(const struct sk_context *context, bool and_ready)
+{
+    struct sk_metrics_sum *sum = context->options->operators ? malloc(sizeof *sum) : NULL;
+    if (sum == NULL)
+        return true;
+    sk_metrics_sum(sum, sk_monotonic_ms());
+    bool turn = sum->values[SK_METRIC_LOOP_AT] < HANGING_MS &&
+                (!and_ready || sum->values[SK_METRIC_REACTORS_READY] == sum->values[SK_METRIC_REACTORS]);
+    free(sum);
+    return turn;
+}
+
 void sk_handle_health(const struct sk_context *context, struct sk_request *request)
 {
-    sk_answer_ok(context->answers, request);
+    if (about_all_turn(context, false))
+        sk_answer_ok(context->answers, request);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
 }
 
 // Ready while one shard sells: then the body names those that do not.
 void sk_handle_ready(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_control *control = context->control;
-    if (context->draining || !control->ready(control->arg)) {
+    if (context->draining || !control->ready(control->arg) || !about_all_turn(context, true)) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
         return;
     }

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "client_limits.h"
+#include "clock.h"
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
@@ -240,6 +241,7 @@ static void reactor_on_pulse(uv_timer_t *timer)
     struct sk_reactor *reactor = timer->data;
     shop_show_nodes(reactor->shop);
     atomic_store(&reactor->ready, !reactor->draining && shop_ready(reactor->shop));
+    sk_metrics_set(reactor->metrics, SK_METRIC_LOOP_AT, sk_monotonic_ms());
     atomic_fetch_add(&reactor->beats, 1);
 }
 
@@ -315,6 +317,7 @@ static void reactor_close_all(struct sk_reactor *reactor)
     uv_close((uv_handle_t *)&reactor->turn, NULL);
     uv_close((uv_handle_t *)&reactor->stop, NULL);
     uv_close((uv_handle_t *)&reactor->pulse, NULL);
+    sk_metrics_set(reactor->metrics, SK_METRIC_LOOP_AT, 0);
     // A host name lookup keeps the loop alive until the resolver returns.
     (void)uv_timer_start(&reactor->drain, reactor_on_last_wait_over, LAST_WAIT_MS, 0);
     uv_unref((uv_handle_t *)&reactor->drain);

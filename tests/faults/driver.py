@@ -246,7 +246,7 @@ class Run:
         """Returns how long after the fault the service was back, in ms."""
         fault = self.fault
         ports = [instance.port for instance in self.stack.instances]
-        crowd = Shoppers(ports, self.rng, self.history, fault.habits)
+        self.crowd = crowd = Shoppers(ports, self.rng, self.history, fault.habits)
         self.watch.start()
         self.feed.start()
         crowd.start(self.vouchers, fault.seconds, fault.rate, fault.users, fault.spread, fault.opposite)

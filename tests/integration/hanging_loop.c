@@ -1,5 +1,5 @@
-// Preloaded into an instance of the service. While the file named by HANGING_LOOP exists, the first thread that waits
-// for events hangs forever.
+// Preloaded into an instance of the service. While the file named by HANGING_LOOP exists, the oldest of the threads
+// that wait for events hangs: the first reactor's.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,16 +12,17 @@ enum { PAUSE_US = 5000 };
 
 typedef int wait_for_events(int, struct epoll_event *, int, int, const sigset_t *);
 
-static atomic_flag taken = ATOMIC_FLAG_INIT;
+static atomic_int oldest;
 
 static void hang(void)
 {
     const char *file = getenv("HANGING_LOOP");
-    if (file == NULL || access(file, F_OK) != 0 || atomic_flag_test_and_set(&taken))
-        return;
-    while (access(file, F_OK) == 0)
+    int own = gettid(), seen = atomic_load(&oldest);
+    if (own == getpid())
+        return; // the main thread, while it opens a reactor
+    while ((seen == 0 || own < seen) && !atomic_compare_exchange_weak(&oldest, &seen, own)) {}
+    while (file != NULL && atomic_load(&oldest) == own && access(file, F_OK) == 0)
         (void)usleep(PAUSE_US);
-    atomic_flag_clear(&taken);
 }
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)

@@ -1,12 +1,14 @@
 // A separate listener for operators: which routes each listener serves, which credentials count, and that operators are
 // served while clients hold every connection of the public listener.
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "books.h"
 #include "http.h"
+#include "proc.h"
 #include "sales.h"
 #include "stack.h"
 #include "wait.h"
@@ -114,6 +116,27 @@ START_TEST(operators_are_served_while_no_connection_is_left)
 }
 END_TEST
 
+// The operators' listener answers probes for the whole process, so an orchestrator can replace one that has a hanging
+// loop.
+START_TEST(probes_find_a_loop_that_hangs)
+{
+    char file[PROC_PATH_SIZE + 16], hanging[PATH_SIZE];
+    (void)snprintf(file, sizeof file, "%s/hang", proc_scratch());
+    (void)snprintf(hanging, sizeof hanging, "HANGING_LOOP=%s", file);
+    start(ENV(hanging, "LD_PRELOAD=" HANGING_LOOP_LIBRARY, service_preload_options()));
+    ck_assert_int_eq(ask(operators, "GET", "/healthz", ""), 200);
+    int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    (void)close(fd);
+    WAIT_FOR(ask(operators, "GET", "/healthz", "") == 503);
+    ck_assert_int_eq(ask(operators, "GET", "/readyz", ""), 503);
+    ck_assert_double_ge(http_sample(operators, "seckill_loop_age_seconds"), 10);
+    ck_assert_int_eq(unlink(file), 0);
+    WAIT_FOR(ask(operators, "GET", "/readyz", "") == 200);
+    ck_assert_int_eq(ask(operators, "GET", "/healthz", ""), 200);
+}
+END_TEST
+
 START_TEST(the_two_must_differ)
 {
     static const char *const no_words[] = {NULL};
@@ -138,6 +161,7 @@ int main(void)
     tcase_add_test(tcase, each_listener_serves_its_own);
     tcase_add_test(tcase, operators_are_no_users);
     tcase_add_test(tcase, operators_are_served_while_no_connection_is_left);
+    tcase_add_test(tcase, probes_find_a_loop_that_hangs);
     tcase_add_test(tcase, the_two_must_differ);
     return harness_main(tcase, CK_FORK);
 }
