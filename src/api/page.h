@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "call.h"
 #include "params.h"
 #include "query.h"
 #include "text.h"
@@ -79,6 +80,7 @@ bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const cha
 
 enum { SK_PAGE_MOST = 100 };
 
+#define SK_PAGE_LIMIT_DETAIL "must be an integer from 1 to 100"
 // As the client asked.
 struct sk_page_asked {
     unsigned limit;     // 1 to SK_PAGE_MOST
@@ -106,11 +108,9 @@ struct sk_page_columns {
 
 // The reactor's thread, as all functions.
 
-// Reads a parameter of the query; *value NULL: not sent. False: sent more than once.
-bool sk_page_parameter(const struct sk_request *request, const char *name, const char **value);
-
-// Reads `limit`, and the parameter `cursor`, at which the page begins. False: one of them is bad.
-bool sk_page_read_query(const struct sk_request *request, const char *cursor, struct sk_page_asked *asked);
+// Reads `limit`, and the parameter `cursor`, at which the page begins. False: the request was refused.
+bool sk_page_read_query(const struct sk_context *context, struct sk_request *request, const char *cursor,
+                        struct sk_page_asked *asked);
 
 // False: the cursor is not one of this list; the handle was answered with BAD_PARAMETER.
 bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cursor_kind kind, const char *scope,

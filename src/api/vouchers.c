@@ -275,7 +275,7 @@ struct voucher_list {
     struct sk_query query;
     struct sk_page page;
     struct sk_gather gather;
-    char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
+    char state[SK_CURSOR_SCOPE_MAX + 1]; // as in list_vouchers.sql; empty: all
     bool kept;                           // its answer is cached
     bool counted;                        // in control->shown->pages
 };
@@ -289,17 +289,8 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
 {
     struct sk_page_asked asked;
     request->shared = true;
-    if (sk_page_read_query(request, "cursor", &asked))
+    if (sk_page_read_query(context, request, "cursor", &asked))
         sk_list_vouchers(context->control, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
-}
-
-static bool vouchers_read_state(const struct sk_request *request, const char **state)
-{
-    if (!sk_page_parameter(request, "state", state))
-        return false;
-    return *state == NULL || sk_voucher_state_known(*state);
 }
 
 void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)

@@ -372,6 +372,7 @@ START_TEST(what_is_no_page_is_refused)
         }
         (void)get(lists[i][0], lists[i][1]); // without any parameter it is a list
         ck_assert_int_eq(reply.status, 200);
+            ck_assert_msg(strstr(reply.body, "\"errors\":[{\"parameter\":\"") != NULL, "%s: %s", path, reply.body);
     }
     static const char *const filters[] = {
         "/admin/events?last=0",
@@ -411,6 +412,7 @@ START_TEST(what_is_no_page_is_refused)
     }
 }
 END_TEST
+        ck_assert_msg(strstr(reply.body, "\"errors\":[{\"parameter\":\"") != NULL, "%s: %s", filters[i], reply.body);
 
 START_TEST(a_cursor_belongs_to_its_filter)
 {
