@@ -21,6 +21,7 @@
 #include "log.h"
 #include "params.h"
 #include "slot_map.h"
+#include "phase.h"
 #include "text.h"
 #include "ticket.h"
 #include "timer.h"
@@ -184,6 +185,17 @@ static bool operate_copy(char **copy, const char *text)
 }
 
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
+// Copies a voucher's JSON, with its phase.
+static bool operate_copy_voucher(char **copy, const char *voucher)
+{
+    struct sk_buf text = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    if (voucher != NULL)
+        sk_phase_put(&text, voucher, &span);
+    *copy = text.data;
+    return !text.failed;
+}
+
                        uint64_t handle)
 {
     struct operate *operate = operate_new(control, operation, handle);
@@ -330,7 +342,7 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
             operate_mend(operate); // another call with this key was faster: the units were taken twice
         operate->done = true;
         operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
-        if (!operate_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
+        if (!operate_copy_voucher(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
             sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
         else
             operate_carry(operate);
@@ -560,10 +572,13 @@ static void rebuild_on_rebuilt(void *arg, bool ok)
 static void rebuild_on_row(void *arg, const struct sk_result *result)
 {
     struct sk_query *query = arg;
-    if (result->rows == NULL || sk_rows_count(result->rows) == 0)
+    struct sk_phase_span span = sk_phase_span_now();
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
         sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-    else
-        sk_query_end(query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
+        return;
+    }
+    sk_phase_put(&query->body, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT), &span);
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
 // ---- creating a voucher ----
@@ -726,8 +741,8 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
     creation->change = sk_rows_number(rows, 0, 5);
     creation_move(creation, CREATION_LOADING);
-    if (!operate_copy(&creation->document, sk_rows_text(rows, 0, 3)) ||
-        !operate_copy(&creation->loading, sk_rows_text(rows, 0, 4)))
+    if (!operate_copy_voucher(&creation->document, sk_rows_text(rows, 0, 3)) ||
+        !operate_copy_voucher(&creation->loading, sk_rows_text(rows, 0, 4)))
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
     else
         creation_follow(query);

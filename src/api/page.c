@@ -161,6 +161,8 @@ void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct 
         if (columns->ids) {
             page_put_id(page, place, &position, id);
             sk_buf_printf(body, "{\"id\":\"%s\",%s", id, document + 1);
+        } else if (columns->phases != NULL) {
+            sk_phase_put(body, document, columns->phases);
         } else {
             sk_buf_puts(body, document);
         }

@@ -8,6 +8,7 @@
 
 #include "call.h"
 #include "params.h"
+#include "phase.h"
 #include "query.h"
 #include "text.h"
 #include "uuid.h"
@@ -101,9 +102,10 @@ struct sk_page {
 // The columns of a row's position and its text. A row without a text ends the page.
 struct sk_page_columns {
     int document, first;
-    int second;  // 0: it has none
-    bool behind; // the next page begins after a row without a text; else with it
-    bool ids;    // each text begins with its own position, as the member `id`
+    int second;                   // 0: it has none
+    bool behind;                  // the next page begins after a row without a text; else with it
+    bool ids;                     // each text begins with its own position, as the member `id`
+    struct sk_phase_span *phases; // the texts are vouchers: each gets its phase; NULL: they are not
 };
 
 // The reactor's thread, as all functions.

@@ -94,7 +94,7 @@ const struct sk_route sk_route_table[] = {
      {"refundOrder", "Refunds a paid order, or records the refund of a late payment", "", "Refund", "Order",
       MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers,
-     {"listVouchers", "Lists open vouchers", "limit cursor", NULL, "Vouchers", V(FOUND)}},
+     {"listVouchers", "Lists open and paused vouchers", "limit cursor", NULL, "Vouchers", V(FOUND)}},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher,
      {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
     {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,

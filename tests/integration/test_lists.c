@@ -141,11 +141,14 @@ START_TEST(vouchers_come_in_pages)
     for (int i = 0; i < 10; i++)
         voucher_on_sale(service, STOCK, voucher);
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id %% 3 = 0 AND state = 'open'");
+    db_run("UPDATE seckill_voucher SET state = 'paused' WHERE id %% 3 = 1 AND state = 'open'");
     (void)read_list("/vouchers?", "", "vouchers", "id", 3, ids);
-    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC");
+    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state IN ('open', 'paused') ORDER BY id DESC");
     ids[0] = '\0';
     (void)read_page("/vouchers", "", "vouchers", "id", ids, next); // without parameters, as the crowd asks
-    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC LIMIT 100");
+    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state IN ('open', 'paused') ORDER BY id DESC LIMIT 100");
+    ck_assert_ptr_nonnull(strstr(reply.body, "\"phase\":\"on_sale\"}"));
+    ck_assert_ptr_nonnull(strstr(reply.body, "\"phase\":\"paused\"}"));
     (void)read_list("/admin/vouchers?", ADMIN, "vouchers", "id", 3, ids);
     must_be_all(ids, "SELECT id FROM seckill_voucher ORDER BY id DESC");
     for (size_t i = 0; i < 4; i++) {
