@@ -80,8 +80,8 @@ bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const cha
 // ---- pages ----
 
 enum { SK_PAGE_MOST = 100 };
-
 #define SK_PAGE_LIMIT_DETAIL "must be an integer from 1 to 100"
+
 // As the client asked.
 struct sk_page_asked {
     unsigned limit;     // 1 to SK_PAGE_MOST
