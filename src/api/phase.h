@@ -7,7 +7,7 @@
 //   sold_out   no unit remains; one may return
 //   on_sale    otherwise
 //
-// It does not say whether this instance can sell now: that is `can_sell`.
+// Whether this instance can sell now is `can_sell`.
 //
 // Any thread.
 #ifndef SK_API_PHASE_H
