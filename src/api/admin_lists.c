@@ -199,7 +199,7 @@ static void orders_start(struct sk_query *query)
 void sk_handle_admin_payments(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    int64_t voucher_id;
+    int64_t voucher_id = 0;
     if (sk_page_read_query(context, request, "cursor", &asked) && lists_read_voucher(context, request, &voucher_id))
         sk_list_payments(context->control, voucher_id, &asked, request->handle);
 }
