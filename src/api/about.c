@@ -115,6 +115,7 @@ static const char *openapi_put_success(struct sk_buf *out, unsigned status, cons
 static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned status);
 static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned status);
 static void openapi_put_components(struct sk_buf *out);
+static void openapi_put_problem_code(struct sk_buf *out);
 static void openapi_put_examples(struct sk_buf *out);
 static void openapi_put_text(struct sk_buf *out, const char *text);
 
@@ -143,7 +144,7 @@ void sk_openapi_put(struct sk_buf *out)
 {
     sk_buf_puts(out, "{\"openapi\":\"3.1.0\",\"info\":{\"version\":\"" SK_VERSION "\",");
     openapi_put_text(out, strchr(sk_openapis[SK_OPENAPI_INFO].text, '{') + 1);
-    sk_buf_puts(out, ",\"paths\":{");
+    sk_buf_puts(out, ",\"servers\":[{\"url\":\"/\",\"description\":\"Where this document came from\"}],\"paths\":{");
     openapi_put_paths(out);
     sk_buf_puts(out, "},\"components\":{");
     openapi_put_components(out);
@@ -202,23 +203,23 @@ static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller
     sk_buf_printf(out, ",\"security\":[%s]", schemes[caller]);
 }
 
-static void openapi_put_param(struct sk_buf *out, const char *name, size_t len)
+static void openapi_put_param(struct sk_buf *out, const char *name, size_t len, const char *suffix)
 {
     bool first = out->len > 0 && out->data[out->len - 1] == '[';
-    sk_buf_printf(out, "%s{\"$ref\":\"#/components/parameters/%.*s\"}", first ? "" : ",", (int)len, name);
+    sk_buf_printf(out, "%s{\"$ref\":\"#/components/parameters/%.*s%s\"}", first ? "" : ",", (int)len, name, suffix);
 }
 
 static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
 {
     sk_buf_puts(out, ",\"parameters\":[");
     for (const char *at = strchr(route->pattern, '{'); at != NULL; at = strchr(at + 1, '{'))
-        openapi_put_param(out, at + 1, strcspn(at + 1, "}"));
+        openapi_put_param(out, at + 1, strcspn(at + 1, "}"), "Id");
     for (const char *at = route->doc.params; *at != '\0';) {
         size_t len = strcspn(at, " ");
-        openapi_put_param(out, at, len);
+        openapi_put_param(out, at, len, "");
         at += len + strspn(at + len, " ");
     }
-    openapi_put_param(out, "Traceparent", strlen("Traceparent")); // every call accepts it
+    openapi_put_param(out, "Traceparent", strlen("Traceparent"), ""); // every call accepts it
     sk_buf_puts(out, "]");
 }
 
@@ -286,6 +287,14 @@ static void openapi_put_codes(struct sk_buf *out, uint64_t verdicts, const char 
     }
 }
 
+static void openapi_put_code_schema(struct sk_buf *out, uint64_t verdicts)
+{
+    sk_buf_puts(out, "{\"type\":\"string\",\"enum\":[");
+    openapi_put_codes(out, verdicts, "\"%\"", ",");
+    sk_buf_puts(out, "]}");
+}
+
+// Generators drop what stands beside a $ref, so a status's own codes are the second part of an allOf.
 static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned status)
 {
     openapi_put_status(out, status);
@@ -294,11 +303,12 @@ static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned 
     sk_buf_puts(out, "\"");
     openapi_put_headers(out, verdicts, status);
     sk_buf_printf(out,
-                  ",\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":\"#/components/schemas/Problem\","
-                  "\"properties\":{\"status\":{\"const\":%u},\"code\":{\"enum\":[",
+                  ",\"content\":{\"application/problem+json\":{\"schema\":{\"allOf\":["
+                  "{\"$ref\":\"#/components/schemas/Problem\"},{\"type\":\"object\","
+                  "\"properties\":{\"status\":{\"type\":\"integer\",\"const\":%u},\"code\":",
                   status);
-    openapi_put_codes(out, verdicts, "\"%\"", ",");
-    sk_buf_puts(out, "]}}},\"examples\":{");
+    openapi_put_code_schema(out, verdicts);
+    sk_buf_puts(out, "}}]},\"examples\":{");
     openapi_put_codes(out, verdicts, "\"%\":{\"$ref\":\"#/components/examples/%\"}", ",");
     sk_buf_puts(out, "}}}}");
 }
@@ -339,13 +349,26 @@ static void openapi_put_components(struct sk_buf *out)
                  {"headers", SK_OPENAPI_HEADERS},     {"requestBodies", SK_OPENAPI_REQUEST_BODIES},
                  {"responses", SK_OPENAPI_RESPONSES}, {"securitySchemes", SK_OPENAPI_SECURITY_SCHEMES}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        sk_buf_printf(out, "\"%s\":", files[i].name);
-        openapi_put_text(out, sk_openapis[files[i].file].text);
+        sk_buf_printf(out, "\"%s\":{", files[i].name);
+        if (files[i].file == SK_OPENAPI_SCHEMAS)
+            openapi_put_problem_code(out);
+        openapi_put_text(out, strchr(sk_openapis[files[i].file].text, '{') + 1);
         sk_buf_puts(out, ",");
     }
     sk_buf_puts(out, "\"examples\":{");
     openapi_put_examples(out);
     sk_buf_puts(out, "}");
+}
+
+// The codes of all problems.
+static void openapi_put_problem_code(struct sk_buf *out)
+{
+    uint64_t problems = 0;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++)
+        problems |= sk_verdict_http_status((enum sk_verdict)i) < STATUS_PROBLEM ? 0 : SK_VERDICT_BIT(i);
+    sk_buf_puts(out, "\"ProblemCode\":");
+    openapi_put_code_schema(out, problems);
+    sk_buf_puts(out, ",");
 }
 
 // A problem of each code.

@@ -116,25 +116,36 @@ static void orders_put_time(char out[SK_PARAM_NUMBER_SIZE], const int64_t *unix_
         (void)sk_params_number(out, *unix_ms);
 }
 
-// *unix_ms is unchanged, and *given NULL, if the parameter was not sent.
-static bool orders_read_time(const struct sk_request *request, const char *name, int64_t *unix_ms,
-                             const int64_t **given)
+// The readers return false if the request was refused.
+static bool lists_read_voucher(const struct sk_context *context, struct sk_request *request, int64_t *id)
 {
-    const char *text;
-    if (!sk_page_parameter(request, name, &text))
-        return false;
-    *given = text == NULL ? NULL : unix_ms;
-    return text == NULL || sk_text_time(text, unix_ms);
+    const char *text = sk_request_query(request, "voucher", NULL);
+    return (text != NULL && sk_text_voucher_id(text, id)) ||
+           sk_answer_parameter(context->answers, request, "voucher",
+                               text == NULL ? "is required" : sk_verdict_title(SK_VERDICT_BAD_VOUCHER_ID));
 }
 
-static bool orders_read_filter(const struct sk_request *request, struct sk_order_filter *filter, int64_t *from,
-                               int64_t *to)
+// *unix_ms is unchanged, and *given NULL, if the parameter was not sent.
+static bool orders_read_time(const struct sk_context *context, struct sk_request *request, const char *name,
+                             int64_t *unix_ms, const int64_t **given)
 {
-    const char *voucher;
-    return sk_page_parameter(request, "voucher", &voucher) && voucher != NULL &&
-           sk_text_voucher_id(voucher, &filter->voucher_id) && sk_page_parameter(request, "status", &filter->status) &&
-           (filter->status == NULL || sk_order_status_valid(filter->status)) &&
-           orders_read_time(request, "from", from, &filter->from) && orders_read_time(request, "to", to, &filter->to);
+    const char *text = sk_request_query(request, name, NULL);
+    *given = text == NULL ? NULL : unix_ms;
+    return text == NULL || sk_text_time(text, unix_ms) ||
+           sk_answer_parameter(context->answers, request, name, SK_TIME_DETAIL);
+}
+
+static bool orders_read_filter(const struct sk_context *context, struct sk_request *request,
+                               struct sk_order_filter *filter, int64_t *from, int64_t *to)
+{
+    if (!lists_read_voucher(context, request, &filter->voucher_id))
+        return false;
+    filter->status = sk_request_query(request, "status", NULL);
+    if (filter->status != NULL && !sk_order_status_valid(filter->status))
+        return sk_answer_parameter(context->answers, request, "status",
+                                   "must be unpaid, paid, cancelled, expired, refused or refunded");
+    return orders_read_time(context, request, "from", from, &filter->from) &&
+           orders_read_time(context, request, "to", to, &filter->to);
 }
 
 void sk_handle_admin_orders(const struct sk_context *context, struct sk_request *request)
@@ -142,10 +153,9 @@ void sk_handle_admin_orders(const struct sk_context *context, struct sk_request 
     struct sk_page_asked asked;
     struct sk_order_filter filter = {0};
     int64_t from, to;
-    if (sk_page_read_query(request, "cursor", &asked) && orders_read_filter(request, &filter, &from, &to))
+    if (sk_page_read_query(context, request, "cursor", &asked) &&
+        orders_read_filter(context, request, &filter, &from, &to))
         sk_list_all_orders(context->control, &filter, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
@@ -189,13 +199,9 @@ static void orders_start(struct sk_query *query)
 void sk_handle_admin_payments(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    const char *voucher;
-    int64_t voucher_id;
-    if (sk_page_read_query(request, "cursor", &asked) && sk_page_parameter(request, "voucher", &voucher) &&
-        voucher != NULL && sk_text_voucher_id(voucher, &voucher_id))
+    int64_t voucher_id = 0;
+    if (sk_page_read_query(context, request, "cursor", &asked) && lists_read_voucher(context, request, &voucher_id))
         sk_list_payments(context->control, voucher_id, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 void sk_list_payments(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
@@ -217,10 +223,8 @@ static void payments_start(struct sk_query *query)
 void sk_handle_admin_events(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    if (sk_page_read_query(request, "cursor", &asked))
+    if (sk_page_read_query(context, request, "cursor", &asked))
         sk_list_admin_events(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
@@ -240,15 +244,17 @@ static void admin_events_start(struct sk_query *query)
 
 // ---- the feed of order events ----
 
-// Reads how many events before its end the feed begins; 0: not sent. It excludes a cursor.
-static bool order_events_read_last(const struct sk_request *request, const struct sk_page_asked *asked, unsigned *last)
+// Reads how many events before its end the feed begins; 0: not sent. It excludes a cursor. False: the request was
+// refused.
+static bool order_events_read_last(const struct sk_context *context, struct sk_request *request,
+                                   const struct sk_page_asked *asked, unsigned *last)
 {
-    const char *text;
+    const char *text = sk_request_query(request, "last", NULL);
     uint64_t number = 0;
-    if (!sk_page_parameter(request, "last", &text))
-        return false;
-    if (text != NULL && (asked->cursor != NULL || !sk_text_number(text, SK_PAGE_MOST, &number) || number == 0))
-        return false;
+    if (text != NULL && asked->cursor != NULL)
+        return sk_answer_parameter(context->answers, request, "last", "excludes after");
+    if (text != NULL && (!sk_text_number(text, SK_PAGE_MOST, &number) || number == 0))
+        return sk_answer_parameter(context->answers, request, "last", SK_PAGE_LIMIT_DETAIL);
     *last = (unsigned)number;
     return true;
 }
@@ -256,11 +262,10 @@ static bool order_events_read_last(const struct sk_request *request, const struc
 void sk_handle_order_events(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    unsigned last;
-    if (sk_page_read_query(request, "after", &asked) && order_events_read_last(request, &asked, &last))
+    unsigned last = 0;
+    if (sk_page_read_query(context, request, "after", &asked) &&
+        order_events_read_last(context, request, &asked, &last))
         sk_list_order_events(context->control, &asked, last, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle)
@@ -341,11 +346,9 @@ static void dead_letter_on_written_off(void *arg, const struct sk_result *result
 void sk_handle_dead_letters(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    if (sk_page_read_query(request, "cursor", &asked))
+    if (sk_page_read_query(context, request, "cursor", &asked))
         admin_list_of_voucher(context->control, &letters_form, sk_call_of(request)->voucher_id, &asked,
                               request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 static void letters_start(struct sk_query *query)

@@ -20,13 +20,15 @@
 #include "uuid.h"
 
 enum {
-    MEMBERS_SIZE = 256,
+    MEMBERS_SIZE = 320,
     TAG_SIZE = 32,
     LIMIT_SIZE = 40,
     LIMITED_MAX = 1024,
     STATE_MAX = 32,
+    PARAMETER_MAX = 64,
+    DETAIL_MAX = 128,
     LINK_MAX = 1024,
-    PROBLEM_SIZE = 512,
+    PROBLEM_SIZE = 640,
     KEPT_MAX = 256
 };
 
@@ -49,8 +51,9 @@ static size_t problem_put(char out[PROBLEM_SIZE], enum sk_verdict verdict, const
     return (size_t)n;
 }
 
-// `retry_after_ms` 0: the verdict's own; rounded up to seconds. `response` may be NULL.
-static void problem_add_fields(struct sk_response *response, enum sk_verdict verdict, uint64_t retry_after_ms)
+// `retry_after_ms` 0: the verdict's own; rounded up to seconds. `challenge` NULL: Bearer. `response` may be NULL.
+static void problem_add_fields(struct sk_response *response, enum sk_verdict verdict, uint64_t retry_after_ms,
+                               const char *challenge)
 {
     if (retry_after_ms == 0)
         retry_after_ms = sk_verdict_retry_after_ms(verdict);
@@ -60,7 +63,7 @@ static void problem_add_fields(struct sk_response *response, enum sk_verdict ver
         sk_response_header(response, "Retry-After", seconds);
     }
     if (sk_verdict_http_status(verdict) == 401)
-        sk_response_header(response, "WWW-Authenticate", "Bearer");
+        sk_response_header(response, "WWW-Authenticate", challenge == NULL ? "Bearer" : challenge);
 }
 
 // ---- refusals with a trace ----
@@ -152,7 +155,7 @@ static bool traced_make(struct kept *kept, enum sk_verdict verdict)
     kept->id = strstr(kept->body, member) + sizeof member - 1;
     kept->response = sk_response_of(PROBLEM_MEDIA, kept->body, kept->len);
     sk_response_header(kept->response, "Cache-Control", "no-store");
-    problem_add_fields(kept->response, verdict, 0);
+    problem_add_fields(kept->response, verdict, 0, NULL);
     sk_response_header(kept->response, "traceparent", NO_TRACE);
     kept->field = sk_response_value(kept->response, "traceparent");
     if (kept->field == NULL)
@@ -200,8 +203,8 @@ static struct sk_response *answer_make_shared(struct sk_request *request, const 
                                               size_t len);
 static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
 static struct sk_response *answer_make_ok(struct sk_request *request);
-static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
-                                               uint64_t retry_after_ms);
+static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
+                                               const char *members);
 static struct sk_response *answer_make_body(struct sk_request *request, const struct sk_answer *answer);
 static bool answer_is_plain(const struct sk_answer *answer);
 static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answer *answer);
@@ -287,7 +290,7 @@ static struct sk_response *answer_make_ok(struct sk_request *request)
 
 static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict)
 {
-    return answer_make_problem(request, verdict, "", 0);
+    return answer_make_problem(request, &(struct sk_answer){.verdict = verdict}, "");
 }
 
 static struct sk_response *answer_make_last(struct sk_response *response)
@@ -479,8 +482,7 @@ void sk_answer_send(const struct sk_answers *answers, struct sk_request *request
         sk_answer_refusal(answers, request, answer->verdict);
     } else {
         answer_put_members(members, answer);
-        answer_once(answers, request, answer->verdict,
-                    answer_make_problem(request, answer->verdict, members, answer->retry_after_ms));
+        answer_once(answers, request, answer->verdict, answer_make_problem(request, answer, members));
     }
 }
 
@@ -506,16 +508,17 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
 static bool answer_is_plain(const struct sk_answer *answer)
 {
     return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL &&
-           answer->verdict != SK_VERDICT_NOT_ENOUGH && answer->verdict != SK_VERDICT_BELOW_SOLD;
+           answer->parameter == NULL && answer->challenge == NULL && answer->verdict != SK_VERDICT_NOT_ENOUGH &&
+           answer->verdict != SK_VERDICT_BELOW_SOLD;
 }
 
-static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
-                                               uint64_t retry_after_ms)
+static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
+                                               const char *members)
 {
     char body[PROBLEM_SIZE];
-    size_t n = problem_put(body, verdict, members, request == NULL ? NULL : sk_trace_id(request));
+    size_t n = problem_put(body, answer->verdict, members, request == NULL ? NULL : sk_trace_id(request));
     struct sk_response *response = answer_make(request, type_problem, body, n);
-    problem_add_fields(response, verdict, retry_after_ms);
+    problem_add_fields(response, answer->verdict, answer->retry_after_ms, answer->challenge);
     return response;
 }
 
@@ -529,7 +532,19 @@ static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answe
     if (has_left)
         n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, answer->left);
     if (answer->status != NULL)
-        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
+        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
+    if (answer->parameter != NULL)
+        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n),
+                       ",\"errors\":[{\"parameter\":\"%.*s\",\"detail\":\"%.*s\"}]", PARAMETER_MAX, answer->parameter,
+                       DETAIL_MAX, answer->detail);
+}
+
+bool sk_answer_parameter(const struct sk_answers *answers, struct sk_request *request, const char *parameter,
+                         const char *detail)
+{
+    sk_answer_send(answers, request,
+                   &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER, .parameter = parameter, .detail = detail});
+    return false;
 }
 
 void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,

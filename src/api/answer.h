@@ -132,6 +132,9 @@ struct sk_answer {
     const char *order_id;    // a problem's member; NULL: none
     const char *status;      // of an order or a voucher, if known; a problem's member `state`
     int64_t left;            // units, a problem's member; only NOT_ENOUGH and BELOW_SOLD
+    const char *parameter;   // of the query, which is wrong: a problem's member `errors`; needs no escaping; NULL: none
+    const char *detail;      // what is wrong with it; a constant
+    const char *challenge;   // WWW-Authenticate of a 401; NULL: Bearer
     uint64_t retry_after_ms; // 0: the verdict's own
 };
 
@@ -154,6 +157,9 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
 // Link that would be too long is left out. Retry-After is rounded up to seconds.
 void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer);
 
+// A refusal for a parameter of the query, as in struct sk_answer. False, so that a reader can return it.
+bool sk_answer_parameter(const struct sk_answers *answers, struct sk_request *request, const char *parameter,
+                         const char *detail);
 // A refusal with the member `errors`: a list, borrowed.
 void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                       struct json_t *errors);

@@ -116,6 +116,8 @@ enum sk_verdict sk_fields_end(struct sk_fields *read);
 
 void sk_fields_free(struct sk_fields *read);
 
+#define SK_TIME_DETAIL "must be a time of RFC 3339 from 1970 to 9999, such as 2030-01-31T20:00:00+08:00"
+
 // Read a value. False: it is missing, has another type, or is outside the bounds (inclusive).
 bool sk_fields_integer(const json_t *value, int64_t least, int64_t most, int64_t *out);
 bool sk_fields_text(const json_t *value, size_t least_bytes, size_t most_bytes, const char **out); // borrowed

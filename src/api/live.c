@@ -20,6 +20,7 @@
 #include "journal.h"
 #include "list.h"
 #include "params.h"
+#include "phase.h"
 #include "rates.h"
 #include "response.h"
 #include "text.h"
@@ -373,13 +374,18 @@ static void live_on_snapshot(void *arg, const struct sk_reply *reply)
 
 // ---- an event ----
 
-static void live_put_shown(const struct live_feed *feed, char out[SHOWN_SIZE])
+static void live_put_shown(const struct live_feed *feed, uint64_t now, char out[SHOWN_SIZE])
 {
-    const char *state = sk_voucher_state_name(live_state(feed));
+    struct sk_phase_terms terms = {.state = live_state(feed), .remaining = feed->remaining};
+    if (feed->voucher != NULL) {
+        terms.begin_ms = feed->voucher->begin_ms;
+        terms.end_ms = feed->voucher->end_ms;
+    }
     char remaining[SK_PARAM_NUMBER_SIZE] = "null";
     if (feed->remaining != NOT_KNOWN)
         (void)sk_params_number(remaining, feed->remaining);
-    (void)snprintf(out, SHOWN_SIZE, "\"remaining\":%s,\"state\":\"%s\",\"rate\":%.*f", remaining, state,
+    (void)snprintf(out, SHOWN_SIZE, "\"remaining\":%s,\"state\":\"%s\",\"phase\":\"%s\",\"rate\":%.*f", remaining,
+                   sk_voucher_state_name(terms.state), sk_phase(&terms, (int64_t)now),
                    feed->rate < TENTHS_UP_TO ? 1 : 0, feed->rate);
 }
 
@@ -387,7 +393,7 @@ static void live_show(struct live_feed *feed)
 {
     char shown[SHOWN_SIZE], time[SK_TIME_SIZE];
     uint64_t now = sk_wall_ms();
-    live_put_shown(feed, shown);
+    live_put_shown(feed, now, shown);
     feed->over = live_is_over(feed);
     if (strcmp(shown, feed->shown) == 0)
         return;

@@ -4,11 +4,11 @@
 //
 // An event's id grows. It is the Unix time in ms at which this instance saw the change.
 //   id: 1793300000123
-//   data: {"remaining":12,"state":"open","rate":3.4,"server_time":"2026-10-29T20:53:20.123Z"}
+//   data: {"remaining":12,"state":"open","phase":"on_sale","rate":3.4,"server_time":"2026-10-29T20:53:20.123Z"}
 //
-// `remaining`: units that Redis can give out; null: not known. `state`: the voucher's, as everywhere else. `rate`:
-// units sold per second, smoothed. If the voucher is closed or retired, the listener receives that state and the stream
-// ends.
+// `remaining`: units that Redis can give out; null: not known. `state`: the voucher's, as everywhere else. `phase`: of
+// these two, the window and the time (phase.h). `rate`: units sold per second, smoothed. If the voucher is closed or
+// retired, the listener receives that state and the stream ends.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_API_LIVE_H

@@ -16,10 +16,12 @@
 #include <string.h>
 
 #include "changes.h"
+#include "clock.h"
 #include "failpoint.h"
 #include "hash.h"
 #include "log.h"
 #include "params.h"
+#include "phase.h"
 #include "slot_map.h"
 #include "text.h"
 #include "ticket.h"
@@ -183,6 +185,17 @@ static bool operate_copy(char **copy, const char *text)
     return text == NULL || *copy != NULL;
 }
 
+// Copies a voucher's JSON, with its phase.
+static bool operate_copy_voucher(char **copy, const char *voucher)
+{
+    struct sk_buf text = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    if (voucher != NULL)
+        sk_phase_put(&text, voucher, &span);
+    *copy = text.data;
+    return !text.failed;
+}
+
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
                        uint64_t handle)
 {
@@ -330,7 +343,7 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
             operate_mend(operate); // another call with this key was faster: the units were taken twice
         operate->done = true;
         operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
-        if (!operate_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
+        if (!operate_copy_voucher(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
             sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
         else
             operate_carry(operate);
@@ -560,10 +573,13 @@ static void rebuild_on_rebuilt(void *arg, bool ok)
 static void rebuild_on_row(void *arg, const struct sk_result *result)
 {
     struct sk_query *query = arg;
-    if (result->rows == NULL || sk_rows_count(result->rows) == 0)
+    struct sk_phase_span span = sk_phase_span_now();
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
         sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-    else
-        sk_query_end(query, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
+        return;
+    }
+    sk_phase_put(&query->body, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT), &span);
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
 // ---- creating a voucher ----
@@ -726,8 +742,8 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
     creation->change = sk_rows_number(rows, 0, 5);
     creation_move(creation, CREATION_LOADING);
-    if (!operate_copy(&creation->document, sk_rows_text(rows, 0, 3)) ||
-        !operate_copy(&creation->loading, sk_rows_text(rows, 0, 4)))
+    if (!operate_copy_voucher(&creation->document, sk_rows_text(rows, 0, 3)) ||
+        !operate_copy_voucher(&creation->loading, sk_rows_text(rows, 0, 4)))
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
     else
         creation_follow(query);
@@ -828,8 +844,6 @@ static void creation_release(struct sk_query *query)
 //
 // Names, types and bounds of the members.
 
-#define TIME_DETAIL "must be a time of RFC 3339 from 1970 to 9999, such as 2030-01-31T20:00:00+08:00"
-
 enum {
     TITLE_MAX_BYTES = 200,
     STOCK_MAX = 100000000,
@@ -842,19 +856,44 @@ enum { LIMIT_DEFAULT = 1, PAY_WITHIN_DEFAULT_S = 900 };
 static const char currency_default[] = "CNY";
 static const int64_t price_max_cents = INT64_C(100000000000);
 
-enum member { TITLE, STOCK, PRICE, BEGIN_AT, END_AT, LIMIT, PAY_WITHIN, CURRENCY, TICKET, WORK_BITS, MEMBERS };
+enum member {
+    TITLE,
+    STOCK,
+    PRICE,
+    BEGIN_AT,
+    END_AT,
+    LIMIT,
+    PAY_WITHIN,
+    CURRENCY,
+    TICKET,
+    WORK_BITS,
+    ALLOW_PAST,
+    MEMBERS
+};
+
+// The money of ISO 4217 that is in use: no funds, metals, bonds or test codes. Only new terms are checked, so what is
+// taken from this list stays on older vouchers.
+static const char currencies[] = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN "
+                                 "BWP BYN BZD CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB "
+                                 "EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR "
+                                 "ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD "
+                                 "MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR "
+                                 "PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE "
+                                 "SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU "
+                                 "UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG";
 
 static const struct sk_field members[MEMBERS] = {
     [TITLE] = {.name = "title", .detail = "must be a string of 1 to 200 bytes"},
     [STOCK] = {.name = "stock", .detail = "must be an integer from 0 to 100000000"},
     [PRICE] = {.name = "price_cents", .detail = "must be an integer from 0 to 100000000000"},
-    [BEGIN_AT] = {.name = "begin_at", .detail = TIME_DETAIL},
-    [END_AT] = {.name = "end_at", .detail = TIME_DETAIL},
+    [BEGIN_AT] = {.name = "begin_at", .detail = SK_TIME_DETAIL},
+    [END_AT] = {.name = "end_at", .detail = SK_TIME_DETAIL},
     [LIMIT] = {.name = "limit", .detail = "must be an integer from 1 to 1000", .optional = true},
     [PAY_WITHIN] = {.name = "pay_within_s", .detail = "must be an integer from 0 to 31536000", .optional = true},
-    [CURRENCY] = {.name = "currency", .detail = "must be three letters from A to Z", .optional = true},
+    [CURRENCY] = {.name = "currency", .detail = "must be a currency of ISO 4217, such as CNY", .optional = true},
     [TICKET] = {.name = "ticket", .detail = "must be true or false", .optional = true},
     [WORK_BITS] = {.name = "work_bits", .detail = "must be an integer from 0 to 24", .optional = true},
+    [ALLOW_PAST] = {.name = "allow_past", .detail = "must be true or false", .optional = true},
 };
 
 static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
@@ -911,6 +950,7 @@ static enum sk_verdict terms_read_change(const char *body, size_t len, bool tick
 static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
                         struct sk_fields *read)
 {
+    int64_t allow_past;
     const bool good[MEMBERS] = {
         [TITLE] = sk_fields_text(values[TITLE], 1, TITLE_MAX_BYTES, &terms->title),
         [STOCK] = sk_fields_integer(values[STOCK], 0, STOCK_MAX, &terms->stock),
@@ -922,6 +962,7 @@ static void terms_check(const json_t *const values[MEMBERS], bool tickets, struc
         [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
         [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
         [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
+        [ALLOW_PAST] = terms_read_flag(values[ALLOW_PAST], &allow_past),
     };
     for (int i = 0; i < MEMBERS; i++)
         sk_fields_check(read, &members[i], values[i], good[i]);
@@ -929,6 +970,8 @@ static void terms_check(const json_t *const values[MEMBERS], bool tickets, struc
         sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
     if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)
         sk_fields_refuse(read, members[END_AT].name, "must be later than begin_at");
+    else if (good[END_AT] && allow_past == 0 && terms->end_ms <= (int64_t)sk_wall_ms())
+        sk_fields_refuse(read, members[END_AT].name, "is in the past, which needs allow_past");
 }
 
 static bool terms_read_time(const json_t *value, int64_t *out)
@@ -938,8 +981,8 @@ static bool terms_read_time(const json_t *value, int64_t *out)
 
 static bool terms_read_currency(const json_t *value, const char **out)
 {
-    return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) &&
-           strspn(*out, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == CURRENCY_LEN;
+    return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) && strchr(*out, ' ') == NULL &&
+           strstr(currencies, *out) != NULL;
 }
 
 static bool terms_read_flag(const json_t *value, int64_t *out)

@@ -103,7 +103,7 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
     lookup->step = step;
 }
 
-static bool order_read_wait(struct sk_request *request);
+static bool order_read_wait(const struct sk_context *context, struct sk_request *request);
 static void order_on_answer(const struct sk_context *context, struct sk_request *request,
                             const struct sk_answer *answer);
 static bool order_park(const struct sk_context *context, struct sk_request *request, const char *status);
@@ -115,10 +115,8 @@ static void order_on_gone(const struct sk_context *context, struct sk_request *r
 void sk_handle_order(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
-    if (!order_read_wait(request)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+    if (!order_read_wait(context, request))
         return;
-    }
     if (call->wait_s > 0) {
         if (!sk_call_hold(context, request))
             return;
@@ -127,17 +125,19 @@ void sk_handle_order(const struct sk_context *context, struct sk_request *reques
     sk_order_lookup(context->control, call->order_id, call->user, request->handle);
 }
 
-static bool order_read_wait(struct sk_request *request)
+// False: the request was refused.
+static bool order_read_wait(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
-    unsigned waits, whiles;
-    const char *text = sk_request_query(request, "wait", &waits);
+    const char *text = sk_request_query(request, "wait", NULL);
     uint64_t seconds = 0;
-    call->only_while = sk_request_query(request, "while", &whiles);
-    if (waits > 1 || whiles > 1 || (text != NULL && !sk_text_number(text, WAIT_MAX_S, &seconds)))
-        return false;
-    if (call->only_while != NULL && (text == NULL || !sk_waiting_may_change(call->only_while)))
-        return false;
+    call->only_while = sk_request_query(request, "while", NULL);
+    if (text != NULL && !sk_text_number(text, WAIT_MAX_S, &seconds))
+        return sk_answer_parameter(context->answers, request, "wait", "must be an integer from 0 to 60");
+    if (call->only_while != NULL && !sk_waiting_may_change(call->only_while))
+        return sk_answer_parameter(context->answers, request, "while", "must be pending or unpaid");
+    if (call->only_while != NULL && text == NULL)
+        return sk_answer_parameter(context->answers, request, "while", "needs wait");
     call->wait_s = (unsigned)seconds;
     return true;
 }
@@ -593,10 +593,8 @@ static void user_orders_move(struct user_orders *list, enum user_orders_step ste
 void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    if (sk_page_read_query(request, "cursor", &asked))
+    if (sk_page_read_query(context, request, "cursor", &asked))
         sk_user_orders(context->control, sk_call_of(request)->user, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)

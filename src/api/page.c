@@ -1,6 +1,5 @@
 // The statements differ only in their columns, which a table at each list describes. A page's cursor is the last row
-// that it shows, so it is read, not counted. A query parameter that is sent twice or has a bad value is rejected:
-// otherwise the client would take another list for the one it asked for.
+// that it shows, so it is read, not counted.
 #include "page.h"
 
 #include <stdio.h>
@@ -12,21 +11,14 @@
 
 // ---- the query ----
 
-bool sk_page_parameter(const struct sk_request *request, const char *name, const char **value)
+bool sk_page_read_query(const struct sk_context *context, struct sk_request *request, const char *cursor,
+                        struct sk_page_asked *asked)
 {
-    unsigned count;
-    *value = sk_request_query(request, name, &count);
-    return count <= 1;
-}
-
-bool sk_page_read_query(const struct sk_request *request, const char *cursor, struct sk_page_asked *asked)
-{
-    const char *limit;
+    const char *limit = sk_request_query(request, "limit", NULL);
     uint64_t number = SK_PAGE_MOST;
-    if (!sk_page_parameter(request, "limit", &limit) || !sk_page_parameter(request, cursor, &asked->cursor))
-        return false;
+    asked->cursor = sk_request_query(request, cursor, NULL);
     if (limit != NULL && (!sk_text_number(limit, SK_PAGE_MOST, &number) || number == 0))
-        return false;
+        return sk_answer_parameter(context->answers, request, "limit", SK_PAGE_LIMIT_DETAIL);
     asked->limit = (unsigned)number;
     return true;
 }
@@ -42,7 +34,10 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
     if (ask->cursor == NULL || sk_cursor_read_places(ask->cursor, kind, scope, page->after, page->places))
         return true;
-    sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER});
+    sk_control_answer(control, handle,
+                      &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER,
+                                          .parameter = kind == SK_CURSOR_ORDER_EVENTS ? "after" : "cursor",
+                                          .detail = "is no cursor of this list"});
     return false;
 }
 
@@ -166,6 +161,8 @@ void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct 
         if (columns->ids) {
             page_put_id(page, place, &position, id);
             sk_buf_printf(body, "{\"id\":\"%s\",%s", id, document + 1);
+        } else if (columns->phases != NULL) {
+            sk_phase_put(body, document, columns->phases);
         } else {
             sk_buf_puts(body, document);
         }

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "call.h"
 #include "params.h"
+#include "phase.h"
 #include "query.h"
 #include "text.h"
 #include "uuid.h"
@@ -78,6 +80,7 @@ bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const cha
 // ---- pages ----
 
 enum { SK_PAGE_MOST = 100 };
+#define SK_PAGE_LIMIT_DETAIL "must be an integer from 1 to 100"
 
 // As the client asked.
 struct sk_page_asked {
@@ -99,18 +102,17 @@ struct sk_page {
 // The columns of a row's position and its text. A row without a text ends the page.
 struct sk_page_columns {
     int document, first;
-    int second;  // 0: it has none
-    bool behind; // the next page begins after a row without a text; else with it
-    bool ids;    // each text begins with its own position, as the member `id`
+    int second;                   // 0: it has none
+    bool behind;                  // the next page begins after a row without a text; else with it
+    bool ids;                     // each text begins with its own position, as the member `id`
+    struct sk_phase_span *phases; // the texts are vouchers: each gets its phase; NULL: they are not
 };
 
 // The reactor's thread, as all functions.
 
-// Reads a parameter of the query; *value NULL: not sent. False: sent more than once.
-bool sk_page_parameter(const struct sk_request *request, const char *name, const char **value);
-
-// Reads `limit`, and the parameter `cursor`, at which the page begins. False: one of them is bad.
-bool sk_page_read_query(const struct sk_request *request, const char *cursor, struct sk_page_asked *asked);
+// Reads `limit`, and the parameter `cursor`, at which the page begins. False: the request was refused.
+bool sk_page_read_query(const struct sk_context *context, struct sk_request *request, const char *cursor,
+                        struct sk_page_asked *asked);
 
 // False: the cursor is not one of this list; the handle was answered with BAD_PARAMETER.
 bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cursor_kind kind, const char *scope,

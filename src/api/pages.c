@@ -21,7 +21,7 @@
 // Draws the dashboard's charts, if it was fetched before the build (./dev setup web).
 #define CHARTS "/web/vendor/uPlot.esm.js"
 
-enum { SETTINGS_SIZE = 128 };
+enum { SETTINGS_SIZE = 128, ELSEWHERE = 302 };
 
 // Nothing loads from elsewhere, pages contain no inline scripts, and no other site may frame them.
 static const struct sk_document_field fields[] = {
@@ -122,6 +122,22 @@ void sk_handle_page(const struct sk_context *context, struct sk_request *request
 {
     if (!sk_pages_answer(context->pages, request, !context->draining && !request->last))
         sk_answer_refusal(context->answers, request, SK_VERDICT_NOT_FOUND);
+}
+
+// Not permanently: a browser would remember it, even after the pages were turned off.
+void sk_handle_to_dashboard(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_response *response = sk_response_of(NULL, "", 0);
+    bool noted = request->trace.tracer != NULL;
+    sk_response_header(response, "Location", "/admin/ui");
+    sk_response_header(response, "Cache-Control", "no-store");
+    if (context->draining || request->last)
+        sk_response_header(response, "Connection", "close");
+    sk_measure_answered(request, SK_VERDICT_FOUND, sk_trace_id(request));
+    if (noted)
+        sk_trace_answer(request, ELSEWHERE, sk_verdict_code(SK_VERDICT_FOUND), response);
+    sk_request_answer(request, ELSEWHERE, response);
+    sk_response_free(response);
 }
 
 void sk_handle_demo_page(const struct sk_context *context, struct sk_request *request)

@@ -45,7 +45,7 @@ void sk_document_answer(const struct sk_document *document, struct sk_request *r
 
 struct sk_pages;
 
-sk_handle sk_handle_page, sk_handle_demo_page;
+sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_to_dashboard;
 
 // NULL: out of memory.
 struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo);

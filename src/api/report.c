@@ -45,13 +45,12 @@ static void report_end(struct report_query *report);
 
 void sk_handle_settlement(const struct sk_context *context, struct sk_request *request)
 {
-    unsigned count;
     size_t i = 0;
-    const char *name = sk_request_query(request, "format", &count);
-    while (count > 0 && i < FORMATS && strcmp(name, formats[i].name) != 0)
+    const char *name = sk_request_query(request, "format", NULL);
+    while (name != NULL && i < FORMATS && strcmp(name, formats[i].name) != 0)
         i++;
-    if (count > 1 || i == FORMATS)
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+    if (i == FORMATS)
+        (void)sk_answer_parameter(context->answers, request, "format", "must be json, text or csv");
     else
         sk_settlement_report(context->control, sk_call_of(request)->voucher_id, (enum sk_report_format)i,
                              request->handle);

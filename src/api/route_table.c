@@ -94,7 +94,7 @@ const struct sk_route sk_route_table[] = {
      {"refundOrder", "Refunds a paid order, or records the refund of a late payment", "", "Refund", "Order",
       MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers,
-     {"listVouchers", "Lists open vouchers", "limit cursor", NULL, "Vouchers", V(FOUND)}},
+     {"listVouchers", "Lists open and paused vouchers", "limit cursor", NULL, "Vouchers", V(FOUND)}},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher,
      {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
     {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,
@@ -143,10 +143,10 @@ const struct sk_route sk_route_table[] = {
     {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
     {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
     {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
-     {"listVoucherOrders", "Lists a voucher's orders", "ofVoucher status from to limit cursor", NULL, "AdminOrders",
+     {"listVoucherOrders", "Lists a voucher's orders", "voucher status from to limit cursor", NULL, "AdminOrders",
       V(FOUND)}},
     {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments,
-     {"listPayments", "Lists a voucher's payments", "ofVoucher limit cursor", NULL, "Payments", V(FOUND)}},
+     {"listPayments", "Lists a voucher's payments", "voucher limit cursor", NULL, "Payments", V(FOUND)}},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
      {"listOrderEvents", "The feed of changes of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,
@@ -163,6 +163,9 @@ const struct sk_route sk_route_table[] = {
     {GET, ANYONE, "/", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES, sk_handle_page, NOT_A_CALL},
     {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, DOCUMENTS, BOTH, OF_PAGES, sk_handle_page, NOT_A_CALL},
     {GET, ANYONE, "/admin/ui", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/admin", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_to_dashboard, NOT_A_CALL},
+    {GET, ANYONE, "/admin/", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_to_dashboard, NOT_A_CALL},
+    {GET, ANYONE, "/admin/ui/", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_to_dashboard, NOT_A_CALL},
     {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES | OF_DEMO, sk_handle_demo_page, NOT_A_CALL},
     {POST, USER, "/demo/orders/{order}/pay", JSON, FOR_STORES, TRIES, BUYERS, OF_DEMO, sk_handle_demo_pay, NOT_A_CALL},
 };
@@ -233,6 +236,18 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
     return pattern + len;
 }
 
+bool sk_route_has_parameter(const struct sk_route *route, const char *name)
+{
+    size_t len = strlen(name);
+    if (len == 0 || strspn(name, "abcdefghijklmnopqrstuvwxyz") != len)
+        return false;
+    for (const char *at = route->doc.params; (at = strstr(at, name)) != NULL; at += len) {
+        if ((at == route->doc.params || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 bool sk_route_is_unsafe(const struct sk_route *route)
 {
     return route->caller == USER && route->method != GET;
@@ -253,13 +268,12 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
                                                        [SK_ROUTE_DEAD_LETTER] = V(NOT_FOUND),
                                                        [SK_ROUTE_ORDER] = V(BAD_ORDER_ID)};
     // Malformed requests, other methods on the path, and requests during start and shutdown.
-    uint64_t verdicts = V(BAD_REQUEST) | V(BODY_TOO_LARGE) | V(METHOD_NOT_ALLOWED) | V(NOT_IMPLEMENTED) |
-                        V(UNAVAILABLE) | V(SHUTTING_DOWN);
+    uint64_t verdicts = V(BAD_REQUEST) | V(BAD_PARAMETER) | V(BODY_TOO_LARGE) | V(METHOD_NOT_ALLOWED) |
+                        V(NOT_IMPLEMENTED) | V(UNAVAILABLE) | V(SHUTTING_DOWN);
     for (int i = 0; i < SK_ROUTE_ID_COUNT; i++)
         verdicts |= strstr(route->pattern, id_names[i]) != NULL ? of_ids[i] : 0;
     verdicts |= of_callers[route->caller];
     verdicts |= sk_route_is_unsafe(route) ? V(CROSS_SITE) : 0;
-    verdicts |= route->method == GET ? V(BAD_PARAMETER) : 0;
     verdicts |= route->body == JSON ? V(UNSUPPORTED_MEDIA_TYPE) | MEMBERS : 0;
     verdicts |= route->wait != AT_ONCE || (route->flags & VITAL) == 0 ? V(OVERLOADED) : 0;
     verdicts |= route->counts != UNCOUNTED ? V(RATE_LIMITED) : 0;

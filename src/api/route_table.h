@@ -67,8 +67,10 @@ enum sk_route_flag {
 struct sk_route_doc {
     const char *id; // operationId; NULL: not a call, so not in the document
     const char *summary;
-    const char *params; // besides those of the path: names in openapi/parameters.json, separated by blanks
-    const char *takes;  // the body: a name in openapi/request_bodies.json; NULL: none
+    // Besides those of the path: names in openapi/parameters.json, separated by blanks. Small letters: a parameter of
+    // the query, whose own name this is; it is the only list of them.
+    const char *params;
+    const char *takes; // the body: a name in openapi/request_bodies.json; NULL: none
     // Names in openapi/responses.json: one for each successful verdict, in the order of their statuses; then those
     // without a verdict, such as "304:Unchanged".
     const char *gives;
@@ -116,6 +118,9 @@ bool sk_route_match(enum sk_method method, const char *path, struct sk_match *ma
 bool sk_route_is_unsafe(const struct sk_route *route);
 // All verdicts that a call can have: its own, and those that follow from the other columns.
 uint64_t sk_route_verdicts(const struct sk_route *route);
+
+// Whether the call has a query parameter of this name.
+bool sk_route_has_parameter(const struct sk_route *route, const char *name);
 
 // The row after this one, if it is of the same pattern; else NULL.
 const struct sk_route *sk_route_next_method(const struct sk_route *route);

@@ -15,6 +15,7 @@
 #include "client_limits.h"
 #include "cors.h"
 #include "failpoint.h"
+#include "head.h"
 #include "live.h"
 #include "log.h"
 #include "pages.h"
@@ -56,6 +57,7 @@ static bool routes_open_parts(struct sk_routes *routes);
 static void routes_set_times(struct sk_routes *routes);
 static void routes_dispatch(struct sk_routes *routes, struct sk_request *request);
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
+static bool routes_query_good(const struct sk_routes *routes, struct sk_request *request, const struct sk_route *route);
 static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match);
 static bool routes_serve(const struct sk_routes *routes, const struct sk_route *first);
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
@@ -206,6 +208,8 @@ static void routes_dispatch(struct sk_routes *routes, struct sk_request *request
         routes_refuse(routes, request, &match, verdict);
         return;
     }
+    if (!routes_query_good(routes, request, match.route))
+        return;
     // The request waits from now on: the answer may come before the handler returns.
     if (match.route->wait != SK_ROUTE_AT_ONCE)
         sk_request_wait(request, routes->wait_ms[match.route->wait]);
@@ -254,7 +258,47 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
     if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
-    return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_OK;
+    return SK_VERDICT_OK;
+}
+
+// The names of a query, as far as they were read.
+struct query_read {
+    const struct sk_request *request;
+    const struct sk_route *route;
+    const char *odd; // the first that is wrong; NULL: none
+    bool twice;      // it is known, and was sent more than once
+};
+
+static bool routes_on_parameter(void *arg, const char *name)
+{
+    struct query_read *read = arg;
+    unsigned count = 0;
+    bool known = name[0] == '\0' || sk_route_has_parameter(read->route, name); // "?" and "&&" name nothing
+    if (known && name[0] != '\0')
+        (void)sk_request_query(read->request, name, &count);
+    read->twice = count > 1;
+    if (known && !read->twice)
+        return true;
+    read->odd = name;
+    return false;
+}
+
+// Whether the query has only parameters of the call, each once. A wrong name would give the client another list than it
+// asked for, and a cache a second copy. Pages are no calls: a link to one may carry anything. False: it was refused.
+static bool routes_query_good(const struct sk_routes *routes, struct sk_request *request, const struct sk_route *route)
+{
+    char shown[SK_FIELDS_NAME_MAX + 1];
+    struct sk_buf escaped = {0};
+    struct query_read read = {.request = request, .route = route};
+    if (request->query_bad)
+        return sk_answer_parameter(routes->answers, request, "",
+                                   "the query has a malformed escape, or that of a control byte");
+    if (route->doc.id == NULL || sk_request_query_all(request, routes_on_parameter, &read))
+        return true;
+    sk_url_put(&escaped, read.odd);
+    (void)snprintf(shown, sizeof shown, "%s", escaped.failed ? "" : escaped.data);
+    sk_buf_free(&escaped);
+    return sk_answer_parameter(routes->answers, request, shown, read.twice ? "is there twice" : "is not known here");
 }
 
 // A route that the configuration turns off is not found.
@@ -439,12 +483,26 @@ static bool routes_read_if_match(const struct sk_request *request, int64_t *vers
     return routes_read_number((struct sk_route_part){value + 1, len - 2}, version);
 }
 
+// Whether the call was refused for want of a user whom only the gateway can name: no token of the client's would help.
+static bool routes_asks_gateway(const struct sk_routes *routes, const struct sk_request *request,
+                                const struct sk_match *match)
+{
+    if (routes->options.users != NULL || match->route == NULL)
+        return false;
+    return match->route->caller == SK_ROUTE_USER ||
+           (match->route->caller == SK_ROUTE_USER_OR_READ && sk_request_header(request, "authorization", NULL) == NULL);
+}
+
 static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct sk_match *match,
                           enum sk_verdict verdict)
 {
     static const char *const names[] = {
         [SK_ROUTE_GET] = "GET, HEAD", [SK_ROUTE_POST] = "POST", [SK_ROUTE_PATCH] = "PATCH"};
     char allow[ALLOW_SIZE] = "";
+    if (verdict == SK_VERDICT_UNAUTHENTICATED && routes_asks_gateway(routes, request, match)) {
+        sk_answer_send(routes->answers, request, &(struct sk_answer){.verdict = verdict, .challenge = "Gateway"});
+        return;
+    }
     if (verdict != SK_VERDICT_METHOD_NOT_ALLOWED && verdict != SK_VERDICT_NOT_IMPLEMENTED) {
         sk_answer_refusal(routes->answers, request, verdict);
         return;

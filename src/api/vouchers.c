@@ -11,6 +11,7 @@
 #include "audit.h"
 #include "clock.h"
 #include "params.h"
+#include "phase.h"
 #include "text.h"
 
 enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
@@ -23,7 +24,7 @@ struct voucher_read {
 
 static void voucher_on_found(struct sk_query *query, enum sk_found found);
 static void voucher_on_row(void *arg, const struct sk_result *result);
-static void voucher_keep(struct voucher_read *read, const char *document);
+static void voucher_keep(struct voucher_read *read, struct sk_buf *document, int64_t until_ms);
 static void voucher_end(struct voucher_read *read);
 static void voucher_ask_redis(struct voucher_read *read, const char *document);
 static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
@@ -31,13 +32,14 @@ static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
 // Writes the current state in front of an object's members: {"server_time":"...","can_sell":true,<rest of the object>.
 // can_sell is false while Redis is away: the remaining units in the object cannot be bought then. `voucher_id`: 0 for a
 // list, of which something can be bought while a node is there.
-static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, int64_t voucher_id, const char *object)
+static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, int64_t voucher_id, const char *object,
+                             int64_t now_ms)
 {
     const struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, voucher_id);
     bool can_sell =
         voucher == NULL ? sk_nodes_state(sale->nodes).orders > 0 : sk_redis_ready(sk_sale_redis(sale, voucher));
     char now[SK_TIME_SIZE];
-    sk_text_put_time((int64_t)sk_wall_ms(), now);
+    sk_text_put_time(now_ms, now);
     sk_buf_printf(out, "{\"server_time\":\"%s\",\"can_sell\":%s,%s", now, can_sell ? "true" : "false", object + 1);
 }
 
@@ -66,9 +68,10 @@ static bool voucher_answer_shown(struct sk_control *control, const struct sk_sho
                                  uint64_t handle)
 {
     struct sk_buf body = {0};
-    if (shown->document == NULL || shown->until_ms <= uv_now(control->sale->loop))
+    int64_t now_ms = (int64_t)sk_wall_ms();
+    if (shown->document == NULL || shown->until_ms <= uv_now(control->sale->loop) || shown->phase_until_ms <= now_ms)
         return false;
-    voucher_put_time(control->sale, &body, shown->voucher_id, shown->document);
+    voucher_put_time(control->sale, &body, shown->voucher_id, shown->document, now_ms);
     struct sk_answer answer = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
                                .body = body.failed ? NULL : body.data,
                                .version = shown->version,
@@ -135,32 +138,38 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
         sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
-    const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
+    struct sk_buf document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    sk_phase_put(&document, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT), &span);
     read->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
-    if (read->inspect) {
-        voucher_ask_redis(read, document);
-        return;
+    if (document.failed) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+    } else if (read->inspect) {
+        voucher_ask_redis(read, document.data);
+    } else {
+        voucher_put_time(query->control->sale, &query->body, query->finding.id, document.data, span.now_ms);
+        voucher_keep(read, &document, span.until_ms);
+        voucher_end(read);
     }
-    voucher_keep(read, document);
-    voucher_put_time(query->control->sale, &query->body, query->finding.id, document);
-    voucher_end(read);
+    sk_buf_free(&document);
 }
 
-// Caches the document. If memory is out, the next call asks PostgreSQL again.
-static void voucher_keep(struct voucher_read *read, const char *document)
+// Caches the document, whose bytes it takes.
+static void voucher_keep(struct voucher_read *read, struct sk_buf *document, int64_t until_ms)
 {
     struct sk_control *control = read->query.control;
     const struct sk_voucher *voucher = read->query.voucher;
     struct sk_shown *shown = voucher_shown(control, read->query.finding.id);
-    char *copy = voucher == NULL ? NULL : strdup(document);
-    if (copy == NULL)
+    if (voucher == NULL)
         return;
     free(shown->document);
-    *shown = (struct sk_shown){.document = copy,
+    *shown = (struct sk_shown){.document = document->data,
                                .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
+                               .phase_until_ms = until_ms,
                                .version = read->version,
                                .voucher_id = read->query.finding.id,
                                .change = voucher->change};
+    *document = (struct sk_buf){0};
 }
 
 static void voucher_end(struct voucher_read *read)
@@ -275,7 +284,7 @@ struct voucher_list {
     struct sk_query query;
     struct sk_page page;
     struct sk_gather gather;
-    char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
+    char state[SK_CURSOR_SCOPE_MAX + 1]; // as in list_vouchers.sql; empty: all
     bool kept;                           // its answer is cached
     bool counted;                        // in control->shown->pages
 };
@@ -283,33 +292,24 @@ struct voucher_list {
 static void list_start(struct sk_query *query);
 static void list_release(struct sk_query *query);
 static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered);
-static void list_keep(struct voucher_list *list, struct sk_buf *document);
+static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_t until_ms);
 
 void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
     request->shared = true;
-    if (sk_page_read_query(request, "cursor", &asked))
+    if (sk_page_read_query(context, request, "cursor", &asked))
         sk_list_vouchers(context->control, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
-}
-
-static bool vouchers_read_state(const struct sk_request *request, const char **state)
-{
-    if (!sk_page_parameter(request, "state", state))
-        return false;
-    return *state == NULL || sk_voucher_state_known(*state);
 }
 
 void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    const char *state;
-    if (sk_page_read_query(request, "cursor", &asked) && vouchers_read_state(request, &state))
+    const char *state = sk_request_query(request, "state", NULL);
+    if (state != NULL && !sk_voucher_state_known(state))
+        (void)sk_answer_parameter(context->answers, request, "state", "must be open, paused, closed or retired");
+    else if (sk_page_read_query(context, request, "cursor", &asked))
         sk_list_admin_vouchers(context->control, state, &asked, request->handle);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
 }
 
 // `key` NULL: an operator asks.
@@ -337,7 +337,7 @@ void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *as
     if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->shown->list, next, handle))
         return;
     (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
-    list_begin(control, handle, key, &page, "open");
+    list_begin(control, handle, key, &page, "listed");
 }
 
 void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
@@ -384,24 +384,25 @@ static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
 {
     struct voucher_list *list = (struct voucher_list *)query;
     struct sk_buf document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
     sk_buf_puts(&document, "{\"vouchers\":[");
     sk_page_add_merged(&list->page, &document, gathered,
-                       &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT});
+                       &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT, .phases = &span});
     sk_buf_puts(&document, gathered->complete ? "]" : "],\"complete\":false");
     if (document.failed) {
         sk_buf_free(&document);
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    voucher_put_time(query->control->sale, &query->body, 0, document.data);
+    voucher_put_time(query->control->sale, &query->body, 0, document.data, span.now_ms);
     if (list->kept)
-        list_keep(list, &document);
+        list_keep(list, &document, span.until_ms);
     sk_buf_free(&document);
     sk_page_end(&list->page, query);
 }
 
 // If memory is out, the next call asks PostgreSQL again.
-static void list_keep(struct voucher_list *list, struct sk_buf *document)
+static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_t until_ms)
 {
     struct sk_control *control = list->query.control;
     struct sk_voucher_cache *cache = control->shown;
@@ -412,8 +413,9 @@ static void list_keep(struct voucher_list *list, struct sk_buf *document)
     if (document->failed)
         return;
     free(cache->list.document);
-    cache->list =
-        (struct sk_shown){.document = document->data, .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS};
+    cache->list = (struct sk_shown){.document = document->data,
+                                    .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
+                                    .phase_until_ms = until_ms};
     (void)snprintf(cache->list_next, sizeof cache->list_next, "%s", next);
     *document = (struct sk_buf){0}; // the list owns its bytes now
 }

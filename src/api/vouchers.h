@@ -17,6 +17,7 @@ enum { SK_VOUCHER_SHOWN_MS = 1000 };
 struct sk_shown {
     char *document; // owned; NULL: none
     uint64_t until_ms;
+    int64_t phase_until_ms; // by the wall clock: then a phase in it is another
     int64_t version;
     int64_t voucher_id, change; // its voucher, and the change of it that the catalogue had
 };
@@ -43,9 +44,9 @@ void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 // UNAVAILABLE or OVERLOADED.
 void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle);
 
-// FOUND and a page of open vouchers, the newest first; BAD_PARAMETER; UNAVAILABLE; OVERLOADED. A crowd asks for the
-// first page of the usual length, so that is cached for a second. For other pages equal calls share one answer, and
-// at most 16 are read at a time.
+// FOUND and a page of open and paused vouchers, the newest first; BAD_PARAMETER; UNAVAILABLE; OVERLOADED. A crowd asks
+// for the first page of the usual length, so that is cached for a second. For other pages equal calls share one answer,
+// and at most 16 are read at a time.
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle);
 
 // The same for vouchers in this state; NULL: any.

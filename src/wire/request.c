@@ -33,11 +33,19 @@ struct query {
     struct sk_buf *out;
 };
 
+struct names {
+    bool (*on_name)(void *arg, const char *name);
+    void *arg;
+    bool all;
+};
+
 static void request_search(const struct sk_request *request, struct search *search);
 static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                         const char *value, size_t value_len);
 static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                             const char *value, size_t value_len);
+static enum MHD_Result request_on_name(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                       const char *value, size_t value_len);
 static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                              const char *value, size_t value_len);
 static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
@@ -71,6 +79,27 @@ const char *sk_request_query(const struct sk_request *request, const char *name,
     if (count != NULL)
         *count = search.count;
     return search.value;
+}
+
+bool sk_request_query_all(const struct sk_request *request, bool (*on_name)(void *arg, const char *name), void *arg)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct names names = {on_name, arg, true};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_name, &names);
+    return names.all;
+}
+
+static enum MHD_Result request_on_name(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                       const char *value, size_t value_len)
+{
+    struct names *names = arg;
+    (void)kind;
+    (void)name_len;
+    (void)value;
+    (void)value_len;
+    names->all = names->on_name(names->arg, name);
+    return names->all ? MHD_YES : MHD_NO;
 }
 
 void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)

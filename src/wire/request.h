@@ -88,6 +88,10 @@ const char *sk_request_header(const struct sk_request *request, const char *name
 // control bytes. *count, if not NULL: how often it was sent. Borrowed; lives as long as the request.
 const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count);
 
+// Calls back with each parameter's name, in their order, until that returns false. Returns whether it never did. A bad
+// query has none.
+bool sk_request_query_all(const struct sk_request *request, bool (*on_name)(void *arg, const char *name), void *arg);
+
 // Appends the parameters of the target's query, escaped, each followed by `&`, except those named `but`.
 void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out);
 

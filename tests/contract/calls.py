@@ -178,8 +178,10 @@ class Caller:
                 twice = self.with_query(operation, path) + ("&" if parameter.get("required") else "?")
                 value = quote(str(parameter.get("example", "A" * 36)))
                 yield ask(operation.method, f"{twice}{parameter['name']}={value}&{parameter['name']}={value}", who)
-        if operation.method == "GET":
-            yield ask("GET", self.with_query(operation, path, {"x": "\x00"}), who)
+        kind, body = ([("Content-Type", "application/json")], b"{}") if self.document.body(operation) else ([], None)
+        for query in ({"x": "\x00"}, {"x": "1"}, {"_": "1767225600"}, {"LIMIT": "1"}, {"x" * 300: ""}):
+            target = self.with_query(operation, path, query)
+            yield ask(operation.method, target, self.callers(operation, target, body or b"")[0] + kind, body)
 
     def bad_bodies(self, operation: Operation, path: str) -> Iterator[Exchange]:
         ask = self.shop.main.ask

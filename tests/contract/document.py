@@ -115,7 +115,7 @@ class Document:
         for response in operation.raw["responses"].values():
             media = self.follow(response).get("content", {}).get(PROBLEM)
             if media:
-                found |= set(media["schema"]["properties"]["code"]["enum"])
+                found |= set(own_codes(media))
         return found
 
     # ---- schemas ----
@@ -299,8 +299,12 @@ class Document:
         media = response["content"].get(kind)
         if media is None:
             return [f"{kind or 'no type'} is not named"]
-        value = parse(exchange.answer) if kind.endswith("json") else exchange.answer.decode(errors="replace")
-        return self.wrong(media["schema"], value)
+        if kind == "text/event-stream":
+            events = [line.removeprefix(b"data: ") for line in exchange.answer.splitlines() if line.startswith(b"data:")]
+            return [fault for one in events or [b""] for fault in compact(one) + self.wrong(media["schema"], parse(one))]
+        if kind.endswith("json"):
+            return compact(exchange.answer) + self.wrong(media["schema"], parse(exchange.answer))
+        return self.wrong(media["schema"], exchange.answer.decode(errors="replace"))
 
     def _judge_request(self, exchange: Exchange, operation: Operation) -> list[str]:
         """A forbidden body must not succeed, and an allowed one must not be rejected as malformed."""
@@ -328,6 +332,17 @@ def words(text: str) -> set[str]:
 def copied(value: object) -> object:
     """A copy of JSON data; ten times as fast as copy.deepcopy()."""
     return json.loads(json.dumps(value))
+
+
+def own_codes(media: dict) -> list[str]:
+    """The codes that a problem of this status may have: in the second part of its schema."""
+    return media["schema"]["allOf"][1]["properties"]["code"]["enum"]
+
+
+def compact(text: bytes) -> list[str]:
+    """JSON of the service has no white space outside strings, but for a line's end after it."""
+    spaced = re.search(rb"\s", re.sub(rb'"(\\.|[^"\\])*"', b"", text.removesuffix(b"\n")))
+    return [f"JSON with white space: {text[:80]!r}"] if spaced else []
 
 
 def parse(text: bytes) -> object:

@@ -67,7 +67,8 @@ class Service:
         exchange.status = answer.status
         exchange.fields = {name.lower(): value for name, value in answer.getheaders()}
         if exchange.fields.get("content-type") == "text/event-stream":
-            exchange.answer = answer.readline() + answer.readline() + answer.readline()
+            while b"data:" not in exchange.answer and (line := answer.readline()):
+                exchange.answer += line
             link.close()
         else:
             exchange.answer = answer.read()

@@ -286,24 +286,26 @@ static const char *pick(const char *const *texts, unsigned kind)
 // Columns end with | and rows with \n; ~ is SQL's NULL. A row behind * comes as often as the page takes rows.
 #define NONE  ""
 #define SHOWN "{\"shown\":1}"
+#define VOUCHER \
+    "{\"remaining\":1,\"begin_at\":\"2026-01-01T00:00:00Z\",\"end_at\":\"2099-01-01T00:00:00Z\",\"state\":\"open\"}"
 enum { COLUMNS_MAX = 16, ANSWERS_MAX = 12 };
 enum asker { ANYONE, OPERATOR, SERVICE }; // a COMMAND is an admin's, if it is not the service's own
 
 // What the control plane may ask, and what PostgreSQL may say. Each parameter has a letter, as the next table; one that
 // may be NULL a capital.
 // clang-format off
-#define OPERATED {"done|" SHOWN "|7|open|0", "below|~|7|open|4", "state|~|7|closed|0", "changed|~|7|open|0", \
-                  "started|~|7|open|0", "reused|~|7|open|0", "known|" SHOWN "|7|open|0", \
-                  "done|" SHOWN "|8|paused|0", "invalid|~|7|open|0", "unknown|~|7|open|0"}
+#define OPERATED {"done|" VOUCHER "|7|open|0", "below|~|7|open|4", "state|~|7|closed|0", "changed|~|7|open|0", \
+                  "started|~|7|open|0", "reused|~|7|open|0", "known|" VOUCHER "|7|open|0", \
+                  "done|" VOUCHER "|8|paused|0", "invalid|~|7|open|0", "unknown|~|7|open|0"}
 static const struct question {
     const char *params;
     enum asker asker;
     const char *answers[ANSWERS_MAX];
 } questions[] = {
-    [SK_STATEMENT_FIND_VOUCHER] = {"v", ANYONE, {"7|T|o|" SHOWN "|7", NONE, "7|T|o|" SHOWN "|8"}},
+    [SK_STATEMENT_FIND_VOUCHER] = {"v", ANYONE, {"7|T|o|" VOUCHER "|7", NONE, "7|T|o|" VOUCHER "|8"}},
     [SK_STATEMENT_FIND_RETIRED] = {"vu", ANYONE,
         {"retired|~", "archived|~", "retired|" ORDER_ID, "open|~", NONE, "archived|" ORDER_ID}},
-    [SK_STATEMENT_LIST_VOUCHERS] = {"ACm", ANYONE, {"*7|" SHOWN, NONE, "7|" SHOWN}},
+    [SK_STATEMENT_LIST_VOUCHERS] = {"ACm", ANYONE, {"*7|" VOUCHER, NONE, "7|" VOUCHER}},
     [SK_STATEMENT_LIST_ORDERS] = {"uIm..", ANYONE,
         {ORDER_ID "|~|7", "*" ORDER_ID "|" SHOWN "|7", NONE, ORDER_ID "|" SHOWN "|7\n" ORDER "1|~|1"}},
     [SK_STATEMENT_LIST_ALL_ORDERS] = {"qBNNIm", ANYONE, {ORDER_ID "|" SHOWN, "*" ORDER_ID "|" SHOWN, ORDER_ID "|~"}},
@@ -333,15 +335,15 @@ static const struct question {
     [SK_STATEMENT_RETURN_RETIRED] = {"sqottW", OPERATOR, {"returned", "stale"}},
     [SK_STATEMENT_RECALL_VOUCHER] = {"v", OPERATOR, {"recalled", "archived", "~"}},
     [SK_STATEMENT_CREATE_VOUCHER] = {"ktndnnqnytnn", OPERATOR,
-        {"created|7|0|" SHOWN "|" SHOWN "|7", "created|8|1|" SHOWN "|" SHOWN "|7", "reused",
-         "created|1|0|" SHOWN "|" SHOWN "|7", "created|99|0|" SHOWN "|" SHOWN "|7"}},
+        {"created|7|0|" VOUCHER "|" VOUCHER "|7", "created|8|1|" VOUCHER "|" VOUCHER "|7", "reused",
+         "created|1|0|" VOUCHER "|" VOUCHER "|7", "created|99|0|" VOUCHER "|" VOUCHER "|7"}},
     [SK_STATEMENT_CHANGE_VOUCHER] = {"vnktTNYNNQNNN", OPERATOR, OPERATED},
     [SK_STATEMENT_SET_VOUCHER_STATE] = {"vnkta", OPERATOR, OPERATED},
     [SK_STATEMENT_ADD_UNITS] = {"vnkte", OPERATOR, OPERATED},
     [SK_STATEMENT_MAY_REMOVE_UNITS] = {"vnke", OPERATOR,
         {"below|~|7|open|4", "ready|~|7|open|9", "state|~|7|closed|0"}},
     [SK_STATEMENT_REMOVE_UNITS] = {"svnnkte", OPERATOR,
-        {"stale|~|7|open|0", "done|" SHOWN "|7|open|0", "below|~|7|open|1", "known|" SHOWN "|7|open|0"}},
+        {"stale|~|7|open|0", "done|" VOUCHER "|7|open|0", "below|~|7|open|1", "known|" VOUCHER "|7|open|0"}},
     [SK_STATEMENT_FIND_DEAD_LETTER] = {"svl", OPERATOR,
         {NONE, ORDER_ID " alice," ORDER "b bob 2|t|1", "~|f|1", "~|t|1", "odd|t|1"}},
     [SK_STATEMENT_WRITE_OFF] = {"svl", OPERATOR, {NONE, ORDER_ID "|alice|1", ORDER_ID "|alice|1\n" ORDER "b|bob|2"}},
@@ -437,7 +439,7 @@ static void check_param(char letter, const char *text, struct checked *checked)
     for (size_t i = 0; letter == 'k' && text[i] != '\0'; i++)
         MUST(text[i] > ' ' && text[i] <= '~');
     if (letter == 'a')
-        must_be_among(" open paused closed retired ", text);
+        must_be_among(" open paused closed retired listed ", text);
     if (letter == 'b')
         must_be_among(" unpaid paid cancelled expired refused refunded ", text);
     if (letter == 'f' || letter == 'g')

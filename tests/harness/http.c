@@ -309,7 +309,8 @@ void voucher_make(const struct service *service, const struct voucher_terms *ter
     (void)snprintf(headers, sizeof headers, "Authorization: Bearer %s\r\nContent-Type: application/json\r\n",
                    stack_admin_token);
     (void)snprintf(body, sizeof body,
-                   "{\"title\":\"Test\",\"stock\":%d,\"price_cents\":100,\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
+                   "{\"title\":\"Test\",\"stock\":%d,\"price_cents\":100,\"begin_at\":\"%s\",\"end_at\":\"%s\","
+                   "\"allow_past\":true}",
                    terms->stock, begin, end);
     ck_assert_int_eq(http_ask(service, "POST", "/admin/vouchers", headers, body, &reply), 201);
     ck_assert(http_member(&reply, "id", value));

@@ -31,24 +31,24 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// Every route; %s: the voucher's id, %d: a number unique to the request.
+// Every route; %s: the voucher's id, or nothing of it, %d: a number unique to the request.
 static const char *const routes[] = {
     "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
     "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: respond-async\r\n\r\n",
-    "GET /orders?v=%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
-    "GET /orders/" ORDER "?v=%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
-    "GET /vouchers?v=%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "GET /orders%.0s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
+    "GET /orders/" ORDER "%.0s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
+    "GET /vouchers%.0s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
     "GET /vouchers/%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
     "GET /vouchers/9%s%d HTTP/1.1\r\n" HOST "\r\n",
-    "GET /admin/vouchers?v=%s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
-    "POST /admin/vouchers?v=%s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\nContent-Type: application/json\r\n" TERMS,
+    "GET /admin/vouchers%.0s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
+    "POST /admin/vouchers%.0s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\nContent-Type: application/json\r\n" TERMS,
     "GET /admin/vouchers/%s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
     "GET /admin/vouchers/%s/dead-letters HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
     "POST /admin/vouchers/%s/dead-letters/%d/requeue HTTP/1.1\r\n" HOST ADMIN "\r\n",
     "POST /admin/vouchers/%s/dead-letters/%d/write-off HTTP/1.1\r\n" HOST ADMIN "\r\n",
     "POST /admin/vouchers/%s/reconcile HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
-    "GET /healthz?v=%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
-    "GET /readyz?v=%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "GET /healthz%.0s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "GET /readyz%.0s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
     "DELETE /nowhere/%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
 };
 

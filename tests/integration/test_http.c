@@ -372,9 +372,11 @@ START_TEST(odd_heads_that_are_good)
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nX:\r\nY: \t \r\nZ:\ta\tb c \t\r\n\r\n", 201},
         {"POST /seckill/%s HTTP/1.1\r\nHost: test \t\r\nX-User-Id:\t user%d\r\n\r\n", 201},
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id:user%d\r\nX: \xc3\xa9\xff\r\n\r\n", 201},
-        {"\r\nPOST /seckill/%s?a=%%00&b HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
+        {"\r\nPOST /seckill/%s? HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
+        {"POST /seckill/%s?a=%%00&b HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 422},
+        {"POST /seckill/%s?a HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 422},
         {"POST http://elsewhere/seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
-        {"POST HTTPS://[::1]:443/seckill/%s?a=b HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
+        {"POST HTTPS://[::1]:443/seckill/%s?& HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
         {"POST http://test/seckill/%s/ HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 404},
         {"POST http://test/%.0s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 405},
         {"POST http://test%.0s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 405},
@@ -1020,6 +1022,7 @@ START_TEST(admin_calls_need_the_token)
             ck_assert_msg(http_is_problem(&reply, 401, "UNAUTHENTICATED"), "%s %s: %d", paths[j], wrong[i],
                           reply.status);
             ck_assert(http_header(&reply, "WWW-Authenticate", challenge));
+            ck_assert_str_eq(challenge, "Bearer");
             (void)http_ask(off, j == 0 ? "POST" : "GET", paths[j], i == 0 ? ADMIN : wrong[i], NULL, &reply);
             http_must_be_problem(&reply, 403, "ADMIN_OFF");
         }

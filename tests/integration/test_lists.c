@@ -141,11 +141,14 @@ START_TEST(vouchers_come_in_pages)
     for (int i = 0; i < 10; i++)
         voucher_on_sale(service, STOCK, voucher);
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id %% 3 = 0 AND state = 'open'");
+    db_run("UPDATE seckill_voucher SET state = 'paused' WHERE id %% 3 = 1 AND state = 'open'");
     (void)read_list("/vouchers?", "", "vouchers", "id", 3, ids);
-    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC");
+    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state IN ('open', 'paused') ORDER BY id DESC");
     ids[0] = '\0';
     (void)read_page("/vouchers", "", "vouchers", "id", ids, next); // without parameters, as the crowd asks
-    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC LIMIT 100");
+    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state IN ('open', 'paused') ORDER BY id DESC LIMIT 100");
+    ck_assert_ptr_nonnull(strstr(reply.body, "\"phase\":\"on_sale\"}"));
+    ck_assert_ptr_nonnull(strstr(reply.body, "\"phase\":\"paused\"}"));
     (void)read_list("/admin/vouchers?", ADMIN, "vouchers", "id", 3, ids);
     must_be_all(ids, "SELECT id FROM seckill_voucher ORDER BY id DESC");
     for (size_t i = 0; i < 4; i++) {
@@ -369,6 +372,7 @@ START_TEST(what_is_no_page_is_refused)
             (void)snprintf(path, sizeof path, "%s%s", lists[i][0], asked);
             (void)get(path, lists[i][1]);
             ck_assert_msg(http_is_problem(&reply, 422, "BAD_PARAMETER"), "%s: %d %s", path, reply.status, reply.body);
+            ck_assert_msg(strstr(reply.body, "\"errors\":[{\"parameter\":\"") != NULL, "%s: %s", path, reply.body);
         }
         (void)get(lists[i][0], lists[i][1]); // without any parameter it is a list
         ck_assert_int_eq(reply.status, 200);
@@ -408,6 +412,7 @@ START_TEST(what_is_no_page_is_refused)
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
         (void)get(filters[i], ADMIN);
         ck_assert_msg(http_is_problem(&reply, 422, "BAD_PARAMETER"), "%s: %d %s", filters[i], reply.status, reply.body);
+        ck_assert_msg(strstr(reply.body, "\"errors\":[{\"parameter\":\"") != NULL, "%s: %s", filters[i], reply.body);
     }
 }
 END_TEST

@@ -324,7 +324,7 @@ START_TEST(a_sale_is_followed)
     static struct stream stream, other;
     start();
     listen_to(&stream, there, "");
-    WAIT_FOR(hears(&stream, "\"remaining\":1000,\"state\":\"open\",\"rate\":0.0"));
+    WAIT_FOR(hears(&stream, "\"remaining\":1000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0"));
     ck_assert(strncmp(stream.text, "HTTP/1.1 200", 12) == 0 && strstr(stream.text, "text/event-stream") != NULL);
     ck_assert_ptr_nonnull(strstr(stream.text, "retry: "));
     uint64_t first = last_id(&stream);
@@ -332,7 +332,7 @@ START_TEST(a_sale_is_followed)
     http_must_buy(here, voucher, "alice");
     WAIT_FOR(hears(&stream, "\"remaining\":999,"));
     sales_note("told after an order", since_ms);
-    WAIT_FOR(hears(&stream, "\"remaining\":999,\"state\":\"open\",\"rate\":0.0"));
+    WAIT_FOR(hears(&stream, "\"remaining\":999,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0"));
     ck_assert_uint_gt(last_id(&stream), first);
 
     // A second listener that has seen the current state receives nothing; a third receives it at once.

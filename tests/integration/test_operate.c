@@ -201,7 +201,7 @@ START_TEST(after_the_start_it_may_be_extended)
         "{\"pay_within_s\":1}",
         "{\"currency\":\"EUR\"}",
         "{\"begin_at\":\"2119-01-01T00:00:00Z\",\"end_at\":\"2120-01-01T00:00:00Z\"}",
-        "{\"end_at\":\"2021-01-01T00:00:00Z\"}",
+        "{\"end_at\":\"2021-01-01T00:00:00Z\",\"allow_past\":true}",
     };
     struct voucher_terms terms = {.stock = 3, .begin_in_s = -10, .end_in_s = 1};
     struct http_reply reply;

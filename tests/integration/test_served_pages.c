@@ -197,7 +197,7 @@ START_TEST(what_is_no_page_is_not_found)
         "/./",
         "/web/settings.json/",
         "/web/SETTINGS.JSON",
-        "/admin/ui/",
+        "/admin/ui/x",
         "/admin/ui.html",
         "/pay/",
         "/web/settings.json%00",
@@ -209,6 +209,21 @@ START_TEST(what_is_no_page_is_not_found)
         http_must_be_problem(&reply, 404, "NOT_FOUND");
     }
     ck_assert_int_eq(get("/?a=%zz", ""), 422); // like any query with an invalid escape
+}
+END_TEST
+
+START_TEST(operators_find_the_dashboard)
+{
+    static const char *const paths[] = {"/admin", "/admin/", "/admin/ui/", "/admin?utm_source=mail"};
+    char location[HTTP_FIELD_SIZE];
+    service = service_start(NULL);
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        ck_assert_msg(get(paths[i], "") == 302, "%s: %d", paths[i], reply.status);
+        ck_assert(http_header(&reply, "Location", location));
+        ck_assert_str_eq(location, "/admin/ui");
+        ck_assert_int_eq(reply.body[0], '\0');
+    }
+    ck_assert_int_eq(get(location, ""), 200);
 }
 END_TEST
 
@@ -338,6 +353,7 @@ int main(void)
     tcase_add_test(tcase, pages_have_their_paths);
     tcase_add_test(tcase, a_head_has_no_body);
     tcase_add_test(tcase, what_is_no_page_is_not_found);
+    tcase_add_test(tcase, operators_find_the_dashboard);
     tcase_add_test(tcase, other_methods_are_not_allowed);
     tcase_add_test(tcase, pages_and_the_demo_are_switched);
     tcase_add_test(tcase, pages_are_for_their_own_origin);

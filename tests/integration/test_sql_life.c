@@ -144,8 +144,8 @@ END_TEST
 
 START_TEST(an_order_in_a_letter_is_pending)
 {
-    static const char *const pending = "{\"id\" : \"" SQL_ID3 "\", \"voucher_id\" : \"%s\", \"user_id\" : \"carol\", "
-                                       "\"quantity\" : 2, \"status\" : \"pending\"}";
+    static const char *const pending = "{\"id\":\"" SQL_ID3 "\",\"voucher_id\":\"%s\",\"user_id\":\"carol\","
+                                       "\"quantity\":2,\"status\":\"pending\"}";
     char expected[256];
     PGresult *result = SQL_RUN(SK_STATEMENT_FIND_ANY_ORDER, sql_slot, SQL_ID3);
     ck_assert_int_eq(PQntuples(result), 0);

@@ -10,6 +10,7 @@
 
 #include "fake_catalogue.h"
 #include "fake_follow.h"
+#include "fake_phase.h"
 #include "fake_stores.h"
 #include "query.h"
 #include "stack.h"

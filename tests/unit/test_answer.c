@@ -192,6 +192,15 @@ START_TEST(every_refusal_is_a_problem_document)
 }
 END_TEST
 
+START_TEST(a_challenge_may_be_another)
+{
+    sk_answer_refusal(answers, &asked, SK_VERDICT_UNAUTHENTICATED);
+    ck_assert_str_eq(field("WWW-Authenticate"), "Bearer");
+    sk_answer_send(answers, &asked, &(struct sk_answer){.verdict = SK_VERDICT_UNAUTHENTICATED, .challenge = "Gateway"});
+    ck_assert_str_eq(field("WWW-Authenticate"), "Gateway");
+}
+END_TEST
+
 START_TEST(only_401_asks_for_credentials)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
@@ -369,6 +378,8 @@ START_TEST(a_problem_says_what_is_known)
     } rows[] = {
         {{.verdict = SK_VERDICT_NOT_ENOUGH, .left = 3}, ",\"left\":3}\n"},
         {{.verdict = SK_VERDICT_NOT_ENOUGH}, ",\"left\":0}\n"},
+        {{.verdict = SK_VERDICT_BAD_PARAMETER, .parameter = "limit", .detail = "must be an integer"},
+         ",\"errors\":[{\"parameter\":\"limit\",\"detail\":\"must be an integer\"}]}\n"},
         {{.verdict = SK_VERDICT_BELOW_SOLD, .left = INT64_MAX}, ",\"left\":9223372036854775807}\n"},
         {{.verdict = SK_VERDICT_SOLD_OUT, .left = 3}, ",\"code\":\"SOLD_OUT\"}\n"},
         {{.verdict = SK_VERDICT_WRONG_STATE, .status = "paid"}, ",\"state\":\"paid\"}\n"},
@@ -851,6 +862,7 @@ int main(void)
     TCase *tcase = tcase_create("answer");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, every_refusal_is_a_problem_document);
+    tcase_add_test(tcase, a_challenge_may_be_another);
     tcase_add_test(tcase, only_401_asks_for_credentials);
     tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);
     tcase_add_test(tcase, every_503_says_when_to_try_again);

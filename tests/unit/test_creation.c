@@ -4,6 +4,7 @@
 
 #include "fake_catalogue.h"
 #include "fake_follow.h"
+#include "fake_phase.h"
 #include "fake_stores.h"
 #include "operate.h"
 #include "stack.h"

@@ -56,6 +56,7 @@ static void setup(void)
     now_ms = 1000000;
     control_setup();
     voucher = a_voucher(sale.catalogue, VOUCHER);
+    voucher->end_ms = INT64_MAX;
     memset(heard, 0, sizeof heard);
     events = 0;
     takes = true;
@@ -132,6 +133,25 @@ START_TEST(without_redis_nothing_is_known_to_be_left)
 }
 END_TEST
 
+// Time alone changes a phase.
+START_TEST(a_phase_is_news)
+{
+    voucher->begin_ms = INT64_MAX - 1;
+    let_listen(1, 1);
+    (void)pass(1000, 50, 0);
+    must_say(1, "\"remaining\":50,\"state\":\"open\",\"phase\":\"upcoming\",");
+    voucher->begin_ms = 0;
+    (void)pass(1000, 50, 0);
+    must_say(1, "\"remaining\":50,\"state\":\"open\",\"phase\":\"on_sale\",");
+    (void)pass(1000, 0, 0);
+    must_say(1, "\"remaining\":0,\"state\":\"open\",\"phase\":\"sold_out\",");
+    voucher->end_ms = 0;
+    (void)pass(1000, 0, 0);
+    must_say(1, "\"remaining\":0,\"state\":\"open\",\"phase\":\"ended\",");
+    ck_assert(!heard[1].ended); // a later end may come
+}
+END_TEST
+
 START_TEST(all_share_a_read)
 {
     ck_assert_uint_eq(due_ms, 0);
@@ -139,7 +159,8 @@ START_TEST(all_share_a_read)
     ck_assert_uint_le(pass(1000, 50, 0), 5);
     for (uint64_t handle = 1; handle <= TOGETHER; handle++) {
         ck_assert_uint_eq(heard[handle].texts, 2); // `retry`, and the state
-        must_say(handle, "data: {\"remaining\":50,\"state\":\"open\",\"rate\":0.0,\"server_time\":\"");
+        must_say(handle,
+                 "data: {\"remaining\":50,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0,\"server_time\":\"");
     }
     ck_assert_uint_le(pass(1000, 49, 0), 4);
     must_say(TOGETHER, "\"remaining\":49,");
@@ -256,10 +277,10 @@ START_TEST(the_rate)
     (void)pass(20000, 100000, 10);
     must_say(1, "\"rate\":40,"); // 10 every 250 ms
     (void)pass(40000, 1000, 0);
-    must_say(1, "\"remaining\":1000,\"state\":\"open\",\"rate\":0.0");
+    must_say(1, "\"remaining\":1000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
     size_t before = heard[1].events;
     (void)pass(1000, 2000, 0);
-    must_say(1, "\"remaining\":2000,\"state\":\"open\",\"rate\":0.0");
+    must_say(1, "\"remaining\":2000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
     ck_assert_uint_eq(heard[1].events, before + 1);
 }
 END_TEST
@@ -337,6 +358,7 @@ int main(void)
     TCase *tcase = tcase_create("listeners");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_phase_is_news);
     tcase_add_test(tcase, all_share_a_read);
     tcase_add_test(tcase, without_redis_nothing_is_known_to_be_left);
     tcase_add_test(tcase, a_few_are_told_often);

@@ -25,6 +25,8 @@ static struct {
     enum sk_method method;
     char path[TEXT_SIZE], value[TEXT_SIZE], again[TEXT_SIZE];
     unsigned count;
+    char names[TEXT_SIZE]; // each with a blank behind it, up to the first `c`
+    bool all;
 } seen;
 
 int sk_listen(const char *address)
@@ -39,12 +41,21 @@ int sk_listen(const char *address)
     return fd;
 }
 
+static bool on_name(void *arg, const char *name)
+{
+    size_t len = strlen(seen.names);
+    ck_assert_ptr_eq(arg, &seen);
+    (void)snprintf(seen.names + len, sizeof seen.names - len, "%s ", name);
+    return strcmp(name, "c") != 0;
+}
+
 static void handle(void *arg, struct sk_request *request)
 {
     struct sk_buf again = {0};
     (void)arg;
     const char *value = sk_request_query(request, "a", &seen.count);
     sk_request_put_query(request, "b", &again);
+    seen.all = sk_request_query_all(request, on_name, &seen);
     seen.handled = true;
     seen.bad = request->query_bad;
     seen.method = request->method;
@@ -166,6 +177,20 @@ START_TEST(parameters_are_told)
 }
 END_TEST
 
+START_TEST(names_are_told_in_order_until_one_is_enough)
+{
+    ck_assert_int_eq(ask("GET", "/?b=1&a&%61=2&=3"), 200);
+    ck_assert_str_eq(seen.names, "b a a  ");
+    ck_assert(seen.all);
+    ck_assert_int_eq(ask("GET", "/?b=1&c=2&a"), 200);
+    ck_assert_str_eq(seen.names, "b c ");
+    ck_assert(!seen.all);
+    ck_assert_int_eq(ask("GET", "/?a&b=%"), 200);
+    ck_assert_str_eq(seen.names, "");
+    ck_assert(seen.all);
+}
+END_TEST
+
 START_TEST(a_bad_query_gives_nothing)
 {
     static const char *const queries[] = {
@@ -246,6 +271,7 @@ int main(void)
     TCase *tcase = tcase_create("request");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, parameters_are_told);
+    tcase_add_test(tcase, names_are_told_in_order_until_one_is_enough);
     tcase_add_test(tcase, a_bad_query_gives_nothing);
     tcase_add_test(tcase, an_absolute_target_has_a_query_as_well);
     tcase_add_test(tcase, methods_are_told_apart);

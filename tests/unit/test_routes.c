@@ -46,6 +46,9 @@ static const char *handled;
 static uint64_t waits_ms;
 static char allow[ALLOW_SIZE];
 static bool query_bad;
+enum { PARAMETERS_MAX = 4, BODY_SIZE = 640 };
+static const char *parameters[PARAMETERS_MAX]; // names in the query
+static char body[BODY_SIZE], challenge[16];    // of the answer, if it was made for this request
 static unsigned status;
 
 #define HANDLER(name)                                                                   \
@@ -91,6 +94,7 @@ HANDLER(instances)
 HANDLER(page)
 HANDLER(demo_page)
 HANDLER(demo_pay)
+HANDLER(to_dashboard)
 
 void sk_purchase_on_result(const struct sk_context *context, struct sk_request *request,
                            const struct sk_purchase_result *result)
@@ -144,6 +148,24 @@ void sk_request_put_query(const struct sk_request *request, const char *but, str
     (void)out;
 }
 
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    (void)request;
+    *count = 0;
+    for (size_t i = 0; parameters[i] != NULL; i++)
+        *count += strcmp(parameters[i], name) == 0;
+    return "";
+}
+
+bool sk_request_query_all(const struct sk_request *request, bool (*on_name)(void *arg, const char *name), void *arg)
+{
+    size_t i = 0;
+    (void)request;
+    while (parameters[i] != NULL && on_name(arg, parameters[i]))
+        i++;
+    return parameters[i] == NULL;
+}
+
 bool sk_request_is_json(const struct sk_request *request)
 {
     (void)request;
@@ -171,18 +193,17 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
     status = http_status;
 }
 
-struct sk_response *sk_response_new(const char *media_type, const char *body, size_t len)
+struct sk_response *sk_response_new(const char *media_type, const char *text, size_t len)
 {
     static char response; // any will do
     (void)media_type;
-    (void)body;
-    (void)len;
+    (void)snprintf(body, sizeof body, "%.*s", (int)len, text);
     return (struct sk_response *)(void *)&response;
 }
 
-struct sk_response *sk_response_of(const char *media_type, const char *body, size_t len)
+struct sk_response *sk_response_of(const char *media_type, const char *text, size_t len)
 {
-    return sk_response_new(media_type, body, len);
+    return sk_response_new(media_type, text, len);
 }
 
 void sk_response_header(struct sk_response *response, const char *name, const char *value)
@@ -190,6 +211,8 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
     (void)response;
     if (strcmp(name, "Allow") == 0)
         (void)snprintf(allow, sizeof allow, "%s", value);
+    if (strcmp(name, "WWW-Authenticate") == 0)
+        (void)snprintf(challenge, sizeof challenge, "%s", value);
 }
 
 char *sk_response_value(struct sk_response *response, const char *name)
@@ -305,7 +328,7 @@ static const struct sk_call *ask(enum sk_method method, const char *path)
     handled = "";
     status = 0;
     waits_ms = 0;
-    allow[0] = '\0';
+    allow[0] = body[0] = challenge[0] = '\0';
     sk_routes_handle(routes, &asked);
     return sk_call_of(&asked);
 }
@@ -462,6 +485,7 @@ static void open_with(int64_t pages, int64_t demo)
 START_TEST(pages_and_the_demo_may_be_off)
 {
     static const char *const pages[] = {"/", "/web/shop.css", "/web/", "/web/../x", "/admin/ui"};
+    static const char *const to_dashboard[] = {"/admin", "/admin/", "/admin/ui/"};
     static const char demo_pay[] = "/demo/orders/" ORDER "/pay";
     token = NULL;
     for (int on = 0; on < 4; on++) {
@@ -473,6 +497,12 @@ START_TEST(pages_and_the_demo_may_be_off)
             else
                 must_be_refused(SK_METHOD_GET, pages[i], 404);
             must_be_refused(SK_METHOD_POST, pages[i], has_pages ? 405 : 404);
+        }
+        for (size_t i = 0; i < sizeof to_dashboard / sizeof to_dashboard[0]; i++) {
+            if (has_pages)
+                must_come_to(SK_METHOD_GET, to_dashboard[i], "to_dashboard", 0);
+            else
+                must_be_refused(SK_METHOD_GET, to_dashboard[i], 404);
         }
         if (has_pages && has_demo)
             must_come_to(SK_METHOD_GET, "/pay", "demo_page", 0);
@@ -500,7 +530,7 @@ START_TEST(pages_lead_nowhere_else)
                                         "/index.html",
                                         "/web",
                                         "/webx",
-                                        "/admin/ui/",
+                                        "/admin/ui/x",
                                         "/admin/u",
                                         "/pay/",
                                         "/payx",
@@ -957,14 +987,73 @@ START_TEST(a_change_may_be_meant_for_a_version)
 }
 END_TEST
 
-START_TEST(a_bad_query_is_refused_where_one_is_read)
+static void must_name(enum sk_method method, const char *path, const char *first, const char *second, const char *error)
+{
+    parameters[0] = first;
+    parameters[1] = first == NULL ? NULL : second;
+    must_be_refused(method, path, 422);
+    ck_assert_msg(strstr(body, error) != NULL, "%s: %s", path, body);
+}
+
+#define PARAMETER_ERROR(name, detail) "\"errors\":[{\"parameter\":\"" name "\",\"detail\":\"" detail "\"}]"
+
+START_TEST(a_call_takes_its_own_parameters_once)
+{
+    static const char long_name[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    char cut[128];
+    parameters[0] = "limit";
+    parameters[1] = "cursor";
+    must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", 3100);
+    parameters[0] = parameters[1] = ""; // "?&"
+    must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", 3100);
+    parameters[1] = NULL;
+    parameters[0] = "voucher";
+    must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", 3100);
+    must_name(SK_METHOD_GET, "/vouchers", "limit", "limit", PARAMETER_ERROR("limit", "is there twice"));
+    must_name(SK_METHOD_GET, "/vouchers", "limit", "after", PARAMETER_ERROR("after", "is not known here"));
+    must_name(SK_METHOD_GET, "/vouchers", "_", NULL, PARAMETER_ERROR("_", "is not known here")); // a cache-buster
+    must_name(SK_METHOD_GET, "/vouchers", "Limit", NULL, PARAMETER_ERROR("Limit", "is not known here"));
+    must_name(SK_METHOD_GET, "/vouchers", "limit cursor", NULL, PARAMETER_ERROR("limit%20cursor", "is not known here"));
+    must_name(SK_METHOD_GET, "/vouchers", "lim", NULL, PARAMETER_ERROR("lim", "is not known here"));
+    must_name(SK_METHOD_GET, "/vouchers", "\"\xff", NULL, PARAMETER_ERROR("%22%FF", "is not known here"));
+    must_name(SK_METHOD_GET, "/vouchers/7", "x", NULL, PARAMETER_ERROR("x", "is not known here"));
+    must_name(SK_METHOD_POST, "/seckill/7", "Prefer", NULL, PARAMETER_ERROR("Prefer", "is not known here"));
+    must_name(SK_METHOD_POST, "/admin/vouchers", "voucher", NULL, PARAMETER_ERROR("voucher", "is not known here"));
+    must_name(SK_METHOD_GET, "/healthz", "x", NULL, PARAMETER_ERROR("x", "is not known here"));
+    (void)snprintf(cut, sizeof cut, PARAMETER_ERROR("%.64s", "is not known here"), long_name);
+    must_name(SK_METHOD_GET, "/vouchers", long_name, NULL, cut);
+    open_with(1, 0);
+    must_come_to(SK_METHOD_GET, "/", "page", 0); // a link to a page may carry anything
+    query_bad = true;
+    must_name(SK_METHOD_GET, "/vouchers", NULL, NULL,
+              PARAMETER_ERROR("", "the query has a malformed escape, or that of a control byte"));
+}
+END_TEST
+
+// A token of the client's would not help where the gateway names the user.
+START_TEST(a_challenge_is_what_helps)
+{
+    user = token = NULL;
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
+    ck_assert_str_eq(challenge, "Gateway");
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    ck_assert_str_eq(challenge, "Gateway");
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers", 401);
+    ck_assert_str_eq(challenge, ""); // the one made at the start: Bearer
+    token = "Bearer wrong";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    ck_assert_str_eq(challenge, "");
+}
+END_TEST
+
+START_TEST(a_bad_query_is_refused)
 {
     query_bad = true;
     must_be_refused(SK_METHOD_GET, "/vouchers", 422);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 422);
     must_be_refused(SK_METHOD_GET, "/nowhere", 404);
     must_be_refused(SK_METHOD_GET, "/vouchers/x", 400);
-    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 422);
     user = NULL;
     must_be_refused(SK_METHOD_GET, "/orders", 401);
 }
@@ -1114,7 +1203,9 @@ int main(void)
     tcase_add_test(tcase, who_may_read_may_see_an_order);
     tcase_add_test(tcase, users_may_have_tokens);
     tcase_add_test(tcase, a_change_may_be_meant_for_a_version);
-    tcase_add_test(tcase, a_bad_query_is_refused_where_one_is_read);
+    tcase_add_test(tcase, a_call_takes_its_own_parameters_once);
+    tcase_add_test(tcase, a_challenge_is_what_helps);
+    tcase_add_test(tcase, a_bad_query_is_refused);
     tcase_add_test(tcase, json_is_asked_for);
     tcase_add_test(tcase, a_user_has_a_rate);
     tcase_add_test(tcase, an_address_has_a_rate);

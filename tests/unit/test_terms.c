@@ -7,6 +7,9 @@
 
 #include "operate.h"
 #include "stack.h"
+#include "still_clock.h"
+
+enum { END_S = 1794330000 };
 
 #define BEGIN "\"begin_at\":\"2026-11-11T00:00:00+08:00\""
 #define END   "\"end_at\":\"2026-11-11T01:00:00+08:00\""
@@ -102,6 +105,21 @@ START_TEST(what_may_be_left_out_is_read)
     ck_assert_int_eq(terms.ticket, 1);
     ck_assert_int_eq(terms.work_bits, 24);
     sk_fields_free(&read);
+}
+END_TEST
+
+START_TEST(a_window_may_be_over_for_those_who_mean_it)
+{
+    static const struct row rows[] = {
+        {STOCK("1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"allow_past\":false"), SK_VERDICT_INVALID},
+        {STOCK("1,\"allow_past\":1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"allow_past\":true"), SK_VERDICT_OK},
+    };
+    still_at_s = END_S - 1;
+    must_read(STOCK("1"), strlen(STOCK("1")), SK_VERDICT_OK);
+    still_at_s = END_S;
+    MUST_READ_ALL(rows);
 }
 END_TEST
 
@@ -215,6 +233,12 @@ START_TEST(wrong_values_are_told_apart)
         {STOCK("1,\"currency\":\"cny\""), SK_VERDICT_INVALID},
         {STOCK("1,\"currency\":\"CN\""), SK_VERDICT_INVALID},
         {STOCK("1,\"currency\":\"CNYY\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"JPY\""), SK_VERDICT_OK},
+        {STOCK("1,\"currency\":\"AED\""), SK_VERDICT_OK}, // the first
+        {STOCK("1,\"currency\":\"ZWG\""), SK_VERDICT_OK}, // the last
+        {STOCK("1,\"currency\":\"RMB\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"XAU\""), SK_VERDICT_INVALID}, // gold
+        {STOCK("1,\"currency\":\"D A\""), SK_VERDICT_INVALID},
         {STOCK("1,\"currency\":\"\""), SK_VERDICT_INVALID},
         {STOCK("1,\"currency\":1"), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":1,\"limit\":1"), SK_VERDICT_BAD_JSON},
@@ -346,7 +370,7 @@ START_TEST(a_wrong_value_is_pointed_to)
         {STOCK("1,\"work_bits\":25"), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
         {STOCK("1,\"work_bits\":-1"), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
         {STOCK("1,\"work_bits\":\"8\""), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
-        {STOCK("1,\"currency\":null"), SK_VERDICT_INVALID, "/currency must be three letters from A to Z\n"},
+        {STOCK("1,\"currency\":null"), SK_VERDICT_INVALID, "/currency must be a currency of ISO 4217, such as CNY\n"},
         {TITLE("\"\""), SK_VERDICT_INVALID, TITLE_ERROR},
         {TITLE("7"), SK_VERDICT_INVALID, TITLE_ERROR},
         {TIMES("\"yesterday\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID, "/begin_at" TIME_ERROR},
@@ -479,6 +503,7 @@ int main(void)
     TCase *tcase = tcase_create("terms");
     tcase_add_test(tcase, good_terms_are_read);
     tcase_add_test(tcase, what_may_be_left_out_is_read);
+    tcase_add_test(tcase, a_window_may_be_over_for_those_who_mean_it);
     tcase_add_test(tcase, what_is_not_json_is_refused);
     tcase_add_test(tcase, json_of_another_form_is_refused);
     tcase_add_test(tcase, wrong_values_are_told_apart);

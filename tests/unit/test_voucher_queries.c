@@ -1,6 +1,7 @@
 // Queries for vouchers: their cost when a crowd asks, or asks for made-up ids, and the admin's view.
 #include "fake_control.h"
 
+#include "clock.h"
 #include "vouchers.h"
 
 enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, OLD_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
@@ -100,6 +101,26 @@ START_TEST(what_is_kept_lasts_a_second)
 }
 END_TEST
 
+// At the start of a sale no page is told "upcoming" by a copy from before.
+START_TEST(what_is_kept_ends_with_a_phase)
+{
+    for (int over = 0; over <= 1; over++) {
+        size_t before = fake_pg.count;
+        fake_phase_until_ms = over ? (int64_t)sk_wall_ms() : INT64_MAX;
+        sk_show_voucher(&control, VOUCHER, 1);
+        pg_answers(&one_voucher);
+        sk_show_voucher(&control, VOUCHER, 2);
+        ask_list(3);
+        pg_answers(over ? &one_voucher : &list);
+        if (over)
+            pg_answers(&list);
+        ask_list(4);
+        ck_assert_uint_eq(fake_pg.count - before, over ? 4 : 2);
+        a_second_passes();
+    }
+}
+END_TEST
+
 START_TEST(what_is_kept_ends_with_a_change)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
@@ -178,7 +199,7 @@ START_TEST(other_pages_are_asked_for_a_few_at_a_time)
         for (unsigned i = 1; i <= PAGES_MAX; i++)
             ask_page(i, NULL, i);
         const struct asked *asked = the_statement(SK_STATEMENT_LIST_VOUCHERS);
-        ck_assert_str_eq(asked->argv[0], "open");
+        ck_assert_str_eq(asked->argv[0], "listed");
         ck_assert_ptr_null(asked->argv[1]);
         ck_assert_str_eq(asked->argv[2], "2");
         ask_page(1, NULL, 20); // shares a query in progress
@@ -482,6 +503,7 @@ int main(void)
     tcase_add_test(tcase, a_crowd_costs_a_statement_a_second);
     tcase_add_test(tcase, whether_it_can_be_sold_is_of_this_moment);
     tcase_add_test(tcase, what_is_kept_lasts_a_second);
+    tcase_add_test(tcase, what_is_kept_ends_with_a_phase);
     tcase_add_test(tcase, what_is_kept_ends_with_a_change);
     tcase_add_test(tcase, the_later_voucher_of_a_place_stays);
     tcase_add_test(tcase, the_list_costs_a_statement_a_second);

@@ -35,7 +35,7 @@ export function createVoucher({ template, speech, press, toggled }) {
         toggled(view.row.id, wanted);
     }
 
-    // now_ms by a clock that only goes forward; server_ms: the service's, undefined if it is not known.
+    // now_ms by a clock that only goes forward.
     function take(row, etag, now_ms) {
         if (view.row !== null && row.version < view.row.version) {
             return; // an answer that was on its way when a newer one came
@@ -62,9 +62,9 @@ export function createVoucher({ template, speech, press, toggled }) {
         }
     }
 
-    function say(now_ms, server_ms) {
+    function say(now_ms) {
         const { row, books } = view;
-        const state = stateOf(row, server_ms);
+        const state = stateOf(row);
         const left = leftOf(view, state, now_ms);
         article.dataset.voucher = row.id;
         article.dataset.state = state;
@@ -131,7 +131,7 @@ export function createVoucher({ template, speech, press, toggled }) {
     }
 
     speech.localise(article);
-    return { article, view, take, say, open, localise: () => speech.localise(article), left: (now_ms, server_ms) => leftOf(view, stateOf(view.row, server_ms), now_ms) };
+    return { article, view, take, say, open, localise: () => speech.localise(article), left: (now_ms) => leftOf(view, stateOf(view.row), now_ms) };
 }
 
 function figureRows(list) {
@@ -158,14 +158,9 @@ function leftOf({ row, books, inspected_ms, canSell }, state, now_ms) {
     return redis !== undefined && books.drift !== null ? redis.stock : row.remaining;
 }
 
-function stateOf(row, server_ms) {
-    if (row.state !== 'open' || server_ms === undefined) {
-        return row.state;
-    }
-    if (server_ms < Date.parse(row.begin_at)) {
-        return 'upcoming';
-    }
-    return server_ms >= Date.parse(row.end_at) ? 'ended' : 'open';
+// Of an open voucher, whether its window has begun and is not over.
+function stateOf({ state, phase }) {
+    return state === 'open' && ['upcoming', 'ended'].includes(phase) ? phase : state;
 }
 
 // Redis's own state only where it is another one.

@@ -83,7 +83,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             return;
         }
         const { row, etag } = voucher.view;
-        press({ action, letter, voucher: { ...row, left: voucher.left(now_ms(), clock.now()) }, etag: etag ?? `"${row.version}"` });
+        press({ action, letter, voucher: { ...row, left: voucher.left(now_ms()) }, etag: etag ?? `"${row.version}"` });
     }
 
     // One at a time, which bounds what is asked.
@@ -230,8 +230,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     // ---- what is shown ----
 
     function say() {
-        const server_ms = clock.now();
-        shown.forEach((voucher) => voucher.say(now_ms(), server_ms));
+        shown.forEach((voucher) => voucher.say(now_ms()));
         setText(none, speech.say('vouchers_none'));
         setAttribute(none, 'hidden', !answered || shown.size > 0);
     }
@@ -244,7 +243,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             return null;
         }
         const { id, title } = voucher.view.row;
-        return { id, title, left: voucher.left(now_ms(), clock.now()) };
+        return { id, title, left: voucher.left(now_ms()) };
     }
 
     return {

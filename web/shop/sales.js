@@ -5,8 +5,6 @@ import { milestone, untilNextSecond } from './countdown.js';
 import { STATE } from './purchase.js';
 import { inOrder, opensAt, PHASE, phaseOf } from './vouchers.js';
 
-const SEEN_KEY = 'seckill.seen'; // vouchers of which a reload asks again: a paused one is not in the list
-const SEEN_MOST = 20;
 const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round: those that waited longest
 const OLD_MS = 3600 * 1000; // a sale that has been over for so long is not shown to those who come now
 const HOT_MS = 60000;
@@ -22,7 +20,6 @@ export function createSales({
     api,
     clock,
     vouchers,
-    local,
     view,
     voice,
     purchase,
@@ -102,15 +99,13 @@ export function createSales({
 
     const put = (body) => body.vouchers.forEach((voucher) => vouchers.put(voucher, body.can_sell));
 
-    // Those that were on sale and are not listed any more, as paused ones; and those of later pages.
+    // Those that have a card and are not listed any more, as closed ones; and those of later pages.
     function unlisted(listed) {
-        const kept = local.getJson(SEEN_KEY);
-        const known = [...cards.keys(), ...(Array.isArray(kept) ? kept : [])].filter((id) => /^[0-9]{1,19}$/.test(id));
         const onScreen = new Set(view.onScreen());
         const isMissed = (id) => !listed.has(id) && cards.get(id)?.phase !== PHASE.ENDED;
         const isDue = (id) => isMissed(id) && (!further.has(id) || onScreen.has(id));
         const longest = (one, other) => (asked.get(one) ?? 0) - (asked.get(other) ?? 0);
-        const due = [...new Set(known)].filter(isDue).sort(longest).slice(0, SINGLE_MOST);
+        const due = [...cards.keys()].filter(isDue).sort(longest).slice(0, SINGLE_MOST);
         round++;
         due.forEach((id) => asked.set(id, round));
         return due;
@@ -149,10 +144,6 @@ export function createSales({
             const refreshAt = REFRESH_TO_MS + random() * (REFRESH_FROM_MS - REFRESH_TO_MS);
             cards.set(id, { prepareAt: random() * PREPARE_MS, refreshAt });
             tickCard(id, cards.get(id));
-        }
-        const seen = [...cards].filter(([, card]) => card.phase !== PHASE.ENDED).map(([id]) => id);
-        if (trouble === null) {
-            local.setJson(SEEN_KEY, seen.slice(0, SEEN_MOST));
         }
     }
 
