@@ -260,25 +260,27 @@ static void nodes_leave_unused(struct sk_nodes *nodes)
     }
 }
 
-// A lost link may mean that the cluster replaces the master.
-static void node_on_change(const struct node *node, bool ready)
+// A lost link may mean that the cluster replaces the master. The links of a node that is left are not lost.
+static void node_on_change(const struct node *node, bool ready, void (*on_change)(void *arg, bool ready))
 {
-    if (!ready && node->nodes->scout != NULL)
-        node->nodes->scout->hurry = true;
+    struct sk_nodes *nodes = node->nodes;
+    if (nodes->scout != NULL && node->orders == NULL)
+        return;
+    if (nodes->scout != NULL && !ready)
+        nodes->scout->hurry = true;
+    on_change(nodes->options.arg, ready);
 }
 
 static void node_on_orders(void *arg, bool ready)
 {
     const struct node *node = arg;
-    node_on_change(node, ready);
-    node->nodes->options.on_orders(node->nodes->options.arg, ready);
+    node_on_change(node, ready, node->nodes->options.on_orders);
 }
 
 static void node_on_queries(void *arg, bool ready)
 {
     const struct node *node = arg;
-    node_on_change(node, ready);
-    node->nodes->options.on_queries(node->nodes->options.arg, ready);
+    node_on_change(node, ready, node->nodes->options.on_queries);
 }
 
 // Corrects this slot; soon the scout reads the whole map.
