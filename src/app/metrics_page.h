@@ -16,7 +16,7 @@ void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct
 //
 // Any thread. Errors stick to the buffer (buf.h).
 
-enum sk_family_kind { SK_FAMILY_COUNTER, SK_FAMILY_GAUGE, SK_FAMILY_HISTOGRAM, SK_FAMILY_INFO };
+enum sk_family_kind { SK_FAMILY_COUNTER, SK_FAMILY_GAUGE, SK_FAMILY_HISTOGRAM, SK_FAMILY_SUMMARY, SK_FAMILY_INFO };
 
 struct sk_metrics_text {
     struct sk_buf *out;

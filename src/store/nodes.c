@@ -165,6 +165,24 @@ struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
     return state;
 }
 
+void sk_nodes_measure(const struct sk_nodes *nodes, struct sk_server_rows *rows)
+{
+    for (unsigned i = 1; i <= nodes->most; i++) {
+        const struct node *node = &nodes->nodes[i];
+        char name[SK_SERVER_NAME_SIZE];
+        if (node->orders == NULL || node->slots == 0)
+            continue;
+        const struct sk_redis_host *at = sk_redis_at(node->orders);
+        (void)snprintf(name, sizeof name, at->port == 0 ? "%s" : "%s:%d", at->name, at->port);
+        struct sk_server_row *row = sk_servers_row(rows, "redis", name);
+        if (row == NULL)
+            return;
+        row->up = 1;
+        sk_redis_measure(node->orders, row);
+        sk_redis_measure(node->queries, row);
+    }
+}
+
 bool sk_nodes_is_cluster(const struct sk_nodes *nodes)
 {
     return nodes->url.seed_count > 0;
