@@ -520,13 +520,13 @@ static void shop_show_servers(const struct shop *shop)
     rows.count = 0;
     for (size_t i = 0; i < sale->shards; i++) {
         char name[SK_PARAM_NUMBER_SIZE];
-        struct sk_server_row *row = sk_servers_row(&rows, "postgresql", sk_params_number(name, (int64_t)i));
+        struct sk_server_row *row = sk_server_table_row(&rows, "postgresql", sk_params_number(name, (int64_t)i));
         row->up = 1;
         sk_pg_measure(sale->pg[i], row);
         sk_pg_measure(sale->ask_pg[i], row);
     }
     sk_nodes_measure(sale->nodes, &rows);
-    sk_servers_publish(&sale->metrics->servers, &rows);
+    sk_server_table_publish(&sale->metrics->servers, &rows);
 }
 
 static void shop_on_redis(void *arg, bool ready)

@@ -12,7 +12,7 @@
 
 #include "embedded.h"
 #include "pg_result.h"
-#include "servers.h"
+#include "server_table.h"
 #include "status.h"
 
 struct sk_pg;

@@ -12,7 +12,7 @@
 #include "embedded.h"
 #include "redis_reply.h"
 #include "redis_url.h"
-#include "servers.h"
+#include "server_table.h"
 #include "socket.h"
 #include "status.h"
 

@@ -1,19 +1,19 @@
 // The short table of the servers of the stores.
-#include "servers.h"
+#include "server_table.h"
 #include "stack.h"
 
-static struct sk_servers servers;
+static struct sk_server_table servers;
 static struct sk_server_rows rows, seen;
 
 static void setup(void)
 {
-    servers = (struct sk_servers){.lock = PTHREAD_MUTEX_INITIALIZER};
+    servers = (struct sk_server_table){.lock = PTHREAD_MUTEX_INITIALIZER};
     rows.count = seen.count = 0;
 }
 
 static void note(const char *store, const char *name, uint64_t n)
 {
-    struct sk_server_row *row = sk_servers_row(&rows, store, name);
+    struct sk_server_row *row = sk_server_table_row(&rows, store, name);
     ck_assert_ptr_nonnull(row);
     row->up = 1;
     row->lost = n;
@@ -27,9 +27,9 @@ START_TEST(each_server_has_one_row)
     note("redis", "b:1", 2);
     note("postgresql", "a:1", 3);
     note("redis", "a:1", 4);
-    sk_servers_publish(&servers, &rows);
-    sk_servers_read(&servers, &seen);
-    sk_servers_read(&servers, &seen); // as if another reactor had the same values
+    sk_server_table_publish(&servers, &rows);
+    sk_server_table_read(&servers, &seen);
+    sk_server_table_read(&servers, &seen); // as if another reactor had the same values
     ck_assert_uint_eq(seen.count, 3);
     ck_assert_str_eq(seen.rows[0].store, "redis");
     ck_assert_str_eq(seen.rows[0].name, "a:1");
@@ -49,8 +49,8 @@ START_TEST(the_table_has_an_end)
         (void)snprintf(name, sizeof name, "n:%d", i);
         note("redis", name, 1);
     }
-    ck_assert_ptr_null(sk_servers_row(&rows, "redis", "one more"));
-    ck_assert_ptr_nonnull(sk_servers_row(&rows, "redis", "n:0"));
+    ck_assert_ptr_null(sk_server_table_row(&rows, "redis", "one more"));
+    ck_assert_ptr_nonnull(sk_server_table_row(&rows, "redis", "n:0"));
 }
 END_TEST
 
@@ -66,7 +66,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("servers");
+    TCase *tcase = tcase_create("server_table");
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, each_server_has_one_row);
     tcase_add_test(tcase, the_table_has_an_end);

@@ -1,7 +1,7 @@
 // What a reactor sees of each server of the stores: whether it is connected, and how long it takes to answer. A short
 // table, which one thread writes as a whole a few times a second, and any thread reads.
-#ifndef SK_BASE_SERVERS_H
-#define SK_BASE_SERVERS_H
+#ifndef SK_BASE_SERVER_TABLE_H
+#define SK_BASE_SERVER_TABLE_H
 
 #include <pthread.h>
 #include <stddef.h>
@@ -23,19 +23,19 @@ struct sk_server_rows {
 };
 
 // Starts zeroed.
-struct sk_servers {
+struct sk_server_table {
     pthread_mutex_t lock;
     struct sk_server_rows kept; // under the lock
 };
 
 // The row of a server, which is added with zeros if it is new. NULL: the table is full. A name is a label of /metrics:
 // characters that may not stand there become `?`.
-struct sk_server_row *sk_servers_row(struct sk_server_rows *rows, const char *store, const char *name);
+struct sk_server_row *sk_server_table_row(struct sk_server_rows *rows, const char *store, const char *name);
 
 // The writer's thread. Never waits: while a reader has the lock, the older table stays.
-void sk_servers_publish(struct sk_servers *servers, const struct sk_server_rows *rows);
+void sk_server_table_publish(struct sk_server_table *servers, const struct sk_server_rows *rows);
 
 // Any thread. Adds the table to *out.
-void sk_servers_read(struct sk_servers *servers, struct sk_server_rows *out);
+void sk_server_table_read(struct sk_server_table *servers, struct sk_server_rows *out);
 
 #endif

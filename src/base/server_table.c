@@ -1,9 +1,9 @@
-#include "servers.h"
+#include "server_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct sk_server_row *sk_servers_row(struct sk_server_rows *rows, const char *store, const char *name)
+struct sk_server_row *sk_server_table_row(struct sk_server_rows *rows, const char *store, const char *name)
 {
     char label[SK_SERVER_NAME_SIZE];
     (void)snprintf(label, sizeof label, "%s", name);
@@ -21,7 +21,7 @@ struct sk_server_row *sk_servers_row(struct sk_server_rows *rows, const char *st
     return row;
 }
 
-void sk_servers_publish(struct sk_servers *servers, const struct sk_server_rows *rows)
+void sk_server_table_publish(struct sk_server_table *servers, const struct sk_server_rows *rows)
 {
     if (pthread_mutex_trylock(&servers->lock) != 0)
         return;
@@ -30,12 +30,12 @@ void sk_servers_publish(struct sk_servers *servers, const struct sk_server_rows 
     (void)pthread_mutex_unlock(&servers->lock);
 }
 
-void sk_servers_read(struct sk_servers *servers, struct sk_server_rows *out)
+void sk_server_table_read(struct sk_server_table *servers, struct sk_server_rows *out)
 {
     (void)pthread_mutex_lock(&servers->lock);
     for (size_t i = 0; i < servers->kept.count; i++) {
         const struct sk_server_row *kept = &servers->kept.rows[i];
-        struct sk_server_row *row = sk_servers_row(out, kept->store, kept->name);
+        struct sk_server_row *row = sk_server_table_row(out, kept->store, kept->name);
         if (row == NULL)
             continue;
         row->up += kept->up;
