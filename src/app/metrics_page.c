@@ -149,9 +149,7 @@ static void page_put_servers(const struct sk_metrics_text *text, const struct sk
     sk_metrics_text_family(text, took, SK_FAMILY_SUMMARY, "Time from a write or a statement to its answer");
     for (size_t i = 0; i < servers->count; i++) {
         page_put_server_labels(&servers->rows[i], labels);
-        sk_metrics_text_decimal(text, "seckill_server_answer_seconds_sum", labels, servers->rows[i].answered_ns,
-                                NS_DIGITS);
-        sk_metrics_text_number(text, "seckill_server_answer_seconds_count", labels, servers->rows[i].answers);
+        sk_metrics_text_summary(text, took, labels, servers->rows[i].answered_ns, servers->rows[i].answers);
     }
 }
 
@@ -281,6 +279,16 @@ void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *n
         text_put_decimal(text->out, values->sum, NS_DIGITS);
     else
         sk_buf_printf(text->out, "%" PRIu64, values->sum);
+    sk_buf_puts(text->out, "\n");
+    text_name(text, name, "_count", labels);
+    sk_buf_printf(text->out, "%" PRIu64 "\n", count);
+}
+
+void sk_metrics_text_summary(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t sum_ns,
+                             uint64_t count)
+{
+    text_name(text, name, "_sum", labels);
+    text_put_decimal(text->out, sum_ns, NS_DIGITS);
     sk_buf_puts(text->out, "\n");
     text_name(text, name, "_count", labels);
     sk_buf_printf(text->out, "%" PRIu64 "\n", count);

@@ -36,6 +36,10 @@ void sk_metrics_text_decimal(const struct sk_metrics_text *text, const char *nam
 void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *name, const char *labels,
                                enum sk_scale scale, const struct sk_distributed *values);
 
+// Without quantiles.
+void sk_metrics_text_summary(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t sum_ns,
+                             uint64_t count);
+
 void sk_metrics_text_end(const struct sk_metrics_text *text);
 
 #endif
