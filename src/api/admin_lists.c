@@ -281,9 +281,9 @@ void sk_list_order_events(struct sk_control *control, const struct sk_page_asked
 static void order_events_start(struct sk_query *query)
 {
     struct admin_list *list = (struct admin_list *)query;
-    unsigned shards = (unsigned)list->page.places, share = (list->last + shards - 1) / shards;
+    unsigned shards = (unsigned)list->page.places;
     char tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], last[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *latest[] = {sk_params_number(last, share), sk_params_number(most, list->page.limit)};
+    const char *latest[] = {sk_params_number(last, list->last), sk_params_number(most, list->page.limit)};
     sk_gather_begin(&list->gather, query, order_events_on_rows);
     for (unsigned i = 0; i < shards; i++) {
         const char *after[] = {sk_page_first(&list->page, i, tx), sk_page_second(&list->page, i, seq), latest[1]};

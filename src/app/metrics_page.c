@@ -14,7 +14,7 @@
 #include "histogram.h"
 #include "route_table.h"
 
-enum { LABELS_SIZE = 256, US_DIGITS = 6, MS_DIGITS = 3 };
+enum { LABELS_SIZE = 256, NS_DIGITS = 9, US_DIGITS = 6, MS_DIGITS = 3 };
 
 // What the operating system reports of this process.
 struct process {
@@ -27,6 +27,7 @@ static void page_put_routes(const struct sk_metrics_text *text, const struct sk_
 static void page_put_values(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_distributions(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_remaining(const struct sk_metrics_text *text, const struct sk_remaining_rows *remaining);
+static void page_put_servers(const struct sk_metrics_text *text, const struct sk_server_rows *servers);
 static void page_put_process(const struct sk_metrics_text *text);
 static void process_read(struct process *process);
 
@@ -37,6 +38,7 @@ void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct
     page_put_values(&text, sum);
     page_put_distributions(&text, sum);
     page_put_remaining(&text, &sum->remaining);
+    page_put_servers(&text, &sum->servers);
     page_put_process(&text);
     sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "Version of this instance");
     sk_metrics_text_number(&text, "seckill_build_info", "version=\"" SK_VERSION "\"", 1);
@@ -124,6 +126,33 @@ static void page_put_remaining(const struct sk_metrics_text *text, const struct 
     }
 }
 
+static void page_put_server_labels(const struct sk_server_row *row, char labels[LABELS_SIZE + SK_SERVER_NAME_SIZE])
+{
+    (void)snprintf(labels, LABELS_SIZE + SK_SERVER_NAME_SIZE, "store=\"%s\",server=\"%s\"", row->store, row->name);
+}
+
+static void page_put_servers(const struct sk_metrics_text *text, const struct sk_server_rows *servers)
+{
+    static const char up[] = "seckill_server_up", lost[] = "seckill_server_lost_total",
+                      took[] = "seckill_server_answer_seconds";
+    char labels[LABELS_SIZE + SK_SERVER_NAME_SIZE];
+    sk_metrics_text_family(text, up, SK_FAMILY_GAUGE, "Reactors that are connected to a server of the stores");
+    for (size_t i = 0; i < servers->count; i++) {
+        page_put_server_labels(&servers->rows[i], labels);
+        sk_metrics_text_number(text, up, labels, servers->rows[i].up);
+    }
+    sk_metrics_text_family(text, lost, SK_FAMILY_COUNTER, "Connections to a server that ended");
+    for (size_t i = 0; i < servers->count; i++) {
+        page_put_server_labels(&servers->rows[i], labels);
+        sk_metrics_text_number(text, lost, labels, servers->rows[i].lost);
+    }
+    sk_metrics_text_family(text, took, SK_FAMILY_SUMMARY, "Time from a write or a statement to its answer");
+    for (size_t i = 0; i < servers->count; i++) {
+        page_put_server_labels(&servers->rows[i], labels);
+        sk_metrics_text_summary(text, took, labels, servers->rows[i].answered_ns, servers->rows[i].answers);
+    }
+}
+
 // ---- the process ----
 
 static void page_put_process(const struct sk_metrics_text *text)
@@ -156,8 +185,6 @@ static void page_put_process(const struct sk_metrics_text *text)
 // prometheus.io/docs/instrumenting/exposition_formats, and OpenMetrics 1.0 (github.com/OpenObservability/OpenMetrics).
 // Both write bounds as OpenMetrics requires ("1.0"), so that a series has one name.
 
-enum { NS_DIGITS = 9 };
-
 static bool text_ends(const char *name, size_t len, const char *end)
 {
     size_t n = strlen(end);
@@ -179,6 +206,7 @@ void sk_metrics_text_family(const struct sk_metrics_text *text, const char *name
     static const char *const kinds[] = {[SK_FAMILY_COUNTER] = "counter",
                                         [SK_FAMILY_GAUGE] = "gauge",
                                         [SK_FAMILY_HISTOGRAM] = "histogram",
+                                        [SK_FAMILY_SUMMARY] = "summary",
                                         [SK_FAMILY_INFO] = "info"};
     bool plain_info = !text->open_metrics && kind == SK_FAMILY_INFO;
     int len = (int)(text->open_metrics ? text_family_len(name, kind) : strlen(name));
@@ -251,6 +279,16 @@ void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *n
         text_put_decimal(text->out, values->sum, NS_DIGITS);
     else
         sk_buf_printf(text->out, "%" PRIu64, values->sum);
+    sk_buf_puts(text->out, "\n");
+    text_name(text, name, "_count", labels);
+    sk_buf_printf(text->out, "%" PRIu64 "\n", count);
+}
+
+void sk_metrics_text_summary(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t sum_ns,
+                             uint64_t count)
+{
+    text_name(text, name, "_sum", labels);
+    text_put_decimal(text->out, sum_ns, NS_DIGITS);
     sk_buf_puts(text->out, "\n");
     text_name(text, name, "_count", labels);
     sk_buf_printf(text->out, "%" PRIu64 "\n", count);

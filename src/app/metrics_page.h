@@ -16,7 +16,7 @@ void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct
 //
 // Any thread. Errors stick to the buffer (buf.h).
 
-enum sk_family_kind { SK_FAMILY_COUNTER, SK_FAMILY_GAUGE, SK_FAMILY_HISTOGRAM, SK_FAMILY_INFO };
+enum sk_family_kind { SK_FAMILY_COUNTER, SK_FAMILY_GAUGE, SK_FAMILY_HISTOGRAM, SK_FAMILY_SUMMARY, SK_FAMILY_INFO };
 
 struct sk_metrics_text {
     struct sk_buf *out;
@@ -35,6 +35,10 @@ void sk_metrics_text_decimal(const struct sk_metrics_text *text, const char *nam
                              unsigned digits);
 void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *name, const char *labels,
                                enum sk_scale scale, const struct sk_distributed *values);
+
+// Without quantiles.
+void sk_metrics_text_summary(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t sum_ns,
+                             uint64_t count);
 
 void sk_metrics_text_end(const struct sk_metrics_text *text);
 

@@ -16,6 +16,7 @@
 #include "live.h"
 #include "log.h"
 #include "metrics_page.h"
+#include "params.h"
 #include "purchase.h"
 #include "query.h"
 #include "report.h"
@@ -101,6 +102,7 @@ static bool shop_shard_ready(const struct shop *shop, size_t shard);
 static bool shop_shard_away(void *arg, size_t shard);
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
 static void shop_show_nodes(const struct shop *shop);
+static void shop_show_servers(const struct shop *shop);
 static void shop_on_redis(void *arg, bool ready);
 static void shop_on_pg(void *arg, bool ready);
 static void shop_on_ask_redis(void *arg, bool ready);
@@ -240,6 +242,7 @@ static void reactor_on_pulse(uv_timer_t *timer)
 {
     struct sk_reactor *reactor = timer->data;
     shop_show_nodes(reactor->shop);
+    shop_show_servers(reactor->shop);
     atomic_store(&reactor->ready, !reactor->draining && shop_ready(reactor->shop));
     sk_metrics_set(reactor->metrics, SK_METRIC_LOOP_AT, sk_monotonic_ms());
     atomic_fetch_add(&reactor->beats, 1);
@@ -510,6 +513,23 @@ static void shop_show_nodes(const struct shop *shop)
     struct sk_nodes_state nodes = sk_nodes_state(shop->sale.nodes);
     sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_REDIS, nodes.nodes > 0 && nodes.orders == nodes.nodes);
     sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_ASK_REDIS, nodes.nodes > 0 && nodes.queries == nodes.nodes);
+}
+
+// A shard is up without its link for reports.
+static void shop_show_servers(const struct shop *shop)
+{
+    const struct sk_sale *sale = &shop->sale;
+    struct sk_server_rows rows;
+    rows.count = 0;
+    for (size_t i = 0; i < sale->shards; i++) {
+        char name[SK_PARAM_NUMBER_SIZE];
+        struct sk_server_row *row = sk_server_table_row(&rows, "postgresql", sk_params_number(name, (int64_t)i));
+        row->up = 1;
+        sk_pg_measure(sale->pg[i], row);
+        sk_pg_measure(sale->ask_pg[i], row);
+    }
+    sk_nodes_measure(sale->nodes, &rows);
+    sk_server_table_publish(&sale->metrics->servers, &rows);
 }
 
 static void shop_on_redis(void *arg, bool ready)

@@ -12,6 +12,7 @@
 
 #include "histogram.h"
 #include "list.h"
+#include "server_table.h"
 #include "status.h"
 
 // The units left of vouchers on sale: a short table that one thread writes as a whole, about once a second, and any
@@ -189,6 +190,7 @@ struct sk_metrics {
     _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_METRICS_CODES];
     struct sk_distribution durations[SK_METRICS_ROUTES];
     struct sk_remaining remaining;
+    struct sk_server_table servers;
 };
 
 // Gives a block that is in the list. NULL: out of memory. Any thread, also for closing; closing NULL is fine.
@@ -214,6 +216,7 @@ struct sk_metrics_sum {
     uint64_t answers[SK_METRICS_ROUTES][SK_METRICS_CODES];
     struct sk_distributed durations[SK_METRICS_ROUTES];
     struct sk_remaining_rows remaining;
+    struct sk_server_rows servers;
 };
 
 // Any thread. *sum is large: keep it off the stack. Takes no lock that a reactor waits for.

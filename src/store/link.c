@@ -47,6 +47,7 @@ struct sk_link {
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
     bool at_once; // the next attempt does not wait for it
+    uint64_t lost;
     struct sk_resolve resolve;
     bool resolving;
     uv_timer_t tick;
@@ -144,6 +145,7 @@ void sk_link_move(struct sk_link *link, enum sk_link_state state)
     bool was_ready = link->state == SK_LINK_READY, is_ready = state == SK_LINK_READY;
     link->state = state;
     link->since_ms = sk_monotonic_ms();
+    link->lost += was_ready && state == SK_LINK_DOWN;
     if (is_ready)
         sk_backoff_reset(&link->backoff);
     if (was_ready != is_ready && link->options.on_change != NULL)
@@ -153,6 +155,11 @@ void sk_link_move(struct sk_link *link, enum sk_link_state state)
 enum sk_link_state sk_link_state(const struct sk_link *link)
 {
     return link->state;
+}
+
+uint64_t sk_link_lost(const struct sk_link *link)
+{
+    return link->lost;
 }
 
 void sk_link_set_host(struct sk_link *link, const char *host)

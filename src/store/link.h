@@ -72,4 +72,7 @@ void sk_link_close(struct sk_link *link);
 void sk_link_move(struct sk_link *link, enum sk_link_state state);
 enum sk_link_state sk_link_state(const struct sk_link *link);
 
+// How often a link that was ready has gone down.
+uint64_t sk_link_lost(const struct sk_link *link);
+
 #endif

@@ -1,16 +1,14 @@
-// A scout asks one node at a time for the map: a plain connection, since a replica may answer as well. It begins with
-// the nodes of the URL, and goes on with those of the map.
+// A scout asks one node at a time for the map, on a connection of its own (asking.h), since a replica may answer as
+// well. It begins with the nodes of the URL, and goes on with those of the map.
 #include "nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "asking.h"
 #include "hash.h"
-#include "link.h"
 #include "log.h"
 #include "slot_map.h"
-#include "socket.h"
 #include "text.h"
 
 enum {
@@ -30,15 +28,10 @@ struct node {
 };
 
 struct scout {
-    struct sk_nodes *nodes; // not used after its end
-    struct sk_link *link;   // owned, as the next two
-    struct sk_socket *socket;
-    struct sk_reader *reader;
+    struct sk_nodes *nodes;   // not used after its end
+    struct sk_asking *asking; // owned
     struct sk_redis_host at;
-    size_t turn;           // among the nodes that may be asked
-    unsigned replies_left; // of what was sent
-    uint64_t asked_ms;
-    size_t received; // bytes since then
+    size_t turn; // among the nodes that may be asked
     bool hurry;
     size_t refused;    // nodes since one was believed
     const char *unfit; // why this one is not believed; NULL: it is
@@ -63,20 +56,11 @@ static void node_on_queries(void *arg, bool ready);
 static void node_on_moved(void *arg, const char *error);
 static void node_close(struct node *node);
 static struct scout *scout_open(struct sk_nodes *nodes);
-static void scout_close(struct scout *scout);
-static void scout_connect(void *owner, const char *address);
-static const char *scout_tick(void *owner);
-static void scout_drop(void *owner, const char *why);
-static void scout_free(void *owner);
-static void scout_on_connected(void *owner);
-static void scout_on_bytes(void *owner, const char *bytes, size_t n);
-static void scout_on_writable(void *owner);
-static bool scout_ask(struct scout *scout);
-static void scout_on_reply(struct scout *scout, const struct sk_reply *reply);
-static void scout_take_map(struct scout *scout, const struct sk_reply *reply);
-
-static const struct sk_link_steps steps = {scout_connect, scout_tick, scout_drop, scout_free};
-static const struct sk_socket_events events = {scout_on_connected, scout_on_bytes, scout_on_writable, scout_drop};
+static bool scout_ask(struct sk_asking *asking, void *arg);
+static uint32_t scout_tick(void *arg);
+static const char *scout_on_reply(void *arg, unsigned left, const struct sk_reply *reply);
+static void scout_dropped(void *arg, const char *why);
+static const char *scout_take_map(struct scout *scout, const struct sk_reply *reply);
 
 // ---- opening and closing ----
 
@@ -111,7 +95,7 @@ void sk_nodes_end(struct sk_nodes *nodes)
     if (nodes == NULL)
         return;
     if (nodes->scout != NULL)
-        scout_close(nodes->scout);
+        sk_asking_close(nodes->scout->asking);
     nodes->scout = NULL;
     for (unsigned i = 1; i <= nodes->most; i++)
         node_close(&nodes->nodes[i]);
@@ -163,6 +147,24 @@ struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)
         state.queries += node->slots > 0 && sk_redis_ready(node->queries);
     }
     return state;
+}
+
+void sk_nodes_measure(const struct sk_nodes *nodes, struct sk_server_rows *rows)
+{
+    for (unsigned i = 1; i <= nodes->most; i++) {
+        const struct node *node = &nodes->nodes[i];
+        char name[SK_SERVER_NAME_SIZE];
+        if (node->orders == NULL || node->slots == 0)
+            continue;
+        const struct sk_redis_host *at = sk_redis_at(node->orders);
+        (void)snprintf(name, sizeof name, at->port == 0 ? "%s" : "%s:%d", at->name, at->port);
+        struct sk_server_row *row = sk_server_table_row(rows, "redis", name);
+        if (row == NULL)
+            return;
+        row->up = 1;
+        sk_redis_measure(node->orders, row);
+        sk_redis_measure(node->queries, row);
+    }
 }
 
 bool sk_nodes_is_cluster(const struct sk_nodes *nodes)
@@ -260,25 +262,27 @@ static void nodes_leave_unused(struct sk_nodes *nodes)
     }
 }
 
-// A lost link may mean that the cluster replaces the master.
-static void node_on_change(const struct node *node, bool ready)
+// A lost link may mean that the cluster replaces the master. The links of a node that is left are not lost.
+static void node_on_change(const struct node *node, bool ready, void (*on_change)(void *arg, bool ready))
 {
-    if (!ready && node->nodes->scout != NULL)
-        node->nodes->scout->hurry = true;
+    struct sk_nodes *nodes = node->nodes;
+    if (nodes->scout != NULL && node->orders == NULL)
+        return;
+    if (nodes->scout != NULL && !ready)
+        nodes->scout->hurry = true;
+    on_change(nodes->options.arg, ready);
 }
 
 static void node_on_orders(void *arg, bool ready)
 {
     const struct node *node = arg;
-    node_on_change(node, ready);
-    node->nodes->options.on_orders(node->nodes->options.arg, ready);
+    node_on_change(node, ready, node->nodes->options.on_orders);
 }
 
 static void node_on_queries(void *arg, bool ready)
 {
     const struct node *node = arg;
-    node_on_change(node, ready);
-    node->nodes->options.on_queries(node->nodes->options.arg, ready);
+    node_on_change(node, ready, node->nodes->options.on_queries);
 }
 
 // Corrects this slot; soon the scout reads the whole map.
@@ -323,135 +327,52 @@ static struct scout *scout_open(struct sk_nodes *nodes)
         return NULL;
     *scout = (struct scout){.nodes = nodes, .turn = (size_t)(uv_hrtime() / 1000) % nodes->url.seed_count};
     scout->at = nodes->url.seeds[scout->turn];
-    const struct sk_link_options link = {
-        nodes->loop, scout->at.name, nodes->options.redis.timeout_ms, NULL, NULL, &steps, scout,
-    };
-    scout->link = sk_link_open(&link);
-    if (scout->link != NULL)
+    const struct sk_asking_options asking = {.loop = nodes->loop,
+                                             .at = &scout->at,
+                                             .tls = nodes->url.tls ? &nodes->options.redis.tls : NULL,
+                                             .user = nodes->url.user,
+                                             .password = nodes->url.password,
+                                             .timeout_ms = nodes->options.redis.timeout_ms,
+                                             .most_bytes = MAP_MAX,
+                                             .ask = scout_ask,
+                                             .tick = scout_tick,
+                                             .on_reply = scout_on_reply,
+                                             .dropped = scout_dropped,
+                                             .freed = free,
+                                             .arg = scout};
+    scout->asking = sk_asking_open(&asking);
+    if (scout->asking != NULL)
         return scout;
     free(scout);
     return NULL;
 }
 
-static void scout_disconnect(struct scout *scout)
+static bool scout_ask(struct sk_asking *asking, void *arg)
 {
-    sk_socket_close(scout->socket);
-    scout->socket = NULL;
-    sk_reader_close(scout->reader);
-    scout->reader = NULL;
-}
-
-static void scout_close(struct scout *scout)
-{
-    scout_disconnect(scout);
-    sk_link_close(scout->link);
-}
-
-static void scout_free(void *owner)
-{
-    free(owner);
-}
-
-static void scout_connect(void *owner, const char *address)
-{
-    struct scout *scout = owner;
-    const struct sk_nodes *nodes = scout->nodes;
-    const struct sk_socket_target target = {address, scout->at.port, nodes->url.tls ? &nodes->options.redis.tls : NULL,
-                                            scout->at.name};
-    const char *why = "out of memory";
-    scout->replies_left = 0;
-    scout->reader = sk_reader_open();
-    if (scout->reader != NULL)
-        scout->socket = sk_socket_open(nodes->loop, &target, &events, scout, &why);
-    if (scout->socket == NULL)
-        scout_drop(scout, why);
-}
-
-// A new connection, or one that has answered all, takes some hundred bytes at once. False: this one does not.
-static bool scout_send(struct scout *scout, int argc, const char **argv)
-{
-    size_t len = 0;
-    char *command = sk_redis_format(argc, argv, NULL, &len);
-    bool sent = command != NULL && sk_socket_write(scout->socket, command, len) == len;
-    scout->replies_left++;
-    free(command);
-    return sent;
-}
-
-static void scout_on_connected(void *owner)
-{
-    struct scout *scout = owner;
-    const struct sk_redis_url *url = &scout->nodes->url;
-    const char *auth[] = {"AUTH", url->user == NULL ? url->password : url->user, url->password};
-    sk_link_move(scout->link, SK_LINK_PREPARING);
-    if ((url->password != NULL && !scout_send(scout, 2 + (url->user != NULL), auth)) || !scout_ask(scout))
-        scout_drop(scout, "the socket is full");
-}
-
-static bool scout_ask(struct scout *scout)
-{
+    struct scout *scout = arg;
     const char *info[] = {"CLUSTER", "INFO"}, *slots[] = {"CLUSTER", "SLOTS"};
-    scout->asked_ms = sk_monotonic_ms();
-    scout->received = 0;
     scout->hurry = false;
-    return scout_send(scout, 2, info) && scout_send(scout, 2, slots);
+    return sk_asking_send(asking, 2, info) && sk_asking_send(asking, 2, slots);
 }
 
-static const char *scout_tick(void *owner)
+static uint32_t scout_tick(void *arg)
 {
-    struct scout *scout = owner;
-    uint64_t now = sk_monotonic_ms();
+    const struct scout *scout = arg;
     nodes_leave_unused(scout->nodes);
-    if (sk_link_state(scout->link) == SK_LINK_CONNECTING)
-        return NULL;
-    if (scout->replies_left > 0)
-        return now >= scout->asked_ms + scout->nodes->options.redis.timeout_ms ? "reply overdue" : NULL;
-    return now >= scout->asked_ms + (scout->hurry ? HURRY_MS : ASK_MS) && !scout_ask(scout) ? "the socket is full"
-                                                                                            : NULL;
+    return scout->hurry ? HURRY_MS : ASK_MS;
 }
 
-static void scout_on_writable(void *owner)
+// The next node is asked at once, but for a pause after each turn.
+static void scout_dropped(void *arg, const char *why)
 {
-    (void)owner; // a connection whose bytes were not taken at once was dropped
-}
-
-// Also the socket's `ended`. The next node is asked at once, but for a pause after each turn.
-static void scout_drop(void *owner, const char *why)
-{
-    struct scout *scout = owner;
+    struct scout *scout = arg;
     if (scout->refused++ == 0) {
         char text[WHY_SIZE];
         (void)snprintf(text, sizeof text, "%s:%d: %s", scout->at.name, scout->at.port, why);
         sk_log_text(SK_LOG_WARN, "no slot map from a Redis node", "reason", text);
     }
-    scout_disconnect(scout);
-    sk_link_move(scout->link, SK_LINK_DOWN);
     scout_next(scout);
-    sk_link_next_host(scout->link, scout->at.name, scout->turn != 0);
-}
-
-static void scout_on_bytes(void *owner, const char *bytes, size_t n)
-{
-    struct scout *scout = owner;
-    const struct sk_socket *socket = scout->socket;
-    scout->received += n;
-    sk_reader_feed(scout->reader, bytes, n);
-    while (scout->socket == socket) { // a callback of a link may close everything
-        struct sk_reply *reply;
-        const char *why;
-        bool good = sk_reader_next(scout->reader, &reply, &why);
-        if (good && reply == NULL && scout->received <= MAP_MAX)
-            return;
-        if (!good)
-            scout_drop(scout, why);
-        else if (reply == NULL)
-            scout_drop(scout, "its reply is too long");
-        else if (scout->replies_left == 0)
-            scout_drop(scout, "it sends what was not asked for");
-        else
-            scout_on_reply(scout, reply);
-        sk_reply_free(reply);
-    }
+    sk_asking_next(scout->asking, &scout->at, scout->turn != 0);
 }
 
 // Why the map of this node may not be believed; NULL: it may.
@@ -470,19 +391,14 @@ static const char *scout_judge(struct scout *scout, const char *info)
 }
 
 // The replies to AUTH, CLUSTER INFO and CLUSTER SLOTS.
-static void scout_on_reply(struct scout *scout, const struct sk_reply *reply)
+static const char *scout_on_reply(void *arg, unsigned left, const struct sk_reply *reply)
 {
-    const char *error = sk_reply_error(reply), *info = sk_reply_text(reply, NULL);
-    unsigned left = --scout->replies_left;
-    sk_reply_log_denial(reply);
-    if (error != NULL)
-        scout_drop(scout, error);
-    else if (left == ROUND - 1)
-        scout->unfit = scout_judge(scout, info);
-    else if (left == 0 && scout->unfit != NULL)
-        scout_drop(scout, scout->unfit);
-    else if (left == 0)
-        scout_take_map(scout, reply);
+    struct scout *scout = arg;
+    if (left == ROUND - 1)
+        scout->unfit = scout_judge(scout, sk_reply_text(reply, NULL));
+    if (left > 0)
+        return NULL;
+    return scout->unfit != NULL ? scout->unfit : scout_take_map(scout, reply);
 }
 
 // ---- a map ----
@@ -506,14 +422,13 @@ static unsigned map_difference(const struct map *map)
     return different;
 }
 
-static void scout_take_map(struct scout *scout, const struct sk_reply *reply)
+// Returns why it cannot be read; NULL: it was taken.
+static const char *scout_take_map(struct scout *scout, const struct sk_reply *reply)
 {
     struct sk_nodes *nodes = scout->nodes;
     struct map map = {.nodes = nodes};
-    if (!sk_slots_read(reply, &scout->at, map_take_range, &map)) {
-        scout_drop(scout, "its map cannot be read");
-        return;
-    }
+    if (!sk_slots_read(reply, &scout->at, map_take_range, &map))
+        return "its map cannot be read";
     unsigned different = map_difference(&map);
     if (different > 0) {
         memcpy(nodes->of_slot, map.of_slot, sizeof nodes->of_slot);
@@ -522,6 +437,5 @@ static void scout_take_map(struct scout *scout, const struct sk_reply *reply)
                sk_nodes_state(nodes).nodes, nodes->nodes[0].slots);
     }
     scout->refused = 0;
-    if (sk_link_state(scout->link) == SK_LINK_PREPARING)
-        sk_link_move(scout->link, SK_LINK_READY);
+    return NULL;
 }

@@ -57,6 +57,9 @@ struct sk_nodes_state {
 
 struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes);
 
+// Adds rows of the nodes that have slots.
+void sk_nodes_measure(const struct sk_nodes *nodes, struct sk_server_rows *rows);
+
 // It is a cluster, not one Redis.
 bool sk_nodes_is_cluster(const struct sk_nodes *nodes);
 

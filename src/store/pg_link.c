@@ -61,6 +61,8 @@ struct sk_pg {
     size_t waiting;            // calls without a result
     bool busy;                 // a statement is in progress: a session step or the current call
     uint64_t sent_ms;          // when it was sent
+    uint64_t sent_ns;          // the same
+    uint64_t took, took_ns;    // statements of calls, answered or lost
     bool held;                 // connected or not, it takes no calls
     bool unsent;               // sending failed; the next tick drops the connection
     bool unreplicated;         // the statement in progress has committed, but did not wait for the standbys
@@ -161,6 +163,14 @@ bool sk_pg_ready(const struct sk_pg *pg)
 static bool pg_link_is_up(const struct sk_pg *pg)
 {
     return sk_link_state(pg->link) == SK_LINK_READY;
+}
+
+void sk_pg_measure(const struct sk_pg *pg, struct sk_server_row *row)
+{
+    row->up = row->up && sk_pg_ready(pg);
+    row->lost += sk_link_lost(pg->link);
+    row->answers += pg->took;
+    row->answered_ns += pg->took_ns;
 }
 
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
@@ -308,6 +318,7 @@ static enum sk_status pg_link_send(struct sk_pg *pg)
     if (sent != 1)
         return SK_FAIL;
     pg->busy = true;
+    pg->sent_ns = uv_hrtime();
     pg->sent_ms = sk_monotonic_ms();
     int left = PQflush(pg->conn);
     if (left > 0)
@@ -428,6 +439,12 @@ static void pg_link_finish_step(struct sk_pg *pg)
     }
 }
 
+static void pg_link_took(struct sk_pg *pg)
+{
+    pg->took++;
+    pg->took_ns += uv_hrtime() - pg->sent_ns;
+}
+
 static void pg_link_finish_call(struct sk_pg *pg)
 {
     struct pg_call *call = pg->current;
@@ -438,6 +455,7 @@ static void pg_link_finish_call(struct sk_pg *pg)
     SK_ASSERT(call != NULL && pg->busy);
     pg->current = NULL;
     pg->answered++;
+    pg_link_took(pg);
     pg->waiting--;
     pg->busy = false;
     pg->result = NULL;
@@ -506,6 +524,8 @@ static void pg_link_lose_calls(struct sk_pg *pg)
 {
     const struct sk_result lost = {.kind = SK_RESULT_LOST};
     struct pg_call *lists[1 + SK_PG_CLASSES] = {pg->current};
+    if (pg->current != NULL)
+        pg_link_took(pg);
     pg->current = NULL;
     pg->waiting = 0;
     for (int i = 0; i < SK_PG_CLASSES; i++) {

@@ -12,6 +12,7 @@
 
 #include "embedded.h"
 #include "pg_result.h"
+#include "server_table.h"
 #include "status.h"
 
 struct sk_pg;
@@ -52,6 +53,10 @@ void sk_pg_drop(struct sk_pg *pg, const char *why);
 void sk_pg_hold(struct sk_pg *pg, bool held);
 
 bool sk_pg_ready(const struct sk_pg *pg);
+
+// Adds what it has seen to the row of its server; a link that is not ready clears `up`. It waits
+// for the result of a statement, or until the connection ends.
+void sk_pg_measure(const struct sk_pg *pg, struct sk_server_row *row);
 
 enum { SK_PG_PARAMS_MAX = 16 };
 

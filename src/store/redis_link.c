@@ -98,6 +98,8 @@ struct sk_redis {
     uint64_t role_at_ms; // when to ask for the role again
     struct sk_redis_info info;
     uint64_t run_number;
+    uint64_t wrote_ns;      // when the latest write began
+    uint64_t took, took_ns; // writes, answered or lost
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
     const char *scratch[SK_REDIS_ARGS_MAX + 3];
     size_t scratch_lens[SK_REDIS_ARGS_MAX + 3];
@@ -235,6 +237,19 @@ uint64_t sk_redis_run_number(const struct sk_redis *redis)
     return redis == NULL ? 0 : redis->run_number;
 }
 
+const struct sk_redis_host *sk_redis_at(const struct sk_redis *redis)
+{
+    return &redis->url.at;
+}
+
+void sk_redis_measure(const struct sk_redis *redis, struct sk_server_row *row)
+{
+    row->up = row->up && sk_redis_ready(redis);
+    row->lost += sk_link_lost(redis->link);
+    row->answers += redis->took;
+    row->answered_ns += redis->took_ns;
+}
+
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg)
 {
@@ -270,6 +285,7 @@ void sk_redis_flush(struct sk_redis *redis)
     if (redis == NULL || redis->unsent == NULL || redis->unanswered != NULL)
         return;
     redis->unanswered = redis->youngest;
+    redis->wrote_ns = uv_hrtime();
     redis_link_write(redis);
 }
 
@@ -399,8 +415,11 @@ static struct redis_call *redis_link_pop(struct sk_redis *redis)
     redis->oldest = call->next;
     if (redis->unsent == call)
         redis->unsent = call->next;
-    if (redis->unanswered == call)
+    if (redis->unanswered == call) {
         redis->unanswered = NULL;
+        redis->took++;
+        redis->took_ns += uv_hrtime() - redis->wrote_ns;
+    }
     if (redis->oldest == NULL)
         redis->youngest = NULL;
     redis->waiting--;

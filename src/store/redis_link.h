@@ -12,6 +12,7 @@
 #include "embedded.h"
 #include "redis_reply.h"
 #include "redis_url.h"
+#include "server_table.h"
 #include "socket.h"
 #include "status.h"
 
@@ -62,6 +63,13 @@ bool sk_redis_ready(const struct sk_redis *redis);
 // links to one process have the same. "" and 0: it was never ready.
 const char *sk_redis_run(const struct sk_redis *redis);
 uint64_t sk_redis_run_number(const struct sk_redis *redis);
+
+// Where it is, or is to connect to; no name: not known.
+const struct sk_redis_host *sk_redis_at(const struct sk_redis *redis);
+
+// Adds what it has seen to the row of its server; one that is not ready clears `up`. It waits
+// for the answers to a write together, until the last one, or until the connection ends.
+void sk_redis_measure(const struct sk_redis *redis, struct sk_server_row *row);
 
 // Queues a command; copies argv. `done` does not run if this returns SK_DOWN (not ready), SK_FULL (too many calls wait)
 // or SK_NO_MEM.

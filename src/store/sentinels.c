@@ -1,34 +1,26 @@
-// Each sentinel has a seat: a link (link.h) that is ready once the sentinel has answered. A seat whose link is lost
-// says nothing. The master that was agreed on stays until more than half name another one: sentinels that are away are
-// no reason to leave a Redis that works.
+// Each sentinel has a seat, with a connection of its own (asking.h). A seat whose connection is lost says nothing. The
+// master that was agreed on stays until more than half name another one: sentinels that are away are no reason to leave
+// a Redis that works.
 //
-// What a sentinel sends is not trusted: its replies are bounded in bytes and time, and a host name has plain
-// characters.
+// What a sentinel sends is not trusted: a host name has plain characters.
 #include "sentinels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "link.h"
+#include "asking.h"
 #include "log.h"
-#include "redis_link.h"
 #include "text.h"
 
 enum { ASK_MS = 200, REPLY_MAX = 4096, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
 
 struct seat {
     struct sk_sentinels *sentinels;
-    struct sk_link *link; // owned, as the next two
-    struct sk_socket *socket;
-    struct sk_reader *reader;
+    struct sk_asking *asking; // owned
     const struct sk_redis_host *at;
     struct sk_redis_host *named; // the master, in its last answer; port 0: none
-    size_t replies_left;         // of what was sent
-    uint64_t asked_ms;
-    size_t received; // bytes since then
-    bool logged;     // why it is away
+    bool logged;                 // why it is away
 };
 
 struct sk_sentinels {
@@ -39,20 +31,12 @@ struct sk_sentinels {
     struct sk_redis_host master;                  // no name: none was agreed on yet
 };
 
-static void sentinels_connect(void *owner, const char *address);
-static const char *sentinels_tick(void *owner);
-static void sentinels_drop(void *owner, const char *why);
-static void sentinels_free(void *owner);
-static void sentinels_on_connected(void *owner);
-static void sentinels_on_bytes(void *owner, const char *bytes, size_t n);
-static void sentinels_on_writable(void *owner);
-static bool sentinels_ask(struct seat *seat);
-static void sentinels_on_reply(struct seat *seat, const struct sk_reply *reply);
+static bool sentinels_ask(struct sk_asking *asking, void *arg);
+static uint32_t sentinels_tick(void *arg);
+static const char *sentinels_on_reply(void *arg, unsigned left, const struct sk_reply *reply);
+static void sentinels_dropped(void *arg, const char *why);
+static void sentinels_freed(void *arg);
 static void sentinels_judge(struct sk_sentinels *sentinels);
-
-static const struct sk_link_steps steps = {sentinels_connect, sentinels_tick, sentinels_drop, sentinels_free};
-static const struct sk_socket_events events = {sentinels_on_connected, sentinels_on_bytes, sentinels_on_writable,
-                                               sentinels_drop};
 
 // ---- opening and closing ----
 
@@ -65,11 +49,20 @@ struct sk_sentinels *sk_sentinels_open(const struct sk_sentinels_options *option
     for (size_t i = 0; i < options->url->sentinel_count; i++) {
         struct seat *seat = &sentinels->seats[i];
         *seat = (struct seat){.sentinels = sentinels, .at = &options->url->sentinels[i], .named = &sentinels->named[i]};
-        const struct sk_link_options link = {
-            options->loop, seat->at->name, options->timeout_ms, NULL, NULL, &steps, seat,
-        };
-        seat->link = sk_link_open(&link);
-        sentinels->open += seat->link != NULL; // one without memory is a sentinel that is away
+        const struct sk_asking_options asking = {.loop = options->loop,
+                                                 .at = seat->at,
+                                                 .tls = options->url->tls ? options->tls : NULL,
+                                                 .password = options->password,
+                                                 .timeout_ms = options->timeout_ms,
+                                                 .most_bytes = REPLY_MAX,
+                                                 .ask = sentinels_ask,
+                                                 .tick = sentinels_tick,
+                                                 .on_reply = sentinels_on_reply,
+                                                 .dropped = sentinels_dropped,
+                                                 .freed = sentinels_freed,
+                                                 .arg = seat};
+        seat->asking = sk_asking_open(&asking);
+        sentinels->open += seat->asking != NULL; // one without memory is a sentinel that is away
     }
     if (sentinels->open > 0)
         return sentinels;
@@ -80,21 +73,14 @@ struct sk_sentinels *sk_sentinels_open(const struct sk_sentinels_options *option
 void sk_sentinels_close(struct sk_sentinels *sentinels)
 {
     for (size_t i = 0; i < SK_SENTINELS_MAX; i++) {
-        struct seat *seat = &sentinels->seats[i];
-        if (seat->link == NULL)
-            continue;
-        sk_socket_close(seat->socket);
-        seat->socket = NULL;
-        sk_reader_close(seat->reader);
-        seat->reader = NULL;
-        sk_link_close(seat->link);
+        if (sentinels->seats[i].asking != NULL)
+            sk_asking_close(sentinels->seats[i].asking);
     }
 }
 
-// A seat's link has been freed.
-static void sentinels_free(void *owner)
+static void sentinels_freed(void *arg)
 {
-    struct sk_sentinels *sentinels = ((struct seat *)owner)->sentinels;
+    struct sk_sentinels *sentinels = ((struct seat *)arg)->sentinels;
     if (--sentinels->open > 0)
         return;
     const struct sk_sentinels_options options = sentinels->options;
@@ -104,87 +90,17 @@ static void sentinels_free(void *owner)
 
 // ---- a seat ----
 
-static void sentinels_connect(void *owner, const char *address)
+static bool sentinels_ask(struct sk_asking *asking, void *arg)
 {
-    struct seat *seat = owner;
-    const struct sk_sentinels_options *options = &seat->sentinels->options;
-    const struct sk_socket_target target = {address, seat->at->port, options->url->tls ? options->tls : NULL,
-                                            seat->at->name};
-    const char *why = "out of memory";
-    seat->replies_left = 0;
-    seat->reader = sk_reader_open();
-    if (seat->reader != NULL)
-        seat->socket = sk_socket_open(options->loop, &target, &events, seat, &why);
-    if (seat->socket == NULL)
-        sentinels_drop(seat, why);
-}
-
-// A new connection, or one that has answered all, takes a few hundred bytes at once. False: this one does not.
-static bool sentinels_send(struct seat *seat, int argc, const char **argv)
-{
-    size_t len = 0;
-    char *command = sk_redis_format(argc, argv, NULL, &len);
-    bool sent = command != NULL && sk_socket_write(seat->socket, command, len) == len;
-    seat->replies_left++;
-    free(command);
-    return sent;
-}
-
-static void sentinels_on_connected(void *owner)
-{
-    struct seat *seat = owner;
-    const char *password = seat->sentinels->options.password, *auth[] = {"AUTH", password};
-    sk_link_move(seat->link, SK_LINK_PREPARING);
-    if ((password != NULL && !sentinels_send(seat, 2, auth)) || !sentinels_ask(seat))
-        sentinels_drop(seat, "the socket is full");
-}
-
-static bool sentinels_ask(struct seat *seat)
-{
+    const struct seat *seat = arg;
     const char *argv[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", seat->sentinels->options.url->master};
-    seat->asked_ms = sk_monotonic_ms();
-    seat->received = 0;
-    return sentinels_send(seat, 3, argv);
+    return sk_asking_send(asking, 3, argv);
 }
 
-static const char *sentinels_tick(void *owner)
+static uint32_t sentinels_tick(void *arg)
 {
-    struct seat *seat = owner;
-    uint64_t now = sk_monotonic_ms();
-    if (sk_link_state(seat->link) == SK_LINK_CONNECTING)
-        return NULL;
-    if (seat->replies_left > 0)
-        return now >= seat->asked_ms + seat->sentinels->options.timeout_ms ? "reply overdue" : NULL;
-    return now >= seat->asked_ms + ASK_MS && !sentinels_ask(seat) ? "the socket is full" : NULL;
-}
-
-static void sentinels_on_writable(void *owner)
-{
-    (void)owner; // a seat whose bytes were not taken at once was dropped
-}
-
-static void sentinels_on_bytes(void *owner, const char *bytes, size_t n)
-{
-    struct seat *seat = owner;
-    const struct sk_socket *socket = seat->socket;
-    seat->received += n;
-    sk_reader_feed(seat->reader, bytes, n);
-    while (seat->socket == socket) { // on_master may close everything
-        struct sk_reply *reply;
-        const char *why;
-        bool good = sk_reader_next(seat->reader, &reply, &why);
-        if (good && reply == NULL && seat->received <= REPLY_MAX)
-            return;
-        if (!good)
-            sentinels_drop(seat, why);
-        else if (reply == NULL)
-            sentinels_drop(seat, "its reply is too long");
-        else if (seat->replies_left == 0)
-            sentinels_drop(seat, "it sends what was not asked for");
-        else
-            sentinels_on_reply(seat, reply);
-        sk_reply_free(reply);
-    }
+    (void)arg;
+    return ASK_MS;
 }
 
 bool sk_sentinels_read(const struct sk_reply *reply, struct sk_redis_host *master)
@@ -197,26 +113,21 @@ bool sk_sentinels_read(const struct sk_reply *reply, struct sk_redis_host *maste
 }
 
 // The reply to AUTH, or the master's address: nil if the sentinel does not know the name.
-static void sentinels_on_reply(struct seat *seat, const struct sk_reply *reply)
+static const char *sentinels_on_reply(void *arg, unsigned left, const struct sk_reply *reply)
 {
-    const char *error = sk_reply_error(reply);
-    if (error != NULL) {
-        sentinels_drop(seat, error);
-        return;
-    }
-    if (--seat->replies_left > 0)
-        return;
+    struct seat *seat = arg;
+    if (left > 0)
+        return NULL;
     (void)sk_sentinels_read(reply, seat->named); // one that names none has no vote
     seat->logged = false;
-    if (sk_link_state(seat->link) == SK_LINK_PREPARING)
-        sk_link_move(seat->link, SK_LINK_READY);
     sentinels_judge(seat->sentinels);
+    return NULL;
 }
 
-// Also the socket's `ended`. Logs the first reason since the sentinel has last answered, not each attempt's.
-static void sentinels_drop(void *owner, const char *why)
+// Logs the first reason since the sentinel has last answered, not each attempt's.
+static void sentinels_dropped(void *arg, const char *why)
 {
-    struct seat *seat = owner;
+    struct seat *seat = arg;
     if (!seat->logged) {
         char text[WHY_SIZE];
         (void)snprintf(text, sizeof text, "%s:%d: %s", seat->at->name, seat->at->port, why);
@@ -224,11 +135,6 @@ static void sentinels_drop(void *owner, const char *why)
         seat->logged = true;
     }
     *seat->named = (struct sk_redis_host){0};
-    sk_socket_close(seat->socket);
-    seat->socket = NULL;
-    sk_reader_close(seat->reader);
-    seat->reader = NULL;
-    sk_link_move(seat->link, SK_LINK_DOWN);
 }
 
 // ---- what they agree on ----

@@ -6,6 +6,8 @@ import copy
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGCONT, SIGKILL
 
@@ -15,6 +17,7 @@ from stack import REDIS_PASSWORD, Broken, NotInjectable, RedisServer, Stack, fre
 
 SLOTS = 16384
 DOWN_MS = 700  # then a node is suspected
+ALONE = "127.0.0.2"
 FOUND_S = 10.0  # a slot whose master is away has none until it is replaced
 TO_ALL = {"PING", "INFO", "TIME", "CONFIG", "SCRIPT", "ACL", "FLUSHALL", "CLIENT", "BGREWRITEAOF"}  # without a key
 
@@ -111,12 +114,12 @@ class Cluster:
     """Of three masters, with a replica each or without. To the suite it is one Redis: what is done to it is done to all
     nodes, and a command goes to the node that has its key."""
 
-    def __init__(self, stack: Stack, replicas: int = 1, count: int = 3):
+    def __init__(self, stack: Stack, replicas: int = 1, count: int = 3, kind: type[Node] = Node):
         self.stack, self.replicas = stack, replicas
         stack.servers += 1
         self.dir, self.shown, self._slots = stack.folder / f"cluster-{stack.servers}", {}, {}
         self.dir.mkdir()
-        self.nodes = [Node(self, stack.folder, f"node-{stack.servers}-{n}") for n in range(count * (1 + replicas))]
+        self.nodes = [kind(self, stack.folder, f"node-{stack.servers}-{n}") for n in range(count * (1 + replicas))]
         self.proxies = Proxies([Proxy(free_port()) for _ in self.nodes])
         self.settings = ("always",)
 
@@ -199,6 +202,7 @@ class Cluster:
             one.signal(SIGCONT)
             if not one.alive():
                 one.run(*self.settings)
+            one.call("CONFIG", "SET", "masteruser", "", "masterauth", "")
         wait_for("a whole cluster", self.is_whole, 60)
 
     # ---- as one Redis ----
@@ -262,6 +266,37 @@ class Cluster:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     # ---- what operators and faults do ----
+
+    @contextmanager
+    def bus(self, alone: Node | None = None) -> Iterator[None]:
+        """Meanwhile no node reaches the bus of another one, while clients reach all; or only this one is cut off."""
+        proxies = [Proxy(free_port()) for _ in self.nodes]
+        try:
+            for proxy, one in zip(proxies, self.nodes):
+                proxy.reset(one.bus)
+            if alone:  # the proxies know its connections by their address
+                alone.call("CONFIG", "SET", "cluster-announce-ip", "127.0.0.1", "bind-source-addr", ALONE)
+            self.announce([proxy.port for proxy in proxies])
+            for proxy, one in zip(proxies, self.nodes):
+                proxy.swallow_of = ALONE if alone and one is not alone else ""
+                proxy.swallow = {"up": True, "down": True}
+            yield
+        finally:
+            for proxy in proxies:
+                proxy.reset(proxy.upstream)
+                proxy.drop_all()  # bytes were lost in between
+            if alone:
+                alone.call("CONFIG", "SET", "cluster-announce-ip", "", "bind-source-addr", "")
+            self.announce([one.bus for one in self.nodes])
+            for proxy in proxies:
+                proxy.close()
+
+    def announce(self, ports: list[int]) -> None:
+        """The ports of the nodes' buses. A node that hears of another one connects anew."""
+        for one, port in zip(self.nodes, ports):
+            one.call("CONFIG", "SET", "cluster-announce-bus-port", port)
+        known = lambda: all(f"@{port} " in one.call("CLUSTER", "NODES") for one in self.nodes for port in ports)
+        wait_for("the buses' addresses", known, 60)
 
     def replaced(self, master: Node, slot: int) -> Node:
         """Waits until another node has this slot of a master that is away."""

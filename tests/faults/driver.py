@@ -14,6 +14,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Callable
 
 import checker
+import stack as stacks
+from clusters import slot_of
 from crowd import REFUSALS, Event, ask_all, write_history
 from fault import Fault, Result, Terms
 from feed import Feed
@@ -121,7 +123,8 @@ class Run:
 
     @property
     def postgres(self):
-        return self.stack.postgres
+        """All shards, or the one with the vouchers of a row that knows of no others."""
+        return self.stack.postgres if self.fault.shards > 1 else self.stack.shards[0]
 
     @property
     def first(self):
@@ -133,15 +136,16 @@ class Run:
     def key(self, part: str) -> str:
         return f"seckill:{{{self.vouchers[0]}}}:{part}"
 
-    def hold_orders(self, seconds: float, table: str = "voucher_order") -> subprocess.Popen:
+    def hold_orders(self, seconds: float, table: str = "voucher_order", server=None) -> subprocess.Popen:
         """For this long no instance can commit an order, so orders pile up in the instances. With the table
-        voucher_stock no rebuild can begin either."""
+        voucher_stock no rebuild can begin either. On several shards it takes one of them."""
+        server = server or self.postgres
         script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
-        command = self.postgres.psql("seckill", "-c", script)
+        command = server.psql("seckill", "-c", script)
         held = f"select 1 from pg_locks where relation = '{table}'::regclass and mode = 'ShareLock' and granted"
         for _ in range(HOLDS):
             holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait_for("the lock", lambda one=holder: self.postgres.sql(held) or one.poll() is not None, pause=0.01)
+            wait_for("the lock", lambda one=holder: server.sql(held) or one.poll() is not None, pause=0.01)
             if holder.poll() is None:
                 return holder  # else it was over before a slow machine had noticed it
         raise Broken(f"{table} was never seen locked")
@@ -196,14 +200,14 @@ class Run:
 
     def prepare(self) -> None:
         fault, stack = self.fault, self.stack
-        stack.share(fault.shards)
+        stack.share(fault.shards if fault.standby else max(fault.shards, stacks.SHARDS))
         stack.prepare(fault.appendfsync, fault.fresh_redis, fault.proxied, fault.replicas)
         if fault.standby:
             stack.add_standby()
         if fault.sentinels:
             self.watched = Watched(stack, fault.liars)
         stack.launch(fault.instances, fault.env, fault.first_env, fault.proxied)
-        for instance in stack.instances if fault.shards > 1 else []:  # they are ready with one of them
+        for instance in stack.instances if len(stack.shards) > 1 else []:  # they are ready with one of them
             wait_for("all shards", lambda one=instance: one.ask("GET", "/readyz")[1] == {"status": "ok"})
         for _ in range(fault.vouchers):
             self.new_voucher()
@@ -221,7 +225,10 @@ class Run:
             terms["limit"] = self.fault.habits.limit
         if self.fault.habits.pay_within_s:
             terms["pay_within_s"] = self.fault.habits.pay_within_s
-        headers, deadline = {"Idempotency-Key": f"{self.fault.name}-{len(self.vouchers)}"}, Deadline(5)
+        key = f"{self.fault.name}-{len(self.vouchers)}"
+        while self.fault.shards == 1 and slot_of(key) % len(self.stack.shards) != 0:
+            key += "."  # leads to the first of two shards
+        headers, deadline = {"Idempotency-Key": key}, Deadline(5)
         while True:  # some reactor of an instance may not be ready yet
             status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms, headers=headers)
             if status not in (0, 503) or deadline.passed():
@@ -289,7 +296,7 @@ class Run:
 
     def read_world(self) -> World:
         rows: dict[str, list[list[str]]] = {}
-        for row in self.postgres.sql(BOOKS % OVERDUE_S):
+        for row in self.stack.postgres.sql(BOOKS % OVERDUE_S):
             rows.setdefault(row[0], []).append(row[1:])
         orders: dict[str, list[Order]] = {}
         for voucher, *row, quantity, request_key, due in rows.get("order", []):
@@ -385,7 +392,7 @@ class Run:
 
     def foreign(self) -> list[str]:
         own = "array[" + ",".join(self.vouchers) + "]::bigint[]"
-        rows = [row[0] for row in self.postgres.sql(FOREIGN_ROWS % {"own": own})]
+        rows = [row[0] for row in self.stack.postgres.sql(FOREIGN_ROWS % {"own": own})]
         return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *self.vouchers)
 
     def settle(self, reads: int = 2) -> dict[str, list[str]]:
@@ -426,7 +433,7 @@ class Run:
         self.strangers = [Event(0, 0, "stranger", "stranger", e.voucher, 0, order=e.order) for e in some]
         self.read([*self.ends, *self.strangers])
         users = sorted({event.user for event in self.ends})
-        self.listed = self.listed_more + len(self.postgres.sql("select id from seckill_voucher where state <> 'retired'"))
+        self.listed = self.listed_more + len(self.stack.postgres.sql("select id from seckill_voucher where state <> 'retired'"))
         for user in self.rng.sample(users, min(LISTS, len(users))):
             self.lists.append(self.read_list(user, self.rng.choice(self.stack.instances)))
         time.sleep(self.fault.mark_s())  # an instance may still cache its sold-out refusal for so long

@@ -29,6 +29,7 @@ class Proxy:
         self.cut_chance = 0.0  # of each chunk: closes the connection instead
         self.cut_after: dict[str, int | None] = {"up": None, "down": None}  # bytes passed by the next connections
         self.swallow = {"up": False, "down": False}  # half-open: nothing arrives, and neither side notices
+        self.swallow_of = ""  # only connections from this address; "": all
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -51,11 +52,12 @@ class Proxy:
 
     async def _pump(self, reader, writer, direction: str, both) -> None:
         left = self.cut_after[direction]
+        source = both[0].get_extra_info("peername")[0]
         try:
             while chunk := await reader.read(65536):
                 if self.delay_ms:
                     await asyncio.sleep(self.delay_ms / 1000)
-                if self.swallow[direction]:
+                if self.swallow[direction] and self.swallow_of in ("", source):
                     continue
                 if self.cut_chance and self.random.random() < self.cut_chance:
                     break

@@ -141,6 +141,28 @@ def majority_lost(run: Run) -> None:
     wait_for("open", lambda: all(is_open(run, voucher) for voucher in run.vouchers), 30)
 
 
+def bus_cut(run: Run) -> None:
+    """Clients reach a master, the other nodes do not. They replace it; it has no majority, and takes no writes."""
+    master = another(run)
+    vouchers = on(run, master)
+    with run.redis.bus(master):
+        run.redis.replaced(master, master.slots()[0][0])
+        for voucher in vouchers:
+            sells(run, voucher, SOLD_S, "the new master")
+        run.healed()
+    wait_for("a whole cluster", run.redis.is_whole, 60)
+
+
+def all_buses_cut(run: Run) -> None:
+    """Clients reach every node, and no node another one: nothing is sold, and nothing decided, until they do."""
+    with run.redis.bus():
+        wait_for("no majority", lambda: not any(one.writes() for one in run.redis.nodes), 10)
+        time.sleep(AWAY_S)
+        run.healed()
+    wait_for("a whole cluster", run.redis.is_whole, 60)
+    wait_for("open", lambda: all(is_open(run, voucher) for voucher in run.vouchers), 30)
+
+
 OF_A_CLUSTER = dict(replicas=1, vouchers=VOUCHERS, units=400, seconds=5.0)
 ROWS = [
     Fault("64a", "cluster: a master killed and replaced", master_killed, refused_202=25, rebuilds=VOUCHERS, unknown=0.5, **OF_A_CLUSTER),
@@ -160,4 +182,6 @@ ROWS = [
     ),
     Fault("64g", "cluster: an instance with an old slot map", old_map, rebuilds=2, unknown=0.3, **OF_A_CLUSTER),
     Fault("64h", "cluster: the majority lost and back", majority_lost, rebuilds=VOUCHERS, unknown=0.9, **OF_A_CLUSTER),
+    Fault("64i", "cluster: only the bus of a master is cut", bus_cut, refused_202=25, rebuilds=VOUCHERS, unknown=0.5, **OF_A_CLUSTER),
+    Fault("64j", "cluster: only the buses are cut, all of them", all_buses_cut, rebuilds=VOUCHERS, unknown=0.9, **OF_A_CLUSTER),
 ]

@@ -47,7 +47,7 @@ def cut_off(run: Run) -> Questions:
     own = Questions(free_port())
     own.reset(run.postgres.port)
     run.stack.more_proxies.append(own)
-    restart(run.first, {"SECKILL_DATABASE_URL": run.postgres.url("seckill", own.port)})
+    restart(run.first, run.stack.database("seckill", own.port))
     if not own.found:
         raise Broken("no link for questions was found")
     return own

@@ -81,15 +81,15 @@ NEW_VOUCHERS = 12
 def sold_elsewhere(run: Run) -> None:
     """Each is made on the first instance and bought at the other at once; before the second half, that one's connection
     for notifications is terminated."""
-    run.postgres.sql(
+    run.stack.postgres.sql(
         "do $$ begin create role seckill_other login in role seckill_service;"
         " exception when duplicate_object then null; end $$"
     )
-    restart(run.stack.instances[1], {"SECKILL_DATABASE_URL": run.postgres.url("seckill_other")})
+    restart(run.stack.instances[1], run.stack.database("seckill_other", run.stack.shards[0].port))
     listening = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'seckill_other'"
     for n in range(NEW_VOUCHERS):
         if n >= NEW_VOUCHERS / 2:
-            run.postgres.sql(f"{listening} and application_name = 'seckill-queries'")
+            run.stack.postgres.sql(f"{listening} and application_name = 'seckill-queries'")
         status, document = run.first.ask("POST", "/admin/vouchers", body=terms(run, 20))
         if status != 201:
             raise Broken(f"no voucher: {status} {document}")

@@ -223,6 +223,91 @@ HA_LANES: dict[str, list[Trouble]] = {
         Trouble("commits held", commits_held, ROWS["6b"], stops=True),
     ],
 }
+# ---- on a cluster with replicas, and shards ----
+
+
+def node_replaced(run: Run, rng: random.Random) -> None:
+    cluster, how = run.redis, rng.choice((signal.SIGKILL, signal.SIGSTOP))
+    cluster.kill(rng.choice(cluster.masters()), how)
+    time.sleep(rng.uniform(0, 2))
+    cluster.mend()
+
+
+def laggard_promoted(run: Run, rng: random.Random) -> None:
+    cluster = run.redis
+    master = rng.choice(cluster.masters())
+    replica = cluster.replica_of(master)
+    replica.call("CONFIG", "SET", "masteruser", "nobody", "masterauth", "wrong")
+    master.call("CLIENT", "KILL", "TYPE", "replica")
+    time.sleep(rng.uniform(0, 0.4))
+    cluster.kill(master)
+    cluster.mend()
+
+
+def slot_moved(run: Run, rng: random.Random) -> None:
+    cluster = run.redis
+    name = key(rng.choice(run.vouchers), "voucher")
+    target = rng.choice([one for one in cluster.masters() if one is not cluster.node_of(name)])
+    cluster.move(name, target, between=lambda: time.sleep(rng.uniform(0, 0.5)))
+
+
+def scripts_flushed(run: Run, rng: random.Random) -> None:
+    for _ in range(rng.randint(1, 10)):
+        rng.choice(run.redis.masters()).call("SCRIPT", "FLUSH")
+        time.sleep(0.1)
+
+
+def majority_away(run: Run, rng: random.Random) -> None:
+    away = rng.sample(run.redis.masters(), 2)
+    for one in away:
+        one.signal(signal.SIGSTOP)
+        run.redis.replica_of(one).signal(signal.SIGSTOP)
+    time.sleep(rng.uniform(0.5, 4))
+    run.redis.mend()
+
+
+def bus_cut(run: Run, rng: random.Random) -> None:
+    cluster = run.redis
+    with cluster.bus(rng.choice([None, *cluster.masters()])):
+        time.sleep(rng.uniform(0.5, 4))
+    cluster.mend()
+
+
+def shard_killed(run: Run, rng: random.Random) -> None:
+    shard = rng.choice(run.stack.shards)
+    shard.kill()
+    time.sleep(rng.uniform(0, 4))
+    shard.run()
+
+
+def shard_hangs(run: Run, rng: random.Random) -> None:
+    shard = rng.choice(run.stack.shards)
+    shard.hang()
+    time.sleep(rng.uniform(0.5, 4))
+    shard.go_on()
+
+
+def commits_of_a_shard_held(run: Run, rng: random.Random) -> None:
+    run.hold_orders(rng.uniform(0.3, 3), server=rng.choice(run.stack.shards)).wait()
+
+
+CLUSTER_LANES: dict[str, list[Trouble]] = {
+    "instances": LANES["instances"],
+    "redis": [
+        Trouble("a node replaced", node_replaced, ROWS["64a"], loses=True),
+        Trouble("a node replaced by one that lags", laggard_promoted, ROWS["64b"], loses=True),
+        Trouble("a slot moved", slot_moved, ROWS["64c"]),
+        Trouble("scripts flushed at nodes", scripts_flushed, ROWS["64d"]),
+        Trouble("the majority away", majority_away, ROWS["64h"], loses=True),
+        Trouble("the bus of a node cut", bus_cut, ROWS["64i"], loses=True),
+        Trouble("a voucher's keys deleted", voucher_deleted, ROWS["41d"], loses=True),
+    ],
+    "postgres": [
+        Trouble("a shard killed", shard_killed, ROWS["65a"], stops=True),
+        Trouble("a shard hangs", shard_hangs, ROWS["65c"], stops=True),
+        Trouble("commits of a shard held", commits_of_a_shard_held, ROWS["6b"], stops=True),
+    ],
+}
 DOINGS = {  # of the operators, with their weights
     "add": 5,
     "reduce": 4,
@@ -265,13 +350,20 @@ class Round:
     operators: dict[str, list[Step]] = field(default_factory=dict)
 
 
-def run_round(stack: Stack, seed: int, number: int, under: Terms = Terms(), ha: bool = False) -> Result:
-    return run_fault(stack, drawn(seed, number, ha).fault, seed, under, SoakRun)
+STORES = {  # the lanes, and what the stores of a round are; proxies and their troubles are for single ones
+    "": (LANES, {"proxied": True}),
+    "ha": (HA_LANES, {"standby": True, "sentinels": True}),
+    "cluster": (CLUSTER_LANES, {"replicas": 1, "shards": 2}),
+}
 
 
-def drawn(seed: int, number: int, ha: bool = False) -> Round:
-    """`ha`: the stores have replicas and fail over; there are no proxies then, and none of their troubles."""
-    lanes_of_all, rng = HA_LANES if ha else LANES, random.Random(f"soak/{seed}/{number}")
+def run_round(stack: Stack, seed: int, number: int, under: Terms = Terms(), kind: str = "") -> Result:
+    return run_fault(stack, drawn(seed, number, kind).fault, seed, under, SoakRun)
+
+
+def drawn(seed: int, number: int, kind: str = "") -> Round:
+    """`kind`: of STORES."""
+    (lanes_of_all, stores), rng = STORES[kind], random.Random(f"soak/{seed}/{number}")
     seconds, instances, rate = rng.uniform(20, 40), rng.choice((2, 2, 3)), rng.randint(60, 160)
     habits = Habits(
         moves=rng.uniform(0.3, 0.9), keyed=rng.uniform(0.1, 0.5), limit=rng.randint(1, LIMIT), price=PRICE,
@@ -283,8 +375,8 @@ def drawn(seed: int, number: int, ha: bool = False) -> Round:
     fault = Fault(
         f"r{number}", "", live_through,
         instances=instances, units=rng.randint(*UNITS), users=int(seconds * rate), rate=rate,
-        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15, proxied=not ha,
-        appendfsync=rng.choice(("always", "always", "everysec")), env=env, standby=ha, sentinels=ha,
+        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15,
+        appendfsync=rng.choice(("always", "always", "everysec")), env=env, **stores,
     )
     one = Round(number, seed, fault)
     busy = rng.sample(list(lanes_of_all), rng.randint(1, len(lanes_of_all)))
@@ -310,7 +402,8 @@ class SoakRun(Run):
 
     def __init__(self, stack, fault, seed, terms):
         super().__init__(stack, fault, seed, terms)
-        self.round = drawn(seed, int(fault.name.removeprefix("r")), fault.sentinels)
+        kind = "ha" if fault.sentinels else "cluster" if fault.replicas else ""
+        self.round = drawn(seed, int(fault.name.removeprefix("r")), kind)
         self.done: list[Done] = []
         self.lock, self.until = threading.Lock(), 0.0
         self.units: dict[str, int] = {}  # of each voucher when it was made
@@ -385,8 +478,10 @@ def mend_own(run: SoakRun, what: Trouble) -> None:
         run.watched.run_replica()
     if what in LANES["redis"]:
         redis_up(run)
-    if what in LANES["postgres"] + HA_LANES["postgres"] and not run.postgres.alive():
-        run.postgres.run()
+    if what in CLUSTER_LANES["redis"]:
+        run.redis.mend()
+    if what in LANES["postgres"] + HA_LANES["postgres"] + CLUSTER_LANES["postgres"]:
+        postgres_up(run)
 
 
 def redis_up(run: SoakRun) -> None:
@@ -399,13 +494,23 @@ def redis_up(run: SoakRun) -> None:
         run.redis.call("REPLICAOF", "NO", "ONE")
 
 
+def postgres_up(run: SoakRun) -> None:
+    for one in run.stack.shards:
+        if one.alive():
+            one.go_on()
+    if not run.postgres.alive():
+        run.postgres.run()
+
+
 def mend(run: SoakRun) -> None:
     """Repairs what a row repairs by itself, and what one was kept from repairing."""
     if run.watched is not None:
         run.watched.mend()
-    redis_up(run)
-    if not run.postgres.alive():
-        run.postgres.run()
+    if run.stack.cluster is not None:
+        run.redis.mend()
+    else:
+        redis_up(run)
+    postgres_up(run)
     wait_for("PostgreSQL", run.postgres.answers)
     run.postgres.sql("alter role seckill reset default_transaction_read_only")
     for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
@@ -500,7 +605,7 @@ def open_another(run: SoakRun, rng: random.Random) -> None:
 def sales_end(run: SoakRun) -> None:
     """Sales due to end soon end first; ended ones are retired; each operator's change was made once."""
     ends = "select coalesce(extract(epoch from max(end_at) - now()), 0) from seckill_voucher where end_at < now() + interval '5 min'"
-    time.sleep(max(0.0, float(run.postgres.sql(ends)[0][0])))
+    time.sleep(max(float(row[0]) for row in [["0"], *run.postgres.sql(ends)]))
     open_still = "select id, state from seckill_voucher where end_at <= now() and state <> 'retired'"
     bound = RETIRED_S + run.fault.habits.pay_within_s
     if not within(run, "what has ended is retired", lambda: not run.postgres.sql(open_still), bound):

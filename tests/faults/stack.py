@@ -57,6 +57,7 @@ class NotInjectable(Exception):
 
 
 CLUSTER = bool(os.environ.get("TEST_REDIS_CLUSTER"))  # every Redis is a cluster of three masters
+SHARDS = 2 if os.environ.get("TEST_SHARDS") else 1  # so many PostgreSQL servers at least share the vouchers
 GIVEN: set[int] = set()
 
 
@@ -314,6 +315,9 @@ class Shards:
 
     def sql(self, script: str, database: str = "seckill") -> list[list[str]]:
         return [row for server in self.servers for row in server.sql(script, database)]
+
+    def answers(self) -> bool:
+        return all(server.answers() for server in self.servers)
 
     def alive(self) -> bool:
         return all(server.alive() for server in self.servers)

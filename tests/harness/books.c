@@ -35,7 +35,7 @@ static bool same_buyers(const char *voucher, PGresult *orders, redisContext *red
 
 static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
 {
-    PGconn *conn = db_connect();
+    PGconn *conn = db_connect_to(voucher);
     char key[SK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "{%s}", voucher);
     redisContext *redis = redis_connect_to(key);
@@ -66,7 +66,7 @@ static struct account read_account(const char *voucher)
     struct account account;
     int64_t *const numbers[] = {&account.units, &account.stock, &account.counted,    &account.live, &account.live_units,
                                 &account.users, &account.held,  &account.held_units, &account.kept};
-    PGconn *conn = db_connect();
+    PGconn *conn = db_connect_to(voucher);
     PGresult *row = PQexecParams(
         conn,
         "SELECT s.*, l.*, h.*, k.*"

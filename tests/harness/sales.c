@@ -20,10 +20,15 @@ bool sales_full(void)
 
 int64_t sales_make(int count, int stock)
 {
-    return db_number("SELECT min(made.id) FROM generate_series(1, %d) AS n, LATERAL create_voucher("
-                     "gen_random_uuid()::text || n, 'Test', 100, %d, unix_ms(now() - interval '1 s'),"
-                     " unix_ms(now() + interval '1 h')) AS made",
-                     count, stock);
+    const char *sequence = "pg_get_serial_sequence('seckill_voucher', 'id')";
+    int64_t first = db_number("SELECT nextval(%s)", sequence); // of several shards it is beyond each one's last
+    db_run("WITH own AS MATERIALIZED (SELECT n FROM seckill_shard s, generate_series(%" PRId64 ", %" PRId64 ") AS n"
+           "                           WHERE shard_of_slot(slot_of(n::text), s.shards) = s.number)"
+           " SELECT made.id FROM own, setval(%s, n, false) AS next, create_voucher(gen_random_uuid()::text || next, "
+           "'Test',"
+           " 100, %d, unix_ms(now() - interval '1 s'), unix_ms(now() + interval '1 h')) AS made",
+           first, first + count - 1, sequence, stock);
+    return first;
 }
 
 // The ids are built like the service's: their last 24 bits are slot and epoch.
@@ -85,6 +90,13 @@ void sales_notify_again(void)
 }
 
 // ---- requests ----
+
+void sales_beside(const struct service *service, int stock, const char *other, char voucher[VOUCHER_ID_SIZE])
+{
+    do
+        voucher_on_sale(service, stock, voucher);
+    while (db_shard_of(voucher) != db_shard_of(other));
+}
 
 int sales_admin(const struct service *service, const char *method, const char *voucher, const char *what,
                 struct http_reply *reply)

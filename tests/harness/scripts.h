@@ -34,7 +34,7 @@ static inline void scripts_start(void)
 
 static inline void scripts_setup(void)
 {
-    redis = redis_connect();
+    redis = redis_connect_to(VOUCHER);
     redis_run("FLUSHALL");
 }
 
@@ -56,8 +56,12 @@ static inline void try_call(enum sk_script script, int keys, int argc, const cha
     (void)snprintf(count, sizeof count, "%d", keys);
     memcpy((void *)(words + 3), (const void *)argv, (size_t)argc * sizeof *argv);
     freeReplyObject(reply);
-    reply = redisCommandArgv(redis, argc + 3, words, NULL);
+    bool here = redis_node_of(argv[0]) == redis_node_of(VOUCHER);
+    redisContext *node = here ? redis : redis_connect_to(argv[0]);
+    reply = redisCommandArgv(node, argc + 3, words, NULL);
     ck_assert_ptr_nonnull(reply);
+    if (!here)
+        redisFree(node);
 }
 
 static inline void call(enum sk_script script, int keys, int argc, const char *const *argv)
@@ -116,12 +120,12 @@ static inline int64_t now_ms(void)
     return ms;
 }
 
-// The number of changes to the data set so far, of any kind.
+// The number of changes to the voucher's data set so far, of any kind.
 static inline int64_t changes(void)
 {
     static const char name[] = "rdb_changes_since_last_save:";
     char info[8192];
-    ck_assert(redis_text(info, sizeof info, "INFO persistence"));
+    redis_info(redis_node_of(VOUCHER), "persistence", info, sizeof info);
     const char *at = strstr(info, name);
     ck_assert_ptr_nonnull(at);
     return strtoll(at + sizeof name - 1, NULL, 10);

@@ -43,9 +43,10 @@ void sql_teardown(void)
 
 void sql_make_voucher(int stock)
 {
-    int64_t id = db_number("SELECT id FROM create_voucher(gen_random_uuid()::text, 'T', 100, %d,"
-                           " unix_ms(now() - interval '1 h'), unix_ms(now() + interval '1 h'))",
-                           stock);
+    int64_t id =
+        db_number("SELECT v.id FROM seckill_shard s, create_voucher(gen_random_uuid()::text || s.number, 'T', 100, %d,"
+                  " unix_ms(now() - interval '1 h'), unix_ms(now() + interval '1 h')) v WHERE s.number = 0",
+                  stock);
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%lld", (long long)id);
     db_run("UPDATE voucher_stock SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
     db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM voucher_stock WHERE voucher_id = %s", sql_voucher);

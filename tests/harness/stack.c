@@ -3,6 +3,7 @@
 #include "stack.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <glob.h>
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
@@ -24,6 +25,7 @@
 enum {
     PORT_FIRST = 15000,
     PORTS = 16000,
+    SKIPPED = 77,    // exit status, known to CTest
     PORTS_EACH = 64, // distance between programs started one after the other
     SERVICES_MAX = 8,
     URL_SIZE = 128,
@@ -31,6 +33,7 @@ enum {
     OUTPUT_NAME_SIZE = 24,
     OPTIONS_SIZE = 512,
     ACL_SIZE = 4096,
+    SETTING_SIZE = URL_SIZE + 32,
 };
 
 const char stack_admin_token[] = "admin-token-of-the-tests";
@@ -46,17 +49,19 @@ struct service {
     bool stopped; // by SIGSTOP
 };
 
-enum { NODES = 3 };
+enum { NODES = 3, SHARDS = 2 };
 
 static struct {
-    struct proc redis[NODES], postgres;
+    struct proc redis[NODES], postgres[SHARDS];
     int redis_nodes;                          // of a cluster; or 1
     int redis_ports[NODES], bus_ports[NODES]; // of its nodes
-    int postgres_port, next_port;
+    int shards;                               // that share the vouchers; or 1; 0: PostgreSQL was not started
+    int postgres_ports[SHARDS], next_port;
     bool all_rights; // of the user in redis_url
     char postgres_bin[URL_SIZE];
     char redis_url[URL_SIZE], database_url[URL_SIZE], keeper_url[URL_SIZE], owner_url[URL_SIZE],
         superuser_url[URL_SIZE];
+    char database_setting[SETTING_SIZE], keeper_setting[SETTING_SIZE], owner_setting[SETTING_SIZE];
     struct service services[SERVICES_MAX];
     int service_count; // in this test
     unsigned soft_descriptors, hard_descriptors;
@@ -81,6 +86,21 @@ int stack_redis_nodes(void)
 int stack_redis_port_of(int node)
 {
     return stack.redis_ports[node];
+}
+
+int stack_shards(void)
+{
+    return stack.shards;
+}
+
+const char *stack_database_setting(void)
+{
+    return stack.database_setting;
+}
+
+const char *stack_keeper_setting(void)
+{
+    return stack.keeper_setting;
 }
 
 const char *stack_database_url(void)
@@ -335,9 +355,28 @@ static void find_postgres(void)
     }
 }
 
+static void set_db_url(char out[URL_SIZE], const char *user, const char *database, int shard)
+{
+    (void)snprintf(out, URL_SIZE, "postgresql://%s:%s@127.0.0.1:%d/%s", user, db_password, stack.postgres_ports[shard],
+                   database);
+}
+
+PGconn *stack_connect_to(int shard)
+{
+    char url[URL_SIZE];
+    set_db_url(url, "postgres", "seckill", shard);
+    return PQconnectdb(url);
+}
+
 static bool postgres_answers(void)
 {
-    return PQping(stack.superuser_url) == PQPING_OK;
+    char url[URL_SIZE];
+    bool answers = true;
+    for (int i = 0; answers && i < stack.shards; i++) {
+        set_db_url(url, "postgres", "postgres", i);
+        answers = PQping(url) == PQPING_OK;
+    }
+    return answers;
 }
 
 static void run_to_end(const char *name, const char *const *argv, const char *const *env, bool as_postgres)
@@ -353,15 +392,22 @@ static void run_to_end(const char *name, const char *const *argv, const char *co
     }
 }
 
-static void postgres_folder(char out[PROC_PATH_SIZE])
+static void postgres_name(char out[PROC_NAME_SIZE], int shard)
 {
-    (void)snprintf(out, PROC_PATH_SIZE, "%s/postgres", proc_scratch());
+    (void)snprintf(out, PROC_NAME_SIZE, shard == 0 ? "postgres" : "postgres-%d", shard);
 }
 
-static void make_cluster(void)
+static void postgres_folder(char out[PROC_PATH_SIZE], int shard)
+{
+    char name[PROC_NAME_SIZE];
+    postgres_name(name, shard);
+    (void)snprintf(out, PROC_PATH_SIZE, "%s/%s", proc_scratch(), name);
+}
+
+static void make_cluster(int shard)
 {
     char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], password_file[PROC_PATH_SIZE + 16];
-    postgres_folder(folder);
+    postgres_folder(folder, shard);
     (void)snprintf(program, sizeof program, "%sinitdb", stack.postgres_bin);
     (void)snprintf(password_file, sizeof password_file, "%s/password", proc_scratch());
     FILE *file = fopen(password_file, "we");
@@ -383,23 +429,32 @@ static void make_cluster(void)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-void postgres_start(void)
+static void postgres_start_shard(int shard)
 {
-    char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], data[PROC_PATH_SIZE + 8], port[8];
-    postgres_folder(folder);
+    char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], data[PROC_PATH_SIZE + 8], port[8], name[PROC_NAME_SIZE];
+    postgres_name(name, shard);
+    postgres_folder(folder, shard);
     (void)snprintf(program, sizeof program, "%spostgres", stack.postgres_bin);
     (void)snprintf(data, sizeof data, "%s/data", folder);
-    (void)snprintf(port, sizeof port, "%d", stack.postgres_port);
+    (void)snprintf(port, sizeof port, "%d", stack.postgres_ports[shard]);
     const char *const argv[] = {program, "-D", data, "-k", folder, "-h", "127.0.0.1", "-p", port, NULL};
-    struct proc_options options = {.name = "postgres", .argv = argv, .as_postgres = true, .death_signal = SIGQUIT};
-    proc_start(&stack.postgres, &options);
-    await_server(&stack.postgres, postgres_answers);
+    struct proc_options options = {.name = name, .argv = argv, .as_postgres = true, .death_signal = SIGQUIT};
+    proc_start(&stack.postgres[shard], &options);
+}
+
+void postgres_start(void)
+{
+    for (int i = 0; i < stack.shards; i++)
+        postgres_start_shard(i);
+    await_server(&stack.postgres[0], postgres_answers);
 }
 
 void postgres_stop(void)
 {
-    proc_signal(&stack.postgres, SIGINT); // does not wait for clients to disconnect
-    ck_assert_int_eq(proc_wait(&stack.postgres), 0);
+    for (int i = 0; i < stack.shards; i++)
+        proc_signal(&stack.postgres[i], SIGINT); // does not wait for clients to disconnect
+    for (int i = 0; i < stack.shards; i++)
+        ck_assert_int_eq(proc_wait(&stack.postgres[i]), 0);
 }
 
 static void run_as(const char *url, const char *sql)
@@ -411,25 +466,45 @@ static void run_as(const char *url, const char *sql)
     PQfinish(conn);
 }
 
-static void make_database(void)
+static void migrate(const char *setting)
 {
-    char env[URL_SIZE + 32];
-    // The same as deploy/owner.sql and deploy/login.sql.
-    run_as(stack.superuser_url, "CREATE ROLE owner LOGIN PASSWORD 'db-password'");
-    run_as(stack.superuser_url, "CREATE ROLE seckill_service NOLOGIN");
-    run_as(stack.superuser_url, "CREATE ROLE seckill_keeper NOLOGIN");
-    run_as(stack.superuser_url, "CREATE DATABASE seckill OWNER owner");
-    (void)snprintf(env, sizeof env, "SECKILL_DATABASE_URL=%s", stack.owner_url);
     const char *const argv[] = {SECKILL_BINARY, "--migrate", NULL};
-    run_to_end("migrate", argv, ENV(env), false);
-    run_as(stack.superuser_url, "CREATE ROLE seckill LOGIN PASSWORD 'db-password' IN ROLE seckill_service");
-    run_as(stack.superuser_url, "CREATE ROLE keeper LOGIN PASSWORD 'db-password' IN ROLE seckill_keeper");
+    run_to_end("migrate", argv, ENV(setting), false);
 }
 
-static void set_db_url(char out[URL_SIZE], const char *user, const char *database)
+static void make_database(int shard)
 {
-    (void)snprintf(out, URL_SIZE, "postgresql://%s:%s@127.0.0.1:%d/%s", user, db_password, stack.postgres_port,
-                   database);
+    char superuser[URL_SIZE], owner[URL_SIZE], setting[SETTING_SIZE];
+    set_db_url(superuser, "postgres", "postgres", shard);
+    set_db_url(owner, "owner", "seckill", shard);
+    // The same as deploy/owner.sql and deploy/login.sql.
+    run_as(superuser, "CREATE ROLE owner LOGIN PASSWORD 'db-password'");
+    run_as(superuser, "CREATE ROLE seckill_service NOLOGIN");
+    run_as(superuser, "CREATE ROLE seckill_keeper NOLOGIN");
+    run_as(superuser, "CREATE DATABASE seckill OWNER owner");
+    (void)snprintf(setting, sizeof setting, "SECKILL_DATABASE_URL=%s", owner);
+    migrate(setting);
+    run_as(superuser, "CREATE ROLE seckill LOGIN PASSWORD 'db-password' IN ROLE seckill_service");
+    run_as(superuser, "CREATE ROLE keeper LOGIN PASSWORD 'db-password' IN ROLE seckill_keeper");
+}
+
+// The setting with which a login finds the database, or all shards.
+static void set_db_setting(char out[SETTING_SIZE], const char *user)
+{
+    char url[URL_SIZE], path[PROC_PATH_SIZE];
+    set_db_url(url, user, "seckill", 0);
+    (void)snprintf(out, SETTING_SIZE, "SECKILL_DATABASE_URL=%s", url);
+    if (stack.shards == 1)
+        return;
+    (void)snprintf(path, sizeof path, "%s/shards-%s", proc_scratch(), user);
+    (void)snprintf(out, SETTING_SIZE, "SECKILL_SHARDS=%s", path);
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < stack.shards; i++) {
+        set_db_url(url, user, "seckill", i);
+        (void)fprintf(file, "%s\n", url);
+    }
+    ck_assert_int_eq(fclose(file), 0);
 }
 
 // Making and migrating a cluster takes most of a short program's time, so all programs copy one if it exists. The copy
@@ -444,31 +519,38 @@ static void make_postgres(void)
 {
     char folder[PROC_PATH_SIZE], data[PROC_PATH_SIZE + 8];
     const char *made = getenv("HARNESS_CLUSTER");
-    stack.postgres_port = take_port();
-    set_db_url(stack.superuser_url, "postgres", "postgres"); // replaced later
-    set_db_url(stack.owner_url, "owner", "seckill");
-    set_db_url(stack.database_url, "seckill", "seckill");
-    set_db_url(stack.keeper_url, "keeper", "seckill");
+    stack.shards = getenv("TEST_SHARDS") != NULL ? SHARDS : 1;
     find_postgres();
-    postgres_folder(folder);
-    (void)snprintf(data, sizeof data, "%s/data", folder);
-    ck_assert_int_eq(mkdir(folder, 0777), 0);
-    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, under whatever user it runs
-    if (made != NULL)
-        copy_cluster(made, data);
-    else
-        make_cluster();
+    for (int i = 0; i < stack.shards; i++) {
+        stack.postgres_ports[i] = take_port();
+        postgres_folder(folder, i);
+        (void)snprintf(data, sizeof data, "%s/data", folder);
+        ck_assert_int_eq(mkdir(folder, 0777), 0);
+        ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, under whatever user it runs
+        if (made != NULL)
+            copy_cluster(made, data);
+        else
+            make_cluster(i);
+    }
+    set_db_url(stack.superuser_url, "postgres", "seckill", 0);
+    set_db_url(stack.owner_url, "owner", "seckill", 0);
+    set_db_url(stack.database_url, "seckill", "seckill", 0);
+    set_db_url(stack.keeper_url, "keeper", "seckill", 0);
+    set_db_setting(stack.database_setting, "seckill");
+    set_db_setting(stack.keeper_setting, "keeper");
+    set_db_setting(stack.owner_setting, "owner");
     postgres_start();
-    if (made == NULL)
-        make_database();
-    set_db_url(stack.superuser_url, "postgres", "seckill");
+    for (int i = 0; made == NULL && i < stack.shards; i++)
+        make_database(i);
+    if (stack.shards > 1)
+        migrate(stack.owner_setting); // it gives them their numbers
 }
 
 void postgres_keep(const char *path)
 {
     char folder[PROC_PATH_SIZE], data[PROC_PATH_SIZE + 8];
     const char *const argv[] = {"rm", "-rf", path, NULL};
-    postgres_folder(folder);
+    postgres_folder(folder, 0);
     (void)snprintf(data, sizeof data, "%s/data", folder);
     postgres_stop();
     run_to_end("rm", argv, NULL, false);
@@ -489,20 +571,20 @@ static int reactors_in(const char *const *env)
 
 struct service *service_launch(const char *const *env)
 {
-    char listen_at[64], database[URL_SIZE + 32], redis[URL_SIZE + 32], token[64], name[PROC_NAME_SIZE];
-    const char *all[32] = {listen_at, database, redis, token};
+    char listen_at[64], redis[SETTING_SIZE], token[64], name[PROC_NAME_SIZE];
+    const char *all[32] = {listen_at, stack.database_setting, redis, token};
     int count = 4, extra = 0;
     ck_assert_int_lt(stack.service_count, SERVICES_MAX);
     struct service *service = &stack.services[stack.service_count++];
     *service = (struct service){.port = take_port(), .reactors = reactors_in(env)};
     (void)snprintf(name, sizeof name, "seckill-%d", service->port);
     (void)snprintf(listen_at, sizeof listen_at, "SECKILL_LISTEN=127.0.0.1:%d", service->port);
-    (void)snprintf(database, sizeof database, "SECKILL_DATABASE_URL=%s", stack.database_url);
     (void)snprintf(redis, sizeof redis, "SECKILL_REDIS_URL=%s", stack.redis_url);
     (void)snprintf(token, sizeof token, "SECKILL_ADMIN_TOKEN=%s", stack_admin_token);
     for (; env != NULL && env[extra] != NULL; extra++) {
         ck_assert_int_lt(count, 31);
-        all[count++] = env[extra];
+        bool database = strncmp(env[extra], "SECKILL_DATABASE_URL=", sizeof "SECKILL_DATABASE_URL=" - 1) == 0;
+        all[database ? 1 : count++] = env[extra]; // else there could be shards, too
     }
     const char *const argv[] = {SECKILL_BINARY, NULL};
     struct proc_options options = {
@@ -611,7 +693,7 @@ void service_stop_all(void)
     db_let_orders_go();
     if (stack.redis_nodes != 0 && !proc_running(&stack.redis[0], &status))
         redis_start();
-    if (stack.postgres_port != 0 && !proc_running(&stack.postgres, &status))
+    if (stack.shards != 0 && !proc_running(&stack.postgres[0], &status))
         postgres_start();
     if (stack.redis[0].pid != 0)
         redis_resume();
@@ -656,11 +738,26 @@ int service_run(const char *const *words, const char *const *env, char *out, siz
 
 // ---- all together ----
 
+bool stack_skip(const char *test, const char *why)
+{
+    (void)printf("skipped: %s, %s: %s\n", program_invocation_short_name, test, why);
+    return true;
+}
+
+void stack_skip_all(const char *why)
+{
+    (void)stack_skip("all of it", why);
+    (void)fflush(stdout);
+    exit(SKIPPED);
+}
+
 void stack_start(unsigned parts)
 {
+    if (parts == STACK_POSTGRES && getenv("TEST_SHARDS") != NULL)
+        stack_skip_all("it is about one database, and each shard is one");
     if ((parts & STACK_REDIS) != 0 && stack.redis_nodes == 0)
         redis_start();
-    if ((parts & STACK_POSTGRES) != 0 && stack.postgres_port == 0)
+    if ((parts & STACK_POSTGRES) != 0 && stack.shards == 0)
         make_postgres();
 }
 
@@ -678,8 +775,10 @@ int harness_main(TCase *tcase, enum fork_status fork_status)
         if (stack.redis[i].pid != 0)
             (void)kill(stack.redis[i].pid, SIGKILL);
     }
-    if (stack.postgres.pid != 0)
-        (void)kill(stack.postgres.pid, SIGQUIT);
+    for (int i = 0; i < stack.shards; i++) {
+        if (stack.postgres[i].pid != 0)
+            (void)kill(stack.postgres[i].pid, SIGQUIT);
+    }
     proc_scratch_remove();
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

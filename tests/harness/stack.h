@@ -8,6 +8,7 @@
 #define HARNESS_STACK_H
 
 #include <check.h>
+#include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,6 +18,18 @@ enum stack_part { STACK_REDIS = 1, STACK_POSTGRES = 2, STACK_ALL = 3 };
 // service: it is a copy of the cluster named by the environment variable HARNESS_CLUSTER, or else a new one. A missing
 // program is a failure.
 void stack_start(unsigned parts);
+
+// Ends the program before its first test, as one that was not run. Prints why.
+void stack_skip_all(const char *why);
+
+// For the first line of a test that makes no sense on a Redis Cluster, or on several shards: ends it. Prints why.
+bool stack_skip(const char *test, const char *why);
+#define STACK_SKIP_CLUSTER(why)                               \
+    if (stack_redis_nodes() > 1 && stack_skip(__func__, why)) \
+    return
+#define STACK_SKIP_SHARDS(why)                           \
+    if (stack_shards() > 1 && stack_skip(__func__, why)) \
+    return
 
 // The body of main(): runs the tests, stops the stack, and returns the exit status, which is also 1 if a part did not
 // end as it should.
@@ -31,6 +44,12 @@ const char *stack_database_url(void); // of the service's login
 const char *stack_keeper_url(void);   // of the login for archiving and erasing
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
 const char *stack_superuser_url(void);
+// With TEST_SHARDS set, PostgreSQL is two servers that share the vouchers; the URLs are those of the first one then.
+// What is done to PostgreSQL is done to both. These settings name all of them.
+int stack_shards(void);
+PGconn *stack_connect_to(int shard);      // as superuser
+const char *stack_database_setting(void); // NAME=VALUE; of the service's login
+const char *stack_keeper_setting(void);
 int stack_redis_port(void);
 // With TEST_REDIS_CLUSTER set, Redis is a cluster of several masters, each with an equal part of the slots. What is
 // done to Redis is done to all of them.

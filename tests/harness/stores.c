@@ -10,20 +10,37 @@
 
 #include "hash.h"
 #include "keys.h"
+#include "shards.h"
 #include "stack.h"
 
 enum { SQL_SIZE = 2048 };
 
-PGconn *db_connect(void)
+static PGconn *db_connect_shard(int shard)
 {
-    PGconn *conn = PQconnectdb(stack_superuser_url());
+    PGconn *conn = stack_connect_to(shard);
     ck_assert_msg(PQstatus(conn) == CONNECTION_OK, "%s", PQerrorMessage(conn));
     return conn;
 }
 
-static PGconn *session;
-static pid_t session_owner;
-__attribute__((used)) static PGconn *parents_session; // not closed: its other end is the parent's; no leak of ours
+PGconn *db_connect(void)
+{
+    return db_connect_shard(0);
+}
+
+int db_shard_of(const char *voucher)
+{
+    return (int)sk_shard_of_voucher(strtoll(voucher, NULL, 10), (size_t)stack_shards());
+}
+
+PGconn *db_connect_to(const char *voucher)
+{
+    return db_connect_shard(db_shard_of(voucher));
+}
+
+static PGconn *sessions[SK_SHARDS_MAX];
+static pid_t sessions_owner;
+// Not closed: their other ends are the parent's; no leaks of ours.
+__attribute__((used)) static PGconn *parents_sessions[SK_SHARDS_MAX];
 
 static bool is_as_new(PGconn *conn)
 {
@@ -33,52 +50,65 @@ static bool is_as_new(PGconn *conn)
     return is_new;
 }
 
-// Connecting costs far more than most queries, and tests query every few milliseconds. So one session serves them all,
-// reset before each use. A broken session is replaced; a child opens its own.
-static PGconn *db_session(void)
+// Connecting costs far more than most queries, and tests query every few milliseconds. So one session of each shard
+// serves them all, reset before each use. A broken session is replaced; a child opens its own.
+static PGconn *db_session(int shard)
 {
-    bool is_ours = session != NULL && session_owner == getpid();
-    if (is_ours && is_as_new(session))
-        return session;
-    if (is_ours)
-        PQfinish(session);
-    else
-        parents_session = session;
-    session = NULL; // db_connect() may end the test
-    session = db_connect();
-    session_owner = getpid();
-    return session;
+    if (sessions_owner != getpid()) {
+        memcpy(parents_sessions, sessions, sizeof sessions);
+        memset(sessions, 0, sizeof sessions);
+        sessions_owner = getpid();
+    }
+    if (sessions[shard] != NULL && is_as_new(sessions[shard]))
+        return sessions[shard];
+    PQfinish(sessions[shard]);
+    sessions[shard] = NULL; // db_connect_shard() may end the test
+    sessions[shard] = db_connect_shard(shard);
+    return sessions[shard];
 }
 
-static PGresult *db_query(const char *format, va_list args)
+// Runs it on all shards.
+static void db_query(PGresult *results[SK_SHARDS_MAX], const char *format, va_list args)
 {
-    PGconn *conn = db_session();
     char sql[SQL_SIZE];
     int n = vsnprintf(sql, sizeof sql, format, args);
     ck_assert(n > 0 && n < SQL_SIZE);
-    PGresult *result = PQexec(conn, sql);
-    ExecStatusType status = PQresultStatus(result);
-    ck_assert_msg(status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK, "%s: %s", sql, PQerrorMessage(conn));
-    return result;
+    for (int i = 0; i < stack_shards(); i++) {
+        PGconn *conn = db_session(i);
+        results[i] = PQexec(conn, sql);
+        ExecStatusType status = PQresultStatus(results[i]);
+        ck_assert_msg(status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK, "%s: %s", sql, PQerrorMessage(conn));
+    }
 }
 
 void db_run(const char *format, ...)
 {
+    PGresult *results[SK_SHARDS_MAX];
     va_list args;
     va_start(args, format);
-    PQclear(db_query(format, args));
+    db_query(results, format, args);
     va_end(args);
+    for (int i = 0; i < stack_shards(); i++)
+        PQclear(results[i]);
 }
 
 int64_t db_number(const char *format, ...)
 {
+    PGresult *results[SK_SHARDS_MAX];
+    int64_t number = 0;
+    int rows = 0;
     va_list args;
     va_start(args, format);
-    PGresult *result = db_query(format, args);
+    db_query(results, format, args);
     va_end(args);
-    ck_assert_int_eq(PQntuples(result), 1);
-    int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    PQclear(result);
+    for (int i = 0; i < stack_shards(); i++) {
+        int has = PQntuples(results[i]);
+        ck_assert_int_le(has, 1);
+        number += has == 0 ? 0 : strtoll(PQgetvalue(results[i], 0, 0), NULL, 10);
+        rows += has;
+        PQclear(results[i]);
+    }
+    ck_assert_int_ge(rows, 1);
     return number;
 }
 
@@ -89,38 +119,51 @@ int64_t voucher_epoch(const char *voucher)
 
 void db_text(char *out, size_t size, const char *format, ...)
 {
+    PGresult *results[SK_SHARDS_MAX];
+    int rows = 0;
     va_list args;
     va_start(args, format);
-    PGresult *result = db_query(format, args);
+    db_query(results, format, args);
     va_end(args);
-    ck_assert_int_eq(PQntuples(result), 1);
-    (void)snprintf(out, size, "%s", PQgetvalue(result, 0, 0));
-    PQclear(result);
+    out[0] = '\0';
+    for (int i = 0; i < stack_shards(); i++) {
+        int has = PQntuples(results[i]);
+        ck_assert_int_le(has, 1);
+        if (has == 1 && out[0] == '\0')
+            (void)snprintf(out, size, "%s", PQgetvalue(results[i], 0, 0));
+        rows += has;
+        PQclear(results[i]);
+    }
+    ck_assert_int_ge(rows, 1);
 }
 
 // Statements wait in a trigger that polls: waiting for a lock would end by lock_timeout.
 #define HELD_KEY "20260101"
 
-static PGconn *holder;
+static PGconn *holders[SK_SHARDS_MAX];
 
 void db_hold_orders(void)
 {
-    ck_assert_ptr_null(holder);
+    ck_assert_ptr_null(holders[0]);
     db_run("CREATE OR REPLACE FUNCTION public.wait_while_held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
            " WHILE NOT pg_try_advisory_xact_lock_shared(" HELD_KEY ") LOOP PERFORM pg_sleep(0.002); END LOOP;"
            " RETURN NULL; END $$");
     db_run("CREATE OR REPLACE TRIGGER wait_while_held BEFORE INSERT OR UPDATE OR DELETE ON voucher_order"
            " FOR EACH STATEMENT EXECUTE FUNCTION public.wait_while_held()");
-    holder = db_connect();
-    PGresult *result = PQexec(holder, "SELECT pg_advisory_lock(" HELD_KEY ")");
-    ck_assert_int_eq(PQresultStatus(result), PGRES_TUPLES_OK);
-    PQclear(result);
+    for (int i = 0; i < stack_shards(); i++) {
+        holders[i] = db_connect_shard(i);
+        PGresult *result = PQexec(holders[i], "SELECT pg_advisory_lock(" HELD_KEY ")");
+        ck_assert_int_eq(PQresultStatus(result), PGRES_TUPLES_OK);
+        PQclear(result);
+    }
 }
 
 void db_let_orders_go(void)
 {
-    PQfinish(holder);
-    holder = NULL;
+    for (int i = 0; i < stack_shards(); i++) {
+        PQfinish(holders[i]);
+        holders[i] = NULL;
+    }
 }
 
 int64_t db_orders_held_ms(void)
@@ -129,7 +172,7 @@ int64_t db_orders_held_ms(void)
                      " FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND state = 'active'");
 }
 
-static redisContext *redis_connect_node(int node)
+redisContext *redis_connect(int node)
 {
     redisContext *redis = redisConnect("127.0.0.1", stack_redis_port_of(node));
     ck_assert_msg(redis != NULL && redis->err == 0, "cannot connect to Redis");
@@ -139,24 +182,19 @@ static redisContext *redis_connect_node(int node)
     return redis;
 }
 
-redisContext *redis_connect(void)
-{
-    return redis_connect_node(0);
-}
-
-static int redis_node_of(const char *key)
+int redis_node_of(const char *key)
 {
     return (int)(sk_key_slot(key) * (unsigned)stack_redis_nodes() / SK_SLOTS);
 }
 
 redisContext *redis_connect_to(const char *key)
 {
-    return redis_connect_node(redis_node_of(key));
+    return redis_connect(redis_node_of(key));
 }
 
 static redisReply *ask_node(int node, const char *format, const char *command, size_t len)
 {
-    redisContext *redis = redis_connect_node(node);
+    redisContext *redis = redis_connect(node);
     redisReply *reply = NULL;
     if (redisAppendFormattedCommand(redis, command, len) == REDIS_OK)
         (void)redisGetReply(redis, (void **)&reply);
@@ -254,7 +292,7 @@ bool redis_text(char *out, size_t size, const char *format, ...)
 void redis_info(int node, const char *section, char *out, size_t size)
 {
     char command[64];
-    redisContext *redis = redis_connect_node(node);
+    redisContext *redis = redis_connect(node);
     (void)snprintf(command, sizeof command, "INFO %s", section);
     redisReply *reply = redisCommand(redis, command);
     ck_assert(reply != NULL && reply->type == REDIS_REPLY_STRING);

@@ -9,9 +9,13 @@
 #include <stdint.h>
 
 // A connection as superuser; the caller closes it with PQfinish.
-PGconn *db_connect(void);
+PGconn *db_connect(void);                      // to the first shard
+PGconn *db_connect_to(const char *voucher_id); // to the shard that has it
+int db_shard_of(const char *voucher_id);
 
-// Runs a statement formatted as by printf, in a reset session; the test fails if PostgreSQL rejects it.
+// Runs a statement formatted as by printf, in a reset session, on each shard; the test fails if one rejects it. Only
+// one shard has a voucher. Numbers of several shards are added up; of their texts, the first one that is not empty
+// counts.
 void db_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int64_t db_number(const char *format, ...) __attribute__((format(printf, 1, 2))); // the one value it returns
 int64_t voucher_epoch(const char *voucher);                                       // as PostgreSQL has it
@@ -24,8 +28,9 @@ void db_let_orders_go(void);
 int64_t db_orders_held_ms(void);
 
 // A connection to Redis, authenticated; the caller closes it with redisFree.
-redisContext *redis_connect(void);               // to the first node
+redisContext *redis_connect(int node);
 redisContext *redis_connect_to(const char *key); // to the node that has it
+int redis_node_of(const char *key);
 
 // Runs a command formatted as by redisCommand, on its own connection; the test fails if Redis rejects it.
 void redis_run(const char *format, ...);

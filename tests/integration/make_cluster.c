@@ -5,6 +5,7 @@
 
 START_TEST(a_cluster_is_made)
 {
+    ck_assert_int_eq(unsetenv("TEST_SHARDS"), 0); // each copy may become one
     stack_start(STACK_POSTGRES);
     postgres_keep(CLUSTER);
 }

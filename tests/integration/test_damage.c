@@ -154,6 +154,7 @@ END_TEST
 // The voucher did not exist when it was requested; another instance has sold it since.
 START_TEST(an_unknown_voucher_hides_no_win)
 {
+    STACK_SKIP_SHARDS("the id of the next voucher depends on its shard");
     struct service *first = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000")), *second = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], next[VOUCHER_ID_SIZE], made[VOUCHER_ID_SIZE];
     struct http_reply reply;

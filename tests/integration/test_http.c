@@ -14,6 +14,7 @@
 #include "books.h"
 #include "buf.h"
 #include "http.h"
+#include "shards.h"
 #include "stack.h"
 #include "stores.h"
 #include "wait.h"
@@ -976,8 +977,12 @@ START_TEST(vouchers_are_shown)
 
     ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200);
     json_t *json = json_loads(reply.body, 0, NULL);
-    const json_t *first = json_array_get(json_object_get(json, "vouchers"), 0);
-    ck_assert_str_eq(json_string_value(json_object_get(first, "id")), voucher);
+    int listed = 0; // with several shards it need not have the highest id
+    for (size_t i = 0; i < json_array_size(json_object_get(json, "vouchers")); i++) {
+        const json_t *one = json_array_get(json_object_get(json, "vouchers"), i);
+        listed += strcmp(json_string_value(json_object_get(one, "id")), voucher) == 0;
+    }
+    ck_assert_int_eq(listed, 1);
     ck_assert(json_is_string(json_object_get(json, "server_time")));
     json_decref(json);
 
@@ -1120,7 +1125,7 @@ START_TEST(redis_in_no_state_to_sell)
     char voucher[VOUCHER_ID_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT(rows) - (stack_redis_nodes() > 1); i++) { // no node of a cluster takes the last one
         redis_run(rows[i].spoil);
         (void)http_buy(service, voucher, "alice", &reply);
         http_must_be_problem(&reply, 503, "UNAVAILABLE");
@@ -1216,9 +1221,11 @@ START_TEST(postgres_does_not_answer)
 {
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=200"));
     struct http_reply reply;
-    PGconn *conn = db_connect();
-    PQclear(PQexec(conn, "BEGIN"));
-    PQclear(PQexec(conn, "LOCK TABLE voucher_order, seckill_voucher IN ACCESS EXCLUSIVE MODE"));
+    PGconn *conns[SK_SHARDS_MAX];
+    for (int i = 0; i < stack_shards(); i++) {
+        conns[i] = stack_connect_to(i);
+        PQclear(PQexec(conns[i], "BEGIN; LOCK TABLE voucher_order, seckill_voucher IN ACCESS EXCLUSIVE MODE"));
+    }
     static const char *const paths[] = {"/orders", "/orders/00000000-0000-7000-8000-000000000000", "/vouchers",
                                         "/vouchers/1"};
     for (size_t i = 0; i < COUNT(paths); i++) {
@@ -1226,7 +1233,8 @@ START_TEST(postgres_does_not_answer)
         http_must_be_problem(&reply, 503, "UNAVAILABLE");
         must_retry_after(&reply, 1, 60);
     }
-    PQfinish(conn);
+    for (int i = 0; i < stack_shards(); i++)
+        PQfinish(conns[i]);
     WAIT_FOR(http_get(service, "/vouchers", NULL, &reply) == 200);
 }
 END_TEST

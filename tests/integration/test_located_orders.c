@@ -110,6 +110,7 @@ static void must_be_found_before_its_voucher_is_known(struct service *service, s
 
 START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
 {
+    STACK_SKIP_SHARDS("the id of the next voucher depends on its shard");
     struct service *service = service_start(NULL), *other = service_start(NULL);
     char old[VOUCHER_ID_SIZE];
     int64_t next;
@@ -165,7 +166,7 @@ static int64_t epoch_in(const char *id)
 static void lose(struct service *service, const char *voucher, char ids[LOST][ORDER_ID_SIZE])
 {
     char busy[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], user[USER_SIZE];
-    voucher_on_sale(service, STOCK, busy);
+    sales_beside(service, STOCK, voucher, busy);
     db_hold_orders();
     sales_accept(service, busy, "first", id); // keeps the writer busy
     WAIT_FOR(db_orders_held_ms() > 0);

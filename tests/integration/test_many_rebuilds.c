@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "books.h"
+#include "keys.h"
 #include "sales.h"
 #include "stores.h"
 #include "wait.h"
@@ -39,20 +40,34 @@ static void name_of(int i, char voucher[VOUCHER_ID_SIZE])
     (void)snprintf(voucher, VOUCHER_ID_SIZE, "%" PRId64, first + i);
 }
 
-// The number of vouchers open in Redis.
-static int open_ones(void)
+static int open_ones_of(int node)
 {
-    redisContext *redis = redis_connect();
-    int open = 0;
-    for (int i = 0; i < count; i++)
-        ck_assert_int_eq(redisAppendCommand(redis, "HGET seckill:{%lld}:voucher state", (long long)first + i), 0);
+    redisContext *redis = redis_connect(node);
+    char key[SK_KEY_SIZE];
+    int asked = 0, open = 0;
     for (int i = 0; i < count; i++) {
+        (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:voucher", first + i);
+        if (redis_node_of(key) != node)
+            continue;
+        ck_assert_int_eq(redisAppendCommand(redis, "HGET %s state", key), 0);
+        asked++;
+    }
+    for (; asked > 0; asked--) {
         redisReply *reply = NULL;
         ck_assert_int_eq(redisGetReply(redis, (void **)&reply), 0);
         open += reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "open") == 0;
         freeReplyObject(reply);
     }
     redisFree(redis);
+    return open;
+}
+
+// The number of vouchers open in Redis.
+static int open_ones(void)
+{
+    int open = 0;
+    for (int node = 0; node < stack_redis_nodes(); node++)
+        open += open_ones_of(node);
     return open;
 }
 
@@ -146,7 +161,7 @@ START_TEST(a_locked_row_holds_up_no_other)
     struct http_reply reply;
     name_of(count / 2, sick);
     name_of(count / 2 + 1, next);
-    holder = db_connect();
+    holder = db_connect_to(sick);
     (void)snprintf(lock, sizeof lock, "BEGIN; SELECT FROM voucher_stock WHERE voucher_id = %s FOR UPDATE", sick);
     PQclear(PQexec(holder, lock));
     ck_assert_int_eq(PQtransactionStatus(holder), PQTRANS_INTRANS);
@@ -169,13 +184,16 @@ END_TEST
 // The journal contains an entry that PostgreSQL refuses to settle, before the service can check Redis again.
 static void empty_but_for_a_poisoned_entry(const char *voucher)
 {
-    redisContext *redis = redis_connect();
+    char key[SK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "seckill:{%s}:journal", voucher);
+    redis_run("FLUSHALL"); // at the nodes that do not have it
+    redisContext *redis = redis_connect_to(key);
     redisReply *reply = NULL;
     ck_assert_int_eq(redisAppendCommand(redis, "MULTI"), 0);
     ck_assert_int_eq(redisAppendCommand(redis, "FLUSHALL"), 0);
-    ck_assert_int_eq(redisAppendCommand(redis, "XADD seckill:{%s}:journal * epoch 1 orders %s", voucher,
-                                        "01a1fbe1-0c46-72f8-bdd2-587980274994 victor"),
-                     0);
+    ck_assert_int_eq(
+        redisAppendCommand(redis, "XADD %s * epoch 1 orders %s", key, "01a1fbe1-0c46-72f8-bdd2-587980274994 victor"),
+        0);
     ck_assert_int_eq(redisAppendCommand(redis, "EXEC"), 0);
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(redisGetReply(redis, (void **)&reply), 0);

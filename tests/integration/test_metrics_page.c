@@ -30,6 +30,18 @@ static void becomes(const struct service *service, const char *name, double valu
     WAIT_FOR(http_sample(service, name) == value);
 }
 
+// Of the i-th server of a store.
+static void must_be_of_server(const struct service *service, const char *what, int i, const char *store, double value)
+{
+    char name[NAME_SIZE], server[32];
+    bool is_redis = strcmp(store, "redis") == 0;
+    (void)snprintf(server, sizeof server, is_redis ? "127.0.0.1:%d" : "%d", is_redis ? stack_redis_port_of(i) : i);
+    (void)snprintf(name, sizeof name, "seckill_server_%s{store=\"%s\",server=\"%s\"}", what, store, server);
+    becomes(service, name, value);
+    (void)snprintf(name, sizeof name, "seckill_server_answer_seconds_count{store=\"%s\",server=\"%s\"}", store, server);
+    WAIT_FOR(http_sample(service, name) > 0);
+}
+
 START_TEST(readers_may_read_it)
 {
     struct service *service = service_start(ENV("SECKILL_ADMIN_TOKENS=" LINES));
@@ -102,6 +114,12 @@ START_TEST(a_sale_is_counted)
     ck_assert(http_sample(service, "seckill_reactors") == 2);
     ck_assert(http_sample(service, "seckill_reactors_ready") == 2);
     ck_assert(http_sample(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}") == 2);
+    for (int i = 0; i < stack_redis_nodes(); i++) {
+        must_be_of_server(service, "up", i, "redis", 2);
+        must_be_of_server(service, "lost_total", i, "redis", 0);
+    }
+    for (int i = 0; i < stack_shards(); i++)
+        must_be_of_server(service, "up", i, "postgresql", 2);
     ck_assert(http_sample(service, "process_cpu_seconds_total") > 0);
     ck_assert(http_sample(service, "process_open_fds") > 10);
     (void)snprintf(name, sizeof name, "seckill_voucher_remaining{voucher=\"%s\"}", voucher);
@@ -119,7 +137,11 @@ START_TEST(a_journal_that_waits_is_seen)
     http_must_buy(service, voucher, "first");
     postgres_stop();
     becomes(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}", 0);
-    ck_assert(http_sample(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}") == 1);
+    becomes(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}", stack_shards());
+    for (int i = 0; i < stack_shards(); i++) {
+        must_be_of_server(service, "up", i, "postgresql", 0);
+        must_be_of_server(service, "lost_total", i, "postgresql", 2); // both links
+    }
     ck_assert(http_sample(service, "seckill_reactors_ready") == 0);
     sales_accept(service, voucher, "second", id);
     becomes(service, "seckill_orders{state=\"granted\"}", 1);

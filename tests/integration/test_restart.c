@@ -518,17 +518,18 @@ END_TEST
 // the first statement late, without effect.
 START_TEST(postgres_answers_too_late)
 {
-    static const char backend[] = "SELECT %s FROM pg_stat_activity WHERE application_name = 'seckill-orders'";
+    static const char backend[] = "SELECT %s FROM pg_stat_activity, voucher_stock"
+                                  " WHERE application_name = 'seckill-orders' AND voucher_id = %s";
     struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=20000"));
     char voucher[VOUCHER_ID_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
-    pid_t pid = (pid_t)db_number(backend, "max(pid)");
+    pid_t pid = (pid_t)db_number(backend, "max(pid)", voucher);
     ck_assert_int_eq(kill(pid, SIGSTOP), 0);
     int status = http_buy(service, voucher, "alice", &reply);
     (void)kill(pid, SIGCONT);
     ck_assert_msg(status == 201, "%d %s", status, reply.body);
-    WAIT_FOR(db_number(backend, "count(*)") == 1); // the thawed backend has ended
+    WAIT_FOR(db_number(backend, "count(*)", voucher) == 1); // the thawed backend has ended
     books_must_balance(voucher);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
 }
@@ -537,6 +538,7 @@ END_TEST
 // The backlog for PostgreSQL is bounded: above the limit the answer is 503, and no unit is lost.
 START_TEST(too_many_orders_wait)
 {
+    STACK_SKIP_SHARDS("each shard has a bound of its own; the fault rows 65a and 65c reach it");
     struct service *service =
         service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50", "SECKILL_ORDERS_MAX=8", "SECKILL_BATCH_MAX=8"));
     struct order orders[ORDERS];

@@ -137,10 +137,9 @@ END_TEST
 
 static void archive_all(void)
 {
-    char url[256], output[4096];
-    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_keeper_url());
+    char output[4096];
     const char *const words[] = {"archive", proc_scratch(), "0", NULL};
-    int code = service_run(words, ENV(url), output, sizeof output);
+    int code = service_run(words, ENV(stack_keeper_setting()), output, sizeof output);
     ck_assert_msg(code == 0, "%s", output);
 }
 
@@ -282,8 +281,8 @@ START_TEST(an_order_that_comes_back_too_late)
     struct service *service = service_start(ENV(STUBBORN)), *other = service_start(ENV(SOON));
     char busy[VOUCHER_ID_SIZE], voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], first[ORDER_ID_SIZE];
     char reason[HTTP_FIELD_SIZE];
-    voucher_on_sale(service, STOCK, busy);
     voucher_on_sale(service, STOCK, voucher);
+    sales_beside(service, STOCK, voucher, busy);
     db_hold_orders();
     sales_accept(service, busy, "first", first); // keeps the writer busy
     WAIT_FOR(db_orders_held_ms() > 0);
@@ -336,6 +335,7 @@ static int64_t hold_sale(const struct service *service, int buyers)
 
 START_TEST(one_sale_after_the_other)
 {
+    STACK_SKIP_CLUSTER("it measures the memory of one Redis");
     int sales = sales_full() ? SALES_FULL : SALES, buyers = sales_full() ? SALE_BUYERS_FULL : SALE_BUYERS;
     struct service *service = service_start(ENV(SOON));
     int64_t size = hold_sale(service, buyers), before = used_memory();

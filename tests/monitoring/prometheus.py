@@ -64,8 +64,13 @@ class Prometheus(Process):
         return self.ask("query_range", query=expression, start=now - seconds, end=now, step=1)
 
     def firing(self) -> set[str]:
+        return {name for name, _ in self.firing_of()}
+
+    def firing_of(self) -> set[tuple[str, str]]:
+        """Alerts, and which server of a store each names; "": none."""
         alerts = self.ask("alerts")["data"]["alerts"]
-        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+        labels = [alert["labels"] for alert in alerts if alert["state"] == "firing"]
+        return {(one["alertname"], one.get("server", "")) for one in labels}
 
     def unhealthy(self) -> list[str]:
         """What it says of targets that it cannot scrape, or read."""

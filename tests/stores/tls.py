@@ -11,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from clusters import Cluster, Node
 from rush import Rush, books, voucher_of
 from sentinels import Sentinel, addresses
 from stack import Broken, Instance, Stack, free_port, redis_url, wait_for
@@ -254,6 +255,40 @@ def sentinels_over_tls(stack: Stack, port: int, ours: Authority, other: Authorit
     return wrong + must_sell(stack, env(by_name, ours))
 
 
+def cluster_over_tls(stack: Stack, ours: Authority, other: Authority) -> list[str]:
+    """All nodes, and the links between them. A master that is replaced is found over TLS, too."""
+    crt, key = ours.sign("node", f"IP:{HOST}")
+
+    class TlsNode(Node):
+        def run(self, appendfsync: str = "always", *extra: str) -> None:
+            self.tls_port = getattr(self, "tls_port", 0) or free_port()
+            super().run(
+                appendfsync, "--tls-port", str(self.tls_port), "--tls-cert-file", str(crt), "--tls-key-file", str(key),
+                "--tls-ca-cert-file", str(ours.crt), "--tls-auth-clients", "no", "--tls-cluster", "yes",
+                "--tls-replication", "yes", *extra,
+            )
+
+    cluster, voucher = Cluster(stack, kind=TlsNode), []
+    try:
+        cluster.create()
+        user = redis_url(0).split("//")[1].split("@")[0]
+        seeds = ",".join(f"{HOST}:{node.tls_port}" for node in cluster.nodes)
+        by = lambda ca: {"SECKILL_REDIS_URL": f"rediss+cluster://{user}@{seeds}", "SECKILL_REDIS_CA": str(ca)}
+        wrong = must_not_connect(stack, by(other.crt), "no slot map")
+        one = instance(stack, by(ours.crt))
+        try:
+            wait_for("a sale on a cluster over TLS", lambda: sells(one, voucher))
+            master = cluster.node_of(f"seckill:{{{voucher[0]}}}:voucher")
+            ready = one.text().count(f"port={master.tls_port}")
+            cluster.kill(master)
+            wait_for("a sale on the new master", lambda: sells(one, voucher), 40)
+        finally:
+            one.end(signal.SIGTERM)
+        return wrong if ready else [*wrong, f"the log does not name the TLS port {master.tls_port}"]
+    finally:
+        cluster.close()
+
+
 def run(binary) -> list[str]:
     stack = Stack(binary)
     try:
@@ -264,6 +299,7 @@ def run(binary) -> list[str]:
         wrong = redis_over_tls(stack, ours, other)
         port = free_port()
         wrong += bad_links(stack, port, ours) + sentinels_over_tls(stack, port, ours, other)
+        wrong += cluster_over_tls(stack, ours, other)
         return wrong + postgres_over_tls(stack, ours, other)
     finally:
         stack.land()

@@ -29,6 +29,8 @@ static void write_all(const struct sk_metrics_text *text)
     sk_metrics_text_signed(text, "e", "f=\"2\"", 3);
     sk_metrics_text_family(text, "g_bytes", SK_FAMILY_GAUGE, "Bytes");
     sk_metrics_text_number(text, "g_bytes", "", UINT64_MAX);
+    sk_metrics_text_family(text, "s", SK_FAMILY_SUMMARY, "A summary");
+    sk_metrics_text_summary(text, "s", "t=\"1\"", 1500000000, 2);
     sk_metrics_text_family(text, "h_info", SK_FAMILY_INFO, "Info");
     sk_metrics_text_number(text, "h_info", "v=\"1\"", 1);
     sk_metrics_text_end(text);
@@ -42,6 +44,7 @@ START_TEST(prometheus)
                                "b_seconds_total{c=\"d\"} 1.000002\n"
                                "# HELP e A gauge\n# TYPE e gauge\ne{f=\"1\"} -3\ne{f=\"2\"} 3\n"
                                "# HELP g_bytes Bytes\n# TYPE g_bytes gauge\ng_bytes 18446744073709551615\n"
+                               "# HELP s A summary\n# TYPE s summary\ns_sum{t=\"1\"} 1.500000000\ns_count{t=\"1\"} 2\n"
                                "# HELP h_info Info\n# TYPE h_info gauge\nh_info{v=\"1\"} 1\n");
 }
 END_TEST
@@ -55,6 +58,7 @@ START_TEST(open_metrics)
                                "# HELP e A gauge\n# TYPE e gauge\ne{f=\"1\"} -3\ne{f=\"2\"} 3\n"
                                "# HELP g_bytes Bytes\n# TYPE g_bytes gauge\n# UNIT g_bytes bytes\n"
                                "g_bytes 18446744073709551615\n"
+                               "# HELP s A summary\n# TYPE s summary\ns_sum{t=\"1\"} 1.500000000\ns_count{t=\"1\"} 2\n"
                                "# HELP h Info\n# TYPE h info\nh_info{v=\"1\"} 1\n"
                                "# EOF\n");
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { between, createProcesses, frameOf, gaugeOf } from '../../web/admin/frame.js';
+import { awayOf, between, createProcesses, frameOf, gaugeOf } from '../../web/admin/frame.js';
 import { addBuckets, bucketsBetween, quantile } from '../../web/admin/histogram.js';
 import { bucketsOf, parseMetrics, parseValue, samplesOf, sumOf } from '../../web/admin/prometheus.js';
 
@@ -171,6 +171,17 @@ test('several processes by turns are added up', () => {
     assert.equal(gaugeOf(processes.frames(), 'redis_links'), 4);
     assert.equal(gaugeOf(processes.frames(), 'redis_links', Math.max), 2);
     assert.equal(gaugeOf([], 'redis_links'), null);
+});
+
+test('a server that is away is named if the store has several', () => {
+    const server = (store, name, up) => `seckill_server_up{store="${store}",server="${name}"} ${up}`;
+    const frame = (...lines) => frameOf(parseMetrics(['seckill_reactors 2', ...lines].join('\n')), 1000);
+    const one = frame(server('redis', 'a:1', 2), server('redis', 'b:2', 1), server('postgresql', '0', 0));
+    const other = frame(server('redis', 'a:1', 0), server('redis', 'b:2', 2), server('postgresql', '0', 0));
+    assert.deepEqual(awayOf([one], 'redis'), ['b:2']);
+    assert.deepEqual(awayOf([other, one], 'redis'), ['a:1', 'b:2']);
+    assert.deepEqual(awayOf([one], 'postgresql'), []);
+    assert.deepEqual(awayOf([], 'redis'), []);
 });
 
 test('however many processes are met, few are kept', () => {

@@ -1,7 +1,7 @@
 // The figures of the moment that have no chart: what is on its way, the books, the process. Each has a text and a state:
 // `data-alarm` where an operator should look.
 import { element, setAttribute, setText } from '../common/dom.js';
-import { gaugeOf } from './frame.js';
+import { awayOf, gaugeOf } from './frame.js';
 
 const most = (a, b) => Math.max(a, b);
 
@@ -14,8 +14,8 @@ const TILES = {
     dead_letters: [(f, s) => s.number(gaugeOf(f, 'dead_letters')), (f) => gaugeOf(f, 'dead_letters') > 0],
     round_age: [(f, s) => ago(gaugeOf(f, 'round_age', most), s), (f) => gaugeOf(f, 'round_age', most) > 30],
     reactors: [(f, s) => share(f, s, 'reactors_ready'), (f) => gaugeOf(f, 'reactors_ready') < gaugeOf(f, 'reactors')],
-    redis_links: [(f, s) => s.number(gaugeOf(f, 'redis_links')), (f) => gaugeOf(f, 'redis_links') === 0],
-    postgresql_links: [(f, s) => s.number(gaugeOf(f, 'postgresql_links')), (f) => gaugeOf(f, 'postgresql_links') === 0],
+    redis_links: [(f, s) => links(f, s, 'redis'), (f) => broken(f, 'redis')],
+    postgresql_links: [(f, s) => links(f, s, 'postgresql'), (f) => broken(f, 'postgresql')],
     connections: [(f, s) => s.number(gaugeOf(f, 'connections'))],
     streams: [(f, s) => s.number(gaugeOf(f, 'streams'))],
     memory: [(f, s) => s.bytes(gaugeOf(f, 'memory'))],
@@ -24,6 +24,15 @@ const TILES = {
 
 function ago(seconds, speech) {
     return seconds === null ? speech.say('none') : speech.say('ago', { time: speech.age(seconds) });
+}
+
+function links(frames, speech, store) {
+    const n = speech.number(gaugeOf(frames, `${store}_links`)), away = awayOf(frames, store);
+    return away.length === 0 ? n : speech.say(`${store}_away`, { n, servers: away.join(', ') });
+}
+
+function broken(frames, store) {
+    return gaugeOf(frames, `${store}_links`) === 0 || awayOf(frames, store).length > 0;
 }
 
 function share(frames, speech, name) {

@@ -66,6 +66,7 @@ export function frameOf(metrics, at_ms) {
         counters: { ...outcomesOf(metrics), ...valuesOf(metrics, COUNTERS) },
         histograms: Object.fromEntries(histograms),
         gauges: valuesOf(metrics, GAUGES),
+        servers: samplesOf(metrics, 'seckill_server_up').map(({ labels, value }) => ({ ...labels, up: value })),
     };
 }
 
@@ -141,6 +142,20 @@ export function createProcesses() {
         },
         frames: () => [...seen.values()].map(({ frame }) => frame),
     };
+}
+
+// The servers of a store to which reactors of some instance are not connected; none if it has but one.
+export function awayOf(frames, store) {
+    const names = new Set(), away = new Set();
+    for (const { servers, gauges } of frames) {
+        for (const { server, up } of servers.filter((one) => one.store === store)) {
+            names.add(server);
+            if (up < gauges.reactors) {
+                away.add(server);
+            }
+        }
+    }
+    return names.size > 1 ? [...away] : [];
 }
 
 // A gauge of all of them: `merge` is how several make one.

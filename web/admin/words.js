@@ -48,6 +48,8 @@ export const words = {
         reactors: 'Reactors',
         redis_links: 'To Redis',
         postgresql_links: 'To PostgreSQL',
+        redis_away: '{n}; away: {servers}',
+        postgresql_away: '{n}; shards away: {servers}',
         of: '{n} of {all}',
         ago: '{time} ago',
 
@@ -285,6 +287,8 @@ export const words = {
         reactors: '事件循环（reactor）',
         redis_links: 'Redis 连接',
         postgresql_links: 'PostgreSQL 连接',
+        redis_away: '{n}；不可用：{servers}',
+        postgresql_away: '{n}；不可用的分片：{servers}',
         of: '{n} / {all}',
         ago: '{time}前',
 

@@ -1,0 +1,75 @@
+// The short table of the servers of the stores.
+#include "server_table.h"
+#include "stack.h"
+
+static struct sk_server_table servers;
+static struct sk_server_rows rows, seen;
+
+static void setup(void)
+{
+    servers = (struct sk_server_table){.lock = PTHREAD_MUTEX_INITIALIZER};
+    rows.count = seen.count = 0;
+}
+
+static void note(const char *store, const char *name, uint64_t n)
+{
+    struct sk_server_row *row = sk_server_table_row(&rows, store, name);
+    ck_assert_ptr_nonnull(row);
+    row->up = 1;
+    row->lost = n;
+    row->answers = 10 * n;
+    row->answered_ns = 100 * n;
+}
+
+START_TEST(each_server_has_one_row)
+{
+    note("redis", "a:1", 1);
+    note("redis", "b:1", 2);
+    note("postgresql", "a:1", 3);
+    note("redis", "a:1", 4);
+    sk_server_table_publish(&servers, &rows);
+    sk_server_table_read(&servers, &seen);
+    sk_server_table_read(&servers, &seen); // as if another reactor had the same values
+    ck_assert_uint_eq(seen.count, 3);
+    ck_assert_str_eq(seen.rows[0].store, "redis");
+    ck_assert_str_eq(seen.rows[0].name, "a:1");
+    ck_assert_uint_eq(seen.rows[0].up, 2);
+    ck_assert_uint_eq(seen.rows[0].lost, 8);
+    ck_assert_uint_eq(seen.rows[0].answers, 80);
+    ck_assert_uint_eq(seen.rows[0].answered_ns, 800);
+    ck_assert_str_eq(seen.rows[2].store, "postgresql");
+    ck_assert_uint_eq(seen.rows[2].lost, 6);
+}
+END_TEST
+
+START_TEST(the_table_has_an_end)
+{
+    char name[16];
+    for (int i = 0; i < SK_SERVERS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "n:%d", i);
+        note("redis", name, 1);
+    }
+    ck_assert_ptr_null(sk_server_table_row(&rows, "redis", "one more"));
+    ck_assert_ptr_nonnull(sk_server_table_row(&rows, "redis", "n:0"));
+}
+END_TEST
+
+// It stands between quotation marks.
+START_TEST(a_name_breaks_no_page)
+{
+    note("redis", "/a\"b\\c\nd", 1);
+    ck_assert_str_eq(rows.rows[0].name, "/a?b?c?d");
+    note("redis", "/a\"b\\c\nd", 1);
+    ck_assert_uint_eq(rows.count, 1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("server_table");
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, each_server_has_one_row);
+    tcase_add_test(tcase, the_table_has_an_end);
+    tcase_add_test(tcase, a_name_breaks_no_page);
+    return harness_main(tcase, CK_NOFORK);
+}
