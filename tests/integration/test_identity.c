@@ -33,9 +33,9 @@
 
 enum { STOCK = 50, PATH_SIZE = 256, TEXT_SIZE = 8192, LOG_SIZE = 65536, LOADERS = 4, RELOADS = 40 };
 
-static const struct token_key key_a = {SK_JWS_HS256, SECRET_A, NULL}, key_b = {SK_JWS_HS256, SECRET_B, NULL},
-                              key_ed = {SK_JWS_EDDSA, ED_PUBLIC, ED_PRIVATE},
-                              confused = {SK_JWS_HS256, ED_PUBLIC, NULL};
+static const struct token_key key_a = {SK_JWS_HS256, {SECRET_A}, NULL}, key_b = {SK_JWS_HS256, {SECRET_B}, NULL},
+                              key_ed = {SK_JWS_EDDSA, {ED_PUBLIC}, ED_PRIVATE},
+                              confused = {SK_JWS_HS256, {ED_PUBLIC}, NULL};
 static char keys_path[] = "/tmp/seckill-keys-XXXXXX", keys_env[PATH_SIZE];
 
 // ---- keys and tokens ----
