@@ -1,4 +1,4 @@
-# The service's image (the default target) and the load test's (--target loadtest).
+# The service's image (the default target), the load test's (--target loadtest) and that of the keys' sidecar (--target keys).
 
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
@@ -32,3 +32,14 @@ USER 10001:10001
 ENV SECKILL_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 ENTRYPOINT ["seckill"]
+
+# A sidecar that fetches the keys of users' tokens (--target keys).
+FROM run AS keys
+USER 0:0
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl procps \
+    && rm -rf /var/lib/apt/lists/*
+COPY deploy/keys/fetch-keys /usr/local/bin/fetch-keys
+USER 10001:10001
+ENTRYPOINT ["fetch-keys"]
+
+FROM run
