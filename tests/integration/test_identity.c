@@ -637,8 +637,9 @@ START_TEST(a_lifetime_and_another_claim_may_be_set)
         {",\"user\":\"auth0|1\"", 600, 401},
         {",\"user\":\"alice\"", 3700, 401},
     };
-    write_keys(KEY_SET);
+    write_keys(JWK_SET(JWK_OCT("a", SECRET_A) "," JWK_RSA("rs", RSA_N, RSA_E) ",{\"kty\":\"RSA\",\"use\":\"enc\"}"));
     struct service *service = service_start(ENV(BY_TOKEN, "SECKILL_TOKEN_LIFETIME_S=3600", "SECKILL_TOKEN_USER=user"));
+    service_log_must_have(service, 1, "keys[2]: it is for another `use` than sig");
     char claims[TEXT_SIZE], field[TEXT_SIZE];
     struct http_reply reply;
     for (size_t i = 0; i < COUNT(rows); i++) {
