@@ -475,10 +475,11 @@ struct sk_jws {
     } at[];
 };
 
-// A key as OpenSSL takes it: named numbers, bytes and texts.
+// A key as OpenSSL takes it: named numbers, bytes and texts, which the builder borrows.
 struct parts {
-    OSSL_PARAM_BLD *builder;      // owned
-    BIGNUM *numbers[NUMBERS_MAX]; // owned; the builder borrows them
+    OSSL_PARAM_BLD *builder;             // owned
+    BIGNUM *numbers[NUMBERS_MAX];        // owned
+    unsigned char point[1 + ECDSA_SIZE]; // of ES256
     size_t count;
     bool failed;
 };
@@ -585,7 +586,6 @@ static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_ke
 
 static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, struct parts *out)
 {
-    unsigned char point[1 + ECDSA_SIZE] = {POINT_CONVERSION_UNCOMPRESSED};
     switch (algorithm) {
     case SK_JWS_RS256:
         parts_put_number(out, OSSL_PKEY_PARAM_RSA_N, key->parts[0]);
@@ -593,11 +593,12 @@ static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_k
         parts_put_number(out, OSSL_PKEY_PARAM_RSA_D, key->private_key);
         break;
     case SK_JWS_ES256:
-        memcpy(point + 1, key->parts[0].at, POINT_SIZE);
-        memcpy(point + 1 + POINT_SIZE, key->parts[1].at, POINT_SIZE);
+        out->point[0] = POINT_CONVERSION_UNCOMPRESSED;
+        memcpy(out->point + 1, key->parts[0].at, POINT_SIZE);
+        memcpy(out->point + 1 + POINT_SIZE, key->parts[1].at, POINT_SIZE);
         out->failed = out->failed || OSSL_PARAM_BLD_push_utf8_string(out->builder, OSSL_PKEY_PARAM_GROUP_NAME,
                                                                      algorithms[algorithm].names.crv, 0) != 1;
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, (struct sk_jws_bytes){point, sizeof point});
+        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, (struct sk_jws_bytes){out->point, sizeof out->point});
         parts_put_number(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
         break;
     default:

@@ -529,7 +529,7 @@ static const char *keys_read_line(struct reading *reading, struct sk_span line)
         return "is not of the form: kid algorithm key [private-key]";
     entry.algorithm = keys_is(algorithm, "HS256") ? SK_JWS_HS256 : SK_JWS_EDDSA;
     if (entry.algorithm == SK_JWS_EDDSA && !keys_is(algorithm, "EdDSA"))
-        return "the algorithm is neither HS256 nor EdDSA; a JWK Set may have others";
+        return "the algorithm is neither HS256 nor EdDSA (a JWK Set may have others)";
     return keys_add(reading, &entry);
 }
 
@@ -571,8 +571,8 @@ static const char *keys_open(const struct reading *reading, const struct keys_en
         [SK_JWS_HS256] = "a secret of HS256 has 32 to 256 bytes, and no private key",
         [SK_JWS_EDDSA] = "the keys of Ed25519 have 32 bytes, and belong together",
         [SK_JWS_RS256] =
-            "a key of RS256 has 2048 to 4096 bits and an odd exponent above 1; a private key belongs to it",
-        [SK_JWS_ES256] = "a key of ES256 is a point of P-256, x and y of 32 bytes; a private key belongs to it",
+            "a key of RS256 has 2048 to 4096 bits and an odd exponent above 1, and a private key belongs to it",
+        [SK_JWS_ES256] = "a key of ES256 is a point of P-256, x and y of 32 bytes, and a private key belongs to it",
     };
     unsigned char bytes[3][SK_JWS_PART_MAX];
     struct sk_jws_key parts = {0};
