@@ -1,4 +1,5 @@
-# The service's image (the default target) and the load test's (--target loadtest).
+# The service's image (the default target), the load test's (--target loadtest) and that of the keys' sidecar
+# (--target keys).
 #
 # Mirrors: --build-arg REGISTRY=docker.m.daocloud.io for images, --build-arg DEBIAN=mirrors.tuna.tsinghua.edu.cn for
 # packages.
@@ -48,3 +49,14 @@ USER 10001:10001
 ENV SECKILL_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 ENTRYPOINT ["seckill"]
+
+# A sidecar that fetches the keys of users' tokens (--target keys).
+FROM run AS keys
+USER 0:0
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl procps \
+    && rm -rf /var/lib/apt/lists/*
+COPY deploy/keys/fetch-keys /usr/local/bin/fetch-keys
+USER 10001:10001
+ENTRYPOINT ["fetch-keys"]
+
+FROM run

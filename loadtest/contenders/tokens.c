@@ -34,7 +34,7 @@ static bool put_tokens(const struct sk_token_key *key, uint64_t count, const cha
     unsigned char signature[SK_JWS_SIGNATURE_MAX];
     int64_t now_s = (int64_t)(sk_wall_ms() / 1000);
     (void)snprintf(json, sizeof json, "{\"alg\":\"%s\",\"typ\":\"JWT\",\"kid\":\"%s\"}",
-                   sk_jwt_algorithm_name(sk_jws_algorithm(key->jws)), key->kid);
+                   sk_jws_names(sk_jws_algorithm(key->jws))->alg, key->kid);
     size_t header_len = put_part(json, text);
     text[header_len++] = '.';
     for (uint64_t i = 0; i < count; i++) {

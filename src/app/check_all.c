@@ -82,7 +82,7 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
 static void check_users(struct sk_findings *findings, const struct sk_config *config)
 {
     if (config->identity.auth == SK_AUTH_TOKEN) {
-        struct sk_token_ring *ring = sk_token_ring_open(config->identity.token_keys, (unsigned)config->reactors);
+        struct sk_token_ring *ring = sk_token_ring_open(&config->identity, (unsigned)config->reactors);
         check_read(findings, "keys of users' tokens", ring);
         sk_token_ring_close(ring);
         return;

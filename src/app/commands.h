@@ -51,7 +51,7 @@ enum sk_status sk_erase_run(const struct sk_config *config) SK_MUST_CHECK;
 enum { SK_MINT_SECONDS_MAX = 31536000 };
 
 struct sk_mint {
-    const char *issuer, *audience, *user;
+    const char *issuer, *audience, *claim, *user; // claim: the one with the user's id
     int64_t now_s, exp_s;
 };
 
@@ -61,5 +61,9 @@ char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint);
 // `seckill token USER [SECONDS]`: prints a token for testing, signed with the first key of SECKILL_TOKEN_KEYS that can
 // sign. In production your login issues the users' tokens. Reports errors on `err`.
 enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err) SK_MUST_CHECK;
+
+// `seckill keys FILE`: reads a file of SECKILL_TOKEN_KEYS as a start does. Prints each key, then each that is not used,
+// and why. SK_FAIL: a start would refuse the file. Reports errors on `err`.
+enum sk_status sk_keys_run(const struct sk_config *config, FILE *out, FILE *err) SK_MUST_CHECK;
 
 #endif

@@ -19,10 +19,10 @@ char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint)
     struct sk_buf token = {0};
     unsigned char signature[SK_JWS_SIGNATURE_MAX];
     char text[SK_BASE64URL_CHARS(SK_JWS_SIGNATURE_MAX)];
-    json_t *header = json_pack("{s:s,s:s,s:s}", "alg", sk_jwt_algorithm_name(sk_jws_algorithm(key->jws)), "typ", "JWT",
-                               "kid", key->kid);
-    json_t *claims = json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", mint->issuer, "aud", mint->audience, "sub", mint->user,
-                               "iat", (json_int_t)mint->now_s, "exp", (json_int_t)mint->exp_s);
+    json_t *header =
+        json_pack("{s:s,s:s,s:s}", "alg", sk_jws_names(sk_jws_algorithm(key->jws))->alg, "typ", "JWT", "kid", key->kid);
+    json_t *claims = json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", mint->issuer, "aud", mint->audience, mint->claim,
+                               mint->user, "iat", (json_int_t)mint->now_s, "exp", (json_int_t)mint->exp_s);
     bool done = mint_put_part(&token, header);
     sk_buf_puts(&token, ".");
     done = done && mint_put_part(&token, claims);
@@ -50,7 +50,7 @@ static bool mint_put_part(struct sk_buf *token, json_t *part)
     return done;
 }
 
-// ---- the command ----
+// ---- the commands ----
 
 enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
 {
@@ -88,7 +88,11 @@ static const char *mint_read_words(const struct sk_config *config, struct sk_min
     if (config->words[1] != NULL && (!sk_text_number(config->words[1], SK_MINT_SECONDS_MAX, &seconds) || seconds == 0))
         return "SECONDS is not a number from 1 to 31536000";
     int64_t now_s = (int64_t)(sk_wall_ms() / 1000);
-    *mint = (struct sk_mint){config->identity.token_issuer, config->identity.token_audience, config->words[0], now_s,
+    *mint = (struct sk_mint){config->identity.token_issuer,
+                             config->identity.token_audience,
+                             config->identity.token_user,
+                             config->words[0],
+                             now_s,
                              now_s + (int64_t)seconds};
     return NULL;
 }
@@ -100,4 +104,24 @@ static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys
             return sk_token_keys_at(keys, i);
     }
     return NULL;
+}
+
+enum sk_status sk_keys_run(const struct sk_config *config, FILE *out, FILE *err)
+{
+    char wrong[SK_TOKEN_KEYS_WRONG_SIZE];
+    struct sk_token_keys *keys = sk_token_keys_load(config->words[0], 1, NULL, wrong);
+    if (keys == NULL) {
+        (void)fprintf(err, "seckill: %s: %s\n", config->words[0], wrong);
+        return SK_FAIL;
+    }
+    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
+        const struct sk_token_key *key = sk_token_keys_at(keys, i);
+        (void)fprintf(out, "%s %s\n", key->kid, sk_jws_names(sk_jws_algorithm(key->jws))->alg);
+    }
+    for (size_t i = 0; i < sk_token_keys_unused_count(keys); i++) {
+        struct sk_token_key_unused unused = sk_token_keys_unused(keys, i);
+        (void)fprintf(out, "keys[%zu] is not used: %s\n", unused.place, unused.reason);
+    }
+    sk_token_keys_free(keys);
+    return fflush(out) == 0 ? SK_OK : SK_FAIL;
 }

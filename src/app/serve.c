@@ -159,7 +159,7 @@ static void serve_block_signals(sigset_t *signals)
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring)
 {
     if (config->identity.auth == SK_AUTH_TOKEN) {
-        *ring = sk_token_ring_open(config->identity.token_keys, (unsigned)config->reactors);
+        *ring = sk_token_ring_open(&config->identity, (unsigned)config->reactors);
         if (*ring == NULL)
             return SK_FAIL;
     } else if (config->identity.gateway_trusted == 0 && !sk_listen_address_is_loopback(config->server.listen)) {

@@ -3,9 +3,13 @@
 #include "jwt.h"
 
 #include <jansson.h>
+#include <openssl/bn.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
+#include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/param_build.h>
 #include <openssl/params.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +42,7 @@ static struct value jwt_value_of(const json_t *member);
 static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt_header *out);
 static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
                                           struct sk_jwt_claims *out);
+static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk_jwt_claims *claims);
 static bool jwt_take_time(struct value value, bool round_up, int64_t *out);
 static bool jwt_take_audience(struct value value, const char *audience, bool *found);
 static bool jwt_take_text(struct value value, char *out, size_t size);
@@ -173,17 +178,9 @@ static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt
     return whole && good_type && jwt_get(part, "crit").kind == ABSENT ? SK_JWT_GOOD : SK_JWT_HEADER;
 }
 
-const char *sk_jwt_algorithm_name(enum sk_jws_algorithm algorithm)
-{
-    return algorithm == SK_JWS_HS256 ? "HS256" : "EdDSA";
-}
-
-bool sk_jwt_is_algorithm(const char *name, enum sk_jws_algorithm algorithm)
-{
-    return strcmp(name, sk_jwt_algorithm_name(algorithm)) == 0;
-}
-
 // ---- the claims ----
+
+static const char *const ids[SK_JWT_IDS] = {[SK_JWT_ID_JTI] = "jti", [SK_JWT_ID_SUB] = "sub"};
 
 enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
                                       struct sk_jwt_claims *out)
@@ -200,19 +197,35 @@ enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_
 static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
                                           struct sk_jwt_claims *out)
 {
-    struct value issuer = jwt_get(part, "iss"), subject = jwt_get(part, "sub"), from = jwt_get(part, "nbf");
+    struct value issuer = jwt_get(part, "iss"), user = jwt_get(part, expected->user), from = jwt_get(part, "nbf");
     bool for_us = false;
     out->nbf_s = 0;
     if (!jwt_take_time(jwt_get(part, "exp"), false, &out->exp_s) ||
         (from.kind != ABSENT && !jwt_take_time(from, true, &out->nbf_s)) || issuer.kind != TEXT ||
-        !jwt_take_audience(jwt_get(part, "aud"), expected->audience, &for_us) || subject.kind != TEXT)
+        !jwt_take_audience(jwt_get(part, "aud"), expected->audience, &for_us) || user.kind != TEXT)
         return SK_JWT_CLAIMS;
     if (!jwt_is_text(issuer, expected->issuer))
         return SK_JWT_ISSUER;
     if (!for_us)
         return SK_JWT_AUDIENCE;
-    return jwt_take_text(subject, out->user, sizeof out->user) && sk_text_user(out->user) ? SK_JWT_GOOD
-                                                                                          : SK_JWT_SUBJECT;
+    if (!jwt_take_text(user, out->user, sizeof out->user) || !sk_text_user(out->user))
+        return SK_JWT_SUBJECT;
+    for (int i = 0; i < SK_JWT_IDS; i++) {
+        struct value id = jwt_get(part, ids[i]);
+        out->ids[i] = id.kind == TEXT ? sk_siphash(&expected->id_keys[i], id.text.at, id.text.len) : 0;
+    }
+    return expected->lifetime_s == 0 || jwt_take_lifetime(part, expected->lifetime_s, out) ? SK_JWT_GOOD
+                                                                                           : SK_JWT_LIFETIME;
+}
+
+static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk_jwt_claims *claims)
+{
+    int64_t issued_s;
+    if (!jwt_take_time(jwt_get(part, "iat"), true, &issued_s) || claims->exp_s - issued_s > most_s)
+        return false;
+    if (claims->nbf_s < issued_s)
+        claims->nbf_s = issued_s;
+    return true;
 }
 
 // Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
@@ -432,47 +445,79 @@ bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
 // ---- signatures ----
 //
 // HS256 keeps, for each reader, a context that has hashed the secret. Starting again costs a copy of its state, but no
-// lookup of the algorithm and no hashing of the key's two blocks. Ed25519 keeps the key, and a context to check with.
+// lookup of the algorithm and no hashing of the key's two blocks. The others keep OpenSSL's key, and a context to check
+// with.
 
-enum { MAC_SIZE = 32, SIGNATURE_SIZE = 64 };
+enum { MAC_SIZE = 32, POINT_SIZE = 32, ECDSA_SIZE = 2 * POINT_SIZE, DER_MAX = 2 + 2 * (2 + POINT_SIZE + 1) };
+enum { EXPONENT_MAX = 8, NUMBERS_MAX = 3 };
+
+static const struct algorithm {
+    struct sk_jws_names names;
+    const char *openssl, *digest; // the type of its keys; the hash of the text, NULL: its own
+} algorithms[SK_JWS_ALGORITHMS] = {
+    [SK_JWS_HS256] = {{"HS256", "oct", NULL, {"k", NULL}}, NULL, NULL},
+    [SK_JWS_EDDSA] = {{"EdDSA", "OKP", "Ed25519", {"x", NULL}}, "ED25519", NULL},
+    [SK_JWS_RS256] = {{"RS256", "RSA", NULL, {"n", "e"}}, "RSA", "SHA256"},
+    [SK_JWS_ES256] = {{"ES256", "EC", "P-256", {"x", "y"}}, "EC", "SHA256"},
+};
 
 struct sk_jws {
     enum sk_jws_algorithm algorithm;
     bool can_sign;
-    size_t len;
-    unsigned char bytes[SK_JWS_SECRET_MAX]; // the secret, or the public key
-    EVP_PKEY *key;                          // owned; of EdDSA
+    size_t signature_len;
+    size_t secret_len;
+    unsigned char secret[SK_JWS_SECRET_MAX]; // of HS256
+    EVP_PKEY *key;                           // owned; of the others
     unsigned readers;
     struct {
         EVP_MAC_CTX *mac; // owned; of HS256
-        EVP_MD_CTX *md;   // owned; of EdDSA
+        EVP_MD_CTX *md;   // owned; of the others
     } at[];
 };
 
-static enum sk_status jws_open_hs256(struct sk_jws *jws);
-static enum sk_status jws_open_eddsa(struct sk_jws *jws, struct sk_jws_bytes private_key);
+// A key as OpenSSL takes it: named numbers, bytes and texts, which the builder borrows.
+struct parts {
+    OSSL_PARAM_BLD *builder;             // owned
+    BIGNUM *numbers[NUMBERS_MAX];        // owned
+    unsigned char point[1 + ECDSA_SIZE]; // of ES256
+    size_t count;
+    bool failed;
+};
+
+static bool jws_is_of_size(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key);
+static enum sk_status jws_open_hs256(struct sk_jws *jws, struct sk_jws_bytes secret);
+static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_key *key);
+static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, struct parts *out);
+static void parts_put_number(struct parts *parts, const char *name, struct sk_jws_bytes bytes);
+static void parts_put_bytes(struct parts *parts, const char *name, struct sk_jws_bytes bytes);
+static EVP_PKEY *parts_make(struct parts *parts, const char *type, int selection);
+static bool jws_is_valid(const struct sk_jws *jws);
 static enum sk_jws_result jws_mac(const struct sk_jws *jws, unsigned reader, const char *text, size_t len,
                                   unsigned char out[MAC_SIZE]);
+static size_t jws_ecdsa_to_der(const unsigned char raw[ECDSA_SIZE], unsigned char der[DER_MAX]);
+static bool jws_ecdsa_from_der(const unsigned char *der, size_t len, unsigned char raw[ECDSA_SIZE]);
 
-enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, struct sk_jws_bytes key, struct sk_jws_bytes private_key,
-                           unsigned readers, struct sk_jws **out)
+const struct sk_jws_names *sk_jws_names(enum sk_jws_algorithm algorithm)
+{
+    return &algorithms[algorithm].names;
+}
+
+enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, unsigned readers,
+                           struct sk_jws **out)
 {
     bool symmetric = algorithm == SK_JWS_HS256;
     *out = NULL;
-    if (symmetric ? key.len < SK_JWS_SECRET_MIN || key.len > SK_JWS_SECRET_MAX || private_key.len > 0
-                  : key.len != SK_JWS_POINT_SIZE || (private_key.len > 0 && private_key.len != SK_JWS_POINT_SIZE))
+    if (!jws_is_of_size(algorithm, key))
         return SK_FAIL;
     struct sk_jws *jws = calloc(1, sizeof *jws + readers * sizeof jws->at[0]);
     if (jws == NULL)
         return SK_NO_MEM;
     jws->algorithm = algorithm;
-    jws->can_sign = symmetric || private_key.len > 0;
+    jws->can_sign = symmetric || key->private_key.len > 0;
     jws->readers = readers;
-    jws->len = key.len;
-    memcpy(jws->bytes, key.at, key.len);
-    enum sk_status status = symmetric ? jws_open_hs256(jws) : jws_open_eddsa(jws, private_key);
+    enum sk_status status = symmetric ? jws_open_hs256(jws, key->parts[0]) : jws_open_public(jws, key);
+    ERR_clear_error();
     if (status != SK_OK) {
-        ERR_clear_error();
         sk_jws_close(jws);
         return status;
     }
@@ -480,37 +525,131 @@ enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, struct sk_jws_bytes 
     return SK_OK;
 }
 
-static enum sk_status jws_open_hs256(struct sk_jws *jws)
+static bool jws_is_of_size(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key)
+{
+    size_t first = key->parts[0].len, second = key->parts[1].len, secret = key->private_key.len;
+    switch (algorithm) {
+    case SK_JWS_HS256:
+        return first >= SK_JWS_SECRET_MIN && first <= SK_JWS_SECRET_MAX && second == 0 && secret == 0;
+    case SK_JWS_EDDSA:
+        return first == POINT_SIZE && second == 0 && (secret == 0 || secret == POINT_SIZE);
+    case SK_JWS_ES256:
+        return first == POINT_SIZE && second == POINT_SIZE && (secret == 0 || secret == POINT_SIZE);
+    default:
+        return first <= SK_JWS_PART_MAX && second > 0 && second <= EXPONENT_MAX && secret <= SK_JWS_PART_MAX;
+    }
+}
+
+static enum sk_status jws_open_hs256(struct sk_jws *jws, struct sk_jws_bytes secret)
 {
     char digest[] = "SHA256";
     OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string("digest", digest, 0), OSSL_PARAM_construct_end()};
+    jws->signature_len = MAC_SIZE;
+    jws->secret_len = secret.len;
+    memcpy(jws->secret, secret.at, secret.len);
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     bool done = mac != NULL;
     for (unsigned i = 0; done && i < jws->readers; i++) {
         jws->at[i].mac = EVP_MAC_CTX_new(mac);
-        done = jws->at[i].mac != NULL && EVP_MAC_init(jws->at[i].mac, jws->bytes, jws->len, params) == 1;
+        done = jws->at[i].mac != NULL && EVP_MAC_init(jws->at[i].mac, jws->secret, jws->secret_len, params) == 1;
     }
     EVP_MAC_free(mac); // the contexts keep a reference
     return done ? SK_OK : SK_NO_MEM;
 }
 
-static enum sk_status jws_open_eddsa(struct sk_jws *jws, struct sk_jws_bytes private_key)
+static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_key *key)
 {
-    unsigned char made[SK_JWS_POINT_SIZE];
-    size_t len = sizeof made;
-    jws->key = private_key.len > 0
-                   ? EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, private_key.at, private_key.len)
-                   : EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, jws->bytes, jws->len);
-    if (jws->key == NULL || EVP_PKEY_get_raw_public_key(jws->key, made, &len) != 1)
-        return SK_NO_MEM;
-    if (len != jws->len || memcmp(made, jws->bytes, len) != 0)
-        return SK_FAIL;
+    struct parts parts = {.builder = OSSL_PARAM_BLD_new()};
+    parts.failed = parts.builder == NULL;
+    jws_put_parts(jws->algorithm, key, &parts);
+    bool enough = !parts.failed;
+    jws->key =
+        parts_make(&parts, algorithms[jws->algorithm].openssl, jws->can_sign ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY);
     for (unsigned i = 0; i < jws->readers; i++) {
         jws->at[i].md = EVP_MD_CTX_new();
-        if (jws->at[i].md == NULL)
-            return SK_NO_MEM;
+        enough = enough && jws->at[i].md != NULL;
     }
-    return SK_OK;
+    if (!enough)
+        return SK_NO_MEM;
+    if (jws->key == NULL || !jws_is_valid(jws))
+        return SK_FAIL;
+    jws->signature_len = jws->algorithm == SK_JWS_ES256 ? ECDSA_SIZE : (size_t)EVP_PKEY_get_size(jws->key);
+    // Only a pair verifies what it has signed.
+    static const char text[] = "a pair";
+    unsigned char signature[SK_JWS_SIGNATURE_MAX];
+    size_t len = jws->can_sign ? sk_jws_sign(jws, text, sizeof text, signature) : 0;
+    return !jws->can_sign || (len > 0 && sk_jws_verify(jws, 0, text, sizeof text,
+                                                       (struct sk_jws_bytes){signature, len}) == SK_JWS_GOOD)
+               ? SK_OK
+               : SK_FAIL;
+}
+
+static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, struct parts *out)
+{
+    switch (algorithm) {
+    case SK_JWS_RS256:
+        parts_put_number(out, OSSL_PKEY_PARAM_RSA_N, key->parts[0]);
+        parts_put_number(out, OSSL_PKEY_PARAM_RSA_E, key->parts[1]);
+        parts_put_number(out, OSSL_PKEY_PARAM_RSA_D, key->private_key);
+        break;
+    case SK_JWS_ES256:
+        out->point[0] = POINT_CONVERSION_UNCOMPRESSED;
+        memcpy(out->point + 1, key->parts[0].at, POINT_SIZE);
+        memcpy(out->point + 1 + POINT_SIZE, key->parts[1].at, POINT_SIZE);
+        out->failed = out->failed || OSSL_PARAM_BLD_push_utf8_string(out->builder, OSSL_PKEY_PARAM_GROUP_NAME,
+                                                                     algorithms[algorithm].names.crv, 0) != 1;
+        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, (struct sk_jws_bytes){out->point, sizeof out->point});
+        parts_put_number(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
+        break;
+    default:
+        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, key->parts[0]);
+        parts_put_bytes(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
+    }
+}
+
+// A part of length 0 is not there.
+static void parts_put_number(struct parts *parts, const char *name, struct sk_jws_bytes bytes)
+{
+    if (parts->failed || bytes.len == 0)
+        return;
+    BIGNUM *number = BN_bin2bn(bytes.at, (int)bytes.len, NULL);
+    parts->numbers[parts->count++] = number;
+    parts->failed = number == NULL || OSSL_PARAM_BLD_push_BN(parts->builder, name, number) != 1;
+}
+
+static void parts_put_bytes(struct parts *parts, const char *name, struct sk_jws_bytes bytes)
+{
+    if (!parts->failed && bytes.len > 0)
+        parts->failed = OSSL_PARAM_BLD_push_octet_string(parts->builder, name, bytes.at, bytes.len) != 1;
+}
+
+// Frees the parts. NULL: they are no key, or out of memory.
+static EVP_PKEY *parts_make(struct parts *parts, const char *type, int selection)
+{
+    EVP_PKEY *key = NULL;
+    OSSL_PARAM *params = parts->failed ? NULL : OSSL_PARAM_BLD_to_param(parts->builder);
+    EVP_PKEY_CTX *context = params == NULL ? NULL : EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+    if (context == NULL || EVP_PKEY_fromdata_init(context) != 1 ||
+        EVP_PKEY_fromdata(context, &key, selection, params) != 1)
+        key = NULL;
+    EVP_PKEY_CTX_free(context);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(parts->builder);
+    for (size_t i = 0; i < parts->count; i++)
+        BN_clear_free(parts->numbers[i]);
+    return key;
+}
+
+// The size of an RSA key, an exponent other than 1, a point that is on the curve.
+static bool jws_is_valid(const struct sk_jws *jws)
+{
+    int bits = EVP_PKEY_get_bits(jws->key);
+    if (jws->algorithm == SK_JWS_RS256 && (bits < SK_JWS_RSA_BITS_MIN || bits > SK_JWS_RSA_BITS_MAX))
+        return false;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, jws->key, NULL);
+    bool valid = context != NULL && EVP_PKEY_public_check(context) == 1;
+    EVP_PKEY_CTX_free(context);
+    return valid;
 }
 
 void sk_jws_close(struct sk_jws *jws)
@@ -522,7 +661,7 @@ void sk_jws_close(struct sk_jws *jws)
         EVP_MD_CTX_free(jws->at[i].md);
     }
     EVP_PKEY_free(jws->key);
-    OPENSSL_cleanse(jws->bytes, sizeof jws->bytes);
+    OPENSSL_cleanse(jws->secret, sizeof jws->secret);
     free(jws);
 }
 
@@ -533,7 +672,11 @@ enum sk_jws_algorithm sk_jws_algorithm(const struct sk_jws *jws)
 
 bool sk_jws_same(const struct sk_jws *a, const struct sk_jws *b)
 {
-    return a->algorithm == b->algorithm && a->len == b->len && CRYPTO_memcmp(a->bytes, b->bytes, a->len) == 0;
+    if (a->algorithm != b->algorithm)
+        return false;
+    if (a->algorithm == SK_JWS_HS256)
+        return a->secret_len == b->secret_len && CRYPTO_memcmp(a->secret, b->secret, a->secret_len) == 0;
+    return EVP_PKEY_eq(a->key, b->key) == 1;
 }
 
 bool sk_jws_can_sign(const struct sk_jws *jws)
@@ -546,20 +689,21 @@ bool sk_jws_can_sign(const struct sk_jws *jws)
 enum sk_jws_result sk_jws_verify(const struct sk_jws *jws, unsigned reader, const char *text, size_t len,
                                  struct sk_jws_bytes signature)
 {
-    unsigned char made[MAC_SIZE];
+    unsigned char made[MAC_SIZE], der[DER_MAX];
+    if (signature.len != jws->signature_len)
+        return SK_JWS_BAD;
     if (jws->algorithm == SK_JWS_HS256) {
-        if (signature.len != MAC_SIZE)
-            return SK_JWS_BAD;
         enum sk_jws_result result = jws_mac(jws, reader, text, len, made);
         if (result == SK_JWS_GOOD && CRYPTO_memcmp(made, signature.at, MAC_SIZE) != 0)
             return SK_JWS_BAD;
         return result;
     }
-    if (signature.len != SIGNATURE_SIZE)
-        return SK_JWS_BAD;
     EVP_MD_CTX *md = jws->at[reader].md;
     enum sk_jws_result result = SK_JWS_NO_MEM;
-    if (EVP_MD_CTX_reset(md) == 1 && EVP_DigestVerifyInit(md, NULL, NULL, NULL, jws->key) == 1) {
+    if (jws->algorithm == SK_JWS_ES256)
+        signature = (struct sk_jws_bytes){der, jws_ecdsa_to_der(signature.at, der)};
+    if (signature.len > 0 && EVP_MD_CTX_reset(md) == 1 &&
+        EVP_DigestVerifyInit_ex(md, NULL, algorithms[jws->algorithm].digest, NULL, NULL, jws->key, NULL) == 1) {
         int good = EVP_DigestVerify(md, signature.at, signature.len, (const unsigned char *)text, len);
         result = good == 1 ? SK_JWS_GOOD : SK_JWS_BAD;
     }
@@ -587,12 +731,46 @@ size_t sk_jws_sign(const struct sk_jws *jws, const char *text, size_t len, unsig
     if (jws->algorithm == SK_JWS_HS256)
         return jws_mac(jws, 0, text, len, out) == SK_JWS_GOOD ? MAC_SIZE : 0;
     EVP_MD_CTX *md = jws->at[0].md;
-    size_t made = SIGNATURE_SIZE;
-    if (jws->can_sign && EVP_MD_CTX_reset(md) == 1 && EVP_DigestSignInit(md, NULL, NULL, NULL, jws->key) == 1 &&
-        EVP_DigestSign(md, out, &made, (const unsigned char *)text, len) == 1)
-        return made;
+    unsigned char made[SK_JWS_SIGNATURE_MAX];
+    size_t made_len = sizeof made;
+    bool done = jws->can_sign && EVP_MD_CTX_reset(md) == 1 &&
+                EVP_DigestSignInit_ex(md, NULL, algorithms[jws->algorithm].digest, NULL, NULL, jws->key, NULL) == 1 &&
+                EVP_DigestSign(md, made, &made_len, (const unsigned char *)text, len) == 1;
+    if (done && jws->algorithm == SK_JWS_ES256)
+        done = jws_ecdsa_from_der(made, made_len, out);
+    else if (done)
+        memcpy(out, made, made_len);
     ERR_clear_error();
-    return 0;
+    return done ? jws->signature_len : 0;
+}
+
+// ---- ecdsa ----
+
+// OpenSSL's form of an ECDSA signature is DER; a token has r and s, 32 bytes each (RFC 7518, 3.4).
+
+// Returns the length; 0: out of memory.
+static size_t jws_ecdsa_to_der(const unsigned char raw[ECDSA_SIZE], unsigned char der[DER_MAX])
+{
+    int len = 0;
+    ECDSA_SIG *pair = ECDSA_SIG_new();
+    BIGNUM *r = BN_bin2bn(raw, POINT_SIZE, NULL), *s = BN_bin2bn(raw + POINT_SIZE, POINT_SIZE, NULL);
+    if (pair != NULL && r != NULL && s != NULL && ECDSA_SIG_set0(pair, r, s) == 1) {
+        r = s = NULL; // the pair owns them
+        len = i2d_ECDSA_SIG(pair, &der);
+    }
+    BN_free(r);
+    BN_free(s);
+    ECDSA_SIG_free(pair);
+    return len > 0 ? (size_t)len : 0;
+}
+
+static bool jws_ecdsa_from_der(const unsigned char *der, size_t len, unsigned char raw[ECDSA_SIZE])
+{
+    ECDSA_SIG *pair = d2i_ECDSA_SIG(NULL, &der, (long)len);
+    bool done = pair != NULL && BN_bn2binpad(ECDSA_SIG_get0_r(pair), raw, POINT_SIZE) == POINT_SIZE &&
+                BN_bn2binpad(ECDSA_SIG_get0_s(pair), raw + POINT_SIZE, POINT_SIZE) == POINT_SIZE;
+    ECDSA_SIG_free(pair);
+    return done;
 }
 
 // ---- jansson's memory ----

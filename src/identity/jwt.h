@@ -9,21 +9,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hash.h"
 #include "status.h"
 #include "text.h"
 
 // ---- signatures ----
 //
-// HS256, and EdDSA on Ed25519 (RFC 8037).
+// HS256, RS256 and ES256 (RFC 7518), and EdDSA on Ed25519 (RFC 8037).
 
-enum sk_jws_algorithm { SK_JWS_HS256, SK_JWS_EDDSA };
+enum sk_jws_algorithm { SK_JWS_HS256, SK_JWS_EDDSA, SK_JWS_RS256, SK_JWS_ES256, SK_JWS_ALGORITHMS };
 
 enum {
     SK_JWS_SECRET_MIN = 32, // of HS256, in bytes (RFC 7518, 3.2)
     SK_JWS_SECRET_MAX = 256,
-    SK_JWS_POINT_SIZE = 32, // of Ed25519: a public key, and a private one
-    SK_JWS_SIGNATURE_MAX = 64,
+    SK_JWS_RSA_BITS_MIN = 2048,
+    SK_JWS_RSA_BITS_MAX = 4096,
+    SK_JWS_PART_MAX = SK_JWS_RSA_BITS_MAX / 8, // of a key
+    SK_JWS_SIGNATURE_MAX = SK_JWS_RSA_BITS_MAX / 8,
 };
+
+// How a JSON Web Key describes a key of an algorithm. The key's type and curve determine the algorithm.
+struct sk_jws_names {
+    const char *alg, *kty, *crv; // crv NULL: the type has no curves
+    const char *parts[2];        // the members that hold its parts; the second NULL: there is one
+};
+
+const struct sk_jws_names *sk_jws_names(enum sk_jws_algorithm algorithm); // a constant
 
 enum sk_jws_result { SK_JWS_GOOD, SK_JWS_BAD, SK_JWS_NO_MEM };
 
@@ -35,10 +46,15 @@ struct sk_jws_bytes {
     size_t len;
 };
 
-// `key`: the secret of HS256, or the public key of EdDSA. `private_key`: of EdDSA; with length 0 the key
-// cannot sign. FAIL: these are no valid keys, or not a pair. Nothing is borrowed.
-enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, struct sk_jws_bytes key, struct sk_jws_bytes private_key,
-                           unsigned readers, struct sk_jws **out) SK_MUST_CHECK;
+// `parts`: the secret of HS256, or the public key, as sk_jws_names() names them. `private_key`: the member `d`; with
+// length 0 the key cannot sign.
+struct sk_jws_key {
+    struct sk_jws_bytes parts[2], private_key;
+};
+
+// FAIL: these are no valid keys, or not a pair. Nothing is borrowed.
+enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, unsigned readers,
+                           struct sk_jws **out) SK_MUST_CHECK;
 void sk_jws_close(struct sk_jws *jws); // overwrites the secret; NULL is fine
 
 enum sk_jws_algorithm sk_jws_algorithm(const struct sk_jws *jws);
@@ -57,20 +73,22 @@ size_t sk_jws_sign(const struct sk_jws *jws, const char *text, size_t len, unsig
 enum { SK_JWT_MAX_BYTES = 4096, SK_JWT_KID_MAX = 128, SK_JWT_KID_SIZE = SK_JWT_KID_MAX + 1 };
 
 // The possible results for a token, and their text in the log. Clients learn only that they are not identified.
-#define SK_JWT_RESULTS(X)                                                            \
-    X(GOOD, "good")                                                                  \
-    X(NOT_SENT, "there is not one field `Authorization: Bearer`")                    \
-    X(FORM, "it is not of three parts, or too long")                                 \
-    X(HEADER, "its header is not that of a signed token with a key id")              \
-    X(UNKNOWN_KEY, "its key is not known")                                           \
-    X(ALGORITHM, "its algorithm is not that of its key")                             \
-    X(SIGNATURE, "its signature is wrong")                                           \
-    X(CLAIMS, "its claims are not an object with exp, iss, aud, sub of their types") \
-    X(ISSUER, "it is of another issuer")                                             \
-    X(AUDIENCE, "it is for others")                                                  \
-    X(SUBJECT, "its subject is no user id")                                          \
-    X(EXPIRED, "it has expired")                                                     \
-    X(EARLY, "it is not yet good")                                                   \
+#define SK_JWT_RESULTS(X)                                                                            \
+    X(GOOD, "good")                                                                                  \
+    X(NOT_SENT, "there is not one field `Authorization: Bearer`")                                    \
+    X(FORM, "it is not of three parts, or too long")                                                 \
+    X(HEADER, "its header is not that of a signed token with a key id")                              \
+    X(UNKNOWN_KEY, "its key is not known")                                                           \
+    X(ALGORITHM, "its algorithm is not that of its key")                                             \
+    X(SIGNATURE, "its signature is wrong")                                                           \
+    X(CLAIMS, "its claims are not an object with exp, iss, aud and the user's claim of their types") \
+    X(ISSUER, "it is of another issuer")                                                             \
+    X(AUDIENCE, "it is for others")                                                                  \
+    X(SUBJECT, "the user's claim is no user id")                                                     \
+    X(LIFETIME, "it has no iat, or lives longer than SECKILL_TOKEN_LIFETIME_S")                      \
+    X(EXPIRED, "it has expired")                                                                     \
+    X(EARLY, "it is not yet good")                                                                   \
+    X(REVOKED, "it is revoked")                                                                      \
     X(NO_MEM, "out of memory")
 
 enum sk_jwt_result {
@@ -94,14 +112,21 @@ struct sk_jwt_header {
     char kid[SK_JWT_KID_SIZE];
 };
 
+// The claims by which a token may be revoked.
+enum sk_jwt_id { SK_JWT_ID_JTI, SK_JWT_ID_SUB, SK_JWT_IDS };
+
 struct sk_jwt_claims {
-    int64_t exp_s, nbf_s; // Unix time; nbf_s is 0 if there is none
+    int64_t exp_s, nbf_s;     // Unix time; nbf_s is 0 if there is none
+    uint64_t ids[SK_JWT_IDS]; // hashes; 0: the claim is not there, or no text
     char user[SK_USER_SIZE];
 };
 
-// The issuer and the audience of valid tokens. Borrowed.
+// What valid tokens have. Borrowed.
 struct sk_jwt_expected {
     const char *issuer, *audience;
+    const char *user;                     // the claim with the user's id
+    int64_t lifetime_s;                   // most seconds from iat to exp; 0: unlimited, and iat is not read
+    const struct sk_siphash_key *id_keys; // SK_JWT_IDS keys of the hashes
 };
 
 // GOOD or FORM.
@@ -111,14 +136,11 @@ enum sk_jwt_result sk_jwt_split(const char *text, struct sk_jwt *out) SK_MUST_CH
 // is understood, and is rejected. A key in the header, or the location of one, is ignored.
 enum sk_jwt_result sk_jwt_read_header(const struct sk_jwt *jwt, struct sk_jwt_header *out) SK_MUST_CHECK;
 
-// Whether the name is that of the algorithm.
-bool sk_jwt_is_algorithm(const char *name, enum sk_jws_algorithm algorithm);
-const char *sk_jwt_algorithm_name(enum sk_jws_algorithm algorithm);
-
 // The third part. False: it is not base64url, or longer than any signature.
 bool sk_jwt_signature(const struct sk_jwt *jwt, unsigned char out[SK_JWS_SIGNATURE_MAX], size_t *len) SK_MUST_CHECK;
 
-// GOOD, or the first error. Does not check the times.
+// GOOD, or the first error. Does not check the times. With a longest lifetime a token is not good before its iat, which
+// could otherwise lie as far ahead as its exp.
 enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
                                       struct sk_jwt_claims *out) SK_MUST_CHECK;
 

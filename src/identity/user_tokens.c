@@ -1,5 +1,5 @@
-// Cheap checks come first, and no claim is read before the signature is known to be right. Only tokens signed with
-// EdDSA are cached: checking an HMAC takes no longer than finding the token again.
+// Cheap checks come first, and no claim is read before the signature is known to be right. Tokens signed with HS256 are
+// not cached: checking an HMAC takes no longer than finding the token again.
 #include "user_tokens.h"
 
 #include <errno.h>
@@ -25,10 +25,27 @@ struct known_header {
     const struct sk_token_key *key;
 };
 
+// The revoked tokens, as sorted hashes of their ids.
+struct revoked {
+    struct {
+        size_t count;
+        uint64_t *all; // owned
+    } ids[SK_JWT_IDS];
+};
+
+struct sk_token_ring {
+    char *keys_path, *revoked_path; // owned; revoked_path NULL: nothing is revoked
+    unsigned readers;
+    struct sk_siphash_key id_keys[SK_JWT_IDS];
+    struct sk_editions *sets, *revoked; // owned
+};
+
 struct sk_user_tokens {
     struct sk_token_ring *ring;
     const struct sk_token_keys *keys; // held
     uint64_t version;
+    const struct revoked *revoked; // held
+    uint64_t revoked_version;
     unsigned reader;
     struct sk_jwt_expected expected;
     int64_t leeway_s;
@@ -46,6 +63,7 @@ static enum sk_jwt_result users_find_key(const struct sk_user_tokens *users, con
                                          const struct sk_token_key **out);
 static enum sk_jwt_result users_verify(const struct sk_user_tokens *users, const struct sk_jwt *jwt,
                                        const struct sk_token_key *key, struct sk_jwt_claims *out);
+static bool revoked_has(const struct revoked *revoked, const struct sk_jwt_claims *claims);
 
 struct sk_user_tokens *sk_user_tokens_open(const struct sk_identity_options *options, struct sk_token_ring *ring,
                                            unsigned reader, struct sk_metrics *metrics)
@@ -53,7 +71,8 @@ struct sk_user_tokens *sk_user_tokens_open(const struct sk_identity_options *opt
     struct sk_user_tokens *users = calloc(1, sizeof *users);
     if (users == NULL)
         return NULL;
-    users->expected = (struct sk_jwt_expected){options->token_issuer, options->token_audience};
+    users->expected = (struct sk_jwt_expected){options->token_issuer, options->token_audience, options->token_user,
+                                               options->token_lifetime_s, ring->id_keys};
     users->leeway_s = options->token_leeway_s;
     users->reader = reader;
     users->metrics = metrics;
@@ -66,6 +85,7 @@ struct sk_user_tokens *sk_user_tokens_open(const struct sk_identity_options *opt
     }
     users->ring = ring;
     users->keys = sk_token_ring_take(ring, &users->version);
+    users->revoked = sk_editions_take(ring->revoked, &users->revoked_version);
     return users;
 }
 
@@ -74,25 +94,31 @@ void sk_user_tokens_close(struct sk_user_tokens *users)
     if (users == NULL)
         return;
     sk_token_ring_give_back(users->ring, users->keys);
+    sk_editions_give_back(users->ring->revoked, users->revoked);
     sk_token_cache_close(users->cache);
     free(users);
 }
 
 void sk_user_tokens_turn(struct sk_user_tokens *users)
 {
-    if (sk_token_ring_version(users->ring) == users->version)
-        return;
-    const struct sk_token_keys *old = users->keys;
-    memset(users->headers, 0, sizeof users->headers); // their keys are of the old set
-    users->keys = sk_token_ring_take(users->ring, &users->version);
-    sk_token_ring_give_back(users->ring, old);
+    if (sk_token_ring_version(users->ring) != users->version) {
+        const struct sk_token_keys *old = users->keys;
+        memset(users->headers, 0, sizeof users->headers); // their keys are of the old set
+        users->keys = sk_token_ring_take(users->ring, &users->version);
+        sk_token_ring_give_back(users->ring, old);
+    }
+    if (sk_editions_version(users->ring->revoked) != users->revoked_version) {
+        const struct revoked *old = users->revoked;
+        users->revoked = sk_editions_take(users->ring->revoked, &users->revoked_version);
+        sk_editions_give_back(users->ring->revoked, old);
+    }
 }
 
 enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char *text, int64_t now_s,
                                         char id[SK_USER_SIZE])
 {
     struct sk_jwt_claims claims;
-    sk_user_tokens_turn(users); // reject tokens of keys that were removed
+    sk_user_tokens_turn(users); // reject tokens of keys that were removed, and those that were revoked
     enum sk_jwt_result result = users_check(users, text, now_s, &claims);
     if (result == SK_JWT_GOOD)
         memcpy(id, claims.user, sizeof claims.user);
@@ -113,7 +139,7 @@ static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *
         result = users_find_key(users, &jwt, &key);
     if (result != SK_JWT_GOOD)
         return result;
-    bool keep = users->cache != NULL && sk_jws_algorithm(key->jws) == SK_JWS_EDDSA;
+    bool keep = users->cache != NULL && sk_jws_algorithm(key->jws) != SK_JWS_HS256;
     const struct sk_jwt_claims *known = keep ? sk_token_cache_find(users->cache, jwt.text, jwt.len, key->number) : NULL;
     if (known != NULL)
         *out = *known;
@@ -121,6 +147,8 @@ static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *
         result = users_verify(users, &jwt, key, out);
     if (result == SK_JWT_GOOD)
         result = sk_jwt_check_times(out, users->leeway_s, now_s);
+    if (result == SK_JWT_GOOD && revoked_has(users->revoked, out))
+        result = SK_JWT_REVOKED;
     if (result == SK_JWT_GOOD && keep && known == NULL)
         sk_token_cache_put(users->cache, key->number, out);
     if (result == SK_JWT_GOOD && new_header)
@@ -160,7 +188,8 @@ static enum sk_jwt_result users_find_key(const struct sk_user_tokens *users, con
     *out = sk_token_keys_find(users->keys, header.kid);
     if (*out == NULL)
         return SK_JWT_UNKNOWN_KEY;
-    return sk_jwt_is_algorithm(header.algorithm, sk_jws_algorithm((*out)->jws)) ? SK_JWT_GOOD : SK_JWT_ALGORITHM;
+    const char *algorithm = sk_jws_names(sk_jws_algorithm((*out)->jws))->alg;
+    return strcmp(header.algorithm, algorithm) == 0 ? SK_JWT_GOOD : SK_JWT_ALGORITHM;
 }
 
 static enum sk_jwt_result users_verify(const struct sk_user_tokens *users, const struct sk_jwt *jwt,
@@ -298,19 +327,21 @@ void sk_token_cache_put(struct sk_token_cache *cache, uint64_t key_number, const
 // ---- keys ----
 //
 // A file with any error is rejected as a whole: an operator who believes that a key is gone, or has another algorithm,
-// must not be mistaken.
+// must not be mistaken. A published set has keys for other purposes, too, and those are no error.
 
-enum { FILE_MAX_BYTES = 65536 };
+enum { KEYS_MAX_BYTES = 65536 };
 
 struct sk_token_keys {
-    size_t count;
+    size_t count, unused_count;
     uint64_t next_number;
     struct sk_token_key all[SK_TOKEN_KEYS_MAX];
+    struct sk_token_key_unused unused[SK_TOKEN_KEYS_MAX];
 };
 
 // The description of a key, in either form of the file.
 struct keys_entry {
-    struct sk_span kid, algorithm, key, private_key; // private_key of length 0: none
+    enum sk_jws_algorithm algorithm;
+    struct sk_span kid, parts[2], private_key; // of length 0: none
 };
 
 struct reading {
@@ -320,37 +351,51 @@ struct reading {
     const char *wrong; // a constant; NULL: nothing so far
 };
 
+static char *keys_load_text(const char *path, size_t room, size_t *len, char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
 static void keys_read_set(struct reading *reading, const char *text, size_t len, char place[SK_TOKEN_KEYS_WRONG_SIZE]);
-static const char *keys_read_jwk(struct reading *reading, const json_t *jwk);
+static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, size_t place);
+static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm *out);
 static void keys_read_lines(struct reading *reading, const char *text, size_t len,
                             char place[SK_TOKEN_KEYS_WRONG_SIZE]);
 static const char *keys_read_line(struct reading *reading, struct sk_span line);
 static const char *keys_add(struct reading *reading, const struct keys_entry *entry);
-static const char *keys_open(struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key);
+static const char *keys_open(const struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key);
 static uint64_t keys_number(struct reading *reading, const struct sk_token_key *key);
 
 struct sk_token_keys *sk_token_keys_load(const char *path, unsigned readers, const struct sk_token_keys *before,
                                          char wrong[SK_TOKEN_KEYS_WRONG_SIZE])
 {
+    size_t len;
+    char *text = keys_load_text(path, KEYS_MAX_BYTES, &len, wrong);
+    struct sk_token_keys *keys = text == NULL ? NULL : sk_token_keys_read(text, len, readers, before, wrong);
+    if (text != NULL)
+        explicit_bzero(text, len);
+    free(text);
+    return keys;
+}
+
+// The text of a file of fewer than `room` bytes, which the caller frees. NULL: an error, which `wrong` describes.
+static char *keys_load_text(const char *path, size_t room, size_t *len, char wrong[SK_TOKEN_KEYS_WRONG_SIZE])
+{
     FILE *file = fopen(path, "re");
-    char *text = file == NULL ? NULL : calloc(1, FILE_MAX_BYTES);
-    struct sk_token_keys *keys = NULL;
     if (file == NULL) {
         (void)snprintf(wrong, SK_TOKEN_KEYS_WRONG_SIZE, "cannot be opened: %s", strerror(errno));
         return NULL;
     }
-    size_t len = text == NULL ? 0 : fread(text, 1, FILE_MAX_BYTES, file);
+    char *text = calloc(1, room);
+    *len = text == NULL ? 0 : fread(text, 1, room, file);
+    bool whole = ferror(file) == 0 && *len < room;
     if (text == NULL)
         (void)snprintf(wrong, SK_TOKEN_KEYS_WRONG_SIZE, "out of memory");
-    else if (ferror(file) != 0 || len == FILE_MAX_BYTES)
-        (void)snprintf(wrong, SK_TOKEN_KEYS_WRONG_SIZE, "cannot be read, or holds %d bytes or more", FILE_MAX_BYTES);
-    else
-        keys = sk_token_keys_read(text, len, readers, before, wrong);
-    if (text != NULL)
-        explicit_bzero(text, len);
-    free(text);
+    else if (!whole)
+        (void)snprintf(wrong, SK_TOKEN_KEYS_WRONG_SIZE, "cannot be read, or holds %zu bytes or more", room);
     (void)fclose(file);
-    return keys;
+    if (text != NULL && !whole) {
+        explicit_bzero(text, *len);
+        free(text);
+        text = NULL;
+    }
+    return text;
 }
 
 struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned readers,
@@ -370,7 +415,7 @@ struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned 
         else
             keys_read_lines(&reading, text, len, place);
         if (reading.wrong == NULL && reading.keys->count == 0)
-            reading.wrong = "there is no key for HS256 or EdDSA";
+            reading.wrong = "there is no key for HS256, EdDSA, RS256 or ES256";
     }
     if (reading.wrong == NULL)
         return reading.keys;
@@ -400,10 +445,12 @@ static void keys_read_set(struct reading *reading, const char *text, size_t len,
         reading->wrong = error.text[0] == '\0' ? "out of memory" : "is not JSON, or has a member twice";
     } else if (!json_is_array(list)) {
         reading->wrong = "is not an object with a list of `keys`";
+    } else if (json_array_size(list) > SK_TOKEN_KEYS_MAX) {
+        reading->wrong = "there are more than 64 keys";
     }
     for (size_t i = 0; reading->wrong == NULL && i < json_array_size(list); i++) {
         (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "keys[%zu]: ", i);
-        reading->wrong = keys_read_jwk(reading, json_array_get(list, i));
+        reading->wrong = keys_read_jwk(reading, json_array_get(list, i), i);
     }
     if (reading->wrong == NULL)
         place[0] = '\0';
@@ -421,28 +468,41 @@ static bool keys_is(struct sk_span word, const char *text)
     return word.len == strlen(text) && memcmp(word.at, text, word.len) == 0;
 }
 
-static const char *keys_read_jwk(struct reading *reading, const json_t *jwk)
+static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, size_t place)
 {
-    struct sk_span type = keys_member(jwk, "kty"), use = keys_member(jwk, "use");
-    struct keys_entry entry = {keys_member(jwk, "kid"), keys_member(jwk, "alg"), {NULL, 0}, {NULL, 0}};
-    bool symmetric = keys_is(type, "oct");
-    if (!json_is_object(jwk) || type.len == 0)
+    struct keys_entry entry = {.kid = keys_member(jwk, "kid")};
+    if (!json_is_object(jwk) || keys_member(jwk, "kty").len == 0)
         return "is not an object with a `kty`";
-    if ((!symmetric && !keys_is(type, "OKP")) || (json_object_get(jwk, "use") != NULL && !keys_is(use, "sig")))
+    const char *unused = keys_find_algorithm(jwk, &entry.algorithm);
+    if (unused != NULL) {
+        reading->keys->unused[reading->keys->unused_count++] = (struct sk_token_key_unused){place, unused};
         return NULL;
-    if (entry.algorithm.len == 0)
-        return "has no `alg`: it would be left to the token";
-    if (symmetric != keys_is(entry.algorithm, "HS256"))
-        return "has another `alg` than HS256 (kty oct) or EdDSA (kty OKP)";
-    if (!symmetric && !keys_is(keys_member(jwk, "crv"), "Ed25519"))
-        return "has another `crv` than Ed25519";
-    entry.key = keys_member(jwk, symmetric ? "k" : "x");
-    if (!symmetric && json_object_get(jwk, "d") != NULL) {
+    }
+    const struct sk_jws_names *names = sk_jws_names(entry.algorithm);
+    for (size_t i = 0; i < 2 && names->parts[i] != NULL; i++)
+        entry.parts[i] = keys_member(jwk, names->parts[i]);
+    if (entry.algorithm != SK_JWS_HS256 && json_object_get(jwk, "d") != NULL) {
         entry.private_key = keys_member(jwk, "d");
         if (entry.private_key.len == 0)
             return "has a `d` that is no text";
     }
     return keys_add(reading, &entry);
+}
+
+// Why a key is not used; NULL: it is.
+static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm *out)
+{
+    struct sk_span type = keys_member(jwk, "kty"), curve = keys_member(jwk, "crv");
+    if (json_object_get(jwk, "use") != NULL && !keys_is(keys_member(jwk, "use"), "sig"))
+        return "it is for another `use` than sig";
+    for (*out = 0; *out < SK_JWS_ALGORITHMS; (*out)++) {
+        const struct sk_jws_names *names = sk_jws_names(*out);
+        if (!keys_is(type, names->kty) || (names->crv != NULL && !keys_is(curve, names->crv)))
+            continue;
+        bool other = json_object_get(jwk, "alg") != NULL && !keys_is(keys_member(jwk, "alg"), names->alg);
+        return other ? "its `alg` is not HS256 (kty oct), EdDSA (OKP), RS256 (RSA) or ES256 (EC)" : NULL;
+    }
+    return "its `kty` is none of oct, RSA, EC (P-256) and OKP (Ed25519)";
 }
 
 // ---- lines ----
@@ -459,15 +519,17 @@ static void keys_read_lines(struct reading *reading, const char *text, size_t le
 
 static const char *keys_read_line(struct reading *reading, struct sk_span line)
 {
-    struct keys_entry entry;
-    entry.kid = sk_span_word(&line);
-    entry.algorithm = sk_span_word(&line);
-    entry.key = sk_span_word(&line);
+    struct keys_entry entry = {.kid = sk_span_word(&line)};
+    struct sk_span algorithm = sk_span_word(&line);
+    entry.parts[0] = sk_span_word(&line);
     entry.private_key = sk_span_word(&line);
     if (entry.kid.len == 0 || *entry.kid.at == '#')
         return NULL;
-    if (entry.key.len == 0 || sk_span_word(&line).len > 0)
+    if (entry.parts[0].len == 0 || sk_span_word(&line).len > 0)
         return "is not of the form: kid algorithm key [private-key]";
+    entry.algorithm = keys_is(algorithm, "HS256") ? SK_JWS_HS256 : SK_JWS_EDDSA;
+    if (entry.algorithm == SK_JWS_EDDSA && !keys_is(algorithm, "EdDSA"))
+        return "the algorithm is neither HS256 nor EdDSA (a JWK Set may have others)";
     return keys_add(reading, &entry);
 }
 
@@ -496,34 +558,35 @@ static const char *keys_add(struct reading *reading, const struct keys_entry *en
     return NULL;
 }
 
-static const char *keys_open(struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key)
+// False: it is too long, or not base64url.
+static bool keys_decode(struct sk_span text, unsigned char out[SK_JWS_PART_MAX], struct sk_jws_bytes *bytes)
 {
-    unsigned char bytes[SK_JWS_SECRET_MAX], private_bytes[SK_JWS_POINT_SIZE];
-    size_t len, private_len = 0;
-    bool symmetric = keys_is(entry->algorithm, "HS256");
+    bytes->at = out;
+    return text.len == 0 || sk_base64url_read(text.at, text.len, out, SK_JWS_PART_MAX, &bytes->len);
+}
+
+static const char *keys_open(const struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key)
+{
+    static const char *const reasons[SK_JWS_ALGORITHMS] = {
+        [SK_JWS_HS256] = "a secret of HS256 has 32 to 256 bytes, and no private key",
+        [SK_JWS_EDDSA] = "the keys of Ed25519 have 32 bytes, and belong together",
+        [SK_JWS_RS256] =
+            "a key of RS256 has 2048 to 4096 bits and an odd exponent above 1, and a private key belongs to it",
+        [SK_JWS_ES256] = "a key of ES256 is a point of P-256, x and y of 32 bytes, and a private key belongs to it",
+    };
+    unsigned char bytes[3][SK_JWS_PART_MAX];
+    struct sk_jws_key parts = {0};
     const char *wrong = NULL;
-    if (!symmetric && !keys_is(entry->algorithm, "EdDSA"))
-        return "the algorithm is neither HS256 nor EdDSA";
-    if (entry->key.len == 0 || !sk_base64url_read(entry->key.at, entry->key.len, bytes, sizeof bytes, &len) ||
-        (entry->private_key.len > 0 && !sk_base64url_read(entry->private_key.at, entry->private_key.len, private_bytes,
-                                                          sizeof private_bytes, &private_len)))
+    if (!keys_decode(entry->parts[0], bytes[0], &parts.parts[0]) ||
+        !keys_decode(entry->parts[1], bytes[1], &parts.parts[1]) ||
+        !keys_decode(entry->private_key, bytes[2], &parts.private_key) || parts.parts[0].len == 0)
         wrong = "a key is missing, too long or not base64url";
     if (wrong == NULL) {
-        struct sk_jws_bytes main_key = {bytes, len}, private_key = {private_bytes, private_len};
-        switch (
-            sk_jws_open(symmetric ? SK_JWS_HS256 : SK_JWS_EDDSA, main_key, private_key, reading->readers, &key->jws)) {
-        case SK_OK:
-            break;
-        case SK_NO_MEM:
-            wrong = "out of memory";
-            break;
-        default:
-            wrong = symmetric ? "a secret of HS256 has 32 to 256 bytes, and no private key"
-                              : "the keys of Ed25519 have 32 bytes, and belong together";
-        }
+        enum sk_status status = sk_jws_open(entry->algorithm, &parts, reading->readers, &key->jws);
+        if (status != SK_OK)
+            wrong = status == SK_NO_MEM ? "out of memory" : reasons[entry->algorithm];
     }
     explicit_bzero(bytes, sizeof bytes);
-    explicit_bzero(private_bytes, sizeof private_bytes);
     return wrong;
 }
 
@@ -554,33 +617,142 @@ const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, 
     return NULL;
 }
 
+size_t sk_token_keys_unused_count(const struct sk_token_keys *keys)
+{
+    return keys->unused_count;
+}
+
+struct sk_token_key_unused sk_token_keys_unused(const struct sk_token_keys *keys, size_t i)
+{
+    return keys->unused[i];
+}
+
+// ---- revocations ----
+//
+// A hash of 64 bits under a key of the process stands for an id: a cached token is compared without its text. Two ids
+// with one hash would reject one user too many; nobody can look for them without the key.
+
+enum { REVOKED_MAX_BYTES = 1 << 22, REVOKED_ID_MIN_BYTES = sizeof "jti:x" };
+
+static const char *revoked_read(struct revoked *revoked, const struct sk_siphash_key *id_keys, const char *text,
+                                size_t len, unsigned *number);
+static const char *revoked_read_line(struct revoked *revoked, const struct sk_siphash_key *id_keys,
+                                     struct sk_span line);
+
+static int revoked_compare(const void *a, const void *b)
+{
+    uint64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+static void revoked_free(void *value)
+{
+    struct revoked *revoked = value;
+    if (revoked == NULL)
+        return;
+    for (int i = 0; i < SK_JWT_IDS; i++)
+        free(revoked->ids[i].all);
+    free(revoked);
+}
+
+static bool revoked_has(const struct revoked *revoked, const struct sk_jwt_claims *claims)
+{
+    for (int i = 0; i < SK_JWT_IDS; i++) {
+        if (revoked->ids[i].count > 0 && bsearch(&claims->ids[i], revoked->ids[i].all, revoked->ids[i].count,
+                                                 sizeof claims->ids[i], revoked_compare) != NULL)
+            return true;
+    }
+    return false;
+}
+
+// `path` NULL: nothing is revoked. NULL: an error, which `wrong` describes.
+static struct revoked *revoked_load(const char *path, const struct sk_siphash_key *id_keys,
+                                    char wrong[SK_TOKEN_KEYS_WRONG_SIZE])
+{
+    size_t len = 0;
+    unsigned line = 0;
+    const char *reason = "out of memory";
+    char *text = path == NULL ? NULL : keys_load_text(path, REVOKED_MAX_BYTES, &len, wrong);
+    if (path != NULL && text == NULL)
+        return NULL;
+    struct revoked *revoked = calloc(1, sizeof *revoked);
+    bool enough = revoked != NULL;
+    for (int i = 0; enough && text != NULL && i < SK_JWT_IDS; i++) {
+        revoked->ids[i].all = calloc(len / REVOKED_ID_MIN_BYTES + 1, sizeof(uint64_t));
+        enough = revoked->ids[i].all != NULL;
+    }
+    if (enough)
+        reason = revoked_read(revoked, id_keys, text, len, &line);
+    free(text);
+    if (reason == NULL)
+        return revoked;
+    (void)snprintf(wrong, SK_TOKEN_KEYS_WRONG_SIZE, "line %u: %s", line, reason);
+    revoked_free(revoked);
+    return NULL;
+}
+
+// Returns what is wrong with the line `number`; NULL: nothing.
+static const char *revoked_read(struct revoked *revoked, const struct sk_siphash_key *id_keys, const char *text,
+                                size_t len, unsigned *number)
+{
+    struct sk_span rest = {text, len}, line;
+    const char *wrong = NULL;
+    for (; wrong == NULL && sk_span_line(&rest, &line); (*number)++)
+        wrong = revoked_read_line(revoked, id_keys, line);
+    for (int i = 0; i < SK_JWT_IDS && revoked->ids[i].count > 0; i++)
+        qsort(revoked->ids[i].all, revoked->ids[i].count, sizeof revoked->ids[i].all[0], revoked_compare);
+    return wrong;
+}
+
+static const char *revoked_read_line(struct revoked *revoked, const struct sk_siphash_key *id_keys, struct sk_span line)
+{
+    static const char *const prefixes[SK_JWT_IDS] = {[SK_JWT_ID_JTI] = "jti:", [SK_JWT_ID_SUB] = "sub:"};
+    while (line.len > 0 && (line.at[line.len - 1] == ' ' || line.at[line.len - 1] == '\t'))
+        line.len--;
+    if (line.len == 0 || *line.at == '#')
+        return NULL;
+    for (int i = 0; i < SK_JWT_IDS; i++) {
+        size_t len = strlen(prefixes[i]);
+        if (line.len > len && memcmp(line.at, prefixes[i], len) == 0) {
+            revoked->ids[i].all[revoked->ids[i].count++] = sk_siphash(&id_keys[i], line.at + len, line.len - len);
+            return NULL;
+        }
+    }
+    return "is neither jti:ID nor sub:ID";
+}
+
 // ---- token ring ----
 
 // A set is made with all that a reactor needs of it, so taking it cannot fail: after a key was removed, no reactor may
 // go on with the old set.
 
-struct sk_token_ring {
-    char *path; // owned
-    unsigned readers;
-    struct sk_editions *sets; // owned
-};
-
-static struct sk_token_keys *ring_read(const struct sk_token_ring *ring);
+static bool ring_reload_keys(const struct sk_token_ring *ring);
+static bool ring_reload_revoked(const struct sk_token_ring *ring);
+static bool ring_publish(struct sk_editions *editions, void *value, void (*free_value)(void *value));
 
 static void ring_free_set(void *value)
 {
     sk_token_keys_free(value);
 }
 
-struct sk_token_ring *sk_token_ring_open(const char *path, unsigned readers)
+struct sk_token_ring *sk_token_ring_open(const struct sk_identity_options *options, unsigned readers)
 {
     struct sk_token_ring *ring = calloc(1, sizeof *ring);
-    if (ring != NULL) {
-        ring->path = strdup(path);
-        ring->sets = sk_editions_open(ring_free_set);
+    bool opened = ring != NULL;
+    if (opened) {
         ring->readers = readers;
+        ring->sets = sk_editions_open(ring_free_set);
+        ring->revoked = sk_editions_open(revoked_free);
+        ring->keys_path = strdup(options->token_keys);
+        ring->revoked_path = options->token_revoked == NULL ? NULL : strdup(options->token_revoked);
+        opened = ring->sets != NULL && ring->revoked != NULL && ring->keys_path != NULL &&
+                 (ring->revoked_path != NULL || options->token_revoked == NULL);
+        for (int i = 0; i < SK_JWT_IDS; i++)
+            opened = sk_siphash_new_key(&ring->id_keys[i]) == SK_OK && opened;
     }
-    if (ring == NULL || ring->path == NULL || ring->sets == NULL)
+    if (!opened)
         sk_log(SK_LOG_ERROR, "no memory for the keys of users' tokens", "");
     else if (sk_token_ring_reload(ring))
         return ring;
@@ -593,39 +765,71 @@ void sk_token_ring_close(struct sk_token_ring *ring)
     if (ring == NULL)
         return;
     sk_editions_close(ring->sets);
-    free(ring->path);
+    sk_editions_close(ring->revoked);
+    free(ring->keys_path);
+    free(ring->revoked_path);
     free(ring);
 }
 
 // ---- reading ----
 
+// Each file counts alone: a revocation must not wait for keys that are wrong.
 bool sk_token_ring_reload(struct sk_token_ring *ring)
 {
-    struct sk_token_keys *set = ring_read(ring);
-    if (set == NULL)
-        return false;
-    size_t keys = sk_token_keys_count(set);
-    if (!sk_editions_publish(ring->sets, set)) {
-        sk_log(SK_LOG_ERROR, "no memory for the keys of users' tokens", "");
-        sk_token_keys_free(set);
-        return false;
-    }
-    sk_log(SK_LOG_INFO, "keys of users' tokens", "keys=%zu version=%" PRIu64, keys, sk_token_ring_version(ring));
-    return true;
+    bool keys = ring_reload_keys(ring), revoked = ring_reload_revoked(ring);
+    return keys && revoked;
 }
 
-// NULL: the reason is logged.
-static struct sk_token_keys *ring_read(const struct sk_token_ring *ring)
+static bool ring_reload_keys(const struct sk_token_ring *ring)
 {
     char wrong[SK_TOKEN_KEYS_WRONG_SIZE] = "out of memory";
     const struct sk_token_keys *old = sk_editions_current(ring->sets);
-    struct sk_token_keys *set = sk_token_keys_load(ring->path, ring->readers, old, wrong);
-    if (set == NULL)
+    struct sk_token_keys *set = sk_token_keys_load(ring->keys_path, ring->readers, old, wrong);
+    if (set == NULL) {
         sk_log_text(SK_LOG_ERROR,
                     old == NULL ? "SECKILL_TOKEN_KEYS: cannot read the keys of users' tokens"
                                 : "SECKILL_TOKEN_KEYS: cannot read the new keys of users' tokens; the old ones stay",
                     "reason", wrong);
-    return set;
+        return false;
+    }
+    for (size_t i = 0; i < set->unused_count; i++) {
+        (void)snprintf(wrong, sizeof wrong, "keys[%zu]: %s", set->unused[i].place, set->unused[i].reason);
+        sk_log_text(SK_LOG_INFO, "a key of users' tokens is not used", "reason", wrong);
+    }
+    size_t keys = set->count;
+    if (!ring_publish(ring->sets, set, ring_free_set))
+        return false;
+    sk_log(SK_LOG_INFO, "keys of users' tokens", "keys=%zu version=%" PRIu64, keys, sk_token_ring_version(ring));
+    return true;
+}
+
+static bool ring_reload_revoked(const struct sk_token_ring *ring)
+{
+    char wrong[SK_TOKEN_KEYS_WRONG_SIZE];
+    struct revoked *revoked = revoked_load(ring->revoked_path, ring->id_keys, wrong);
+    if (revoked == NULL) {
+        sk_log_text(SK_LOG_ERROR,
+                    sk_editions_current(ring->revoked) == NULL
+                        ? "SECKILL_TOKEN_REVOKED: cannot read the revoked tokens"
+                        : "SECKILL_TOKEN_REVOKED: cannot read the revoked tokens; the old ones stay revoked",
+                    "reason", wrong);
+        return false;
+    }
+    size_t tokens = revoked->ids[SK_JWT_ID_JTI].count, users = revoked->ids[SK_JWT_ID_SUB].count;
+    if (!ring_publish(ring->revoked, revoked, revoked_free))
+        return false;
+    if (ring->revoked_path != NULL)
+        sk_log(SK_LOG_INFO, "revoked users' tokens", "jti=%zu sub=%zu", tokens, users);
+    return true;
+}
+
+static bool ring_publish(struct sk_editions *editions, void *value, void (*free_value)(void *value))
+{
+    if (sk_editions_publish(editions, value))
+        return true;
+    sk_log(SK_LOG_ERROR, "no memory for the keys of users' tokens", "");
+    free_value(value);
+    return false;
 }
 
 // ---- holding ----

@@ -13,8 +13,10 @@
 // ---- keys ----
 //
 // A set that is read from a file and never changes. The file is one of
-// - a JWK Set (RFC 7517): {"keys": [...]}, with keys of kty "oct" (HS256) and of kty "OKP", crv "Ed25519" (EdDSA), each
-//   with its kid and its alg; keys of other types, or for another use than "sig", are ignored;
+// - a JWK Set (RFC 7517): {"keys": [...]}, as logins publish it. kty and crv determine the algorithm: "oct" HS256;
+// "RSA"
+//   RS256; "EC" with "P-256" ES256; "OKP" with "Ed25519" EdDSA. A key of another type, alg or use is not used, and
+//   listed with the reason. Other members are ignored;
 // - lines "kid HS256 secret" or "kid EdDSA public-key [private-key]", with the keys in base64url; empty lines and those
 //   that begin with # are ignored.
 //
@@ -43,23 +45,35 @@ size_t sk_token_keys_count(const struct sk_token_keys *keys);
 const struct sk_token_key *sk_token_keys_at(const struct sk_token_keys *keys, size_t i);
 const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, const char *kid); // NULL: unknown
 
+struct sk_token_key_unused {
+    size_t place;       // in the list
+    const char *reason; // a constant
+};
+
+size_t sk_token_keys_unused_count(const struct sk_token_keys *keys);
+struct sk_token_key_unused sk_token_keys_unused(const struct sk_token_keys *keys, size_t i);
+
 // ---- token ring ----
 
-// The keys of users' tokens in the process: the set of the file, and how a new one reaches the reactors. A reactor
-// holds the set that it checks with. A replaced set is freed when the last reactor gives it back.
+// The keys of users' tokens in the process, and the revoked tokens: what their files hold, and how a new reading
+// reaches the reactors. A reactor holds the set that it checks with. A replaced set is freed when the last reactor
+// gives it back.
+//
+// The file of revoked tokens has lines "jti:ID" or "sub:ID"; empty lines and those that begin with # are ignored. A
+// token with one of these claims is rejected, also one whose signature was checked before.
 
 struct sk_token_ring;
 
-// The main thread, as sk_token_ring_close. Reads the keys from the file. `readers`: as in jwt.h, one for each reactor.
-// NULL: the reason is logged.
-struct sk_token_ring *sk_token_ring_open(const char *path, unsigned readers);
+// The main thread, as sk_token_ring_close. Reads the files. `readers`: as in jwt.h, one for each reactor. NULL: the
+// reason is logged.
+struct sk_token_ring *sk_token_ring_open(const struct sk_identity_options *options, unsigned readers);
 void sk_token_ring_close(struct sk_token_ring *ring); // every taken set must be back; NULL is fine
 
-// One thread. Reads the file again: from now on its keys count. False: the file has an error, which is logged, and the
-// old keys stay.
+// One thread. Reads the files again: from now on their keys and revocations count. False: a file has an error, which is
+// logged, and what it held before stays.
 bool sk_token_ring_reload(struct sk_token_ring *ring);
 
-// Any thread. Which reading of the file is current. A holder compares it with the version of its own set.
+// Any thread. Which reading of the keys is current. A holder compares it with the version of its own set.
 uint64_t sk_token_ring_version(const struct sk_token_ring *ring);
 
 // Any thread. The caller holds the set until it gives it back.

@@ -6,35 +6,42 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../harness/key_texts.h"
 #include "buf.h"
 #include "fuzz.h"
 #include "text.h"
 #include "user_tokens.h"
 
-#define SECRET "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"
-#define KEYS               \
-    "a HS256 " SECRET "\n" \
-    "ed EdDSA 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\n"
+#define KEYS                                                                                                       \
+    "{\"keys\":[" JWK_OCT("a", SECRET_A) ",{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"ed\",\"x\":\"" ED_PUBLIC \
+                                         "\",\"d\":\"" ED_PRIVATE "\"},"                                           \
+                                         "{\"kty\":\"RSA\",\"kid\":\"rs\",\"n\":\"" RSA_N "\",\"e\":\"" RSA_E      \
+                                         "\",\"d\":\"" RSA_PRIVATE "\"},"                                          \
+                                         "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"es\",\"x\":\"" EC_X          \
+                                         "\",\"y\":\"" EC_Y "\",\"d\":\"" EC_PRIVATE "\"}]}"
 
 enum { NOW_S = 1000, LEEWAY_S = 30, PATH_SIZE = 40 };
 
-static char issuer[] = "i", audience[] = "shop";
+static char issuer[] = "i", audience[] = "shop", sub[] = "sub", path[PATH_SIZE];
 static struct sk_token_ring *ring;
 static struct sk_user_tokens *tokens;
 static const struct sk_token_keys *keys;
 
 static void open_once(void)
 {
-    char path[PATH_SIZE];
     uint64_t version;
-    struct sk_identity_options options = {
-        .token_issuer = issuer, .token_audience = audience, .token_leeway_s = LEEWAY_S, .token_cache = 8};
+    const struct sk_identity_options options = {.token_keys = path,
+                                                .token_issuer = issuer,
+                                                .token_audience = audience,
+                                                .token_user = sub,
+                                                .token_leeway_s = LEEWAY_S,
+                                                .token_cache = 8};
     if (ring != NULL)
         return;
     int fd = memfd_create("keys", MFD_CLOEXEC);
     MUST(fd >= 0 && write(fd, KEYS, sizeof KEYS - 1) == sizeof KEYS - 1);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    ring = sk_token_ring_open(path, 1);
+    ring = sk_token_ring_open(&options, 1);
     MUST(ring != NULL);
     tokens = sk_user_tokens_open(&options, ring, 0, NULL);
     keys = sk_token_ring_take(ring, &version);
@@ -78,7 +85,8 @@ static void must_be_good(const char *header, size_t header_len, const char *clai
     const char *kid = json_string_value(json_object_get(head, "kid"));
     const char *alg = json_string_value(json_object_get(head, "alg"));
     MUST(json_is_object(head) && json_is_object(body) && kid != NULL && alg != NULL);
-    MUST(strcmp(alg, strcmp(kid, "a") == 0 ? "HS256" : "EdDSA") == 0);
+    const struct sk_token_key *key = sk_token_keys_find(keys, kid);
+    MUST(key != NULL && strcmp(alg, sk_jws_names(sk_jws_algorithm(key->jws))->alg) == 0);
     MUST(json_object_get(head, "crit") == NULL);
     MUST(json_is_number(exp) && json_number_value(exp) + LEEWAY_S > NOW_S);
     MUST(nbf == NULL || (json_is_number(nbf) && json_number_value(nbf) - LEEWAY_S <= NOW_S));

@@ -22,6 +22,7 @@ static void must_be_a_refusal(const char *wrong)
 static void must_be_keys(const struct sk_token_keys *keys, const struct sk_token_keys *again)
 {
     MUST(sk_token_keys_count(keys) >= 1 && sk_token_keys_count(keys) <= SK_TOKEN_KEYS_MAX);
+    MUST(sk_token_keys_unused_count(keys) < SK_TOKEN_KEYS_MAX);
     MUST(again != NULL && sk_token_keys_count(again) == sk_token_keys_count(keys));
     for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
         const struct sk_token_key *key = sk_token_keys_at(keys, i), *same = sk_token_keys_find(again, key->kid);

@@ -19,10 +19,15 @@
 #include "stores.h"
 #include "wait.h"
 
-#define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
-#define READER      "Authorization: Bearer reader-token-0001\r\n"
-#define HEADER_A    "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"a\"}"
-#define HEADER_ED   "{\"alg\":\"EdDSA\",\"kid\":\"ed\"}"
+#define ADMIN     "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define READER    "Authorization: Bearer reader-token-0001\r\n"
+#define HEADER_A  "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"a\"}"
+#define HEADER_ED "{\"alg\":\"EdDSA\",\"kid\":\"ed\"}"
+#define HEADER_RS "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"rs\"}"
+#define HEADER_ES "{\"alg\":\"ES256\",\"kid\":\"es\"}"
+#define KEY_SET                                                                                         \
+    JWK_SET(JWK_OCT("a", SECRET_A) "," JWK_OCT("b", SECRET_B) "," JWK_OKP("ed", ED_PUBLIC) "," JWK_RSA( \
+        "rs", RSA_N, RSA_E) "," JWK_EC("es", EC_X, EC_Y))
 #define KEY_A       "a HS256 " SECRET_A "\n"
 #define KEY_B       "b HS256 " SECRET_B "\n"
 #define KEY_ED      "ed EdDSA " ED_PUBLIC "\n"
@@ -33,23 +38,37 @@
 
 enum { STOCK = 50, PATH_SIZE = 256, TEXT_SIZE = 8192, LOG_SIZE = 65536, LOADERS = 4, RELOADS = 40 };
 
-static const struct token_key key_a = {SK_JWS_HS256, SECRET_A, NULL}, key_b = {SK_JWS_HS256, SECRET_B, NULL},
-                              key_ed = {SK_JWS_EDDSA, ED_PUBLIC, ED_PRIVATE},
-                              confused = {SK_JWS_HS256, ED_PUBLIC, NULL};
-static char keys_path[] = "/tmp/seckill-keys-XXXXXX", keys_env[PATH_SIZE];
+static const struct token_key key_rs = {SK_JWS_RS256, {RSA_N, RSA_E}, RSA_PRIVATE},
+                              key_es = {SK_JWS_ES256, {EC_X, EC_Y}, EC_PRIVATE},
+                              confused_rs = {SK_JWS_HS256, {RSA_N}, NULL}, key_a = {SK_JWS_HS256, {SECRET_A}, NULL},
+                              key_b = {SK_JWS_HS256, {SECRET_B}, NULL},
+                              key_ed = {SK_JWS_EDDSA, {ED_PUBLIC}, ED_PRIVATE},
+                              confused = {SK_JWS_HS256, {ED_PUBLIC}, NULL};
+static char keys_path[] = "/tmp/seckill-keys-XXXXXX", keys_env[PATH_SIZE], revoked_path[PATH_SIZE],
+            revoked_env[2 * PATH_SIZE];
 
 // ---- keys and tokens ----
 
 // Replaces the file atomically, as an operator should.
-static void write_keys(const char *text)
+static void write_file(const char *path, const char *text)
 {
-    char beside[PATH_SIZE];
-    (void)snprintf(beside, sizeof beside, "%s.new", keys_path);
+    char beside[2 * PATH_SIZE];
+    (void)snprintf(beside, sizeof beside, "%s.new", path);
     FILE *file = fopen(beside, "we");
     ck_assert_ptr_nonnull(file);
     (void)fputs(text, file);
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_eq(rename(beside, keys_path), 0);
+    ck_assert_int_eq(rename(beside, path), 0);
+}
+
+static void write_keys(const char *text)
+{
+    write_file(keys_path, text);
+}
+
+static void write_revoked(const char *text)
+{
+    write_file(revoked_path, text);
 }
 
 static void setup(void)
@@ -59,11 +78,14 @@ static void setup(void)
     ck_assert_int_ge(fd, 0);
     (void)close(fd);
     (void)snprintf(keys_env, sizeof keys_env, "SECKILL_TOKEN_KEYS=%s", keys_path);
+    (void)snprintf(revoked_path, sizeof revoked_path, "%s-revoked", keys_path);
+    (void)snprintf(revoked_env, sizeof revoked_env, "SECKILL_TOKEN_REVOKED=%s", revoked_path);
 }
 
 static void remove_keys(void)
 {
     (void)unlink(keys_path);
+    (void)unlink(revoked_path);
 }
 
 #define BY_TOKEN "SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=" ISSUER, "SECKILL_TOKEN_AUDIENCE=" AUDIENCE, keys_env
@@ -74,11 +96,12 @@ static struct service *start_by_token(const char *keys)
     return service_start(ENV(BY_TOKEN, "SECKILL_REACTORS=2", "SECKILL_ADMIN_TOKENS=reader read reader-token-0001"));
 }
 
-// `from_now_s`: when the token expires.
+// `from_now_s`: when the token expires. It was issued now.
 static void claims_of(char out[TEXT_SIZE], const char *user, long from_now_s, const char *more)
 {
-    (void)snprintf(out, TEXT_SIZE, "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"%s\",\"exp\":%ld%s}",
-                   user, (long)time(NULL) + from_now_s, more);
+    (void)snprintf(out, TEXT_SIZE,
+                   "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"%s\",\"iat\":%ld,\"exp\":%ld%s}", user,
+                   (long)time(NULL), (long)time(NULL) + from_now_s, more);
 }
 
 static void field_of(char out[TEXT_SIZE], const char *token)
@@ -167,8 +190,9 @@ END_TEST
 
 START_TEST(a_token_is_a_user)
 {
-    struct service *service = start_by_token(KEY_A KEY_ED);
-    char voucher[VOUCHER_ID_SIZE], alice[TEXT_SIZE], bob[TEXT_SIZE], claims[TEXT_SIZE], path[PATH_SIZE];
+    struct service *service = start_by_token(KEY_SET);
+    char voucher[VOUCHER_ID_SIZE], alice[TEXT_SIZE], bob[TEXT_SIZE], others[TEXT_SIZE], claims[TEXT_SIZE],
+        path[PATH_SIZE];
     char user[HTTP_FIELD_SIZE], order[HTTP_FIELD_SIZE], both[TEXT_SIZE + PATH_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
@@ -191,10 +215,18 @@ START_TEST(a_token_is_a_user)
     ck_assert_int_eq(http_ask(service, "GET", path, ADMIN, NULL, &reply), 200);
     ck_assert_int_eq(http_ask(service, "GET", "/orders", bob, NULL, &reply), 200);
     ck_assert_ptr_null(strstr(reply.body, order));
+    claims_of(claims, "carol", 600, "");
+    token_of(others, &key_rs, HEADER_RS, claims);
+    ck_assert_int_eq(buy(service, voucher, others, &reply), 201);
+    ck_assert(http_member(&reply, "user_id", user) && strcmp(user, "carol") == 0);
+    claims_of(claims, "dave", 600, "");
+    token_of(others, &key_es, HEADER_ES, claims);
+    ck_assert_int_eq(buy(service, voucher, others, &reply), 201);
+    ck_assert(http_member(&reply, "user_id", user) && strcmp(user, "dave") == 0);
     // The scheme is case-insensitive.
     strstr(alice, "Bearer")[1] = 'E';
     ck_assert_int_eq(http_ask(service, "GET", path, alice, NULL, &reply), 200);
-    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 2);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 4);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE user_id IN ('mallory', 'eve')"), 0);
     books_must_balance(voucher);
 }
@@ -291,6 +323,13 @@ static void refuse_headers(void)
     token_of(refuse("HS256 with the public key, under its kid"), &confused, "{\"alg\":\"HS256\",\"kid\":\"ed\"}",
              claims);
     token_of(refuse("the same, said to be EdDSA"), &confused, HEADER_ED, claims);
+    token_of(refuse("HS256 with the modulus, under its kid"), &confused_rs, "{\"alg\":\"HS256\",\"kid\":\"rs\"}",
+             claims);
+    token_of(refuse("the same, said to be RS256"), &confused_rs, HEADER_RS, claims);
+    token_of(refuse("RS256, said to be PS256"), &key_rs, "{\"alg\":\"PS256\",\"kid\":\"rs\"}", claims);
+    token_of(refuse("RS256 under the kid of ES256"), &key_rs, HEADER_ES, claims);
+    token_of(refuse("ES256 under the kid of RS256"), &key_es, HEADER_RS, claims);
+    token_of(refuse("ES256 under the kid of EdDSA"), &key_es, HEADER_ED, claims);
     token_of(refuse("HS512"), &key_a, "{\"alg\":\"HS512\",\"kid\":\"a\"}", claims);
     token_of(refuse("wrong kid"), &key_a, "{\"alg\":\"HS256\",\"kid\":\"z\"}", claims);
     token_of(refuse("another key's kid"), &key_a, "{\"alg\":\"HS256\",\"kid\":\"b\"}", claims);
@@ -357,6 +396,10 @@ static void refuse_all_claims(void)
     claims_of(long_sub, "alice@example.org", 600, "");
     token_of(refuse("sub of other characters"), &key_a, HEADER_A, long_sub);
     refuse_claims("claims that are a list", "[%ld]", 600);
+    claims_of(long_sub, "mallory", 600, "");
+    token_of(refuse("a revoked user"), &key_rs, HEADER_RS, long_sub);
+    claims_of(long_sub, "alice", 600, ",\"jti\":\"stolen\"");
+    token_of(refuse("a revoked token"), &key_es, HEADER_ES, long_sub);
 }
 
 // The answer without its date.
@@ -377,7 +420,9 @@ START_TEST(all_refusals_are_one)
                                           {"GET", "/orders"},
                                           {"GET", "/orders/018bcfe5-6800-7000-8000-0123456789ab"},
                                           {"POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/cancel"}};
-    struct service *service = start_by_token(KEY_A KEY_B KEY_ED);
+    write_keys(KEY_SET);
+    write_revoked("jti:stolen\nsub:mallory\n");
+    struct service *service = service_start(ENV(BY_TOKEN, revoked_env));
     char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE], alice[TEXT_SIZE];
     struct sk_buf first = {0}, text = {0};
     struct http_reply reply;
@@ -542,6 +587,104 @@ START_TEST(keys_rotate)
 }
 END_TEST
 
+// A token that both reactors have cached ends with the next SIGHUP.
+START_TEST(tokens_are_revoked)
+{
+    write_keys(KEY_SET);
+    write_revoked("# nobody yet\n");
+    struct service *service = service_start(ENV(BY_TOKEN, revoked_env, "SECKILL_REACTORS=2"));
+    char claims[TEXT_SIZE], stolen[TEXT_SIZE], other[TEXT_SIZE];
+    struct http_reply reply;
+    claims_of(claims, "alice", 600, ",\"jti\":\"stolen\"");
+    token_of(stolen, &key_rs, HEADER_RS, claims);
+    claims_of(claims, "alice", 600, ",\"jti\":\"other\"");
+    token_of(other, &key_es, HEADER_ES, claims);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", stolen, NULL, &reply), 200);
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", other, NULL, &reply), 200);
+    }
+    write_revoked("jti:stolen\n");
+    service_signal(service, SIGHUP);
+    service_log_must_have(service, 1, "msg=\"revoked users' tokens\" jti=1 sub=0");
+    for (int i = 0; i < 8; i++) {
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", stolen, NULL, &reply), 401);
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", other, NULL, &reply), 200);
+    }
+    write_revoked("stolen\n");
+    service_signal(service, SIGHUP);
+    service_log_must_have(service, 1, "the old ones stay revoked");
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", stolen, NULL, &reply), 401);
+    write_revoked("sub:alice\n");
+    service_signal(service, SIGHUP);
+    service_log_must_have(service, 1, "jti=0 sub=1");
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", other, NULL, &reply), 401);
+    write_revoked("");
+    service_signal(service, SIGHUP);
+    WAIT_FOR(http_ask(service, "GET", "/orders", stolen, NULL, &reply) == 200);
+}
+END_TEST
+
+START_TEST(a_lifetime_and_another_claim_may_be_set)
+{
+    static const struct {
+        const char *more; // after sub and exp
+        long seconds;
+        int status;
+    } rows[] = {
+        {",\"user\":\"alice\"", 600, 200},
+        {"", 600, 401},
+        {",\"user\":\"auth0|1\"", 600, 401},
+        {",\"user\":\"alice\"", 3700, 401},
+    };
+    write_keys(JWK_SET(JWK_OCT("a", SECRET_A) "," JWK_RSA("rs", RSA_N, RSA_E) ",{\"kty\":\"RSA\",\"use\":\"enc\"}"));
+    struct service *service = service_start(ENV(BY_TOKEN, "SECKILL_TOKEN_LIFETIME_S=3600", "SECKILL_TOKEN_USER=user"));
+    service_log_must_have(service, 1, "keys[2]: it is for another `use` than sig");
+    char claims[TEXT_SIZE], field[TEXT_SIZE];
+    struct http_reply reply;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        claims_of(claims, "auth0|1", rows[i].seconds, rows[i].more);
+        token_of(field, &key_rs, HEADER_RS, claims);
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", field, NULL, &reply), rows[i].status);
+    }
+    (void)snprintf(claims, sizeof claims,
+                   "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"user\":\"alice\",\"exp\":%ld}",
+                   (long)time(NULL) + 600);
+    token_of(field, &key_rs, HEADER_RS, claims); // without iat
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", field, NULL, &reply), 401);
+    ck_assert_int_eq(
+        service_run(WORDS("token", "alice"), ENV(BY_TOKEN, "SECKILL_TOKEN_USER=user"), claims, sizeof claims), 0);
+    claims[strcspn(claims, "\n")] = '\0';
+    field_of(field, claims);
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", field, NULL, &reply), 200);
+}
+END_TEST
+
+START_TEST(a_file_of_keys_can_be_checked)
+{
+    static const struct {
+        const char *keys;
+        int code;
+        const char *says;
+    } rows[] = {
+        {KEY_SET, 0, "a HS256\nb HS256\ned EdDSA\nrs RS256\nes ES256\n"},
+        {KEY_A, 0, "a HS256\n"},
+        {JWK_SET(JWK_RSA("rs", RSA_N, RSA_E) ",{\"kty\":\"RSA\",\"use\":\"enc\"}"), 0,
+         "rs RS256\nkeys[1] is not used: it is for another `use` than sig\n"},
+        {JWK_SET(JWK_RSA("rs", RSA_N_2047_BITS, RSA_E)), 1, "keys[0]: a key of RS256 has 2048"},
+        {"<html>", 1, "line 1: "},
+    };
+    char out[TEXT_SIZE];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        write_keys(rows[i].keys);
+        int code = service_run(WORDS("keys", keys_path), NO_WORDS, out, sizeof out);
+        ck_assert_msg(code == rows[i].code && strstr(out, rows[i].says) != NULL, "row %zu: %d: %s", i, code, out);
+    }
+    ck_assert_int_eq(service_run(WORDS("keys", "/nowhere"), NO_WORDS, out, sizeof out), 1);
+    ck_assert_int_eq(service_run(WORDS("keys"), NO_WORDS, out, sizeof out), 2);
+}
+END_TEST
+
 // ---- at the start ----
 
 START_TEST(wrong_identity_is_refused)
@@ -558,15 +701,22 @@ START_TEST(wrong_identity_is_refused)
         {KEY_A, {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x"}, 2, "SECKILL_TOKEN_AUDIENCE"},
         {"a HS256 short", {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y"}, 1, "line 1"},
         {"a " SECRET_A, {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y"}, 1, "line 1"},
-        {"{\"keys\":[{\"kty\":\"oct\",\"kid\":\"a\",\"k\":\"" SECRET_A "\"}]}",
+        {JWK_SET(JWK_RSA("a", RSA_N_2047_BITS, RSA_E)),
          {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y"},
          1,
-         "no `alg`"},
+         "2048 to 4096 bits"},
+        {KEY_A,
+         {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y", "SECKILL_TOKEN_REVOKED=/nowhere"},
+         1,
+         "SECKILL_TOKEN_REVOKED"},
+        {KEY_A, {"SECKILL_TOKEN_LIFETIME_S=-1"}, 2, "SECKILL_TOKEN_LIFETIME_S"},
+        {KEY_A, {"SECKILL_TOKEN_USER="}, 2, "SECKILL_TOKEN_USER"},
     };
     char out[LOG_SIZE];
     for (size_t i = 0; i < COUNT(rows); i++) {
         write_keys(rows[i].keys);
-        const char *const env[] = {DATABASE, keys_env, rows[i].env[0], rows[i].env[1], rows[i].env[2], NULL};
+        const char *const env[] = {DATABASE,       keys_env, rows[i].env[0], rows[i].env[1], rows[i].env[2],
+                                   rows[i].env[3], NULL};
         int code = service_run(NO_WORDS, env, out, sizeof out);
         ck_assert_msg(code == rows[i].code && strstr(out, rows[i].says) != NULL, "row %zu: %d: %s", i, code, out);
         ck_assert_ptr_null(strstr(out, SECRET_A));
@@ -622,6 +772,9 @@ int main(void)
     tcase_add_test(tcase, a_user_is_no_admin);
     tcase_add_test(tcase, new_keys_lose_no_request);
     tcase_add_test(tcase, keys_rotate);
+    tcase_add_test(tcase, tokens_are_revoked);
+    tcase_add_test(tcase, a_lifetime_and_another_claim_may_be_set);
+    tcase_add_test(tcase, a_file_of_keys_can_be_checked);
     tcase_add_test(tcase, wrong_identity_is_refused);
     tcase_add_test(tcase, a_gateways_word_is_good_on_loopback);
     return harness_main(tcase, CK_NOFORK);

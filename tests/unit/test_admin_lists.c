@@ -222,7 +222,7 @@ START_TEST(the_end_of_the_feed_needs_all_shards)
     sale.shards = 2;
     sale.ask_pg[1] = sale.ask_pg[0];
     sk_list_order_events(&control, &(struct sk_page_asked){.limit = 2}, 7, 1);
-    ck_assert_str_eq(the_statement(SK_STATEMENT_LATEST_EVENTS)->argv[0], "4");
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LATEST_EVENTS)->argv[0], "7");
     pg_answers(NULL);
     pg_answers(&(const struct sk_rows){1, rows});
     must_be_told(1, SK_VERDICT_UNAVAILABLE);

@@ -25,6 +25,7 @@ static const struct number {
     {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms", AT(server.idle_timeout_ms), 30000, 100, 3600000},
     {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms", AT(server.request_timeout_ms), 10000, 100, 600000},
     {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms", AT(api.confirm_timeout_ms), 2000, 1, 60000},
+    {"SECKILL_TOKEN_LIFETIME_S", "--token-lifetime-s", AT(identity.token_lifetime_s), 0, 0, 31536000},
     {"SECKILL_TOKEN_LEEWAY_S", "--token-leeway-s", AT(identity.token_leeway_s), 30, 0, 3600},
     {"SECKILL_TOKEN_CACHE", "--token-cache", AT(identity.token_cache), 65536, 0, 4194304},
     {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms", AT(stores.redis_timeout_ms), 1000, 10, 60000},

@@ -7,9 +7,9 @@
 #include "stack.h"
 #include "user_tokens.h"
 
-#define OCT(kid, k) "{\"kty\":\"oct\",\"kid\":\"" kid "\",\"alg\":\"HS256\",\"k\":\"" k "\"}"
-#define OKP(kid)    "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"" kid "\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\"}"
-#define SET(list)   "{\"keys\":[" list "]}"
+#define OCT(kid, k) JWK_OCT(kid, k)
+#define OKP(kid)    JWK_OKP(kid, ED_PUBLIC)
+#define SET(list)   JWK_SET(list)
 #define U64         "0123456789012345678901234567890123456789012345678901234567890123"
 
 static struct sk_token_keys *keys;
@@ -65,17 +65,103 @@ START_TEST(a_set_is_read)
     ck_assert_msg(read_keys(" \n" SET(OCT("a", SECRET_A) "," OKP(
                       "b") "," //
                            "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"c\",\"alg\":\"EdDSA\",\"use\":\"sig\",\"x\":"
-                           "\"" ED_PUBLIC "\",\"d\":\"" ED_PRIVATE "\",\"x5t\":\"abc\"},"
-                           "{\"kty\":\"RSA\",\"kid\":\"r\",\"alg\":\"RS256\",\"n\":\"AQAB\",\"e\":\"AQAB\"},"
-                           "{\"kty\":\"EC\",\"kid\":\"e\",\"crv\":\"P-256\"},"
-                           "{\"kty\":\"oct\",\"use\":\"enc\",\"kid\":\"x\",\"k\":\"AAAA\"}")),
+                           "\"" ED_PUBLIC "\",\"d\":\"" ED_PRIVATE
+                           "\",\"x5t\":\"abc\"}," JWK_RSA("r", RSA_N, RSA_E) "," JWK_EC("e", EC_X, EC_Y))),
                   "%s", wrong);
-    ck_assert_uint_eq(sk_token_keys_count(keys), 3);
+    ck_assert_uint_eq(sk_token_keys_count(keys), 5);
+    ck_assert_uint_eq(sk_token_keys_unused_count(keys), 0);
     must_have("a", SK_JWS_HS256, true);
     must_have("b", SK_JWS_EDDSA, false);
     must_have("c", SK_JWS_EDDSA, true);
-    ck_assert_ptr_null(sk_token_keys_find(keys, "r"));
+    must_have("r", SK_JWS_RS256, false);
+    must_have("e", SK_JWS_ES256, false);
     ck_assert_ptr_null(sk_token_keys_find(keys, "x"));
+}
+END_TEST
+
+// What logins publish, in the form of each: RSA keys of one shape, with members of their own. Entra names no `alg`;
+// Keycloak adds a key for encryption.
+START_TEST(sets_of_logins_are_read)
+{
+    static const struct {
+        const char *text;
+        size_t keys, unused;
+    } rows[] = {
+        {SET("{\"kid\":\"k1\",\"kty\":\"RSA\",\"alg\":\"RS256\",\"use\":\"sig\",\"x5c\":[\"MIICmzCCAYMCBgGK\"],\"x5t\":"
+             "\"q\",\"x5t#S256\":\"z\",\"n\":\"" RSA_N
+             "\",\"e\":\"AQAB\"},{\"kid\":\"k2\",\"kty\":\"RSA\",\"alg\":\"RSA-OAEP\","
+             "\"use\":\"enc\",\"x5c\":[\"MIICmzCCAYMCBgGK\"],\"x5t\":\"q\",\"n\":\"" RSA_OTHER_N "\",\"e\":\"AQAB\"}"),
+         1, 1}, // Keycloak
+        {SET("{\"kty\":\"RSA\",\"use\":\"sig\",\"n\":\"" RSA_N
+             "\",\"e\":\"AQAB\",\"kid\":\"k1\",\"x5t\":\"q\",\"x5c\":[\"MIID\"],"
+             "\"alg\":\"RS256\"},{\"kty\":\"RSA\",\"use\":\"sig\",\"n\":\"" RSA_OTHER_N
+             "\",\"e\":\"AQAB\",\"kid\":\"k2\",\"x5t\":"
+             "\"q\",\"x5c\":[\"MIID\"],\"alg\":\"RS256\"}"),
+         2, 0}, // Auth0, with the next key
+        {SET("{\"alg\":\"RS256\",\"e\":\"AQAB\",\"kid\":\"k1\",\"kty\":\"RSA\",\"n\":\"" RSA_N
+             "\",\"use\":\"sig\"},{\"alg\":"
+             "\"RS256\",\"e\":\"AQAB\",\"kid\":\"k2\",\"kty\":\"RSA\",\"n\":\"" RSA_OTHER_N "\",\"use\":\"sig\"}"),
+         2, 0}, // Cognito
+        {SET("{\"kty\":\"RSA\",\"use\":\"sig\",\"kid\":\"k1\",\"x5t\":\"q\",\"n\":\"" RSA_N
+             "\",\"e\":\"AQAB\",\"x5c\":[\"MIIC\"],"
+             "\"cloud_instance_name\":\"microsoftonline.com\",\"issuer\":\"https://login.microsoftonline.com/"
+             "{tenantid}/v2.0\"}"),
+         1, 0}, // Entra
+        {SET(JWK_EC(
+             "k1", EC_X,
+             EC_Y) ",{\"kty\":\"EC\",\"crv\":\"P-384\",\"kid\":\"k2\",\"x\":\"AA\",\"y\":\"AA\"},"
+                   "{\"kty\":\"RSA\",\"kid\":\"k3\",\"alg\":\"RS512\",\"n\":\"AA\",\"e\":\"AQAB\"},{\"kty\":\"AKP\","
+                   "\"alg\":\"ML-DSA-44\","
+                   "\"kid\":\"k4\",\"pub\":\"AA\"},{\"kty\":\"oct\",\"alg\":\"HS512\",\"kid\":\"k5\",\"k\":\"AA\"}"),
+         1, 4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(read_keys(rows[i].text), "row %zu: %s", i, wrong);
+        ck_assert_uint_eq(sk_token_keys_count(keys), rows[i].keys);
+        ck_assert_uint_eq(sk_token_keys_unused_count(keys), rows[i].unused);
+        must_have("k1", i < 4 ? SK_JWS_RS256 : SK_JWS_ES256, false);
+        if (rows[i].keys == 2)
+            must_have("k2", SK_JWS_RS256, false);
+    }
+}
+END_TEST
+
+START_TEST(a_key_that_is_not_used_has_a_reason)
+{
+    static const struct {
+        const char *jwk, *reason;
+    } rows[] = {
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"use\":\"enc\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`use`"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"use\":7,\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`use`"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"PS256\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"HS256\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"none\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":7,\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
+        {"{\"kty\":\"oct\",\"kid\":\"k\",\"alg\":\"HS512\",\"k\":\"" SECRET_A "\"}", "`alg`"},
+        {"{\"kty\":\"oct\",\"kid\":\"k\",\"alg\":\"EdDSA\",\"k\":\"" SECRET_A "\"}", "`alg`"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"k\",\"alg\":\"HS256\",\"x\":\"" ED_PUBLIC "\"}", "`alg`"},
+        {"{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"RS256\",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"}",
+         "`alg`"},
+        {"{\"kty\":\"EC\",\"crv\":\"P-521\",\"kid\":\"k\",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"}", "`kty`"},
+        {"{\"kty\":\"EC\",\"kid\":\"k\",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"}", "`kty`"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed448\",\"kid\":\"k\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\"}", "`kty`"},
+        {"{\"kty\":\"OKP\",\"crv\":\"P-256\",\"kid\":\"k\",\"x\":\"" ED_PUBLIC "\"}", "`kty`"},
+        {"{\"kty\":\"rsa\",\"kid\":\"k\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`kty`"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[2048];
+        (void)snprintf(text, sizeof text, SET("%s,%s"), OKP("good"), rows[i].jwk);
+        ck_assert_msg(read_keys(text), "row %zu: %s", i, wrong);
+        ck_assert_uint_eq(sk_token_keys_count(keys), 1);
+        ck_assert_ptr_null(sk_token_keys_find(keys, "k"));
+        ck_assert_uint_eq(sk_token_keys_unused_count(keys), 1);
+        struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
+        ck_assert_uint_eq(unused.place, 1);
+        ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
+        (void)snprintf(text, sizeof text, SET("%s"), rows[i].jwk);
+        ck_assert(!read_keys(text));
+        ck_assert_ptr_nonnull(strstr(wrong, "no key"));
+    }
 }
 END_TEST
 
@@ -91,6 +177,7 @@ START_TEST(what_is_wrong_is_refused)
         {"\n\na HS256 " SECRET_A " x y", "line 3: ", "form"},
         {"a HS256 " SECRET_A "\na HS256 " SECRET_B, "line 2: ", "taken"},
         {"a HS256 " SECRET_A "\nb RS256 " SECRET_B, "line 2: ", "neither HS256 nor EdDSA"},
+        {"b ES256 " SECRET_B " " SECRET_B, "line 1: ", "a JWK Set may have others"},
         {"a none " SECRET_A, "line 1: ", "neither"},
         {"a hs256 " SECRET_A, "line 1: ", "neither"},
         {"a HS256 MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZQ", "line 1: ", "32 to 256 bytes"}, // 31
@@ -100,7 +187,7 @@ START_TEST(what_is_wrong_is_refused)
         {"a EdDSA " SECRET_A, "line 1: ", "32 bytes"},
         {"a EdDSA " ED_PRIVATE " " ED_PRIVATE, "line 1: ", "belong together"},
         {"a EdDSA " ED_PUBLIC " " ED_PUBLIC, "line 1: ", "belong together"},
-        {"a EdDSA " ED_PUBLIC " " ED_PRIVATE "A", "line 1: ", "base64url"},
+        {"a EdDSA " ED_PUBLIC " " ED_PRIVATE "A", "line 1: ", "32 bytes"},
         {"\xc3\xa4 HS256 " SECRET_A, "line 1: ", "visible ASCII"},
         {U64 U64 "0 HS256 " SECRET_A, "line 1: ", "longer than 128"},
         {"{", "line 1: ", "not JSON"},
@@ -110,17 +197,17 @@ START_TEST(what_is_wrong_is_refused)
         {"{\"keys\":[],\"keys\":[]}", "line 1: ", "twice"},
         {SET("1"), "keys[0]: ", "kty"},
         {SET("{\"kid\":\"a\"}"), "keys[0]: ", "kty"},
-        {SET("{\"kty\":\"RSA\",\"kid\":\"a\"}"), "", "no key"},
-        {SET(OKP("a") ",{\"kty\":\"oct\",\"kid\":\"b\",\"k\":\"" SECRET_A "\"}"), "keys[1]: ", "no `alg`"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"x\":\"" ED_PUBLIC "\"}"), "keys[0]: ", "no `alg`"},
-        {SET("{\"kty\":\"oct\",\"kid\":\"b\",\"alg\":\"HS512\",\"k\":\"" SECRET_A "\"}"), "keys[0]: ", "another `alg`"},
-        {SET("{\"kty\":\"oct\",\"kid\":\"b\",\"alg\":\"EdDSA\",\"k\":\"" SECRET_A "\"}"), "keys[0]: ", "another `alg`"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"HS256\",\"x\":\"" ED_PUBLIC "\"}"),
-         "keys[0]: ", "another `alg`"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"none\",\"x\":\"" ED_PUBLIC "\"}"),
-         "keys[0]: ", "neither"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed448\",\"kid\":\"b\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\"}"),
-         "keys[0]: ", "another `crv`"},
+        {SET("{\"kty\":\"RSA\",\"kid\":\"a\"}"), "keys[0]: ", "missing"},
+        {SET(JWK_RSA("a", RSA_N_2047_BITS, RSA_E)), "keys[0]: ", "2048 to 4096 bits"},
+        {SET(JWK_RSA("a", RSA_N, "AQ")), "keys[0]: ", "exponent"},
+        {SET(JWK_RSA("a", RSA_N, "")), "keys[0]: ", "exponent"},
+        {SET(JWK_RSA("a", "", RSA_E)), "keys[0]: ", "missing"},
+        {SET("{\"kty\":\"RSA\",\"kid\":\"a\",\"n\":\"" RSA_N "\"}"), "keys[0]: ", "exponent"},
+        {SET(JWK_RSA("a", RSA_N RSA_N RSA_N, RSA_E)), "keys[0]: ", "too long"},
+        {SET(JWK_RSA("a", RSA_N "=", RSA_E)), "keys[0]: ", "base64url"},
+        {SET(JWK_EC("a", EC_X, EC_OTHER_Y)), "keys[0]: ", "a point of P-256"},
+        {SET(JWK_EC("a", EC_X, "")), "keys[0]: ", "a point of P-256"},
+        {SET(JWK_EC("a", EC_X, EC_Y "=")), "keys[0]: ", "base64url"},
         {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\"}"), "keys[0]: ", "missing"},
         {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\",\"d\":1}"),
          "keys[0]: ", "`d`"},
@@ -133,7 +220,8 @@ START_TEST(what_is_wrong_is_refused)
         ck_assert_msg(!read_keys(rows[i].text), "%s", rows[i].text);
         ck_assert_msg(strncmp(wrong, rows[i].place, strlen(rows[i].place)) == 0, "%s -> %s", rows[i].text, wrong);
         ck_assert_msg(strstr(wrong, rows[i].reason) != NULL, "%s -> %s", rows[i].text, wrong);
-        ck_assert_msg(strstr(wrong, "AyM1") == NULL && strstr(wrong, "MDEy") == NULL && strstr(wrong, "nWGx") == NULL,
+        ck_assert_msg(strstr(wrong, "AyM1") == NULL && strstr(wrong, "MDEy") == NULL && strstr(wrong, "nWGx") == NULL &&
+                          strstr(wrong, "f83O") == NULL,
                       "%s", wrong);
     }
 }
@@ -150,6 +238,18 @@ START_TEST(there_is_a_most)
     sk_buf_puts(&lines, "more HS256 " SECRET_A "\n");
     ck_assert(!read_keys(lines.data));
     ck_assert_ptr_nonnull(strstr(wrong, "line 65: there are more than 64"));
+    // A set's keys count, too, if they are not used.
+    sk_buf_clear(&lines);
+    sk_buf_puts(&lines, "{\"keys\":[" OKP("a"));
+    for (int i = 1; i < SK_TOKEN_KEYS_MAX; i++)
+        sk_buf_puts(&lines, ",{\"kty\":\"x\"}");
+    sk_buf_puts(&lines, "]}");
+    ck_assert(read_keys(lines.data));
+    ck_assert_uint_eq(sk_token_keys_unused_count(keys), SK_TOKEN_KEYS_MAX - 1);
+    lines.len -= 2;
+    sk_buf_puts(&lines, ",{\"kty\":\"x\"}]}");
+    ck_assert(!read_keys(lines.data));
+    ck_assert_ptr_nonnull(strstr(wrong, "there are more than 64"));
     sk_buf_free(&lines);
 }
 END_TEST
@@ -187,6 +287,7 @@ END_TEST
 // ---- the ring ----
 
 static char path[] = "/tmp/seckill-keys-XXXXXX";
+static const struct sk_identity_options options = {.token_keys = path};
 
 static void write_keys(const char *text)
 {
@@ -202,9 +303,9 @@ START_TEST(a_new_set_reaches_the_readers)
     int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     (void)close(fd);
-    ck_assert_ptr_null(sk_token_ring_open(path, 2));
+    ck_assert_ptr_null(sk_token_ring_open(&options, 2));
     write_keys("a HS256 " SECRET_A);
-    struct sk_token_ring *ring = sk_token_ring_open(path, 2);
+    struct sk_token_ring *ring = sk_token_ring_open(&options, 2);
     ck_assert_ptr_nonnull(ring);
     const struct sk_token_keys *old = sk_token_ring_take(ring, &first), *same = sk_token_ring_take(ring, &version);
     ck_assert_ptr_eq(old, same);
@@ -323,6 +424,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_test(tcase, lines_are_read);
     tcase_add_test(tcase, a_set_is_read);
+    tcase_add_test(tcase, sets_of_logins_are_read);
+    tcase_add_test(tcase, a_key_that_is_not_used_has_a_reason);
     tcase_add_test(tcase, what_is_wrong_is_refused);
     tcase_add_test(tcase, there_is_a_most);
     tcase_add_test(tcase, numbers_last_as_long_as_the_key);
