@@ -7,7 +7,7 @@ import { test } from 'node:test';
 const WEB = new URL('../../web/', import.meta.url);
 const read = (path) => readFileSync(new URL(path, WEB), 'utf8');
 
-const OURS = [...filesIn('common/'), ...filesIn('shop/'), ...filesIn('pay/')];
+const OURS = [...filesIn('client/').filter((path) => path.endsWith('.js')), ...filesIn('common/'), ...filesIn('shop/'), ...filesIn('pay/')];
 
 function filesIn(folder) {
     return readdirSync(new URL(folder, WEB)).map((name) => folder + name);
