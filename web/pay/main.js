@@ -1,6 +1,6 @@
 // The demo's stand-in for a shop's payment side: shows an order, and pays it as that side would. The order's id is in
 // ?order=.
-import { askForChange, createApi, retryDelay, wait } from '../client/index.js';
+import { askForChange, createApi, judge, retryDelay, wait } from '../client/index.js';
 import { createClock } from '../common/clock.js';
 import { isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { createIdentity } from '../common/identity.js';
@@ -51,7 +51,8 @@ async function insist(ask) {
         try {
             return await ask();
         } catch (problem) {
-            if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) {
+            const { outcome, isLost } = judge(problem);
+            if (outcome === 'refused' && !isLost) {
                 throw problem;
             }
             become('unreadable');
