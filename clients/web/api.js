@@ -18,8 +18,8 @@ export class Problem extends Error {
     }
 }
 
-// `url` is where the service is, without a slash at its end. `credentials()` gives the headers that say who asks; `clock`
-// may be missing.
+// `url` is where the service is, without a slash at its end. `credentials()` gives the headers that say who asks;
+// `clock` may be missing.
 export function createApi({
     url = '',
     credentials = () => ({}),
@@ -66,7 +66,8 @@ export function createApi({
     async function stream(path, { signal } = {}) {
         const silence = endsAfter(SILENCE_MS, signal);
         try {
-            const response = await fetch(url + path, { cache: 'no-store', signal: silence.signal });
+            const headers = { Accept: 'text/event-stream' };
+            const response = await fetch(url + path, { cache: 'no-store', headers, signal: silence.signal });
             if (response.ok && /^text\/event-stream\b/.test(response.headers.get('Content-Type'))) {
                 return eventsOf(response.body.getReader(), silence);
             }

@@ -16,14 +16,17 @@ export { readRetryAfter, retryDelay, wait } from './retry.js';
 export { createHasher } from './sha256.js';
 export { getTicket, isTicketGood, solve } from './ticket.js';
 
-// `url` is the service's, without a slash at its end; in a page of the same origin leave it out. `headers` say who asks:
-// an object, or a function that gives one.
+// `url` is the service's, without a slash at its end; in a page of the same origin leave it out. `headers` say who
+// asks: an object, or a function that gives one.
 export function createClient({ url, headers = {}, fetch } = {}) {
     const credentials = typeof headers === 'function' ? headers : () => headers;
     const api = createApi({ url, credentials, ...(fetch && { fetch }) });
 
+    const done = (path, request, signal) =>
+        insist(async () => ({ outcome: 'done', ...(await api.call(path, request)) }), { signal });
+
     async function read(path, { signal } = {}) {
-        const result = await insist(async () => ({ outcome: 'done', ...(await api.call(path, { signal })) }), { signal });
+        const result = await done(path, { signal }, signal);
         if (result.outcome !== 'done') {
             throw new Problem(result.code, result);
         }
@@ -32,7 +35,7 @@ export function createClient({ url, headers = {}, fetch } = {}) {
 
     function command(path, json, { key, signal } = {}) {
         const request = { method: 'POST', json, headers: key === undefined ? {} : { 'Idempotency-Key': key } };
-        return insist(async () => ({ outcome: 'done', ...(await api.call(path, request)) }), { signal });
+        return done(path, request, signal);
     }
 
     async function buy(voucherId, { key = makeKey(), ...options } = {}) {

@@ -6,8 +6,8 @@ import { retryDelay, wait } from './retry.js';
 const WAIT_S = 20;
 const GONE = ['NOT_FOUND', 'ARCHIVED'];
 
-// Asks for an order, and waits while its status is `status`. The service has a place for so many that wait: where it has
-// none, the order is asked for without.
+// Asks for an order, and waits while its status is `status`. The service has a place for so many that wait: where it
+// has none, the order is asked for without.
 export async function askForChange(
     api,
     id,
@@ -25,8 +25,8 @@ export async function askForChange(
     }
 }
 
-// Resolves with the order once its status is not `status` any more: a pending one ends by itself (P5). null: there is no
-// such order, or `signal` was aborted. Rejects with a Problem that asking again does not change, such as 401. `ask`
+// Resolves with the order once its status is not `status` any more: a pending one ends by itself (P5). null: there is
+// no such order, or `signal` was aborted. Rejects with a Problem that asking again does not change, such as 401. `ask`
 // replaces askForChange(), and `before()` is awaited before each question.
 export async function followOrder(api, id, { ask = askForChange, before = async () => {}, onOrder, ...options } = {}) {
     const { status = 'pending', signal, pause = wait, random = Math.random } = options;

@@ -67,8 +67,13 @@ def ask(method: str, path: str, headers: dict[str, str], body: object = None) ->
 def voucher(**terms: object) -> str:
     window = {"begin_at": moment(-60), "end_at": moment(3600)}
     made = ask("POST", "/admin/vouchers", ADMIN, TERMS | window | terms)
-    until("the voucher in Redis", lambda: ask("GET", f"/admin/vouchers/{made['id']}", ADMIN)["redis"]["state"] == "open")
+    until_open(made["id"])
     return made["id"]
+
+
+def until_open(voucher_id: str) -> None:
+    path = f"/admin/vouchers/{voucher_id}"
+    until("the voucher in Redis", lambda: ask("GET", path, ADMIN)["redis"]["state"] == "open")
 
 
 def operate(voucher_id: str, what: str) -> None:
@@ -94,7 +99,8 @@ def buy(voucher_id: str, user: str) -> str:
 @contextmanager
 def held(voucher_id: str) -> Iterator[None]:
     """While PostgreSQL cannot commit orders of the voucher, like behind a slow transaction."""
-    psql = subprocess.Popen(["psql", "-XAtq", SETTINGS["DATABASE_URL"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = ["psql", "-XAtq", SETTINGS["DATABASE_URL"]]
+    psql = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     psql.stdin.write(f"begin; select 'held' from voucher_stock where voucher_id = {int(voucher_id)} for update;\n")
     psql.stdin.flush()
     assert psql.stdout.readline() == "held\n"

@@ -28,6 +28,7 @@ import time
 from dataclasses import dataclass, field
 
 LIMIT_S = 60
+OF_CONNECTION = ("content-length", "connection", "transfer-encoding")
 
 
 @dataclass
@@ -141,7 +142,7 @@ class Handler(socketserver.StreamRequestHandler):
 
     def reply(self, got: http.client.HTTPResponse, fault: object) -> None:
         text = got.read()
-        headers = {name: value for name, value in got.headers.items() if name.lower() not in ("content-length", "connection", "transfer-encoding")}
+        headers = {name: value for name, value in got.headers.items() if name.lower() not in OF_CONNECTION}
         half = text[: len(text) // 2]
         if fault == "lose":
             return
@@ -162,8 +163,8 @@ class Handler(socketserver.StreamRequestHandler):
         self.server.ending.wait(LIMIT_S)
 
     def stream(self, got: http.client.HTTPResponse, fault: object) -> None:
-        head = f"HTTP/1.1 {got.status} OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-        self.wfile.write(head.encode())
+        head = f"HTTP/1.1 {got.status} Any", "Content-Type: text/event-stream", "Transfer-Encoding: chunked"
+        self.wfile.write("\r\n".join((*head, "Connection: close", "", "")).encode())
         while not self.server.ending.is_set() and (row := got.readline()):
             self.wfile.write(f"{len(row):x}\r\n".encode() + row + b"\r\n")
             if fault == "one event" and row == b"\n":
@@ -171,8 +172,9 @@ class Handler(socketserver.StreamRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def send(self, status: int, headers: dict[str, str], body: bytes, length: int) -> None:
-        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        self.wfile.write(f"HTTP/1.1 {status} Any\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n".encode() + body)
+        fields = [f"{name}: {value}" for name, value in headers.items()]
+        head = f"HTTP/1.1 {status} Any", *fields, f"Content-Length: {length}", "Connection: close", "", ""
+        self.wfile.write("\r\n".join(head).encode() + body)
         self.wfile.flush()
 
     def finish(self) -> None:

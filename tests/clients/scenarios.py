@@ -1,5 +1,5 @@
-"""What a client must do, whatever happens between it and the service. Each scenario has a voucher, orders and a proxy of
-its own; both clients run the same ones."""
+"""What a client must do, whatever happens between it and the service. Each scenario has a voucher, orders and a proxy
+of its own; both clients run the same ones."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ def pages(client: Client) -> None:
 
 @scenario("after a lost answer only what the service knows of the order is a refusal")
 def doubtful(client: Client) -> None:
-    for status, code in ((401, "UNAUTHENTICATED"), (403, "CROSS_SITE"), (404, "UNKNOWN_VOUCHER"), (410, "ARCHIVED"), (422, "INVALID")):
+    no_orders = {401: "UNAUTHENTICATED", 403: "CROSS_SITE", 404: "UNKNOWN_VOUCHER", 410: "ARCHIVED", 422: "INVALID"}
+    for status, code in no_orders.items():
         with through(("POST /seckill/", ["lose", problem(status, code)])) as proxy:
             expect(client.begin("buy", proxy.url, voucher=lab.voucher()).result(), "unknown", code)
         with through(("POST /seckill/", 2 * [problem(status, code)])) as proxy:
@@ -268,7 +269,8 @@ def paid(client: Client) -> None:
         told = expect(client.begin("pay", proxy.url, None, order=order, payment=payment).result(), "done")
         assert told["status"] == "paid", told
     assert len(lab.payments(voucher)) == 1, lab.payments(voucher)
-    expect(client.begin("pay", lab.URL, None, order=order, payment=payment | {"amount_cents": 1}).result(), "refused", "WRONG_AMOUNT")
+    less = payment | {"amount_cents": 1}
+    expect(client.begin("pay", lab.URL, None, order=order, payment=less).result(), "refused", "WRONG_AMOUNT")
     expect(client.begin("cancel", lab.URL, order=order).result(), "refused", "WRONG_STATE")
 
 

@@ -32,9 +32,9 @@ import java.util.function.Predicate;
  * A client of seckill in one file, for Java 17 and later. It repeats what may be repeated, follows what was accepted to
  * its end, and never takes a time-out for a refusal. Its calls block; any number of threads may share a client.
  *
- * <p>A command that was not answered may have been carried out. Asking again is safe (a purchase is, and every move is),
- * but from then on only an answer that was given after looking at the order is a refusal: any other one, such as 401,
- * tells nothing about the first try. Where that cannot be learnt, the outcome is UNKNOWN.
+ * <p>A command that was not answered may have been carried out. Asking again is safe (a purchase is, and every move
+ * is), but from then on only an answer that was given after looking at the order is a refusal: any other one, such as
+ * 401, tells nothing about the first try. Where that cannot be learnt, the outcome is UNKNOWN.
  */
 public final class SeckillClient {
     private static final int TRIES_MOST = 12;
@@ -76,7 +76,8 @@ public final class SeckillClient {
     }
 
     /** {@code body} is the order or voucher, or the problem; {@code code} is one of docs/http.md. */
-    public record Result(Outcome outcome, String code, int status, OptionalLong retryAfterMs, Map<String, Object> body) {
+    public record Result(
+            Outcome outcome, String code, int status, OptionalLong retryAfterMs, Map<String, Object> body) {
         /** Of a purchase or a move; null: none is known. */
         public String orderId() {
             return (String) body.getOrDefault("order_id", body.get("id"));
@@ -192,8 +193,8 @@ public final class SeckillClient {
     }
 
     /**
-     * Gives each state of a voucher to {@code hears} until that returns false or the sale is closed or retired: from the
-     * stream while there is one, and from the voucher itself while there is none.
+     * Gives each state of a voucher to {@code hears} until that returns false or the sale is closed or retired: from
+     * the stream while there is one, and from the voucher itself while there is none.
      */
     public void watch(String voucherId, Predicate<Map<String, Object>> hears) throws Problem {
         var isOver = new boolean[1];
@@ -478,7 +479,7 @@ public final class SeckillClient {
 
     private static Problem problemOf(HttpResponse<?> answer, Map<String, Object> body) {
         var seconds = answer.headers().firstValue("Retry-After").filter(value -> value.matches("[0-9]{1,9}"));
-        var retryAfter = seconds.map(value -> OptionalLong.of(Long.parseLong(value) * 1000)).orElse(OptionalLong.empty());
+        var retryAfter = seconds.stream().mapToLong(value -> Long.parseLong(value) * 1000).findFirst();
         if (body != null && body.get("code") instanceof String code) {
             return new Problem(code, answer.statusCode(), retryAfter, body);
         }
@@ -502,7 +503,7 @@ public final class SeckillClient {
 
     // Reads until the stream breaks or ends, or `hear` returns false. Whether there was an event.
     private boolean readStream(String voucherId, Predicate<Map<String, Object>> hear) throws Problem {
-        var request = request("/vouchers/" + voucherId + "/events").build();
+        var request = request("/vouchers/" + voucherId + "/events").header("Accept", "text/event-stream").build();
         var answer = await(http.sendAsync(request, BodyHandlers.ofInputStream()), CALL_MS);
         try (InputStream body = answer.body()) {
             var type = answer.headers().firstValue("Content-Type").orElse("");
