@@ -15,6 +15,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
         libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev systemtap-sdt-dev
 WORKDIR /seckill
 COPY . .
+# A link in the tree, which a check-out on Windows may have as a file.
+COPY clients/web web/client
 # Tests are not part of the image, and neither are the libraries that only they need.
 RUN cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DSK_TESTS=OFF \
     && cmake --build build -j "$(nproc)" --target seckill \

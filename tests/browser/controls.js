@@ -141,6 +141,8 @@ const CONTROLS = [
         })],
     ['a payment page that does not ask again', 'ends with the time to pay', /the order as over: not within/,
         kept((url) => /^\/orders\/./.test(url.pathname))],
+    ['a refusal that says nothing of the lost answer', 'a lost answer is no refusal', /outcome unknown: not within/,
+        rewritten('**/web/client/outcome.js', (text) => text.replace('(wasLost && !isKnown)', 'false'))],
     ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,
         added(`addEventListener('click', async (event) => { const at = event.target.closest('[data-voucher]');
             if (!at || !event.target.closest('[data-buy]')) return;

@@ -191,6 +191,30 @@ async function triesAgain(scene) {
     assert.ok(wanted > 0 && sent[1].at - sent[0].at >= wanted - 50, 'tried again before Retry-After');
 }
 
+// The order exists, but its answer does not arrive: a gateway's time-out, and then a login that has expired.
+async function lostAnswer(scene) {
+    const voucher = await scene.voucher();
+    const user = scene.user();
+    const context = await scene.visitor({ user });
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    const answers = [
+        { status: 408, contentType: 'text/html', body: '<p>Request Time-out</p>' },
+        { status: 401, json: { code: 'UNAUTHENTICATED' } },
+    ];
+    await context.route('**/seckill/*', async (route) => {
+        const answer = answers.shift();
+        await route.fetch();
+        await route.fulfill(answer);
+    });
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'unknown');
+    await context.unroute('**/seckill/*');
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    assert.equal((await scene.api.orders(user)).length, 1);
+}
+
 async function severalOrders(scene) {
     const vouchers = [await scene.voucher({ title: 'A kettle', pay_within_s: 2 }), await scene.voucher({ title: 'A lamp' })];
     const user = scene.user();
@@ -274,6 +298,7 @@ export const tests = [
     { name: 'an accepted order is followed to its end', run: acceptedIsFollowed },
     { name: 'too fast', answers: [409, 429], run: tooFast },
     { name: 'tries again after Retry-After', answers: [503], run: triesAgain },
+    { name: 'a lost answer is no refusal', answers: [401, 408], run: lostAnswer },
     { name: 'several orders, and one that is not paid in time', run: severalOrders },
     { name: 'the payment page ends with the time to pay', run: timeToPayEnds },
     { name: "the token of the page's fragment", run: tokenOfFragment },

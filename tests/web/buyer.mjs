@@ -1,16 +1,13 @@
 // One buyer's purchases and orders together, and what is shown of sales, with a service and a view that a test plays.
 import assert from 'node:assert/strict';
-import { webcrypto } from 'node:crypto';
 import { after, test } from 'node:test';
 
-import { Problem } from '../../web/common/api.js';
+import { Problem } from '../../clients/web/index.js';
 import { createBuyer } from '../../web/shop/buyer.js';
 import { LIST } from '../../web/shop/orders.js';
 import { STATE } from '../../web/shop/purchase.js';
 import { createSales } from '../../web/shop/sales.js';
 import { createVouchers } from '../../web/shop/vouchers.js';
-
-globalThis.crypto ??= webcrypto; // which Node 18 has by that name only
 
 const NOW = Date.parse('2030-01-01T00:00:00Z');
 const ID = '01a1ff71-fdd4-746e-a972-2a140b584401';

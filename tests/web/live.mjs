@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 
-import { Problem } from '../../web/common/api.js';
+import { Problem } from '../../clients/web/index.js';
 import { createLive, STREAMS_MOST } from '../../web/shop/live.js';
 
 const turns = async () => {
@@ -71,30 +71,53 @@ function createLocks() {
     };
 }
 
+// A stream as the client reads one.
+class Source {
+    constructor(url, signal) {
+        Object.assign(this, { url, isOpen: true, events: [], wake: () => {} });
+        signal.addEventListener('abort', () => this.end(new Problem('NO_ANSWER')));
+    }
+
+    say(event) {
+        this.events.push(event);
+        this.wake();
+    }
+
+    end(problem) {
+        Object.assign(this, { isOpen: false, problem });
+        this.wake();
+    }
+
+    async *[Symbol.asyncIterator]() {
+        for (;;) {
+            yield* this.events.splice(0);
+            if (!this.isOpen) {
+                throw this.problem;
+            }
+            await new Promise((resolve) => {
+                this.wake = resolve;
+            });
+        }
+    }
+}
+
 function scene({ ids = ['1', '2'], locks, hasStreams = true, isHot = () => true } = {}) {
     const page = Object.assign(new EventTarget(), { hidden: false });
     const here = { page, reads: 0, heard: [], sources: [], ids, fails: false };
-    class Source {
-        constructor(url) {
-            Object.assign(this, { url, isOpen: true });
-            here.sources.push(this);
+    const stream = async (url, { signal }) => {
+        if (!hasStreams) {
+            throw new Problem('OVERLOADED', { status: 503 });
         }
-
-        close() {
-            this.isOpen = false;
-        }
-
-        say(event) {
-            this.onmessage({ data: JSON.stringify(event) });
-        }
-    }
+        here.sources.push(new Source(url, signal));
+        return here.sources.at(-1);
+    };
     here.open = () => here.sources.filter((source) => source.isOpen).map((source) => source.url);
     here.live = createLive({
         page,
         locks,
         isHot,
         random: () => 0.5,
-        Source: hasStreams ? Source : undefined,
+        api: { stream },
         wanted: () => here.ids,
         hear: (id, event) => here.heard.push([id, event]),
         read: async () => {
@@ -121,6 +144,7 @@ test('a stream for each voucher on screen, and then the list only seldom', async
     const here = await scene().begin();
     assert.deepEqual(here.open(), ['/vouchers/1/events', '/vouchers/2/events']);
     here.sources.forEach((source) => source.say({ remaining: 1, state: 'open' }));
+    await turns();
     assert.deepEqual(
         here.heard.map(([id]) => id),
         ['1', '2'],
@@ -135,6 +159,7 @@ test('not more streams than leave connections for a purchase; the list brings th
     assert.equal(here.open().length, STREAMS_MOST);
     assert.ok(STREAMS_MOST <= 4);
     here.sources.forEach((source) => source.say({ remaining: 1, state: 'open' }));
+    await turns();
     await runTimers();
     assert.ok(shortest() <= 2000);
 });
@@ -142,6 +167,7 @@ test('not more streams than leave connections for a purchase; the list brings th
 test('what comes on screen and has no stream is read at once, not after the pause of those that have one', async () => {
     const here = await scene({ ids: ['1', '2', '3'] }).begin();
     here.sources.forEach((source) => source.say({ remaining: 1, state: 'open' }));
+    await turns();
     await runTimers();
     assert.equal(here.reads, 2);
     assert.ok(shortest() >= 20000, `${shortest()}`);
@@ -183,7 +209,9 @@ test('a stream that breaks is opened again after some time, and the list is read
     const here = await scene({ ids: ['1'] }).begin();
     const { reads } = here;
     here.sources[0].say({ remaining: 5, state: 'open' });
-    here.sources[0].onerror();
+    await turns();
+    here.sources[0].end(new Problem('NO_ANSWER'));
+    await turns();
     assert.deepEqual(here.open(), []);
     await runTimers();
     assert.ok(here.reads > reads);
@@ -196,7 +224,8 @@ test('streams that the service refuses are asked for less and less, and the list
     let longest = 0;
     for (let times = 0; times < 8; times++) {
         const { reads } = here;
-        here.sources.at(-1).onerror();
+        here.sources.at(-1).end(new Problem('NO_ANSWER'));
+        await turns();
         longest = Math.max(...[...timers.values()].map(({ ms }) => ms));
         await runTimers();
         assert.ok(here.reads > reads);
@@ -220,6 +249,7 @@ test('a list that could not be read is asked for after Retry-After', async () =>
 test('the last event of a voucher ends its stream', async () => {
     const here = await scene({ ids: ['1'] }).begin();
     here.sources[0].say({ remaining: 0, state: 'closed' });
+    await turns();
     assert.deepEqual(here.open(), []);
     assert.equal(here.heard.length, 1);
 });

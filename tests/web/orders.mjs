@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Problem } from '../../web/common/api.js';
+import { Problem } from '../../clients/web/index.js';
 import { createOrders, LIST } from '../../web/shop/orders.js';
 
 const order = (n, status = 'unpaid') => ({

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Problem } from '../../web/common/api.js';
-import { createPurchase, judge, STATE } from '../../web/shop/purchase.js';
+import { AGAIN, judge, Problem } from '../../clients/web/index.js';
+import { createPurchase, STATE } from '../../web/shop/purchase.js';
 
 const NOW = Date.parse('2030-01-01T00:00:00Z');
 const ID = '01a1ff71-fdd4-746e-a972-2a140b584401';
@@ -184,6 +184,47 @@ test('it gives up in the end, and then it is not known; asking again keeps the k
     await here.press();
     assert.equal(here.keys, 1);
     assert.equal(here.sent.length, 2 * length);
+});
+
+// P7: what is lost may have been carried out, and only the service can tell that there is no order.
+for (const [name, lost] of [
+    ['no answer', new Problem('NO_ANSWER')],
+    ["a gateway's time-out", refused('NOT_OURS', 504)],
+    ['a 201 that was cut short', refused('NOT_OURS', 201)],
+    ["a gateway's 408", refused('NOT_OURS', 408)],
+    ['UNAVAILABLE', refused('UNAVAILABLE', 503)],
+]) {
+    test(`${name} is asked again, and then only what the service knows of the order is a refusal`, async () => {
+        for (const [last, outcome] of [
+            [refused('SOLD_OUT', 409), 'sold_out'],
+            [refused('ENDED', 409), 'ended'],
+            [refused('UNAUTHENTICATED', 401), 'unknown'],
+            [refused('CROSS_SITE', 403), 'unknown'],
+            [refused('INVALID', 422), 'unknown'],
+            [refused('ARCHIVED', 410), 'unknown'],
+            [refused('TICKETS_OFF', 503), 'unknown'],
+            [refused('RATE_LIMITED', 429), 'unknown'],
+            [refused('NOT_OURS', 403), 'unknown'],
+        ]) {
+            const here = scene({ answers: [lost, last] });
+            assert.equal(await here.press(), outcome, last.message);
+        }
+    });
+}
+
+test("a page of somebody else's is no refusal, whatever its status", async () => {
+    for (const status of [200, 201, 204, 400, 401, 403, 404, 409]) {
+        const here = scene({ answers: [refused('NOT_OURS', status)] });
+        assert.equal(await here.press(), 'unknown', `${status}`);
+    }
+});
+
+test('after a reload in the middle of a try its outcome is not known, either', async () => {
+    const first = scene({ answers: [new Promise(() => {})] });
+    await first.press();
+    const second = scene({ record: first.record, answers: [refused('UNAUTHENTICATED', 401)] });
+    second.purchase.resume();
+    assert.equal(await second.settled(), 'unknown');
 });
 
 test('not started: a moment early is waited for, an hour is not', async () => {
@@ -425,9 +466,9 @@ test('why the button does nothing, until the voucher can be bought', async () =>
 });
 
 test('every refusal is judged, and only a clear one ends a try', () => {
-    assert.equal(judge(new Problem('NO_ANSWER')).to, STATE.WAITING);
+    assert.equal(judge(new Problem('NO_ANSWER')).outcome, AGAIN);
     for (const status of [429, 500, 502, 503, 504]) {
-        assert.equal(judge(new Problem('ANY', { status })).to, STATE.WAITING);
+        assert.equal(judge(new Problem('ANY', { status })).outcome, AGAIN);
     }
 });
 

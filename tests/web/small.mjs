@@ -3,13 +3,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 
+import { createHasher, isTicketGood, readRetryAfter, retryDelay, solve, wait } from '../../clients/web/index.js';
 import { isUserName, subjectOf, takeToken } from '../../web/common/identity.js';
 import { chooseLanguage, createSay, formatMoney } from '../../web/common/language.js';
-import { readRetryAfter, retryDelay, wait } from '../../web/common/retry.js';
 import { createStorage } from '../../web/common/storage.js';
 import { countdown, createTicker, milestone, untilNextSecond } from '../../web/shop/countdown.js';
-import { createHasher } from '../../web/shop/sha256.js';
-import { isTicketGood, solve } from '../../web/shop/ticket.js';
 import { createVouchers, inOrder, PHASE, phaseOf } from '../../web/shop/vouchers.js';
 
 const RANDOMS = [0, 0.25, 0.5, 0.999999];

@@ -1,17 +1,15 @@
 // The demo's stand-in for a shop's payment side: shows an order, and pays it as that side would. The order's id is in
 // ?order=.
-import { createApi } from '../common/api.js';
+import { askForChange, createApi, judge, retryDelay, wait } from '../client/index.js';
 import { createClock } from '../common/clock.js';
 import { isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { createIdentity } from '../common/identity.js';
-import { askForChange, retryDelay, wait } from '../common/retry.js';
 import { createStorage } from '../common/storage.js';
 import { createVoice, renderWords } from '../common/voice.js';
 import { countdown, createTicker, untilNextSecond } from '../shop/countdown.js';
 import { WORDS } from './words.js';
 
 const CHANGED_KEY = 'seckill.changed'; // the shop's other tabs read their orders again
-const WAIT_S = 20;
 const ENDED_AFTER_MS = 3000; // the service ends an order at most 2 s after its time to pay
 
 const local = createStorage('localStorage');
@@ -53,7 +51,8 @@ async function insist(ask) {
         try {
             return await ask();
         } catch (problem) {
-            if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) {
+            const { outcome, isLost } = judge(problem);
+            if (outcome === 'refused' && !isLost) {
                 throw problem;
             }
             become('unreadable');
@@ -79,7 +78,7 @@ async function show() {
 
 async function followPending() {
     while (order.status === 'pending') {
-        order = await insist(() => askForChange(api, order.id, WAIT_S));
+        order = await insist(() => askForChange(api, order.id));
     }
     become(stateOf(order));
 }

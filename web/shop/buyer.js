@@ -2,11 +2,9 @@
 //
 // The list of orders is read when the page is opened or seen again, when another tab has changed something, and now and
 // then while an order waits for its payment.
-import { Problem } from '../common/api.js';
-import { retryDelay, wait } from '../common/retry.js';
+import { getTicket, Problem, retryDelay, wait } from '../client/index.js';
 import { createOrders, LIST } from './orders.js';
 import { createPurchase, STATE } from './purchase.js';
-import { getTicket } from './ticket.js';
 
 const UNPAID_EVERY_MS = 30000;
 const AFTER_EXPIRY_MS = 300;

@@ -4,31 +4,29 @@
 // A browser opens six connections to a host, all tabs together, and a purchase must never wait for one. So one tab at a
 // time streams (the holder of a Web Lock), at most STREAMS_MOST vouchers; what has no stream is in the list, which one
 // answer brings for all vouchers. A hidden tab asks for nothing and holds nothing.
-import { retryDelay, wait } from '../common/retry.js';
+import { openStream, retryDelay, wait } from '../client/index.js';
 
 export const STREAMS_MOST = 3;
 const LOCK = 'seckill.stream';
 const SELDOM_MS = 30000;
 const IDLE_MS = 10000; // nothing on screen can change soon
 const OFTEN_MS = 1500;
-const AGAIN_FROM_MS = 1000;
-const AGAIN_MOST_MS = 60000;
 
 // `wanted()` gives the ids of the vouchers that are on screen and may change, from top to bottom, and `isHot(id)`
 // whether one may change any second. `read()` reads the list and rejects if it could not. `hear(id, event)` takes an
 // event.
 export function createLive({
+    api,
     wanted,
     isHot,
     read,
     hear,
     page = document,
-    Source = globalThis.EventSource,
     locks = globalThis.navigator?.locks,
     random = Math.random,
 }) {
     const streams = createStreams({
-        Source,
+        api,
         hear,
         random,
         onTrouble: () => setTimeout(() => pause.abort(), OFTEN_MS * random()),
@@ -77,7 +75,7 @@ export function createLive({
 
     function adjust() {
         const ids = page.hidden ? [] : wanted();
-        const some = ids.length > 0 && Source !== undefined;
+        const some = ids.length > 0;
         if (some && release === null && asking === null) {
             askForLock();
         }
@@ -138,47 +136,21 @@ export function createLive({
     };
 }
 
-// A stream that breaks is opened again by us and not by the browser, which would do so after the same time in all the
-// pages that an instance has served.
-function createStreams({ Source, hear, random, onTrouble }) {
-    const open = new Map(); // id -> {source, timer, failures, runs}
-
-    function connect(id, stream) {
-        const source = new Source(`/vouchers/${id}/events`);
-        stream.source = source;
-        source.onmessage = (message) => {
-            stream.runs = true;
-            stream.failures = 0;
-            const event = JSON.parse(message.data);
-            if (event.state === 'closed' || event.state === 'retired') {
-                source.close(); // it was the last one
-            }
-            hear(id, event);
-        };
-        source.onerror = () => {
-            source.close();
-            stream.runs = false;
-            const most = Math.min(AGAIN_MOST_MS, AGAIN_FROM_MS * 2 ** ++stream.failures);
-            stream.timer = setTimeout(() => connect(id, stream), most / 2 + (random() * most) / 2);
-            onTrouble();
-        };
-    }
+function createStreams({ api, hear, random, onTrouble }) {
+    const open = new Map(); // id -> stream
 
     return {
         follow(ids) {
             for (const [id, stream] of open) {
                 if (!ids.includes(id)) {
-                    stream.source.close();
-                    clearTimeout(stream.timer);
+                    stream.close();
                     open.delete(id);
                 }
             }
             for (const id of ids.filter((one) => !open.has(one))) {
-                const stream = { failures: 0, runs: false };
-                open.set(id, stream);
-                connect(id, stream);
+                open.set(id, openStream(api, id, { random, onTrouble, onEvent: (event) => hear(id, event) }));
             }
         },
-        runAll: (ids) => ids.every((id) => open.get(id)?.runs),
+        runAll: (ids) => ids.every((id) => open.get(id)?.runs()),
     };
 }

@@ -1,8 +1,7 @@
 // The shop page: puts the parts together, and lets each hear of what concerns it.
-import { createApi } from '../common/api.js';
+import { createApi, retryDelay, wait } from '../client/index.js';
 import { createClock } from '../common/clock.js';
 import { createIdentity, isUserName, takeToken } from '../common/identity.js';
-import { retryDelay, wait } from '../common/retry.js';
 import { createStorage } from '../common/storage.js';
 import { createVoice, renderWords } from '../common/voice.js';
 import { createBuyer } from './buyer.js';

@@ -2,13 +2,12 @@
 //
 // The service's list is the truth. What could not be read is UNREADABLE, with what was read before still there; EMPTY
 // is said only where the service has said so.
-import { Problem } from '../common/api.js';
-import { askForChange, retryDelay } from '../common/retry.js';
+import { askForChange, followOrder, Problem, retryDelay } from '../client/index.js';
 
 export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
 
 const PAGE = 20;
-const WAIT_S = 20;
+const LOGIN_TRIES = 4; // from then on a wait is long
 const ASK_AGAIN_MS = 1000;
 
 // `shown()` resolves when the page can be seen. `onChange(order, before)` hears of each order that is new (then
@@ -22,13 +21,13 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     let puts = 0;
     let reading = null;
     let waiting = false;
-    let ended = false;
+    const ending = new AbortController();
 
     const settled = (order) => order.status !== 'pending';
     const newestFirst = (one, other) => (one.id < other.id ? 1 : -1); // ids begin with the time
 
     function tell(order, before) {
-        if (!ended) {
+        if (!ending.signal.aborted) {
             onChange(order, before);
         }
     }
@@ -121,40 +120,29 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     // Resolves with the order once it is not `pending` any more, which comes by itself (P5); null: nobody waits for it
     // any more, or there is no such order.
     async function follow(id) {
-        for (let failures = 0; !ended;) {
-            await shown();
-            if (ended) {
-                return null;
-            }
+        while (!ending.signal.aborted) {
             try {
-                const body = await waitFor(id);
-                failures = 0;
-                put(body);
-                if (settled(body)) {
-                    return body;
-                }
+                const { signal } = ending;
+                return await followOrder(api, id, { signal, pause: wait, random, ask, before: shown, onOrder: put });
             } catch (problem) {
                 if (!(problem instanceof Problem)) {
                     throw problem;
                 }
-                if (problem.code === 'NOT_FOUND' || problem.code === 'ARCHIVED') {
-                    return null;
-                }
-                await wait(retryDelay(problem.retryAfterMs, failures++, random));
+                await wait(retryDelay(undefined, LOGIN_TRIES, random), ending.signal); // for another login
             }
         }
         return null;
     }
 
     // A question that waits takes a connection, of which a browser has few: one at a time.
-    async function waitFor(id) {
+    async function ask(_, id, options) {
         if (waiting) {
             await wait(ASK_AGAIN_MS);
             return (await api.call(`/orders/${id}`)).body;
         }
         waiting = true;
         try {
-            return await askForChange(api, id, WAIT_S, { pause: wait, random });
+            return await askForChange(api, id, options);
         } finally {
             waiting = false;
         }
@@ -187,7 +175,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
         isComplete: () => complete,
         hasMore: () => next !== undefined,
         end() {
-            ended = true;
+            ending.abort();
         },
     };
 }

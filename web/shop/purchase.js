@@ -6,8 +6,7 @@
 //
 // A try has one Idempotency-Key from its first question to its end, in all tabs and over reloads. So asking again is
 // always safe: it gets the first answer again, and never a second order.
-import { retryDelay } from '../common/retry.js';
-import { isTicketGood } from './ticket.js';
+import { isTicketGood, makeKey, outcomeOf, placeOrder } from '../client/index.js';
 
 export const STATE = Object.freeze({
     IDLE: 'idle',
@@ -34,66 +33,46 @@ const ALLOWED = {
 };
 
 const UNDER_WAY = [TICKET, ASKING, WAITING, FOLLOWING];
-const TRIES_MOST = 12;
-const START_SOON_MS = 5000; // a start that is no further away is waited for
 const GOES_ON_MS = 2 * 60 * 1000; // a try that was under way so long ago goes on by itself
 const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
-const TIMEOUT_MS = 8000;
 
 // What a buyer is told; the page has words for each.
 const TOLD = 'won accepted already_ordered sold_out not_enough too_many offer_changed not_started paused too_fast'.split(' ');
 const CODES = [null, ...TOLD, 'retrying', 'ended', 'loading', 'unknown', 'error'];
 const WHYS = [undefined, 'login', 'quantity', 'refused', 'tickets']; // of an error
 
-const ENDS = { cancelled: IDLE, expired: IDLE, refunded: IDLE, unpaid: WON, paid: WON, pending: FOLLOWING };
+const STATES = { won: WON, accepted: FOLLOWING, refused: REFUSED, ended: IDLE, unknown: UNKNOWN };
 
-// What a refusal means to the buyer. `code` is one of the page's own, of which it has words.
+// What the service's codes mean to the buyer: one of the page's own, of which it has words. All others: an error.
 const MEANS = {
-    SOLD_OUT: { to: REFUSED, code: 'sold_out' },
-    NOT_ENOUGH: { to: REFUSED, code: 'not_enough' },
-    TOO_MANY_ORDERS: { to: REFUSED, code: 'too_many' },
-    OFFER_CHANGED: { to: REFUSED, code: 'offer_changed' },
-    NOT_STARTED: { to: WAITING, code: 'not_started' },
-    PAUSED: { to: REFUSED, code: 'paused' },
-    ENDED: { to: REFUSED, code: 'ended' },
-    ARCHIVED: { to: REFUSED, code: 'ended' },
-    UNKNOWN_VOUCHER: { to: REFUSED, code: 'ended' },
-    ALREADY_ORDERED: { to: WON, code: 'already_ordered' },
-    RATE_LIMITED: { to: WAITING, code: 'too_fast' },
-    TICKET_REQUIRED: { to: WAITING, code: 'retrying', needsTicket: true },
-    TICKET_INVALID: { to: WAITING, code: 'retrying', needsTicket: true },
-    WORK_REQUIRED: { to: WAITING, code: 'retrying', needsTicket: true },
-    WORK_INVALID: { to: WAITING, code: 'retrying', needsTicket: true },
-    TICKETS_OFF: { to: REFUSED, code: 'error', why: 'tickets' },
-    UNAUTHENTICATED: { to: REFUSED, code: 'error', why: 'login' },
-    INVALID: { to: REFUSED, code: 'error', why: 'quantity' },
+    SOLD_OUT: { code: 'sold_out' },
+    NOT_ENOUGH: { code: 'not_enough' },
+    TOO_MANY_ORDERS: { code: 'too_many' },
+    OFFER_CHANGED: { code: 'offer_changed' },
+    NOT_STARTED: { code: 'not_started' },
+    PAUSED: { code: 'paused' },
+    ENDED: { code: 'ended' },
+    ARCHIVED: { code: 'ended' },
+    UNKNOWN_VOUCHER: { code: 'ended' },
+    RATE_LIMITED: { code: 'too_fast' },
+    TICKETS_OFF: { code: 'error', why: 'tickets' },
+    UNAUTHENTICATED: { code: 'error', why: 'login' },
+    INVALID: { code: 'error', why: 'quantity' },
 };
 
-// A Problem, judged. What says nothing about the order is asked again.
-export function judge(problem) {
-    const meaning = MEANS[problem.code];
-    const { order_id: orderId, left } = problem.body;
-    const details = { retryAfterMs: problem.retryAfterMs, orderId, left };
-    if (problem.code === 'NOT_STARTED' && !(problem.retryAfterMs <= START_SOON_MS)) {
-        return { ...details, to: REFUSED, code: 'not_started' };
+// An outcome of the client's, as the page shows it.
+function judge({ outcome, code, orderId, order, body, retryAfterMs }) {
+    const details = { to: STATES[outcome], orderId, left: body?.left, retryAfterMs };
+    switch (outcome) {
+        case 'won':
+            return { ...details, code: code === 'ALREADY_ORDERED' ? 'already_ordered' : 'won' };
+        case 'accepted':
+            return { ...details, code: 'accepted' };
+        case 'refused':
+            return { ...details, ...(MEANS[code] ?? { code: 'error', why: order && 'refused' }) };
+        default:
+            return { ...details, code: outcome === 'unknown' ? 'unknown' : null };
     }
-    if (meaning !== undefined) {
-        return { ...details, ...meaning };
-    }
-    if (problem.status === 0 || problem.status === 429 || problem.status >= 500) {
-        return { ...details, to: WAITING, code: 'retrying' };
-    }
-    return { ...details, to: REFUSED, code: 'error' };
-}
-
-// The caller's order, judged. `code` is what a live one is called.
-export function judgeOrder(order, code = 'won') {
-    if (order.status === 'refused') {
-        const meaning = MEANS[order.reason];
-        return meaning?.to === REFUSED ? { ...meaning } : { to: REFUSED, code: 'error', why: 'refused' };
-    }
-    const to = ENDS[order.status];
-    return { to, code: to === WON ? code : to === FOLLOWING ? 'accepted' : null, orderId: order.id };
 }
 
 // `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves
@@ -116,7 +95,7 @@ export function createPurchase({
     let attempt = { key: null, quantity: 1, at: 0 };
     let ticket = null;
     let fetching = null; // the ticket, ahead of time
-    let ended = false;
+    const ending = new AbortController();
 
     // ---- the one function that moves ----
 
@@ -127,7 +106,7 @@ export function createPurchase({
         state = to;
         outcome = { code, orderId, left, why, retryAfterMs };
         keep();
-        if (!ended) {
+        if (!ending.signal.aborted) {
             onChange();
         }
     }
@@ -160,57 +139,33 @@ export function createPurchase({
     function begin(quantity) {
         const kept = store.load();
         const isOpen = isRecord(kept) && [...UNDER_WAY, UNKNOWN].includes(kept.state) && isRecent(kept, KEY_LASTS_MS);
+        const isDoubtful = isOpen || state === UNKNOWN;
         attempt = isOpen && kept.quantity === quantity ? keyOf(kept) : { key: newKey(), quantity, at: now() ?? 0 };
-        run();
+        run(isDoubtful);
     }
 
-    // After end() nothing is asked any more: it would be asked for another buyer.
-    async function run() {
-        for (let tries = 0; !ended; tries++) {
-            const judged = await ask();
-            if (judged.to !== WAITING) {
-                conclude(judged);
-                return;
-            }
-            if (tries + 1 === TRIES_MOST) {
-                conclude(judged.code === 'retrying' ? { to: UNKNOWN, code: 'unknown' } : { ...judged, to: REFUSED });
-                return;
-            }
-            const delay = judged.needsTicket ? 0 : retryDelay(judged.retryAfterMs, tries, random);
-            move(WAITING, { ...judged, retryAfterMs: delay });
-            await wait(delay);
+    // After end() nothing is asked any more: it would be asked for another buyer. `isDoubtful`: an earlier question may
+    // have made an order.
+    async function run(isDoubtful) {
+        const { key, quantity } = attempt;
+        const { signal } = ending;
+        const options = { key, quantity, isDoubtful, signal, takeTicket, onStep: step, pause: wait, random };
+        const result = await placeOrder(api, voucher().id, options);
+        if (result.order !== undefined) {
+            onOrder(result.order);
+        }
+        if (result.code !== 'ABORTED') {
+            conclude(judge(result));
         }
     }
 
-    async function ask() {
-        try {
-            const headers = { 'Idempotency-Key': attempt.key };
-            if (voucher().ticket || ticket !== null) {
-                headers['X-Seckill-Ticket'] = await takeTicket();
-            }
-            if (ended) {
-                return { to: WAITING, code: 'retrying' };
-            }
+    function step({ step: what, code, retryAfterMs }) {
+        if (what === 'asking') {
             move(ASKING);
-            const json = { quantity: attempt.quantity };
-            const options = { method: 'POST', headers, json, timeoutMs: TIMEOUT_MS };
-            const { body } = await api.call(`/seckill/${voucher().id}`, options);
-            onOrder(body);
-            return judgeOrder(body);
-        } catch (problem) {
-            return judgeOrThrow(problem);
+        } else {
+            const shown = { NOT_STARTED: 'not_started', RATE_LIMITED: 'too_fast' }[code] ?? 'retrying';
+            move(WAITING, { code: shown, retryAfterMs });
         }
-    }
-
-    function judgeOrThrow(problem) {
-        if (typeof problem.code !== 'string') {
-            throw problem; // a fault of ours
-        }
-        const judged = judge(problem);
-        if (judged.needsTicket) {
-            ticket = { text: '', offer: 0, expiresMs: 0 };
-        }
-        return judged;
     }
 
     function conclude(judged) {
@@ -224,14 +179,25 @@ export function createPurchase({
         const order = await followOrder(orderId); // null: there is none, or nobody waits any more
         if (order !== null) {
             learn(order);
-        } else if (!ended) {
+        } else if (!ending.signal.aborted) {
             forget(orderId);
         }
     }
 
     // ---- tickets ----
 
-    async function takeTicket() {
+    // Where the voucher takes one, or the service has said so.
+    function takeTicket(isNeeded) {
+        if (isNeeded) {
+            ticket = { text: '', offer: 0, expiresMs: 0 };
+        }
+        if (!voucher().ticket && ticket === null) {
+            return undefined;
+        }
+        return goodTicket();
+    }
+
+    async function goodTicket() {
         if (!isTicketGood(ticket, voucher(), now())) {
             move(TICKET);
             ticket = await (fetching ?? getTicket(voucher()));
@@ -270,7 +236,7 @@ export function createPurchase({
         } else if (kept.state === FOLLOWING) {
             conclude({ ...kept.outcome, to: FOLLOWING });
         } else if (isRecent(kept, GOES_ON_MS) && kept.state !== UNKNOWN) {
-            run();
+            run(true);
         } else {
             move(UNKNOWN, { code: 'unknown' });
         }
@@ -298,8 +264,10 @@ export function createPurchase({
             return;
         }
         const own = outcome.orderId === order.id;
-        const said = outcome.code === 'accepted' ? 'won' : outcome.code;
-        const judged = judgeOrder(order, own ? said : 'already_ordered');
+        const judged = judge(outcomeOf(order));
+        if (judged.to === WON) {
+            judged.code = !own ? 'already_ordered' : outcome.code === 'accepted' ? 'won' : outcome.code;
+        }
         const isLive = judged.to === WON || judged.to === FOLLOWING;
         if (isLive && !(own && judged.to === state)) {
             conclude(judged);
@@ -345,7 +313,7 @@ export function createPurchase({
         isUnderWay: () => UNDER_WAY.includes(state),
         // The page no longer shows it. What becomes of a question under way is still kept.
         end() {
-            ended = true;
+            ending.abort();
         },
     };
 }
@@ -362,10 +330,4 @@ function isRecord(kept) {
         CODES.includes(outcome.code ?? null) &&
         WHYS.includes(outcome.why)
     );
-}
-
-// 128 random bits. crypto.randomUUID is there over TLS only.
-function makeKey() {
-    const bytes = crypto.getRandomValues(new Uint8Array(16));
-    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -1,5 +1,5 @@
 // What is on sale: reads it, keeps a card for each voucher, and shows what time, streams and purchases change of it.
-import { Problem } from '../common/api.js';
+import { Problem } from '../client/index.js';
 import { createLive } from './live.js';
 import { milestone, untilNextSecond } from './countdown.js';
 import { STATE } from './purchase.js';
@@ -29,7 +29,7 @@ export function createSales({
     random = Math.random,
 }) {
     const cards = new Map(); // id -> {phase, left, prepareAt, refreshAt}
-    const live = makeLive({ wanted, isHot, read, hear });
+    const live = makeLive({ api, wanted, isHot, read, hear });
     const further = new Set(); // ids of later pages, which are read by themselves, and only while they are on screen
     const asked = new Map(); // id -> the number of the round that asked for it by itself
     let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale'

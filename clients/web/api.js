@@ -3,6 +3,7 @@
 import { readRetryAfter } from './retry.js';
 
 const TIMEOUT_MS = 10000;
+const SILENCE_MS = 40000; // the service writes into a stream every 15 s at least
 
 // `code` is the service's, or NO_ANSWER (nothing came: the outcome is not known) or NOT_OURS (something else answered,
 // as a gateway's own page does).
@@ -17,8 +18,14 @@ export class Problem extends Error {
     }
 }
 
-// `credentials()` gives the headers that say who asks; `clock` may be missing.
-export function createApi({ credentials = () => ({}), clock, fetch = globalThis.fetch.bind(globalThis) } = {}) {
+// `url` is where the service is, without a slash at its end. `credentials()` gives the headers that say who asks;
+// `clock` may be missing.
+export function createApi({
+    url = '',
+    credentials = () => ({}),
+    clock,
+    fetch = globalThis.fetch.bind(globalThis),
+} = {}) {
     // Resolves with {status, body}, rejects with a Problem.
     async function call(path, { method = 'GET', json, headers = {}, timeoutMs = TIMEOUT_MS, signal } = {}) {
         const request = { method, cache: 'no-store', headers: { ...credentials(), ...headers } };
@@ -38,7 +45,7 @@ export function createApi({ credentials = () => ({}), clock, fetch = globalThis.
         let response, received, text;
         const sent = clock?.monotonic();
         try {
-            response = await fetch(path, request);
+            response = await fetch(url + path, request);
             received = clock?.monotonic();
             text = await response.text();
         } catch {
@@ -54,7 +61,49 @@ export function createApi({ credentials = () => ({}), clock, fetch = globalThis.
         throw problemOf(response, body);
     }
 
-    return { call };
+    // Resolves with the events of a stream as they come, once the service has begun it; rejects with a Problem, as the
+    // iteration does when the stream breaks. It ends when the service ends it. No credentials: all see the same.
+    async function stream(path, { signal } = {}) {
+        const silence = endsAfter(SILENCE_MS, signal);
+        try {
+            const headers = { Accept: 'text/event-stream' };
+            const response = await fetch(url + path, { cache: 'no-store', headers, signal: silence.signal });
+            if (response.ok && /^text\/event-stream\b/.test(response.headers.get('Content-Type'))) {
+                return eventsOf(response.body.getReader(), silence);
+            }
+            silence.clear();
+            throw problemOf(response, readJson(await response.text()));
+        } catch (problem) {
+            silence.clear();
+            throw problem instanceof Problem ? problem : new Problem('NO_ANSWER');
+        }
+    }
+
+    return { call, stream };
+}
+
+// The service writes an event as one line `data:`.
+async function* eventsOf(reader, silence) {
+    const decoder = new TextDecoder();
+    let text = '';
+    try {
+        for (;;) {
+            const { value, done } = await reader.read();
+            if (done) {
+                return;
+            }
+            silence.restart();
+            text += decoder.decode(value, { stream: true });
+            const lines = text.split('\n');
+            text = lines.pop();
+            yield* lines.filter((line) => line.startsWith('data:')).map((line) => JSON.parse(line.slice(5)));
+        }
+    } catch {
+        throw new Problem('NO_ANSWER');
+    } finally {
+        silence.clear();
+        reader.cancel().catch(() => {});
+    }
 }
 
 function problemOf(response, body) {
@@ -75,13 +124,17 @@ function readJson(text) {
 function endsAfter(timeoutMs, signal) {
     const controller = new AbortController();
     const abort = () => controller.abort();
-    const timer = setTimeout(abort, timeoutMs);
+    let timer = setTimeout(abort, timeoutMs);
     signal?.addEventListener('abort', abort);
     if (signal?.aborted) {
         abort();
     }
     return {
         signal: controller.signal,
+        restart() {
+            clearTimeout(timer);
+            timer = setTimeout(abort, timeoutMs);
+        },
         clear() {
             clearTimeout(timer);
             signal?.removeEventListener('abort', abort);

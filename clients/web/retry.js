@@ -14,21 +14,6 @@ export function retryDelay(retryAfterMs, attempt, random = Math.random) {
     return most / 2 + (random() * most) / 2;
 }
 
-// Asks for an order that is pending, and waits for its next change. The service has a place for so many that wait:
-// where it has none, the order is asked for without. `pause` waits, as wait() does.
-export async function askForChange(api, id, seconds, { pause = wait, random = Math.random } = {}) {
-    try {
-        const options = { timeoutMs: (seconds + 10) * 1000 };
-        return (await api.call(`/orders/${id}?wait=${seconds}&while=pending`, options)).body;
-    } catch (problem) {
-        if (problem.code !== 'OVERLOADED') {
-            throw problem;
-        }
-        await pause(retryDelay(problem.retryAfterMs, 0, random));
-        return (await api.call(`/orders/${id}`)).body;
-    }
-}
-
 // The field's value in ms; undefined: there is none, or it is no number of seconds. A date is not used by the service.
 export function readRetryAfter(value) {
     return /^[0-9]{1,9}$/.test(value ?? '') ? Number(value) * 1000 : undefined;

@@ -1,0 +1,693 @@
+package seckill;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Predicate;
+
+/**
+ * A client of seckill in one file, for Java 17 and later. It repeats what may be repeated, follows what was accepted to
+ * its end, and never takes a time-out for a refusal. Its calls block; any number of threads may share a client.
+ *
+ * <p>A command that was not answered may have been carried out. Asking again is safe (a purchase is, and every move
+ * is), but from then on only an answer that was given after looking at the order is a refusal: any other one, such as
+ * 401, tells nothing about the first try. Where that cannot be learnt, the outcome is UNKNOWN.
+ */
+public final class SeckillClient {
+    private static final int TRIES_MOST = 12;
+    private static final long CALL_MS = 10_000;
+    private static final long PURCHASE_MS = 8_000;
+    private static final long START_SOON_MS = 5_000; // a start that is no further away is waited for
+    private static final long LONGEST_WAIT_MS = 60_000; // for what takes longer the caller decides whether to wait
+    private static final long SILENCE_MS = 40_000; // the service writes into a stream every 15 s at least
+    private static final long POLL_MS = 3_000;
+    private static final int WAIT_S = 20;
+    private static final Set<Integer> LATER = Set.of(408, 425, 429);
+    private static final Set<String> TICKET_CODES =
+            Set.of("TICKET_REQUIRED", "TICKET_INVALID", "WORK_REQUIRED", "WORK_INVALID");
+    private static final Set<String> LAST_STATES = Set.of("closed", "retired");
+
+    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    private final String url;
+    private final Map<String, String> headers;
+
+    /** {@code url} has no slash at its end; {@code headers} say who asks. */
+    public SeckillClient(String url, Map<String, String> headers) {
+        this.url = url;
+        this.headers = Map.copyOf(headers);
+    }
+
+    // ---- what there is to know of an answer ----
+
+    public enum Outcome {
+        /** A command was carried out. */
+        DONE,
+        /** A purchase was won. */
+        WON,
+        /** A purchase was won, and its order has ended since: cancelled, expired or refunded. */
+        ENDED,
+        /** The service has said no: nothing was done. */
+        REFUSED,
+        /** It may have been done or not: show neither success nor failure, and ask again. */
+        UNKNOWN
+    }
+
+    /** {@code body} is the order or voucher, or the problem; {@code code} is one of docs/http.md. */
+    public record Result(
+            Outcome outcome, String code, int status, OptionalLong retryAfterMs, Map<String, Object> body) {
+        /** Of a purchase or a move; null: none is known. */
+        public String orderId() {
+            return (String) body.getOrDefault("order_id", body.get("id"));
+        }
+    }
+
+    /** A query that got no answer, or no success. {@code code}: the service's, NO_ANSWER, NOT_OURS or ABORTED. */
+    public static final class Problem extends IOException {
+        private static final long serialVersionUID = 1;
+        public final String code;
+        public final int status;
+        public final transient OptionalLong retryAfterMs;
+        public final transient Map<String, Object> body;
+
+        Problem(String code, int status, OptionalLong retryAfterMs, Map<String, Object> body) {
+            super(code + " (" + status + ")");
+            this.code = code;
+            this.status = status;
+            this.retryAfterMs = retryAfterMs;
+            this.body = body;
+        }
+
+        static Problem noAnswer() {
+            return new Problem("NO_ANSWER", 0, OptionalLong.empty(), Map.of());
+        }
+    }
+
+    // ---- for buyers ----
+
+    public Result buy(String voucherId) {
+        return buy(voucherId, 1, UUID.randomUUID().toString(), false);
+    }
+
+    /**
+     * Buys, and follows an accepted order to its end. {@code key} is the Idempotency-Key; with the same one and {@code
+     * isDoubtful} the purchase is repeated whose outcome was UNKNOWN.
+     */
+    public Result buy(String voucherId, int quantity, String key, boolean isDoubtful) {
+        var purchase = new Purchase(voucherId, quantity, key);
+        var result = insist(purchase::ask, purchase::judge, isDoubtful);
+        var isFollowed = "ACCEPTED".equals(result.code()) || "ALREADY_ORDERED".equals(result.code());
+        return isFollowed ? settle(result) : result;
+    }
+
+    private Result settle(Result result) {
+        try {
+            var order = follow(result.orderId(), "pending");
+            var settled = outcomeOf(order);
+            var isMine = settled.code() == null && "ALREADY_ORDERED".equals(result.code());
+            return isMine ? new Result(settled.outcome(), result.code(), 0, OptionalLong.empty(), order) : settled;
+        } catch (Problem problem) {
+            var order = Map.<String, Object>of("order_id", result.orderId());
+            return new Result(Outcome.UNKNOWN, problem.code, problem.status, problem.retryAfterMs, order);
+        }
+    }
+
+    /** The order once its status is not {@code status} any more. Throws what asking again does not change. */
+    public Map<String, Object> follow(String orderId, String status) throws Problem {
+        for (int failures = 0; ; ) {
+            long delay = retryDelay(OptionalLong.empty(), 0); // for a gateway that does not let it wait
+            try {
+                var order = askForChange(orderId, status);
+                failures = 0;
+                if (!status.equals(order.get("status"))) {
+                    return order;
+                }
+            } catch (Problem problem) {
+                if (!judge(problem).isAgain) {
+                    throw problem;
+                }
+                delay = retryDelay(problem.retryAfterMs, failures++);
+            }
+            pause(delay);
+        }
+    }
+
+    // The service has a place for so many that wait: where it has none, the order is asked for without.
+    private Map<String, Object> askForChange(String orderId, String status) throws Problem {
+        try {
+            var path = "/orders/" + orderId + "?wait=" + WAIT_S + "&while=" + status;
+            return call("GET", path, null, Map.of(), WAIT_S * 1000 + CALL_MS).body;
+        } catch (Problem problem) {
+            if (!problem.code.equals("OVERLOADED")) {
+                throw problem;
+            }
+            pause(retryDelay(problem.retryAfterMs, 0));
+            return call("GET", "/orders/" + orderId, null, Map.of(), CALL_MS).body;
+        }
+    }
+
+    public Map<String, Object> order(String orderId) throws Problem {
+        return read("/orders/" + orderId);
+    }
+
+    public Map<String, Object> orders(String cursor) throws Problem {
+        return read("/orders" + page(cursor));
+    }
+
+    public Map<String, Object> voucher(String voucherId) throws Problem {
+        return read("/vouchers/" + voucherId);
+    }
+
+    public Map<String, Object> vouchers(String cursor) throws Problem {
+        return read("/vouchers" + page(cursor));
+    }
+
+    private static String page(String cursor) {
+        return cursor == null ? "" : "?cursor=" + URLEncoder.encode(cursor, StandardCharsets.UTF_8);
+    }
+
+    public Result cancel(String orderId) {
+        return command("/orders/" + orderId + "/cancel", null, Map.of());
+    }
+
+    /**
+     * Gives each state of a voucher to {@code hears} until that returns false or the sale is closed or retired: from
+     * the stream while there is one, and from the voucher itself while there is none.
+     */
+    public void watch(String voucherId, Predicate<Map<String, Object>> hears) throws Problem {
+        var isOver = new boolean[1];
+        Predicate<Map<String, Object>> hear = event -> {
+            isOver[0] = !hears.test(event) || LAST_STATES.contains(event.get("state"));
+            return !isOver[0];
+        };
+        for (int failures = 1; !isOver[0]; failures++) {
+            var retryAfter = OptionalLong.empty();
+            try {
+                failures = readStream(voucherId, hear) ? 1 : failures;
+            } catch (Problem problem) {
+                retryAfter = problem.retryAfterMs;
+            }
+            long most = Math.min(60_000, 1_000L << Math.min(failures, 6));
+            poll(voucherId, hear, isOver, Math.max(most / 2, retryAfter.orElse(0)) + random(most / 2));
+        }
+    }
+
+    private void poll(String voucherId, Predicate<Map<String, Object>> hear, boolean[] isOver, long forMs)
+            throws Problem {
+        int failures = 0;
+        for (long left = forMs; left > 0 && !isOver[0]; ) {
+            long delay = POLL_MS * 4 / 5 + random(POLL_MS * 2 / 5);
+            try {
+                hear.test(call("GET", "/vouchers/" + voucherId, null, Map.of(), CALL_MS).body);
+                failures = 0;
+            } catch (Problem problem) {
+                if (!judge(problem).isAgain) {
+                    throw problem;
+                }
+                delay = retryDelay(problem.retryAfterMs, failures++);
+            }
+            pause(isOver[0] ? 0 : Math.min(left, delay));
+            left -= delay;
+        }
+    }
+
+    // ---- for a shop's own servers, with an admin token ----
+
+    /** Repeated under one reference, a payment is one payment. */
+    public Result pay(String orderId, String reference, long amountCents, String currency) {
+        var payment = Map.of("reference", reference, "amount_cents", amountCents, "currency", currency);
+        return command("/orders/" + orderId + "/pay", payment, Map.of());
+    }
+
+    /** {@code details}: restock, why, reference. */
+    public Result refund(String orderId, Map<String, Object> details) {
+        return command("/orders/" + orderId + "/refund", details, Map.of());
+    }
+
+    public Result createVoucher(Map<String, Object> terms) {
+        return createVoucher(terms, UUID.randomUUID().toString());
+    }
+
+    public Result createVoucher(Map<String, Object> terms, String key) {
+        return command("/admin/vouchers", terms, Map.of("Idempotency-Key", key));
+    }
+
+    public Map<String, Object> settlement(String voucherId) throws Problem {
+        return read("/admin/vouchers/" + voucherId + "/settlement");
+    }
+
+    // ---- one purchase ----
+
+    private final class Purchase {
+        private final String path;
+        private final Map<String, Object> json;
+        private final String voucherId;
+        private final String key;
+        private String ticket;
+        private boolean needsTicket;
+        private boolean isAsked;
+
+        Purchase(String voucherId, int quantity, String key) {
+            this.path = "/seckill/" + voucherId;
+            this.json = Map.of("quantity", quantity);
+            this.voucherId = voucherId;
+            this.key = key;
+        }
+
+        Result ask() throws Problem {
+            isAsked = false;
+            if (needsTicket) {
+                ticket = takeTicket(voucherId);
+                needsTicket = false;
+            }
+            isAsked = true;
+            var more = new LinkedHashMap<>(Map.of("Idempotency-Key", key));
+            if (ticket != null) {
+                more.put("X-Seckill-Ticket", ticket);
+            }
+            return outcomeOf(call("POST", path, json, more, PURCHASE_MS).body);
+        }
+
+        Judged judge(Problem problem) {
+            var judged = SeckillClient.judge(problem);
+            boolean isSoon = problem.code.equals("NOT_STARTED")
+                    && problem.retryAfterMs.orElse(Long.MAX_VALUE) <= START_SOON_MS;
+            if (!isAsked) {
+                judged = new Judged(judged.isAgain, false, false, null); // it was the ticket's
+            } else if (problem.code.equals("ALREADY_ORDERED")) {
+                judged = new Judged(false, false, true, Outcome.WON);
+            }
+            needsTicket |= TICKET_CODES.contains(problem.code);
+            return isSoon || TICKET_CODES.contains(problem.code)
+                    ? new Judged(true, judged.isLost, judged.isKnown, null)
+                    : judged;
+        }
+    }
+
+    private static Result outcomeOf(Map<String, Object> order) {
+        var none = OptionalLong.empty();
+        return switch (String.valueOf(order.get("status"))) {
+            case "pending" -> new Result(Outcome.UNKNOWN, "ACCEPTED", 202, none, order); // until it is followed
+            case "unpaid", "paid" -> new Result(Outcome.WON, null, 0, none, order);
+            case "refused" -> new Result(Outcome.REFUSED, (String) order.get("reason"), 0, none, order);
+            case "cancelled", "expired", "refunded" -> new Result(Outcome.ENDED, null, 0, none, order);
+            default -> new Result(Outcome.UNKNOWN, "NOT_OURS", 0, none, order);
+        };
+    }
+
+    // A ticket may take work: a nonce of which SHA-256 of challenge, dot and nonce begins with so many bits 0.
+    private String takeTicket(String voucherId) throws Problem {
+        var path = "/vouchers/" + voucherId + "/ticket";
+        var task = call("GET", path, null, Map.of(), CALL_MS).body;
+        var challenge = (String) task.get("challenge");
+        var work = challenge == null ? null
+                : Map.<String, Object>of("challenge", challenge, "nonce",
+                        solve(challenge, ((Number) task.get("work_bits")).intValue()));
+        return (String) call("POST", path, work, Map.of(), CALL_MS).body.get("ticket");
+    }
+
+    private static String solve(String challenge, int bits) {
+        try {
+            var begun = MessageDigest.getInstance("SHA-256");
+            begun.update((challenge + ".").getBytes(StandardCharsets.US_ASCII));
+            for (long nonce = 0; ; nonce++) {
+                var digest = (MessageDigest) begun.clone();
+                byte[] hash = digest.digest(Long.toString(nonce).getBytes(StandardCharsets.US_ASCII));
+                int first = (hash[0] & 255) << 24 | (hash[1] & 255) << 16 | (hash[2] & 255) << 8 | hash[3] & 255;
+                if (Integer.numberOfLeadingZeros(first) >= bits) {
+                    return Long.toString(nonce);
+                }
+            }
+        } catch (GeneralSecurityException | CloneNotSupportedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    // ---- to ask until there is an outcome ----
+
+    private interface Question {
+        Result ask() throws Problem;
+    }
+
+    private interface Judge {
+        Judged judge(Problem problem);
+    }
+
+    // isLost: the command may have been carried out all the same. isKnown: the service has looked at the order.
+    private record Judged(boolean isAgain, boolean isLost, boolean isKnown, Outcome outcome) {}
+
+    // A page of somebody else's, as of a gateway, may stand for any answer of the service.
+    private static Judged judge(Problem problem) {
+        boolean isOther = problem.code.equals("NO_ANSWER") || problem.code.equals("NOT_OURS");
+        boolean isClients = problem.status >= 400 && problem.status < 500;
+        if (problem.code.equals("TICKETS_OFF")) {
+            return new Judged(false, false, false, null);
+        }
+        if (problem.code.equals("PENDING") || LATER.contains(problem.status)) {
+            return new Judged(true, isOther, false, null);
+        }
+        if (isClients) {
+            return new Judged(false, isOther, problem.status == 409 && !isOther, null);
+        }
+        return new Judged(true, true, false, null);
+    }
+
+    private Result insist(Question question, Judge judge, boolean isDoubtful) {
+        boolean wasLost = isDoubtful;
+        for (int tries = 1; ; tries++) {
+            try {
+                return question.ask();
+            } catch (Problem problem) {
+                var judged = judge.judge(problem);
+                if (problem.code.equals("ABORTED")) {
+                    return resultOf(problem, Outcome.UNKNOWN);
+                }
+                if (judged.outcome != null) {
+                    return resultOf(problem, judged.outcome);
+                }
+                boolean isLong = problem.retryAfterMs.orElse(0) > LONGEST_WAIT_MS;
+                if (!judged.isAgain || tries == TRIES_MOST || isLong) {
+                    boolean isOpen = judged.isLost || (wasLost && !judged.isKnown);
+                    return resultOf(problem, isOpen ? Outcome.UNKNOWN : Outcome.REFUSED);
+                }
+                wasLost |= judged.isLost;
+                try {
+                    pause(TICKET_CODES.contains(problem.code) ? 0 : retryDelay(problem.retryAfterMs, tries - 1));
+                } catch (Problem aborted) {
+                    return resultOf(aborted, Outcome.UNKNOWN);
+                }
+            }
+        }
+    }
+
+    private static Result resultOf(Problem problem, Outcome outcome) {
+        return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, problem.body);
+    }
+
+    private Result command(String path, Object json, Map<String, String> more) {
+        return insist(() -> call("POST", path, json, more, CALL_MS).done(), SeckillClient::judge, false);
+    }
+
+    private Map<String, Object> read(String path) throws Problem {
+        var result = insist(() -> call("GET", path, null, Map.of(), CALL_MS).done(), SeckillClient::judge, false);
+        if (result.outcome() != Outcome.DONE) {
+            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body());
+        }
+        return result.body();
+    }
+
+    // A crowd that was refused together must not come back together, so there is always jitter, and never less than the
+    // service asked for.
+    private static long retryDelay(OptionalLong retryAfterMs, int attempt) {
+        if (retryAfterMs.isPresent()) {
+            long asked = retryAfterMs.getAsLong();
+            return asked + random(Math.max(250, asked / 2));
+        }
+        long most = Math.min(8_000, 400L << Math.min(attempt, 5));
+        return most / 2 + random(most / 2);
+    }
+
+    private static long random(long bound) {
+        return bound <= 0 ? 0 : ThreadLocalRandom.current().nextLong(bound);
+    }
+
+    private static void pause(long ms) throws Problem {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException interrupted) {
+            throw aborted();
+        }
+    }
+
+    private static Problem aborted() {
+        Thread.currentThread().interrupt();
+        return new Problem("ABORTED", 0, OptionalLong.empty(), Map.of());
+    }
+
+    // ---- one call ----
+
+    private record Answer(int status, Map<String, Object> body) {
+        Result done() {
+            return new Result(Outcome.DONE, null, status, OptionalLong.empty(), body);
+        }
+    }
+
+    private Answer call(String method, String path, Object json, Map<String, String> more, long timeoutMs)
+            throws Problem {
+        var request = request(path).method(method, json == null
+                ? HttpRequest.BodyPublishers.noBody()
+                : HttpRequest.BodyPublishers.ofString(Json.write(json)));
+        headers.forEach(request::setHeader);
+        more.forEach(request::setHeader);
+        if (json != null) {
+            request.setHeader("Content-Type", "application/json");
+        }
+        var answer = await(http.sendAsync(request.build(), BodyHandlers.ofString()), timeoutMs);
+        var body = Json.readObject(answer.body());
+        boolean isGood = answer.statusCode() / 100 == 2;
+        if (isGood && body != null) {
+            return new Answer(answer.statusCode(), body);
+        }
+        throw problemOf(answer, isGood ? null : body);
+    }
+
+    private HttpRequest.Builder request(String path) {
+        return HttpRequest.newBuilder(URI.create(url + path));
+    }
+
+    private static Problem problemOf(HttpResponse<?> answer, Map<String, Object> body) {
+        var seconds = answer.headers().firstValue("Retry-After").filter(value -> value.matches("[0-9]{1,9}"));
+        var retryAfter = seconds.stream().mapToLong(value -> Long.parseLong(value) * 1000).findFirst();
+        if (body != null && body.get("code") instanceof String code) {
+            return new Problem(code, answer.statusCode(), retryAfter, body);
+        }
+        return new Problem("NOT_OURS", answer.statusCode(), retryAfter, Map.of());
+    }
+
+    // HttpRequest.timeout() ends with the head of an answer, and a body may never come.
+    private static <T> T await(CompletableFuture<T> answer, long timeoutMs) throws Problem {
+        try {
+            return answer.get(timeoutMs, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException interrupted) {
+            answer.cancel(true);
+            throw aborted();
+        } catch (ExecutionException | TimeoutException error) {
+            answer.cancel(true);
+            throw Problem.noAnswer();
+        }
+    }
+
+    // ---- one stream ----
+
+    // Reads until the stream breaks or ends, or `hear` returns false. Whether there was an event.
+    private boolean readStream(String voucherId, Predicate<Map<String, Object>> hear) throws Problem {
+        var request = request("/vouchers/" + voucherId + "/events").header("Accept", "text/event-stream").build();
+        var answer = await(http.sendAsync(request, BodyHandlers.ofInputStream()), CALL_MS);
+        try (InputStream body = answer.body()) {
+            var type = answer.headers().firstValue("Content-Type").orElse("");
+            if (answer.statusCode() != 200 || !type.startsWith("text/event-stream")) {
+                throw problemOf(answer, null);
+            }
+            return hearLines(body, hear);
+        } catch (IOException error) {
+            throw error instanceof Problem problem ? problem : Problem.noAnswer();
+        }
+    }
+
+    private static boolean hearLines(InputStream body, Predicate<Map<String, Object>> hear) throws Problem {
+        var lines = new LinkedBlockingQueue<String>();
+        var end = new String("end"); // told from a line by its identity
+        var reader = new Thread(() -> {
+            try (var text = new BufferedReader(new InputStreamReader(body, StandardCharsets.UTF_8))) {
+                text.lines().forEach(lines::add);
+            } catch (IOException | RuntimeException broken) {
+                // the same as an end
+            } finally {
+                lines.add(end);
+            }
+        }, "seckill-events");
+        reader.setDaemon(true);
+        reader.start();
+        boolean isHeard = false;
+        try {
+            for (String line; (line = lines.poll(SILENCE_MS, TimeUnit.MILLISECONDS)) != null && line != end; ) {
+                var event = line.startsWith("data:") ? Json.readObject(line.substring(5)) : null;
+                if (event != null) {
+                    isHeard = true;
+                    if (!hear.test(event)) {
+                        break;
+                    }
+                }
+            }
+        } catch (InterruptedException interrupted) {
+            throw aborted();
+        }
+        return isHeard;
+    }
+
+    // ---- JSON ----
+
+    /** As much of JSON as the service speaks: objects, lists, strings, whole numbers as Long, others as Double. */
+    static final class Json {
+        private final String text;
+        private int at;
+
+        private Json(String text) {
+            this.text = text;
+        }
+
+        /** null: it is no object. */
+        @SuppressWarnings("unchecked")
+        static Map<String, Object> readObject(String text) {
+            try {
+                var json = new Json(text);
+                var value = json.value();
+                json.blanks();
+                return value instanceof Map && json.at == text.length() ? (Map<String, Object>) value : null;
+            } catch (RuntimeException malformed) {
+                return null;
+            }
+        }
+
+        private Object value() {
+            blanks();
+            char first = text.charAt(at);
+            switch (first) {
+                case '{':
+                    return object();
+                case '[':
+                    return list();
+                case '"':
+                    return string();
+                default:
+                    int from = at;
+                    while (at < text.length() && ",]} \n\r\t".indexOf(text.charAt(at)) < 0) {
+                        at++;
+                    }
+                    var word = text.substring(from, at);
+                    return switch (word) {
+                        case "null" -> null;
+                        case "true" -> true;
+                        case "false" -> false;
+                        default -> word.matches("-?[0-9]{1,18}") ? (Object) Long.valueOf(word) : Double.valueOf(word);
+                    };
+            }
+        }
+
+        private Map<String, Object> object() {
+            var members = new LinkedHashMap<String, Object>();
+            for (boolean isFirst = true; more('}', isFirst); isFirst = false) {
+                blanks();
+                var name = string();
+                blanks();
+                take(':');
+                members.put(name, value());
+            }
+            return members;
+        }
+
+        private List<Object> list() {
+            var items = new ArrayList<>();
+            for (boolean isFirst = true; more(']', isFirst); isFirst = false) {
+                items.add(value());
+            }
+            return items;
+        }
+
+        // Takes the bracket or comma before the next item, or the closing bracket.
+        private boolean more(char closing, boolean isFirst) {
+            if (isFirst) {
+                at++;
+            }
+            blanks();
+            if (text.charAt(at) == closing) {
+                at++;
+                return false;
+            }
+            if (!isFirst) {
+                take(',');
+            }
+            return true;
+        }
+
+        private String string() {
+            take('"');
+            var made = new StringBuilder();
+            for (char next; (next = text.charAt(at++)) != '"'; ) {
+                if (next != '\\') {
+                    made.append(next);
+                    continue;
+                }
+                char escaped = text.charAt(at++);
+                if (escaped == 'u') {
+                    made.append((char) Integer.parseInt(text.substring(at, at += 4), 16));
+                } else {
+                    int which = "bfnrt".indexOf(escaped);
+                    made.append(which < 0 ? escaped : "\b\f\n\r\t".charAt(which));
+                }
+            }
+            return made.toString();
+        }
+
+        private void take(char wanted) {
+            if (text.charAt(at++) != wanted) {
+                throw new IllegalArgumentException("no " + wanted);
+            }
+        }
+
+        private void blanks() {
+            while (at < text.length() && " \n\r\t".indexOf(text.charAt(at)) >= 0) {
+                at++;
+            }
+        }
+
+        static String write(Object value) {
+            if (value instanceof Map<?, ?> map) {
+                var members = new ArrayList<String>();
+                map.forEach((name, member) -> members.add(write(String.valueOf(name)) + ":" + write(member)));
+                return "{" + String.join(",", members) + "}";
+            }
+            if (value instanceof Iterable<?> items) {
+                var written = new ArrayList<String>();
+                items.forEach(item -> written.add(write(item)));
+                return "[" + String.join(",", written) + "]";
+            }
+            if (value == null || value instanceof Number || value instanceof Boolean) {
+                return String.valueOf(value);
+            }
+            var made = new StringBuilder("\"");
+            for (char next : String.valueOf(value).toCharArray()) {
+                if (next == '"' || next == '\\') {
+                    made.append('\\').append(next);
+                } else if (next < ' ') {
+                    made.append(String.format("\\u%04x", (int) next));
+                } else {
+                    made.append(next);
+                }
+            }
+            return made.append('"').toString();
+        }
+    }
+}

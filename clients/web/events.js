@@ -1,0 +1,96 @@
+// A voucher's events: the stream while there is one, and the voucher itself, read now and then, while there is none.
+import { Problem } from './api.js';
+import { judge } from './outcome.js';
+import { retryDelay, wait } from './retry.js';
+
+const AGAIN_FROM_MS = 1000;
+const AGAIN_MOST_MS = 60000;
+const POLL_MS = 3000;
+const LAST = ['closed', 'retired'];
+
+// A stream that is opened again after it broke, later each time, and never at the same time as all others that the same
+// instance has served. `onTrouble(problem)` hears of each break; problem undefined: the service ended the stream.
+export function openStream(api, id, { onEvent, onTrouble = () => {}, random = Math.random }) {
+    const ending = new AbortController();
+    let runs = false;
+
+    async function read() {
+        const events = await api.stream(`/vouchers/${id}/events`, { signal: ending.signal });
+        for await (const event of events) {
+            runs = true;
+            if (LAST.includes(event.state)) {
+                ending.abort();
+            }
+            onEvent(event);
+            if (ending.signal.aborted) {
+                return;
+            }
+        }
+    }
+
+    async function keepReading() {
+        for (let failures = 1; !ending.signal.aborted; failures++) {
+            let problem;
+            await read().catch((caught) => {
+                problem = caught;
+            });
+            if (ending.signal.aborted) {
+                return;
+            }
+            failures = runs ? 1 : failures;
+            runs = false;
+            onTrouble(problem);
+            const most = Math.min(AGAIN_MOST_MS, AGAIN_FROM_MS * 2 ** failures);
+            const delay = Math.max(most / 2, problem?.retryAfterMs ?? 0);
+            await wait(delay + (random() * most) / 2, ending.signal);
+        }
+    }
+
+    keepReading();
+    return { runs: () => runs, close: () => ending.abort() };
+}
+
+// Calls `onEvent` with each state of the voucher, at once and whenever it changes, until the sale has ended for good
+// (closed or retired) or `signal` is aborted. Rejects with a Problem that asking again does not change, such as 404.
+export async function watchVoucher(api, id, onEvent, { signal, random = Math.random, pollMs = POLL_MS } = {}) {
+    let isOver = false;
+    let pause = new AbortController();
+
+    function hear(event) {
+        isOver = LAST.includes(event.state);
+        onEvent(event);
+        if (isOver) {
+            pause.abort();
+        }
+    }
+
+    const abort = () => pause.abort();
+    const stream = openStream(api, id, { random, onEvent: hear, onTrouble: abort });
+    signal?.addEventListener('abort', abort);
+    try {
+        for (let failures = 0; !isOver && !signal?.aborted;) {
+            pause = new AbortController();
+            let delay = pollMs * (0.8 + 0.4 * random());
+            try {
+                if (!stream.runs()) {
+                    const { state, remaining, server_time } = (await api.call(`/vouchers/${id}`, { signal })).body;
+                    failures = 0;
+                    if (!stream.runs()) {
+                        hear({ state, remaining, server_time });
+                    }
+                }
+            } catch (problem) {
+                if (!(problem instanceof Problem) || judge(problem).outcome === 'refused') {
+                    throw problem;
+                }
+                delay = retryDelay(problem.retryAfterMs, failures++, random);
+            }
+            if (!isOver && !signal?.aborted) {
+                await wait(delay, pause.signal);
+            }
+        }
+    } finally {
+        signal?.removeEventListener('abort', abort);
+        stream.close();
+    }
+}

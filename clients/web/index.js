@@ -1,0 +1,88 @@
+// A client of seckill for browsers and Node: it repeats what may be repeated, follows what was accepted to its end, and
+// never takes a time-out for a refusal. README.md shows how to use it.
+import { createApi, Problem } from './api.js';
+import { watchVoucher } from './events.js';
+import { followOrder } from './orders.js';
+import { insist } from './outcome.js';
+import { makeKey, outcomeOf, placeOrder } from './purchase.js';
+import { getTicket } from './ticket.js';
+
+export { createApi, Problem } from './api.js';
+export { openStream, watchVoucher } from './events.js';
+export { askForChange, followOrder } from './orders.js';
+export { AGAIN, insist, judge } from './outcome.js';
+export { makeKey, outcomeOf, placeOrder } from './purchase.js';
+export { readRetryAfter, retryDelay, wait } from './retry.js';
+export { createHasher } from './sha256.js';
+export { getTicket, isTicketGood, solve } from './ticket.js';
+
+// `url` is the service's, without a slash at its end; in a page of the same origin leave it out. `headers` say who
+// asks: an object, or a function that gives one.
+export function createClient({ url, headers = {}, fetch } = {}) {
+    const credentials = typeof headers === 'function' ? headers : () => headers;
+    const api = createApi({ url, credentials, ...(fetch && { fetch }) });
+
+    const done = (path, request, signal) =>
+        insist(async () => ({ outcome: 'done', ...(await api.call(path, request)) }), { signal });
+
+    async function read(path, { signal } = {}) {
+        const result = await done(path, { signal }, signal);
+        if (result.outcome !== 'done') {
+            throw new Problem(result.code, result);
+        }
+        return result.body;
+    }
+
+    function command(path, json, { key, signal } = {}) {
+        const request = { method: 'POST', json, headers: key === undefined ? {} : { 'Idempotency-Key': key } };
+        return done(path, request, signal);
+    }
+
+    async function buy(voucherId, { key = makeKey(), ...options } = {}) {
+        let ticket;
+        const takeTicket = (isNeeded) => {
+            if (isNeeded) {
+                ticket = getTicket(api, { id: voucherId }).then(({ text }) => text);
+                ticket.catch(() => {
+                    ticket = undefined;
+                });
+            }
+            return ticket;
+        };
+        const result = await placeOrder(api, voucherId, { ...options, key, takeTicket });
+        const isOpen = result.outcome === 'accepted' || (result.outcome === 'won' && result.order === undefined);
+        const settled = isOpen ? await settle(result.orderId, options) : result;
+        return { ...result, ...settled, code: settled.code ?? result.code, key };
+    }
+
+    async function settle(orderId, { signal }) {
+        const unknown = (code) => ({ outcome: 'unknown', code, orderId });
+        try {
+            const order = await followOrder(api, orderId, { signal });
+            return order === null ? unknown(signal?.aborted ? 'ABORTED' : 'NOT_FOUND') : outcomeOf(order);
+        } catch (problem) {
+            return unknown(problem.code);
+        }
+    }
+
+    const query = (values) => {
+        const given = Object.entries(values).filter(([, value]) => value !== undefined);
+        return given.length > 0 ? `?${new URLSearchParams(given)}` : '';
+    };
+
+    return {
+        buy,
+        follow: (orderId, options) => followOrder(api, orderId, options),
+        watch: (voucherId, onEvent, options) => watchVoucher(api, voucherId, onEvent, options),
+        order: (orderId, options) => read(`/orders/${orderId}`, options),
+        orders: ({ limit, cursor, ...options } = {}) => read(`/orders${query({ limit, cursor })}`, options),
+        voucher: (voucherId, options) => read(`/vouchers/${voucherId}`, options),
+        vouchers: ({ limit, cursor, ...options } = {}) => read(`/vouchers${query({ limit, cursor })}`, options),
+        cancel: (orderId, options) => command(`/orders/${orderId}/cancel`, undefined, options),
+        pay: (orderId, payment, options) => command(`/orders/${orderId}/pay`, payment, options),
+        refund: (orderId, details, options) => command(`/orders/${orderId}/refund`, details, options),
+        createVoucher: (terms, { key = makeKey(), ...options } = {}) =>
+            command('/admin/vouchers', terms, { key, ...options }),
+        settlement: (voucherId, options) => read(`/admin/vouchers/${voucherId}/settlement`, options),
+    };
+}

@@ -1,0 +1,103 @@
+package seckill;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.Executors;
+
+/** Calls the Java client as the lines of its input say, each a JSON object, and prints what came of each. */
+final class Driver {
+    public static void main(String[] words) throws IOException {
+        var threads = Executors.newCachedThreadPool();
+        var input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = input.readLine()) != null; ) {
+            var task = SeckillClient.Json.readObject(line);
+            threads.execute(() -> carryOut(task));
+        }
+        System.exit(0);
+    }
+
+    private static void carryOut(Map<String, Object> task) {
+        try {
+            say(task, call(task));
+        } catch (SeckillClient.Problem problem) {
+            say(task, Map.of("outcome", "thrown", "code", problem.code));
+        } catch (RuntimeException error) {
+            say(task, Map.of("outcome", "thrown", "code", error + " " + Arrays.toString(error.getStackTrace())));
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> call(Map<String, Object> task) throws SeckillClient.Problem {
+        var client = new SeckillClient((String) task.get("url"), (Map<String, String>) task.get("headers"));
+        var voucher = (String) task.get("voucher");
+        var order = (String) task.get("order");
+        return switch ((String) task.get("call")) {
+            case "buy" -> told(buy(client, voucher, task));
+            case "follow" -> done(client.follow(order, "pending"));
+            case "cancel" -> told(client.cancel(order));
+            case "pay" -> told(pay(client, order, (Map<String, Object>) task.get("payment")));
+            case "create" -> told(client.createVoucher((Map<String, Object>) task.get("terms")));
+            case "settlement" -> done(client.settlement(voucher));
+            case "watch" -> watch(client, voucher, task);
+            default -> throw new IllegalArgumentException(String.valueOf(task));
+        };
+    }
+
+    private static SeckillClient.Result buy(SeckillClient client, String voucher, Map<String, Object> task) {
+        if (!task.containsKey("key")) {
+            return client.buy(voucher);
+        }
+        var quantity = ((Long) task.getOrDefault("quantity", 1L)).intValue();
+        return client.buy(voucher, quantity, (String) task.get("key"), Boolean.TRUE.equals(task.get("doubtful")));
+    }
+
+    private static SeckillClient.Result pay(SeckillClient client, String order, Map<String, Object> payment) {
+        var cents = (Long) payment.get("amount_cents");
+        return client.pay(order, (String) payment.get("reference"), cents, (String) payment.get("currency"));
+    }
+
+    private static Map<String, Object> watch(SeckillClient client, String voucher, Map<String, Object> task)
+            throws SeckillClient.Problem {
+        client.watch(voucher, event -> {
+            var shown = new LinkedHashMap<String, Object>();
+            shown.put("state", event.get("state"));
+            shown.put("remaining", event.get("remaining"));
+            say(task, Map.of("event", shown));
+            return true;
+        });
+        return Map.of("outcome", "done");
+    }
+
+    private static Map<String, Object> told(SeckillClient.Result result) {
+        var told = done(result.body());
+        told.put("outcome", result.outcome().name().toLowerCase());
+        told.put("code", result.code());
+        told.put("id", result.orderId());
+        result.retryAfterMs().ifPresent(ms -> told.put("retry_after_ms", ms));
+        return told;
+    }
+
+    private static Map<String, Object> done(Map<String, Object> body) {
+        var told = new LinkedHashMap<String, Object>();
+        told.put("outcome", "done");
+        told.put("id", body.get("id"));
+        told.put("status", body.get("status"));
+        told.put("verdict", body.get("verdict"));
+        return told;
+    }
+
+    private static void say(Map<String, Object> task, Map<String, Object> what) {
+        var line = new LinkedHashMap<String, Object>(what);
+        line.put("n", task.get("n"));
+        synchronized (System.out) {
+            System.out.println(SeckillClient.Json.write(line));
+            System.out.flush();
+        }
+    }
+
+    private Driver() {}
+}

@@ -1,0 +1,169 @@
+"""Runs every block of docs/cookbook.md as it is printed: a language's blocks one after the other, each with what the
+ones before it have made, and looks at the service for what they have done."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+from typing import Callable
+
+import lab
+from proxy import Proxy, problem
+
+PAGES = [lab.ROOT / "docs" / name for name in ("cookbook.md", "cookbook.zh-CN.md")]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+STEPS = ("create", "buy", "follow", "pay", "cancel", "settle")
+LANGUAGES = ("sh", "ts", "java", "python")
+LINES_MOST = 14
+TSC = lab.HERE / "node_modules/typescript/bin/tsc"
+LIMIT_S = 90
+
+Blocks = dict[tuple[str, str], str]  # (step, language) -> text; ("seckill.py", "python") is the one that others use
+
+
+def blocks_of(page: str) -> Blocks:
+    found: Blocks = {}
+    for section in re.split(r"^## ", page, flags=re.M)[1:]:
+        title = section.splitlines()[0].lower()
+        step = "seckill.py" if title == "before you begin" else title
+        for language, text in BLOCK.findall(section):
+            assert (step, language) not in found, f"{step} has two blocks of {language}"
+            if language:
+                found[step, language] = text
+    return found
+
+
+def check_shape(page: str, translation: str) -> None:
+    wanted = {(step, language) for step in STEPS for language in LANGUAGES} | {("seckill.py", "python")}
+    blocks = blocks_of(page)
+    assert set(blocks) == wanted, f"blocks that are missing or too many: {set(blocks) ^ wanted}"
+    long = [name for name, text in blocks.items() if text.count("\n") > LINES_MOST and name[0] != "seckill.py"]
+    assert not long, f"more than {LINES_MOST} lines: {long}"
+    assert BLOCK.findall(page) == BLOCK.findall(translation), "the blocks of the translation are others"
+
+
+class Kitchen:
+    def __init__(self, scratch: Path):
+        self.scratch = scratch
+        self.page, self.translation = (path.read_text(encoding="utf-8") for path in PAGES)
+        self.count = 0
+        self.lock = threading.Lock()
+
+    def tests(self) -> list[tuple[str, Callable[[], None]]]:
+        def cooks(language: str, faults: list) -> Callable[[], None]:
+            return lambda: self.cook(language, blocks_of(self.page), faults)
+
+        shape = "cookbook: the same blocks in both languages, of a few lines"
+        found = [(shape, lambda: check_shape(self.page, self.translation))]
+        for language in LANGUAGES:
+            found.append((f"cookbook: {language}", cooks(language, [])))
+            found.append((f"cookbook: {language}, with answers lost", cooks(language, self.faults())))
+        return found
+
+    def faults(self) -> list[tuple[str, list]]:
+        """Of each call the first answer is lost, and the second is a 503."""
+        again = problem(503, "UNAVAILABLE", Retry_After="1")
+        calls = ("/admin/vouchers$", "/seckill/", "GET /orders/", "/pay", "/cancel", "/settlement")
+        return [(call, ["lose", again]) for call in calls]
+
+    def run_broken(self, language: str, step: str, old: str, new: str) -> None:
+        """One block, or the page, with something changed."""
+        if language == "page":
+            assert self.translation.count(old) >= 1, old
+            check_shape(self.page, self.translation.replace(old, new, 1))
+            return
+        blocks = blocks_of(self.page)
+        assert blocks[step, language].count(old) == 1, f"{step} has not {old!r} once"
+        blocks[step, language] = blocks[step, language].replace(old, new)
+        self.cook(language, blocks, self.faults())
+
+    def cook(self, language: str, blocks: Blocks, faults: list) -> None:
+        with self.lock:
+            self.count += 1
+            folder = self.scratch / f"cookbook-{self.count}"
+        folder.mkdir()
+        proxy = Proxy(lab.URL, faults)
+        try:
+            Cook(language, blocks, folder, proxy).cook()
+        finally:
+            proxy.close()
+
+
+class Cook:
+    def __init__(self, language: str, blocks: Blocks, folder: Path, proxy: Proxy):
+        self.language, self.blocks, self.folder, self.proxy = language, blocks, folder, proxy
+        self.values = {"SECKILL_URL": proxy.url, "SECKILL_ADMIN_TOKEN": lab.TOKEN}
+        {"ts": self.prepare_ts, "java": self.prepare_java, "python": self.prepare_python}.get(language, lambda: None)()
+
+    def prepare_ts(self) -> None:
+        (self.folder / "package.json").write_text('{"type": "module"}')
+        modules = self.folder / "node_modules"
+        modules.mkdir()
+        (modules / "seckill-client").symlink_to(lab.WEB)
+        (modules / "@types").symlink_to(lab.HERE / "node_modules/@types")
+        for step in STEPS:
+            (self.folder / f"{step}.ts").write_text(self.blocks[step, "ts"])
+        command = ["node", str(TSC), "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
+        files = [f"{step}.ts" for step in STEPS]
+        done = subprocess.run([*command, *files], cwd=self.folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def prepare_java(self) -> None:
+        lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java")
+
+    def prepare_python(self) -> None:
+        (self.folder / "seckill.py").write_text(self.blocks["seckill.py", "python"])
+
+    def run(self, step: str, expected: str) -> str:
+        """What the block prints, of which `expected` is a pattern with one group."""
+        text = self.blocks[step, self.language]
+        if self.language == "sh":
+            command = ["sh", "-euc", text]
+        elif self.language == "ts":
+            command = ["node", f"{step}.js"]
+        elif self.language == "java":
+            file = self.folder / f"{step.capitalize()}.java"
+            file.write_text(text)
+            command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ".", file.name]
+        else:
+            command = ["python3", "-c", text]
+        environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "no_proxy": "*", **self.values}
+        try:
+            done = subprocess.run(
+                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{step} has not ended after {LIMIT_S} s") from None
+        assert done.returncode == 0, f"{step}: exit {done.returncode}: {done.stdout}{done.stderr}"
+        found = re.search(expected, done.stdout)
+        assert found, f"{step} printed: {done.stdout}{done.stderr}"
+        return found[1]
+
+    def cook(self) -> None:
+        an_id = r'(?:"id" ?: ?"|[a-zA-Z0-9]: |\b(?:DONE|done|won|201|202) +)([0-9a-f-]+)'
+        voucher = self.values["VOUCHER"] = self.run("create", an_id)
+        lab.until_open(voucher)
+        self.expect_one_key("POST /admin/vouchers")
+        order = self.values["ORDER"] = self.run("buy", an_id)
+        assert self.statuses() == {order: "unpaid"}, f"{self.statuses()}, printed: {order}"
+        self.run("follow", r"\b(unpaid)\b")
+        self.run("pay", r"\b(paid)\b")
+        assert self.statuses() == {order: "paid"}, self.statuses()
+        payments = lab.payments(voucher)
+        assert len(payments) == 1, payments
+        other = self.values["VOUCHER"] = lab.voucher()
+        cancelled = self.values["ORDER"] = lab.buy(other, "alice")
+        self.run("cancel", r"\b(cancelled)\b")
+        assert self.statuses() == {cancelled: "cancelled"}, self.statuses()
+        self.values["VOUCHER"] = voucher
+        self.run("settle", r"\b(open)\b")
+
+    def statuses(self) -> dict[str, str]:
+        return {one["id"]: one["status"] for one in lab.orders(self.values["VOUCHER"])}
+
+    def expect_one_key(self, pattern: str) -> None:
+        keys = {one.headers.get("idempotency-key") for one in self.proxy.requests(pattern)}
+        assert len(keys) == 1 and None not in keys, keys
