@@ -258,9 +258,12 @@ END
 
 # ---- the Redis Cluster of `./dev up --cluster N` ----
 
-# start_cluster MASTERS: each with a replica, which redis-cli chooses. On one machine alone, without TLS.
+# start_cluster MASTERS: each with a replica, which redis-cli chooses. On one machine alone, without TLS. FOR_BENCH:
+# without replicas, which would take the masters' cores, and a node that is late is not given up.
 start_cluster() {
-    local number service_password replica_password judge_password nodes=()
+    local number service_password replica_password judge_password nodes=() replicas=1 down_ms=$HA_REDIS_DOWN_MS count
+    [[ -z ${FOR_BENCH-} ]] || replicas=0 down_ms=15000
+    count=$(($1 * (1 + replicas)))
     service_password=$(random_secret) replica_password=$(random_secret) judge_password=$(random_secret)
     mkdir "$STATE/run"
     {
@@ -268,18 +271,18 @@ start_cluster() {
         sed "/^user replica /!d; s/REPLICA_PASSWORD/$replica_password/" deploy/ha/users.acl
         echo "user judge on >$judge_password ~* &* +@all"
     } >"$STATE/redis.acl"
-    for ((number = 1; number <= 2 * $1; number++)); do
+    for ((number = 1; number <= count; number++)); do
         nodes+=("127.0.0.1:$(free_port)")
         start_cluster_node "redis-$number" "${nodes[-1]#*:}"
     done
     SECKILL_REDIS_URL=redis+cluster://seckill:$service_password@$(IFS=, && echo "${nodes[*]}")
     REDIS_URL=${SECKILL_REDIS_URL/seckill:$service_password/judge:$judge_password}
     keep redis-cli env "REDISCLI_AUTH=$judge_password" redis-cli --user judge -c -h 127.0.0.1 -p "${nodes[0]#*:}"
-    for ((number = 1; number <= 2 * $1; number++)); do
+    for ((number = 1; number <= count; number++)); do
         wait_for "redis-$number" cluster_node_answers "${nodes[number - 1]#*:}"
     done
-    quietly "$STATE/redis-cli" --cluster create "${nodes[@]}" --cluster-replicas 1 --cluster-yes
-    wait_for redis-1 cluster_is_whole "$1"
+    quietly "$STATE/redis-cli" --cluster create "${nodes[@]}" --cluster-replicas "$replicas" --cluster-yes
+    wait_for redis-1 cluster_is_whole $((count - $1))
 }
 
 # start_cluster_node NAME PORT
@@ -289,12 +292,12 @@ start_cluster_node() {
     start_kept "$1" redis-server --bind 127.0.0.1 --port "$2" --dir "$PWD/$STATE/$1" --save '' --appendonly yes \
         --appendfsync always --maxmemory-policy noeviction --aclfile "$PWD/$STATE/redis.acl" --masteruser replica \
         --masterauth "$replica_password" --repl-diskless-sync-delay 0 --cluster-enabled yes \
-        --cluster-port "$(free_port)" --cluster-node-timeout "$HA_REDIS_DOWN_MS" --cluster-require-full-coverage no
+        --cluster-port "$(free_port)" --cluster-node-timeout "$down_ms" --cluster-require-full-coverage no
 }
 
 cluster_node_answers() { [[ $("$STATE/redis-cli" -p "$1" ping) == PONG ]]; }
 
-# cluster_is_whole MASTERS: all slots are served, and each master has its replica
+# cluster_is_whole REPLICAS: all slots are served, and there are so many replicas
 cluster_is_whole() {
     local info
     info=$("$STATE/redis-cli" cluster info)

@@ -12,6 +12,7 @@ from bench.bounds import Outcome
 from lib import common
 from lib.servers import fine_cpu_ms
 from lib.service import Service, Side
+from lib.stores import info
 
 VOUCHERS = (1, 1000, 5000)
 ORDERS_SOLD = 200_000
@@ -88,7 +89,7 @@ def counters(service: Service) -> Cost:
     [[statements]] = service.stores.postgres.rows(
         "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
     )
-    stats = dict(line.strip().split(":", 1) for line in service.stores.redis.call("INFO", "stats") if ":" in line)
+    stats = info(service.stores.redis, "stats")
     return Cost(
         cpu["server"], cpu["redis"], cpu["postgres"], float(statements), float(stats["total_commands_processed"])
     )

@@ -106,10 +106,11 @@ class FullRoad:
         """The contender on fresh stores, until the turn is over."""
         port = free_port()
         self.stores.renew()
+        where = self.stores.service_settings()
         env = {
             "LISTEN": f"127.0.0.1:{port}",
-            "REDIS_URL": self.stores.redis.url,
-            "DATABASE_URL": self.stores.service_url,
+            "REDIS_URL": where["SECKILL_REDIS_URL"],
+            "DATABASE_URL": where["SECKILL_DATABASE_URL"],
             "SCRIPTS": str(CONTENDERS),
             "PG_POOL": str(PG_POOL[name]),
             "REDIS_POOL": str(REDIS_POOL),

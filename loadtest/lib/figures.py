@@ -76,6 +76,7 @@ def contender_figures(contender: Contender) -> dict[str, object]:
         "redis_buyer_bytes": contender.median(lambda sample: sample.redis_buyer_bytes),
         "journal_bytes": contender.median(lambda sample: sample.journal_bytes),
     }
+    figures |= {name: contender.median(lambda sample: sample.more[name]) for name in contender.samples[0].more}
     cpu = {process: contender.median(lambda sample: sample.cpu[process]) for process in processes}
     return (
         {"name": contender.name, "what": contender.what}

@@ -13,7 +13,7 @@ import io
 import json
 import re
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib import common
@@ -47,6 +47,7 @@ class Sample:
     buyer_bytes: float | None = None  # the buyers' hash only
     redis_buyer_bytes: float | None = None  # the whole growth of Redis's memory
     journal_bytes: int | None = None  # when all orders are settled
+    more: dict[str, float] = field(default_factory=dict)  # what only one table has
 
 
 # ---- the service ----
@@ -248,4 +249,4 @@ class Others:
         if buyers < 0.998 * told:
             raise Failure(f"{name}: {told} won, {buyers} buyers in Redis")
         self.redis.call("UNLINK", *self.bare_keys())
-        self.stores.rewrite_append_only_file()
+        self.stores.rewrite_append_only_files()

@@ -104,11 +104,8 @@ class Side:
         """The service on fresh stores (or on those of the template), until the turn is over."""
         token = secrets.token_hex(16)
         self.stores.renew(template)
-        settings = {
-            "SECKILL_DATABASE_URL": self.stores.service_url,
-            "SECKILL_REDIS_URL": self.stores.redis.url,
-            "SECKILL_ADMIN_TOKEN": token,
-        } | {name: str(value) for name, value in env.items()}
+        settings = self.stores.service_settings() | {"SECKILL_ADMIN_TOKEN": token}
+        settings |= {name: str(value) for name, value in env.items()}
         service = Service(self.stores, [], token, self.options)
         try:
             for number in range(instances):
@@ -137,6 +134,8 @@ def measure_crowd(
     wrk's result and the CPU seconds for 1,000 answers."""
     before = {process: cpu_seconds(group) for process, group in pids.items()}
     load = common.run_wrk(urls, options.connections, options.wrk_threads, seconds, **settings)
+    if load.requests == 0:
+        raise Failure(f"nothing was answered within {seconds} s: the machine is too busy")
     if settle:
         settle()
     spent = {process: cpu_seconds(group) - before[process] for process, group in pids.items()}

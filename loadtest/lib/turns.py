@@ -24,10 +24,13 @@ class Run:
         self.stack, self.options = stack, options
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seckill-bench-")))
         self.servers = StoreServers()
-        stack.enter_context(self.servers.redis_set_to(REDIS_SETTINGS | {"appendfsync": options.appendfsync}))
+        self.set_up(self.servers)
 
-    def side(self, build: builds.Build) -> Side:
-        stores = self.stack.enter_context(Stores(self.servers, build).migrated())
+    def set_up(self, servers: StoreServers) -> None:
+        self.stack.enter_context(servers.redis_set_to(REDIS_SETTINGS | {"appendfsync": self.options.appendfsync}))
+
+    def side(self, build: builds.Build, servers: StoreServers | None = None) -> Side:
+        stores = self.stack.enter_context(Stores(servers or self.servers, build).migrated())
         return Side(stores, self.options, self.folder)
 
 
@@ -44,8 +47,9 @@ def ignore_signals() -> None:
 
 
 def take_turns(contenders: list[Contender], options: argparse.Namespace) -> None:
-    for contender in contenders:
-        contender.measure(1)  # warms up, does not count
+    if options.rounds > 1:  # one round is a check, not a measurement
+        for contender in contenders:
+            contender.measure(1)  # warms up, does not count
     for number in range(options.rounds):
         for contender in contenders[:: 1 if number % 2 == 0 else -1]:
             sample = contender.measure(options.seconds)

@@ -75,16 +75,20 @@ class Turns:
         with self.side.serving(self.template, self.point.instances, **self.settings()) as service:
             held = self.wait_for_buyers(service) if self.template else {}
             ids = [self.filled.id] if self.template else service.vouchers(self.point.vouchers, UNITS)
-            with peak_of_memory(service) as peak:
-                load, cpu = measure_crowd(
-                    service.urls, service.pids, service.options, seconds, settle, path=PATH, vouchers=" ".join(ids)
-                )
-            sample = winners(load, cpu)
-            sample.server_bytes = peak.bytes
-            service.stores.wait_until_settled()
-            sample.journal_bytes = service.stores.journal_bytes()
-            self.agree(service, load)
+            sample, _ = self.sell(service, ids, seconds)
         return replace(sample, **held)
+
+    def sell(self, service: Service, ids: list[str], seconds: int) -> tuple[Sample, Load]:
+        with peak_of_memory(service) as peak:
+            load, cpu = measure_crowd(
+                service.urls, service.pids, service.options, seconds, settle, path=PATH, vouchers=" ".join(ids)
+            )
+        sample = winners(load, cpu)
+        sample.server_bytes = peak.bytes
+        service.stores.wait_until_settled()
+        sample.journal_bytes = service.stores.journal_bytes()
+        self.agree(service, load)
+        return sample, load
 
     def settings(self) -> dict[str, object]:
         most = max(MAX_CONNECTIONS, self.point.connections + SPARE_CONNECTIONS)

@@ -48,7 +48,7 @@ static char allow[ALLOW_SIZE];
 static bool query_bad;
 enum { PARAMETERS_MAX = 4, BODY_SIZE = 640 };
 static const char *parameters[PARAMETERS_MAX]; // names in the query
-static char body[BODY_SIZE], challenge[16];    // of the answer, if it was made for this request
+static char answered[BODY_SIZE], challenge[16];    // of the answer, if it was made for this request
 static unsigned status;
 
 #define HANDLER(name)                                                                   \
@@ -193,17 +193,17 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
     status = http_status;
 }
 
-struct sk_response *sk_response_new(const char *media_type, const char *text, size_t len)
+struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
     static char response; // any will do
-    (void)media_type;
-    (void)snprintf(body, sizeof body, "%.*s", (int)len, text);
+    (void)type;
+    (void)snprintf(answered, sizeof answered, "%.*s", (int)len, body);
     return (struct sk_response *)(void *)&response;
 }
 
-struct sk_response *sk_response_of(const char *media_type, const char *text, size_t len)
+struct sk_response *sk_response_of(const char *type, const char *body, size_t len)
 {
-    return sk_response_new(media_type, text, len);
+    return sk_response_new(type, body, len);
 }
 
 void sk_response_header(struct sk_response *response, const char *name, const char *value)
@@ -328,7 +328,7 @@ static const struct sk_call *ask(enum sk_method method, const char *path)
     handled = "";
     status = 0;
     waits_ms = 0;
-    allow[0] = body[0] = challenge[0] = '\0';
+    allow[0] = answered[0] = challenge[0] = '\0';
     sk_routes_handle(routes, &asked);
     return sk_call_of(&asked);
 }
@@ -992,7 +992,7 @@ static void must_name(enum sk_method method, const char *path, const char *first
     parameters[0] = first;
     parameters[1] = first == NULL ? NULL : second;
     must_be_refused(method, path, 422);
-    ck_assert_msg(strstr(body, error) != NULL, "%s: %s", path, body);
+    ck_assert_msg(strstr(answered, error) != NULL, "%s: %s", path, answered);
 }
 
 #define PARAMETER_ERROR(name, detail) "\"errors\":[{\"parameter\":\"" name "\",\"detail\":\"" detail "\"}]"
