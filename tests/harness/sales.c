@@ -91,11 +91,11 @@ void sales_notify_again(void)
 
 // ---- requests ----
 
-void sales_beside(const struct service *service, int stock, const char *other, char voucher[VOUCHER_ID_SIZE])
+void sales_beside(const struct service *service, int stock, const char *first, char second[VOUCHER_ID_SIZE])
 {
     do
-        voucher_on_sale(service, stock, voucher);
-    while (db_shard_of(voucher) != db_shard_of(other));
+        voucher_on_sale(service, stock, second);
+    while (db_shard_of(second) != db_shard_of(first));
 }
 
 int sales_admin(const struct service *service, const char *method, const char *voucher, const char *what,

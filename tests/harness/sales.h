@@ -39,8 +39,8 @@ void sales_accept(const struct service *service, const char *voucher, const char
 int sales_order(const struct service *service, const char *id, const char *user, char status[HTTP_FIELD_SIZE]);
 bool sales_order_is(const struct service *service, const char *id, const char *user, const char *status);
 
-// Makes a voucher on the shard of another one, whose orders the same writer then writes.
-void sales_beside(const struct service *service, int stock, const char *other, char voucher[VOUCHER_ID_SIZE]);
+// Makes a second voucher on the shard of the first, whose orders the same writer then writes.
+void sales_beside(const struct service *service, int stock, const char *first, char second[VOUCHER_ID_SIZE]);
 
 bool sales_redis_has(const char *voucher, const char *state);
 
