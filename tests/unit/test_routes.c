@@ -47,8 +47,8 @@ static uint64_t waits_ms;
 static char allow[ALLOW_SIZE];
 static bool query_bad;
 enum { PARAMETERS_MAX = 4, BODY_SIZE = 640 };
-static const char *parameters[PARAMETERS_MAX]; // names in the query
-static char answered[BODY_SIZE], challenge[16];    // of the answer, if it was made for this request
+static const char *parameters[PARAMETERS_MAX];  // names in the query
+static char answered[BODY_SIZE], challenge[16]; // of the answer, if it was made for this request
 static unsigned status;
 
 #define HANDLER(name)                                                                   \
