@@ -38,7 +38,7 @@ static struct sk_routes_options options; // of its parts
 static struct sk_routes *routes;
 static struct sk_limits *limits; // NULL: none
 static struct sk_request asked;
-static const char *user, *token, *type, *if_match; // the fields of the request; NULL: not sent
+static const char *user, *token, *sent_type, *if_match; // the fields of the request; NULL: not sent
 static unsigned if_matches;
 static const char *origin, *asked_method; // of a browser; NULL: not sent
 static const char method_asked[] = "access-control-request-method";
@@ -114,7 +114,7 @@ const char *sk_request_header(const struct sk_request *request, const char *name
 {
     const char *value = strcmp(name, "x-user-id") == 0       ? user
                         : strcmp(name, "authorization") == 0 ? token
-                        : strcmp(name, "content-type") == 0  ? type
+                        : strcmp(name, "content-type") == 0  ? sent_type
                         : strcmp(name, "if-match") == 0      ? if_match
                         : strcmp(name, "origin") == 0        ? origin
                         : strcmp(name, method_asked) == 0    ? asked_method
@@ -169,7 +169,7 @@ bool sk_request_query_all(const struct sk_request *request, bool (*on_name)(void
 bool sk_request_is_json(const struct sk_request *request)
 {
     (void)request;
-    return type != NULL && strcmp(type, "application/json") == 0;
+    return sent_type != NULL && strcmp(sent_type, "application/json") == 0;
 }
 
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
@@ -303,7 +303,7 @@ static void setup(void)
     open_again();
     user = "alice";
     token = "Bearer " TOKEN;
-    type = "application/json";
+    sent_type = "application/json";
 }
 
 static void limit(int64_t user_rate, int64_t address_rate)
@@ -519,7 +519,7 @@ START_TEST(pages_and_the_demo_may_be_off)
     must_be_refused(SK_METHOD_POST, "/demo/orders/x/pay", 401);
     user = "alice";
     must_be_refused(SK_METHOD_POST, "/demo/orders/x/pay", 400);
-    type = NULL;
+    sent_type = NULL;
     must_be_refused(SK_METHOD_POST, demo_pay, 415);
 }
 END_TEST
@@ -703,7 +703,7 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_GET, "/vouchers/7/ticket", 401); // tickets are a user's
     must_be_refused(SK_METHOD_POST, "/vouchers/7/ticket", 401);
     must_be_refused(SK_METHOD_POST, "/vouchers/x/ticket", 400);
-    type = NULL;
+    sent_type = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
     token = "Bearer x";
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 401);
@@ -751,7 +751,7 @@ START_TEST(moves_have_callers)
                 ck_assert_str_eq(call->by, rows[i].by);
         }
     }
-    type = "text/plain";
+    sent_type = "text/plain";
     token = "Bearer " TOKEN;
     user = "alice";
     must_be_refused(SK_METHOD_POST, moves[1], 415);
@@ -1062,9 +1062,9 @@ END_TEST
 START_TEST(json_is_asked_for)
 {
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", 3100);
-    type = "text/json";
+    sent_type = "text/json";
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
-    type = NULL;
+    sent_type = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
 }
 END_TEST
