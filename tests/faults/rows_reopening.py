@@ -165,7 +165,7 @@ def once(begin_s: float, end_s: float, reopen: Step):
 
     def inject(run: Run) -> None:
         for _ in range(ROUNDS):
-            voucher = open_voucher(run, 5000, begin_s, end_s)
+            voucher = open_voucher(run, 5000, begin_s, end_s, allow_past=True)
             wait_for("opened", lambda: run.redis.call("HGET", key(voucher, "voucher"), "state") == "open")
             with Askers(run, voucher) as askers:
                 time.sleep(CACHE_S / 2)

@@ -570,7 +570,7 @@ def do(run: SoakRun, one: Operator, what: str, rng: random.Random) -> None:
         answer = one.call("close", instance=instance)
     else:
         until_s = rng.choice((rng.uniform(5, 15), 86400.0)) if what == "extend" else rng.uniform(0.5, 4)
-        answer = one.call("", {"end_at": instant(until_s)}, "PATCH", instance=instance)
+        answer = one.call("", {"end_at": instant(until_s), "allow_past": True}, "PATCH", instance=instance)
     run.note(f"{one.name}: {what} of {one.voucher}: {answer[0]} after {time.time() - began:.2f} s")
 
 
@@ -583,7 +583,7 @@ def open_another(run: SoakRun, rng: random.Random) -> None:
         name = f"{run.fault.name}-new-{run.opened}"
     begin_s = rng.choice((-3600.0, -3600.0, rng.uniform(0.5, 4)))
     end_s = rng.choice((86400.0, rng.uniform(5, 20)))
-    wish = terms(run, rng.randint(*UNITS), begin_s, end_s, title=name)
+    wish = terms(run, rng.randint(*UNITS), begin_s, end_s, title=name) | {"allow_past": True}
     wish |= {"price_cents": PRICE, "limit": run.fault.habits.limit, "pay_within_s": run.fault.habits.pay_within_s}
     deadline, status, n = Deadline(DEFINITE_S), 0, rng.randrange(3)
     while status in (0, 503) and not deadline.passed():
