@@ -7,7 +7,7 @@ ARG REGISTRY=docker.io
 
 FROM ${REGISTRY}/library/debian:12.14-slim AS debian
 ARG DEBIAN=
-RUN [ -z "$DEBIAN" ] || sed -i "s|deb.debian.org|$DEBIAN|" /etc/apt/sources.list.d/debian.sources
+RUN [ -z "$DEBIAN" ] || sed -i "s|^URIs: http://[^/]*|URIs: http://$DEBIAN|" /etc/apt/sources.list.d/debian.sources
 
 FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \

@@ -116,7 +116,7 @@ struct sk_jwt_header {
 enum sk_jwt_id { SK_JWT_ID_JTI, SK_JWT_ID_SUB, SK_JWT_IDS };
 
 struct sk_jwt_claims {
-    int64_t exp_s, nbf_s;     // Unix time; nbf_s is 0 if there is none
+    int64_t exp_s, nbf_s;     // Unix time; nbf_s 0: the claim is absent
     uint64_t ids[SK_JWT_IDS]; // hashes; 0: the claim is not there, or no text
     char user[SK_USER_SIZE];
 };

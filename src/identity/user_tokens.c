@@ -502,7 +502,7 @@ static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm 
         bool other = json_object_get(jwk, "alg") != NULL && !keys_is(keys_member(jwk, "alg"), names->alg);
         return other ? "its `alg` is not HS256 (kty oct), EdDSA (OKP), RS256 (RSA) or ES256 (EC)" : NULL;
     }
-    return "its `kty` is none of oct, RSA, EC (P-256) and OKP (Ed25519)";
+    return "its `kty` is not oct, RSA, EC (P-256) or OKP (Ed25519)";
 }
 
 // ---- lines ----

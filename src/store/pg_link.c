@@ -28,6 +28,8 @@
 #include "params.h"
 #include "pg_hosts.h"
 
+enum { NS_PER_MS = 1000000 };
+
 struct pg_call {
     struct pg_call *next; // younger, of the same class
     uint64_t number;      // in the order of the calls of all classes
@@ -60,8 +62,7 @@ struct sk_pg {
     uint64_t called, answered; // calls so far
     size_t waiting;            // calls without a result
     bool busy;                 // a statement is in progress: a session step or the current call
-    uint64_t sent_ms;          // when it was sent
-    uint64_t sent_ns;          // the same
+    uint64_t sent_ns;          // when it was sent
     uint64_t took, took_ns;    // statements of calls, answered or lost
     bool held;                 // connected or not, it takes no calls
     bool unsent;               // sending failed; the next tick drops the connection
@@ -319,7 +320,6 @@ static enum sk_status pg_link_send(struct sk_pg *pg)
         return SK_FAIL;
     pg->busy = true;
     pg->sent_ns = uv_hrtime();
-    pg->sent_ms = sk_monotonic_ms();
     int left = PQflush(pg->conn);
     if (left > 0)
         return pg_link_watch(pg, UV_READABLE | UV_WRITABLE);
@@ -486,7 +486,7 @@ static const char *pg_link_tick(void *owner)
         return "connecting takes too long";
     // The server's own time-out comes first. Ours is for a server that no longer answers at all.
     if (pg_link_is_up(pg) && pg->busy &&
-        sk_monotonic_ms() >= pg->sent_ms + pg->options.statement_ms + pg->options.statement_ms / 2)
+        sk_monotonic_ms() >= pg->sent_ns / NS_PER_MS + pg->options.statement_ms + pg->options.statement_ms / 2)
         return "result overdue";
     return NULL;
 }

@@ -137,7 +137,7 @@ class Roll:
         run.healed()
 
     def replace(self, run: Run, number: int, binary: Path) -> None:
-        """The new instance is ready before the old one is told to end. Buyers are still sent to the old one for a while:
+        """The new instance is ready before the old one gets SIGTERM. Buyers are still sent to the old one for a while:
         a gateway does not learn at once where the instances are."""
         old, startup = run.stack.instances[number], self.kubelet.container["startupProbe"]
         new = Instance(100 * (len(self.ends) + 1) + number, run.stack.folder, binary, run.stack.store_urls(False) | self.kubelet.env)

@@ -101,7 +101,7 @@ START_TEST(what_is_kept_lasts_a_second)
 }
 END_TEST
 
-// At the start of a sale no page is told "upcoming" by a copy from before.
+// From the start of a sale, no page gets "upcoming" from an older cached copy.
 START_TEST(what_is_kept_ends_with_a_phase)
 {
     for (int over = 0; over <= 1; over++) {
