@@ -6,6 +6,11 @@ SELECT current_setting('server_version')                                        
        current_setting('full_page_writes')                                       AS full_page_writes,
        current_setting('synchronous_commit')                                     AS synchronous_commit,
        current_setting('default_transaction_read_only')                          AS read_only,
+       current_setting('max_wal_size')                                           AS max_wal_size,
+       current_setting('checkpoint_timeout')                                     AS checkpoint_timeout,
+       -- Whether a checkpoint may begin in a sale of 15 minutes that writes 2 GB.
+       (pg_size_bytes(current_setting('max_wal_size')) < pg_size_bytes('2 GB')
+         OR current_setting('checkpoint_timeout')::interval < interval '15 min')::int AS checkpoints_often,
        pg_is_in_recovery()::int                                                  AS standby,
        getdatabaseencoding()                                                     AS encoding,
        current_user                                                              AS login,

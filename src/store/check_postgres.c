@@ -31,6 +31,7 @@ static PGresult *postgres_check_ask(const struct postgres_check *check, const ch
                                     const char *const *params);
 static void postgres_check_server(const struct postgres_check *check);
 static void postgres_check_durability(const struct postgres_check *check);
+static void postgres_check_checkpoints(const struct postgres_check *check);
 static void postgres_check_standbys(const struct postgres_check *check);
 static void postgres_check_connections(const struct postgres_check *check);
 static void postgres_check_login(const struct postgres_check *check);
@@ -56,6 +57,7 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_store_optio
     *clock = postgres_check_clock(&check);
     postgres_check_server(&check);
     postgres_check_durability(&check);
+    postgres_check_checkpoints(&check);
     postgres_check_standbys(&check);
     postgres_check_connections(&check);
     postgres_check_login(&check);
@@ -187,6 +189,16 @@ static void postgres_check_durability(const struct postgres_check *check)
     SK_FIND_UNLESS(findings, waits, SK_FINDING_WARN, "postgresql synchronous_commit",
                    waits ? "%s" : "%s: the service commits as `on` all the same (P3 holds), your own tools do not",
                    commit);
+}
+
+// A checkpoint in a rush makes its buyers wait: each page is written whole once more after it.
+static void postgres_check_checkpoints(const struct postgres_check *check)
+{
+    bool often = postgres_check_is(check, "checkpoints_often", "1");
+    SK_FIND_UNLESS(check->findings, !often, SK_FINDING_WARN, "postgresql checkpoints",
+                   "max_wal_size %s, checkpoint_timeout %s%s", postgres_check_value(check, "max_wal_size"),
+                   postgres_check_value(check, "checkpoint_timeout"),
+                   often ? ": one may fall into a sale, and buyers wait for it; 2GB and 15min or more are better" : "");
 }
 
 static void postgres_check_standbys(const struct postgres_check *check)

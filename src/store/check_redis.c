@@ -1,5 +1,6 @@
 // Waits for each answer, since nothing else runs in this process. Reads settings from INFO where possible,
-// since a login of least privilege may not read the configuration. Only appendfsync has to come from the configuration.
+// since a login of least privilege may not read the configuration. Only when the file is synced and rewritten has to come
+// from the configuration.
 #include "check_redis.h"
 
 #include <inttypes.h>
@@ -25,7 +26,8 @@ enum {
     WHAT_SIZE = 2 * SK_KEY_SIZE
 };
 
-#define SCRATCH_TAG "check" // not a voucher's tag: those begin with a digit
+#define REWRITE_LEAST_BYTES (1ULL << 30)
+#define SCRATCH_TAG         "check" // not a voucher's tag: those begin with a digit
 
 // The masters of a cluster, from 1 on, and the number of the one that has a slot; 0: no master has it.
 struct check_nodes {
@@ -55,6 +57,7 @@ static void redis_check_cluster(const struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
 static void redis_check_file(const struct redis_check *check);
 static void redis_check_fsync(const struct redis_check *check);
+static void redis_check_rewrite(const struct redis_check *check);
 static void redis_check_default(const struct redis_check *check);
 static void redis_check_memory(const struct redis_check *check);
 static void redis_check_clients(const struct redis_check *check);
@@ -417,6 +420,22 @@ static void redis_check_fsync(const struct redis_check *check)
     redis_check_setting(reply, "no-appendfsync-on-rewrite", value);
     SK_FIND_UNLESS(findings, strcmp(value, "yes") != 0, SK_FINDING_WARN, "redis no-appendfsync-on-rewrite",
                    "%s; with yes nothing is synced while the file is rewritten (P5)", value);
+    sk_reply_free(reply);
+    redis_check_rewrite(check);
+}
+
+// Whether Redis may rewrite its file on its own in the middle of a sale.
+static void redis_check_rewrite(const struct redis_check *check)
+{
+    char percentage[VALUE_SIZE], least[VALUE_SIZE];
+    const char *ask[] = {"CONFIG", "GET", "auto-aof-rewrite-*"};
+    struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
+    redis_check_setting(reply, "auto-aof-rewrite-percentage", percentage);
+    redis_check_setting(reply, "auto-aof-rewrite-min-size", least);
+    bool late = strcmp(percentage, "0") == 0 || strtoull(least, NULL, 10) >= REWRITE_LEAST_BYTES;
+    SK_FIND_UNLESS(check->findings, late, SK_FINDING_WARN, "redis auto-aof-rewrite-percentage",
+                   "%s, from %s bytes on%s", percentage, least,
+                   late ? "" : ": Redis may rewrite its file in a sale, and buyers wait for it");
     sk_reply_free(reply);
 }
 

@@ -275,6 +275,8 @@ static void redis_start_node(int node, const char *acl)
                                 "yes",
                                 "--appendfsync",
                                 "always",
+                                "--auto-aof-rewrite-percentage",
+                                "0",
                                 "--aclfile",
                                 acl,
                                 cluster ? "--cluster-enabled" : NULL,
@@ -421,11 +423,11 @@ static void make_cluster(int shard)
                                 "--pwfile",      password_file, "--locale", "C.UTF-8",    "--auth",
                                 "scram-sha-256", "--no-sync",   NULL};
     run_to_end("initdb", argv, NULL, true);
-    // No fsync: the tests crash processes, not the machine. It is set in the file, where a test may change it.
+    // No fsync: the tests crash processes, not the machine. All is set in the file, where a test may change it.
     (void)snprintf(data, sizeof data, "%s/data/postgresql.conf", folder);
     file = fopen(data, "ae");
     ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs("fsync = off\n", file), 0);
+    ck_assert_int_ge(fputs("fsync = off\nmax_wal_size = 2GB\ncheckpoint_timeout = 15min\n", file), 0);
     ck_assert_int_eq(fclose(file), 0);
 }
 

@@ -120,12 +120,14 @@ START_TEST(what_is_right_is_good)
         "ok   redis role: master",
         "ok   redis appendonly: yes",
         "ok   redis appendfsync: always",
+        "ok   redis auto-aof-rewrite-percentage: 0",
         "ok   redis user default: may do all that scripts write",
         "ok   redis maxmemory-policy: noeviction",
         "ok   redis commands: ",
         "ok   postgresql version: ",
         "ok   postgresql fsync: on",
         "ok   postgresql full_page_writes: on",
+        "ok   postgresql checkpoints: ",
         "ok   postgresql rights: ",
         "ok   postgresql schema: ",
         "ok   postgresql commits of the service: wait as `on` says",
@@ -164,6 +166,7 @@ START_TEST(settings_of_redis_are_found)
         {"appendfsync", "everysec", "always", WARNS, "warn redis appendfsync: everysec"},
         {"appendfsync", "no", "always", FAILS, "fail redis appendfsync: no"},
         {"no-appendfsync-on-rewrite", "yes", "no", WARNS, "warn redis no-appendfsync-on-rewrite: yes"},
+        {"auto-aof-rewrite-percentage", "100", "0", WARNS, "warn redis auto-aof-rewrite-percentage: 100, from 67108864"},
         {"maxmemory-policy", "allkeys-lru", "noeviction", WARNS, "warn redis maxmemory-policy: allkeys-lru"},
         {"maxmemory-policy", "volatile-ttl", "noeviction", WARNS, "warn redis maxmemory-policy: volatile-ttl"},
         {"maxmemory", "1", "0", FAILS, "fail redis commands: HSET: OOM"},
@@ -176,6 +179,8 @@ START_TEST(settings_of_redis_are_found)
         must_find(rows[i].code, rows[i].line);
         redis_run("CONFIG SET %s %s", rows[i].name, rows[i].good);
     }
+    redis_run("CONFIG SET auto-aof-rewrite-percentage 100 auto-aof-rewrite-min-size 1gb");
+    must_be_good();
     redis_run("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
     must_find(FAILS, "fail redis maxmemory-policy: allkeys-lru");
     redis_run("CONFIG SET maxmemory 0 maxmemory-policy noeviction");
@@ -329,7 +334,8 @@ static void fake_answer(int fd, const char *word)
     if (strcmp(word, "INFO") == 0 && fake->info != NULL)
         (void)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(fake->info), fake->info);
     else if (strcmp(word, "CONFIG") == 0)
-        (void)snprintf(text, sizeof text, "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n");
+        (void)snprintf(text, sizeof text,
+                       "*4\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n$27\r\nauto-aof-rewrite-percentage\r\n$1\r\n0\r\n");
     else if (strcmp(word, "ACL") == 0)
         (void)snprintf(text, sizeof text, "%s", fake->may != NULL ? fake->may : "+OK\r\n");
     else if (strcmp(word, "SCRIPT") == 0)
@@ -433,13 +439,15 @@ START_TEST(settings_of_postgresql_are_found)
         {"full_page_writes", "off", "on", FAILS, "fail postgresql full_page_writes: off"},
         {"synchronous_commit", "off", "on", WARNS, "warn postgresql synchronous_commit: off"},
         {"synchronous_commit", "local", "on", WARNS, "warn postgresql synchronous_commit: local"},
+        {"max_wal_size", "1GB", "2GB", WARNS, "warn postgresql checkpoints: max_wal_size 1GB"},
+        {"checkpoint_timeout", "5min", "15min", WARNS, "warn postgresql checkpoints: max_wal_size 2GB"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        db_run("ALTER SYSTEM SET %s = %s", rows[i].name, rows[i].bad);
+        db_run("ALTER SYSTEM SET %s = '%s'", rows[i].name, rows[i].bad);
         reload(rows[i].name, rows[i].bad);
         must_find(rows[i].code, rows[i].line);
         ck_assert_msg(found("ok   postgresql commits of the service: wait as `on` says"), "%s", out);
-        db_run("ALTER SYSTEM SET %s = %s", rows[i].name, rows[i].good);
+        db_run("ALTER SYSTEM SET %s = '%s'", rows[i].name, rows[i].good);
         reload(rows[i].name, rows[i].good);
     }
     must_be_good();
