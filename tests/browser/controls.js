@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const SHOP = '/web/shop/main.js';
+const PAY = '/web/pay/main.js';
 const DASHBOARD = '/web/admin/main.js';
 
 /** Runs the module, and then `code`, which stands for a careless change in it. */
@@ -16,11 +17,11 @@ function added(code, path = SHOP) {
 }
 
 /** `code` changes `page`, and everything added to it later, before any test can see it. */
-const always = (code) => added(`{ const page = document, watcher = new MutationObserver(spoil);
+const always = (code, path) => added(`{ const page = document, watcher = new MutationObserver(spoil);
     function spoil() { ${code}
         watcher.takeRecords(); } // its own changes
     spoil();
-    watcher.observe(page, { subtree: true, childList: true, attributes: true, characterData: true }); }`);
+    watcher.observe(page, { subtree: true, childList: true, attributes: true, characterData: true }); }`, path);
 
 /** `change(text, request)` changes the API's answers to `pattern`. */
 function rewritten(pattern, change) {
@@ -141,6 +142,8 @@ const CONTROLS = [
         })],
     ['a payment page that does not ask again', 'ends with the time to pay', /the order as over: not within/,
         kept((url) => /^\/orders\/./.test(url.pathname))],
+    ["a payment page that believes a gateway's 404", 'does not believe a gateway', /the gateway's page as no answer: not within/,
+        always("for (const one of page.querySelectorAll('[data-pay-state=\"unreadable\"]')) { one.dataset.payState = 'none'; }", PAY)],
     ['a refusal that says nothing of the lost answer', 'a lost answer is no refusal', /outcome unknown: not within/,
         rewritten('**/web/client/outcome.js', (text) => text.replace('(wasLost && !isKnown)', 'false'))],
     ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,

@@ -242,6 +242,20 @@ async function timeToPayEnds(scene) {
     assert.ok(await page.locator('#pay').isHidden(), 'an order that is over can still be paid');
 }
 
+// A gateway's own 404 says nothing about the order.
+async function gatewayIsNotBelieved(scene) {
+    const user = scene.user();
+    const id = await scene.api.buy(await scene.voucher(), user);
+    const page = await scene.shop(user);
+    const isOrder = (url) => url.pathname === `/orders/${id}`;
+    await page.route(isOrder, (route) => route.fulfill({ status: 404, contentType: 'text/html', body: '<h1>Not found</h1>' }));
+    await page.goto(`/pay?order=${id}`);
+    const shown = (state) => page.locator(`[data-pay-state="${state}"]`);
+    await appears(shown('unreadable'), "the gateway's page as no answer");
+    await page.unroute(isOrder);
+    await appears(shown('payable'), 'the order, behind a gateway that is well again');
+}
+
 async function tokenOfFragment(scene) {
     const user = scene.user('token');
     const own = new Instance();
@@ -301,6 +315,7 @@ export const tests = [
     { name: 'a lost answer is no refusal', answers: [401, 408], run: lostAnswer },
     { name: 'several orders, and one that is not paid in time', run: severalOrders },
     { name: 'the payment page ends with the time to pay', run: timeToPayEnds },
+    { name: 'the payment page does not believe a gateway', answers: [404], run: gatewayIsNotBelieved },
     { name: "the token of the page's fragment", run: tokenOfFragment },
     { name: 'a ticket that takes work', answers: [403], run: ticketWithWork },
     { name: 'the end of a sale', run: endedSale },
