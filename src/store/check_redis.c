@@ -1,6 +1,6 @@
 // Waits for each answer, since nothing else runs in this process. Reads settings from INFO where possible,
-// since a login of least privilege may not read the configuration. Only when the file is synced and rewritten has to come
-// from the configuration.
+// since a login of least privilege may not read the configuration. Only when the file is synced and rewritten has to
+// come from the configuration.
 #include "check_redis.h"
 
 #include <inttypes.h>
