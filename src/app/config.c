@@ -516,7 +516,9 @@ void sk_config_help(FILE *out)
 // that begin with the Service's name. So a Service named `seckill` creates some that begin like settings.
 
 static const char prefix[] = "SECKILL_";
-static const char *const failpoint_names[] = {"SECKILL_FAILPOINTS", "SECKILL_FAIL_MALLOC"};
+// Of failpoints, and of clients of the service (.dev/env).
+static const char *const names_of_others[] = {"SECKILL_FAILPOINTS", "SECKILL_FAIL_MALLOC", "SECKILL_URL",
+                                              "SECKILL_URLS"};
 
 static bool environment_passes(const char *name);
 static bool environment_is_kubernetes(const char *rest);
@@ -525,8 +527,8 @@ static size_t environment_distance(const char *a, const char *b);
 
 // Environment variables that look like settings but are not: a misspelt name must not be ignored. Rejects (SK_FAIL)
 // each variable whose name begins with SECKILL_ and is not one of `known`. Reports it on `err` with the nearest known
-// name, without its value. Accepts the names that failpoints use, and those that Kubernetes injects for a Service named
-// `seckill`.
+// name, without its value. Accepts the names that failpoints and clients use, and those that Kubernetes injects for a
+// Service named `seckill`.
 static enum sk_status environment_check(const char (*known)[NAME_MAX_CHARS], size_t count, FILE *err)
 {
     enum sk_status status = SK_OK;
@@ -550,8 +552,8 @@ static enum sk_status environment_check(const char (*known)[NAME_MAX_CHARS], siz
 
 static bool environment_passes(const char *name)
 {
-    for (size_t i = 0; i < sizeof failpoint_names / sizeof failpoint_names[0]; i++) {
-        if (strcmp(name, failpoint_names[i]) == 0)
+    for (size_t i = 0; i < sizeof names_of_others / sizeof names_of_others[0]; i++) {
+        if (strcmp(name, names_of_others[i]) == 0)
             return true;
     }
     return environment_is_kubernetes(name + strlen(prefix));

@@ -459,6 +459,8 @@ START_TEST(names_of_others_pass)
     static const char *const pass[] = {
         "SECKILL_FAILPOINTS",
         "SECKILL_FAIL_MALLOC",
+        "SECKILL_URL",
+        "SECKILL_URLS",
         "SECKILL_SERVICE_HOST",
         "SECKILL_SERVICE_PORT",
         "SECKILL_SERVICE_PORT_WEB",
@@ -473,10 +475,17 @@ START_TEST(names_of_others_pass)
         "SECKILL_ADMIN_TOKEN_FILE", // the token below takes precedence
     };
     static const char *const stay[] = {
-        "SECKILL_SERVICE",      "SECKILL_SERVICE_HOSTS",      "SECKILL_SERVICE_PORT_",
-        "SECKILL_PORTS",        "SECKILL_PORT_TCP",           "SECKILL_PORT_8080_SCTP",
-        "SECKILL_PORT__TCP",    "SECKILL_PORT_8080_TCP_HOST", "SECKILL_PORT_8080_TCP_ADDR_",
+        "SECKILL_SERVICE",
+        "SECKILL_SERVICE_HOSTS",
+        "SECKILL_SERVICE_PORT_",
+        "SECKILL_PORTS",
+        "SECKILL_PORT_TCP",
+        "SECKILL_PORT_8080_SCTP",
+        "SECKILL_PORT__TCP",
+        "SECKILL_PORT_8080_TCP_HOST",
+        "SECKILL_PORT_8080_TCP_ADDR_",
         "SECKILL_FAILPOINTS_X",
+        "SECKILL_URI",
     };
     (void)setenv("SECKILL_ADMIN_TOKEN", "a-token-of-some-length", 1);
     for (size_t i = 0; i < sizeof pass / sizeof pass[0]; i++)
