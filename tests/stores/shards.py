@@ -184,6 +184,39 @@ def is_found_later(stack: Stack) -> list[str]:
     return wrong
 
 
+def is_accepted(stack: Stack) -> list[str]:
+    """A copy that lacks vouchers is all that is left of a shard, and its owner accepts it: an instance that knows them
+    ends, and the next one sells what the copy has."""
+    second = stack.shards[1]
+    stack.launch(1, {}, {}, False)
+    one = stack.instances[0]
+    copy_of(second)
+    known = {row[0] for row in second.sql("select id from seckill_voucher")}
+    made = [voucher_of(one) for _ in range(8)]
+    if not set(made) & {row[0] for row in second.sql("select id from seckill_voucher")}:
+        raise Broken("no voucher that the copy lacks")
+    time.sleep(2.5)  # some beats
+    second.kill()
+    data = second.dir / "data"
+    shutil.rmtree(data)
+    (second.dir / "copy").rename(data)
+    second.run()
+    wait_for("the old copy is noticed", lambda: RESTORED in one.text())
+    second.sql(f"select accept_shard({one.text().split('seen_ms=')[1].split()[0]})")
+    wrong = []
+    try:
+        wait_for("the end of an instance with a wrong catalogue", lambda: not one.alive())
+    except Broken as error:
+        wrong.append(str(error))
+    stack.land()
+    stack.launch(1, {}, {}, False)
+    status, document = buy(stack, sorted(known)[0], "after")
+    if status != 201:
+        wrong.append(f"a shard that was accepted does not sell: {status} {document}")
+    stack.land()
+    return wrong
+
+
 class Copy(PostgresServer):
     """A physical copy of another server."""
 
@@ -275,6 +308,7 @@ def run(binary) -> list[str]:
         wrong += misfits(stack)
         wrong += stays(stack)
         wrong += is_found_later(stack)
+        wrong += is_accepted(stack)
         wrong += is_split(stack)
     finally:
         stack.land()
