@@ -10,26 +10,20 @@
 #include "embedded.h"
 #include "hash.h"
 #include "keys.h"
+#include "nodes.h"
 #include "redis_once.h"
 #include "redis_url.h"
 #include "sentinels.h"
 #include "slot_map.h"
 #include "text.h"
 
-enum {
-    VERSION_LEAST = 7,
-    LINKS_PER_REACTOR = 2,
-    SENTINELS_LEAST = 3,
-    NODES_MAX = 255,
-    VALUE_SIZE = 64,
-    WHAT_SIZE = 2 * SK_KEY_SIZE
-};
+enum { VERSION_LEAST = 7, SENTINELS_LEAST = 3, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
 
 #define SCRATCH_TAG "check" // not a voucher's tag: those begin with a digit
 
 // The masters of a cluster, from 1 on, and the number of the one that has a slot; 0: no master has it.
 struct check_nodes {
-    struct sk_redis_host at[NODES_MAX + 1];
+    struct sk_redis_host at[SK_NODES_MAX + 1];
     size_t count;
     uint8_t of_slot[SK_SLOTS];
 };
@@ -200,7 +194,7 @@ static void redis_check_take_range(void *arg, unsigned first, unsigned last, con
     size_t i = 1;
     while (i <= nodes->count && (nodes->at[i].port != at->port || strcmp(nodes->at[i].name, at->name) != 0))
         i++;
-    if (i > NODES_MAX)
+    if (i > SK_NODES_MAX)
         return;
     nodes->at[i] = *at;
     nodes->count = i > nodes->count ? i : nodes->count;
@@ -366,7 +360,7 @@ static void redis_check_memory(const struct redis_check *check)
 static void redis_check_clients(const struct redis_check *check)
 {
     uint64_t most = redis_check_number(check, "maxclients"), used = redis_check_number(check, "connected_clients");
-    uint64_t needed = (uint64_t)check->reactors * (LINKS_PER_REACTOR + (check->url.seed_count > 0));
+    uint64_t needed = (uint64_t)check->reactors * (SK_NODE_LINKS + (check->url.seed_count > 0));
     uint64_t room = most > used ? most - used : 0;
     if (most > 0)
         SK_FIND_UNLESS(check->findings, room >= needed, SK_FINDING_WARN, "redis connections",
