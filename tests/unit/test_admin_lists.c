@@ -233,6 +233,35 @@ START_TEST(the_end_of_the_feed_needs_all_shards)
 }
 END_TEST
 
+// It hangs: its rows would come late, and those of the other would wait for it.
+START_TEST(a_list_does_not_wait_for_a_shard_that_lags)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
+    sale.shards = 2;
+    fake_lagging = sale.ask_pg[1];
+    ask_events(2, NULL);
+    ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 1);
+    pg_answers(&(const struct sk_rows){1, rows});
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_ptr_nonnull(strstr(told_document, "\"complete\":false"));
+    fake_lagging = NULL;
+    ask_events(2, NULL);
+    ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 2);
+    pg_answers(&no_rows);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_FOUND);
+}
+END_TEST
+
+START_TEST(one_database_alone_is_waited_for)
+{
+    fake_lagging = sale.ask_pg[0];
+    ask_events(2, NULL);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_FOUND);
+}
+END_TEST
+
 // ---- memory that is short ----
 
 static void converse(void)
@@ -262,6 +291,8 @@ int main(void)
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
     tcase_add_test(tcase, the_feed_may_begin_before_its_end);
     tcase_add_test(tcase, the_end_of_the_feed_needs_all_shards);
+    tcase_add_test(tcase, a_list_does_not_wait_for_a_shard_that_lags);
+    tcase_add_test(tcase, one_database_alone_is_waited_for);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);
 }
