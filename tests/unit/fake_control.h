@@ -34,7 +34,7 @@ static struct {
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
-static char told_next[SK_CURSORS_SIZE];        // the same
+static char told_next[SK_CURSOR_SIZE];         // the same
 static char told_status[16];                   // of the last one; empty: none
 static size_t told_count;                      // of all
 
