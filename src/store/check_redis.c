@@ -43,7 +43,7 @@ struct redis_check {
 
 static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other);
 static bool redis_check_find(struct redis_check *check);
-static void redis_check_node(struct redis_check *check, struct sk_clock_seen *clock);
+static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks);
 static bool redis_check_connect(struct redis_check *check);
 static void redis_check_cluster(const struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
@@ -56,10 +56,10 @@ static void redis_check_commands(const struct redis_check *check);
 static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
 
 void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
-                    struct sk_clock_seen *clock)
+                    struct sk_clocks_seen *clocks)
 {
     struct redis_check *check = calloc(1, sizeof *check);
-    *clock = (struct sk_clock_seen){0};
+    *clocks = (struct sk_clocks_seen){0};
     if (check == NULL)
         return;
     check->findings = findings;
@@ -68,13 +68,12 @@ void sk_check_redis(struct sk_findings *findings, const struct sk_store_options 
     check->files = (struct sk_tls_files){options->redis_ca, options->redis_cert, options->redis_key};
     bool found = redis_check_find(check);
     for (check->node = 1; found && check->node <= check->nodes.count; check->node++)
-        redis_check_node(check, clock);
+        redis_check_node(check, clocks);
     sk_redis_url_free(&check->url);
     free(check);
 }
 
-// The clock that differs most from ours stays in *clock.
-static void redis_check_node(struct redis_check *check, struct sk_clock_seen *clock)
+static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks)
 {
     const char *ask[] = {"INFO"};
     check->url.at = check->nodes.at[check->node];
@@ -92,8 +91,7 @@ static void redis_check_node(struct redis_check *check, struct sk_clock_seen *cl
         redis_check_clients(check);
         redis_check_commands(check);
         struct sk_clock_seen seen = redis_check_clock(check);
-        if (seen.known && (!clock->known || llabs(seen.ahead_ms) > llabs(clock->ahead_ms)))
-            *clock = seen;
+        sk_clocks_note(clocks, &seen);
     } else if (connected) {
         sk_find(check->findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(check, info, "is no text"));
     }

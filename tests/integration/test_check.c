@@ -653,6 +653,18 @@ START_TEST(each_server_needs_descriptors)
 }
 END_TEST
 
+START_TEST(each_shard_is_looked_at)
+{
+    char shards[ENV_SIZE];
+    put_shards(shards, 3, "postgresql://seckill:demo-password@127.0.0.1:1/none");
+    const char *const env[] = {shards, redis, NULL};
+    ck_assert_int_eq(check_run(env), FAILS);
+    ck_assert_msg(found("warn secrets: SECKILL_SHARDS has a value of the demo"), "%s", out);
+    ck_assert_uint_eq(lines_of("fail postgresql reachable: "), 3);
+    ck_assert_uint_eq(lines_of("ok   clock of this machine: "), 1);
+}
+END_TEST
+
 START_TEST(a_wrong_configuration_is_found)
 {
     ck_assert_int_eq(check_with("SECKILL_REACTORS=64", "SECKILL_MAX_CONNECTIONS=16"), WARNS);
@@ -719,6 +731,7 @@ int main(void)
     tcase_add_test(tcase, rights_that_lack_are_found);
     tcase_add_test(tcase, other_databases_are_found);
     tcase_add_test(tcase, each_server_needs_descriptors);
+    tcase_add_test(tcase, each_shard_is_looked_at);
     tcase_add_test(tcase, a_wrong_configuration_is_found);
     tcase_add_test(tcase, keys_of_users_that_cannot_be_read_are_found);
     tcase_set_timeout(tcase, 150);
