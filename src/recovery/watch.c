@@ -439,13 +439,13 @@ static void watch_carry_out(struct sk_watch *watch, struct sk_voucher *voucher)
         sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, voucher->id);
 }
 
-static void watch_log_finding(const struct watch_check *check, const struct sk_snapshot *seen, enum sk_finding finding)
+static void watch_log_finding(const struct watch_check *check, const struct sk_snapshot *seen, enum sk_books finding)
 {
     const struct sk_account *account = &check->account;
     sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
            "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
            "/%" PRId64 " newest=%s/%s change=%" PRId64 "/%" PRId64,
-           check->voucher->id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
+           check->voucher->id, sk_books_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
            seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change, account->terms.change);
 }
 
@@ -477,7 +477,7 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     struct sk_voucher *voucher = check->voucher;
     struct sk_watched *watched = &voucher->maintenance->watched;
     uint64_t now = uv_now(watch->sale->loop);
-    enum sk_finding finding = sk_audit(&check->account, &watched->snapshot, seen);
+    enum sk_books finding = sk_audit(&check->account, &watched->snapshot, seen);
     watched->snapshot = *seen;
     watched->checked_at_ms = now;
     watched->letters = check->letters;

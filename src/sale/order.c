@@ -115,7 +115,7 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
         // GRANTED, LOST: orders read back from a journal or a letter
         [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
         [SK_ORDER_ASKING] = TO(ASKED),
-        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: the voucher has another offer
+        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: another offer, or another node
         [SK_ORDER_GRANTED] = TO(WRITING),
         [SK_ORDER_DELAYED] = TO(GRANTED),
         [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),
