@@ -81,7 +81,7 @@ static void admin_list_add(struct admin_list *list, const struct sk_gathered *ga
 {
     struct sk_query *query = &list->query;
     sk_buf_printf(&query->body, "{\"%s\":[", list->form->name);
-    sk_page_add_merged(&list->page, &query->body, gathered, &list->form->columns);
+    sk_page_add(&list->page, &query->body, gathered, &list->form->columns);
     sk_buf_puts(&query->body, gathered->complete ? "]" : "],\"complete\":false");
 }
 

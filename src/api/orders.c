@@ -762,7 +762,7 @@ static void user_orders_on_rows(struct sk_query *query, struct sk_gathered *gath
     }
     sk_buf_puts(body, "{\"orders\":[");
     size_t before = body->len;
-    sk_page_add_merged(&list->page, body, gathered, &(struct sk_page_columns){.document = LISTED_DOCUMENT});
+    sk_page_add(&list->page, body, gathered, &(struct sk_page_columns){.document = LISTED_DOCUMENT});
     for (size_t i = 0; i < list->page.places; i++) {
         if (gathered->rows[i] != NULL)
             user_orders_add_pending(list, gathered->rows[i], gathered->counts[i], body->len == before);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "shards.h"
 #include "status.h"
 #include "text.h"
 
@@ -32,7 +33,7 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
     *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
     page->places = sk_cursor_is_merged(kind) ? control->sale->shards : 1;
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
-    if (ask->cursor == NULL || sk_cursor_read_places(ask->cursor, kind, scope, page->after, page->places))
+    if (ask->cursor == NULL || sk_cursor_read(ask->cursor, kind, scope, page->after, page->places))
         return true;
     sk_control_answer(control, handle,
                       &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER,
@@ -71,7 +72,7 @@ const char *sk_page_id(const struct sk_page *page, size_t place, char out[SK_UUI
 
 // ---- rows ----
 
-enum { SHARD_SHIFT = 58 }; // sequence numbers stay below it
+enum { SHARD_SHIFT = 58 }; // the feed's sequence numbers stay below it
 
 static struct sk_position page_position(const struct sk_page *page, const struct sk_rows *rows, size_t row,
                                         const struct sk_page_columns *columns)
@@ -84,12 +85,14 @@ static struct sk_position page_position(const struct sk_page *page, const struct
     return position;
 }
 
-// A row's own id: its position, and its shard. Only with one shard it is a cursor, too.
+// An event's own id: its position, and its shard, counted from 1; with one shard none. Only without one it is a cursor,
+// too: the position of one shard is none in another.
 static void page_put_id(const struct sk_page *page, size_t place, const struct sk_position *position,
                         char out[SK_CURSOR_SIZE])
 {
-    struct sk_position own = {position->first, position->second | (uint64_t)place << SHARD_SHIFT};
-    sk_cursor_put(out, page->kind, page->scope, &own);
+    uint64_t shard = page->places > 1 ? place + 1 : 0;
+    struct sk_position own = {position->first, position->second | shard << SHARD_SHIFT};
+    sk_cursor_put(out, page->kind, page->scope, &own, 1);
 }
 
 // The rows of all places that are still to be shown.
@@ -128,15 +131,8 @@ static bool page_next(const struct page_merge *merge, size_t *place)
     return found;
 }
 
-void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
+void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
                  const struct sk_page_columns *columns)
-{
-    struct sk_gathered gathered = {.rows = {rows}, .counts = {count}, .complete = true};
-    sk_page_add_merged(page, body, &gathered, columns);
-}
-
-void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
-                        const struct sk_page_columns *columns)
 {
     // With a small limit the same place must not go first in each page of the feed.
     struct page_merge merge = {.page = page, .gathered = gathered, .columns = columns};
@@ -173,7 +169,7 @@ void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct 
 
 void sk_page_go_on(struct sk_page *page)
 {
-    sk_cursor_put_places(page->next, page->kind, page->scope, page->last, page->places);
+    sk_cursor_put(page->next, page->kind, page->scope, page->last, page->places);
 }
 
 void sk_page_end(const struct sk_page *page, struct sk_query *query)
@@ -195,7 +191,7 @@ void sk_page_end(const struct sk_page *page, struct sk_query *query)
 
 enum { AT_FIRST = 1, NUMBER_BYTES = 8, POSITION_BYTES = 2 * NUMBER_BYTES, CHECK_BYTES = 7 };
 _Static_assert((AT_FIRST + POSITION_BYTES + CHECK_BYTES) * 4 == SK_CURSOR_CHARS * 3, "no bit to spare");
-_Static_assert(AT_FIRST + SK_SHARDS_MAX * POSITION_BYTES + CHECK_BYTES == SK_CURSORS_BYTES, "room for all positions");
+_Static_assert(AT_FIRST + SK_SHARDS_MAX * POSITION_BYTES + CHECK_BYTES == SK_CURSOR_BYTES, "room for all positions");
 
 static void cursor_put_number(unsigned char *out, uint64_t number, int bytes)
 {
@@ -219,7 +215,7 @@ static size_t cursor_bytes(size_t places)
 // Covers all bytes before the check, and the scope.
 static uint64_t cursor_check(const unsigned char *bytes, size_t size, const char *scope)
 {
-    char checked[SK_CURSORS_BYTES + SK_CURSOR_SCOPE_MAX + 1];
+    char checked[SK_CURSOR_BYTES + SK_CURSOR_SCOPE_MAX + 1];
     size_t len = strlen(scope);
     SK_ASSERT(len <= SK_CURSOR_SCOPE_MAX);
     memcpy(checked, bytes, size);
@@ -228,17 +224,9 @@ static uint64_t cursor_check(const unsigned char *bytes, size_t size, const char
 }
 
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
-                   const struct sk_position *position)
+                   const struct sk_position *positions, size_t places)
 {
-    char text[SK_CURSORS_SIZE];
-    sk_cursor_put_places(text, kind, scope, position, 1);
-    memcpy(out, text, SK_CURSOR_SIZE);
-}
-
-void sk_cursor_put_places(char out[SK_CURSORS_SIZE], enum sk_cursor_kind kind, const char *scope,
-                          const struct sk_position *positions, size_t places)
-{
-    unsigned char bytes[SK_CURSORS_BYTES] = {(unsigned char)kind}, *at = bytes + AT_FIRST;
+    unsigned char bytes[SK_CURSOR_BYTES] = {(unsigned char)kind}, *at = bytes + AT_FIRST;
     for (size_t i = 0; i < places; i++, at += POSITION_BYTES) {
         cursor_put_number(at, positions[i].first, NUMBER_BYTES);
         cursor_put_number(at + NUMBER_BYTES, positions[i].second, NUMBER_BYTES);
@@ -247,27 +235,39 @@ void sk_cursor_put_places(char out[SK_CURSORS_SIZE], enum sk_cursor_kind kind, c
     out[sk_base64url_put(bytes, cursor_bytes(places), out)] = '\0';
 }
 
-bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *position)
+// PostgreSQL has no number above it.
+static bool cursor_can_be(enum sk_cursor_kind kind, const struct sk_position *position)
 {
-    return sk_cursor_read_places(text, kind, scope, position, 1);
+    uint64_t most = kind == SK_CURSOR_ORDER_EVENTS ? (UINT64_C(1) << SHARD_SHIFT) - 1 : INT64_MAX;
+    return sk_cursor_names_order(kind) || (position->first <= INT64_MAX && position->second <= most);
 }
 
-bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
-                           size_t places)
+// How many positions a text of this length holds; 0: it is no cursor.
+static size_t cursor_places(size_t chars, size_t most)
 {
-    unsigned char bytes[SK_CURSORS_BYTES];
+    while (most > 0 && SK_BASE64URL_CHARS(cursor_bytes(most)) != chars)
+        most--;
+    return most;
+}
+
+bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
+                    size_t places)
+{
+    unsigned char bytes[SK_CURSOR_BYTES];
     struct sk_position read[SK_SHARDS_MAX];
-    size_t size = cursor_bytes(places), chars = strnlen(text, SK_CURSORS_SIZE), len;
-    if (chars != SK_BASE64URL_CHARS(size) || !sk_base64url_read(text, chars, bytes, sizeof bytes, &len))
+    size_t chars = strnlen(text, SK_CURSOR_SIZE), count = cursor_places(chars, places), len;
+    if (count == 0 || !sk_base64url_read(text, chars, bytes, sizeof bytes, &len))
         return false;
-    const unsigned char *at = bytes + AT_FIRST, *check = bytes + size - CHECK_BYTES;
-    if (bytes[0] != kind || cursor_number(check, CHECK_BYTES) != cursor_check(bytes, size - CHECK_BYTES, scope))
+    const unsigned char *at = bytes + AT_FIRST, *check = bytes + cursor_bytes(count) - CHECK_BYTES;
+    if (bytes[0] != kind || cursor_number(check, CHECK_BYTES) != cursor_check(bytes, (size_t)(check - bytes), scope))
         return false;
-    for (size_t i = 0; i < places; i++, at += POSITION_BYTES) {
+    for (size_t i = 0; i < count; i++, at += POSITION_BYTES) {
         read[i] = (struct sk_position){cursor_number(at, NUMBER_BYTES), cursor_number(at + NUMBER_BYTES, NUMBER_BYTES)};
-        if (!sk_cursor_names_order(kind) && (read[i].first > INT64_MAX || read[i].second > INT64_MAX))
-            return false; // PostgreSQL has no such numbers
+        if (!cursor_can_be(kind, &read[i]))
+            return false;
     }
+    for (size_t i = count; i < places; i++)
+        read[i] = read[sk_shard_of_slot((unsigned)i, i)]; // of which it is a copy
     memcpy(positions, read, places * sizeof read[0]);
     return true;
 }

@@ -40,8 +40,9 @@ enum sk_cursor_kind { // part of the interface: append only, never renumber
     SK_CURSOR_KINDS
 };
 
-enum { SK_CURSOR_CHARS = 32, SK_CURSOR_SIZE = SK_CURSOR_CHARS + 1, SK_CURSOR_SCOPE_MAX = 128 };
-enum { SK_CURSORS_BYTES = 8 + 16 * SK_SHARDS_MAX, SK_CURSORS_SIZE = SK_BASE64URL_CHARS(SK_CURSORS_BYTES) + 1 };
+// SK_CURSOR_CHARS: of a cursor with one position. SK_CURSOR_SIZE: of any, with the NUL.
+enum { SK_CURSOR_CHARS = 32, SK_CURSOR_SCOPE_MAX = 128, SK_CURSOR_BYTES = 8 + 16 * SK_SHARDS_MAX };
+enum { SK_CURSOR_SIZE = SK_BASE64URL_CHARS(SK_CURSOR_BYTES) + 1 };
 
 // A row: a UUID in two halves, or one or two numbers.
 struct sk_position {
@@ -64,18 +65,14 @@ static inline bool sk_cursor_is_merged(enum sk_cursor_kind kind)
            kind == SK_CURSOR_ORDER_EVENTS;
 }
 
-// `scope`: at most SK_CURSOR_SCOPE_MAX characters.
+// `scope`: at most SK_CURSOR_SCOPE_MAX characters. `places`: at most SK_SHARDS_MAX.
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
-                   const struct sk_position *position);
+                   const struct sk_position *positions, size_t places);
 
-// Reads what sk_cursor_put() wrote for this list, and nothing else.
-bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *position);
-
-// The same with several positions. One of them gives the same text as above.
-void sk_cursor_put_places(char out[SK_CURSORS_SIZE], enum sk_cursor_kind kind, const char *scope,
-                          const struct sk_position *positions, size_t places);
-bool sk_cursor_read_places(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
-                           size_t places);
+// Reads what sk_cursor_put() wrote for this list, and nothing else. A text with fewer positions was written before
+// shards were split (docs/scale.md): a new shard begins as a copy of the one that was split, and takes its position.
+bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,
+                    size_t places);
 
 // ---- pages ----
 
@@ -96,7 +93,7 @@ struct sk_page {
     size_t places;                           // 1, or one for each shard
     struct sk_position after[SK_SHARDS_MAX]; // last rows of the page before; zeroed: none
     struct sk_position last[SK_SHARDS_MAX];  // last rows of this page
-    char next[SK_CURSORS_SIZE];              // empty: this is the last page
+    char next[SK_CURSOR_SIZE];               // empty: this is the last page
 };
 
 // The columns of a row's position and its text. A row without a text ends the page.
@@ -121,16 +118,12 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
 // The limit and one row more, as a parameter.
 const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
 
-// Adds the texts of the first `count` rows that belong to this page, with commas between them. Records where the next
-// page begins.
-void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
+// Adds the texts of the rows that belong to this page, with commas between them. Records where the next page begins.
+// Rows of several shards come in one order: the highest id first; of the feed, a row of each shard in turn.
+void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
                  const struct sk_page_columns *columns);
 
-// The same for rows of all shards, in one order: the highest id first; of the feed, a row of each shard in turn.
-void sk_page_add_merged(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
-                        const struct sk_page_columns *columns);
-
-// Begins the next page behind the rows of this one, even if there is no later row yet. After sk_page_add_merged().
+// Begins the next page behind the rows of this one, even if there is no later row yet. After sk_page_add().
 void sk_page_go_on(struct sk_page *page);
 
 // Adds the member `next`, if there is a next page, and ends the query with its body and a closing brace: FOUND. The

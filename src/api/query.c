@@ -168,10 +168,12 @@ void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement sta
                    const char *const *params)
 {
     const struct sk_query *query = gather->query;
+    const struct sk_sale *sale = query->control->sale;
     struct sk_gather_part *part = &gather->parts[shard];
     *part = (struct sk_gather_part){gather, shard};
-    enum sk_status status =
-        sk_pg_call_as(query->control->sale->ask_pg[shard], query->class, statement, n, params, gather_on_rows, part);
+    enum sk_status status = SK_DOWN;
+    if (sale->shards <= 1 || !sk_pg_lags(sale->ask_pg[shard])) // the others' rows do not wait for one that hangs
+        status = sk_pg_call_as(sale->ask_pg[shard], query->class, statement, n, params, gather_on_rows, part);
     gather->waiting += status == SK_OK;
     gather->gathered.complete = gather->gathered.complete && status == SK_OK;
     if (status != SK_OK && status != SK_DOWN)

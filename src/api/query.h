@@ -52,7 +52,7 @@ struct sk_control {
     struct sk_uuid_gen keys;                   // operate.c
     struct sk_waiting *waiting;                // owned: requests that wait for an order's change
     struct sk_live *live;                      // owned: listeners of vouchers
-    bool settling;                             // a settlement is being counted; report.c
+    bool settling[SK_SHARDS_MAX];              // a settlement is being counted there; report.c
 };
 
 struct sk_asker;

@@ -27,7 +27,7 @@ struct report_query {
     struct sk_query query;
     struct sk_report report;
     enum sk_report_format format;
-    bool counts;               // control->settling was set for it
+    bool counts;               // control->settling of its shard was set for it
     bool counted;              // PostgreSQL has answered: the next snapshot is the second
     struct sk_snapshot before; // the first snapshot
 };
@@ -74,11 +74,6 @@ static void report_start(struct sk_query *query)
     struct report_query *report = (struct report_query *)query;
     report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = sk_durations_since_ms()};
     report->counted = false;
-    if (query->control->settling) {
-        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-        return;
-    }
-    query->control->settling = report->counts = true;
     sk_query_find(query, report->report.voucher_id, report_on_found);
 }
 
@@ -86,7 +81,7 @@ static void report_release(struct sk_query *query)
 {
     struct report_query *report = (struct report_query *)query;
     if (report->counts)
-        query->control->settling = report->counts = false;
+        query->control->settling[query->shard] = report->counts = false;
 }
 
 static void report_on_found(struct sk_query *query, enum sk_found found)
@@ -96,6 +91,11 @@ static void report_on_found(struct sk_query *query, enum sk_found found)
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
+    if (query->control->settling[query->shard]) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    query->control->settling[query->shard] = report->counts = true;
     if (found == SK_FOUND_OLD) {
         report_find(report, SK_REPORT_UNKNOWN);
         report_count(report);

@@ -386,8 +386,8 @@ static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
     struct sk_buf document = {0};
     struct sk_phase_span span = sk_phase_span_now();
     sk_buf_puts(&document, "{\"vouchers\":[");
-    sk_page_add_merged(&list->page, &document, gathered,
-                       &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT, .phases = &span});
+    sk_page_add(&list->page, &document, gathered,
+                &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT, .phases = &span});
     sk_buf_puts(&document, gathered->complete ? "]" : "],\"complete\":false");
     if (document.failed) {
         sk_buf_free(&document);

@@ -27,7 +27,7 @@ enum { SK_SHOWN_MAX = 4096 };
 struct sk_voucher_cache {
     struct sk_shown vouchers[SK_SHOWN_MAX]; // each at its id modulo SK_SHOWN_MAX
     struct sk_shown list;                   // the first page of GET /vouchers
-    char list_next[SK_CURSORS_SIZE];        // cursor of its next page
+    char list_next[SK_CURSOR_SIZE];         // cursor of its next page
     unsigned pages;                         // other pages of that list that are being read
 };
 

@@ -22,17 +22,19 @@
 enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
 
 static void check_start(struct sk_findings *findings, const struct sk_config *config);
-static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+static void check_own_clock(struct sk_findings *findings, const struct sk_clocks_seen *redis);
+static void check_clocks(struct sk_findings *findings, const struct sk_clocks_seen *redis,
                          const struct sk_clock_seen *postgres);
 
 int sk_check_run(const struct sk_config *config, FILE *out)
 {
     struct sk_findings findings = {.out = out};
     const struct sk_shards *shards = &config->stores.shards;
-    struct sk_clock_seen redis;
+    struct sk_clocks_seen redis;
     (void)signal(SIGPIPE, SIG_IGN); // OpenSSL would raise it when a store closes the connection
     check_start(&findings, config);
     sk_check_redis(&findings, &config->stores, sk_config_reactors(config), &redis);
+    check_own_clock(&findings, &redis);
     for (size_t i = 0; i < shards->count; i++) {
         struct sk_clock_seen postgres;
         if (shards->count > 1)
@@ -96,27 +98,38 @@ static void check_users(struct sk_findings *findings, const struct sk_config *co
                    config->server.listen);
 }
 
-// Values from docker-compose.yml, which are public.
+// Whether it has a value from docker-compose.yml, which is public.
+static bool check_is_demo(const char *value)
+{
+    static const char demo[] = "demo-";
+    return value != NULL && strncmp(value, demo, sizeof demo - 1) == 0;
+}
+
+static bool check_is_url_of_demo(const char *url)
+{
+    return strstr(url, ":demo-") != NULL;
+}
+
 static void check_secrets(struct sk_findings *findings, const struct sk_config *config)
 {
-    static const char demo[] = "demo-", password[] = ":demo-";
+    const struct sk_shards *shards = &config->stores.shards;
+    size_t shard = 0;
+    while (shard < shards->count && !check_is_url_of_demo(shards->urls[shard]))
+        shard++;
     const struct {
-        const char *name, *value;
-        bool is_url;
-    } rows[] = {{"SECKILL_ADMIN_TOKEN", config->identity.admin_token, false},
-                {"SECKILL_PAYMENT_SECRET", config->identity.payment_secret, false},
-                {"SECKILL_TICKET_SECRET", config->identity.ticket_secret, false},
-                {config->stores.shards_file == NULL ? "SECKILL_DATABASE_URL" : "SECKILL_SHARDS",
-                 config->stores.shards.urls[0], true},
-                {"SECKILL_REDIS_URL", config->stores.redis_url, true}};
+        const char *name;
+        bool known;
+    } rows[] = {{"SECKILL_ADMIN_TOKEN", check_is_demo(config->identity.admin_token)},
+                {"SECKILL_PAYMENT_SECRET", check_is_demo(config->identity.payment_secret)},
+                {"SECKILL_TICKET_SECRET", check_is_demo(config->identity.ticket_secret)},
+                {config->stores.shards_file == NULL ? "SECKILL_DATABASE_URL" : "SECKILL_SHARDS", shard < shards->count},
+                {"SECKILL_REDIS_URL", check_is_url_of_demo(config->stores.redis_url)}};
     bool found = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bool known = rows[i].value != NULL && (rows[i].is_url ? strstr(rows[i].value, password) != NULL
-                                                              : strncmp(rows[i].value, demo, sizeof demo - 1) == 0);
-        if (known)
+        if (rows[i].known)
             sk_find(findings, SK_FINDING_WARN, "secrets", "%s has a value of the demo, which everybody knows",
                     rows[i].name);
-        found = found || known;
+        found = found || rows[i].known;
     }
     if (!found)
         sk_find(findings, SK_FINDING_OK, "secrets", "none is the demo's");
@@ -148,13 +161,24 @@ static void check_start(struct sk_findings *findings, const struct sk_config *co
                    config->api.demo == 0 ? "is off" : "SECKILL_DEMO is on: anyone pays their orders without money");
 }
 
-static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+static void check_own_clock(struct sk_findings *findings, const struct sk_clocks_seen *redis)
+{
+    static const struct sk_clock_seen ours;
+    const struct sk_clock_seen *far = sk_clocks_farthest(redis, &ours);
+    int64_t apart_ms = llabs(far->ahead_ms);
+    if (far->known)
+        SK_FIND_UNLESS(findings, apart_ms <= APART_MUCH_MS + (int64_t)far->within_ms, SK_FINDING_WARN,
+                       "clock of this machine", "differs from Redis's by %" PRId64 " ms; order ids carry it", apart_ms);
+}
+
+static void check_clocks(struct sk_findings *findings, const struct sk_clocks_seen *redis,
                          const struct sk_clock_seen *postgres)
 {
-    if (!redis->known || !postgres->known)
+    const struct sk_clock_seen *far = sk_clocks_farthest(redis, postgres);
+    if (!far->known || !postgres->known)
         return;
-    int64_t apart_ms = llabs(redis->ahead_ms - postgres->ahead_ms);
-    int64_t within_ms = (int64_t)((redis->within_ms + postgres->within_ms) / 2);
+    int64_t apart_ms = llabs(far->ahead_ms - postgres->ahead_ms);
+    int64_t within_ms = (int64_t)((far->within_ms + postgres->within_ms) / 2);
     int64_t surely_ms = apart_ms > within_ms ? apart_ms - within_ms : 0;
     if (surely_ms > APART_MOST_MS)
         sk_find(findings, SK_FINDING_FAIL, "clocks",
@@ -164,7 +188,4 @@ static void check_clocks(struct sk_findings *findings, const struct sk_clock_see
     else
         SK_FIND_UNLESS(findings, surely_ms <= APART_MUCH_MS, SK_FINDING_WARN, "clocks",
                        "Redis and PostgreSQL differ by %" PRId64 " ms; sales open and end by Redis's clock", apart_ms);
-    int64_t ours_ms = llabs(redis->ahead_ms);
-    SK_FIND_UNLESS(findings, ours_ms <= APART_MUCH_MS + (int64_t)redis->within_ms, SK_FINDING_WARN,
-                   "clock of this machine", "differs from Redis's by %" PRId64 " ms; order ids carry it", ours_ms);
 }

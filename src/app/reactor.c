@@ -49,7 +49,7 @@ struct shop {
         struct shop *shop;
         size_t number;
     } shards[SK_SHARDS_MAX];
-    atomic_bool *misfit; // a database is another shard than this program takes it for
+    atomic_bool *misfit; // a database is another shard than it should be, or lacks changes that were read
     bool was_ready;
     struct sk_batcher *batcher;
     struct sk_writer *writer;
@@ -98,6 +98,7 @@ static bool shop_open_shard(struct shop *shop, const struct sk_config *config, s
 static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
 static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
 static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit);
+static void shop_end_process(const struct shop *shop);
 static bool shop_shard_ready(const struct shop *shop, size_t shard);
 static bool shop_shard_away(void *arg, size_t shard);
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
@@ -582,9 +583,15 @@ static const char *shop_check_shard(const struct shop_shard *shard, const char *
     if (misfit == NULL)
         return NULL;
     sk_log_text(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
-    if (!shop->was_ready && !atomic_exchange(shop->misfit, true))
-        (void)kill(getpid(), SIGTERM);
+    if (!shop->was_ready)
+        shop_end_process(shop);
     return "it is another shard";
+}
+
+static void shop_end_process(const struct shop *shop)
+{
+    if (!atomic_exchange(shop->misfit, true))
+        (void)kill(getpid(), SIGTERM);
 }
 
 static void shop_on_pg(void *arg, bool ready)
@@ -639,6 +646,14 @@ static void shop_measure(struct shop *shop)
     sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, ready);
 }
 
+static void shop_check_catalogues(const struct shop *shop)
+{
+    for (size_t i = 0; i < shop->sale.shards; i++) {
+        if (sk_follow_went_back(shop->recovery.follows[i]))
+            shop_end_process(shop);
+    }
+}
+
 // The end of a loop turn: sends the collected requests.
 static void shop_turn(struct shop *shop)
 {
@@ -646,6 +661,7 @@ static void shop_turn(struct shop *shop)
     sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
     sk_nodes_flush(shop->sale.nodes);
     shop_measure(shop);
+    shop_check_catalogues(shop);
     if (asked)
         SK_FAILPOINT("place.sent");
 }

@@ -40,7 +40,8 @@ struct sk_pulse {
 };
 struct sk_pulse sk_reactor_pulse(const struct sk_reactor *reactor);
 
-// Whether it met, while it started, a database that is another shard. It has sent SIGTERM to the process then.
+// Whether it met, while it started, a database that is another shard; or later one that lacks changes which it had
+// read. It has sent SIGTERM to the process then.
 bool sk_reactor_misfits(const struct sk_reactor *reactor);
 
 // Waits for its end and frees it. False: one of libuv's threads still looks up a host name, which cannot be cancelled.

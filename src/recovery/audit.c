@@ -142,8 +142,8 @@ bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, co
            (!sk_trust_is_journal_id(snapshot->last) || sk_journal_compare(snapshot->last, last) < 0);
 }
 
-enum sk_finding sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
-                         const struct sk_snapshot *now)
+enum sk_books sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
+                       const struct sk_snapshot *now)
 {
     if (!now->present)
         return SK_BOOKS_MISSING;
@@ -189,7 +189,7 @@ bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_sn
            before->buyers == now->buyers && strcmp(before->last, now->last) == 0;
 }
 
-const char *sk_finding_name(enum sk_finding finding)
+const char *sk_books_name(enum sk_books finding)
 {
     static const char *const names[] = {"agree", "missing", "loading", "unsure", "behind", "differ", "old"};
     return names[finding];

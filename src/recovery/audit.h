@@ -72,7 +72,7 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
 // How many dead letters of the voucher wait for a decision.
 int64_t sk_account_letters(const struct sk_rows *rows, size_t row);
 
-enum sk_finding {
+enum sk_books {
     SK_BOOKS_AGREE,   // as far as can be known while orders are in progress
     SK_BOOKS_MISSING, // Redis does not have the voucher
     SK_BOOKS_LOADING, // a rebuild is in progress, or died
@@ -102,9 +102,9 @@ bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_sn
 
 // `account` was read after `before` and before `now`. Redis is always ahead, so it cannot be behind `account` unless it
 // has lost something. If both snapshots are the same, with an empty journal, nothing moved in between.
-enum sk_finding sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
-                         const struct sk_snapshot *now);
+enum sk_books sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
+                       const struct sk_snapshot *now);
 
-const char *sk_finding_name(enum sk_finding finding);
+const char *sk_books_name(enum sk_books finding);
 
 #endif

@@ -15,19 +15,21 @@
 #include "roster.h"
 #include "timer.h"
 
-enum { BEAT_MS = 1000, FIRST_MS = 50, WAIT_MS = 5000, NAME_SIZE = 32 };
+enum { BEAT_MS = 1000, STILL_MS = 3000, FIRST_MS = 50, WAIT_MS = 5000, NAME_SIZE = 32 };
 enum { COLUMN_SHARD, COLUMN_BEAT }; // of shard_beat.sql
 
 static const char restored_reason[] = "the shard was restored from an older copy, and lacks orders";
 
 struct beats_shard {
     struct sk_beats *beats;
-    int64_t known; // the newest beat that any session has seen
-    int64_t sent;  // `known` when the statement in progress was sent
-    bool asking;   // a statement is in progress
-    bool opens;    // its answer may open the shard: what the others know was known when it was sent
-    bool answered; // it has returned once what it knows
-    bool restored; // it has an older beat than the known one
+    int64_t known;        // the newest beat that any session has seen
+    int64_t sent;         // `known` when the statement in progress was sent
+    bool asking;          // a statement is in progress
+    bool opens;           // its answer may open the shard: what the others know was known when it was sent
+    bool answered;        // it has returned once what it knows
+    bool restored;        // it has an older beat than the known one
+    int64_t own;          // its beat, when it was read last
+    uint64_t grown_at_ms; // when that was read first, or when it was not read
 };
 
 struct sk_beats {
@@ -98,17 +100,33 @@ static void beats_on_time(void *arg)
     sk_timer_once(beats->timer, closed && uv_now(beats->sale->loop) < beats->wait_until_ms ? FIRST_MS : BEAT_MS);
 }
 
+// Its session's link to the shard may be busy with a report, or down. Then all others raise the beat.
+static bool beats_stands_still(const struct beats_shard *one)
+{
+    return one->answered && uv_now(one->beats->sale->loop) >= one->grown_at_ms + STILL_MS;
+}
+
+static bool beats_can_read(struct beats_shard *one, size_t shard)
+{
+    const struct sk_sale *sale = one->beats->sale;
+    bool can = sk_pg_ready(sale->report_pg[shard]);
+    if (!can)
+        one->grown_at_ms = uv_now(sale->loop); // for all that is known
+    return can;
+}
+
 static void beats_ask(struct sk_beats *beats, size_t shard)
 {
     const struct sk_sale *sale = beats->sale;
     struct beats_shard *one = &beats->shards[shard];
     char name[NAME_SIZE], number[SK_PARAM_NUMBER_SIZE];
     struct sk_buf seen = {0};
-    if (one->asking || !sk_pg_ready(sale->report_pg[shard]))
+    if (one->asking || !beats_can_read(one, shard))
         return;
     (void)snprintf(name, sizeof name, "beat:%zu", shard);
     bool heard = beats_all_answered(beats);
-    bool raises = heard && sk_session_held(sale->session) && sk_assignment_has(sale->session, name);
+    bool raises =
+        heard && sk_session_held(sale->session) && (sk_assignment_has(sale->session, name) || beats_stands_still(one));
     sk_params_begin(&seen);
     for (size_t i = 0; i < sale->shards; i++)
         sk_params_add(&seen, sk_params_number(number, beats->shards[i].known));
@@ -184,6 +202,9 @@ static void beats_on_row(void *arg, const struct sk_result *result)
         if (of < beats->sale->shards && beat > beats->shards[of].known)
             beats->shards[of].known = beat;
     }
+    if (own != one->own || !one->answered)
+        one->grown_at_ms = uv_now(beats->sale->loop);
+    one->own = own;
     one->answered = true;
     bool restored = beats_judge(one, shard, own, one->sent);
     if (restored)

@@ -1,9 +1,9 @@
 // Notices a shard that was restored from an older copy. Every second one session raises each shard's beat, a time in
-// its database, and tells the other shards which beats it has seen. What was seen is committed. So a database with an
-// older beat lacks commits, and with them orders: it must not be used. It is closed until its owner accepts it
-// (accept_shard()), or the right database is back. Closed means that its links are held, so no part of the service
-// reads or writes there: a rebuild from it, or a payment in it, would be as wrong as a purchase. The link of reports
-// carries the beats, and is not held.
+// its database, and tells the other shards which beats it has seen. If the beat stands still for three seconds, every
+// session does so. What was seen is committed. So a database with an older beat lacks commits, and with them orders: it
+// must not be used. It is closed until its owner accepts it (accept_shard()), or the right database is back. Closed
+// means that its links are held, so no part of the service reads or writes there: a rebuild from it, or a payment in
+// it, would be as wrong as a purchase. The link of reports carries the beats, and is not held.
 //
 // One shard alone has no beat: nobody else could know of it.
 //

@@ -7,6 +7,10 @@
 //          READING_AGAIN -> DUE
 //
 // A page that fails ends the read. The next one continues after the last change that was applied.
+//
+// The newest change of a database never gets lower. If it does, the database lacks commits, and the catalogue has
+// vouchers and terms that do not exist. New changes would have numbers that are already behind. Nothing more is read
+// then: only a new process gets a right catalogue.
 #include "follow.h"
 
 #include <inttypes.h>
@@ -58,6 +62,7 @@ struct sk_follow {
     unsigned shard;
     struct sk_timer *timer; // owned
     bool complete;
+    bool went_back;
     uint64_t read_at_ms;  // when the last read began
     int64_t change;       // up to this number all changes are known
     int64_t first_newest; // the newest change at the first page of the initial read
@@ -221,9 +226,23 @@ static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catal
     return status;
 }
 
-// Applies the rows of a page. False: memory is short, and the rest comes with the next read.
+static bool follow_goes_back(struct sk_follow *follow, const struct sk_rows *rows)
+{
+    int64_t newest = sk_rows_count(rows) == 0 ? follow->change : sk_rows_number(rows, 0, COLUMN_NEWEST_CHANGE);
+    if (newest >= follow->change)
+        return follow->went_back;
+    if (!follow->went_back)
+        sk_log(SK_LOG_ERROR, "the database lacks changes of vouchers that this instance has read; it must start again",
+               "shard=%u newest=%" PRId64 " known=%" PRId64, follow->shard, newest, follow->change);
+    return follow->went_back = true;
+}
+
+// Applies the rows of a page. False: they do not follow what is known; or memory is short, and the rest comes with the
+// next read.
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers)
 {
+    if (follow_goes_back(follow, rows))
+        return false;
     if (follow->change == 0 && sk_rows_count(rows) > 0)
         follow->first_newest = sk_rows_number(rows, 0, COLUMN_NEWEST_CHANGE);
     for (size_t i = 0; i < sk_rows_count(rows); i++) {
@@ -278,6 +297,11 @@ static void follow_end_read(struct sk_follow *follow, bool ok)
 bool sk_follow_complete(const struct sk_follow *follow)
 {
     return follow->complete;
+}
+
+bool sk_follow_went_back(const struct sk_follow *follow)
+{
+    return follow->went_back;
 }
 
 int64_t sk_follow_newest_id(const struct sk_follow *follow)

@@ -32,6 +32,10 @@ void sk_follow_on_change(struct sk_follow *follow, sk_follow_changed *changed, v
 // Whether all vouchers of the shard have been read once.
 bool sk_follow_complete(const struct sk_follow *follow);
 
+// The database lacks changes that were read before: it was restored from an older copy, and its owner has accepted that
+// (accept_shard()); or it failed over to a standby that was behind. The catalogue is wrong, and the process must end.
+bool sk_follow_went_back(const struct sk_follow *follow);
+
 // The newest voucher id of the shard as of the last read; 0: none is known. An id up to it that is not in the catalogue
 // is retired, or never existed.
 int64_t sk_follow_newest_id(const struct sk_follow *follow);

@@ -216,7 +216,7 @@ static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
         rebuild_fail(rebuild);
         return;
     }
-    enum sk_finding finding = sk_audit(&rebuild->account, &none, &seen);
+    enum sk_books finding = sk_audit(&rebuild->account, &none, &seen);
     bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
     if (well && (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->voucher->seen.epoch))
         rebuild_end(rebuild, SK_REBUILD_OPENED);

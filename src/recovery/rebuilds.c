@@ -1,5 +1,6 @@
 // If Redis comes back empty, all vouchers need a rebuild. Run side by side, each step of each would wait for the same
-// step of all others, until every answer is too late. So a few run at a time, and the others wait in two queues.
+// step of all others, until every answer is too late. So a few of each shard run at a time, and the others wait in two
+// queues. A shard that hangs holds its own few, and none of another's.
 #include "rebuild.h"
 
 #include <inttypes.h>
@@ -11,8 +12,8 @@
 #include "timer.h"
 
 enum {
-    ACTIVE_MAX = 4,
-    TRIED_MAX = 256, // vouchers of a queue whose node may be away
+    ACTIVE_MAX = 4,  // of a shard
+    TRIED_MAX = 256, // vouchers of a queue whose node may be away, or whose shard has its share
     TICK_MS = 50,    // retries when a store has come back
     FAILED_PAUSE_MS = 500,
     FAILED_PAUSE_MOST_MS = 2000,
@@ -24,7 +25,8 @@ struct sk_rebuilds {
     const struct sk_sale *sale;
     struct sk_timer *timer;        // owned
     struct sk_list urgent, others; // vouchers, by their maintenance state
-    unsigned active;
+    size_t active;
+    unsigned active_of[SK_SHARDS_MAX];
 };
 
 static void rebuilds_enqueue(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
@@ -130,19 +132,25 @@ void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, e
 
 // ---- running ----
 
+static void rebuilds_count(struct sk_rebuilds *rebuilds, const struct sk_voucher *voucher, int more)
+{
+    rebuilds->active += (size_t)more;
+    rebuilds->active_of[voucher->shard] += (unsigned)more;
+}
+
 static void rebuilds_start(void *arg)
 {
     struct sk_rebuilds *rebuilds = arg;
     const struct sk_sale *sale = rebuilds->sale;
     struct sk_voucher *voucher;
-    while (rebuilds->active < ACTIVE_MAX && (voucher = rebuilds_dequeue_ready(rebuilds)) != NULL) {
+    while (rebuilds->active < ACTIVE_MAX * sale->shards && (voucher = rebuilds_dequeue_ready(rebuilds)) != NULL) {
         struct sk_rebuilding *rebuilding = &voucher->maintenance->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
-        rebuilds->active++;
+        rebuilds_count(rebuilds, voucher, 1);
         if (sk_rebuild_run(sale, voucher, rebuilding->why, rebuilds_on_done, voucher) == SK_OK)
             continue;
-        rebuilds->active--; // a store is down, or memory is short: the tick retries
+        rebuilds_count(rebuilds, voucher, -1); // a store is down, or memory is short: the tick retries
         rebuilds_enqueue(rebuilds, voucher);
         break;
     }
@@ -152,7 +160,7 @@ static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
 {
     struct sk_voucher *voucher = arg;
     struct sk_rebuilds *rebuilds = voucher->maintenance->rebuilding.rebuilds;
-    rebuilds->active--;
+    rebuilds_count(rebuilds, voucher, -1);
     rebuilds_end(voucher, end);
     rebuilds_start(rebuilds);
 }
@@ -213,23 +221,28 @@ static struct sk_voucher *rebuilds_dequeue(struct sk_rebuilds *rebuilds)
     return next->voucher;
 }
 
-// The first whose shard and node (both links) are ready. The others go behind: they delay no voucher of another one.
-static struct sk_voucher *rebuilds_take_ready(const struct sk_sale *sale, struct sk_list *queue)
+// The first whose shard has room, and whose shard and node (both links) are ready. The others go behind: they delay no
+// voucher of another one.
+static struct sk_voucher *rebuilds_take_ready(const struct sk_rebuilds *rebuilds, struct sk_list *queue)
 {
-    for (int i = 0; i < TRIED_MAX && !sk_list_is_empty(queue); i++) {
+    const struct sk_sale *sale = rebuilds->sale;
+    const struct sk_rebuilding *tried = NULL; // the first one
+    for (int i = 0; i < TRIED_MAX && sk_list_first(queue) != tried; i++) {
         struct sk_rebuilding *next = sk_list_first(queue);
         sk_list_remove(&next->list);
-        if (sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)) &&
+        if (rebuilds->active_of[next->voucher->shard] < ACTIVE_MAX &&
+            sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)) &&
             sk_redis_ready(sk_sale_redis(sale, next->voucher)) && // its lock
             sk_pg_ready(sale->ask_pg[next->voucher->shard]))
             return next->voucher;
         sk_list_add_last(&next->list, queue);
+        tried = tried == NULL ? next : tried;
     }
     return NULL;
 }
 
 static struct sk_voucher *rebuilds_dequeue_ready(struct sk_rebuilds *rebuilds)
 {
-    struct sk_voucher *voucher = rebuilds_take_ready(rebuilds->sale, &rebuilds->urgent);
-    return voucher != NULL ? voucher : rebuilds_take_ready(rebuilds->sale, &rebuilds->others);
+    struct sk_voucher *voucher = rebuilds_take_ready(rebuilds, &rebuilds->urgent);
+    return voucher != NULL ? voucher : rebuilds_take_ready(rebuilds, &rebuilds->others);
 }

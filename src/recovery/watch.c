@@ -4,7 +4,8 @@
 //   round -> page -> accounts -> snapshots -> judge each -> next page -> ... -> publish -> pause
 //
 // Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
-// themselves. So one broken voucher delays no other.
+// themselves. So one broken voucher delays no other. A shard whose statement fails is left out for the rest of the
+// round, so it delays the vouchers of the others by one deadline.
 #include "recovery.h"
 
 #include <inttypes.h>
@@ -63,6 +64,12 @@ struct watch_check {
     bool known; // PostgreSQL has returned its side
 };
 
+// A shard, in this round.
+struct watch_shard {
+    struct sk_watch *watch;
+    bool failed; // it has not returned its accounts: no more is asked of it
+};
+
 enum watch_state {
     WATCH_IDLE,      // until the time of the next round
     WATCH_PAGE,      // the vouchers of a page are chosen
@@ -87,8 +94,8 @@ struct sk_watch {
     uint64_t assignment_version;
     struct watch_check page[PAGE];
     size_t count, answered;
-    size_t asking;        // shards that have not returned their accounts of this page yet
-    bool returned;        // one of them has
+    size_t asking; // shards that have not returned their accounts of this page yet
+    struct watch_shard shards[SK_SHARDS_MAX];
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
     struct busy busy;
     struct overview overview;
@@ -99,6 +106,7 @@ static void watch_on_time(void *arg);
 static void watch_next_page(struct sk_watch *watch);
 static void watch_ask_accounts(struct sk_watch *watch);
 static void watch_ask_shard(struct sk_watch *watch, size_t shard);
+static void watch_note_failed(struct watch_shard *shard);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
 static void watch_take_accounts(struct sk_watch *watch, const struct sk_result *result);
 static void watch_ask_redis(struct sk_watch *watch);
@@ -113,7 +121,7 @@ static void watch_move(struct sk_watch *watch, enum watch_state state)
     static const unsigned allowed[WATCH_STATES] = {
         [WATCH_IDLE] = TO(PAGE),
         [WATCH_PAGE] = TO(ACCOUNTS) | TO(IDLE),
-        [WATCH_ACCOUNTS] = TO(SNAPSHOTS) | TO(IDLE),
+        [WATCH_ACCOUNTS] = TO(SNAPSHOTS),
         [WATCH_SNAPSHOTS] = TO(PAGE) | TO(IDLE),
     };
 #undef TO
@@ -182,6 +190,8 @@ static void watch_on_time(void *arg)
     watch->busy.found_count = 0;
     watch->overview = (struct overview){0};
     watch->missed = false;
+    for (size_t i = 0; i < watch->sale->shards; i++)
+        watch->shards[i] = (struct watch_shard){.watch = watch};
     watch_next_page(watch);
 }
 
@@ -272,7 +282,8 @@ static void watch_next_page(struct sk_watch *watch)
         if (watch->count == PAGE)
             break;
         watch_note(watch, voucher);
-        bool away = !sk_redis_ready(sk_sale_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]);
+        bool away = !sk_redis_ready(sk_sale_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]) ||
+                    watch->shards[voucher->shard].failed;
         watch->missed |= away;
         if (away || !watch_is_due(watch, voucher))
             continue;
@@ -291,11 +302,16 @@ static void watch_ask_accounts(struct sk_watch *watch)
     watch_move(watch, WATCH_ACCOUNTS);
     watch->asked_at_ms = uv_now(watch->sale->loop);
     watch->asking = 0;
-    watch->returned = false;
     for (size_t i = 0; i < watch->sale->shards; i++)
         watch_ask_shard(watch, i);
     if (watch->asking == 0)
-        watch_end_page(watch);
+        watch_ask_redis(watch);
+}
+
+static void watch_note_failed(struct watch_shard *shard)
+{
+    shard->failed = true;
+    shard->watch->missed = true;
 }
 
 static void watch_ask_shard(struct sk_watch *watch, size_t shard)
@@ -312,26 +328,23 @@ static void watch_ask_shard(struct sk_watch *watch, size_t shard)
     }
     if (count > 0 && sk_account_query_end(&query))
         status = sk_pg_call(watch->sale->ask_pg[shard], SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params,
-                            watch_on_accounts, watch);
+                            watch_on_accounts, &watch->shards[shard]);
     sk_account_query_free(&query);
     watch->asking += status == SK_OK;
-    watch->missed |= count > 0 && status != SK_OK;
+    if (count > 0 && status != SK_OK)
+        watch_note_failed(&watch->shards[shard]);
 }
 
 static void watch_on_accounts(void *arg, const struct sk_result *result)
 {
-    struct sk_watch *watch = arg;
+    struct watch_shard *shard = arg;
+    struct sk_watch *watch = shard->watch;
     if (result->rows == NULL)
-        watch->missed = true;
+        watch_note_failed(shard);
     else
         watch_take_accounts(watch, result);
-    watch->returned |= result->rows != NULL;
-    if (--watch->asking > 0)
-        return;
-    if (watch->returned)
+    if (--watch->asking == 0)
         watch_ask_redis(watch);
-    else
-        watch_end_page(watch);
 }
 
 static void watch_take_accounts(struct sk_watch *watch, const struct sk_result *result)
@@ -388,7 +401,7 @@ static void watch_answered(struct sk_watch *watch)
 
 static void watch_end_page(struct sk_watch *watch)
 {
-    bool checked = watch->state == WATCH_SNAPSHOTS; // else there was nothing to check, or a store is down
+    bool checked = watch->state == WATCH_SNAPSHOTS; // else no more was due
     for (size_t i = 0; i < watch->count; i++)
         sk_voucher_unpin(watch->page[i].voucher);
     if (checked && watch->at < sk_catalogue_count(watch->sale->catalogue))
@@ -426,13 +439,13 @@ static void watch_carry_out(struct sk_watch *watch, struct sk_voucher *voucher)
         sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, voucher->id);
 }
 
-static void watch_log_finding(const struct watch_check *check, const struct sk_snapshot *seen, enum sk_finding finding)
+static void watch_log_finding(const struct watch_check *check, const struct sk_snapshot *seen, enum sk_books finding)
 {
     const struct sk_account *account = &check->account;
     sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
            "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
            "/%" PRId64 " newest=%s/%s change=%" PRId64 "/%" PRId64,
-           check->voucher->id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
+           check->voucher->id, sk_books_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
            seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change, account->terms.change);
 }
 
@@ -464,7 +477,7 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     struct sk_voucher *voucher = check->voucher;
     struct sk_watched *watched = &voucher->maintenance->watched;
     uint64_t now = uv_now(watch->sale->loop);
-    enum sk_finding finding = sk_audit(&check->account, &watched->snapshot, seen);
+    enum sk_books finding = sk_audit(&check->account, &watched->snapshot, seen);
     watched->snapshot = *seen;
     watched->checked_at_ms = now;
     watched->letters = check->letters;

@@ -37,7 +37,8 @@ struct admit_reading {
 
 static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_voucher *voucher,
                               struct sk_purchase_result *result);
-static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
+static bool admit_is_loaded(const struct sk_sale *sale, const struct sk_voucher *voucher, uint64_t now_ms,
+                            struct sk_purchase_result *result);
 static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                                      struct sk_purchase_result *result);
 static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version);
@@ -59,7 +60,7 @@ bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, co
     uint64_t now = uv_now(sale->loop);
     *result = (struct sk_purchase_result){0};
     bool refuses = admit_refuses_from_cache(voucher, user, now, result) || admit_lacks_shard(sale, voucher, result) ||
-                   admit_is_loaded(sale, now, result);
+                   admit_is_loaded(sale, voucher, now, result);
     sk_metrics_add(sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
@@ -90,10 +91,11 @@ static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_vouche
     return true;
 }
 
-static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result)
+static bool admit_is_loaded(const struct sk_sale *sale, const struct sk_voucher *voucher, uint64_t now_ms,
+                            struct sk_purchase_result *result)
 {
-    uint64_t most = (uint64_t)sale->options->purchases_max;
-    bool full = most > 0 && sk_order_pool_out(sale->orders) >= most;
+    size_t most = (size_t)sale->options->purchases_max;
+    bool full = most > 0 && !sk_order_pool_has_room(sale->orders, most, voucher->shard);
     if (!full && (sale->purchases == NULL || sk_rate_take(sale->purchases, now_ms * NS_PER_MS)))
         return false;
     result->code = SK_PURCHASE_OVERLOADED;

@@ -2,9 +2,9 @@
 // and at once when the link becomes ready or the session was found lost.
 //
 // The node of the sessions is *away* from the moment when its link is lost, when another node or none has their slot,
-// or when the lease ends before a renewal is answered. It is so until a node answers a call of session_keep.lua. A
-// process that was paused meanwhile for a TTL does not sell on: when the node is back, the others may have judged its
-// session.
+// when it answers with an error, or when the lease ends before a renewal is answered. It is so until a node carries out
+// session_keep.lua. A process that was paused meanwhile for a TTL does not sell on: when the node is back, the others
+// may have judged its session.
 #include "lock.h"
 
 #include <inttypes.h>
@@ -17,7 +17,6 @@
 #include "keys.h"
 #include "list.h"
 #include "log.h"
-#include "slot_map.h"
 #include "timer.h"
 
 enum { TOKEN_SIZE = 33, TICK_MS = 20, RENEW_MOST_MS = 1000, LIVING_MAX = 4096 };
@@ -40,7 +39,7 @@ struct sk_session {
     uint64_t ticked_at_ms;
     uint64_t held_until_ms; // by the monotonic clock, as all times here
     uint64_t renew_at_ms;
-    uint64_t taken_at_ms, ready_at_ms; // no session is judged within a TTL of either
+    uint64_t taken_at_ms, ready_at_ms; // no session is judged within a TTL of either; ready: or no longer away
     uint64_t takings;
     struct sk_backoff retry;
     char (*living)[SK_UUID_SIZE]; // sorted; owned
@@ -224,16 +223,26 @@ static void session_ask(struct sk_session *session, const char *how)
         session_move(session, SESSION_TAKING);
 }
 
+// An error says nothing about the session: the node is not the right one, or refuses all writes (NOREPLICAS, MISCONF,
+// OOM), so the others' sessions are not renewed either.
+static void session_note_node(struct sk_session *session, const struct sk_reply *reply)
+{
+    if (sk_reply_error(reply) != NULL) {
+        session_goes_away(session);
+    } else if (session->away) {
+        session->away = false;
+        session->ready_at_ms = sk_monotonic_ms(); // the others need time to renew theirs
+    }
+}
+
 static void session_on_kept(void *arg, const struct sk_reply *reply)
 {
     struct sk_session *session = arg;
     int64_t answer = 0;
     bool answered = reply != NULL && sk_reply_number(sk_reply_at(reply, 0), &answer);
     session->asking = false;
-    if (reply != NULL && sk_redirect_of(sk_reply_error(reply)) != SK_REDIRECT_NONE)
-        session_goes_away(session);
-    else if (reply != NULL)
-        session->away = false;
+    if (reply != NULL)
+        session_note_node(session, reply);
     if (session->state == SESSION_TAKING) {
         session_on_taken(session, answer == 1, reply);
     } else if (session->state == SESSION_HELD && answered && answer == 0) {
@@ -387,7 +396,7 @@ struct judgement {
 static bool session_may_judge(const struct sk_session *session)
 {
     uint64_t since_ms = session->taken_at_ms > session->ready_at_ms ? session->taken_at_ms : session->ready_at_ms;
-    return sk_session_held(session) && sk_monotonic_ms() >= since_ms + session->ttl_ms;
+    return sk_session_held(session) && !session->away && sk_monotonic_ms() >= since_ms + session->ttl_ms;
 }
 
 enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],

@@ -21,10 +21,10 @@
 // settlement, because ids and epoch are the same. So no promise depends on the lock: it saves work. The unique index,
 // the CHECK on stock and the epoch carry the promises.
 //
-// All sessions are on one node, whichever node a voucher is on. If that node goes away while the session is held, its
-// owner sells on with the vouchers of other nodes until the node answers again (sk_session_sells): no session can be
-// judged there meanwhile, nor within a TTL after its return. If it is away for this owner only, another may judge it
-// dead: then both write the same orders, as after a break.
+// All sessions are on one node, whichever node a voucher is on. If that node goes away, or refuses writes, while the
+// session is held, its owner sells on with the vouchers of other nodes until the node keeps sessions again
+// (sk_session_sells): no session is judged meanwhile, nor within a TTL afterwards. If it is away for this owner only,
+// another may judge it dead: then both write the same orders, as after a break.
 //
 // All functions: the loop's thread. Times in ms. No callback runs inside the call that asked for it.
 #ifndef SK_SALE_LOCK_H
@@ -58,7 +58,8 @@ void sk_session_link(struct sk_session *session);
 // Acknowledged by this Redis process, and not expired by our own clock.
 bool sk_session_held(const struct sk_session *session);
 
-// It was held when its node, of a cluster, went away or became another one, and none has answered yet.
+// It was held when its node, of a cluster, went away, became another one or refused to renew it, and none has renewed
+// or denied it yet.
 bool sk_session_away(const struct sk_session *session);
 
 // Whether orders of a voucher in this slot may be sent under it: it is held; or its node is away, and the slot has
@@ -92,9 +93,9 @@ enum { SK_SESSIONS_JUDGED_MAX = 32 };
 // `lives` is borrowed for the call: one for each session asked about, in order.
 typedef void sk_sessions_judged_cb(void *arg, const enum sk_life *lives, size_t n);
 
-// Asks Redis which of `n` sessions live. SK_DOWN: it cannot be known now. No session is judged dead within a TTL of two
-// moments: this session was taken, as after a start or a restart of Redis, or the link became ready. The others need
-// that time to renew theirs.
+// Asks Redis which of `n` sessions live. SK_DOWN: it cannot be known now. No session is judged dead while their node is
+// away, nor within a TTL of three moments: this session was taken, as after a start or a restart of Redis; the link
+// became ready; the node was no longer away. The others need that time to renew theirs.
 enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],
                                  sk_sessions_judged_cb *done, void *arg) SK_MUST_CHECK;
 

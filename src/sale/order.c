@@ -42,15 +42,15 @@ size_t sk_order_pool_most(const struct sk_order_pool *pool)
     return pool->shards > 1 ? (pool->most + 1) / 2 : pool->most;
 }
 
-static bool order_has_room(const struct sk_order_pool *pool, unsigned shard)
+bool sk_order_pool_has_room(const struct sk_order_pool *pool, size_t most, unsigned shard)
 {
-    size_t left = pool->most - pool->out;
+    size_t left = most > pool->out ? most - pool->out : 0;
     return left > 0 && (pool->shards <= 1 || pool->out_of[shard] < left);
 }
 
 struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard)
 {
-    if (!order_has_room(pool, shard) || (pool->spare == NULL && !order_grow(pool)))
+    if (!sk_order_pool_has_room(pool, pool->most, shard) || (pool->spare == NULL && !order_grow(pool)))
         return NULL;
     struct sk_order *order = pool->spare;
     pool->spare = order->next;
@@ -115,7 +115,7 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
         // GRANTED, LOST: orders read back from a journal or a letter
         [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
         [SK_ORDER_ASKING] = TO(ASKED),
-        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: the voucher has another offer
+        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: another offer, or another node
         [SK_ORDER_GRANTED] = TO(WRITING),
         [SK_ORDER_DELAYED] = TO(GRANTED),
         [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),

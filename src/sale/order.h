@@ -89,11 +89,14 @@ struct sk_order_list {
 // The source of orders. It keeps its memory blocks, so a busy sale does not allocate.
 struct sk_order_pool;
 
-// The reactor's thread, as all functions. At most `most` orders are out at a time. With several shards, the orders of
-// one take no more room than is left free: one shard gets half of the room at most, two get a third each. So a shard
-// that is away, or slower than its buyers, leaves room for the others. NULL: out of memory.
+// The reactor's thread, as all functions. At most `most` orders are out at a time. NULL: out of memory.
 struct sk_order_pool *sk_order_pool_new(size_t most, size_t shards);
 void sk_order_pool_free(struct sk_order_pool *pool);
+
+// Whether one more order of this shard may be out, if at most `most` of all may be. With several shards, the orders of
+// one take no more room than is left free: one shard gets half of the room at most, two get a third each. So a shard
+// that is away, or slower than its buyers, leaves room for the others.
+bool sk_order_pool_has_room(const struct sk_order_pool *pool, size_t most, unsigned shard);
 
 // The most orders of one shard that can be out at a time, when no other shard has any.
 size_t sk_order_pool_most(const struct sk_order_pool *pool);

@@ -14,7 +14,7 @@
 #include "pg_hosts.h"
 #include "text.h"
 
-enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3 };
+enum { VERSION_LEAST = 15, VERSION_PARTS = 10000 };
 
 struct postgres_check {
     struct sk_findings *findings;
@@ -224,7 +224,7 @@ static void postgres_check_standbys(const struct postgres_check *check)
 
 static void postgres_check_room(const struct postgres_check *check, const char *what, const char *column)
 {
-    int64_t needed = check->reactors * LINKS_PER_REACTOR;
+    int64_t needed = check->reactors * SK_SHARD_LINKS;
     const char *text = postgres_check_value(check, column);
     if (text[0] != '\0')
         SK_FIND_UNLESS(check->findings, strtoll(text, NULL, 10) >= needed, SK_FINDING_WARN, what,

@@ -11,27 +11,21 @@
 #include "embedded.h"
 #include "hash.h"
 #include "keys.h"
+#include "nodes.h"
 #include "redis_once.h"
 #include "redis_url.h"
 #include "sentinels.h"
 #include "slot_map.h"
 #include "text.h"
 
-enum {
-    VERSION_LEAST = 7,
-    LINKS_PER_REACTOR = 2,
-    SENTINELS_LEAST = 3,
-    NODES_MAX = 255,
-    VALUE_SIZE = 64,
-    WHAT_SIZE = 2 * SK_KEY_SIZE
-};
+enum { VERSION_LEAST = 7, SENTINELS_LEAST = 3, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
 
 #define REWRITE_LEAST_BYTES (1ULL << 30)
 #define SCRATCH_TAG         "check" // not a voucher's tag: those begin with a digit
 
 // The masters of a cluster, from 1 on, and the number of the one that has a slot; 0: no master has it.
 struct check_nodes {
-    struct sk_redis_host at[NODES_MAX + 1];
+    struct sk_redis_host at[SK_NODES_MAX + 1];
     size_t count;
     uint8_t of_slot[SK_SLOTS];
 };
@@ -51,7 +45,7 @@ struct redis_check {
 
 static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other);
 static bool redis_check_find(struct redis_check *check);
-static void redis_check_node(struct redis_check *check, struct sk_clock_seen *clock);
+static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks);
 static bool redis_check_connect(struct redis_check *check);
 static void redis_check_cluster(const struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
@@ -65,10 +59,10 @@ static void redis_check_commands(const struct redis_check *check);
 static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
 
 void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
-                    struct sk_clock_seen *clock)
+                    struct sk_clocks_seen *clocks)
 {
     struct redis_check *check = calloc(1, sizeof *check);
-    *clock = (struct sk_clock_seen){0};
+    *clocks = (struct sk_clocks_seen){0};
     if (check == NULL)
         return;
     check->findings = findings;
@@ -77,13 +71,12 @@ void sk_check_redis(struct sk_findings *findings, const struct sk_store_options 
     check->files = (struct sk_tls_files){options->redis_ca, options->redis_cert, options->redis_key};
     bool found = redis_check_find(check);
     for (check->node = 1; found && check->node <= check->nodes.count; check->node++)
-        redis_check_node(check, clock);
+        redis_check_node(check, clocks);
     sk_redis_url_free(&check->url);
     free(check);
 }
 
-// The clock that differs most from ours stays in *clock.
-static void redis_check_node(struct redis_check *check, struct sk_clock_seen *clock)
+static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks)
 {
     const char *ask[] = {"INFO"};
     check->url.at = check->nodes.at[check->node];
@@ -101,8 +94,7 @@ static void redis_check_node(struct redis_check *check, struct sk_clock_seen *cl
         redis_check_clients(check);
         redis_check_commands(check);
         struct sk_clock_seen seen = redis_check_clock(check);
-        if (seen.known && (!clock->known || llabs(seen.ahead_ms) > llabs(clock->ahead_ms)))
-            *clock = seen;
+        sk_clocks_note(clocks, &seen);
     } else if (connected) {
         sk_find(check->findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(check, info, "is no text"));
     }
@@ -203,7 +195,7 @@ static void redis_check_take_range(void *arg, unsigned first, unsigned last, con
     size_t i = 1;
     while (i <= nodes->count && (nodes->at[i].port != at->port || strcmp(nodes->at[i].name, at->name) != 0))
         i++;
-    if (i > NODES_MAX)
+    if (i > SK_NODES_MAX)
         return;
     nodes->at[i] = *at;
     nodes->count = i > nodes->count ? i : nodes->count;
@@ -369,7 +361,7 @@ static void redis_check_memory(const struct redis_check *check)
 static void redis_check_clients(const struct redis_check *check)
 {
     uint64_t most = redis_check_number(check, "maxclients"), used = redis_check_number(check, "connected_clients");
-    uint64_t needed = (uint64_t)check->reactors * (LINKS_PER_REACTOR + (check->url.seed_count > 0));
+    uint64_t needed = (uint64_t)check->reactors * (SK_NODE_LINKS + (check->url.seed_count > 0));
     uint64_t room = most > used ? most - used : 0;
     if (most > 0)
         SK_FIND_UNLESS(check->findings, room >= needed, SK_FINDING_WARN, "redis connections",

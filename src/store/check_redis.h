@@ -8,6 +8,6 @@
 // Blocks, within redis_timeout_ms for each answer; needs no loop. Logs in as the service does, and reads what Redis
 // reports of itself. Tries each command that the service uses, on keys of its own, which are gone afterwards.
 void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
-                    struct sk_clock_seen *clock);
+                    struct sk_clocks_seen *clocks);
 
 #endif

@@ -1,6 +1,7 @@
 #include "findings.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -53,4 +54,20 @@ struct sk_clock_seen sk_clock_compare(int64_t says_ms, uint64_t asked_ms, uint64
 {
     uint64_t took_ms = answered_ms > asked_ms ? answered_ms - asked_ms : 0;
     return (struct sk_clock_seen){true, says_ms - (int64_t)(asked_ms + took_ms / 2), took_ms};
+}
+
+void sk_clocks_note(struct sk_clocks_seen *clocks, const struct sk_clock_seen *seen)
+{
+    if (!seen->known)
+        return;
+    if (!clocks->least.known || seen->ahead_ms < clocks->least.ahead_ms)
+        clocks->least = *seen;
+    if (!clocks->most.known || seen->ahead_ms > clocks->most.ahead_ms)
+        clocks->most = *seen;
+}
+
+const struct sk_clock_seen *sk_clocks_farthest(const struct sk_clocks_seen *clocks, const struct sk_clock_seen *from)
+{
+    int64_t least_ms = llabs(clocks->least.ahead_ms - from->ahead_ms);
+    return llabs(clocks->most.ahead_ms - from->ahead_ms) > least_ms ? &clocks->most : &clocks->least;
 }

@@ -25,6 +25,11 @@ struct sk_clock_seen {
     uint64_t within_ms; // how long the query took: the error is half of it either way
 };
 
+// The clocks of several nodes: the one that is most behind, and the one that is most ahead.
+struct sk_clocks_seen {
+    struct sk_clock_seen least, most;
+};
+
 // `format` prints the state, and after a "; " its consequence, which a line with ok leaves out. Bytes that are not
 // printable ASCII become blanks, so that a server's text stays one line.
 void sk_find(struct sk_findings *findings, enum sk_finding kind, const char *what, const char *format, ...)
@@ -43,5 +48,11 @@ void sk_find_way_of(struct sk_findings *findings, const char *what, int fd, bool
 // Compares a store's clock with ours. says_ms: the store's clock, Unix ms; asked_ms, answered_ms: ours before and
 // after.
 struct sk_clock_seen sk_clock_compare(int64_t says_ms, uint64_t asked_ms, uint64_t answered_ms);
+
+// Adds the clock of one more node; one that is not known changes nothing. Starts zeroed.
+void sk_clocks_note(struct sk_clocks_seen *clocks, const struct sk_clock_seen *seen);
+
+// Which of them differs most from another clock; zeros stand for ours.
+const struct sk_clock_seen *sk_clocks_farthest(const struct sk_clocks_seen *clocks, const struct sk_clock_seen *from);
 
 #endif

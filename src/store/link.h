@@ -1,5 +1,6 @@
 // The common part of the links to both stores: the states of a connection, its time limit for becoming ready, the time
-// of the next attempt, and when to free memory. Only redis_link.c and pg_link.c use it; each is the owner of one link.
+// of the next attempt, and when to free memory. Only redis_link.c, pg_link.c and asking.c use it; each is the owner of
+// one link.
 //
 // DOWN -> CONNECTING (resolve, connect) -> PREPARING (set up the session) -> READY. Each state may go DOWN, and ends as
 // CLOSED. All functions: the loop's thread.

@@ -130,7 +130,8 @@ static enum sk_status migrate_number(PGconn *conn, size_t number, size_t count)
     PGresult *result = PQexecParams(conn, sk_bookkeepings[SK_BOOKKEEPING_SHARD].text, 2, NULL, params, NULL, NULL, 0);
     bool misfit = PQntuples(result) == 1 && !PQgetisnull(result, 0, 0);
     if (misfit)
-        sk_log_text(SK_LOG_ERROR, "it has vouchers, so its number stays", "reason", PQgetvalue(result, 0, 0));
+        sk_log_text(SK_LOG_ERROR, "it has vouchers, or instances are connected, so its number stays", "reason",
+                    PQgetvalue(result, 0, 0));
     return migrate_check(conn, result) == SK_OK && !misfit ? SK_OK : SK_FAIL;
 }
 

@@ -22,7 +22,8 @@
 struct sk_nodes;
 
 // Nodes have the numbers 1 to SK_NODES_MAX. 0 stands for no node: its links are NULL, which are never ready.
-enum { SK_NODES_MAX = 255 };
+// SK_NODE_LINKS: of a reactor to each of them.
+enum { SK_NODES_MAX = 255, SK_NODE_LINKS = 2 };
 
 struct sk_nodes_options {
     // Of each link, borrowed until sk_nodes_end; `at`, `arg` and the callbacks are set here.

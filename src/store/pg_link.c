@@ -28,7 +28,7 @@
 #include "params.h"
 #include "pg_hosts.h"
 
-enum { NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000, LAGS_MS = 1000 };
 
 struct pg_call {
     struct pg_call *next; // younger, of the same class
@@ -164,6 +164,11 @@ bool sk_pg_ready(const struct sk_pg *pg)
 static bool pg_link_is_up(const struct sk_pg *pg)
 {
     return sk_link_state(pg->link) == SK_LINK_READY;
+}
+
+bool sk_pg_lags(const struct sk_pg *pg)
+{
+    return pg->busy && sk_monotonic_ms() >= pg->sent_ns / NS_PER_MS + LAGS_MS;
 }
 
 void sk_pg_measure(const struct sk_pg *pg, struct sk_server_row *row)

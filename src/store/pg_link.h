@@ -54,6 +54,9 @@ void sk_pg_hold(struct sk_pg *pg, bool held);
 
 bool sk_pg_ready(const struct sk_pg *pg);
 
+// Its statement has been in progress for a second: the server may hang, and the next call would wait for it.
+bool sk_pg_lags(const struct sk_pg *pg);
+
 // Adds what it has seen to the row of its server; a link that is not ready clears `up`. It waits
 // for the result of a statement, or until the connection ends.
 void sk_pg_measure(const struct sk_pg *pg, struct sk_server_row *row);

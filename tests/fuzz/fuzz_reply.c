@@ -177,8 +177,8 @@ static void read_as_snapshot(const struct sk_reply *reply)
     MUST(!snapshot.same_run ||
          (snapshot.last[0] != '\0' && snapshot.epoch <= SK_TRUST_MAX && snapshot.stock <= SK_TRUST_MAX));
     MUST(snapshot.epoch >= 0 && snapshot.stock >= 0 && snapshot.buyers >= 0 && snapshot.journal >= 0);
-    enum sk_finding first = sk_audit(&account, &never, &snapshot), second = sk_audit(&account, &snapshot, &snapshot);
-    MUST(sk_finding_name(first) != NULL && sk_finding_name(second) != NULL);
+    enum sk_books first = sk_audit(&account, &never, &snapshot), second = sk_audit(&account, &snapshot, &snapshot);
+    MUST(sk_books_name(first) != NULL && sk_books_name(second) != NULL);
     // Only if Redis is in its expected state may it continue selling after two checks.
     if (second == SK_BOOKS_AGREE)
         MUST(snapshot.present && !snapshot.loading && snapshot.same_run && snapshot.epoch == account.epoch);

@@ -539,6 +539,12 @@ bool sk_pg_ready(const struct sk_pg *pg)
     return true;
 }
 
+bool sk_pg_lags(const struct sk_pg *pg)
+{
+    (void)pg;
+    return false;
+}
+
 // ---- Redis ----
 
 // As Redis writes it. A snapshot of a voucher: its terms are those of the account above.

@@ -77,9 +77,9 @@ static void cursor_must_be_right(const char *text)
     for (int kind = SK_CURSOR_ORDERS; kind < SK_CURSOR_KINDS; kind++) {
         struct sk_position position;
         char again[SK_CURSOR_SIZE];
-        if (!sk_cursor_read(text, (enum sk_cursor_kind)kind, "alice", &position))
+        if (!sk_cursor_read(text, (enum sk_cursor_kind)kind, "alice", &position, 1))
             continue;
-        sk_cursor_put(again, (enum sk_cursor_kind)kind, "alice", &position);
+        sk_cursor_put(again, (enum sk_cursor_kind)kind, "alice", &position, 1);
         MUST(strcmp(again, text) == 0);
         kinds++;
     }
@@ -92,8 +92,8 @@ static void position_must_come_back(const uint8_t *data, size_t size)
     struct sk_position position = {0}, read;
     char text[SK_CURSOR_SIZE], id[SK_UUID_SIZE];
     memcpy(&position, data, size < sizeof position ? size : sizeof position);
-    sk_cursor_put(text, SK_CURSOR_ORDERS, "alice", &position);
-    MUST(sk_cursor_read(text, SK_CURSOR_ORDERS, "alice", &read));
+    sk_cursor_put(text, SK_CURSOR_ORDERS, "alice", &position, 1);
+    MUST(sk_cursor_read(text, SK_CURSOR_ORDERS, "alice", &read, 1));
     MUST(read.first == position.first && read.second == position.second);
     sk_position_put_uuid(&position, id);
     MUST(sk_uuid_valid(id));

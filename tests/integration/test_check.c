@@ -624,6 +624,56 @@ START_TEST(keys_of_users_that_cannot_be_read_are_found)
 }
 END_TEST
 
+static long descriptors_needed(const char *database_of, const char *redis_of)
+{
+    const char *const env[] = {database_of, redis_of, NULL};
+    (void)check_run(env);
+    const char *line = strstr(out, " file descriptors: ");
+    ck_assert_msg(line != NULL, "%s", out);
+    return strtol(line + strlen(" file descriptors: "), NULL, 10);
+}
+
+// Sets SECKILL_SHARDS to a file with these lines.
+static void put_shards(char env[ENV_SIZE], int count, const char *last)
+{
+    char path[NAME_SIZE];
+    (void)snprintf(path, sizeof path, "%s/shards", proc_scratch());
+    (void)snprintf(env, ENV_SIZE, "SECKILL_SHARDS=%s", path);
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 1; i < count; i++)
+        (void)fprintf(file, "postgresql://nobody@127.0.0.1:1/none\n");
+    (void)fprintf(file, "%s\n", last);
+    (void)fclose(file);
+}
+
+// Three for a shard; two for a sentinel; two for each of 255 nodes, and one.
+START_TEST(each_server_needs_descriptors)
+{
+    enum { ONE = 4096 + 16 + 64 };
+    char shards[ENV_SIZE];
+    for (int count = 1; count <= 16; count += 15) {
+        put_shards(shards, count, "postgresql://nobody@127.0.0.1:1/none");
+        ck_assert_int_eq(descriptors_needed(shards, redis), ONE + 3 * (count - 1));
+    }
+    ck_assert_int_eq(descriptors_needed(database, "SECKILL_REDIS_URL=redis+sentinel://127.0.0.1:1,127.0.0.1:2/m"),
+                     ONE + 4);
+    ck_assert_int_eq(descriptors_needed(database, "SECKILL_REDIS_URL=redis+cluster://127.0.0.1:1"), ONE + 509);
+}
+END_TEST
+
+START_TEST(each_shard_is_looked_at)
+{
+    char shards[ENV_SIZE];
+    put_shards(shards, 3, "postgresql://seckill:demo-password@127.0.0.1:1/none");
+    const char *const env[] = {shards, redis, NULL};
+    ck_assert_int_eq(check_run(env), FAILS);
+    ck_assert_msg(found("warn secrets: SECKILL_SHARDS has a value of the demo"), "%s", out);
+    ck_assert_uint_eq(lines_of("fail postgresql reachable: "), 3);
+    ck_assert_uint_eq(lines_of("ok   clock of this machine: "), 1);
+}
+END_TEST
+
 START_TEST(a_wrong_configuration_is_found)
 {
     ck_assert_int_eq(check_with("SECKILL_REACTORS=64", "SECKILL_MAX_CONNECTIONS=16"), WARNS);
@@ -689,6 +739,8 @@ int main(void)
     tcase_add_test(tcase, a_wrong_login_is_found);
     tcase_add_test(tcase, rights_that_lack_are_found);
     tcase_add_test(tcase, other_databases_are_found);
+    tcase_add_test(tcase, each_server_needs_descriptors);
+    tcase_add_test(tcase, each_shard_is_looked_at);
     tcase_add_test(tcase, a_wrong_configuration_is_found);
     tcase_add_test(tcase, keys_of_users_that_cannot_be_read_are_found);
     tcase_set_timeout(tcase, 150);

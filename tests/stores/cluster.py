@@ -1,6 +1,6 @@
 """The service on a Redis Cluster: three masters with a replica each, and a rush at a voucher of each master. A master is
 killed and replaced, slots are moved under load, the scripts of a node are flushed, the node of the shared keys fails
-over, is stopped and goes away, and an instance wakes up with an old slot map. What happens to one node must not be noticed by vouchers of others.
+over, is stopped, goes away and refuses writes, and an instance wakes up with an old slot map. What happens to one node must not be noticed by vouchers of others.
 """
 
 from __future__ import annotations
@@ -198,6 +198,31 @@ def shared_away(scene: Scene) -> None:
     wait_for("a whole cluster", cluster.is_whole, 60)
 
 
+def shared_refuses(scene: Scene) -> None:
+    """For several TTLs its node has no replica and refuses writes, as the documents recommend."""
+    cluster = scene.cluster
+    node = cluster.node_of(SHARED)
+    replica = cluster.replica_of(node)
+    hurt = {v for v in scene.rushes if cluster.node_of(key_of(v)) is node}
+
+    def refuses() -> None:
+        began = time.time()
+        node.call("CONFIG", "SET", "min-replicas-to-write", "1")
+        replica.end(signal.SIGKILL)
+        time.sleep(AWAY_S)
+        late_s = MACHINE.since(began).between_s(began, time.time())
+        if late_s < LATE_S and not all(one.ready() for one in scene.made):
+            scene.wrong.append("the node of the sessions refuses writes, and an instance that has one is not ready")
+        if not any("NOREPLICAS" in one.text() for one in scene.made):
+            raise Broken("the node of the sessions has refused nothing")
+        replica.run()
+        wait_for("a replica", lambda: "connected_slaves:1" in node.call("INFO", "replication"), 60)
+
+    scene.unhurt("the node of the shared keys refuses writes", hurt, refuses)
+    node.call("CONFIG", "SET", "min-replicas-to-write", "0")
+    wait_for("a whole cluster", cluster.is_whole, 60)
+
+
 def old_map(scene: Scene) -> None:
     """It has slept while a slot moved, and sends its next batch to the old node."""
     cluster, sleeper = scene.cluster, scene.made[1]
@@ -301,7 +326,7 @@ def run(binary) -> list[str]:
         scene = Scene(stack)
         scene.wrong += check(scene) + rights(scene)
         scene.start()
-        for happens in (master_killed, slots_moved, scripts_flushed, shared_replaced, shared_away, old_map):
+        for happens in (master_killed, slots_moved, scripts_flushed, shared_replaced, shared_away, shared_refuses, old_map):
             happens(scene)
         wrong = scene.end()
         wrong += unnoticed(scene, False)

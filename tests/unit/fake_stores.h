@@ -37,6 +37,8 @@ static struct {
     size_t count, answered;
 } fake_redis, fake_pg;
 
+static const void *fake_lagging; // the link to PostgreSQL that lags; NULL: none does
+
 // If set: decides whether a call fails for lack of memory, as in the real links.
 static bool (*fake_no_memory)(void);
 
@@ -67,6 +69,7 @@ static void fake_stores_forget(void)
     fake_redis.down = fake_redis.busy = fake_pg.down = false;
     fake_redis.cluster = fake_redis.first_down = fake_redis.first_busy = false;
     fake_redis.second_down = fake_redis.swapped = fake_redis.orders_down = false;
+    fake_lagging = NULL;
 }
 
 // ---- Redis ----
@@ -293,10 +296,29 @@ int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column)
     return text == NULL ? 0 : strtoll(text, NULL, 10);
 }
 
+// The rows of a test outlive it.
+struct sk_rows *sk_rows_copy(const struct sk_rows *rows)
+{
+    struct sk_rows *copy = malloc(sizeof *copy);
+    if (copy != NULL)
+        *copy = *rows;
+    return copy;
+}
+
+void sk_rows_free(struct sk_rows *copy)
+{
+    free(copy);
+}
+
 bool sk_pg_ready(const struct sk_pg *pg)
 {
     (void)pg;
     return !fake_pg.down;
+}
+
+bool sk_pg_lags(const struct sk_pg *pg)
+{
+    return fake_lagging != NULL && fake_lagging == (const void *)pg;
 }
 
 enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_statement statement, int n,

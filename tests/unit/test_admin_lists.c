@@ -157,9 +157,9 @@ START_TEST(the_feed_always_says_where_to_go_on)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}, {"742", "6", "{\"order_id\":\"b\"}"}};
     char last[SK_CURSOR_SIZE], first[SK_CURSOR_SIZE], start[SK_CURSOR_SIZE], expected[TEXT_SIZE];
-    sk_cursor_put(start, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){0});
-    sk_cursor_put(first, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 741, .second = 5});
-    sk_cursor_put(last, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 742, .second = 6});
+    sk_cursor_put(start, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){0}, 1);
+    sk_cursor_put(first, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 741, .second = 5}, 1);
+    sk_cursor_put(last, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 742, .second = 6}, 1);
     ask_events(2, NULL);
     const struct asked *asked = the_statement(SK_STATEMENT_ORDER_EVENTS);
     ck_assert_str_eq(asked->argv[0], "0");
@@ -197,8 +197,8 @@ START_TEST(the_feed_may_begin_before_its_end)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     char cursor_of_it[SK_CURSOR_SIZE], start[SK_CURSOR_SIZE], expected[TEXT_SIZE];
-    sk_cursor_put(start, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){0});
-    sk_cursor_put(cursor_of_it, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 741, .second = 5});
+    sk_cursor_put(start, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){0}, 1);
+    sk_cursor_put(cursor_of_it, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 741, .second = 5}, 1);
     for (int there = 0; there <= 1; there++) {
         sk_list_order_events(&control, &(struct sk_page_asked){.limit = 2}, 7, 1);
         const struct asked *asked = the_statement(SK_STATEMENT_LATEST_EVENTS);
@@ -220,7 +220,6 @@ START_TEST(the_end_of_the_feed_needs_all_shards)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     sale.shards = 2;
-    sale.ask_pg[1] = sale.ask_pg[0];
     sk_list_order_events(&control, &(struct sk_page_asked){.limit = 2}, 7, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LATEST_EVENTS)->argv[0], "7");
     pg_answers(NULL);
@@ -230,6 +229,58 @@ START_TEST(the_end_of_the_feed_needs_all_shards)
     pg_answers(NULL);
     pg_answers(&(const struct sk_rows){1, rows});
     ck_assert_ptr_nonnull(strstr(told_document, "\"complete\":false"));
+}
+END_TEST
+
+// An event's id has its shard, so that none is a cursor, and no two are equal.
+START_TEST(with_several_shards_no_id_is_a_cursor)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
+    char ids[2][SK_CURSOR_CHARS + 1];
+    sale.shards = 2;
+    ask_events(2, NULL);
+    pg_answers(&(const struct sk_rows){1, rows});
+    pg_answers(&(const struct sk_rows){1, rows});
+    const char *at = told_document;
+    for (int i = 0; i < 2; i++) {
+        at = strstr(at, "\"id\":\"") + strlen("\"id\":\"");
+        (void)snprintf(ids[i], sizeof ids[i], "%.*s", SK_CURSOR_CHARS, at);
+    }
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_str_ne(ids[0], ids[1]);
+    for (int i = 0; i < 2; i++) {
+        ask_events(2, ids[i]);
+        must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+    }
+}
+END_TEST
+
+// It hangs: its rows would come late, and those of the other would wait for it.
+START_TEST(a_list_does_not_wait_for_a_shard_that_lags)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
+    sale.shards = 2;
+    fake_lagging = sale.ask_pg[1];
+    ask_events(2, NULL);
+    ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 1);
+    pg_answers(&(const struct sk_rows){1, rows});
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_ptr_nonnull(strstr(told_document, "\"complete\":false"));
+    fake_lagging = NULL;
+    ask_events(2, NULL);
+    ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 2);
+    pg_answers(&no_rows);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_FOUND);
+}
+END_TEST
+
+START_TEST(one_database_alone_is_waited_for)
+{
+    fake_lagging = sale.ask_pg[0];
+    ask_events(2, NULL);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_FOUND);
 }
 END_TEST
 
@@ -262,6 +313,9 @@ int main(void)
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
     tcase_add_test(tcase, the_feed_may_begin_before_its_end);
     tcase_add_test(tcase, the_end_of_the_feed_needs_all_shards);
+    tcase_add_test(tcase, with_several_shards_no_id_is_a_cursor);
+    tcase_add_test(tcase, a_list_does_not_wait_for_a_shard_that_lags);
+    tcase_add_test(tcase, one_database_alone_is_waited_for);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);
 }

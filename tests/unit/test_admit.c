@@ -92,6 +92,30 @@ START_TEST(so_many_are_under_way)
 }
 END_TEST
 
+// A shard that is away keeps its orders; the others must sell on.
+START_TEST(the_orders_of_one_shard_leave_room_for_the_others)
+{
+    enum { MOST = 4 };
+    struct sk_order *taken[MOST];
+    struct sk_voucher *other = a_voucher(sale.catalogue, 2);
+    open_admit(MARK_MS);
+    options.purchases_max = MOST;
+    sk_order_pool_free(sale.orders);
+    sale.orders = sk_order_pool_new(100, 2);
+    other->shard = 1;
+    for (int i = 0; i < MOST / 2; i++) {
+        must_pass("alice");
+        taken[i] = sk_order_take(sale.orders, 0);
+    }
+    must_refuse("alice", SK_PURCHASE_OVERLOADED);
+    ck_assert(!sk_admit_refuses(&sale, other, "alice", &result));
+    taken[2] = sk_order_take(sale.orders, 1);
+    ck_assert(sk_admit_refuses(&sale, other, "alice", &result));
+    for (int i = 0; i < 3; i++)
+        sk_order_give(sale.orders, taken[i]);
+}
+END_TEST
+
 // ---- the refusal cache ----
 
 static void answer_length(const char *part, int64_t length)
@@ -514,6 +538,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, so_many_a_second_ask_the_stores);
     tcase_add_test(tcase, so_many_are_under_way);
+    tcase_add_test(tcase, the_orders_of_one_shard_leave_room_for_the_others);
     tcase_add_test(tcase, what_memory_refuses_is_no_load);
     tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
     tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);

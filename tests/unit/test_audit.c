@@ -104,7 +104,7 @@ START_TEST(each_finding_has_its_cause)
 {
     static const struct {
         struct sk_snapshot before, now;
-        enum sk_finding finding;
+        enum sk_books finding;
     } rows[] = {
 #define SNAPSHOT(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, last, TERMS}
 #define WITH(...)                               \
@@ -156,9 +156,9 @@ START_TEST(each_finding_has_its_cause)
          SK_BOOKS_AGREE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        enum sk_finding finding = sk_audit(&account, &rows[i].before, &rows[i].now);
-        ck_assert_msg(finding == rows[i].finding, "row %zu: %s, should be %s", i, sk_finding_name(finding),
-                      sk_finding_name(rows[i].finding));
+        enum sk_books finding = sk_audit(&account, &rows[i].before, &rows[i].now);
+        ck_assert_msg(finding == rows[i].finding, "row %zu: %s, should be %s", i, sk_books_name(finding),
+                      sk_books_name(rows[i].finding));
     }
 }
 END_TEST

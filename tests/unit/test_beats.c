@@ -16,11 +16,13 @@ static const bool *closed;
 static char links[6];
 static size_t dropped[2];
 static unsigned links_held[2];
+static bool assigned; // the beats to this session
 
 bool sk_assignment_has(const struct sk_session *session, const char *name)
 {
     (void)session;
-    return strcmp(name, "beat:0") == 0 || strcmp(name, "beat:1") == 0;
+    ck_assert(strcmp(name, "beat:0") == 0 || strcmp(name, "beat:1") == 0);
+    return assigned;
 }
 
 static size_t shard_of(const struct sk_pg *pg)
@@ -60,6 +62,7 @@ static void setup(void)
     memset(dropped, 0, sizeof dropped);
     memset(links_held, 0, sizeof links_held);
     now_ms = 100000;
+    assigned = true;
     beats = sk_beats_open(&sale);
     ck_assert_ptr_nonnull(beats);
     closed = sk_beats_closed(beats);
@@ -217,6 +220,45 @@ START_TEST(one_without_a_session_raises_none)
 }
 END_TEST
 
+// Its session's link is busy with a report, or down.
+START_TEST(a_beat_that_stands_still_is_raised_by_another_session)
+{
+    open_both();
+    assigned = false;
+    for (int second = 1; second <= 4; second++) {
+        static const char *const beats_of_first[] = {"1002", "1003", "1004", "1005"};
+        size_t first = fake_pg.count;
+        now_ms += 1000;
+        round_of(beats_of_first[second - 1], "2001");
+        ck_assert_str_eq(fake_pg.asked[first].argv[1], "0");
+        ck_assert_str_eq(fake_pg.asked[first + 1].argv[1], second < 3 ? "0" : "1");
+    }
+    now_ms += 1000;
+    round_of("1006", "2002"); // it grows again
+    size_t first = fake_pg.count;
+    now_ms += 1000;
+    round_of("1007", "2003");
+    ck_assert_str_eq(fake_pg.asked[first + 1].argv[1], "0");
+}
+END_TEST
+
+// Whether it has grown meanwhile is not known, and the database may be another one.
+START_TEST(a_beat_that_could_not_be_read_does_not_stand_still)
+{
+    open_both();
+    assigned = false;
+    for (int second = 1; second <= 4; second++) {
+        now_ms += 1000;
+        fake_pg.down = true;
+        time_comes();
+    }
+    fake_pg.down = false;
+    now_ms += 1000;
+    round_of("1002", "2001");
+    ck_assert_str_eq(fake_pg.asked[fake_pg.count - 1].argv[1], "0");
+}
+END_TEST
+
 START_TEST(one_shard_alone_has_none)
 {
     struct sk_sale alone = {.loop = &loop, .shards = 1};
@@ -240,6 +282,8 @@ int main(void)
     tcase_add_test(tcase, a_beat_that_was_read_before_it_was_raised_closes_nothing);
     tcase_add_test(tcase, a_shard_that_is_away_is_not_asked_for_in_a_hurry);
     tcase_add_test(tcase, one_without_a_session_raises_none);
+    tcase_add_test(tcase, a_beat_that_stands_still_is_raised_by_another_session);
+    tcase_add_test(tcase, a_beat_that_could_not_be_read_does_not_stand_still);
     tcase_add_test(tcase, one_shard_alone_has_none);
     return harness_main(tcase, CK_FORK);
 }

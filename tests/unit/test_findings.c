@@ -81,11 +81,29 @@ START_TEST(clocks_are_compared_in_the_middle_of_the_question)
 }
 END_TEST
 
+// PostgreSQL is ahead of both nodes: of these the one behind is farther from it, though the other is from us.
+START_TEST(of_several_nodes_the_farthest_clock_counts)
+{
+    static const struct sk_clock_seen ours, postgres = {true, 900, 1}, unknown = {false, -9000, 0};
+    static const int64_t nodes_ms[] = {300, -400, 600};
+    struct sk_clocks_seen clocks = {.least.known = false};
+    sk_clocks_note(&clocks, &unknown);
+    ck_assert(!sk_clocks_farthest(&clocks, &ours)->known);
+    for (size_t i = 0; i < sizeof nodes_ms / sizeof nodes_ms[0]; i++) {
+        const struct sk_clock_seen seen = {true, nodes_ms[i], 1};
+        sk_clocks_note(&clocks, &seen);
+    }
+    ck_assert_int_eq(sk_clocks_farthest(&clocks, &postgres)->ahead_ms, -400);
+    ck_assert_int_eq(sk_clocks_farthest(&clocks, &ours)->ahead_ms, 600);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("findings");
     tcase_add_test(tcase, each_finding_is_one_line);
     tcase_add_test(tcase, what_others_can_read_is_found);
     tcase_add_test(tcase, clocks_are_compared_in_the_middle_of_the_question);
+    tcase_add_test(tcase, of_several_nodes_the_farthest_clock_counts);
     return harness_main(tcase, CK_FORK);
 }

@@ -103,6 +103,7 @@ static void add(int64_t change, int64_t id, const char *state)
 {
     ck_assert_uint_lt(page_len, PAGE + 2);
     size_t row = page_len++;
+    newest_change = change > newest_change ? change : newest_change;
     put_number(row, 0, newest_change);
     put_number(row, 1, newest_id);
     put_number(row, 2, change);
@@ -286,7 +287,7 @@ START_TEST(changes_are_taken_over)
     answer(); // nothing has changed
     ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 7)->change, 3);
     pass(POLL_MS);
-    must_ask(6, "3", "0");
+    must_ask(6, "3", "1");
     add(4, 7, "retired");
     answer();
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 7));
@@ -297,6 +298,27 @@ START_TEST(changes_are_taken_over)
     pass(POLL_MS);
     answer();
     ck_assert_int_eq(sk_follow_newest_id(follow), 8);
+}
+END_TEST
+
+// A copy that its owner has accepted: its new changes have numbers that were read before.
+START_TEST(a_database_that_lacks_changes_is_followed_no_further)
+{
+    pass(0);
+    add(40, 7, "open");
+    answer();
+    ck_assert(!sk_follow_went_back(follow));
+    pass(POLL_MS);
+    newest_change = 39;
+    wait_for_read(0);
+    answer();
+    ck_assert(sk_follow_went_back(follow));
+    pass(SHARED_MS);
+    add(41, 8, "open"); // nor once it has as many
+    answer();
+    must_be_answered(0, false);
+    ck_assert(sk_follow_went_back(follow));
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
 }
 END_TEST
 
@@ -311,7 +333,7 @@ START_TEST(a_row_that_cannot_be_stops_no_other)
     ck_assert(sk_follow_complete(follow));
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 1);
     pass(POLL_MS);
-    must_ask(2, "3", "0");
+    must_ask(2, "3", "1");
 }
 END_TEST
 
@@ -328,7 +350,7 @@ START_TEST(memory_that_is_short)
     ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 7));
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
     pass(POLL_MS);
-    must_ask(2, "1", "0");
+    must_ask(2, "1", "1");
     add(2, 8, "open");
     answer();
     ck_assert(sk_follow_complete(follow));
@@ -529,6 +551,7 @@ int main(void)
     tcase_add_test(tcase, it_is_read_in_pages);
     tcase_add_test(tcase, what_has_changed_is_told);
     tcase_add_test(tcase, changes_are_taken_over);
+    tcase_add_test(tcase, a_database_that_lacks_changes_is_followed_no_further);
     tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);
     tcase_add_test(tcase, memory_that_is_short);
     tcase_add_test(tcase, only_a_read_that_begins_later_answers);

@@ -143,7 +143,8 @@ END_TEST
 
 enum { SAME_NODE = SK_SHARED_SLOT, OTHER_NODE = SK_SHARED_SLOT + 1 };
 
-static const struct sk_reply is_unstable = ERROR("CLUSTERDOWN The cluster is down"), has_moved = ERROR("MOVED 1 a:1");
+static const struct sk_reply is_unstable = ERROR("CLUSTERDOWN The cluster is down"), has_moved = ERROR("MOVED 1 a:1"),
+                             refuses_writes = ERROR("NOREPLICAS Not enough good replicas to write.");
 
 // Held, and then the node is lost; the call in progress ends, too.
 static void node_goes_away(void)
@@ -168,12 +169,13 @@ START_TEST(while_its_node_is_away_a_held_session_sells_at_the_others)
     const char ids[1][SK_UUID_SIZE] = {OTHER};
     ck_assert_int_eq(sk_sessions_judge(session, 1, ids, NULL, NULL), SK_DOWN);
     // It is back, as another process; what is no word of the sessions changes nothing.
+    static const struct sk_reply *const answers[] = {&is_unstable, &has_moved, &refuses_writes};
     fake_redis.first_down = false;
     fake_redis.run_number++;
     sk_session_link(session);
     must_ask_to("take");
     ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
-    redis_answers(_i == 0 ? &is_unstable : &has_moved);
+    redis_answers(answers[_i]);
     ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
     RUN_UNTIL(fake_redis.count > fake_redis.answered);
     KEPT();
@@ -267,7 +269,9 @@ END_TEST
 
 START_TEST(a_node_that_is_back_and_refuses_ends_the_sale)
 {
-    static const struct sk_reply *const answers[] = {&gone, &error, &odd};
+    static const struct sk_reply items[] = {NUMBER(0), TEXT("2")};
+    static const struct sk_reply other_protocol = LIST_OF(items);
+    static const struct sk_reply *const answers[] = {&gone, &other_protocol, &odd};
     node_goes_away();
     RUN_UNTIL(!sk_session_held(session));
     fake_redis.first_down = false;
@@ -428,6 +432,48 @@ START_TEST(a_judge_that_is_gone_itself_says_nothing)
 }
 END_TEST
 
+// ---- judging, while their node refuses writes ----
+
+// Held, with the right to judge, and then a renewal is refused: the last replica of a node with min-replicas-to-write
+// is lost. The node still shows which sessions it has, but the others could not renew theirs.
+static void writes_are_refused(void)
+{
+    fake_redis.cluster = true;
+    link_up();
+    KEPT();
+    wait_for_the_right_to_judge();
+    redis_answers(NULL);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    redis_answers(&refuses_writes);
+}
+
+START_TEST(a_node_that_refuses_writes_ends_no_sale_and_judges_nobody)
+{
+    writes_are_refused();
+    ck_assert_int_eq(judge(), SK_DOWN);
+    for (int i = 0; i < 3; i++) { // renewals at first, then the session is lost and cannot be taken
+        RUN_UNTIL(fake_redis.count > fake_redis.answered && (i == 0 || !sk_session_held(session)));
+        while (fake_redis.answered < fake_redis.count)
+            redis_answers(&refuses_writes);
+        ck_assert(sk_session_sells(session, OTHER_NODE));
+    }
+    ck_assert(!sk_session_held(session) && !sk_session_sells(session, SAME_NODE));
+}
+END_TEST
+
+// The lease of this session did not end meanwhile, but that of another may have.
+START_TEST(after_a_refusal_nobody_is_judged_within_a_ttl)
+{
+    writes_are_refused();
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    linked_ms = sk_monotonic_ms();
+    KEPT();
+    ck_assert(!sk_session_away(session));
+    ck_assert_int_eq(judge(), SK_DOWN);
+    wait_for_the_right_to_judge();
+}
+END_TEST
+
 // ---- the end ----
 
 START_TEST(a_session_ends_once)
@@ -566,7 +612,7 @@ int main(void)
     tcase_add_loop_test(tcase, what_is_no_yes_gives_no_session, 0, 4);
     tcase_add_test(tcase, a_session_that_is_not_renewed_in_time_is_lost);
     tcase_add_test(tcase, a_session_that_redis_has_lost_is_taken_again_at_once);
-    tcase_add_loop_test(tcase, while_its_node_is_away_a_held_session_sells_at_the_others, 0, 2);
+    tcase_add_loop_test(tcase, while_its_node_is_away_a_held_session_sells_at_the_others, 0, 3);
     tcase_add_loop_test(tcase, a_session_whose_slot_has_another_node_sells_at_the_others, 0, 2);
     tcase_add_test(tcase, a_renewal_that_is_led_to_another_node_ends_no_sale);
     tcase_add_test(tcase, a_node_that_answers_no_renewal_is_away);
@@ -581,6 +627,8 @@ int main(void)
     tcase_add_test(tcase, only_what_redis_does_not_have_is_dead);
     tcase_add_test(tcase, what_is_no_number_says_nothing_of_a_session);
     tcase_add_loop_test(tcase, a_judge_that_is_gone_itself_says_nothing, 0, 5);
+    tcase_add_test(tcase, a_node_that_refuses_writes_ends_no_sale_and_judges_nobody);
+    tcase_add_test(tcase, after_a_refusal_nobody_is_judged_within_a_ttl);
     tcase_add_loop_test(tcase, a_session_ends_once, 0, 2);
     tcase_add_test(tcase, without_redis_a_session_ends_by_its_ttl);
     tcase_add_loop_test(tcase, a_lock_is_held_if_redis_says_ok, 0, 4);

@@ -359,6 +359,22 @@ START_TEST(statements_may_have_a_time_of_their_own)
 }
 END_TEST
 
+START_TEST(a_statement_that_takes_a_second_lags)
+{
+    server.statement_ms = 8 * TIMEOUT_MS;
+    connect_link(1, false);
+    ck_assert(!sk_pg_lags(pg));
+    server.silent = true;
+    uint64_t since_ms = sk_monotonic_ms();
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(sk_pg_lags(pg));
+    ck_assert_uint_ge(sk_monotonic_ms() - since_ms, 1000 - 1);
+    RUN_UNTIL(seen.lost == 1);
+    ck_assert(!sk_pg_lags(pg));
+    close_all();
+}
+END_TEST
+
 START_TEST(a_result_says_of_which_kind_it_is)
 {
     static const struct {
@@ -633,6 +649,7 @@ int main(void)
     tcase_add_test(tcase, calls_of_all_classes_are_lost_once);
     tcase_add_test(tcase, an_overdue_result_costs_the_connection);
     tcase_add_test(tcase, statements_may_have_a_time_of_their_own);
+    tcase_add_test(tcase, a_statement_that_takes_a_second_lags);
     tcase_add_test(tcase, a_result_says_of_which_kind_it_is);
     tcase_add_test(tcase, a_notice_is_logged);
     tcase_add_test(tcase, a_locked_row_is_no_warning);

@@ -133,6 +133,26 @@ START_TEST(a_few_run_at_a_time)
 }
 END_TEST
 
+// Urgent ones, too: buyers of the other shard wait for theirs.
+START_TEST(a_shard_that_hangs_holds_no_place_of_another)
+{
+    sale.shards = 2;
+    for (int64_t id = 1; id <= 7; id++)
+        ck_assert_int_eq(wait_for(id, SK_REBUILD_DOUBT, (int)id), SK_OK);
+    ck_assert_uint_eq(run_count, ACTIVE_MAX);
+    for (int64_t id = 8; id <= 12; id++) {
+        voucher_of(id)->shard = 1;
+        ck_assert_int_eq(doubt(id), SK_OK);
+    }
+    ck_assert_uint_eq(run_count, 2 * ACTIVE_MAX);
+    ends(ACTIVE_MAX, true);
+    must_run(2 * ACTIVE_MAX, 12);
+    ends(0, true);
+    ck_assert_uint_eq(run_count, 2 * ACTIVE_MAX + 2);
+    ck_assert_uint_eq(runs[2 * ACTIVE_MAX + 1].voucher->shard, 0);
+}
+END_TEST
+
 START_TEST(those_that_are_waited_for_go_first)
 {
     for (int64_t id = 1; id <= 7; id++)
@@ -388,6 +408,7 @@ int main(void)
     TCase *tcase = tcase_create("rebuilds");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_few_run_at_a_time);
+    tcase_add_test(tcase, a_shard_that_hangs_holds_no_place_of_another);
     tcase_add_test(tcase, those_that_are_waited_for_go_first);
     tcase_add_test(tcase, buyers_may_ask_again_and_again);
     tcase_add_test(tcase, who_comes_while_it_runs_may_wait_for_its_end);

@@ -210,9 +210,9 @@ START_TEST(the_same_page_is_asked_for_once)
 {
     char cursor[SK_CURSOR_SIZE], other[SK_CURSOR_SIZE];
     struct sk_position position = sk_position_of_uuid(ORDER_C);
-    sk_cursor_put(cursor, SK_CURSOR_ORDERS, USER, &position);
+    sk_cursor_put(cursor, SK_CURSOR_ORDERS, USER, &position, 1);
     position = sk_position_of_uuid(ORDER_B);
-    sk_cursor_put(other, SK_CURSOR_ORDERS, USER, &position);
+    sk_cursor_put(other, SK_CURSOR_ORDERS, USER, &position, 1);
     ask_page(1, cursor, 1);
     ask_page(1, cursor, 2); // shares a second round
     ask_page(1, cursor, 3);
@@ -231,7 +231,7 @@ START_TEST(a_cursor_of_another_list_is_refused)
 {
     char cursor[SK_CURSOR_SIZE];
     struct sk_position position = sk_position_of_uuid(ORDER_C);
-    sk_cursor_put(cursor, SK_CURSOR_ORDERS, "mallory", &position);
+    sk_cursor_put(cursor, SK_CURSOR_ORDERS, "mallory", &position, 1);
     ask_page(1, cursor, 1);
     must_be_told(1, SK_VERDICT_BAD_PARAMETER);
     ask_page(1, "", 1);

@@ -172,7 +172,7 @@ START_TEST(a_long_list_is_kept_with_its_next_page)
     static const rows_t rows[SK_PAGE_MOST + 1] = {[0 ... SK_PAGE_MOST] = {"7", "{}"}};
     char next[SK_CURSOR_SIZE];
     struct sk_position last = {.first = 7};
-    sk_cursor_put(next, SK_CURSOR_VOUCHERS, "", &last);
+    sk_cursor_put(next, SK_CURSOR_VOUCHERS, "", &last, 1);
     for (uint64_t handle = 1; handle <= 2; handle++) {
         ask_list(handle);
         if (handle == 1)

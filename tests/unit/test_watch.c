@@ -272,6 +272,33 @@ START_TEST(a_page_is_full)
 }
 END_TEST
 
+// One that hangs: its statement fails after a deadline, and the link is soon back.
+START_TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
+{
+    enum { PAGE = 100, OF_THE_SHARD = 150, OF_THE_OTHER = OF_THE_SHARD + 1 };
+    all_is_well();
+    sale.shards = 2;
+    for (int64_t id = 1; id <= OF_THE_SHARD; id++)
+        on_sale(id)->shard = 1;
+    (void)on_sale(OF_THE_OTHER);
+    for (int round = 0; round < 2; round++) {
+        now_ms = due_ms;
+        checked = 0;
+        fake_stores_forget();
+        time_comes();
+        ck_assert_uint_eq(asked_about(), PAGE);
+        pg_answers(NULL);
+        ck_assert_uint_eq(asked_about(), 1);
+        answer_round();
+        ck_assert_uint_eq(checked, 1);
+        ck_assert_int_eq(checked_ids[0], OF_THE_OTHER);
+        ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ROUND_AT), 0); // the round was not complete
+        sk_watch_hurry(watch);
+    }
+    ck_assert_uint_eq(go_round(), OF_THE_OTHER);
+}
+END_TEST
+
 // Each voucher belongs to one of the living sessions; a new session takes over about half.
 START_TEST(sessions_share_the_vouchers)
 {
@@ -712,6 +739,7 @@ int main(void)
     tcase_add_test(tcase, at_rest_a_voucher_is_checked_every_five_seconds);
     tcase_add_test(tcase, a_store_that_came_back_is_checked_as_a_whole);
     tcase_add_test(tcase, a_page_is_full);
+    tcase_add_test(tcase, a_shard_whose_statements_fail_is_left_out_of_the_round);
     tcase_add_test(tcase, sessions_share_the_vouchers);
     tcase_add_test(tcase, what_it_saw_is_told);
     tcase_add_test(tcase, that_there_was_no_live_order_is_remembered);
