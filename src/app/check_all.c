@@ -14,6 +14,7 @@
 #include "cors.h"
 #include "findings.h"
 #include "listener.h"
+#include "text.h"
 #include "ticket.h"
 #include "user_tokens.h"
 
@@ -69,14 +70,20 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     struct sk_tokens *tokens = sk_tokens_open(&config->identity, stderr);
     struct sk_tickets *tickets = sk_tickets_open(&config->identity, stderr);
     struct sk_cors *cors = sk_cors_open(config->identity.cors_origins, stderr);
+    struct sk_cors *pictures = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", config->api.picture_origins, stderr);
     struct sk_limits *limits = sk_limits_open(&config->identity, &config->server, stderr);
     check_read(findings, "admin tokens", tokens);
     check_read(findings, "ticket secrets", tickets);
     check_read(findings, "CORS origins", cors);
+    check_read(findings, "picture origins", pictures);
     check_read(findings, "trusted proxies", limits);
+    if (config->api.login_url != NULL)
+        SK_FIND_UNLESS(findings, sk_text_url(config->api.login_url), SK_FINDING_FAIL, "login", "%s",
+                       config->api.login_url);
     sk_tokens_close(tokens);
     sk_tickets_close(tickets);
     sk_cors_close(cors);
+    sk_cors_close(pictures);
     sk_limits_close(limits);
 }
 
@@ -98,40 +105,13 @@ static void check_users(struct sk_findings *findings, const struct sk_config *co
                    config->server.listen);
 }
 
-// Whether it has a value from docker-compose.yml, which is public.
-static bool check_is_demo(const char *value)
-{
-    static const char demo[] = "demo-";
-    return value != NULL && strncmp(value, demo, sizeof demo - 1) == 0;
-}
-
-static bool check_is_url_of_demo(const char *url)
-{
-    return strstr(url, ":demo-") != NULL;
-}
-
 static void check_secrets(struct sk_findings *findings, const struct sk_config *config)
 {
-    const struct sk_shards *shards = &config->stores.shards;
-    size_t shard = 0;
-    while (shard < shards->count && !check_is_url_of_demo(shards->urls[shard]))
-        shard++;
-    const struct {
-        const char *name;
-        bool known;
-    } rows[] = {{"SECKILL_ADMIN_TOKEN", check_is_demo(config->identity.admin_token)},
-                {"SECKILL_PAYMENT_SECRET", check_is_demo(config->identity.payment_secret)},
-                {"SECKILL_TICKET_SECRET", check_is_demo(config->identity.ticket_secret)},
-                {config->stores.shards_file == NULL ? "SECKILL_DATABASE_URL" : "SECKILL_SHARDS", shard < shards->count},
-                {"SECKILL_REDIS_URL", check_is_url_of_demo(config->stores.redis_url)}};
-    bool found = false;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].known)
-            sk_find(findings, SK_FINDING_WARN, "secrets", "%s has a value of the demo, which everybody knows",
-                    rows[i].name);
-        found = found || rows[i].known;
-    }
-    if (!found)
+    const char *names[SK_DEMO_SECRETS];
+    size_t n = sk_config_demo_secrets(config, names);
+    for (size_t i = 0; i < n; i++)
+        sk_find(findings, SK_FINDING_WARN, "secrets", "%s has a value of the demo, which everybody knows", names[i]);
+    if (n == 0)
         sk_find(findings, SK_FINDING_OK, "secrets", "none is the demo's");
 }
 

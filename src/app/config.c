@@ -85,7 +85,7 @@ static const struct key keys[] = {
      "client connections of a reactor"},
     {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(server.body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
     {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(server.header_max_bytes), "8192", 4096, 1048576, "bytes",
-     "memory of a connection for request line and header"},
+     "largest request line and header; each field, cookie and parameter counts 64 bytes more; above it, 431"},
     {"SECKILL_IDLE_TIMEOUT_MS", NUMBER, AT(server.idle_timeout_ms), "30000", 100, 3600000, "ms",
      "longest wait for the next request's header"},
     {"SECKILL_REQUEST_TIMEOUT_MS", NUMBER, AT(server.request_timeout_ms), "10000", 100, 600000, "ms",
@@ -132,6 +132,10 @@ static const struct key keys[] = {
     {"SECKILL_PAGES", CHOICE, AT(api.pages), "on", 0, 0, "off|on", "serves the shop page and the operators' dashboard"},
     {"SECKILL_DEMO", CHOICE, AT(api.demo), "off", 0, 0, "off|on",
      "anyone may log in under any name on the shop page, and pay without money; never use it on a real sale"},
+    {"SECKILL_PICTURE_ORIGINS", TEXT, AT(api.picture_origins), NULL, 0, 0, "",
+     "web origins of vouchers' pictures, as scheme://host[:port], separated by commas"},
+    {"SECKILL_LOGIN_URL", TEXT, AT(api.login_url), NULL, 0, 0, "URL",
+     "where the shop page sends buyers who are not logged in"},
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
     {"SECKILL_ACCESS_LOG", NUMBER, AT(server.access_log), "0", 0, 1000000, "requests",
      "one of this many requests has a line on standard output; 0: none"},
@@ -484,6 +488,31 @@ void sk_config_free(struct sk_config *config)
 int64_t sk_config_reactors(const struct sk_config *config)
 {
     return config->reactors + (config->api.admin_listen != NULL);
+}
+
+size_t sk_config_demo_secrets(const struct sk_config *config, const char *names[SK_DEMO_SECRETS])
+{
+    static const char demo[] = "demo-", last_word[] = " demo-", password[] = ":demo-";
+    const struct sk_shards *shards = &config->stores.shards;
+    size_t shard = 0;
+    while (shard + 1 < shards->count && strstr(shards->urls[shard], password) == NULL)
+        shard++;
+    const struct {
+        const char *name, *value, *known; // `known` demo: at its begin; else anywhere
+    } rows[SK_DEMO_SECRETS] = {
+        {"SECKILL_ADMIN_TOKEN", config->identity.admin_token, demo},
+        {"SECKILL_ADMIN_TOKENS", config->identity.admin_tokens, last_word},
+        {"SECKILL_PAYMENT_SECRET", config->identity.payment_secret, demo},
+        {"SECKILL_TICKET_SECRET", config->identity.ticket_secret, demo},
+        {config->stores.shards_file == NULL ? "SECKILL_DATABASE_URL" : "SECKILL_SHARDS", shards->urls[shard], password},
+        {"SECKILL_REDIS_URL", config->stores.redis_url, password}};
+    size_t n = 0;
+    for (size_t i = 0; i < SK_DEMO_SECRETS; i++) {
+        const char *found = rows[i].value == NULL ? NULL : strstr(rows[i].value, rows[i].known);
+        if (found != NULL && (rows[i].known != demo || found == rows[i].value))
+            names[n++] = rows[i].name;
+    }
+    return n;
 }
 
 void sk_config_help(FILE *out)

@@ -51,6 +51,10 @@ void sk_config_free(struct sk_config *config);
 // The number of reactors in the process: the buyers' ones, and one for operators if they have a listener of their own.
 int64_t sk_config_reactors(const struct sk_config *config);
 
+// The settings whose value is one of docker-compose.yml, which everybody knows; returns their number.
+enum { SK_DEMO_SECRETS = 6 };
+size_t sk_config_demo_secrets(const struct sk_config *config, const char *names[SK_DEMO_SECRETS]);
+
 // Prints every key with its default, unit and meaning.
 void sk_config_help(FILE *out);
 

@@ -66,6 +66,7 @@ struct command_line {
 
 static void serve_block_signals(sigset_t *signals);
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
+static void serve_warn(const struct sk_config *config);
 static struct sk_config *serve_operators_config(const struct sk_config *config);
 static struct sk_identity_options *serve_read_secrets(void *arg, FILE *err);
 static void serve_release_secrets(struct sk_identity_options *options);
@@ -176,9 +177,18 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
                     config->server.listen);
         return SK_FAIL;
     }
+    serve_warn(config);
+    return sk_descriptors_reserve(config);
+}
+
+static void serve_warn(const struct sk_config *config)
+{
+    const char *names[SK_DEMO_SECRETS];
+    size_t n = sk_config_demo_secrets(config, names);
     if (config->api.demo != 0)
         sk_log(SK_LOG_WARN, "SECKILL_DEMO is on: orders are paid without money", "");
-    return sk_descriptors_reserve(config);
+    for (size_t i = 0; i < n; i++)
+        sk_log(SK_LOG_WARN, "a secret has a value of the demo, which everybody knows", "setting=%s", names[i]);
 }
 
 // The configuration of the operators' reactor; it shares the texts of `config`. NULL: out of memory.

@@ -210,8 +210,10 @@ static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct 
         return SK_JWT_AUDIENCE;
     if (!jwt_take_text(user, out->user, sizeof out->user) || !sk_text_user(out->user))
         return SK_JWT_SUBJECT;
+    out->revocable = true;
     for (int i = 0; i < SK_JWT_IDS; i++) {
         struct value id = jwt_get(part, ids[i]);
+        out->revocable = out->revocable && (id.kind == TEXT || id.kind == ABSENT);
         out->ids[i] = id.kind == TEXT ? sk_siphash(&expected->id_keys[i], id.text.at, id.text.len) : 0;
     }
     return expected->lifetime_s == 0 || jwt_take_lifetime(part, expected->lifetime_s, out) ? SK_JWT_GOOD

@@ -149,6 +149,8 @@ static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *
         result = sk_jwt_check_times(out, users->leeway_s, now_s);
     if (result == SK_JWT_GOOD && revoked_has(users->revoked, out))
         result = SK_JWT_REVOKED;
+    if (result == SK_JWT_GOOD && users->ring->revoked_path != NULL && !out->revocable)
+        result = SK_JWT_NOT_REVOCABLE;
     if (result == SK_JWT_GOOD && keep && known == NULL)
         sk_token_cache_put(users->cache, key->number, out);
     if (result == SK_JWT_GOOD && new_header)
@@ -489,12 +491,25 @@ static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, siz
     return keys_add(reading, &entry);
 }
 
+// RFC 7517, 4.3. Without the member a key may do all.
+static bool keys_may_verify(const json_t *operations)
+{
+    bool may = operations == NULL;
+    for (size_t i = 0; i < json_array_size(operations); i++) {
+        const char *name = json_string_value(json_array_get(operations, i));
+        may = may || (name != NULL && strcmp(name, "verify") == 0);
+    }
+    return may;
+}
+
 // Why a key is not used; NULL: it is.
 static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm *out)
 {
     struct sk_span type = keys_member(jwk, "kty"), curve = keys_member(jwk, "crv");
     if (json_object_get(jwk, "use") != NULL && !keys_is(keys_member(jwk, "use"), "sig"))
         return "it is for another `use` than sig";
+    if (!keys_may_verify(json_object_get(jwk, "key_ops")))
+        return "its `key_ops` lack verify";
     for (*out = 0; *out < SK_JWS_ALGORITHMS; (*out)++) {
         const struct sk_jws_names *names = sk_jws_names(*out);
         if (!keys_is(type, names->kty) || (names->crv != NULL && !keys_is(curve, names->crv)))
@@ -706,6 +721,7 @@ static const char *revoked_read(struct revoked *revoked, const struct sk_siphash
     return wrong;
 }
 
+// A blank in an id is a slip ("sub: alice", "sub:alice # stolen"), by which the line would revoke nothing.
 static const char *revoked_read_line(struct revoked *revoked, const struct sk_siphash_key *id_keys, struct sk_span line)
 {
     static const char *const prefixes[SK_JWT_IDS] = {[SK_JWT_ID_JTI] = "jti:", [SK_JWT_ID_SUB] = "sub:"};
@@ -716,6 +732,8 @@ static const char *revoked_read_line(struct revoked *revoked, const struct sk_si
     for (int i = 0; i < SK_JWT_IDS; i++) {
         size_t len = strlen(prefixes[i]);
         if (line.len > len && memcmp(line.at, prefixes[i], len) == 0) {
+            if (memchr(line.at, ' ', line.len) != NULL || memchr(line.at, '\t', line.len) != NULL)
+                return "has a blank in its id";
             revoked->ids[i].all[revoked->ids[i].count++] = sk_siphash(&id_keys[i], line.at + len, line.len - len);
             return NULL;
         }

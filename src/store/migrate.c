@@ -50,7 +50,8 @@ enum sk_status sk_migrate_shard(const char *database_url, size_t number, size_t 
     enum sk_status status = SK_OK;
     PGconn *conn = sk_pg_hosts_connect_to_write(database_url);
     if (PQstatus(conn) != CONNECTION_OK) {
-        sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(conn));
+        if (conn != NULL)
+            sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(conn));
         status = SK_FAIL;
     }
     if (status == SK_OK)

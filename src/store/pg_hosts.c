@@ -29,6 +29,7 @@ struct pg_params {
     size_t n;
 };
 
+static bool pg_hosts_splits_password(const char *url);
 static const char *pg_hosts_option(const struct sk_pg_hosts *hosts, const char *keyword);
 static const char *pg_hosts_split(struct sk_pg_hosts *hosts);
 static const char *pg_hosts_check_attributes(const struct sk_pg_hosts *hosts);
@@ -46,8 +47,11 @@ struct sk_pg_hosts *sk_pg_hosts_open(const char *url)
     if (hosts == NULL)
         return NULL;
     const char *wrong = NULL;
-    hosts->options = PQconninfoParse(url, NULL);
-    if (hosts->options == NULL)
+    if (pg_hosts_splits_password(url))
+        wrong = "it has an @ behind the user's part: write the / and @ of a password as %2F and %40";
+    if (wrong == NULL)
+        hosts->options = PQconninfoParse(url, NULL);
+    if (wrong == NULL && hosts->options == NULL)
         wrong = "it is not a URI that libpq reads";
     if (wrong == NULL)
         wrong = pg_hosts_split(hosts);
@@ -59,6 +63,19 @@ struct sk_pg_hosts *sk_pg_hosts_open(const char *url)
         return NULL;
     }
     return hosts;
+}
+
+// Whether libpq would take a part of the password for a host or a database, and print it in its messages.
+static bool pg_hosts_splits_password(const char *url)
+{
+    static const char mark[] = "://";
+    const char *rest = strncmp(url, "postgres", sizeof "postgres" - 1) == 0 ? strstr(url, mark) : NULL;
+    if (rest == NULL)
+        return false;
+    rest += sizeof mark - 1;
+    size_t user = strcspn(rest, "@/");
+    rest += rest[user] == '@' ? user + 1 : 0;
+    return memchr(rest, '@', strcspn(rest, "?")) != NULL;
 }
 
 void sk_pg_hosts_close(struct sk_pg_hosts *hosts)
@@ -192,6 +209,10 @@ PGconn *sk_pg_hosts_connect(const struct sk_pg_hosts *hosts, size_t host, const 
 
 PGconn *sk_pg_hosts_connect_to_write(const char *url)
 {
+    struct sk_pg_hosts *hosts = sk_pg_hosts_open(url); // libpq's messages may hold a part of a URL that is wrong
+    if (hosts == NULL)
+        return NULL;
+    sk_pg_hosts_close(hosts);
     const char *const names[] = {"target_session_attrs", "dbname", NULL}; // libpq expands dbname, which overrides
     const char *const values[] = {"read-write", url, NULL};
     return PQconnectdbParams(names, values, 1);

@@ -32,7 +32,8 @@ struct pg_conn *sk_pg_hosts_start(const struct sk_pg_hosts *hosts, size_t host, 
 // The same for commands, which wait until the connection is there, or has failed. A standby is taken, too.
 struct pg_conn *sk_pg_hosts_connect(const struct sk_pg_hosts *hosts, size_t host, const char *application, int most_s);
 
-// For commands that write: waits for the first host that takes writes.
+// For commands that write: waits for the first host that takes writes. NULL: the URL is wrong, which is logged, or
+// memory is short.
 struct pg_conn *sk_pg_hosts_connect_to_write(const char *url);
 
 #endif

@@ -21,7 +21,8 @@ struct sk_pg_once *sk_pg_once_open(const struct sk_shards *shards, size_t number
         return NULL;
     pg->conn = sk_pg_hosts_connect_to_write(shards->urls[number]);
     if (PQstatus(pg->conn) != CONNECTION_OK || PQsetClientEncoding(pg->conn, "UTF8") != 0) {
-        sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(pg->conn));
+        if (pg->conn != NULL)
+            sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(pg->conn));
         sk_pg_once_close(pg);
         return NULL;
     }

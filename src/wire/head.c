@@ -9,13 +9,19 @@
 
 #include "text.h"
 
+enum { RECORD_SIZE = 64 }; // of libmicrohttpd's struct MHD_HTTP_Header
+
 static enum sk_method head_method(const char *method);
 
-void sk_head_target(struct sk_head *head, const char *target)
+size_t sk_head_target(struct sk_head *head, const char *target)
 {
+    size_t parameters = 0;
     head->target = target;
     head->query_bad = false;
     sk_header_bytes_target(&head->bytes, target);
+    for (const char *at = strchr(target, '?'); at != NULL; at = strchr(at + 1, '&'))
+        parameters++;
+    return strlen(target) + parameters * RECORD_SIZE;
 }
 
 size_t sk_head_unescape(struct sk_head *head, char *text)
@@ -69,12 +75,19 @@ void sk_head_field(struct sk_head *head, const char *name, size_t name_len, cons
         head->chunked = strcasecmp(value, "chunked") == 0;
     } else if (IS("expect")) {
         head->expects = true;
+    } else if (IS("cookie")) {
+        head->used += value_len; // libmicrohttpd splits a copy
     } else if (IS("traceparent")) {
         head->traceparent = head->traceparent == NULL ? value : "";
     }
 }
 
 #undef IS
+
+void sk_head_record(struct sk_head *head, size_t bytes)
+{
+    head->used += RECORD_SIZE + bytes;
+}
 
 bool sk_head_good(const struct sk_head *head, size_t len)
 {
@@ -177,7 +190,8 @@ void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, co
 {
     check->begin = method;
     check->next = version + VERSION_CHARS + LINE_END;
-    if (target != method + strlen(method) + 1 || version != check->target_end + 1)
+    size_t len = strlen(method);
+    if (target != method + len + 1 || version != check->target_end + 1 || !header_bytes_is_token(method, len))
         check->bad = true;
 }
 

@@ -52,6 +52,7 @@ struct sk_head {
     const char *target; // for comparison only
     unsigned hosts, lengths, encodings;
     uint64_t length; // of the body; 0: none, or not known in advance
+    size_t used;     // bytes of libmicrohttpd's memory, without those of the head itself
     bool chunked, expects, bad;
     bool query_bad; // the query has an invalid escape, or the escape of a control byte
     bool is_head;
@@ -62,11 +63,14 @@ struct sk_head {
 // The loop's thread. Call them in the order of struct sk_header_bytes: the target when its line was read, then the
 // names and values of its query and its path, when libmicrohttpd wants their escapes undone. The rest follows once the
 // whole head is read. The texts are borrowed.
-void sk_head_target(struct sk_head *head, const char *target);
+// Returns the bytes of memory that libmicrohttpd needs for the target and, next, for the parameters of its query.
+size_t sk_head_target(struct sk_head *head, const char *target);
 // Undoes the escapes of a name or a value, not of the path: "/seckill/1%00x" is not "/seckill/1". Returns the length.
 size_t sk_head_unescape(struct sk_head *head, char *text);
 void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version);
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len);
+// Counts the record that libmicrohttpd keeps of each field, cookie and parameter of the query, and what else it takes.
+void sk_head_record(struct sk_head *head, size_t bytes);
 // Whether to go on reading the request. `len`: of the whole head.
 bool sk_head_good(const struct sk_head *head, size_t len);
 

@@ -6,6 +6,11 @@
 // after the request is complete, and MHD_queue_response moves such a connection on at once. A parked request waits too
 // long for that, and is suspended (connection.c).
 //
+// An answer's head is written into the same memory that holds the request's: where that is full, libmicrohttpd closes
+// the connection without an answer, to a purchase that is committed. So the memory is ANSWER_RESERVE larger than a
+// request may fill, and a larger head is refused before it is routed. Only the bytes of a pipelined request can still
+// fill the reserve, of a client that sends it behind one with more than about 50 fields.
+//
 // Every phase of a connection has an absolute deadline (connection.h): libmicrohttpd's own restarts with each byte.
 #include "server.h"
 
@@ -26,7 +31,16 @@
 #include "response.h"
 #include "timer.h"
 
-enum { DISCARD_FACTOR = 8, POOL_INCREMENT = 1024, RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };
+// ANSWER_RESERVE: an answer's head has up to 1.4 KB, with a Link of LINK_MAX (answer.c).
+enum {
+    ANSWER_RESERVE = 2048,
+    FIELD_MARKS = sizeof ": \r\n" - 1,
+    DISCARD_FACTOR = 8,
+    POOL_INCREMENT = 1024,
+    RUNS_MAX = 128,
+    SENDING_RUNS_MAX = 3,
+    BACKLOG_RUNS_MAX = 64
+};
 
 struct sk_server {
     uv_loop_t *loop;
@@ -64,6 +78,10 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *libra
 static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection);
 static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                        const char *value, size_t value_len);
+static bool server_trailer_fits(const struct sk_server *server, struct sk_connection *connection);
+static enum MHD_Result server_on_trailer(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                         const char *value, size_t value_len);
+static enum MHD_Result server_refuse_large_head(const struct sk_connection *connection);
 static enum MHD_Result server_on_body(struct sk_server *server, struct sk_connection *connection, const char *data,
                                       size_t n);
 static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_connection *connection);
@@ -123,17 +141,18 @@ static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     MHD_AcceptPolicyCallback may_connect = server->handler.peers == NULL ? NULL : server_may_connect;
-    return MHD_start_daemon(flags, 0, may_connect, server, server_on_request, server,                      //
-                            MHD_OPTION_EXTERNAL_LOGGER, server_log_library, NULL,                          //
-                            MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                                   //
-                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->connections.count,              //
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)server->options->header_max_bytes, //
-                            MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,                //
-                            MHD_OPTION_STRICT_FOR_CLIENT, 1,                                               //
-                            MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,                         //
-                            MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,                         //
-                            MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,                    //
-                            MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, server,                      //
+    return MHD_start_daemon(flags, 0, may_connect, server, server_on_request, server,         //
+                            MHD_OPTION_EXTERNAL_LOGGER, server_log_library, NULL,             //
+                            MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                      //
+                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->connections.count, //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)server->options->header_max_bytes + ANSWER_RESERVE,     //
+                            MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT, //
+                            MHD_OPTION_STRICT_FOR_CLIENT, 1,                                //
+                            MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,          //
+                            MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,          //
+                            MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,     //
+                            MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, server,       //
                             MHD_OPTION_END);
 }
 
@@ -299,7 +318,12 @@ static void *server_on_target(void *arg, const char *target, struct MHD_Connecti
     const struct sk_server *server = arg;
     struct sk_connection *connection = server_connection_at(library);
     sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)server->options->request_timeout_ms);
-    sk_head_target(&connection->head, target);
+    // libmicrohttpd fails to answer when the records of parameters or cookies do not fit. Cookies cannot be seen
+    // before.
+    if (sk_head_target(&connection->head, target) > (size_t)server->options->header_max_bytes) {
+        (void)server_refuse_large_head(connection);
+        (void)shutdown(connection->fd, SHUT_RDWR);
+    }
     return NULL; // server_on_request gets it as *context
 }
 
@@ -333,13 +357,17 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *libra
 static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection)
 {
     sk_connection_move(connection, SK_PHASE_BODY, (uint64_t)server->options->request_timeout_ms);
-    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, server_on_field, connection);
+    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND,
+                                      server_on_field, connection);
     connection->request.method = connection->head.method;
     connection->request.last = connection->head.encodings > 0;
     connection->request.is_head = connection->head.is_head;
     connection->request.traceparent = connection->head.traceparent;
     connection->request.names = connection->head.names;
     size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+    connection->head.used += len;
+    if (connection->head.used > (size_t)server->options->header_max_bytes)
+        return server_refuse_large_head(connection);
     if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
         return server_reject(server, connection, SK_MALFORMED_HEAD);
     if (connection->head.length > (uint64_t)server->options->body_max_bytes)
@@ -351,9 +379,38 @@ static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const
                                        const char *value, size_t value_len)
 {
     struct sk_connection *connection = arg;
-    (void)kind;
-    sk_head_field(&connection->head, name, name_len, value, value_len);
+    sk_head_record(&connection->head, 0);
+    if (kind == MHD_HEADER_KIND)
+        sk_head_field(&connection->head, name, name_len, value, value_len);
     return MHD_YES;
+}
+
+// The fields behind a chunked body take memory as those of the head do.
+static bool server_trailer_fits(const struct sk_server *server, struct sk_connection *connection)
+{
+    if (connection->head.chunked)
+        (void)MHD_get_connection_values_n(connection->library, MHD_FOOTER_KIND, server_on_trailer, connection);
+    return connection->head.used <= (size_t)server->options->header_max_bytes;
+}
+
+static enum MHD_Result server_on_trailer(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                         const char *value, size_t value_len)
+{
+    struct sk_connection *connection = arg;
+    (void)kind;
+    (void)name;
+    (void)value;
+    sk_head_record(&connection->head, name_len + value_len + FIELD_MARKS);
+    return MHD_YES;
+}
+
+// As libmicrohttpd refuses a head that does not fit at all: its memory may have no room for an answer.
+static enum MHD_Result server_refuse_large_head(const struct sk_connection *connection)
+{
+    static const char answer[] =
+        "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    (void)send(connection->fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return MHD_NO;
 }
 
 // If a body exceeds the limit, the server reads on for a while, so that the client sees the 413.
@@ -377,6 +434,8 @@ static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_conne
 {
     if (connection->too_large)
         return server_reject(server, connection, SK_MALFORMED_TOO_LARGE);
+    if (!server_trailer_fits(server, connection))
+        return server_refuse_large_head(connection);
     SK_PROBE3(request_read, connection->request.handle, connection->request.path, connection->request.body.len);
     server->handler.handle(server->handler.arg, &connection->request);
     if (connection->phase == SK_PHASE_BODY)

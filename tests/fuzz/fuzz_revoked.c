@@ -80,10 +80,11 @@ static bool take_line(struct sk_span line, const char **name, struct sk_span *id
         return false;
     bool jti = line.len > CLAIM && memcmp(line.at, "jti:", CLAIM) == 0;
     bool sub = line.len > CLAIM && memcmp(line.at, "sub:", CLAIM) == 0;
-    *wrong = *wrong || (!jti && !sub);
+    bool blank = memchr(line.at, ' ', line.len) != NULL || memchr(line.at, '\t', line.len) != NULL;
+    *wrong = *wrong || (!jti && !sub) || blank;
     *name = jti ? "jti" : "sub";
     *id = (struct sk_span){line.at + CLAIM, line.len - CLAIM};
-    return jti || sub;
+    return (jti || sub) && !blank;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

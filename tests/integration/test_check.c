@@ -599,6 +599,10 @@ START_TEST(other_databases_are_found)
     ck_assert_msg(found("fail postgresql schema: ") && strstr(out, "--migrate") != NULL, "%s", out);
     ck_assert_int_eq(check_with("SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none", NULL), FAILS);
     ck_assert_msg(found("fail postgresql reachable: ") && found("ok   redis commands: "), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_DATABASE_URL=postgresql://nobody:p/sesame@127.0.0.1:1/none", NULL), FAILS);
+    ck_assert_msg(found("fail postgresql reachable: ") && strstr(out, "sesame") == NULL, "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_DATABASE_URL=postgresql://nobody:p@sesame@127.0.0.1:1/none", NULL), FAILS);
+    ck_assert_msg(found("fail postgresql reachable: ") && strstr(out, "sesame") == NULL, "%s", out);
     db_run("CREATE DATABASE latin ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
     (void)snprintf(url, sizeof url, "%.*s/latin", (int)(strrchr(database, '/') - database), database);
     ck_assert_int_eq(check_with(url, NULL), FAILS);
@@ -701,6 +705,7 @@ START_TEST(a_wrong_configuration_is_found)
         const char *env, *more, *line;
     } unwise[] = {
         {"SECKILL_ADMIN_TOKEN=demo-admin-token", NULL, "warn secrets: SECKILL_ADMIN_TOKEN has a value of the demo"},
+        {"SECKILL_ADMIN_TOKENS=scraper metrics demo-metrics-token", NULL, "warn secrets: SECKILL_ADMIN_TOKENS has"},
         {"SECKILL_TICKET_SECRET=demo-secret-of-tickets", NULL, "warn secrets: SECKILL_TICKET_SECRET has"},
         {"SECKILL_ADDRESS_RATE=5", NULL, NULL},
         {"SECKILL_ADMIN_TOKEN=an-admin-of-demo-", NULL, NULL},

@@ -113,6 +113,19 @@ START_TEST(wrong_settings_are_refused)
 }
 END_TEST
 
+// What everybody knows is named at each start, this one fails later.
+START_TEST(secrets_of_the_demo_are_named)
+{
+    char out[OUTPUT_SIZE];
+    static const char token[] = "SECKILL_ADMIN_TOKEN=demo-admin-token", none[] = "SECKILL_REDIS_URL=http://127.0.0.1";
+    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, none, token), out, sizeof out), 1);
+    ck_assert_msg(strstr(out, "setting=SECKILL_ADMIN_TOKEN") != NULL, "%s", out);
+    ck_assert_msg(strstr(out, "demo-admin-token") == NULL, "%s", out);
+    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, none), out, sizeof out), 1);
+    ck_assert_msg(strstr(out, "everybody knows") == NULL, "%s", out);
+}
+END_TEST
+
 START_TEST(wrong_addresses_are_refused)
 {
     static const char *const rows[][2] = {
@@ -161,6 +174,7 @@ int main(void)
     TCase *tcase = tcase_create("program");
     tcase_add_test(tcase, help_lists_every_key);
     tcase_add_test(tcase, wrong_settings_are_refused);
+    tcase_add_test(tcase, secrets_of_the_demo_are_named);
     tcase_add_test(tcase, wrong_addresses_are_refused);
     tcase_add_test(tcase, too_few_descriptors_are_refused);
     tcase_add_test(tcase, migrate_needs_a_database);

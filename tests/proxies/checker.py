@@ -109,7 +109,7 @@ class Checker:
         allowed = row.direct
         if self.road.gateway:
             allowed = row.gateway if row.instead else row.direct + row.gateway
-        if first not in allowed and not (self.road.gateway and row.gateway == ANY):
+        if first not in allowed and not (self.road.gateway and row.gateway == ANY and first != 0):
             self.finding("status", row, f"{first}, not {allowed}: {answers[:1]}")
         if row.code and answers and self.road.gateway is False and self.code(answers[0]) != row.code:
             self.finding("code", row, f"{self.code(answers[0])}, not {row.code}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,6 +75,37 @@ class Sessions:
         self.server.server_close()
 
 
+class HangsUp:
+    """An instance that ends the connection instead of answering a purchase of voucher 0."""
+
+    def __init__(self) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_POST(self) -> None:
+                if self.path == "/seckill/0":
+                    self.close_connection = True
+                else:
+                    self.do_GET()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.admin_port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
 def replaced(text: str, changes: dict[str, str]) -> str:
     """The settings with this machine's addresses; each must occur once, or n times: (n, new)."""
     for old, change in changes.items():
@@ -99,10 +131,12 @@ CUT_OFF_S = 2  # how long a gateway of `cutting` waits for an answer
 
 
 class Gateways:
-    """nginx and HAProxy in front of an instance, until closed. limited: with the limits as shipped."""
+    """nginx and HAProxy in front of an instance, until closed. limited: with the limits as shipped. counting: nginx counts
+    failures, as it does by default."""
 
-    def __init__(self, folder: Path, instance: Instance, limited: bool = False):
+    def __init__(self, folder: Path, instance: Instance | HangsUp, limited: bool = False, counting: bool = False):
         folder.mkdir(mode=0o755)
+        self.forgives, self.max_fails = not counting, "fail_timeout=2s;" if counting else "max_fails=0;"
         self.folder, self.backend, self.for_operators, self.limited = folder, instance.port, instance.admin_port, limited
         self.processes: list[Process] = []
         self.sessions = Sessions()
@@ -125,14 +159,16 @@ class Gateways:
         settings = replaced(
             (ROOT / "deploy" / "nginx.conf").read_text(),
             {
-                "user              www-data;": f"daemon off; {user}",
-                "worker_processes  auto;": "worker_processes 1;",  # so that all connections share its pool
+                "user                 www-data;": f"daemon off; {user}",
+                "worker_processes     auto;": "worker_processes 1;",  # so that all connections share its pool
                 "/run/nginx.pid": f"{folder}/pid",
-                "error_log         /var/log/nginx/error.log warn;": "error_log stderr warn;",
+                "error_log            /var/log/nginx/error.log warn;": "error_log stderr warn;",
                 "access_log    off;": f"access_log off;\n    {paths}",
-                "server 127.0.0.1:8080 fail_timeout=2s;": f"server 127.0.0.1:{self.backend} max_fails=0;",
-                "server 127.0.0.1:8080 max_fails=0;": f"server 127.0.0.1:{self.backend} max_fails=0;",
+                # Both instances are this one. nginx would not count the failures of a single one.
+                "server 127.0.0.1:8080 max_fails=0;": (2, f"server 127.0.0.1:{self.backend} {self.max_fails}"),
+                "server 127.0.0.1:8090 max_fails=0;": (2, f"server 127.0.0.1:{self.backend} {self.max_fails}"),
                 "server 127.0.0.1:8082 max_fails=0;": f"server 127.0.0.1:{self.for_operators} max_fails=0;",
+                "server 127.0.0.1:8092 max_fails=0;": f"server 127.0.0.1:{self.for_operators} max_fails=0;",
                 "127.0.0.1:9000": f"127.0.0.1:{self.sessions.port}",
                 "listen 80 default_server;": f"listen 127.0.0.1:{public} default_server;",
                 "127.0.0.1:8081": f"127.0.0.1:{operators}",
@@ -209,6 +245,14 @@ class Gateways:
         for process in self.processes:
             process.end(15)
         self.sessions.close()
+
+
+def starts_haproxy(folder: Path, env: dict[str, str], but: str = "") -> bool:
+    """Whether HAProxy accepts its file, without the part `but`, in that environment."""
+    settings = folder / "haproxy-secret.cfg"
+    settings.write_text((ROOT / "deploy" / "haproxy.cfg").read_text().replace(but, ""))
+    others = {name: value for name, value in os.environ.items() if name not in IN_HAPROXY}
+    return subprocess.run(["haproxy", "-c", "-f", str(settings)], env=others | env, capture_output=True).returncode == 0
 
 
 def handing_tokens_on(name: str, road: Road) -> Road:

@@ -47,7 +47,7 @@ class Row:
     name: str
     make: Callable[[Ask], bytes]
     direct: tuple[int, ...]  # statuses of the first answer; 0: the connection ends, or stays silent, without one
-    gateway: tuple[int, ...] = ()  # in addition to those; (-1,): any
+    gateway: tuple[int, ...] = ()  # in addition to those; (-1,): any, but not 0
     instead: bool = False  # `gateway` replaces the others
     most: int = 1  # the maximum number of answers, if every possible request is counted
     most_gateway: int = 0  # the same behind a gateway; 0: as above
@@ -199,9 +199,9 @@ def heads() -> list[Row]:
         Row("a Host and another target", lambda a: a.buy(plain, target=f"http://other/seckill/{a.voucher}"), (PLACED,), (400,)),
         Row("a folded line", lambda a: a.buy(plain + b"X: a\r\n b\r\n"), (400,), (PLACED,), closes=True),
         Row("a folded first line", lambda a: a.buy(plain).replace(b"Host:", b" X: y\r\nHost:"), (400,), (PLACED,), closes=True),
-        Row("a long target", lambda a: a.buy(plain, target=f"/seckill/{a.voucher}?" + "a" * 20000), (414, 431, 400, 0), ANY),
-        Row("a long field", lambda a: a.buy(plain + b"X: " + b"a" * 40000 + b"\r\n"), (431, 400, 0), ANY),
-        Row("many fields", lambda a: a.buy(plain + b"".join(b"X-%d: y\r\n" % n for n in range(2000))), (431, 400, 0), ANY),
+        Row("a long target", lambda a: a.buy(plain, target=f"/seckill/{a.voucher}?" + "a" * 20000), (414, 431, 400), ANY),
+        Row("a long field", lambda a: a.buy(plain + b"X: " + b"a" * 40000 + b"\r\n"), (431, 400), ANY),
+        Row("many fields", lambda a: a.buy(plain + b"".join(b"X-%d: y\r\n" % n for n in range(2000))), (431, 400), ANY),
         Row("HTTP/0.9", lambda a: b"GET /vouchers\r\n\r\n", (400, 505, 0), ANY, raw=True),
         Row("HTTP/1.2", lambda a: a.buy(plain).replace(b"HTTP/1.1", b"HTTP/1.2"), (PLACED, 400, 505), ANY),
         Row("HTTP/2.0", lambda a: a.buy(plain).replace(b"HTTP/1.1", b"HTTP/2.0"), (PLACED, 400, 505, 0), ANY),
@@ -215,9 +215,16 @@ def heads() -> list[Row]:
         Row("a line without a colon", lambda a: a.buy(plain + b"nothing\r\n"), (400, PLACED), ANY),
         Row("an empty name", lambda a: a.buy(plain + b": x\r\n"), (400,), ANY),
     ]
+    # What fills the memory of a connection: an order is answered, or not placed.
+    for n in range(6400, 8600, 70):
+        pad = b"".join(b"X: " + b"a" * min(2900, n - at) + b"\r\n" for at in range(0, n, 2900))
+        rows.append(Row(f"a head of about {n} bytes", lambda a, pad=pad: a.buy(plain + pad), (PLACED, 431), ANY))
+    for n in range(100, 130):
+        rows.append(Row(f"{n} short fields", lambda a, n=n: a.buy(plain + b"a:b\r\n" * n), (PLACED, 431), ANY))
     for byte in (0, 1, 11, 12, 13, 127):
         rows.append(Row(f"byte {byte} in a value", lambda a, b=byte: a.buy(plain + b"X: a" + bytes([b]) + b"b\r\n"), (400,), (PLACED,), closes=True))
         rows.append(Row(f"byte {byte} in a name", lambda a, b=byte: a.buy(plain + b"X" + bytes([b]) + b"Y: b\r\n"), (400,), (PLACED,), closes=True))
+        rows.append(Row(f"byte {byte} in the method", lambda a, b=byte: a.buy(plain).replace(b"POST", b"PO" + bytes([b]) + b"ST"), (400,), ANY, closes=True))
         rows.append(Row(f"byte {byte} in the target", lambda a, b=byte: a.buy(plain).replace(b" HTTP/1.1", bytes([b]) + b" HTTP/1.1"), (400, 404), ANY))
     return rows
 

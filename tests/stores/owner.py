@@ -1,5 +1,6 @@
 """A PostgreSQL set up by deploy/owner.sql and deploy/login.sql: the owner migrates and the service sells there, and the
-owner, with whose rights all functions run, cannot gain more. The control: an owner that may create roles can."""
+owner, with whose rights all functions run, cannot gain more. The control: an owner that may create roles can. Nor can the
+service's login fill the disk with other things than orders, or a stranger look in."""
 
 from __future__ import annotations
 
@@ -39,6 +40,18 @@ WAYS = (
     "alter database " + DATABASE + " set session_preload_libraries = 'auto_explain'",
     "select lo_import('/etc/passwd')",
 )
+# What a stolen login of the service must not make, each with what would permit it.
+THINGS = {
+    "create temporary table t (x integer)": f"grant temporary on database {DATABASE} to public",
+    "select lo_create(0)": "grant execute on function lo_create(oid) to public",
+    "select lo_creat(-1)": "grant execute on function lo_creat(integer) to public",
+    "select lo_from_bytea(0, 'x')": "grant execute on function lo_from_bytea(oid, bytea) to public",
+}
+ATTRIBUTES = "superuser createdb createrole replication bypassrls"
+HAVE_MORE = (
+    "select rolname from pg_roles where rolname ~ '^seckill'"
+    " and (rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls)"
+)
 REFUSED = ("permission denied", "must be superuser", "must have admin option", "no privilege", "is not supported")
 
 
@@ -51,7 +64,10 @@ def attempt(postgres: PostgresServer, login: str, script: str) -> str:
 
 def set_up(postgres: PostgresServer, binary) -> None:
     postgres.sql(f"drop role seckill_service, seckill_keeper; create database {DATABASE}", "postgres")
-    for name in ("owner.sql", "login.sql", "owner.sql", "login.sql"):  # they may be run repeatedly
+    for number, name in enumerate(("owner.sql", "login.sql", "owner.sql", "login.sql")):  # they may be run repeatedly
+        if number == 2:  # by then the roles have been given more
+            for role in ("seckill_owner", "seckill_service", "seckill_keeper", "seckill"):
+                postgres.sql(f"alter role {role} {ATTRIBUTES}", DATABASE)
         command = postgres.psql("-f", str(ROOT / "deploy" / name), DATABASE)
         done = subprocess.run(command, env=os.environ | ENV, text=True, capture_output=True)
         if done.returncode != 0:
@@ -72,6 +88,23 @@ def gained(postgres: PostgresServer) -> list[str]:
     return wrong
 
 
+def filled(postgres: PostgresServer) -> list[str]:
+    """The things that the service's login could make."""
+    return [thing for thing in THINGS if not any(text in attempt(postgres, "seckill", thing) for text in REFUSED)]
+
+
+def things(postgres: PostgresServer) -> list[str]:
+    wrong = [f"the service's login: {thing}" for thing in filled(postgres)]
+    postgres.sql("create role stranger login", DATABASE)
+    if "permission denied" not in attempt(postgres, "stranger", "select 1"):
+        wrong.append("a stranger connects")
+    for permission in (*THINGS.values(), f"grant connect on database {DATABASE} to public"):
+        postgres.sql(permission, DATABASE)
+    if filled(postgres) != list(THINGS) or attempt(postgres, "stranger", "select 1"):
+        wrong.append("the control: what is permitted is refused")
+    return wrong
+
+
 def run(binary) -> list[str]:
     folder = Path(tempfile.mkdtemp(prefix="seckill-owner.", dir="/var/tmp"))
     folder.chmod(0o755)
@@ -80,8 +113,10 @@ def run(binary) -> list[str]:
         set_up(postgres, binary)
         if reply := attempt(postgres, "seckill", "select * from list_vouchers('open', 0, 10)"):
             return [f"the service's login may not do its work: {reply}"]
-        wrong = gained(postgres)
-        print(f"{len(WAYS)} ways to more rights tried, {len(wrong)} open to the owner", flush=True)
+        wrong = [f"{role} has kept an attribute" for role, in postgres.sql(HAVE_MORE, DATABASE)]
+        wrong += things(postgres)
+        wrong += gained(postgres)
+        print(f"{len(WAYS) + len(THINGS)} ways to more rights tried, {len(wrong)} open", flush=True)
         postgres.sql("alter role seckill_owner createrole", DATABASE)
         if not any(PROGRAM in line for line in gained(postgres)):
             wrong.append("the control: an owner that may create roles gained nothing")

@@ -35,6 +35,11 @@ static const struct {
     {"host=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", NULL, false},
     {"made_up=1", NULL, false},
     {"redis://a.example", NULL, false},
+    {"postgresql://u:p%2Fs%40w@a.example/d", "a.example*", false},
+    {"postgresql://u:p/s@a.example/d", NULL, false}, // libpq would print a part of the password
+    {"postgresql://u:p@s@a.example/d", NULL, false},
+    {"postgres://u:1/s@a.example/d", NULL, false},
+    {"postgresql:///d?host=@abstract", "@abstract", false},
 };
 
 START_TEST(a_url_names_its_hosts)

@@ -98,7 +98,7 @@ START_TEST(sets_of_logins_are_read)
              "\",\"e\":\"AQAB\",\"kid\":\"k2\",\"x5t\":"
              "\"q\",\"x5c\":[\"MIID\"],\"alg\":\"RS256\"}"),
          2, 0}, // Auth0, with the next key
-        {SET("{\"alg\":\"RS256\",\"e\":\"AQAB\",\"kid\":\"k1\",\"kty\":\"RSA\",\"n\":\"" RSA_N
+        {SET("{\"alg\":\"RS256\",\"e\":\"AQAB\",\"kid\":\"k1\",\"key_ops\":[\"verify\"],\"kty\":\"RSA\",\"n\":\"" RSA_N
              "\",\"use\":\"sig\"},{\"alg\":"
              "\"RS256\",\"e\":\"AQAB\",\"kid\":\"k2\",\"kty\":\"RSA\",\"n\":\"" RSA_OTHER_N "\",\"use\":\"sig\"}"),
          2, 0}, // Cognito
@@ -147,6 +147,8 @@ START_TEST(a_key_that_is_not_used_has_a_reason)
         {"{\"kty\":\"OKP\",\"crv\":\"Ed448\",\"kid\":\"k\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\"}", "`kty`"},
         {"{\"kty\":\"OKP\",\"crv\":\"P-256\",\"kid\":\"k\",\"x\":\"" ED_PUBLIC "\"}", "`kty`"},
         {"{\"kty\":\"rsa\",\"kid\":\"k\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`kty`"},
+        {"{\"kty\":\"oct\",\"kid\":\"k\",\"key_ops\":[\"sign\",1],\"k\":\"" SECRET_A "\"}", "`key_ops`"},
+        {"{\"kty\":\"oct\",\"kid\":\"k\",\"key_ops\":\"verify\",\"k\":\"" SECRET_A "\"}", "`key_ops`"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[2048];

@@ -303,9 +303,31 @@ START_TEST(what_is_revoked_is_refused)
 }
 END_TEST
 
+// With a list, whoever has an id that no line can name is refused.
+START_TEST(what_cannot_be_revoked_is_refused)
+{
+    static const char *const claims[] = {"{\"jti\":7," CLAIMS_REST, "{\"jti\":null," CLAIMS_REST,
+                                         "{\"jti\":[\"one\"]," CLAIMS_REST};
+    options.token_revoked = NULL;
+    open_tokens();
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++)
+        ck_assert_int_eq(check(&key_rs, HEADER_RS, claims[i]), SK_JWT_GOOD);
+    write_file(revoked_path, "");
+    options.token_revoked = revoked_path;
+    open_tokens();
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        ck_assert_int_eq(check(&key_rs, HEADER_RS, claims[i]), SK_JWT_NOT_REVOCABLE);
+        ck_assert_int_eq(check(&key_rs, HEADER_RS, claims[i]), SK_JWT_NOT_REVOCABLE); // nor cached
+    }
+    ck_assert_int_eq(check(&key_rs, HEADER_RS, CLAIMS), SK_JWT_GOOD);
+}
+END_TEST
+
 START_TEST(a_list_that_is_wrong_changes_nothing)
 {
-    static const char *const wrong[] = {"jti:two\nalice", "jti:", "sub: \n", "JTI:one", "iss:x", " jti:one"};
+    static const char *const wrong[] = {"jti:two\nalice", "jti:",     "sub: \n",      "JTI:one",
+                                        "iss:x",          " jti:one", "sub: alice\n", "sub:alice # stolen",
+                                        "jti:o\tne"};
     char *token = token_make(&key_es, HEADER_ES, "{\"jti\":\"one\"," CLAIMS_REST);
     options.token_revoked = revoked_path;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -704,6 +726,7 @@ int main(void)
     tcase_add_test(tcase, a_key_that_is_removed_takes_its_tokens_along);
     tcase_add_test(tcase, no_algorithm_passes_for_another);
     tcase_add_test(tcase, what_is_revoked_is_refused);
+    tcase_add_test(tcase, what_cannot_be_revoked_is_refused);
     tcase_add_test(tcase, a_list_that_is_wrong_changes_nothing);
     tcase_add_test(tcase, many_may_be_revoked);
     tcase_add_test(tcase, a_lifetime_has_a_most);
