@@ -17,19 +17,19 @@ PAGES = [lab.ROOT / "docs" / name for name in ("cookbook.md", "cookbook.zh-CN.md
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 STEPS = ("create", "buy", "follow", "pay", "cancel", "settle")
 LANGUAGES = ("sh", "ts", "java", "python")
-LINES_MOST = 14
-TSC = lab.HERE / "node_modules/typescript/bin/tsc"
+SHARED = {"java": "Shop.java", "python": "seckill.py"}  # that the other blocks use
+LINES_MOST = 10
 LIMIT_S = 90
 
-Blocks = dict[tuple[str, str], str]  # (step, language) -> text; ("seckill.py", "python") is the one that others use
+Blocks = dict[tuple[str, str], str]  # (step or name in SHARED, language) -> text
 
 
 def blocks_of(page: str) -> Blocks:
     found: Blocks = {}
     for section in re.split(r"^## ", page, flags=re.M)[1:]:
         title = section.splitlines()[0].lower()
-        step = "seckill.py" if title == "before you begin" else title
         for language, text in BLOCK.findall(section):
+            step = SHARED.get(language) if title == "before you begin" else title
             assert (step, language) not in found, f"{step} has two blocks of {language}"
             if language:
                 found[step, language] = text
@@ -37,10 +37,11 @@ def blocks_of(page: str) -> Blocks:
 
 
 def check_shape(page: str, translation: str) -> None:
-    wanted = {(step, language) for step in STEPS for language in LANGUAGES} | {("seckill.py", "python")}
+    wanted = {(step, language) for step in STEPS for language in LANGUAGES}
+    wanted |= {(name, language) for language, name in SHARED.items()}
     blocks = blocks_of(page)
     assert set(blocks) == wanted, f"blocks that are missing or too many: {set(blocks) ^ wanted}"
-    long = [name for name, text in blocks.items() if text.count("\n") > LINES_MOST and name[0] != "seckill.py"]
+    long = [name for name, text in blocks.items() if text.count("\n") > LINES_MOST and name[0] in STEPS]
     assert not long, f"more than {LINES_MOST} lines: {long}"
     assert BLOCK.findall(page) == BLOCK.findall(translation), "the blocks of the translation are others"
 
@@ -99,23 +100,16 @@ class Cook:
         {"ts": self.prepare_ts, "java": self.prepare_java, "python": self.prepare_python}.get(language, lambda: None)()
 
     def prepare_ts(self) -> None:
-        (self.folder / "package.json").write_text('{"type": "module"}')
-        modules = self.folder / "node_modules"
-        modules.mkdir()
-        (modules / "seckill-client").symlink_to(lab.WEB)
-        (modules / "@types").symlink_to(lab.HERE / "node_modules/@types")
-        for step in STEPS:
-            (self.folder / f"{step}.ts").write_text(self.blocks[step, "ts"])
-        command = ["node", str(TSC), "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
-        files = [f"{step}.ts" for step in STEPS]
-        done = subprocess.run([*command, *files], cwd=self.folder, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+        lab.compile_ts(self.folder, lab.WEB, {f"{step}.ts": self.blocks[step, "ts"] for step in STEPS})
 
     def prepare_java(self) -> None:
-        lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java")
+        blocks = {f"{step.capitalize()}.java": self.blocks[step, "java"] for step in STEPS}
+        for name, text in ({SHARED["java"]: self.blocks[SHARED["java"], "java"]} | blocks).items():
+            (self.folder / name).write_text(text)
+        lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java", *self.folder.glob("*.java"))
 
     def prepare_python(self) -> None:
-        (self.folder / "seckill.py").write_text(self.blocks["seckill.py", "python"])
+        (self.folder / SHARED["python"]).write_text(self.blocks[SHARED["python"], "python"])
 
     def run(self, step: str, expected: str) -> str:
         """What the block prints, of which `expected` is a pattern with one group."""
@@ -125,9 +119,7 @@ class Cook:
         elif self.language == "ts":
             command = ["node", f"{step}.js"]
         elif self.language == "java":
-            file = self.folder / f"{step.capitalize()}.java"
-            file.write_text(text)
-            command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ".", file.name]
+            command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ".", step.capitalize()]
         else:
             command = ["python3", "-c", text]
         environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "no_proxy": "*", **self.values}
@@ -143,7 +135,7 @@ class Cook:
         return found[1]
 
     def cook(self) -> None:
-        an_id = r'(?:"id" ?: ?"|[a-zA-Z0-9]: |\b(?:DONE|done|won|201|202) +)([0-9a-f-]+)'
+        an_id = r'(?:"id" ?: ?"|[a-zA-Z0-9]: |\b(?:DONE|done|WON|won|201|202) +)([0-9a-f-]+)'
         voucher = self.values["VOUCHER"] = self.run("create", an_id)
         lab.until_open(voucher)
         self.expect_one_key("POST /admin/vouchers")
@@ -158,6 +150,8 @@ class Cook:
         cancelled = self.values["ORDER"] = lab.buy(other, "alice")
         self.run("cancel", r"\b(cancelled)\b")
         assert self.statuses() == {cancelled: "cancelled"}, self.statuses()
+        self.run("pay", r"((?:too late.*|ENDED |\"status\":\"))cancelled")
+        assert [one["state"] for one in lab.payments(other)] == ["to_refund"], lab.payments(other)
         self.values["VOUCHER"] = voucher
         self.run("settle", r"\b(open)\b")
 
