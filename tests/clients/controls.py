@@ -156,5 +156,7 @@ BROKEN_BLOCKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("Python cancels nothing", "python", "cancel", "/cancel", "/pay"),
     ("Java takes a late payment for a success", "java", "pay", "paid.outcome()", '"DONE"'),
     ("TypeScript takes a late payment for a success", "ts", "pay", "'too late, pay it back:'", "'done'"),
+    ("curl sends no token of the login", "sh", "a login's token", "Authorization: Bearer $LOGIN_TOKEN", "X-Token: 1"),
+    ("Java sends another token", "java", "a login's token", 'getenv("LOGIN_TOKEN")', 'getenv("LANG")'),
     ("a block of the translation is another", "page", "", "sleep 1", "sleep 2"),
 )

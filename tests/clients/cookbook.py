@@ -16,10 +16,13 @@ from proxy import Proxy, problem
 PAGES = [lab.ROOT / "docs" / name for name in ("cookbook.md", "cookbook.zh-CN.md")]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 STEPS = ("create", "buy", "follow", "pay", "cancel", "settle")
-LANGUAGES = ("sh", "ts", "java", "python")
+BUYERS = ("buy", "follow", "cancel")
+LANGUAGES = {"sh": "curl", "ts": "TypeScript", "java": "Java", "python": "Python"}
 SHARED = {"java": "Shop.java", "python": "seckill.py"}  # that the other blocks use
 LINES_MOST = 10
+LOGIN = "a login's token"
 LIMIT_S = 90
+LOGIN_TOKEN = "a-token-of-the-login"
 
 Blocks = dict[tuple[str, str], str]  # (step or name in SHARED, language) -> text
 
@@ -34,6 +37,17 @@ def blocks_of(page: str) -> Blocks:
             if language:
                 found[step, language] = text
     return found
+
+
+def with_login(page: str, language: str) -> Blocks:
+    """The blocks as the page's section on tokens changes them: each of a buyer's, or the one that they share."""
+    row = re.search(rf"^\| {LANGUAGES[language]} \| `(.+?)` \| `(.+?)` \|$", page, re.M)
+    assert row, f"how to send a login's token in {LANGUAGES[language]} is not told"
+    blocks = blocks_of(page)
+    for step in [SHARED["java"]] if language == "java" else BUYERS:
+        assert row[1] in blocks[step, language], f"{step} has no {row[1]}"
+        blocks[step, language] = blocks[step, language].replace(row[1], row[2])
+    return blocks
 
 
 def check_shape(page: str, translation: str) -> None:
@@ -57,11 +71,15 @@ class Kitchen:
         def cooks(language: str, faults: list) -> Callable[[], None]:
             return lambda: self.cook(language, blocks_of(self.page), faults)
 
+        def logs_in(language: str) -> Callable[[], None]:
+            return lambda: self.cook(language, with_login(self.page, language), [], (LOGIN_TOKEN, "alice"))
+
         shape = "cookbook: the same blocks in both languages, of a few lines"
         found = [(shape, lambda: check_shape(self.page, self.translation))]
         for language in LANGUAGES:
             found.append((f"cookbook: {language}", cooks(language, [])))
             found.append((f"cookbook: {language}, with answers lost", cooks(language, self.faults())))
+            found.append((f"cookbook: {language}, with {LOGIN}", logs_in(language)))
         return found
 
     def faults(self) -> list[tuple[str, list]]:
@@ -76,17 +94,21 @@ class Kitchen:
             assert self.translation.count(old) >= 1, old
             check_shape(self.page, self.translation.replace(old, new, 1))
             return
+        if step == LOGIN:
+            assert self.page.count(old) >= 1, old
+            self.cook(language, with_login(self.page.replace(old, new), language), [], (LOGIN_TOKEN, "alice"))
+            return
         blocks = blocks_of(self.page)
         assert blocks[step, language].count(old) == 1, f"{step} has not {old!r} once"
         blocks[step, language] = blocks[step, language].replace(old, new)
         self.cook(language, blocks, self.faults())
 
-    def cook(self, language: str, blocks: Blocks, faults: list) -> None:
+    def cook(self, language: str, blocks: Blocks, faults: list, login: tuple[str, str] | None = None) -> None:
         with self.lock:
             self.count += 1
             folder = self.scratch / f"cookbook-{self.count}"
         folder.mkdir()
-        proxy = Proxy(lab.URL, faults)
+        proxy = Proxy(lab.URL, faults, login)
         try:
             Cook(language, blocks, folder, proxy).cook()
         finally:
@@ -96,7 +118,7 @@ class Kitchen:
 class Cook:
     def __init__(self, language: str, blocks: Blocks, folder: Path, proxy: Proxy):
         self.language, self.blocks, self.folder, self.proxy = language, blocks, folder, proxy
-        self.values = {"SECKILL_URL": proxy.url, "SECKILL_ADMIN_TOKEN": lab.TOKEN}
+        self.values = {"SECKILL_URL": proxy.url, "SECKILL_ADMIN_TOKEN": lab.TOKEN, "LOGIN_TOKEN": LOGIN_TOKEN}
         {"ts": self.prepare_ts, "java": self.prepare_java, "python": self.prepare_python}.get(language, lambda: None)()
 
     def prepare_ts(self) -> None:
