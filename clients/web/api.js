@@ -62,12 +62,13 @@ export function createApi({
     }
 
     // Resolves with the events of a stream as they come, once the service has begun it; rejects with a Problem, as the
-    // iteration does when the stream breaks. It ends when the service ends it. No credentials: all see the same.
-    async function stream(path, { signal } = {}) {
+    // iteration does when the stream breaks. It ends when the service ends it. All see the same, so `headers` are only
+    // for a gateway that wants a login.
+    async function stream(path, { headers = {}, signal } = {}) {
         const silence = endsAfter(SILENCE_MS, signal);
         try {
-            const headers = { Accept: 'text/event-stream' };
-            const response = await fetch(url + path, { cache: 'no-store', headers, signal: silence.signal });
+            const request = { cache: 'no-store', headers: { ...headers, Accept: 'text/event-stream' } };
+            const response = await fetch(url + path, { ...request, signal: silence.signal });
             if (response.ok && /^text\/event-stream\b/.test(response.headers.get('Content-Type'))) {
                 return eventsOf(response.body.getReader(), silence);
             }

@@ -10,12 +10,14 @@ const LAST = ['closed', 'retired'];
 
 // A stream that is opened again after it broke, later each time, and never at the same time as all others that the same
 // instance has served. `onTrouble(problem)` hears of each break; problem undefined: the service ended the stream.
-export function openStream(api, id, { onEvent, onTrouble = () => {}, random = Math.random }) {
+// `headers()` gives the headers that it is opened with.
+export function openStream(api, id, { onEvent, onTrouble = () => {}, headers = () => ({}), random = Math.random }) {
     const ending = new AbortController();
     let runs = false;
 
     async function read() {
-        const events = await api.stream(`/vouchers/${id}/events`, { signal: ending.signal });
+        const options = { headers: headers(), signal: ending.signal };
+        const events = await api.stream(`/vouchers/${id}/events`, options);
         for await (const event of events) {
             runs = true;
             if (LAST.includes(event.state)) {
@@ -50,14 +52,14 @@ export function openStream(api, id, { onEvent, onTrouble = () => {}, random = Ma
     return { runs: () => runs, close: () => ending.abort() };
 }
 
-// Calls `onEvent` with each state of the voucher, at once and whenever it changes, until the sale has ended for good
-// (closed or retired) or `signal` is aborted. Rejects with a Problem that asking again does not change, such as 404.
-export async function watchVoucher(api, id, onEvent, { signal, random = Math.random, pollMs = POLL_MS } = {}) {
+// Calls `onEvent` with each state of the voucher, at once and whenever it changes, until the sale is over (`phase` is
+// `ended`) or `signal` is aborted. Rejects with a Problem that asking again does not change, such as 404.
+export async function watchVoucher(api, id, onEvent, { signal, headers, random = Math.random, pollMs = POLL_MS } = {}) {
     let isOver = false;
     let pause = new AbortController();
 
     function hear(event) {
-        isOver = LAST.includes(event.state);
+        isOver = event.phase === 'ended';
         onEvent(event);
         if (isOver) {
             pause.abort();
@@ -65,7 +67,7 @@ export async function watchVoucher(api, id, onEvent, { signal, random = Math.ran
     }
 
     const abort = () => pause.abort();
-    const stream = openStream(api, id, { random, onEvent: hear, onTrouble: abort });
+    const stream = openStream(api, id, { headers, random, onEvent: hear, onTrouble: abort });
     signal?.addEventListener('abort', abort);
     try {
         for (let failures = 0; !isOver && !signal?.aborted;) {
@@ -73,10 +75,11 @@ export async function watchVoucher(api, id, onEvent, { signal, random = Math.ran
             let delay = pollMs * (0.8 + 0.4 * random());
             try {
                 if (!stream.runs()) {
-                    const { state, remaining, server_time } = (await api.call(`/vouchers/${id}`, { signal })).body;
+                    const { body } = await api.call(`/vouchers/${id}`, { signal });
                     failures = 0;
                     if (!stream.runs()) {
-                        hear({ state, remaining, server_time });
+                        const { state, phase, remaining, server_time } = body;
+                        hear({ state, phase, remaining, server_time });
                     }
                 }
             } catch (problem) {

@@ -42,9 +42,13 @@ export interface VoucherTerms {
 
 export type VoucherState = 'loading' | 'open' | 'paused' | 'closed' | 'retired';
 
+/** What state, window and stock mean to a buyer now. */
+export type Phase = 'upcoming' | 'on_sale' | 'sold_out' | 'paused' | 'ended';
+
 export interface Voucher extends Required<VoucherTerms> {
     id: string;
     state: VoucherState;
+    phase: Phase;
     remaining: number;
     offer: number;
     version: number;
@@ -54,6 +58,7 @@ export interface Voucher extends Required<VoucherTerms> {
 
 export interface SaleEvent {
     state: VoucherState;
+    phase: Phase;
     /** null: not known now, as while Redis is away. */
     remaining: number | null;
     /** Units a second; only streams have it. */
@@ -90,7 +95,15 @@ export interface Won {
     order: Order;
 }
 
-/** The purchase was won, and its order has ended since: cancelled, expired or refunded. */
+/** The purchase was accepted, and then aborted before its end. It will come: follow the order. */
+export interface Accepted {
+    outcome: 'accepted';
+    code: string;
+    orderId: string;
+    order?: Order;
+}
+
+/** A purchase was won, or a payment recorded, but the order has ended: pay a late payment back. */
 export interface Ended {
     outcome: 'ended';
     code?: string;
@@ -99,18 +112,22 @@ export interface Ended {
 }
 
 /** `key` repeats the same purchase later, with `isDoubtful: true`. */
-export type PurchaseResult = (Won | Ended | Refused | Unknown) & { key: string };
+export type PurchaseResult = (Won | Accepted | Ended | Refused | Unknown) & { key: string };
 
 export type CommandResult<Body> = { outcome: 'done'; status: number; body: Body } | Refused | Unknown;
 
 export interface Options {
+    /** AbortSignal.timeout(3000) limits the whole call. */
     signal?: AbortSignal;
 }
 
-export interface BuyOptions extends Options {
-    quantity?: number;
+export interface KeyOptions extends Options {
     /** Idempotency-Key; made up unless given. */
     key?: string;
+}
+
+export interface BuyOptions extends KeyOptions {
+    quantity?: number;
     /** The same purchase was tried before, and its outcome is not known. */
     isDoubtful?: boolean;
     onStep?(step: { step: 'asking' } | { step: 'waiting'; code: string; retryAfterMs: number }): void;
@@ -121,31 +138,72 @@ export interface Client {
     buy(voucherId: string, options?: BuyOptions): Promise<PurchaseResult>;
     /** The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. */
     follow(orderId: string, options?: Options & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
-    /** Calls `onEvent` until the sale is closed or retired, or until it is aborted. */
+    /** Calls `onEvent` until the sale is over (`phase` is `ended`), or until it is aborted. */
     watch(voucherId: string, onEvent: (event: SaleEvent) => void, options?: Options): Promise<void>;
 
     /** Queries reject with a Problem. */
     order(orderId: string, options?: Options): Promise<Order>;
-    orders(options?: Options & Page): Promise<{ orders: Order[]; complete: boolean; next?: string }>;
+    orders(options?: Options & Page): Promise<Orders>;
     voucher(voucherId: string, options?: Options): Promise<Voucher>;
-    vouchers(options?: Options & Page): Promise<{ vouchers: Voucher[]; can_sell: boolean; next?: string }>;
+    vouchers(options?: Options & Page): Promise<Vouchers>;
 
     cancel(orderId: string, options?: Options): Promise<CommandResult<Order>>;
 
     /** For a shop's own servers, with an admin token. */
-    pay(orderId: string, payment: Payment, options?: Options): Promise<CommandResult<Order>>;
+    pay(orderId: string, payment: Payment, options?: Options): Promise<CommandResult<Order> | Ended>;
     refund(
         orderId: string,
         details?: { restock?: boolean; why?: string; reference?: string },
         options?: Options,
     ): Promise<CommandResult<Order>>;
-    createVoucher(terms: VoucherTerms, options?: Options & { key?: string }): Promise<CommandResult<Voucher>>;
+    createVoucher(terms: VoucherTerms, options?: KeyOptions): Promise<CommandResult<Voucher> & { key: string }>;
     settlement(voucherId: string, options?: Options): Promise<Settlement>;
+    /** The feed of changes of orders. Keep `next`: the next `after`. */
+    events(options?: Options & { after?: string; limit?: number }): Promise<OrderFeed>;
+
+    /** Any other GET and POST of docs/http.md. All tries of a POST have one key, so it is carried out once. */
+    read(path: string, options?: Options): Promise<Record<string, unknown>>;
+    command(
+        path: string,
+        json?: unknown,
+        options?: KeyOptions,
+    ): Promise<CommandResult<Record<string, unknown>> & { key: string }>;
 }
 
 export interface Page {
     limit?: number;
     cursor?: string;
+}
+
+export interface Orders {
+    orders: Order[];
+    complete: boolean;
+    next?: string;
+}
+
+export interface Vouchers {
+    vouchers: Voucher[];
+    can_sell: boolean;
+    server_time: string;
+    /** A shard is away, and its rows are missing. */
+    complete?: false;
+    next?: string;
+}
+
+export interface OrderFeed {
+    events: {
+        id: string;
+        order_id: string;
+        voucher_id: string;
+        user_id?: string;
+        quantity?: number;
+        status: OrderStatus;
+        at: string;
+        by: string;
+        why?: string;
+    }[];
+    next: string;
+    complete?: false;
 }
 
 export interface Settlement {

@@ -33,33 +33,47 @@ export function createClient({ url, headers = {}, fetch } = {}) {
         return result.body;
     }
 
-    function command(path, json, { key, signal } = {}) {
-        const request = { method: 'POST', json, headers: key === undefined ? {} : { 'Idempotency-Key': key } };
-        return done(path, request, signal);
+    const post = (path, json, { signal } = {}, headers = {}) =>
+        done(path, { method: 'POST', json, headers, signal }, signal);
+
+    async function command(path, json, { key = makeKey(), ...options } = {}) {
+        return { ...(await post(path, json, options, { 'Idempotency-Key': key })), key };
+    }
+
+    // A payment of an order that had ended is recorded, but it is no success: it is to be paid back.
+    async function pay(orderId, payment, options) {
+        const result = await post(`/orders/${orderId}/pay`, payment, options);
+        const isLate = result.outcome === 'done' && result.body.status !== 'paid';
+        return isLate ? { outcome: 'ended', orderId, order: result.body } : result;
     }
 
     async function buy(voucherId, { key = makeKey(), ...options } = {}) {
+        const { signal } = options;
+        const call = (path, request) => api.call(path, { ...request, signal });
         let ticket;
         const takeTicket = (isNeeded) => {
             if (isNeeded) {
-                ticket = getTicket(api, { id: voucherId }).then(({ text }) => text);
+                ticket = getTicket({ call }, { id: voucherId }, { signal }).then(({ text }) => text);
                 ticket.catch(() => {
                     ticket = undefined;
                 });
             }
             return ticket;
         };
-        const result = await placeOrder(api, voucherId, { ...options, key, takeTicket });
+        const result = await placeOrder({ call }, voucherId, { ...options, key, takeTicket });
         const isOpen = result.outcome === 'accepted' || (result.outcome === 'won' && result.order === undefined);
-        const settled = isOpen ? await settle(result.orderId, options) : result;
+        const settled = isOpen ? await settle(result.orderId, signal) : result;
         return { ...result, ...settled, code: settled.code ?? result.code, key };
     }
 
-    async function settle(orderId, { signal }) {
+    async function settle(orderId, signal) {
         const unknown = (code) => ({ outcome: 'unknown', code, orderId });
         try {
             const order = await followOrder(api, orderId, { signal });
-            return order === null ? unknown(signal?.aborted ? 'ABORTED' : 'NOT_FOUND') : outcomeOf(order);
+            if (order === null && signal?.aborted) {
+                return { outcome: 'accepted', code: 'ABORTED', orderId };
+            }
+            return order === null ? unknown('NOT_FOUND') : outcomeOf(order);
         } catch (problem) {
             return unknown(problem.code);
         }
@@ -73,16 +87,19 @@ export function createClient({ url, headers = {}, fetch } = {}) {
     return {
         buy,
         follow: (orderId, options) => followOrder(api, orderId, options),
-        watch: (voucherId, onEvent, options) => watchVoucher(api, voucherId, onEvent, options),
+        watch: (voucherId, onEvent, options) =>
+            watchVoucher(api, voucherId, onEvent, { ...options, headers: credentials }),
         order: (orderId, options) => read(`/orders/${orderId}`, options),
         orders: ({ limit, cursor, ...options } = {}) => read(`/orders${query({ limit, cursor })}`, options),
         voucher: (voucherId, options) => read(`/vouchers/${voucherId}`, options),
         vouchers: ({ limit, cursor, ...options } = {}) => read(`/vouchers${query({ limit, cursor })}`, options),
-        cancel: (orderId, options) => command(`/orders/${orderId}/cancel`, undefined, options),
-        pay: (orderId, payment, options) => command(`/orders/${orderId}/pay`, payment, options),
-        refund: (orderId, details, options) => command(`/orders/${orderId}/refund`, details, options),
-        createVoucher: (terms, { key = makeKey(), ...options } = {}) =>
-            command('/admin/vouchers', terms, { key, ...options }),
+        cancel: (orderId, options) => post(`/orders/${orderId}/cancel`, undefined, options),
+        pay,
+        refund: (orderId, details, options) => post(`/orders/${orderId}/refund`, details, options),
+        createVoucher: (terms, options) => command('/admin/vouchers', terms, options),
         settlement: (voucherId, options) => read(`/admin/vouchers/${voucherId}/settlement`, options),
+        events: ({ after, limit, ...options } = {}) => read(`/admin/events${query({ after, limit })}`, options),
+        read,
+        command,
     };
 }

@@ -1,5 +1,6 @@
 // Purchase tickets, and the work that one may take: a nonce of which SHA-256 of challenge, dot and nonce begins with so
 // many bits 0. It is searched for in slices, between which the page stays alive.
+import { Problem } from './api.js';
 import { createHasher } from './sha256.js';
 
 const SLICE_MS = 8;
@@ -34,7 +35,9 @@ export async function solve({ challenge, work_bits: bits }, { signal, breathe = 
         }
         if (n % TRIES_BETWEEN_CHECKS === 0 && performance.now() > until) {
             await breathe();
-            signal?.throwIfAborted();
+            if (signal?.aborted) {
+                throw new Problem('ABORTED');
+            }
             until = performance.now() + SLICE_MS;
         }
     }

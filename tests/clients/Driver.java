@@ -3,13 +3,21 @@ package seckill;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
 
 /** Calls the Java client as the lines of its input say, each a JSON object, and prints what came of each. */
 final class Driver {
+    private static final Map<String, SeckillClient> BASES = new ConcurrentHashMap<>();
+    private static final Queue<SeckillClient> DERIVED = new ConcurrentLinkedQueue<>();
+
     public static void main(String[] words) throws IOException {
         var threads = Executors.newCachedThreadPool();
         var input = new BufferedReader(new InputStreamReader(System.in));
@@ -32,9 +40,10 @@ final class Driver {
 
     @SuppressWarnings("unchecked")
     private static Map<String, Object> call(Map<String, Object> task) throws SeckillClient.Problem {
-        var client = new SeckillClient((String) task.get("url"), (Map<String, String>) task.get("headers"));
+        var client = client(task);
         var voucher = (String) task.get("voucher");
         var order = (String) task.get("order");
+        var path = (String) task.get("path");
         return switch ((String) task.get("call")) {
             case "buy" -> told(buy(client, voucher, task));
             case "follow" -> done(client.follow(order, "pending"));
@@ -42,9 +51,29 @@ final class Driver {
             case "pay" -> told(pay(client, order, (Map<String, Object>) task.get("payment")));
             case "create" -> told(client.createVoucher((Map<String, Object>) task.get("terms")));
             case "settlement" -> done(client.settlement(voucher));
+            case "events" -> done(client.events((String) task.get("after")));
+            case "read" -> done(client.read(path));
+            case "command" -> told(client.command(path, (Map<String, Object>) task.get("json")));
             case "watch" -> watch(client, voucher, task);
             default -> throw new IllegalArgumentException(String.valueOf(task));
         };
+    }
+
+    // What is derived is kept, so that whatever it holds open stays open.
+    @SuppressWarnings("unchecked")
+    private static SeckillClient client(Map<String, Object> task) {
+        var headers = (Map<String, String>) task.get("headers");
+        var base = BASES.computeIfAbsent((String) task.get("url"), url -> new SeckillClient(url, Map.of()));
+        var turns = (List<String>) task.get("turns");
+        var client = turns == null ? base.as(headers) : base.as(() -> with(headers, turns.remove(0)));
+        DERIVED.add(client);
+        return task.get("at_most_ms") instanceof Long ms ? client.within(Duration.ofMillis(ms)) : client;
+    }
+
+    private static Map<String, String> with(Map<String, String> headers, String turn) {
+        var more = new LinkedHashMap<>(headers);
+        more.put("X-Turn", turn);
+        return more;
     }
 
     private static SeckillClient.Result buy(SeckillClient client, String voucher, Map<String, Object> task) {
@@ -63,13 +92,10 @@ final class Driver {
     private static Map<String, Object> watch(SeckillClient client, String voucher, Map<String, Object> task)
             throws SeckillClient.Problem {
         client.watch(voucher, event -> {
-            var shown = new LinkedHashMap<String, Object>();
-            shown.put("state", event.get("state"));
-            shown.put("remaining", event.get("remaining"));
-            say(task, Map.of("event", shown));
+            say(task, Map.of("event", event));
             return true;
         });
-        return Map.of("outcome", "done");
+        return done(Map.of());
     }
 
     private static Map<String, Object> told(SeckillClient.Result result) {
@@ -77,6 +103,7 @@ final class Driver {
         told.put("outcome", result.outcome().name().toLowerCase());
         told.put("code", result.code());
         told.put("id", result.orderId());
+        told.put("key", result.key());
         result.retryAfterMs().ifPresent(ms -> told.put("retry_after_ms", ms));
         return told;
     }
@@ -85,8 +112,7 @@ final class Driver {
         var told = new LinkedHashMap<String, Object>();
         told.put("outcome", "done");
         told.put("id", body.get("id"));
-        told.put("status", body.get("status"));
-        told.put("verdict", body.get("verdict"));
+        told.put("body", body);
         return told;
     }
 

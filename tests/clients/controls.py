@@ -18,6 +18,17 @@ SOON = "a start in a moment is waited for, one in an hour is not"
 TICKET = "a ticket is got where one is needed, and its work done"
 CREATED = "a voucher whose creation is not answered is one voucher"
 BROKEN_STREAM = "a stream that breaks is opened again, and the voucher asked for meanwhile"
+MANY = "many users share what one client has open"
+HEADERS = "headers are asked for at each try"
+KEY = "what is unknown has its key, and is asked for again under it"
+BOUNDED = "a call ends when its time is up"
+IN_TIME = "a purchase that is accepted when its time is up is accepted, and can be followed"
+PAID_LATE = "a payment of an order that has ended is no success"
+COMMANDED = "any other command is carried out once"
+FEED = "the feed of changes is read page by page"
+SALE_ENDS = "a sale's end ends a watch"
+LOGIN = "a gateway that wants a login has it of a stream, too"
+TYPES = "the types have every member that the service sends"
 NO_STREAM = "where no stream can be had the voucher is asked for"
 
 # What is broken, in which file, by which change; and the scenario that must fail.
@@ -45,8 +56,30 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
      "({ outcome: 'refused', code, orderId })", ACCEPTED_UNKNOWN),
     ("does not wait for the start", "purchase.js", "START_SOON_MS = 5000", "START_SOON_MS = 0", SOON),
     ("gets no ticket", "index.js", "if (isNeeded) {", "if (false) {", TICKET),
-    ("creates without a key", "index.js", "command('/admin/vouchers', terms, { key, ...options })",
-     "command('/admin/vouchers', terms, options)", CREATED),
+    ("commands without a key", "index.js", "post(path, json, options, { 'Idempotency-Key': key })",
+     "post(path, json, options)", COMMANDED),
+    ("creates under another key than it tells", "index.js", "{ 'Idempotency-Key': key })), key };",
+     "{ 'Idempotency-Key': key })), key: makeKey() };", CREATED),
+    ("headers are asked for once", "index.js",
+     "const credentials = typeof headers === 'function' ? headers : () => headers;",
+     "const once = typeof headers === 'function' ? headers() : headers, credentials = () => once;", HEADERS),
+    ("an unknown purchase has another key", "index.js", "code: settled.code ?? result.code, key };",
+     "code: settled.code ?? result.code, key: makeKey() };", KEY),
+    ("a purchase has no bound", "index.js", "const call = (path, request) => api.call(path, { ...request, signal });",
+     "const { call } = api;", BOUNDED),
+    ("a command has no bound", "index.js", "{ method: 'POST', json, headers, signal }, signal)",
+     "{ method: 'POST', json, headers })", BOUNDED),
+    ("a ticket's work has no bound", "ticket.js", "if (signal?.aborted) {", "if (false) {", BOUNDED),
+    ("what is accepted is unknown", "index.js", "{ outcome: 'accepted', code: 'ABORTED', orderId }",
+     "unknown('ABORTED')", IN_TIME),
+    ("a late payment is done", "index.js", "return isLate ? ", "return false ? ", PAID_LATE),
+    ("the feed begins anew", "index.js", "query({ after, limit })", "query({ limit })", FEED),
+    ("a watch outlives the sale", "events.js", "isOver = event.phase === 'ended';",
+     "isOver = LAST.includes(event.state);", SALE_ENDS),
+    ("polls without a phase", "events.js", "hear({ state, phase, remaining, server_time });",
+     "hear({ state, remaining, server_time });", SALE_ENDS),
+    ("a sale's event has no phase", "index.d.ts", "    phase: Phase;\n    /** null", "    /** null", TYPES),
+    ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
      "for (let failures = 1; failures < 2; failures++)", BROKEN_STREAM),
     ("no polling without a stream", "events.js", "                if (!stream.runs()) {\n                    const",
@@ -67,23 +100,40 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
     ("Retry-After is not read", "if (retryAfterMs.isPresent()) {", "if (retryAfterMs.orElse(0) < 0) {", RETRY_AFTER),
     ("no jitter", "return asked + random(Math.max(250, asked / 2));", "return asked;", JITTER),
     ("no time-out", "answer.get(timeoutMs, TimeUnit.MILLISECONDS)", "answer.get(timeoutMs, TimeUnit.HOURS)", LATE),
-    ("a 202 is a win", 'new Result(Outcome.UNKNOWN, "ACCEPTED", 202, none, order)',
-     "new Result(Outcome.WON, null, 202, none, order)", ACCEPTED),
-    ("no long poll", '"?wait=" + WAIT_S + "&while=" + status', '""', ACCEPTED),
-    ("no pause between questions", "            pause(delay);\n", "", NO_WAIT),
+    ("a 202 is a win", "resultOf(Outcome.ACCEPTED, null, order)", "resultOf(Outcome.WON, null, order)", ACCEPTED),
+    ("no long poll", '"?wait=" + waitS + "&while=" + status', '""', ACCEPTED),
+    ("no pause between questions", "            if (delay < leftMs(until)) {\n                pause(delay);",
+     "            if (delay < leftMs(until)) {\n                pause(0);", NO_WAIT),
     ("no place to wait: asks to wait again", '!problem.code.equals("OVERLOADED")',
      '!problem.code.equals("")', FOLLOWING),
-    ("an accepted order that cannot be read is refused",
-     "return new Result(Outcome.UNKNOWN, problem.code, problem.status",
-     "return new Result(Outcome.REFUSED, problem.code, problem.status", ACCEPTED_UNKNOWN),
+    ("an accepted order that cannot be read is refused", "Outcome.ACCEPTED : Outcome.UNKNOWN",
+     "Outcome.ACCEPTED : Outcome.REFUSED", ACCEPTED_UNKNOWN),
     ("does not wait for the start", "START_SOON_MS = 5_000", "START_SOON_MS = 0", SOON),
     ("gets no ticket", "needsTicket |= TICKET_CODES.contains(problem.code);", "needsTicket |= false;", TICKET),
-    ("creates without a key", 'command("/admin/vouchers", terms, Map.of("Idempotency-Key", key))',
-     'command("/admin/vouchers", terms, Map.of())', CREATED),
-    ("a stream is opened once", "failures = readStream(voucherId, hear) ? 1 : failures;",
-     "failures = failures == 1 && readStream(voucherId, hear) ? 2 : failures;", BROKEN_STREAM),
-    ("no polling without a stream", 'hear.test(call("GET", "/vouchers/" + voucherId, null, Map.of(), CALL_MS).body);',
-     'call("GET", "/vouchers/" + voucherId, null, Map.of(), CALL_MS);', NO_STREAM),
+    ("commands without a key", 'command(path, json, Map.of("Idempotency-Key", key))',
+     "command(path, json, Map.of())", COMMANDED),
+    ("creates under another key than it tells", 'Map.of("Idempotency-Key", key)).under(key)',
+     'Map.of("Idempotency-Key", key)).under("k")', CREATED),
+    ("each user has a client", "return new SeckillClient(http, url, headers, mostMs);",
+     "return new SeckillClient(HttpClient.newHttpClient(), url, headers, mostMs);", MANY),
+    ("headers are asked for once", "        this.headers = headers;", "        this.headers = fixed(headers.get());",
+     HEADERS),
+    ("an unknown purchase has no key", ": result).under(key);", ": result);", KEY),
+    ("a call has no bound", "answer.get(timeoutMs,", "answer.get(CALL_MS,", BOUNDED),
+    ("tries have no bound", " || delay >= leftMs(until);\n                if", ";\n                if", BOUNDED),
+    ("a ticket's work has no bound", "nonce % 4096 == 0", "nonce < 0", BOUNDED),
+    ("a stream has no bound", "lines.poll(Math.min(SILENCE_MS, leftMs(until)), ", "lines.poll(SILENCE_MS, ", BOUNDED),
+    ("following has no bound", "if (delay < leftMs(until)) {", "if (delay >= 0) {", IN_TIME),
+    ("a late payment is done", "return isLate ? ", "return false ? ", PAID_LATE),
+    ("the feed begins anew", 'query("after", after)', 'query("after", null)', FEED),
+    ("a watch outlives the sale", '"ended".equals(event.get("phase"))', '"closed".equals(event.get("state"))',
+     SALE_ENDS),
+    ("a stream has no headers", 'request("/vouchers/" + voucherId + "/events").setHeader',
+     'HttpRequest.newBuilder(URI.create(url + "/vouchers/" + voucherId + "/events")).setHeader', LOGIN),
+    ("a stream is opened once", "failures = readStream(voucherId, hear, until) ? 1 : failures;",
+     "failures = failures == 1 && readStream(voucherId, hear, until) ? 2 : failures;", BROKEN_STREAM),
+    ("no polling without a stream", 'hear.test(get("/vouchers/" + voucherId, CALL_MS, until).body());',
+     'get("/vouchers/" + voucherId, CALL_MS, until);', NO_STREAM),
 )
 
 BROKEN_CLIENTS = [("web", what, *rest) for what, *rest in WEB] + [
@@ -104,5 +154,9 @@ BROKEN_BLOCKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("Python creates without a key", "python", "create", '"Idempotency-Key": str(uuid.uuid4())',
      '"X-Key": str(uuid.uuid4())'),
     ("Python cancels nothing", "python", "cancel", "/cancel", "/pay"),
+    ("Java takes a late payment for a success", "java", "pay", "paid.outcome()", '"DONE"'),
+    ("TypeScript takes a late payment for a success", "ts", "pay", "'too late, pay it back:'", "'done'"),
+    ("curl sends no token of the login", "sh", "a login's token", "Authorization: Bearer $LOGIN_TOKEN", "X-Token: 1"),
+    ("Java sends another token", "java", "a login's token", 'getenv("LOGIN_TOKEN")', 'getenv("LANG")'),
     ("a block of the translation is another", "page", "", "sleep 1", "sleep 2"),
 )

@@ -16,31 +16,46 @@ from proxy import Proxy, problem
 PAGES = [lab.ROOT / "docs" / name for name in ("cookbook.md", "cookbook.zh-CN.md")]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 STEPS = ("create", "buy", "follow", "pay", "cancel", "settle")
-LANGUAGES = ("sh", "ts", "java", "python")
-LINES_MOST = 14
-TSC = lab.HERE / "node_modules/typescript/bin/tsc"
+BUYERS = ("buy", "follow", "cancel")
+LANGUAGES = {"sh": "curl", "ts": "TypeScript", "java": "Java", "python": "Python"}
+SHARED = {"java": "Shop.java", "python": "seckill.py"}  # that the other blocks use
+LINES_MOST = 10
+LOGIN = "a login's token"
 LIMIT_S = 90
+LOGIN_TOKEN = "a-token-of-the-login"
 
-Blocks = dict[tuple[str, str], str]  # (step, language) -> text; ("seckill.py", "python") is the one that others use
+Blocks = dict[tuple[str, str], str]  # (step or name in SHARED, language) -> text
 
 
 def blocks_of(page: str) -> Blocks:
     found: Blocks = {}
     for section in re.split(r"^## ", page, flags=re.M)[1:]:
         title = section.splitlines()[0].lower()
-        step = "seckill.py" if title == "before you begin" else title
         for language, text in BLOCK.findall(section):
+            step = SHARED.get(language) if title == "before you begin" else title
             assert (step, language) not in found, f"{step} has two blocks of {language}"
             if language:
                 found[step, language] = text
     return found
 
 
+def with_login(page: str, language: str) -> Blocks:
+    """The blocks as the page's section on tokens changes them: each of a buyer's, or the one that they share."""
+    row = re.search(rf"^\| {LANGUAGES[language]} \| `(.+?)` \| `(.+?)` \|$", page, re.M)
+    assert row, f"how to send a login's token in {LANGUAGES[language]} is not told"
+    blocks = blocks_of(page)
+    for step in [SHARED["java"]] if language == "java" else BUYERS:
+        assert row[1] in blocks[step, language], f"{step} has no {row[1]}"
+        blocks[step, language] = blocks[step, language].replace(row[1], row[2])
+    return blocks
+
+
 def check_shape(page: str, translation: str) -> None:
-    wanted = {(step, language) for step in STEPS for language in LANGUAGES} | {("seckill.py", "python")}
+    wanted = {(step, language) for step in STEPS for language in LANGUAGES}
+    wanted |= {(name, language) for language, name in SHARED.items()}
     blocks = blocks_of(page)
     assert set(blocks) == wanted, f"blocks that are missing or too many: {set(blocks) ^ wanted}"
-    long = [name for name, text in blocks.items() if text.count("\n") > LINES_MOST and name[0] != "seckill.py"]
+    long = [name for name, text in blocks.items() if text.count("\n") > LINES_MOST and name[0] in STEPS]
     assert not long, f"more than {LINES_MOST} lines: {long}"
     assert BLOCK.findall(page) == BLOCK.findall(translation), "the blocks of the translation are others"
 
@@ -56,11 +71,15 @@ class Kitchen:
         def cooks(language: str, faults: list) -> Callable[[], None]:
             return lambda: self.cook(language, blocks_of(self.page), faults)
 
+        def logs_in(language: str) -> Callable[[], None]:
+            return lambda: self.cook(language, with_login(self.page, language), [], (LOGIN_TOKEN, "alice"))
+
         shape = "cookbook: the same blocks in both languages, of a few lines"
         found = [(shape, lambda: check_shape(self.page, self.translation))]
         for language in LANGUAGES:
             found.append((f"cookbook: {language}", cooks(language, [])))
             found.append((f"cookbook: {language}, with answers lost", cooks(language, self.faults())))
+            found.append((f"cookbook: {language}, with {LOGIN}", logs_in(language)))
         return found
 
     def faults(self) -> list[tuple[str, list]]:
@@ -75,17 +94,21 @@ class Kitchen:
             assert self.translation.count(old) >= 1, old
             check_shape(self.page, self.translation.replace(old, new, 1))
             return
+        if step == LOGIN:
+            assert self.page.count(old) >= 1, old
+            self.cook(language, with_login(self.page.replace(old, new), language), [], (LOGIN_TOKEN, "alice"))
+            return
         blocks = blocks_of(self.page)
         assert blocks[step, language].count(old) == 1, f"{step} has not {old!r} once"
         blocks[step, language] = blocks[step, language].replace(old, new)
         self.cook(language, blocks, self.faults())
 
-    def cook(self, language: str, blocks: Blocks, faults: list) -> None:
+    def cook(self, language: str, blocks: Blocks, faults: list, login: tuple[str, str] | None = None) -> None:
         with self.lock:
             self.count += 1
             folder = self.scratch / f"cookbook-{self.count}"
         folder.mkdir()
-        proxy = Proxy(lab.URL, faults)
+        proxy = Proxy(lab.URL, faults, login)
         try:
             Cook(language, blocks, folder, proxy).cook()
         finally:
@@ -95,27 +118,20 @@ class Kitchen:
 class Cook:
     def __init__(self, language: str, blocks: Blocks, folder: Path, proxy: Proxy):
         self.language, self.blocks, self.folder, self.proxy = language, blocks, folder, proxy
-        self.values = {"SECKILL_URL": proxy.url, "SECKILL_ADMIN_TOKEN": lab.TOKEN}
+        self.values = {"SECKILL_URL": proxy.url, "SECKILL_ADMIN_TOKEN": lab.TOKEN, "LOGIN_TOKEN": LOGIN_TOKEN}
         {"ts": self.prepare_ts, "java": self.prepare_java, "python": self.prepare_python}.get(language, lambda: None)()
 
     def prepare_ts(self) -> None:
-        (self.folder / "package.json").write_text('{"type": "module"}')
-        modules = self.folder / "node_modules"
-        modules.mkdir()
-        (modules / "seckill-client").symlink_to(lab.WEB)
-        (modules / "@types").symlink_to(lab.HERE / "node_modules/@types")
-        for step in STEPS:
-            (self.folder / f"{step}.ts").write_text(self.blocks[step, "ts"])
-        command = ["node", str(TSC), "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
-        files = [f"{step}.ts" for step in STEPS]
-        done = subprocess.run([*command, *files], cwd=self.folder, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+        lab.compile_ts(self.folder, lab.WEB, {f"{step}.ts": self.blocks[step, "ts"] for step in STEPS})
 
     def prepare_java(self) -> None:
-        lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java")
+        blocks = {f"{step.capitalize()}.java": self.blocks[step, "java"] for step in STEPS}
+        for name, text in ({SHARED["java"]: self.blocks[SHARED["java"], "java"]} | blocks).items():
+            (self.folder / name).write_text(text)
+        lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java", *self.folder.glob("*.java"))
 
     def prepare_python(self) -> None:
-        (self.folder / "seckill.py").write_text(self.blocks["seckill.py", "python"])
+        (self.folder / SHARED["python"]).write_text(self.blocks[SHARED["python"], "python"])
 
     def run(self, step: str, expected: str) -> str:
         """What the block prints, of which `expected` is a pattern with one group."""
@@ -125,9 +141,7 @@ class Cook:
         elif self.language == "ts":
             command = ["node", f"{step}.js"]
         elif self.language == "java":
-            file = self.folder / f"{step.capitalize()}.java"
-            file.write_text(text)
-            command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ".", file.name]
+            command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ".", step.capitalize()]
         else:
             command = ["python3", "-c", text]
         environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "no_proxy": "*", **self.values}
@@ -143,7 +157,7 @@ class Cook:
         return found[1]
 
     def cook(self) -> None:
-        an_id = r'(?:"id" ?: ?"|[a-zA-Z0-9]: |\b(?:DONE|done|won|201|202) +)([0-9a-f-]+)'
+        an_id = r'(?:"id" ?: ?"|[a-zA-Z0-9]: |\b(?:DONE|done|WON|won|201|202) +)([0-9a-f-]+)'
         voucher = self.values["VOUCHER"] = self.run("create", an_id)
         lab.until_open(voucher)
         self.expect_one_key("POST /admin/vouchers")
@@ -158,6 +172,8 @@ class Cook:
         cancelled = self.values["ORDER"] = lab.buy(other, "alice")
         self.run("cancel", r"\b(cancelled)\b")
         assert self.statuses() == {cancelled: "cancelled"}, self.statuses()
+        self.run("pay", r"((?:too late.*|ENDED |\"status\":\"))cancelled")
+        assert [one["state"] for one in lab.payments(other)] == ["to_refund"], lab.payments(other)
         self.values["VOUCHER"] = voucher
         self.run("settle", r"\b(open)\b")
 

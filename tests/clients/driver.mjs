@@ -7,28 +7,33 @@ const { createClient } = await import(pathToFileURL(`${process.argv[2]}/index.js
 
 const say = (n, what) => console.log(JSON.stringify({ n, ...what }));
 
-function told({ outcome, code, order, orderId, body, retryAfterMs }) {
+function told({ outcome, code, order, orderId, body, retryAfterMs, key }) {
     const one = order ?? body ?? {};
-    const id = orderId ?? one.id;
-    return { outcome, code, id, status: one.status, verdict: one.verdict, retry_after_ms: retryAfterMs };
+    return { outcome, code, id: orderId ?? one.id, body: one, key, retry_after_ms: retryAfterMs };
 }
 
+const done = async (body) => ({ outcome: 'done', body: (await body) ?? undefined });
+
 const CALLS = {
-    buy: (client, { voucher, quantity, key, doubtful }) => client.buy(voucher, { quantity, key, isDoubtful: doubtful }),
-    follow: async (client, { order }) => ({ outcome: 'done', body: await client.follow(order) }),
-    cancel: (client, { order }) => client.cancel(order),
+    buy: (client, { voucher, quantity, key, doubtful, signal }) =>
+        client.buy(voucher, { quantity, key, isDoubtful: doubtful, signal }),
+    follow: (client, { order, signal }) => done(client.follow(order, { signal })),
+    cancel: (client, { order, signal }) => client.cancel(order, { signal }),
     pay: (client, { order, payment }) => client.pay(order, payment),
     create: (client, { terms }) => client.createVoucher(terms),
-    settlement: async (client, { voucher }) => ({ outcome: 'done', body: await client.settlement(voucher) }),
-    watch: async (client, { n, voucher }) => {
-        await client.watch(voucher, ({ state, remaining }) => say(n, { event: { state, remaining } }));
-        return { outcome: 'done' };
-    },
+    settlement: (client, { voucher, signal }) => done(client.settlement(voucher, { signal })),
+    events: (client, { after }) => done(client.events({ after })),
+    read: (client, { path }) => done(client.read(path)),
+    command: (client, { path, json }) => client.command(path, json),
+    watch: (client, { n, voucher, signal }) =>
+        done(client.watch(voucher, (event) => say(n, { event }), { signal })),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
-    const { n, call, url, headers, ...details } = JSON.parse(line);
-    CALLS[call](createClient({ url, headers }), { n, ...details }).then(
+    const { n, call, url, headers, turns, at_most_ms, ...details } = JSON.parse(line);
+    const signal = at_most_ms && AbortSignal.timeout(at_most_ms);
+    const client = createClient({ url, headers: turns ? () => ({ ...headers, 'X-Turn': turns.shift() }) : headers });
+    CALLS[call](client, { n, signal, ...details }).then(
         (result) => say(n, told(result)),
         (error) => say(n, { outcome: 'thrown', code: error.code ?? String(error.stack) }),
     );

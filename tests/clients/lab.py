@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WEB = ROOT / "clients/web"
 JAVA = ROOT / "clients/java"
+TSC = HERE / "node_modules/typescript/bin/tsc"
 LIMIT_S = 60
 TERMS = {"title": "Tea set", "stock": 5, "price_cents": 990}
 
@@ -76,6 +77,13 @@ def until_open(voucher_id: str) -> None:
     until("the voucher in Redis", lambda: ask("GET", path, ADMIN)["redis"]["state"] == "open")
 
 
+def first_event(voucher_id: str) -> dict:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        f"{URL}/vouchers/{voucher_id}/events", timeout=30
+    ) as stream:
+        return next(json.loads(line[5:]) for line in stream if line.startswith(b"data:"))
+
+
 def operate(voucher_id: str, what: str) -> None:
     ask("POST", f"/admin/vouchers/{voucher_id}/{what}", ADMIN)
 
@@ -128,8 +136,8 @@ class Call:
 class Client:
     """A driver's process; any number of calls at a time."""
 
-    def __init__(self, name: str, command: list[str]):
-        self.name = name
+    def __init__(self, name: str, source: Path, command: list[str]):
+        self.name, self.source = name, source
         self.numbers = itertools.count(1)
         self.calls: dict[int, Call] = {}
         self.lock = threading.Lock()
@@ -156,23 +164,39 @@ class Client:
             self.process.stdin.flush()
         return call
 
+    def open_files(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
 
 
 def web_client(folder: Path, source: Path = WEB) -> Client:
-    return Client("web", ["node", str(HERE / "driver.mjs"), str(source)])
+    return Client("web", source, ["node", str(HERE / "driver.mjs"), str(source)])
 
 
 def java_client(folder: Path, source: Path = JAVA) -> Client:
     compile_java(folder, source / "seckill/SeckillClient.java", HERE / "Driver.java")
-    return Client("java", ["java", "-XX:TieredStopAtLevel=1", "-cp", str(folder), "seckill.Driver"])
+    return Client("java", source, ["java", "-XX:TieredStopAtLevel=1", "-cp", str(folder), "seckill.Driver"])
 
 
 def compile_java(folder: Path, *files: Path) -> None:
     command = ["javac", "-Xlint:all", "-Werror", "--release", "17", "-d", str(folder), *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def compile_ts(folder: Path, source: Path, files: dict[str, str]) -> None:
+    (folder / "package.json").write_text('{"type": "module"}')
+    modules = folder / "node_modules"
+    modules.mkdir()
+    (modules / "seckill-client").symlink_to(source)
+    (modules / "@types").symlink_to(HERE / "node_modules/@types")
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
+    done = subprocess.run(["node", str(TSC), *options, *files], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -15,6 +15,9 @@ fault; when none is left, requests pass. `seen` has every request, in order of a
     "one event"             a stream that breaks after its first event
     answer(...)             instead of asking the service
     instead(...)            instead of what the service has answered
+
+With `login`, a (token, user), it is also a gateway: who sends the token as Authorization is that user to the service,
+and who sends no Authorization gets a page with 401.
 """
 
 from __future__ import annotations
@@ -71,10 +74,11 @@ class Proxy(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, upstream: str, rules: list[tuple[str, list]]):
+    def __init__(self, upstream: str, rules: list[tuple[str, list]], login: tuple[str, str] | None = None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.upstream = upstream.removeprefix("http://")
         self.rules = [(re.compile(pattern), list(faults)) for pattern, faults in rules]
+        self.login = login
         self.seen: list[Seen] = []
         self.lock = threading.Lock()
         self.ending = threading.Event()
@@ -118,10 +122,20 @@ class Handler(socketserver.StreamRequestHandler):
         fault = self.server.note(method, path, headers, body)
         if fault == "drop":
             return
+        if self.server.login and not self.log_in(headers):
+            self.send(401, {"Content-Type": "text/html"}, PAGE.encode(), len(PAGE))
+            return
         if isinstance(fault, Answer) and not fault.is_asked:
             self.send(fault.status, fault.headers, fault.body, len(fault.body))
             return
         self.forward(method, path, headers, body, fault)
+
+    def log_in(self, headers: dict[str, str]) -> bool:
+        token, user = self.server.login
+        headers.pop("x-user-id", None)
+        if headers.get("authorization") == f"Bearer {token}":
+            headers["x-user-id"] = user
+        return "authorization" in headers
 
     def forward(self, method: str, path: str, headers: dict[str, str], body: bytes, fault: object) -> None:
         if fault == "async":

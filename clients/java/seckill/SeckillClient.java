@@ -13,6 +13,7 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -27,10 +28,13 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 
 /**
  * A client of seckill in one file, for Java 17 and later. It repeats what may be repeated, follows what was accepted to
- * its end, and never takes a time-out for a refusal. Its calls block; any number of threads may share a client.
+ * its end, and never takes a time-out for a refusal. Its calls block; any number of threads may share a client. Make
+ * one for the process, and derive from it one for each user ({@link #as}) or limit of time ({@link #within}), which
+ * share its connections and threads.
  *
  * <p>A command that was not answered may have been carried out. Asking again is safe (a purchase is, and every move
  * is), but from then on only an answer that was given after looking at the order is a refusal: any other one, such as
@@ -45,19 +49,55 @@ public final class SeckillClient {
     private static final long SILENCE_MS = 40_000; // the service writes into a stream every 15 s at least
     private static final long POLL_MS = 3_000;
     private static final int WAIT_S = 20;
+    private static final long NEVER = Long.MAX_VALUE / 2;
     private static final Set<Integer> LATER = Set.of(408, 425, 429);
     private static final Set<String> TICKET_CODES =
             Set.of("TICKET_REQUIRED", "TICKET_INVALID", "WORK_REQUIRED", "WORK_INVALID");
-    private static final Set<String> LAST_STATES = Set.of("closed", "retired");
 
-    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    private final HttpClient http;
     private final String url;
-    private final Map<String, String> headers;
+    private final Supplier<Map<String, String>> headers;
+    private final long mostMs;
 
     /** {@code url} has no slash at its end; {@code headers} say who asks. */
     public SeckillClient(String url, Map<String, String> headers) {
+        this(url, fixed(headers));
+    }
+
+    /** {@code headers} is called before each try, from any thread: for a token that expires. */
+    public SeckillClient(String url, Supplier<Map<String, String>> headers) {
+        this(HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build(), url, headers);
+    }
+
+    /** With connections of yours: their TLS, proxy and threads. */
+    public SeckillClient(HttpClient http, String url, Supplier<Map<String, String>> headers) {
+        this(http, url, headers, NEVER);
+    }
+
+    private SeckillClient(HttpClient http, String url, Supplier<Map<String, String>> headers, long mostMs) {
+        this.http = http;
         this.url = url;
-        this.headers = Map.copyOf(headers);
+        this.headers = headers;
+        this.mostMs = mostMs;
+    }
+
+    private static Supplier<Map<String, String>> fixed(Map<String, String> headers) {
+        var copy = Map.copyOf(headers);
+        return () -> copy;
+    }
+
+    /** The same service with these headers instead of this client's. */
+    public SeckillClient as(Map<String, String> headers) {
+        return as(fixed(headers));
+    }
+
+    public SeckillClient as(Supplier<Map<String, String>> headers) {
+        return new SeckillClient(http, url, headers, mostMs);
+    }
+
+    /** The same service, and each call ends within {@code atMost}, whatever it waits for. */
+    public SeckillClient within(Duration atMost) {
+        return new SeckillClient(http, url, headers, Math.min(NEVER, atMost.toMillis()));
     }
 
     // ---- what there is to know of an answer ----
@@ -67,7 +107,9 @@ public final class SeckillClient {
         DONE,
         /** A purchase was won. */
         WON,
-        /** A purchase was won, and its order has ended since: cancelled, expired or refunded. */
+        /** A purchase was accepted, and its end has not come in time. It will: follow the order. */
+        ACCEPTED,
+        /** A purchase was won, or a payment recorded, but the order has ended: pay a late payment back. */
         ENDED,
         /** The service has said no: nothing was done. */
         REFUSED,
@@ -75,12 +117,28 @@ public final class SeckillClient {
         UNKNOWN
     }
 
-    /** {@code body} is the order or voucher, or the problem; {@code code} is one of docs/http.md. */
+    /**
+     * {@code body} is the order or voucher, or the problem; {@code code} is one of docs/http.md; {@code key} is the
+     * Idempotency-Key, under which the same can be asked again, and null where none was sent.
+     */
     public record Result(
-            Outcome outcome, String code, int status, OptionalLong retryAfterMs, Map<String, Object> body) {
+            Outcome outcome,
+            String code,
+            int status,
+            OptionalLong retryAfterMs,
+            Map<String, Object> body,
+            String key) {
         /** Of a purchase or a move; null: none is known. */
         public String orderId() {
             return (String) body.getOrDefault("order_id", body.get("id"));
+        }
+
+        private Result as(Outcome other, String otherCode) {
+            return new Result(other, otherCode, status, retryAfterMs, body, key);
+        }
+
+        private Result under(String usedKey) {
+            return new Result(outcome, code, status, retryAfterMs, body, usedKey);
         }
     }
 
@@ -116,30 +174,40 @@ public final class SeckillClient {
      * isDoubtful} the purchase is repeated whose outcome was UNKNOWN.
      */
     public Result buy(String voucherId, int quantity, String key, boolean isDoubtful) {
-        var purchase = new Purchase(voucherId, quantity, key);
-        var result = insist(purchase::ask, purchase::judge, isDoubtful);
-        var isFollowed = "ACCEPTED".equals(result.code()) || "ALREADY_ORDERED".equals(result.code());
-        return isFollowed ? settle(result) : result;
+        long until = until();
+        var purchase = new Purchase(voucherId, quantity, key, until);
+        var result = insist(purchase::ask, purchase::judge, isDoubtful, until);
+        boolean isEarlier = "ALREADY_ORDERED".equals(result.code());
+        return (isEarlier || result.outcome() == Outcome.ACCEPTED ? settle(result, until) : result).under(key);
     }
 
-    private Result settle(Result result) {
+    private Result settle(Result result, long until) {
         try {
-            var order = follow(result.orderId(), "pending");
-            var settled = outcomeOf(order);
-            var isMine = settled.code() == null && "ALREADY_ORDERED".equals(result.code());
-            return isMine ? new Result(settled.outcome(), result.code(), 0, OptionalLong.empty(), order) : settled;
+            var settled = outcomeOf(follow(result.orderId(), "pending", until));
+            return settled.code() == null ? settled.as(settled.outcome(), result.code()) : settled;
         } catch (Problem problem) {
+            // What asking again may change has only run out of time, or was interrupted.
+            var outcome = judge(problem).isAgain ? Outcome.ACCEPTED : Outcome.UNKNOWN;
             var order = Map.<String, Object>of("order_id", result.orderId());
-            return new Result(Outcome.UNKNOWN, problem.code, problem.status, problem.retryAfterMs, order);
+            return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, order, null);
         }
     }
 
-    /** The order once its status is not {@code status} any more. Throws what asking again does not change. */
+    /**
+     * The order once its status is not {@code status} any more, or as it is when the time of {@link #within} is over.
+     * Throws what asking again does not change.
+     */
     public Map<String, Object> follow(String orderId, String status) throws Problem {
+        return follow(orderId, status, until());
+    }
+
+    private Map<String, Object> follow(String orderId, String status, long until) throws Problem {
+        Map<String, Object> order = null;
         for (int failures = 0; ; ) {
             long delay = retryDelay(OptionalLong.empty(), 0); // for a gateway that does not let it wait
+            var failure = Problem.noAnswer();
             try {
-                var order = askForChange(orderId, status);
+                order = askForChange(orderId, status, until);
                 failures = 0;
                 if (!status.equals(order.get("status"))) {
                     return order;
@@ -148,23 +216,32 @@ public final class SeckillClient {
                 if (!judge(problem).isAgain) {
                     throw problem;
                 }
+                failure = problem;
                 delay = retryDelay(problem.retryAfterMs, failures++);
             }
-            pause(delay);
+            if (delay < leftMs(until)) {
+                pause(delay);
+            } else if (order != null) {
+                return order;
+            } else {
+                throw failure;
+            }
         }
     }
 
     // The service has a place for so many that wait: where it has none, the order is asked for without.
-    private Map<String, Object> askForChange(String orderId, String status) throws Problem {
+    private Map<String, Object> askForChange(String orderId, String status, long until) throws Problem {
         try {
-            var path = "/orders/" + orderId + "?wait=" + WAIT_S + "&while=" + status;
-            return call("GET", path, null, Map.of(), WAIT_S * 1000 + CALL_MS).body;
+            long waitS = Math.max(0, Math.min(WAIT_S, leftMs(until) / 1000 - 1));
+            var path = "/orders/" + orderId + "?wait=" + waitS + "&while=" + status;
+            return get(path, waitS * 1000 + CALL_MS, until).body();
         } catch (Problem problem) {
-            if (!problem.code.equals("OVERLOADED")) {
+            long delay = retryDelay(problem.retryAfterMs, 0);
+            if (!problem.code.equals("OVERLOADED") || delay >= leftMs(until)) {
                 throw problem;
             }
-            pause(retryDelay(problem.retryAfterMs, 0));
-            return call("GET", "/orders/" + orderId, null, Map.of(), CALL_MS).body;
+            pause(delay);
+            return get("/orders/" + orderId, CALL_MS, until).body();
         }
     }
 
@@ -172,8 +249,9 @@ public final class SeckillClient {
         return read("/orders/" + orderId);
     }
 
+    /** {@code cursor}: the {@code next} of the page before; null: the first page. */
     public Map<String, Object> orders(String cursor) throws Problem {
-        return read("/orders" + page(cursor));
+        return read("/orders" + query("cursor", cursor));
     }
 
     public Map<String, Object> voucher(String voucherId) throws Problem {
@@ -181,11 +259,11 @@ public final class SeckillClient {
     }
 
     public Map<String, Object> vouchers(String cursor) throws Problem {
-        return read("/vouchers" + page(cursor));
+        return read("/vouchers" + query("cursor", cursor));
     }
 
-    private static String page(String cursor) {
-        return cursor == null ? "" : "?cursor=" + URLEncoder.encode(cursor, StandardCharsets.UTF_8);
+    private static String query(String name, String value) {
+        return value == null ? "" : "?" + name + "=" + URLEncoder.encode(value, StandardCharsets.UTF_8);
     }
 
     public Result cancel(String orderId) {
@@ -193,34 +271,36 @@ public final class SeckillClient {
     }
 
     /**
-     * Gives each state of a voucher to {@code hears} until that returns false or the sale is closed or retired: from
-     * the stream while there is one, and from the voucher itself while there is none.
+     * Gives each state of a voucher to {@code hears} until that returns false or the sale is over ({@code phase} is
+     * {@code ended}): from the stream while there is one, and from the voucher itself while there is none.
      */
     public void watch(String voucherId, Predicate<Map<String, Object>> hears) throws Problem {
+        long until = until();
         var isOver = new boolean[1];
         Predicate<Map<String, Object>> hear = event -> {
-            isOver[0] = !hears.test(event) || LAST_STATES.contains(event.get("state"));
+            isOver[0] = !hears.test(event) || "ended".equals(event.get("phase"));
             return !isOver[0];
         };
-        for (int failures = 1; !isOver[0]; failures++) {
+        for (int failures = 1; !isOver[0] && leftMs(until) > 0; failures++) {
             var retryAfter = OptionalLong.empty();
             try {
-                failures = readStream(voucherId, hear) ? 1 : failures;
+                failures = readStream(voucherId, hear, until) ? 1 : failures;
             } catch (Problem problem) {
                 retryAfter = problem.retryAfterMs;
             }
             long most = Math.min(60_000, 1_000L << Math.min(failures, 6));
-            poll(voucherId, hear, isOver, Math.max(most / 2, retryAfter.orElse(0)) + random(most / 2));
+            long streamAt = now() + Math.max(most / 2, retryAfter.orElse(0)) + random(most / 2);
+            poll(voucherId, hear, isOver, Math.min(streamAt, until), until);
         }
     }
 
-    private void poll(String voucherId, Predicate<Map<String, Object>> hear, boolean[] isOver, long forMs)
+    private void poll(
+            String voucherId, Predicate<Map<String, Object>> hear, boolean[] isOver, long streamAt, long until)
             throws Problem {
-        int failures = 0;
-        for (long left = forMs; left > 0 && !isOver[0]; ) {
+        for (int failures = 0; leftMs(streamAt) > 0 && !isOver[0]; ) {
             long delay = POLL_MS * 4 / 5 + random(POLL_MS * 2 / 5);
             try {
-                hear.test(call("GET", "/vouchers/" + voucherId, null, Map.of(), CALL_MS).body);
+                hear.test(get("/vouchers/" + voucherId, CALL_MS, until).body());
                 failures = 0;
             } catch (Problem problem) {
                 if (!judge(problem).isAgain) {
@@ -228,34 +308,69 @@ public final class SeckillClient {
                 }
                 delay = retryDelay(problem.retryAfterMs, failures++);
             }
-            pause(isOver[0] ? 0 : Math.min(left, delay));
-            left -= delay;
+            pause(isOver[0] ? 0 : Math.max(0, Math.min(leftMs(streamAt), delay)));
         }
     }
 
     // ---- for a shop's own servers, with an admin token ----
 
-    /** Repeated under one reference, a payment is one payment. */
+    /**
+     * Repeated under one reference, a payment is one payment. ENDED: the order is not {@code paid}, since it had ended
+     * before; the payment is recorded as {@code to_refund}.
+     */
     public Result pay(String orderId, String reference, long amountCents, String currency) {
         var payment = Map.of("reference", reference, "amount_cents", amountCents, "currency", currency);
-        return command("/orders/" + orderId + "/pay", payment, Map.of());
+        var result = command("/orders/" + orderId + "/pay", payment, Map.of());
+        boolean isLate = result.outcome() == Outcome.DONE && !"paid".equals(result.body().get("status"));
+        return isLate ? result.as(Outcome.ENDED, null) : result;
     }
 
     /** {@code details}: restock, why, reference. */
-    public Result refund(String orderId, Map<String, Object> details) {
+    public Result refund(String orderId, Map<String, ?> details) {
         return command("/orders/" + orderId + "/refund", details, Map.of());
     }
 
-    public Result createVoucher(Map<String, Object> terms) {
-        return createVoucher(terms, UUID.randomUUID().toString());
+    public Result createVoucher(Map<String, ?> terms) {
+        return command("/admin/vouchers", terms);
     }
 
-    public Result createVoucher(Map<String, Object> terms, String key) {
-        return command("/admin/vouchers", terms, Map.of("Idempotency-Key", key));
+    public Result createVoucher(Map<String, ?> terms, String key) {
+        return command("/admin/vouchers", terms, key);
     }
 
     public Map<String, Object> settlement(String voucherId) throws Problem {
         return read("/admin/vouchers/" + voucherId + "/settlement");
+    }
+
+    /** The feed of changes of orders: {@code after} is the {@code next} of the time before; null: from the start. */
+    public Map<String, Object> events(String after) throws Problem {
+        return read("/admin/events" + query("after", after));
+    }
+
+    // ---- any other call of docs/http.md ----
+
+    /** What a GET of {@code path} answers; {@code path} may have a query. */
+    public Map<String, Object> read(String path) throws Problem {
+        long until = until();
+        var result = insist(() -> get(path, CALL_MS, until), SeckillClient::judge, false, until);
+        if (result.outcome() != Outcome.DONE) {
+            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body());
+        }
+        return result.body();
+    }
+
+    /** A POST, such as {@code /admin/vouchers/7/stock}. All its tries have one key, so it is carried out once. */
+    public Result command(String path, Map<String, ?> json) {
+        return command(path, json, UUID.randomUUID().toString());
+    }
+
+    public Result command(String path, Map<String, ?> json, String key) {
+        return command(path, json, Map.of("Idempotency-Key", key)).under(key);
+    }
+
+    private Result command(String path, Map<String, ?> json, Map<String, String> more) {
+        long until = until();
+        return insist(() -> post(path, json, more, CALL_MS, until), SeckillClient::judge, false, until);
     }
 
     // ---- one purchase ----
@@ -265,21 +380,23 @@ public final class SeckillClient {
         private final Map<String, Object> json;
         private final String voucherId;
         private final String key;
+        private final long until;
         private String ticket;
         private boolean needsTicket;
         private boolean isAsked;
 
-        Purchase(String voucherId, int quantity, String key) {
+        Purchase(String voucherId, int quantity, String key, long until) {
             this.path = "/seckill/" + voucherId;
             this.json = Map.of("quantity", quantity);
             this.voucherId = voucherId;
             this.key = key;
+            this.until = until;
         }
 
         Result ask() throws Problem {
             isAsked = false;
             if (needsTicket) {
-                ticket = takeTicket(voucherId);
+                ticket = takeTicket(voucherId, until);
                 needsTicket = false;
             }
             isAsked = true;
@@ -287,7 +404,7 @@ public final class SeckillClient {
             if (ticket != null) {
                 more.put("X-Seckill-Ticket", ticket);
             }
-            return outcomeOf(call("POST", path, json, more, PURCHASE_MS).body);
+            return outcomeOf(post(path, json, more, PURCHASE_MS, until).body());
         }
 
         Judged judge(Problem problem) {
@@ -307,28 +424,27 @@ public final class SeckillClient {
     }
 
     private static Result outcomeOf(Map<String, Object> order) {
-        var none = OptionalLong.empty();
         return switch (String.valueOf(order.get("status"))) {
-            case "pending" -> new Result(Outcome.UNKNOWN, "ACCEPTED", 202, none, order); // until it is followed
-            case "unpaid", "paid" -> new Result(Outcome.WON, null, 0, none, order);
-            case "refused" -> new Result(Outcome.REFUSED, (String) order.get("reason"), 0, none, order);
-            case "cancelled", "expired", "refunded" -> new Result(Outcome.ENDED, null, 0, none, order);
-            default -> new Result(Outcome.UNKNOWN, "NOT_OURS", 0, none, order);
+            case "pending" -> resultOf(Outcome.ACCEPTED, null, order);
+            case "unpaid", "paid" -> resultOf(Outcome.WON, null, order);
+            case "refused" -> resultOf(Outcome.REFUSED, (String) order.get("reason"), order);
+            case "cancelled", "expired", "refunded" -> resultOf(Outcome.ENDED, null, order);
+            default -> resultOf(Outcome.UNKNOWN, "NOT_OURS", order);
         };
     }
 
     // A ticket may take work: a nonce of which SHA-256 of challenge, dot and nonce begins with so many bits 0.
-    private String takeTicket(String voucherId) throws Problem {
+    private String takeTicket(String voucherId, long until) throws Problem {
         var path = "/vouchers/" + voucherId + "/ticket";
-        var task = call("GET", path, null, Map.of(), CALL_MS).body;
+        var task = get(path, CALL_MS, until).body();
         var challenge = (String) task.get("challenge");
         var work = challenge == null ? null
                 : Map.<String, Object>of("challenge", challenge, "nonce",
-                        solve(challenge, ((Number) task.get("work_bits")).intValue()));
-        return (String) call("POST", path, work, Map.of(), CALL_MS).body.get("ticket");
+                        solve(challenge, ((Number) task.get("work_bits")).intValue(), until));
+        return (String) post(path, work, Map.of(), CALL_MS, until).body().get("ticket");
     }
 
-    private static String solve(String challenge, int bits) {
+    private static String solve(String challenge, int bits, long until) throws Problem {
         try {
             var begun = MessageDigest.getInstance("SHA-256");
             begun.update((challenge + ".").getBytes(StandardCharsets.US_ASCII));
@@ -339,9 +455,21 @@ public final class SeckillClient {
                 if (Integer.numberOfLeadingZeros(first) >= bits) {
                     return Long.toString(nonce);
                 }
+                if (nonce % 4096 == 0) {
+                    checkTime(until);
+                }
             }
         } catch (GeneralSecurityException | CloneNotSupportedException error) {
             throw new IllegalStateException(error);
+        }
+    }
+
+    private static void checkTime(long until) throws Problem {
+        if (Thread.interrupted()) {
+            throw aborted();
+        }
+        if (leftMs(until) <= 0) {
+            throw Problem.noAnswer();
         }
     }
 
@@ -374,7 +502,7 @@ public final class SeckillClient {
         return new Judged(true, true, false, null);
     }
 
-    private Result insist(Question question, Judge judge, boolean isDoubtful) {
+    private Result insist(Question question, Judge judge, boolean isDoubtful, long until) {
         boolean wasLost = isDoubtful;
         for (int tries = 1; ; tries++) {
             try {
@@ -387,14 +515,15 @@ public final class SeckillClient {
                 if (judged.outcome != null) {
                     return resultOf(problem, judged.outcome);
                 }
-                boolean isLong = problem.retryAfterMs.orElse(0) > LONGEST_WAIT_MS;
+                long delay = TICKET_CODES.contains(problem.code) ? 0 : retryDelay(problem.retryAfterMs, tries - 1);
+                boolean isLong = problem.retryAfterMs.orElse(0) > LONGEST_WAIT_MS || delay >= leftMs(until);
                 if (!judged.isAgain || tries == TRIES_MOST || isLong) {
                     boolean isOpen = judged.isLost || (wasLost && !judged.isKnown);
                     return resultOf(problem, isOpen ? Outcome.UNKNOWN : Outcome.REFUSED);
                 }
                 wasLost |= judged.isLost;
                 try {
-                    pause(TICKET_CODES.contains(problem.code) ? 0 : retryDelay(problem.retryAfterMs, tries - 1));
+                    pause(delay);
                 } catch (Problem aborted) {
                     return resultOf(aborted, Outcome.UNKNOWN);
                 }
@@ -403,19 +532,24 @@ public final class SeckillClient {
     }
 
     private static Result resultOf(Problem problem, Outcome outcome) {
-        return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, problem.body);
+        return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, problem.body, null);
     }
 
-    private Result command(String path, Object json, Map<String, String> more) {
-        return insist(() -> call("POST", path, json, more, CALL_MS).done(), SeckillClient::judge, false);
+    private static Result resultOf(Outcome outcome, String code, Map<String, Object> order) {
+        return new Result(outcome, code, 0, OptionalLong.empty(), order, null);
     }
 
-    private Map<String, Object> read(String path) throws Problem {
-        var result = insist(() -> call("GET", path, null, Map.of(), CALL_MS).done(), SeckillClient::judge, false);
-        if (result.outcome() != Outcome.DONE) {
-            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body());
-        }
-        return result.body();
+    // When a call that begins now must have ended.
+    private long until() {
+        return mostMs == NEVER ? NEVER : now() + mostMs;
+    }
+
+    private static long leftMs(long until) {
+        return until - now();
+    }
+
+    private static long now() {
+        return System.nanoTime() / 1_000_000;
     }
 
     // A crowd that was refused together must not come back together, so there is always jitter, and never less than the
@@ -448,18 +582,19 @@ public final class SeckillClient {
 
     // ---- one call ----
 
-    private record Answer(int status, Map<String, Object> body) {
-        Result done() {
-            return new Result(Outcome.DONE, null, status, OptionalLong.empty(), body);
-        }
+    private Result get(String path, long mostMs, long until) throws Problem {
+        return call("GET", path, null, Map.of(), Math.min(mostMs, leftMs(until)));
     }
 
-    private Answer call(String method, String path, Object json, Map<String, String> more, long timeoutMs)
+    private Result post(String path, Object json, Map<String, String> more, long mostMs, long until) throws Problem {
+        return call("POST", path, json, more, Math.min(mostMs, leftMs(until)));
+    }
+
+    private Result call(String method, String path, Object json, Map<String, String> more, long timeoutMs)
             throws Problem {
         var request = request(path).method(method, json == null
                 ? HttpRequest.BodyPublishers.noBody()
                 : HttpRequest.BodyPublishers.ofString(Json.write(json)));
-        headers.forEach(request::setHeader);
         more.forEach(request::setHeader);
         if (json != null) {
             request.setHeader("Content-Type", "application/json");
@@ -468,13 +603,15 @@ public final class SeckillClient {
         var body = Json.readObject(answer.body());
         boolean isGood = answer.statusCode() / 100 == 2;
         if (isGood && body != null) {
-            return new Answer(answer.statusCode(), body);
+            return new Result(Outcome.DONE, null, answer.statusCode(), OptionalLong.empty(), body, null);
         }
         throw problemOf(answer, isGood ? null : body);
     }
 
     private HttpRequest.Builder request(String path) {
-        return HttpRequest.newBuilder(URI.create(url + path));
+        var request = HttpRequest.newBuilder(URI.create(url + path));
+        headers.get().forEach(request::setHeader);
+        return request;
     }
 
     private static Problem problemOf(HttpResponse<?> answer, Map<String, Object> body) {
@@ -501,22 +638,23 @@ public final class SeckillClient {
 
     // ---- one stream ----
 
-    // Reads until the stream breaks or ends, or `hear` returns false. Whether there was an event.
-    private boolean readStream(String voucherId, Predicate<Map<String, Object>> hear) throws Problem {
-        var request = request("/vouchers/" + voucherId + "/events").header("Accept", "text/event-stream").build();
-        var answer = await(http.sendAsync(request, BodyHandlers.ofInputStream()), CALL_MS);
+    // Reads until the stream breaks or ends, `hear` returns false, or the time is over. Whether there was an event.
+    private boolean readStream(String voucherId, Predicate<Map<String, Object>> hear, long until) throws Problem {
+        var request = request("/vouchers/" + voucherId + "/events").setHeader("Accept", "text/event-stream").build();
+        var answer = await(http.sendAsync(request, BodyHandlers.ofInputStream()), Math.min(CALL_MS, leftMs(until)));
         try (InputStream body = answer.body()) {
             var type = answer.headers().firstValue("Content-Type").orElse("");
             if (answer.statusCode() != 200 || !type.startsWith("text/event-stream")) {
                 throw problemOf(answer, null);
             }
-            return hearLines(body, hear);
+            return hearLines(body, hear, until);
         } catch (IOException error) {
             throw error instanceof Problem problem ? problem : Problem.noAnswer();
         }
     }
 
-    private static boolean hearLines(InputStream body, Predicate<Map<String, Object>> hear) throws Problem {
+    private static boolean hearLines(InputStream body, Predicate<Map<String, Object>> hear, long until)
+            throws Problem {
         var lines = new LinkedBlockingQueue<String>();
         var end = new String("end"); // told from a line by its identity
         var reader = new Thread(() -> {
@@ -532,8 +670,9 @@ public final class SeckillClient {
         reader.start();
         boolean isHeard = false;
         try {
-            for (String line; (line = lines.poll(SILENCE_MS, TimeUnit.MILLISECONDS)) != null && line != end; ) {
-                var event = line.startsWith("data:") ? Json.readObject(line.substring(5)) : null;
+            for (String line = ""; line != null && line != end; ) {
+                line = lines.poll(Math.min(SILENCE_MS, leftMs(until)), TimeUnit.MILLISECONDS);
+                var event = line != null && line.startsWith("data:") ? Json.readObject(line.substring(5)) : null;
                 if (event != null) {
                     isHeard = true;
                     if (!hear.test(event)) {
