@@ -16,12 +16,13 @@
 #include "cors.h"
 #include "hash.h"
 #include "status.h"
+#include "text.h"
 #include "trace.h"
 
 // Draws the dashboard's charts, if it was fetched before the build (./dev setup web).
 #define CHARTS "/web/vendor/uPlot.esm.js"
 
-enum { SETTINGS_SIZE = 128, ELSEWHERE = 302 };
+enum { ELSEWHERE = 302 };
 
 // Nothing loads from elsewhere, pages contain no inline scripts, and no other site may frame them.
 static const struct sk_document_field fields[] = {
@@ -42,19 +43,23 @@ struct page {
 };
 
 struct sk_pages {
-    char settings[SETTINGS_SIZE];
     size_t count;
     struct page all[]; // sorted by path
 };
 
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool demo, bool charts);
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
+                               bool charts);
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
 // ---- made at the start ----
 
-struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
+struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *options, FILE *err)
 {
+    if (options->login_url != NULL && !sk_text_url(options->login_url)) {
+        (void)fprintf(err, "seckill: SECKILL_LOGIN_URL: is not of the form https://host/path\n");
+        return NULL;
+    }
     struct sk_pages *pages = calloc(1, sizeof *pages + (sk_embedded_page_count + 1) * sizeof pages->all[0]);
     bool complete = pages != NULL, charts = false;
     for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
@@ -66,7 +71,7 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
                                                           .packed = {(const char *)page->packed, page->packed_len},
                                                           .fields = fields});
     }
-    if (!complete || !pages_add_settings(pages, auth, demo, charts)) {
+    if (!complete || !pages_add_settings(pages, auth, options, charts)) {
         sk_pages_close(pages);
         return NULL;
     }
@@ -74,15 +79,18 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
     return pages;
 }
 
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool demo, bool charts)
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
+                               bool charts)
 {
-    int n = snprintf(
-        pages->settings, sizeof pages->settings, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
-        auth == SK_AUTH_TOKEN ? "token" : "gateway", demo ? "true" : "false", charts ? "true" : "false", SK_VERSION);
-    SK_ASSERT(n > 0 && n < SETTINGS_SIZE);
+    struct sk_buf text = {0};
+    sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"",
+                  auth == SK_AUTH_TOKEN ? "token" : "gateway", options->demo != 0 ? "true" : "false",
+                  charts ? "true" : "false", SK_VERSION);
+    if (options->login_url != NULL)
+        sk_buf_printf(&text, ",\"login\":\"%s\"", options->login_url);
+    sk_buf_puts(&text, "}\n");
     return pages_add(pages, "/web/settings.json",
-                     &(struct sk_document_source){
-                         .type = "application/json", .plain = {pages->settings, (size_t)n}, .fields = fields});
+                     &(struct sk_document_source){.type = "application/json", .own = text, .fields = fields});
 }
 
 // False: out of memory.

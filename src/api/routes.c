@@ -114,7 +114,7 @@ static bool routes_open_parts(struct sk_routes *routes)
     routes->tokens = sk_tokens_open(identity, stderr);
     routes->cors = sk_cors_open(identity->cors_origins, stderr);
     routes->openapi = sk_openapi_open(routes->cors);
-    routes->pages = paged ? sk_pages_open(identity->auth, routes->options.api->demo != 0) : NULL;
+    routes->pages = paged ? sk_pages_open(identity->auth, routes->options.api, stderr) : NULL;
     routes->tickets = sk_tickets_open(identity, stderr);
     if (routes->cors != NULL)
         routes->answers = sk_answers_open(routes->cors);

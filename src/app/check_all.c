@@ -14,6 +14,7 @@
 #include "cors.h"
 #include "findings.h"
 #include "listener.h"
+#include "text.h"
 #include "ticket.h"
 #include "user_tokens.h"
 
@@ -72,6 +73,9 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     check_read(findings, "ticket secrets", tickets);
     check_read(findings, "CORS origins", cors);
     check_read(findings, "trusted proxies", limits);
+    if (config->api.login_url != NULL)
+        SK_FIND_UNLESS(findings, sk_text_url(config->api.login_url), SK_FINDING_FAIL, "login", "%s",
+                       config->api.login_url);
     sk_tokens_close(tokens);
     sk_tickets_close(tickets);
     sk_cors_close(cors);

@@ -122,7 +122,7 @@ static void setup(void)
     made = 0;
     made_most = -1;
     accepts = has = NULL;
-    pages = sk_pages_open(SK_AUTH_GATEWAY, false);
+    pages = sk_pages_open(SK_AUTH_GATEWAY, &(struct sk_api_options){0}, stderr);
     ck_assert_ptr_nonnull(pages);
 }
 
@@ -240,15 +240,34 @@ START_TEST(the_settings_are_told)
         char wanted[TAG_SIZE * 4];
         sk_pages_close(pages);
         charts_path[sizeof charts_path - 2] = i < 2 ? 's' : 'x';
-        pages = sk_pages_open((i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY, (i & 2) != 0);
+        char login[] = "https://shop.example/login?to=x";
+        struct sk_api_options options = {.demo = (i & 2) != 0, .login_url = (i & 2) != 0 ? login : NULL};
+        pages = sk_pages_open((i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY, &options, stderr);
         ask("/web/settings.json", true, 200);
-        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
+        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"%s}\n",
                        (i & 1) != 0 ? "token" : "gateway", (i & 2) != 0 ? "true" : "false", i < 2 ? "true" : "false",
-                       SK_VERSION);
+                       SK_VERSION, (i & 2) != 0 ? ",\"login\":\"https://shop.example/login?to=x\"" : "");
         ck_assert_uint_eq(sent->len, strlen(wanted));
         ck_assert_int_eq(memcmp(sent->body, wanted, sent->len), 0);
         ck_assert_str_eq(sent->type, "application/json");
         must_be_guarded();
+    }
+}
+END_TEST
+
+START_TEST(a_login_is_a_url)
+{
+    char texts[][24] = {"nowhere", "https://shop.example/\"", "javascript:alert(1)", ""};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        char *said = NULL;
+        size_t len = 0;
+        FILE *err = open_memstream(&said, &len);
+        ck_assert_ptr_nonnull(err);
+        ck_assert_msg(sk_pages_open(SK_AUTH_TOKEN, &(struct sk_api_options){.login_url = texts[i]}, err) == NULL, "%s",
+                      texts[i]);
+        ck_assert_int_eq(fclose(err), 0);
+        ck_assert_ptr_nonnull(strstr(said, "SECKILL_LOGIN_URL: "));
+        free(said);
     }
 }
 END_TEST
@@ -259,7 +278,7 @@ START_TEST(without_memory_there_is_no_start)
     for (int most = 0; most < all; most++) {
         made = 0;
         made_most = most;
-        ck_assert_ptr_null(sk_pages_open(SK_AUTH_GATEWAY, false));
+        ck_assert_ptr_null(sk_pages_open(SK_AUTH_GATEWAY, &(struct sk_api_options){0}, stderr));
     }
     made_most = made;
     asked = (struct sk_request){.path = "/"};
@@ -277,6 +296,7 @@ int main(void)
     tcase_add_test(tcase, answers_are_made_once);
     tcase_add_test(tcase, what_is_no_page_is_not_answered);
     tcase_add_test(tcase, the_settings_are_told);
+    tcase_add_test(tcase, a_login_is_a_url);
     tcase_add_test(tcase, without_memory_there_is_no_start);
     return harness_main(tcase, CK_FORK);
 }

@@ -7,6 +7,7 @@ import { createVoice, renderWords } from '../common/voice.js';
 import { createBuyer } from './buyer.js';
 import { createTicker } from './countdown.js';
 import { createOrderList } from './order_list.js';
+import { keepPlace, keptPlace, returnTo } from './place.js';
 import { createSales } from './sales.js';
 import { createView } from './view.js';
 import { createVouchers } from './vouchers.js';
@@ -16,6 +17,7 @@ const local = createStorage('localStorage');
 const session = createStorage('sessionStorage');
 takeToken(location, history, session);
 
+const kept = keptPlace();
 let settings = { demo: false };
 let identity; // from when the settings are known on, as the buyer
 let buyer;
@@ -41,7 +43,9 @@ const view = createView(voice, {
 const shared = { api, clock, local, vouchers, view, voice };
 const sales = createSales({
     ...shared,
+    pagesAtFirst: kept.pages,
     purchase: (id) => buyer.purchase(id),
+    orderOf: (id) => buyer.orders.get(buyer.purchase(id).outcome().orderId),
     prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
     onRead: () => {
         orderList.render();
@@ -66,7 +70,14 @@ async function start() {
     renderIdentity(false);
     openBuyer();
     sales.live.start();
+    returnTo(kept);
+    keepPlace(sales.pages);
     addEventListener('storage', onStorage);
+    addEventListener('offline', () => sales.setOnline(false));
+    addEventListener('online', () => {
+        sales.setOnline(true);
+        buyer.read();
+    });
     addEventListener('pagehide', () => sales.live.rest());
     addEventListener('pageshow', (event) => event.persisted && document.dispatchEvent(new Event('visibilitychange')));
     document.addEventListener('visibilitychange', () => document.hidden || buyer.read());
@@ -132,7 +143,9 @@ function logOut() {
 }
 
 function renderIdentity(moveFocus) {
-    view.renderIdentity({ mode: identity.mode, isThere: identity.isThere(), user: identity.user() }, moveFocus);
+    const isThere = identity.isThere() && buyer?.orders.why() !== 'UNAUTHENTICATED';
+    const { login = null } = settings;
+    view.renderIdentity({ mode: identity.mode, isThere, user: identity.user(), login }, moveFocus);
 }
 
 // Another tab of this browser has written something.
@@ -151,12 +164,20 @@ function buy(id, quantity) {
     if (identity.isThere()) {
         sales.press(id, quantity);
     } else {
-        view.askWho(voice.say(identity.mode === 'name' ? 'identity.first' : 'identity.token'));
+        view.askWho();
     }
 }
 
 function orderChanged(order, before) {
     orderList.changed(order, before);
+    if (order === null) {
+        renderIdentity(false);
+    } else {
+        sales.render(order.voucher_id);
+    }
+    if (before?.status === 'unpaid' && order.status !== 'paid') {
+        sales.follow(order.voucher_id);
+    }
     ticker.run();
 }
 

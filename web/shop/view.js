@@ -1,7 +1,7 @@
 // The document: sections, cards and rows. It shows what it is given, and hands on what the reader does; it knows no
 // service, and decides nothing.
 import { setAttribute, setOff, setText } from '../common/dom.js';
-import { createCard } from './view_voucher.js';
+import { clockText, createCard } from './view_voucher.js';
 import { createRow } from './view_order.js';
 
 const ANNOUNCED_MS = 5000;
@@ -35,8 +35,8 @@ export function createView(voice, on) {
 
     // ---- who buys ----
 
-    // `moveFocus`: what had the focus is not shown any more.
-    function renderIdentity({ mode, isThere, user }, moveFocus) {
+    // `login`: the address of the login, null: not known. `moveFocus`: what had the focus is not shown any more.
+    function renderIdentity({ mode, isThere, user, login }, moveFocus) {
         const asks = mode === 'name' && !isThere;
         at('identity').hidden = false;
         at('login').hidden = !asks;
@@ -44,11 +44,20 @@ export function createView(voice, on) {
         at('who').hidden = asks;
         setText(at('name-hint'), voice.say('identity.hint'));
         setAttribute(at('name'), 'aria-invalid', null);
-        const key = !isThere ? 'identity.token' : user === null ? 'identity.gateway' : 'identity.hello';
-        setText(at('who'), voice.say(key, { user }));
+        setText(at('who'), voice.say(identityKey(mode, isThere, user, login), { user }));
+        at('log-in').hidden = isThere;
+        setAttribute(at('log-in'), 'href', asks ? '#name' : (login ?? '#who'));
+        setText(at('log-in'), voice.say(asks ? 'identity.choose' : 'identity.login'));
         if (moveFocus) {
             at(asks ? 'name' : mode === 'name' ? 'change' : 'who').focus();
         }
+    }
+
+    function identityKey(mode, isThere, user, login) {
+        if (isThere) {
+            return user === null ? 'identity.gateway' : 'identity.hello';
+        }
+        return login !== null ? 'identity.out' : mode === 'token' ? 'identity.token' : 'identity.elsewhere';
     }
 
     function refuseName() {
@@ -58,16 +67,19 @@ export function createView(voice, on) {
     }
 
     // Someone who is not known wants to buy.
-    function askWho(text) {
-        setText(at('login').hidden ? at('who') : at('name-hint'), text);
-        (at('login').hidden ? at('who') : at('name')).focus();
+    function askWho() {
+        setText(at('name-hint'), voice.say('identity.first'));
+        (at('login').hidden ? at('log-in') : at('name')).focus();
     }
 
     // ---- what is on sale ----
 
-    function renderVouchersState(state) {
+    // What is old says so wherever the reader is; `readAt`: since when it is.
+    function renderVouchersState(state, readAt, now) {
+        const isOld = state === 'stale' || state === 'offline';
         at('vouchers').dataset.vouchersState = state;
-        setText(at('vouchers-note'), state === 'ready' ? '' : voice.say(`vouchers.${state}`));
+        setText(at('vouchers-note'), state === 'ready' || isOld ? '' : voice.say(`vouchers.${state}`));
+        setText(at('trouble'), isOld ? voice.say(`vouchers.${state}`, { at: voice.moment(readAt, now) }) : '');
         at('make').hidden = !on.isDemo() || state !== 'empty';
         setText(at('make-command'), MAKE);
     }
@@ -85,7 +97,7 @@ export function createView(voice, on) {
     // New ones come last: what a reader is about to press does not move.
     function addCards(ids) {
         for (const id of ids) {
-            const card = createCard(id, voice, on.buy);
+            const card = createCard(id, voice, { onBuy: on.buy, payUrl: on.payUrl });
             cards.set(id, card);
             at('cards').append(card.root);
             watcher.observe(card.root);
@@ -117,6 +129,14 @@ export function createView(voice, on) {
                 at('order-list').insertBefore(row.root, at('order-list').children[i] ?? null);
             }
         });
+    }
+
+    // What stays in sight. `left`: ms to pay the first of them, or Infinity.
+    function renderSummary({ count, hasMore, left }) {
+        at('summary').hidden = count === 0;
+        const number = hasMore ? `${count}+` : count;
+        const isDue = left !== Infinity;
+        setText(at('summary'), voice.say(isDue ? 'summary.due' : 'summary.orders', { number, left: clockText(voice, left) }));
     }
 
     // Resolves with whether the reader means it.
@@ -153,6 +173,7 @@ export function createView(voice, on) {
         addCards,
         onScreen,
         renderOrders,
+        renderSummary,
         confirm,
         announce,
         card: (id) => cards.get(id),

@@ -2,13 +2,15 @@
 // reader repeats nothing.
 import { element, isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { countdown } from './countdown.js';
+import { isFree, isToPay } from './orders.js';
 import { STATE } from './purchase.js';
 import { PHASE } from './vouchers.js';
 
 const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
 
-// `voice` as of common/voice.js. `onBuy(id, quantity)`.
-export function createCard(id, voice, onBuy) {
+// `voice` as of common/voice.js. `onBuy(id, quantity)`. `payUrl(order)` gives where to pay, null where the page does not
+// know.
+export function createCard(id, voice, { onBuy, payUrl }) {
     const parts = {
         title: element('h3', { id: `voucher-${id}` }),
         badge: element('span', { class: 'badge' }),
@@ -23,27 +25,36 @@ export function createCard(id, voice, onBuy) {
             data: { countdown: '' },
         }),
         when: element('span', { class: 'hint' }),
+        paused: element('p', { class: 'hint', hidden: true }),
         stock: element('p', { class: 'left', data: { remaining: '' } }),
         bar: element('span', {}),
         quantity: element('div', { class: 'quantity', hidden: true }),
         buy: element('button', { type: 'button', class: 'buy', data: { buy: '' } }),
         outcome: element('p', { class: 'outcome', role: 'status', data: { outcome: '' } }),
+        due: element('p', { class: 'due', hidden: true }),
+        pay: element('a', { class: 'button buy', data: { pay: '' }, hidden: true }),
+        payElsewhere: element('p', { class: 'hint', hidden: true }),
     };
+    const stock = element(
+        'div',
+        { class: 'stock' },
+        parts.stock,
+        element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar),
+    );
     const root = element(
         'article',
         { class: 'card', 'aria-labelledby': `voucher-${id}`, data: { voucher: id, state: PHASE.UNKNOWN } },
         element('div', { class: 'head' }, parts.title, parts.badge),
         element('p', { class: 'price' }, parts.price, ' ', parts.each),
         element('div', { class: 'count' }, parts.clockLabel, parts.clock, parts.when),
-        element(
-            'div',
-            { class: 'stock' },
-            parts.stock,
-            element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar),
-        ),
+        stock,
+        parts.paused,
         parts.quantity,
         parts.buy,
         parts.outcome,
+        parts.due,
+        parts.pay,
+        parts.payElsewhere,
     );
     let limit = 1;
 
@@ -57,11 +68,12 @@ export function createCard(id, voice, onBuy) {
 
     // ---- what there is to show ----
 
-    function render(voucher, phase, purchase) {
+    // `order`: what the purchase has won, undefined: nothing, or it was not read yet.
+    function render(voucher, phase, purchase, order) {
         root.dataset.state = phase;
         setText(parts.title, voucher.title);
         setText(parts.badge, voice.say(`phase.${phase}`));
-        setText(parts.price, voice.money(voucher.priceCents, voucher.currency));
+        setText(parts.price, priceText(voice, voucher.priceCents, voucher.currency));
         setText(
             parts.each,
             voucher.limit > 1
@@ -69,19 +81,23 @@ export function createCard(id, voice, onBuy) {
                 : '',
         );
         renderStock(voucher, phase);
+        parts.paused.hidden = phase !== PHASE.PAUSED;
+        setText(parts.paused, voice.say('voucher.paused'));
         renderQuantity(voucher, phase, purchase);
         renderButton(voucher, phase, purchase);
-        renderOutcome(purchase);
+        renderOutcome(purchase, order);
+        renderPay(purchase, order, voucher);
     }
 
     function renderStock(voucher, phase) {
-        const { remaining, stock } = voucher;
+        const { remaining, stock: whole } = voucher;
         const isOver = phase === PHASE.ENDED; // what is left of it cannot be bought
         const isKnown = Number.isInteger(remaining) && phase !== PHASE.UNKNOWN && !isOver;
-        const part = isKnown && stock > 0 ? Math.min(1, remaining / stock) : 0;
+        const part = isKnown && whole > 0 ? Math.min(1, remaining / whole) : 0;
+        stock.hidden = isOver;
         setAttribute(parts.stock, 'data-remaining', isKnown ? remaining : '');
         const key = isKnown ? 'voucher.remaining' : 'voucher.unknown';
-        setText(parts.stock, isOver ? '' : voice.say(key, { remaining, stock }));
+        setText(parts.stock, isOver ? '' : voice.say(key, { remaining, stock: whole }));
         parts.bar.style.setProperty('transform', `scaleX(${part})`);
         setAttribute(parts.bar, 'class', part > 0.2 ? null : 'few');
     }
@@ -126,13 +142,13 @@ export function createCard(id, voice, onBuy) {
         setText(parts.buy, button);
         setAttribute(parts.buy, 'aria-label', voice.say('buy.of', { button, title: voucher.title }));
         setAttribute(parts.buy, 'aria-busy', key === 'busy' ? 'true' : null);
-        setOff(parts.buy, key !== 'open' && key !== 'again');
+        setOff(parts.buy, key !== 'on_sale' && key !== 'again');
     }
 
-    function renderOutcome(purchase) {
+    function renderOutcome(purchase, order) {
         const { code, orderId } = purchase.outcome();
         setAttribute(parts.outcome, 'data-code', code);
-        const text = outcomeText(voice, purchase);
+        const text = outcomeText(voice, purchase, order);
         const link = text !== '' && orderId !== undefined && purchase.state() === STATE.WON;
         if (parts.outcome.dataset.said !== `${text}${link}${orderId}`) {
             parts.outcome.dataset.said = `${text}${link}${orderId}`;
@@ -143,7 +159,29 @@ export function createCard(id, voice, onBuy) {
         }
     }
 
-    // Every second, and nothing else of the card.
+    // What has been won is paid where it was won.
+    function renderPay(purchase, order, voucher) {
+        const isDue = purchase.state() === STATE.WON && order !== undefined && isToPay(order);
+        const url = isDue ? payUrl(order) : null;
+        const button = isDue ? voice.say('voucher.pay', { total: voice.money(order.total_cents, order.currency) }) : '';
+        parts.pay.hidden = url === null;
+        setAttribute(parts.pay, 'href', url);
+        setText(parts.pay, button);
+        setAttribute(parts.pay, 'aria-label', isDue ? voice.say('buy.of', { button, title: voucher.title }) : null);
+        parts.payElsewhere.hidden = !isDue || url !== null;
+        setText(parts.payElsewhere, voice.say('order.pay_elsewhere'));
+    }
+
+    // Every second. Gives the ms that are left to pay, or Infinity.
+    function renderDue(order, now) {
+        const isDue = order !== undefined && isToPay(order) && order.expires_at !== undefined && now !== undefined;
+        const left = isDue ? Date.parse(order.expires_at) - now : Infinity;
+        parts.due.hidden = !isDue;
+        setText(parts.due, !isDue ? '' : left > 0 ? `${voice.say('order.left')} ${clockText(voice, left)}` : voice.say('order.over'));
+        return left > 0 ? left : Infinity;
+    }
+
+    // Every second, too.
     function renderClock(voucher, phase, now) {
         const isBefore = now !== undefined && now < voucher.beginMs;
         const isOver = phase === PHASE.ENDED || now === undefined;
@@ -165,7 +203,11 @@ export function createCard(id, voice, onBuy) {
         parts.title.focus();
     }
 
-    return { root, render, renderClock, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
+    return { root, render, renderClock, renderDue, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
+}
+
+export function priceText(voice, cents, currency) {
+    return cents === 0 ? voice.say('voucher.free') : voice.money(cents, currency);
 }
 
 export function clockText(voice, ms) {
@@ -180,13 +222,10 @@ function buttonKey(phase, purchase) {
     if (purchase.state() === STATE.WON) {
         return 'yours';
     }
-    if (phase === PHASE.OPEN) {
-        return purchase.state() === STATE.UNKNOWN ? 'again' : 'open';
-    }
     return purchase.state() === STATE.UNKNOWN ? 'again' : phase;
 }
 
-function outcomeText(voice, purchase) {
+function outcomeText(voice, purchase, order) {
     const { code, why, left, retryAfterMs = 0 } = purchase.outcome();
     if (purchase.state() === STATE.TICKET) {
         return voice.say('outcome.ticket');
@@ -195,6 +234,9 @@ function outcomeText(voice, purchase) {
         case null:
         case undefined:
             return '';
+        case 'won':
+        case 'already_ordered':
+            return voice.say(order?.status === 'paid' ? 'outcome.paid' : order && isFree(order) ? 'outcome.free' : `outcome.${code}`);
         case 'not_enough':
             return voice.say('outcome.not_enough', { count: left ?? 0 });
         case 'too_fast':
