@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const SHOP = '/web/shop/main.js';
+const SHOP = '/web/shop.js';
 const DASHBOARD = '/web/admin/main.js';
 
 /** Runs the module, and then `code`, which stands for a careless change in it. */
@@ -142,7 +142,7 @@ const CONTROLS = [
     ['a payment page that does not ask again', 'ends with the time to pay', /the order as over: not within/,
         kept((url) => /^\/orders\/./.test(url.pathname))],
     ['a refusal that says nothing of the lost answer', 'a lost answer is no refusal', /outcome unknown: not within/,
-        rewritten('**/web/client/outcome.js', (text) => text.replace('(wasLost && !isKnown)', 'false'))],
+        rewritten(`**${SHOP}`, (text) => text.replace('?"unknown":"refused"', '?"refused":"refused"'))],
     ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,
         added(`addEventListener('click', async (event) => { const at = event.target.closest('[data-voucher]');
             if (!at || !event.target.closest('[data-buy]')) return;
@@ -163,6 +163,15 @@ const CONTROLS = [
             if (input) localStorage.setItem('kept', input.value); }, true)`, DASHBOARD)],
     ['a dashboard that needs its charts', 'dashboard: without charts', /remaining as .*: not within/,
         added("if (!(await fetch('/web/vendor/uPlot.esm.js')).ok) document.querySelector('[data-vouchers]').remove()", DASHBOARD)],
+    ['a page of many files', 'the first card on a slow phone', /requests to the first card/,
+        added("for (let i = 0; i < 4; i++) fetch('/web/icon.svg?' + i)")],
+    ['a page that is too large', 'the first card on a slow phone', /bytes to the first card/,
+        rewritten((url) => url.pathname === '/', (html) => html.replace('</head>', `<!--${'x'.repeat(40000)}--></head>`))],
+    ['a list that is asked for late', 'the first card on a slow phone', /the first card after/,
+        (context) => context.route((url) => url.pathname === '/vouchers', async (route) => {
+            await sleep(3000);
+            await route.continue();
+        })],
     ['orders that scroll away', 'my orders stay in sight', /the orders are out of sight/,
         always("for (const one of page.querySelectorAll('.sticky, #summary')) { one.style.position = 'static'; }")],
     ['an order without its id', 'my orders stay in sight', /an order without id or total/,

@@ -19,6 +19,7 @@ takeToken(location, history, session);
 
 const kept = keptPlace();
 let settings = { demo: false };
+let isListRead = false;
 let identity; // from when the settings are known on, as the buyer
 let buyer;
 
@@ -43,6 +44,7 @@ const view = createView(voice, {
 const shared = { api, clock, local, vouchers, view, voice };
 const sales = createSales({
     ...shared,
+    readList,
     pagesAtFirst: kept.pages,
     purchase: (id) => buyer.purchase(id),
     orderOf: (id) => buyer.orders.get(buyer.purchase(id).outcome().orderId),
@@ -92,6 +94,19 @@ async function readSettings() {
             await wait(retryDelay(problem.retryAfterMs, failures));
         }
     }
+}
+
+// The document asks for the first list (index.html), before a script could read the clock. No user is named then.
+async function readList() {
+    if (isListRead) {
+        return api.call('/vouchers');
+    }
+    isListRead = true;
+    const answer = await createApi().call('/vouchers');
+    const [asked] = performance.getEntriesByName(new URL('/vouchers', location.href).href);
+    const { requestStart: sent, responseStart: received } = asked ?? {};
+    clock.sample(Date.parse(answer.body.server_time), sent || 0, received || clock.monotonic());
+    return answer;
 }
 
 // Resolves when the page can be seen.

@@ -29,6 +29,7 @@ export function createSales({
     prepare,
     onRead,
     makeLive = createLive,
+    readList = () => api.call('/vouchers'),
     pagesAtFirst = 1,
     isOnline = () => globalThis.navigator?.onLine !== false,
     random = Math.random,
@@ -47,7 +48,7 @@ export function createSales({
 
     async function read() {
         await shown(async () => {
-            const { body } = await api.call('/vouchers');
+            const { body } = await readList();
             put(body);
             next = further.size === 0 ? (body.next ?? null) : next;
             pages = Math.max(pages, 1);
