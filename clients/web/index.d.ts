@@ -29,6 +29,9 @@ export interface Payment {
 
 export interface VoucherTerms {
     title: string;
+    description?: string;
+    /** A URL of an origin that SECKILL_PICTURE_ORIGINS lists. */
+    picture?: string;
     stock: number;
     price_cents: number;
     begin_at: string;
@@ -40,11 +43,15 @@ export interface VoucherTerms {
     work_bits?: number;
 }
 
+export type Phase = 'upcoming' | 'on_sale' | 'sold_out' | 'paused' | 'ended';
 export type VoucherState = 'loading' | 'open' | 'paused' | 'closed' | 'retired';
 
-export interface Voucher extends Required<VoucherTerms> {
+export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'picture'>> {
     id: string;
+    description?: string;
+    picture?: string;
     state: VoucherState;
+    phase: Phase;
     remaining: number;
     offer: number;
     version: number;
@@ -54,6 +61,7 @@ export interface Voucher extends Required<VoucherTerms> {
 
 export interface SaleEvent {
     state: VoucherState;
+    phase: Phase;
     /** null: not known now, as while Redis is away. */
     remaining: number | null;
     /** Units a second; only streams have it. */

@@ -68,10 +68,12 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     struct sk_tokens *tokens = sk_tokens_open(&config->identity, stderr);
     struct sk_tickets *tickets = sk_tickets_open(&config->identity, stderr);
     struct sk_cors *cors = sk_cors_open(config->identity.cors_origins, stderr);
+    struct sk_cors *pictures = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", config->api.picture_origins, stderr);
     struct sk_limits *limits = sk_limits_open(&config->identity, &config->server, stderr);
     check_read(findings, "admin tokens", tokens);
     check_read(findings, "ticket secrets", tickets);
     check_read(findings, "CORS origins", cors);
+    check_read(findings, "picture origins", pictures);
     check_read(findings, "trusted proxies", limits);
     if (config->api.login_url != NULL)
         SK_FIND_UNLESS(findings, sk_text_url(config->api.login_url), SK_FINDING_FAIL, "login", "%s",
@@ -79,6 +81,7 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     sk_tokens_close(tokens);
     sk_tickets_close(tickets);
     sk_cors_close(cors);
+    sk_cors_close(pictures);
     sk_limits_close(limits);
 }
 

@@ -132,6 +132,8 @@ static const struct key keys[] = {
     {"SECKILL_PAGES", CHOICE, AT(api.pages), "on", 0, 0, "off|on", "serves the shop page and the operators' dashboard"},
     {"SECKILL_DEMO", CHOICE, AT(api.demo), "off", 0, 0, "off|on",
      "anyone may log in under any name on the shop page, and pay without money; never use it on a real sale"},
+    {"SECKILL_PICTURE_ORIGINS", TEXT, AT(api.picture_origins), NULL, 0, 0, "",
+     "web origins of vouchers' pictures, as scheme://host[:port], separated by commas"},
     {"SECKILL_LOGIN_URL", TEXT, AT(api.login_url), NULL, 0, 0, "URL",
      "where the shop page sends buyers who are not logged in"},
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},

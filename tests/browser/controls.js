@@ -163,6 +163,17 @@ const CONTROLS = [
             if (input) localStorage.setItem('kept', input.value); }, true)`, DASHBOARD)],
     ['a dashboard that needs its charts', 'dashboard: without charts', /remaining as .*: not within/,
         added("if (!(await fetch('/web/vendor/uPlot.esm.js')).ok) document.querySelector('[data-vouchers]').remove()", DASHBOARD)],
+    ['a search that finds everything', 'many sales are searched', /the card that was searched: not within/,
+        always("for (const one of page.querySelectorAll('article[hidden]')) { one.hidden = false; }")],
+    ['a card as high as its title', "keeps its card's shape", /a long title makes a card of/,
+        always("for (const one of page.querySelectorAll('h3')) { one.style.webkitLineClamp = 'none'; }")],
+    ['a picture that the policy stops', 'a picture and a description', /policy: img-src|the picture: not within/,
+        (context) => context.route((url) => url.pathname === '/', async (route) => {
+            const response = await route.fetch();
+            const headers = response.headers();
+            const policy = headers['content-security-policy'].replace(/img-src [^;]*/, "img-src 'self'");
+            await route.fulfill({ response, headers: { ...headers, 'content-security-policy': policy } });
+        })],
     ['a page of many files', 'the first card on a slow phone', /requests to the first card/,
         added("for (let i = 0; i < 4; i++) fetch('/web/icon.svg?' + i)")],
     ['a page that is too large', 'the first card on a slow phone', /bytes to the first card/,

@@ -113,7 +113,7 @@ async function endedSaysSo(scene) {
 }
 
 async function freeNeedsNoPayment(scene) {
-    const voucher = await scene.voucher({ price_cents: 0, pay_within_s: 0 });
+    const voucher = await scene.voucher({ price_cents: 0 });
     const page = await scene.shop(scene.user());
     await shows(page, voucher, 'on_sale');
     assert.match(await card(page, voucher).innerText(), /Free/);

@@ -98,6 +98,8 @@ function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {})
                 }),
             ),
         card: (id) => cards.get(id),
+        renderFound: (found) => Object.assign(view, found),
+        arrange: (ids) => Object.assign(view, { arranged: ids }),
         onScreen: () => here.onScreen ?? [],
         renderMore: (hasMore, isBusy) => Object.assign(view, { hasMore, isBusy }),
         renderVouchersState: (state, readAt) => {
@@ -303,7 +305,7 @@ test('as many pages are read at first as there were', async () => {
     const answers = { '/vouchers': page(30, 2, 'a'), '/vouchers?cursor=a': page(28, 2, 'b'), '/vouchers?cursor=b': page(26, 1) };
     const here = scene({ answers, pagesAtFirst: 2 });
     await here.readList();
-    assert.deepEqual([[...here.cards.keys()], here.view.hasMore, here.sales.pages()], [['30', '29', '28', '27'], true, 2]);
+    assert.deepEqual([[...here.cards.keys()], here.view.hasMore, here.sales.state().pages], [['30', '29', '28', '27'], true, 2]);
     here.asked.length = 0;
     await here.readList();
     assert.deepEqual(here.asked, ['/vouchers']);
@@ -322,6 +324,32 @@ test('what a buyer gives back is followed first, on screen or not', async () => 
     here.vouchers.get('29').beginMs = NOW + 3600 * 1000;
     here.sales.tick();
     assert.deepEqual(here.wanted(), ['28', '29']); // it changes later
+});
+
+test('a search reads on, and finds words of title and description in any order', async () => {
+    const lamp = voucher({ id: '26', title: 'Desk Lamp', description: 'with a shade of silk' });
+    const here = scene({
+        answers: { '/vouchers': page(30, 2, 'a'), '/vouchers?cursor=a': { vouchers: [lamp], next: 'b' }, '/vouchers?cursor=b': page(25, 1) },
+    });
+    await here.readList();
+    await here.sales.arrange({ search: 'SILK lamp', sort: 'open' });
+    assert.deepEqual([here.view.found, here.view.count, here.view.said], [['26'], 4, ['announce.found']]);
+    assert.deepEqual(here.sales.state(), { search: 'SILK lamp', sort: 'open', pages: 3 });
+    await here.sales.arrange({ search: 'sofa', sort: 'open' });
+    assert.deepEqual(here.view.found, []);
+    await here.sales.arrange({ search: '', sort: 'open' });
+    assert.equal(here.view.found.length, 4);
+});
+
+test('in the order of their ends, those that have ended last', async () => {
+    const ends = { 1: 500, 2: 100, 3: 300, 4: -5 };
+    const vouchers = Object.entries(ends).map(([id, s]) => voucher({ id, end_at: at(s) }));
+    const here = scene({ answers: { '/vouchers': { vouchers } } });
+    await here.readList();
+    await here.sales.arrange({ search: '', sort: 'end' });
+    assert.deepEqual(here.view.arranged, ['2', '3', '1', '4']);
+    await here.sales.arrange({ search: '', sort: 'open' });
+    assert.deepEqual(here.view.arranged, ['3', '2', '1', '4']);
 });
 
 test('a voucher that leaves the list is asked for by itself', async () => {

@@ -17,7 +17,7 @@ const local = createStorage('localStorage');
 const session = createStorage('sessionStorage');
 takeToken(location, history, session);
 
-const kept = keptPlace();
+const { pages = 1, search = '', sort = 'open', ...place } = keptPlace();
 let settings = { demo: false };
 let isListRead = false;
 let identity; // from when the settings are known on, as the buyer
@@ -33,6 +33,7 @@ const view = createView(voice, {
     cancel: (id) => orderList.cancel(id),
     more: () => buyer.orders.readMore(),
     moreVouchers: () => sales.readMore(),
+    arrange: (wanted) => sales.arrange(wanted),
     logIn,
     logOut,
     language: changeLanguage,
@@ -45,7 +46,8 @@ const shared = { api, clock, local, vouchers, view, voice };
 const sales = createSales({
     ...shared,
     readList,
-    pagesAtFirst: kept.pages,
+    pagesAtFirst: pages,
+    shownAtFirst: { search, sort },
     purchase: (id) => buyer.purchase(id),
     orderOf: (id) => buyer.orders.get(buyer.purchase(id).outcome().orderId),
     prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
@@ -66,14 +68,15 @@ start();
 
 async function start() {
     renderWords(voice);
+    view.renderTools({ search, sort });
     view.renderVouchersState('loading');
     settings = await readSettings();
     identity = createIdentity(settings, { local, session });
     renderIdentity(false);
     openBuyer();
     sales.live.start();
-    returnTo(kept);
-    keepPlace(sales.pages);
+    returnTo(place);
+    keepPlace(sales.state);
     addEventListener('storage', onStorage);
     addEventListener('offline', () => sales.setOnline(false));
     addEventListener('online', () => {
@@ -199,6 +202,7 @@ function orderChanged(order, before) {
 function changeLanguage() {
     voice.change();
     renderWords(voice);
+    view.renderTools();
     view.announce(''); // what was said in the other one
     if (identity !== undefined) {
         renderIdentity(false);

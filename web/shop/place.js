@@ -6,9 +6,9 @@ const GIVE_UP_MS = 10000;
 const HEADER_PX = 80; // what lies under the header is not what the reader looks at
 const OWN_MOVES = ['wheel', 'touchstart', 'pointerdown', 'keydown'];
 
-// `pages()` gives how many pages of the list are shown.
-export function keepPlace(pages) {
-    addEventListener('pagehide', () => history.replaceState({ y: scrollY, ...firstInSight(), pages: pages() }, ''));
+// `state()` gives what else is to be kept.
+export function keepPlace(state) {
+    addEventListener('pagehide', () => history.replaceState({ y: scrollY, ...firstInSight(), ...state() }, ''));
 }
 
 function firstInSight() {
@@ -22,8 +22,8 @@ function firstInSight() {
     return {};
 }
 
-// What was kept: {y, at, top, pages}.
-export const keptPlace = () => ({ y: 0, pages: 1, ...history.state });
+// What was kept: {y, at, top}, and the rest.
+export const keptPlace = () => ({ y: 0, ...history.state });
 
 // Goes there as soon as the document is long enough, unless the reader moves first.
 export function returnTo({ y, at, top }) {

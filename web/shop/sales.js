@@ -3,7 +3,7 @@ import { Problem } from '../client/index.js';
 import { createLive } from './live.js';
 import { milestone, untilNextSecond } from './countdown.js';
 import { STATE } from './purchase.js';
-import { inOrder, opensAt, PHASE, phaseOf } from './vouchers.js';
+import { byEnd, inOrder, matches, opensAt, PHASE, phaseOf } from './vouchers.js';
 
 const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round: those that waited longest
 const OLD_MS = 3600 * 1000; // a sale that has been over for so long is not shown to those who come now
@@ -13,6 +13,7 @@ const REFRESH_FROM_MS = 12000; // ... and terms and clock are read once more
 const REFRESH_TO_MS = 3000;
 const MILESTONES = { 60000: 'announce.minute', 10000: 'announce.ten' };
 const ANNOUNCED = [PHASE.ON_SALE, PHASE.SOLD_OUT, PHASE.PAUSED, PHASE.ENDED];
+const SEARCHED_MOST = 10; // pages that a search reads on
 const FOLLOWED_MS = 10000; // after the buyer's own order has ended
 const KEPT_MS = 1000; // so old an answer of the service may be
 
@@ -31,6 +32,7 @@ export function createSales({
     makeLive = createLive,
     readList = () => api.call('/vouchers'),
     pagesAtFirst = 1,
+    shownAtFirst = { search: '', sort: 'open' },
     isOnline = () => globalThis.navigator?.onLine !== false,
     random = Math.random,
 }) {
@@ -39,6 +41,7 @@ export function createSales({
     const further = new Set(); // ids of later pages, which are read by themselves, and only while they are on screen
     const asked = new Map(); // id -> the number of the round that asked for it by itself
     const followed = new Map(); // id -> until when its stream comes first, by the monotonic clock
+    let shownAs = shownAtFirst;
     let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale', 'offline'
     let readAt; // the server's time, of the newest list
     let pages = 0; // of the list, that were read
@@ -153,13 +156,44 @@ export function createSales({
         const isOld = (voucher) =>
             phase(voucher) === PHASE.ENDED && (voucher.endMs > now || voucher.endMs < now - OLD_MS);
         const fresh = vouchers.all().filter((voucher) => !cards.has(voucher.id) && !isOld(voucher));
-        const sorted = inOrder(fresh, phase).map(({ id }) => id);
+        const sorted = sorting(phase)(fresh).map(({ id }) => id);
         view.addCards(sorted);
         for (const id of sorted) {
             const refreshAt = REFRESH_TO_MS + random() * (REFRESH_FROM_MS - REFRESH_TO_MS);
             cards.set(id, { prepareAt: random() * PREPARE_MS, refreshAt });
             tickCard(id, cards.get(id));
         }
+    }
+
+    const sorting = (phase) => (some) => (shownAs.sort === 'end' ? byEnd : inOrder)(some, phase);
+
+    // What the reader searches, and in which order. A search reads on, as it would miss what is on later pages.
+    async function arrange(wanted) {
+        const isSorted = wanted.sort !== shownAs.sort;
+        shownAs = wanted;
+        if (isSorted) {
+            const known = [...cards.keys()].map((id) => vouchers.get(id));
+            view.arrange(sorting(({ id }) => cards.get(id).phase)(known).map(({ id }) => id));
+        }
+        renderFound();
+        while (shownAs === wanted && wanted.search !== '' && next !== null && pages < SEARCHED_MOST && !turning) {
+            turning = true;
+            const isRead = await shown(readNext).then(() => true, noteProblem);
+            turning = false;
+            renderAll();
+            if (!isRead) {
+                return;
+            }
+        }
+        if (shownAs === wanted && wanted.search !== '') {
+            view.announce(voice.say('announce.found', { count: found().length }));
+        }
+    }
+
+    const found = () => [...cards.keys()].filter((id) => matches(vouchers.get(id), shownAs.search));
+
+    function renderFound() {
+        view.renderFound({ count: cards.size, found: found(), search: shownAs.search });
     }
 
     function render(id) {
@@ -173,6 +207,7 @@ export function createSales({
         view.renderVouchersState(trouble ?? (cards.size === 0 ? 'empty' : 'ready'), readAt, clock.now());
         view.renderMore(next !== null, turning);
         cards.forEach((_, id) => render(id));
+        renderFound();
     }
 
     // What may change, first what may change any moment: vouchers that the buyer has just given back, then those that
@@ -284,5 +319,5 @@ export function createSales({
         }
     }
 
-    return { live, readOne, readMore, render, renderAll, tick, press, follow, setOnline, pages: () => pages };
+    return { live, readOne, readMore, render, renderAll, tick, press, follow, setOnline, arrange, state: () => ({ ...shownAs, pages }) };
 }

@@ -5,11 +5,12 @@ import { clockText, createCard } from './view_voucher.js';
 import { createRow } from './view_order.js';
 
 const ANNOUNCED_MS = 5000;
+const TOOLS_FROM = 8; // of fewer sales a reader sees all
 const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" \\
     -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
     "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
-// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(), logIn(name), logOut(),
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(), arrange({search, sort}), logIn(name), logOut(),
 // language(), seen(), payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
@@ -27,6 +28,10 @@ export function createView(voice, on) {
     at('language').addEventListener('click', on.language);
     at('more').addEventListener('click', on.more);
     at('more-vouchers').addEventListener('click', on.moreVouchers);
+    at('tools').addEventListener('submit', (event) => event.preventDefault());
+    for (const field of [at('search'), at('sort')]) {
+        field.addEventListener('input', () => on.arrange({ search: at('search').value.trim(), sort: at('sort').value }));
+    }
     at('change').addEventListener('click', on.logOut);
     at('login').addEventListener('submit', (event) => {
         event.preventDefault();
@@ -104,6 +109,26 @@ export function createView(voice, on) {
         }
     }
 
+    function renderTools({ search, sort } = { search: at('search').value, sort: at('sort').value }) {
+        at('search').value = search;
+        at('sort').value = sort;
+        setAttribute(at('search'), 'placeholder', voice.say('tools.search'));
+    }
+
+    // In this order, as the reader wants it.
+    function arrange(ids) {
+        at('cards').append(...ids.map((id) => cards.get(id).root));
+    }
+
+    function renderFound({ count, found, search }) {
+        at('tools').hidden = count < TOOLS_FROM && search === '';
+        for (const [id, { root }] of cards) {
+            root.hidden = !found.includes(id);
+        }
+        at('none').hidden = count === 0 || found.length > 0;
+        setText(at('none'), voice.say('vouchers.none', { search }));
+    }
+
     // From top to bottom.
     function onScreen() {
         return [...at('cards').children].map((root) => root.dataset.voucher).filter((id) => seen.has(id));
@@ -171,6 +196,9 @@ export function createView(voice, on) {
         renderVouchersState,
         renderMore,
         addCards,
+        renderTools,
+        renderFound,
+        arrange,
         onScreen,
         renderOrders,
         renderSummary,

@@ -6,13 +6,26 @@ import { isFree, isToPay } from './orders.js';
 import { STATE } from './purchase.js';
 import { PHASE } from './vouchers.js';
 
+const LONG_TITLE = 50; // characters; of longer texts a card shows the beginning
+const LONG_ABOUT = 90;
 const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
 
 // `voice` as of common/voice.js. `onBuy(id, quantity)`. `payUrl(order)` gives where to pay, null where the page does not
 // know.
 export function createCard(id, voice, { onBuy, payUrl }) {
     const parts = {
+        picture: element('img', {
+            class: 'picture',
+            alt: '',
+            width: 96,
+            height: 96,
+            loading: 'lazy',
+            decoding: 'async',
+            hidden: true,
+        }),
         title: element('h3', { id: `voucher-${id}` }),
+        about: element('p', { class: 'about hint' }),
+        whole: element('button', { type: 'button', class: 'whole', hidden: true, 'aria-expanded': 'false' }),
         badge: element('span', { class: 'badge' }),
         price: element('span', { class: 'amount' }),
         each: element('span', { class: 'hint' }),
@@ -44,9 +57,20 @@ export function createCard(id, voice, { onBuy, payUrl }) {
     const root = element(
         'article',
         { class: 'card', 'aria-labelledby': `voucher-${id}`, data: { voucher: id, state: PHASE.UNKNOWN } },
-        element('div', { class: 'head' }, parts.title, parts.badge),
-        element('p', { class: 'price' }, parts.price, ' ', parts.each),
-        element('div', { class: 'count' }, parts.clockLabel, parts.clock, parts.when),
+        element(
+            'div',
+            { class: 'face' },
+            parts.picture,
+            element(
+                'div',
+                { class: 'names' },
+                parts.title,
+                parts.about,
+                parts.whole,
+                element('div', { class: 'head' }, element('p', { class: 'price' }, parts.price, ' ', parts.each), parts.badge),
+            ),
+        ),
+        element('p', { class: 'count' }, parts.clockLabel, ' ', parts.clock, ' ', parts.when),
         stock,
         parts.paused,
         parts.quantity,
@@ -59,6 +83,13 @@ export function createCard(id, voice, { onBuy, payUrl }) {
     let limit = 1;
 
     parts.buy.addEventListener('click', () => onBuy(id, chosen()));
+    parts.picture.addEventListener('error', () => {
+        parts.picture.hidden = true;
+    });
+    parts.whole.addEventListener('click', () => {
+        root.toggleAttribute('data-whole');
+        renderWhole();
+    });
 
     function chosen() {
         const field = parts.quantity.querySelector('select, input');
@@ -71,7 +102,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
     // `order`: what the purchase has won, undefined: nothing, or it was not read yet.
     function render(voucher, phase, purchase, order) {
         root.dataset.state = phase;
-        setText(parts.title, voucher.title);
+        renderFace(voucher);
         setText(parts.badge, voice.say(`phase.${phase}`));
         setText(parts.price, priceText(voice, voucher.priceCents, voucher.currency));
         setText(
@@ -81,12 +112,32 @@ export function createCard(id, voice, { onBuy, payUrl }) {
                 : '',
         );
         renderStock(voucher, phase);
+        parts.buy.hidden = phase === PHASE.ENDED && !purchase.isUnderWay() && purchase.state() === STATE.IDLE;
         parts.paused.hidden = phase !== PHASE.PAUSED;
         setText(parts.paused, voice.say('voucher.paused'));
         renderQuantity(voucher, phase, purchase);
         renderButton(voucher, phase, purchase);
         renderOutcome(purchase, order);
         renderPay(purchase, order, voucher);
+    }
+
+    function renderFace({ title, description, picture }) {
+        setText(parts.title, title);
+        setText(parts.about, description);
+        if (picture !== parts.picture.getAttribute('src')) {
+            parts.picture.hidden = picture === null;
+            setAttribute(parts.picture, 'src', picture);
+        }
+        parts.whole.hidden = title.length <= LONG_TITLE && description.length <= LONG_ABOUT;
+        renderWhole();
+    }
+
+    function renderWhole() {
+        const isWhole = root.hasAttribute('data-whole');
+        const button = voice.say(isWhole ? 'voucher.short' : 'voucher.whole');
+        setText(parts.whole, button);
+        setAttribute(parts.whole, 'aria-expanded', String(isWhole));
+        setAttribute(parts.whole, 'aria-label', voice.say('buy.of', { button, title: parts.title.textContent }));
     }
 
     function renderStock(voucher, phase) {

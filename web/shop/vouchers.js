@@ -38,13 +38,25 @@ export function opensAt(voucher, room = 0) {
 
 // Those that can be bought first, then those that open next, then the rest, the newest first.
 export function inOrder(vouchers, phase) {
-    const rank = { on_sale: 0, paused: 0, upcoming: 1, sold_out: 2, unknown: 3, ended: 4 };
+    const rank = { on_sale: 0, upcoming: 1, paused: 2, sold_out: 3, unknown: 4, ended: 5 };
     const soonest = (one, other) => one.beginMs - other.beginMs;
     const newest = (one, other) => (BigInt(one.id) < BigInt(other.id) ? 1 : -1);
     return [...vouchers].sort((one, other) => {
         const ranks = rank[phase(one)] - rank[phase(other)];
         return ranks || (phase(one) === PHASE.UPCOMING && soonest(one, other)) || newest(one, other);
     });
+}
+
+// Those that end first, of those that have not ended.
+export function byEnd(vouchers, phase) {
+    const isOver = (voucher) => Number(phase(voucher) === PHASE.ENDED);
+    return [...vouchers].sort((one, other) => isOver(one) - isOver(other) || one.endMs - other.endMs);
+}
+
+// Whether all words of the text are in what is shown of the voucher.
+export function matches({ title, description }, text) {
+    const shown = `${title} ${description}`.toLocaleLowerCase();
+    return text.toLocaleLowerCase().split(/\s+/).every((word) => shown.includes(word));
 }
 
 // `monotonic` as the clock's.
@@ -59,6 +71,8 @@ export function createVouchers(monotonic) {
             id: read.id,
             read: true,
             title: read.title,
+            description: read.description ?? '',
+            picture: read.picture ?? null,
             priceCents: read.price_cents,
             currency: read.currency,
             stock: read.stock,
