@@ -35,6 +35,7 @@ async function searchAndOrder(scene) {
     await until('the card that was searched', async () => (await page.locator('article:visible').count()) === 1);
     assert.deepEqual(await ours(), [ids[7]], 'what was searched');
     await shows(page, ids[7], 'on_sale');
+    await until('the search in the history', () => page.evaluate(() => history.state?.search !== ''));
     await page.reload();
     await until('the search after a reload', async () => (await page.locator('article:visible').count()) === 1);
     assert.equal(await search.inputValue(), `PORCELAIN 107 ${word}`);

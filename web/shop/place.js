@@ -2,13 +2,22 @@
 // restores a place only in a document that is as long again, and our cards come after that. Cards may stand in another
 // order then, so the place is the distance of a card from the top.
 
+const KEEP_MS = 500; // after the last move or key: a reload keeps nothing that is written while the page is left
 const GIVE_UP_MS = 10000;
 const HEADER_PX = 80; // what lies under the header is not what the reader looks at
 const OWN_MOVES = ['wheel', 'touchstart', 'pointerdown', 'keydown'];
 
 // `state()` gives what else is to be kept.
 export function keepPlace(state) {
-    addEventListener('pagehide', () => history.replaceState({ y: scrollY, ...firstInSight(), ...state() }, ''));
+    let timer;
+    const keep = () => history.replaceState({ y: scrollY, ...firstInSight(), ...state() }, '');
+    addEventListener('pagehide', keep);
+    for (const change of ['scroll', 'input']) {
+        addEventListener(change, () => {
+            clearTimeout(timer);
+            timer = setTimeout(keep, KEEP_MS);
+        });
+    }
 }
 
 function firstInSight() {
