@@ -66,13 +66,14 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
                        uint64_t handle);
 
-// Reads the body of POST /admin/vouchers: all terms; those that are optional have defaults.
-// The result is as of sk_fields_end(); texts point into `read`, which the caller frees in any case.
+// What an instance's settings allow.
 struct sk_terms_rules {
-    bool tickets;                   // this instance has a secret for them
+    bool tickets;                   // there is a secret for them
     const struct sk_cors *pictures; // origins of vouchers' pictures; NULL: none
 };
 
+// Reads the body of POST /admin/vouchers: all terms; those that are optional have defaults. The result is as of
+// sk_fields_end(); texts point into `read`, which the caller frees in any case.
 enum sk_verdict sk_terms_read(const char *body, size_t len, const struct sk_terms_rules *rules, struct sk_terms *terms,
                               struct sk_fields *read);
 

@@ -31,7 +31,8 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
     // What stays in sight: how many there are, and how long the first one of them can still be paid. Gives the ms.
     function renderSummary(now) {
         const due = all().filter((order) => isToPay(order) && order.expires_at !== undefined);
-        const left = Math.min(...due.map((order) => Date.parse(order.expires_at) - now).filter((ms) => ms > 0), Infinity);
+        const lefts = due.map((order) => Date.parse(order.expires_at) - now).filter((ms) => ms > 0);
+        const left = Math.min(...lefts, Infinity);
         view.renderSummary({ count: all().length, hasMore: isThere() && buyer().orders.hasMore(), left });
         return left;
     }

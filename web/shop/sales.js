@@ -17,8 +17,8 @@ const SEARCHED_MOST = 10; // pages that a search reads on
 const FOLLOWED_MS = 10000; // after the buyer's own order has ended
 const KEPT_MS = 1000; // so old an answer of the service may be
 
-// `purchase(id)` gives the buyer's purchase of a voucher, `orderOf(id)` the order that it has won, `prepare(id)` gets its
-// ticket. `onRead()` is called after each try to read.
+// `purchase(id)` gives the buyer's purchase of a voucher, `orderOf(id)` the order that it has won, `prepare(id)` gets
+// its ticket. `onRead()` is called after each try to read.
 export function createSales({
     api,
     clock,
@@ -135,7 +135,7 @@ export function createSales({
             vouchers.put(body, body.can_sell);
         } catch (problem) {
             if (problem.code === 'UNKNOWN_VOUCHER') {
-                vouchers.hear(id, { phase: PHASE.ENDED, remaining: null }); // of another service that was at this address
+                vouchers.hear(id, { phase: PHASE.ENDED, remaining: null }); // another service was at this address
             }
         }
     }
@@ -319,5 +319,18 @@ export function createSales({
         }
     }
 
-    return { live, readOne, readMore, render, renderAll, tick, press, follow, setOnline, arrange, state: () => ({ ...shownAs, pages }) };
+    return {
+        live,
+        readOne,
+        readMore,
+        render,
+        renderAll,
+        tick,
+        press,
+        follow,
+        setOnline,
+        arrange,
+        // What else of the page is to be there again.
+        state: () => ({ ...shownAs, pages }),
+    };
 }

@@ -10,8 +10,8 @@ const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: 
     -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
     "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
-// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(), arrange({search, sort}), logIn(name), logOut(),
-// language(), seen(), payUrl(order), isDemo().
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(),
+// arrange({search, sort}), logIn(name), logOut(), language(), seen(), payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
@@ -30,7 +30,8 @@ export function createView(voice, on) {
     at('more-vouchers').addEventListener('click', on.moreVouchers);
     at('tools').addEventListener('submit', (event) => event.preventDefault());
     for (const field of [at('search'), at('sort')]) {
-        field.addEventListener('input', () => on.arrange({ search: at('search').value.trim(), sort: at('sort').value }));
+        const arranged = () => ({ search: at('search').value.trim(), sort: at('sort').value });
+        field.addEventListener('input', () => on.arrange(arranged()));
     }
     at('change').addEventListener('click', on.logOut);
     at('login').addEventListener('submit', (event) => {
@@ -161,7 +162,8 @@ export function createView(voice, on) {
         at('summary').hidden = count === 0;
         const number = hasMore ? `${count}+` : count;
         const isDue = left !== Infinity;
-        setText(at('summary'), voice.say(isDue ? 'summary.due' : 'summary.orders', { number, left: clockText(voice, left) }));
+        const values = { number, left: clockText(voice, left) };
+        setText(at('summary'), voice.say(isDue ? 'summary.due' : 'summary.orders', values));
     }
 
     // Resolves with whether the reader means it.

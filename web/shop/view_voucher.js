@@ -10,8 +10,8 @@ const LONG_TITLE = 50; // characters; of longer texts a card shows the beginning
 const LONG_ABOUT = 90;
 const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
 
-// `voice` as of common/voice.js. `onBuy(id, quantity)`. `payUrl(order)` gives where to pay, null where the page does not
-// know.
+// `voice` as of common/voice.js. `onBuy(id, quantity)`. `payUrl(order)` gives where to pay, null where the page does
+// not know.
 export function createCard(id, voice, { onBuy, payUrl }) {
     const parts = {
         picture: element('img', {
@@ -67,7 +67,12 @@ export function createCard(id, voice, { onBuy, payUrl }) {
                 parts.title,
                 parts.about,
                 parts.whole,
-                element('div', { class: 'head' }, element('p', { class: 'price' }, parts.price, ' ', parts.each), parts.badge),
+                element(
+                    'div',
+                    { class: 'head' },
+                    element('p', { class: 'price' }, parts.price, ' ', parts.each),
+                    parts.badge,
+                ),
             ),
         ),
         element('p', { class: 'count' }, parts.clockLabel, ' ', parts.clock, ' ', parts.when),
@@ -228,7 +233,8 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         const isDue = order !== undefined && isToPay(order) && order.expires_at !== undefined && now !== undefined;
         const left = isDue ? Date.parse(order.expires_at) - now : Infinity;
         parts.due.hidden = !isDue;
-        setText(parts.due, !isDue ? '' : left > 0 ? `${voice.say('order.left')} ${clockText(voice, left)}` : voice.say('order.over'));
+        const text = left > 0 ? `${voice.say('order.left')} ${clockText(voice, left)}` : voice.say('order.over');
+        setText(parts.due, isDue ? text : '');
         return left > 0 ? left : Infinity;
     }
 
@@ -255,6 +261,11 @@ export function createCard(id, voice, { onBuy, payUrl }) {
     }
 
     return { root, render, renderClock, renderDue, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
+}
+
+// What a won order is, where that says more than the answer.
+function wonAs(order) {
+    return order?.status === 'paid' ? 'paid' : order !== undefined && isFree(order) ? 'free' : undefined;
 }
 
 export function priceText(voice, cents, currency) {
@@ -287,7 +298,7 @@ function outcomeText(voice, purchase, order) {
             return '';
         case 'won':
         case 'already_ordered':
-            return voice.say(order?.status === 'paid' ? 'outcome.paid' : order && isFree(order) ? 'outcome.free' : `outcome.${code}`);
+            return voice.say(`outcome.${wonAs(order) ?? code}`);
         case 'not_enough':
             return voice.say('outcome.not_enough', { count: left ?? 0 });
         case 'too_fast':
