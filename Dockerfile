@@ -11,7 +11,7 @@ RUN [ -z "$DEBIAN" ] || sed -i "s|^URIs: http://[^/]*|URIs: http://$DEBIAN|" /et
 
 FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        build-essential cmake pkg-config \
+        build-essential cmake pkg-config esbuild \
         libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev systemtap-sdt-dev
 WORKDIR /seckill
 COPY . .

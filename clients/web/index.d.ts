@@ -29,6 +29,9 @@ export interface Payment {
 
 export interface VoucherTerms {
     title: string;
+    description?: string;
+    /** A URL of an origin that SECKILL_PICTURE_ORIGINS lists. */
+    picture?: string;
     stock: number;
     price_cents: number;
     begin_at: string;
@@ -40,13 +43,14 @@ export interface VoucherTerms {
     work_bits?: number;
 }
 
-export type VoucherState = 'loading' | 'open' | 'paused' | 'closed' | 'retired';
-
 /** What state, window and stock mean to a buyer now. */
 export type Phase = 'upcoming' | 'on_sale' | 'sold_out' | 'paused' | 'ended';
+export type VoucherState = 'loading' | 'open' | 'paused' | 'closed' | 'retired';
 
-export interface Voucher extends Required<VoucherTerms> {
+export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'picture'>> {
     id: string;
+    description?: string;
+    picture?: string;
     state: VoucherState;
     phase: Phase;
     remaining: number;

@@ -10,6 +10,8 @@ struct sk_api_options {
     int64_t metrics_open; // 0: no, 1: yes
     int64_t pages;        // 0: off, 1: on; `demo`, too
     int64_t demo;
+    char *picture_origins; // of vouchers' pictures, as a list of cors.h; NULL: none
+    char *login_url;       // where the shop's buyers log in; NULL: the page does not know
     int64_t confirm_timeout_ms;
 };
 

@@ -25,7 +25,8 @@ struct sk_context {
     struct sk_control *control;              // NULL: the control plane is closed, and no request reaches a handler
     struct sk_answers *answers;
     const struct sk_document *openapi;
-    const struct sk_pages *pages; // NULL: they are off
+    const struct sk_pages *pages;   // NULL: they are off
+    const struct sk_cors *pictures; // origins of vouchers' pictures
     const struct sk_tickets *tickets;
     struct sk_limits *limits;   // NULL: no client is limited
     struct sk_metrics *metrics; // NULL: nothing is counted

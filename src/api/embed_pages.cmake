@@ -1,6 +1,6 @@
 # Turns the files of web/ into one C source (pages.h), so that the service needs no files at run time.
-#   cmake -DSOURCE_DIR=.../web -DOUT=....c -DGZIP=... "-DFILES=index.html;..." -P embed_pages.cmake
-# FILES are below SOURCE_DIR. The pages have URLs of their own; all else is where it lies, below /web/.
+#   cmake -DSOURCE_DIR=.../web -DBUNDLE_DIR=... -DOUT=....c -DGZIP=... "-DFILES=index.html;..." -P embed_pages.cmake
+# FILES are below BUNDLE_DIR, or else below SOURCE_DIR. The pages have URLs of their own; all else is where it lies, below /web/.
 
 set(url_index.html "/")
 set(url_admin.html "/admin/ui")
@@ -23,17 +23,21 @@ set(rows "")
 set(number 0)
 foreach(file IN LISTS FILES)
   get_filename_component(extension "${file}" LAST_EXT)
-  file(SIZE "${SOURCE_DIR}/${file}" len)
+  set(path "${BUNDLE_DIR}/${file}")
+  if(NOT EXISTS "${path}")
+    set(path "${SOURCE_DIR}/${file}")
+  endif()
+  file(SIZE "${path}" len)
   if(len EQUAL 0)
     message(FATAL_ERROR "web/${file} is empty")
   endif()
-  execute_process(COMMAND "${GZIP}" -9nc "${SOURCE_DIR}/${file}" OUTPUT_FILE "${OUT}.gz" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${GZIP}" -9nc "${path}" OUTPUT_FILE "${OUT}.gz" COMMAND_ERROR_IS_FATAL ANY)
   file(SIZE "${OUT}.gz" packed_len)
   set(url "${url_${file}}")
   if(NOT url)
     set(url "/web/${file}")
   endif()
-  put_bytes(text_${number} "${SOURCE_DIR}/${file}")
+  put_bytes(text_${number} "${path}")
   set(packed "NULL, 0")
   if(packed_len LESS len)
     put_bytes(packed_${number} "${OUT}.gz")

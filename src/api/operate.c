@@ -17,6 +17,7 @@
 
 #include "changes.h"
 #include "clock.h"
+#include "cors.h"
 #include "failpoint.h"
 #include "hash.h"
 #include "log.h"
@@ -27,7 +28,7 @@
 #include "ticket.h"
 #include "timer.h"
 
-enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10, KEYS_MAX = 64 };
+enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 15, NUMBERS_MAX = 10, KEYS_MAX = 64 };
 
 // The columns of each statement's result.
 enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
@@ -59,7 +60,7 @@ struct operate {
     const char *id, *version, *units;
     char numbers[NUMBERS_MAX][SK_PARAM_NUMBER_SIZE];
     int number_count;
-    char *key, *by, *title, *currency, *document; // owned
+    char *key, *by, *title, *currency, *description, *picture, *document; // owned
     int64_t change;
     char epoch[SK_PARAM_NUMBER_SIZE]; // under which the units were taken
 };
@@ -79,8 +80,9 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply);
 static void operate_mend(struct operate *operate);
 static void operate_on_tick(void *arg);
 static void operate_release(struct sk_query *query);
-static enum sk_verdict terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
-                                         struct sk_fields *read);
+static struct sk_terms_rules terms_rules(const struct sk_context *context);
+static enum sk_verdict terms_read_change(const char *body, size_t len, const struct sk_terms_rules *rules,
+                                         struct sk_terms *terms, struct sk_fields *read);
 static enum sk_verdict terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read);
 
 static void operate_move(struct operate *operate, enum operate_step step)
@@ -115,8 +117,8 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
     struct sk_fields read;
     if (!operate_read(context, request, &operation))
         return;
-    enum sk_verdict verdict =
-        terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+    struct sk_terms_rules rules = terms_rules(context);
+    enum sk_verdict verdict = terms_read_change(request->body.data, request->body.len, &rules, &terms, &read);
     if (sk_call_body_good(context, request, verdict, &read))
         sk_operate_change(context->control, &operation, &terms, request->handle);
     sk_fields_free(&read);
@@ -202,7 +204,9 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
     struct operate *operate = operate_new(control, operation, handle);
     if (operate == NULL)
         return;
-    bool ready = operate_copy(&operate->title, terms->title) && operate_copy(&operate->currency, terms->currency);
+    bool ready = operate_copy(&operate->title, terms->title) && operate_copy(&operate->currency, terms->currency) &&
+                 operate_copy(&operate->description, terms->description) &&
+                 operate_copy(&operate->picture, terms->picture);
     operate->statement = SK_STATEMENT_CHANGE_VOUCHER;
     operate_add_text(operate, operate->by);
     operate_add_text(operate, operate->title);
@@ -214,6 +218,8 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
     operate_add_term(operate, terms->pay_within_s);
     operate_add_term(operate, terms->ticket);
     operate_add_term(operate, terms->work_bits);
+    operate_add_text(operate, operate->description);
+    operate_add_text(operate, operate->picture);
     operate_begin(operate, ready);
 }
 
@@ -492,6 +498,8 @@ static void operate_release(struct sk_query *query)
     free(operate->by);
     free(operate->title);
     free(operate->currency);
+    free(operate->description);
+    free(operate->picture);
     free(operate->document);
 }
 
@@ -602,12 +610,12 @@ struct creation {
     enum creation_step step;
     bool repeated;
     bool loaded_before;
-    bool waits;                        // the watch is rebuilding it: the next tick asks Redis whether that is done
-    bool polls;                        // the tick has asked Redis
-    uint64_t ask_until_ms;             // no second try after it
-    uint64_t answer_until_ms;          // after it the answer is "loading"
-    struct sk_timer *timer;            // owned
-    char *key, *by, *title, *currency; // owned
+    bool waits;               // the watch is rebuilding it: the next tick asks Redis whether that is done
+    bool polls;               // the tick has asked Redis
+    uint64_t ask_until_ms;    // no second try after it
+    uint64_t answer_until_ms; // after it the answer is "loading"
+    struct sk_timer *timer;   // owned
+    char *key, *by, *title, *currency, *description, *picture; // owned
     char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
     char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
     char user_limit[SK_PARAM_NUMBER_SIZE], pay_within_s[SK_PARAM_NUMBER_SIZE];
@@ -647,8 +655,8 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
     const char *key;
     if (!sk_call_read_key(context, request, &key))
         return;
-    enum sk_verdict verdict =
-        sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+    struct sk_terms_rules rules = terms_rules(context);
+    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &rules, &terms, &read);
     if (sk_call_body_good(context, request, verdict, &read))
         sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
     sk_fields_free(&read);
@@ -689,6 +697,8 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     creation->by = strdup(by);
     creation->title = strdup(terms->title);
     creation->currency = strdup(terms->currency);
+    bool shown =
+        operate_copy(&creation->description, terms->description) && operate_copy(&creation->picture, terms->picture);
     creation->timer = sk_timer_open(control->sale->loop, TICK_MS, creation_on_tick, creation);
     (void)sk_params_number(creation->price, terms->price_cents);
     (void)sk_params_number(creation->stock, terms->stock);
@@ -701,7 +711,7 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     creation->ask_until_ms = now + pg_ms;
     creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
     return creation->key != NULL && creation->by != NULL && creation->title != NULL && creation->currency != NULL &&
-           creation->timer != NULL;
+           shown && creation->timer != NULL;
 }
 
 // ---- the row ----
@@ -709,9 +719,10 @@ static bool creation_fill(struct creation *creation, const char *key, const char
 static void creation_start(struct sk_query *query)
 {
     struct creation *creation = (struct creation *)query;
-    const char *params[] = {creation->key,      creation->title,  creation->price,      creation->stock,
-                            creation->begin_ms, creation->end_ms, creation->user_limit, creation->pay_within_s,
-                            creation->currency, creation->by,     creation->ticket,     creation->work_bits};
+    const char *params[] = {creation->key,         creation->title,  creation->price,      creation->stock,
+                            creation->begin_ms,    creation->end_ms, creation->user_limit, creation->pay_within_s,
+                            creation->currency,    creation->by,     creation->ticket,     creation->work_bits,
+                            creation->description, creation->picture};
     creation_move(creation, CREATION_ASKING);
     sk_query_ask_pg(query, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
 }
@@ -836,6 +847,8 @@ static void creation_release(struct sk_query *query)
     free(creation->by);
     free(creation->title);
     free(creation->currency);
+    free(creation->description);
+    free(creation->picture);
     free(creation->document);
     free(creation->loading);
 }
@@ -846,6 +859,7 @@ static void creation_release(struct sk_query *query)
 
 enum {
     TITLE_MAX_BYTES = 200,
+    DESCRIPTION_MAX_BYTES = 1000,
     STOCK_MAX = 100000000,
     LIMIT_MAX = 1000,
     PAY_WITHIN_MAX_S = 31536000,
@@ -858,6 +872,8 @@ static const int64_t price_max_cents = INT64_C(100000000000);
 
 enum member {
     TITLE,
+    DESCRIPTION,
+    PICTURE,
     STOCK,
     PRICE,
     BEGIN_AT,
@@ -884,6 +900,10 @@ static const char currencies[] = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BD
 
 static const struct sk_field members[MEMBERS] = {
     [TITLE] = {.name = "title", .detail = "must be a string of 1 to 200 bytes"},
+    [DESCRIPTION] = {.name = "description", .detail = "must be a string of up to 1000 bytes", .optional = true},
+    [PICTURE] = {.name = "picture",
+                 .detail = "must be a URL of an origin of SECKILL_PICTURE_ORIGINS, or empty",
+                 .optional = true},
     [STOCK] = {.name = "stock", .detail = "must be an integer from 0 to 100000000"},
     [PRICE] = {.name = "price_cents", .detail = "must be an integer from 0 to 100000000000"},
     [BEGIN_AT] = {.name = "begin_at", .detail = SK_TIME_DETAIL},
@@ -896,23 +916,29 @@ static const struct sk_field members[MEMBERS] = {
     [ALLOW_PAST] = {.name = "allow_past", .detail = "must be true or false", .optional = true},
 };
 
-static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
+static void terms_check(const json_t *const values[MEMBERS], const struct sk_terms_rules *rules, struct sk_terms *terms,
                         struct sk_fields *read);
 static bool terms_read_time(const json_t *value, int64_t *out);
 static bool terms_read_currency(const json_t *value, const char **out);
+static bool terms_read_picture(const json_t *value, const struct sk_cors *origins, const char **out);
 static bool terms_read_flag(const json_t *value, int64_t *out);
 
-enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+static struct sk_terms_rules terms_rules(const struct sk_context *context)
+{
+    return (struct sk_terms_rules){.tickets = sk_tickets_on(context->tickets), .pictures = context->pictures};
+}
+
+enum sk_verdict sk_terms_read(const char *body, size_t len, const struct sk_terms_rules *rules, struct sk_terms *terms,
                               struct sk_fields *read)
 {
     const json_t *values[MEMBERS];
     *terms = (struct sk_terms){0};
     if (sk_fields_open(read, body, len, members, MEMBERS, values)) {
-        terms_check(values, tickets, terms, read);
+        terms_check(values, rules, terms, read);
         if (values[LIMIT] == NULL)
             terms->user_limit = LIMIT_DEFAULT;
         if (values[PAY_WITHIN] == NULL)
-            terms->pay_within_s = PAY_WITHIN_DEFAULT_S;
+            terms->pay_within_s = terms->price_cents == 0 ? 0 : PAY_WITHIN_DEFAULT_S; // nothing is to be paid
         if (values[CURRENCY] == NULL)
             terms->currency = currency_default;
     }
@@ -920,8 +946,8 @@ enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct
 }
 
 // Any of the terms except the stock. A missing one is NULL or SK_TERM_AS_IT_IS.
-static enum sk_verdict terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
-                                         struct sk_fields *read)
+static enum sk_verdict terms_read_change(const char *body, size_t len, const struct sk_terms_rules *rules,
+                                         struct sk_terms *terms, struct sk_fields *read)
 {
     struct sk_field optional[MEMBERS];
     const json_t *values[MEMBERS];
@@ -931,7 +957,7 @@ static enum sk_verdict terms_read_change(const char *body, size_t len, bool tick
         optional[i].optional = true;
     }
     if (sk_fields_open(read, body, len, optional, MEMBERS, values)) {
-        terms_check(values, tickets, terms, read);
+        terms_check(values, rules, terms, read);
         int64_t *const numbers[MEMBERS] = {
             [STOCK] = &terms->stock,   [PRICE] = &terms->price_cents,  [BEGIN_AT] = &terms->begin_ms,
             [END_AT] = &terms->end_ms, [LIMIT] = &terms->user_limit,   [PAY_WITHIN] = &terms->pay_within_s,
@@ -947,12 +973,14 @@ static enum sk_verdict terms_read_change(const char *body, size_t len, bool tick
 }
 
 // A missing required member is listed already.
-static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
+static void terms_check(const json_t *const values[MEMBERS], const struct sk_terms_rules *rules, struct sk_terms *terms,
                         struct sk_fields *read)
 {
     int64_t allow_past;
     const bool good[MEMBERS] = {
         [TITLE] = sk_fields_text(values[TITLE], 1, TITLE_MAX_BYTES, &terms->title),
+        [DESCRIPTION] = sk_fields_text(values[DESCRIPTION], 0, DESCRIPTION_MAX_BYTES, &terms->description),
+        [PICTURE] = terms_read_picture(values[PICTURE], rules->pictures, &terms->picture),
         [STOCK] = sk_fields_integer(values[STOCK], 0, STOCK_MAX, &terms->stock),
         [PRICE] = sk_fields_integer(values[PRICE], 0, price_max_cents, &terms->price_cents),
         [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
@@ -966,7 +994,7 @@ static void terms_check(const json_t *const values[MEMBERS], bool tickets, struc
     };
     for (int i = 0; i < MEMBERS; i++)
         sk_fields_check(read, &members[i], values[i], good[i]);
-    if (good[TICKET] && terms->ticket != 0 && !tickets)
+    if (good[TICKET] && terms->ticket != 0 && !rules->tickets)
         sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
     if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)
         sk_fields_refuse(read, members[END_AT].name, "must be later than begin_at");
@@ -983,6 +1011,12 @@ static bool terms_read_currency(const json_t *value, const char **out)
 {
     return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) && strchr(*out, ' ') == NULL &&
            strstr(currencies, *out) != NULL;
+}
+
+static bool terms_read_picture(const json_t *value, const struct sk_cors *origins, const char **out)
+{
+    return sk_fields_text(value, 0, SK_URL_MAX, out) &&
+           ((*out)[0] == '\0' || (sk_text_url(*out) && sk_cors_has_url(origins, *out)));
 }
 
 static bool terms_read_flag(const json_t *value, int64_t *out)

@@ -21,8 +21,9 @@ enum { SK_TERM_AS_IT_IS = -1 };
 
 // The terms of a voucher, as the admin sets them.
 struct sk_terms {
-    const char *title;    // borrowed for the call
-    const char *currency; // three letters; borrowed for the call
+    const char *title;                 // borrowed for the call
+    const char *currency;              // three letters; borrowed for the call
+    const char *description, *picture; // "": none; NULL: none, or in a change as it is; borrowed for the call
     int64_t stock, price_cents, begin_ms, end_ms;
     int64_t user_limit;   // most units in a user's one order
     int64_t pay_within_s; // an unpaid order expires after it; 0: never
@@ -43,7 +44,7 @@ struct sk_operation {
 // voucher's state; UNAVAILABLE: the change may or may not be made; OVERLOADED; LOADING; and those below.
 
 // Changes the terms that are not NULL or SK_TERM_AS_IT_IS; ignores the stock. STARTED: after the start of the sale only
-// the title may change, and the end to a later time. INVALID: it would end before it begins.
+// what is shown may change, and the end to a later time. INVALID: it would end before it begins.
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
                        uint64_t handle);
 
@@ -65,9 +66,15 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
                        uint64_t handle);
 
-// Reads the body of POST /admin/vouchers: all terms; limit, pay_within_s, currency, ticket and work_bits have defaults.
-// The result is as of sk_fields_end(); texts point into `read`, which the caller frees in any case.
-enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+// What an instance's settings allow.
+struct sk_terms_rules {
+    bool tickets;                   // there is a secret for them
+    const struct sk_cors *pictures; // origins of vouchers' pictures; NULL: none
+};
+
+// Reads the body of POST /admin/vouchers: all terms; those that are optional have defaults. The result is as of
+// sk_fields_end(); texts point into `read`, which the caller frees in any case.
+enum sk_verdict sk_terms_read(const char *body, size_t len, const struct sk_terms_rules *rules, struct sk_terms *terms,
                               struct sk_fields *read);
 
 #endif

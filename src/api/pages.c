@@ -16,24 +16,31 @@
 #include "cors.h"
 #include "hash.h"
 #include "status.h"
+#include "text.h"
 #include "trace.h"
 
 // Draws the dashboard's charts, if it was fetched before the build (./dev setup web).
 #define CHARTS "/web/vendor/uPlot.esm.js"
 
-enum { SETTINGS_SIZE = 128, ELSEWHERE = 302 };
+enum { ELSEWHERE = 302 };
 
-// Nothing loads from elsewhere, pages contain no inline scripts, and no other site may frame them.
-static const struct sk_document_field fields[] = {
+// Only pictures load from elsewhere, from the origins of a setting. Pages contain no inline scripts, and no other site
+// may frame them.
+#define POLICY                                                                      \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " \
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "                 \
+    "require-trusted-types-for 'script'; img-src 'self'"
+
+enum { FIELD_POLICY, FIELD_END = 6, FIELDS };
+
+static const struct sk_document_field fields[FIELDS] = {
+    [FIELD_POLICY] = {"Content-Security-Policy", POLICY},
     {"Cache-Control", "no-cache"},
     {"Vary", "Accept-Encoding"},
     {"X-Content-Type-Options", "nosniff"},
     {"Referrer-Policy", "no-referrer"},
     {"Cross-Origin-Opener-Policy", "same-origin"},
-    {"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-                                "connect-src 'self'; base-uri 'none'; form-action 'self'; "
-                                "frame-ancestors 'none'; require-trusted-types-for 'script'"},
-    {NULL, NULL},
+    [FIELD_END] = {NULL, NULL},
 };
 
 struct page {
@@ -42,21 +49,29 @@ struct page {
 };
 
 struct sk_pages {
-    char settings[SETTINGS_SIZE];
+    struct sk_buf policy; // owned
+    struct sk_document_field fields[FIELDS];
     size_t count;
     struct page all[]; // sorted by path
 };
 
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool demo, bool charts);
+static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures);
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
+                               bool charts);
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
 // ---- made at the start ----
 
-struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
+struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *options, const struct sk_cors *pictures,
+                               FILE *err)
 {
+    if (options->login_url != NULL && !sk_text_url(options->login_url)) {
+        (void)fprintf(err, "seckill: SECKILL_LOGIN_URL: is not of the form https://host/path\n");
+        return NULL;
+    }
     struct sk_pages *pages = calloc(1, sizeof *pages + (sk_embedded_page_count + 1) * sizeof pages->all[0]);
-    bool complete = pages != NULL, charts = false;
+    bool complete = pages != NULL && pages_set_fields(pages, pictures), charts = false;
     for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
         const struct sk_embedded_page *page = &sk_embedded_pages[i];
         charts = charts || strcmp(page->path, CHARTS) == 0;
@@ -64,9 +79,9 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
                              &(struct sk_document_source){.type = page->type,
                                                           .plain = {(const char *)page->text, page->len},
                                                           .packed = {(const char *)page->packed, page->packed_len},
-                                                          .fields = fields});
+                                                          .fields = pages->fields});
     }
-    if (!complete || !pages_add_settings(pages, auth, demo, charts)) {
+    if (!complete || !pages_add_settings(pages, auth, options, charts)) {
         sk_pages_close(pages);
         return NULL;
     }
@@ -74,15 +89,29 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
     return pages;
 }
 
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool demo, bool charts)
+// False: out of memory.
+static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures)
 {
-    int n = snprintf(
-        pages->settings, sizeof pages->settings, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
-        auth == SK_AUTH_TOKEN ? "token" : "gateway", demo ? "true" : "false", charts ? "true" : "false", SK_VERSION);
-    SK_ASSERT(n > 0 && n < SETTINGS_SIZE);
+    sk_buf_puts(&pages->policy, POLICY);
+    for (unsigned i = 0; i < sk_cors_count(pictures); i++)
+        sk_buf_printf(&pages->policy, " %s", sk_cors_origin(pictures, i));
+    memcpy(pages->fields, fields, sizeof fields);
+    pages->fields[FIELD_POLICY].value = pages->policy.data;
+    return !pages->policy.failed;
+}
+
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
+                               bool charts)
+{
+    struct sk_buf text = {0};
+    sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"",
+                  auth == SK_AUTH_TOKEN ? "token" : "gateway", options->demo != 0 ? "true" : "false",
+                  charts ? "true" : "false", SK_VERSION);
+    if (options->login_url != NULL)
+        sk_buf_printf(&text, ",\"login\":\"%s\"", options->login_url);
+    sk_buf_puts(&text, "}\n");
     return pages_add(pages, "/web/settings.json",
-                     &(struct sk_document_source){
-                         .type = "application/json", .plain = {pages->settings, (size_t)n}, .fields = fields});
+                     &(struct sk_document_source){.type = "application/json", .own = text, .fields = pages->fields});
 }
 
 // False: out of memory.
@@ -102,6 +131,8 @@ void sk_pages_close(struct sk_pages *pages)
 {
     for (size_t i = 0; pages != NULL && i < pages->count; i++)
         sk_document_close(pages->all[i].document);
+    if (pages != NULL)
+        sk_buf_free(&pages->policy);
     free(pages);
 }
 

@@ -5,6 +5,9 @@
 #ifndef SK_API_PAGES_H
 #define SK_API_PAGES_H
 
+#include <stdio.h>
+
+#include "api_options.h"
 #include "call.h"
 
 // ---- documents ----
@@ -47,8 +50,10 @@ struct sk_pages;
 
 sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_to_dashboard;
 
-// NULL: out of memory.
-struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo);
+// `pictures`: the origins of vouchers' pictures, for the call. NULL: an option is wrong, which is printed on `err`, or
+// out of memory.
+struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *options, const struct sk_cors *pictures,
+                               FILE *err);
 void sk_pages_close(struct sk_pages *pages); // NULL is fine
 
 // Answers with the file of the request's path: 200, or 304 to a client that has it. Without keep_alive the answer

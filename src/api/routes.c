@@ -47,6 +47,7 @@ struct sk_routes {
     struct sk_pages *pages;           // owned; the context borrows it
     struct sk_tickets *tickets;
     struct sk_cors *cors;     // owned
+    struct sk_cors *pictures; // origins of vouchers' pictures; owned
     struct sk_tracer *tracer; // owned
     struct sk_server *server;
     enum phase phase;
@@ -99,6 +100,7 @@ struct sk_routes *sk_routes_open(const struct sk_routes_options *options)
                                           .answers = routes->answers,
                                           .openapi = routes->openapi,
                                           .pages = routes->pages,
+                                          .pictures = routes->pictures,
                                           .tickets = routes->tickets,
                                           .limits = options->limits,
                                           .metrics = options->metrics};
@@ -114,13 +116,14 @@ static bool routes_open_parts(struct sk_routes *routes)
     routes->tokens = sk_tokens_open(identity, stderr);
     routes->cors = sk_cors_open(identity->cors_origins, stderr);
     routes->openapi = sk_openapi_open(routes->cors);
-    routes->pages = paged ? sk_pages_open(identity->auth, routes->options.api->demo != 0) : NULL;
+    routes->pictures = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", routes->options.api->picture_origins, stderr);
+    routes->pages = paged ? sk_pages_open(identity->auth, routes->options.api, routes->pictures, stderr) : NULL;
     routes->tickets = sk_tickets_open(identity, stderr);
     if (routes->cors != NULL)
         routes->answers = sk_answers_open(routes->cors);
     routes->tracer = sk_tracer_open(routes->options.server);
     return routes->answers != NULL && routes->tokens != NULL && routes->openapi != NULL && routes->tickets != NULL &&
-           routes->tracer != NULL && (!paged || routes->pages != NULL);
+           routes->tracer != NULL && routes->pictures != NULL && (!paged || routes->pages != NULL);
 }
 
 static void routes_set_times(struct sk_routes *routes)
@@ -181,6 +184,7 @@ void sk_routes_close(struct sk_routes *routes)
     sk_pages_close(routes->pages);
     sk_tickets_close(routes->tickets);
     sk_cors_close(routes->cors);
+    sk_cors_close(routes->pictures);
     sk_tracer_close(routes->tracer);
     free(routes);
 }

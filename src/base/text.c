@@ -48,6 +48,15 @@ bool sk_text_user(const char *text)
     return n > 0;
 }
 
+bool sk_text_url(const char *text)
+{
+    size_t len = 0;
+    for (const char *c = text; *c > ' ' && *c <= '~' && strchr("\"\\<>", *c) == NULL; c++)
+        len++;
+    return text[len] == '\0' && len <= SK_URL_MAX &&
+           (strncmp(text, "https://", 8) == 0 || strncmp(text, "http://", 7) == 0);
+}
+
 bool sk_text_utf8(const char *text)
 {
     // For a sequence's first byte: how many bytes follow, and the range of the next one.

@@ -24,6 +24,11 @@ bool sk_text_user(const char *text);
 // UTF-8 as PostgreSQL accepts it: no overlong form, no surrogate, nothing above U+10FFFF.
 bool sk_text_utf8(const char *text);
 
+// An address that a page may hold as it is: http or https, in visible ASCII without quotes, backslashes or angles, at
+// most SK_URL_MAX bytes.
+enum { SK_URL_MAX = 1024 };
+bool sk_text_url(const char *text);
+
 // Converts an RFC 3339 time stamp, with any offset, to Unix ms. Drops fractions beyond ms; rejects leap seconds.
 bool sk_text_time(const char *text, int64_t *unix_ms);
 

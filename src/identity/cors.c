@@ -39,6 +39,11 @@ static bool cors_names_host(const char *origin, const char *host);
 
 struct sk_cors *sk_cors_open(const char *origins, FILE *err)
 {
+    return sk_cors_open_list("SECKILL_CORS_ORIGINS", origins, err);
+}
+
+struct sk_cors *sk_cors_open_list(const char *setting, const char *origins, FILE *err)
+{
     struct sk_cors *cors = calloc(1, sizeof *cors);
     if (cors == NULL) {
         (void)fprintf(err, "seckill: out of memory\n");
@@ -46,7 +51,7 @@ struct sk_cors *sk_cors_open(const char *origins, FILE *err)
     }
     const char *wrong = origins == NULL ? NULL : cors_read(cors, origins);
     if (wrong != NULL) {
-        (void)fprintf(err, "seckill: SECKILL_CORS_ORIGINS: origin %u: %s\n", cors->count + 1, wrong);
+        (void)fprintf(err, "seckill: %s: origin %u: %s\n", setting, cors->count + 1, wrong);
         sk_cors_close(cors);
         return NULL;
     }
@@ -129,6 +134,21 @@ static const char *cors_check_port(const char *scheme, size_t scheme_len, const 
 unsigned sk_cors_count(const struct sk_cors *cors)
 {
     return cors == NULL ? 0 : cors->count;
+}
+
+const char *sk_cors_origin(const struct sk_cors *cors, unsigned i)
+{
+    return cors->origins[i];
+}
+
+bool sk_cors_has_url(const struct sk_cors *cors, const char *url)
+{
+    for (unsigned i = 0; i < sk_cors_count(cors); i++) {
+        size_t len = strlen(cors->origins[i]);
+        if (strncmp(url, cors->origins[i], len) == 0 && url[len] == '/')
+            return true;
+    }
+    return false;
 }
 
 unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *request)

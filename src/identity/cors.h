@@ -18,10 +18,16 @@ struct sk_cors;
 // The reactor's thread, as all functions. `origins`: separated by commas or blanks, each as browsers send it,
 // scheme://host[:port]; NULL: none. Returns NULL if one of them is wrong, which is printed on `err`, or out of memory.
 struct sk_cors *sk_cors_open(const char *origins, FILE *err);
+// The same for the list of another setting, which errors name.
+struct sk_cors *sk_cors_open_list(const char *setting, const char *origins, FILE *err);
 void sk_cors_close(struct sk_cors *cors); // NULL is fine
 
 // The number of origins; 0 for NULL. If it is 0, nothing is added to any answer.
 unsigned sk_cors_count(const struct sk_cors *cors);
+// One of them, from 0.
+const char *sk_cors_origin(const struct sk_cors *cors, unsigned i);
+// Whether the URL leads to one of them. False for NULL.
+bool sk_cors_has_url(const struct sk_cors *cors, const char *url);
 
 // Which of them the request comes from: 1 to their number. 0: none of them, or no origin is sent.
 unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *request);

@@ -3,8 +3,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const SHOP = '/web/shop/main.js';
-const PAY = '/web/pay/main.js';
+const SHOP = '/web/shop.js';
+const PAY = '/web/pay.js';
 const DASHBOARD = '/web/admin/main.js';
 
 /** Runs the module, and then `code`, which stands for a careless change in it. */
@@ -107,7 +107,7 @@ const CONTROLS = [
     ['a reload at the opening', 'not yet, then opens', /the page was reloaded/,
         added(`{ const soon = new Set(); setInterval(() => { for (const { dataset } of document.querySelectorAll('article')) {
             if (dataset.state === 'upcoming') soon.add(dataset.voucher);
-            else if (dataset.state === 'open' && soon.delete(dataset.voucher)) location.reload(); } }, 20); }`)],
+            else if (dataset.state === 'on_sale' && soon.delete(dataset.voucher)) location.reload(); } }, 20); }`)],
     ['a button that is on too early', 'not yet, then opens', /the button is on before the start/,
         always("for (const button of page.querySelectorAll('button[data-buy]')) { button.removeAttribute('aria-disabled'); }")],
     ['a click that counts twice', 'cannot be fired twice', /sent: POST .*,POST/,
@@ -145,7 +145,7 @@ const CONTROLS = [
     ["a payment page that believes a gateway's 404", 'does not believe a gateway', /the gateway's page as no answer: not within/,
         always("for (const one of page.querySelectorAll('[data-pay-state=\"unreadable\"]')) { one.dataset.payState = 'none'; }", PAY)],
     ['a refusal that says nothing of the lost answer', 'a lost answer is no refusal', /outcome unknown: not within/,
-        rewritten('**/web/client/outcome.js', (text) => text.replace('(wasLost && !isKnown)', 'false'))],
+        rewritten(`**${SHOP}`, (text) => text.replace('?"unknown":"refused"', '?"refused":"refused"'))],
     ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,
         added(`addEventListener('click', async (event) => { const at = event.target.closest('[data-voucher]');
             if (!at || !event.target.closest('[data-buy]')) return;
@@ -166,6 +166,50 @@ const CONTROLS = [
             if (input) localStorage.setItem('kept', input.value); }, true)`, DASHBOARD)],
     ['a dashboard that needs its charts', 'dashboard: without charts', /remaining as .*: not within/,
         added("if (!(await fetch('/web/vendor/uPlot.esm.js')).ok) document.querySelector('[data-vouchers]').remove()", DASHBOARD)],
+    ['a search that finds everything', 'many sales are searched', /the card that was searched: not within/,
+        always("for (const one of page.querySelectorAll('article[hidden]')) { one.hidden = false; }")],
+    ['a card as high as its title', "keeps its card's shape", /a long title makes a card of/,
+        always("for (const one of page.querySelectorAll('h3')) { one.style.webkitLineClamp = 'none'; }")],
+    ['a picture that the policy stops', 'a picture and a description', /policy: img-src|the picture: not within/,
+        (context) => context.route((url) => url.pathname === '/', async (route) => {
+            const response = await route.fetch();
+            const headers = response.headers();
+            const policy = headers['content-security-policy'].replace(/img-src [^;]*/, "img-src 'self'");
+            await route.fulfill({ response, headers: { ...headers, 'content-security-policy': policy } });
+        })],
+    ['a page of many files', 'the first card on a slow phone', /requests to the first card/,
+        added("for (let i = 0; i < 4; i++) fetch('/web/icon.svg?' + i)")],
+    ['a page that is too large', 'the first card on a slow phone', /bytes to the first card/,
+        rewritten((url) => url.pathname === '/', (html) => html.replace('</head>', `<!--${'x'.repeat(40000)}--></head>`))],
+    ['a list that is asked for late', 'the first card on a slow phone', /the first card after/,
+        (context) => context.route((url) => url.pathname === '/vouchers', async (route) => {
+            await sleep(3000);
+            await route.continue();
+        })],
+    ['orders that scroll away', 'my orders stay in sight', /the orders are out of sight/,
+        always("for (const one of page.querySelectorAll('.sticky, #summary')) { one.style.position = 'static'; }")],
+    ['an order without its id', 'my orders stay in sight', /an order without id or total/,
+        always("for (const one of page.querySelectorAll('li code')) { one.remove(); }")],
+    ['a won card that is all words', 'a won card can be paid', /a way to pay on the card: not within/,
+        always("for (const one of page.querySelectorAll('article [data-pay]')) { one.remove(); }")],
+    ['a page that forgets its place', 'back leads to the same place', /the card at \S+ px: not within/,
+        (context) => context.addInitScript(() => history.replaceState(null, ''))],
+    ['a page that hears of no return', 'followed within a second', /voucher shown as sold_out: not within 1000 ms/, deaf],
+    ['an ended sale that looks open', 'that has ended says so', /an ended sale does not say so/,
+        always("for (const one of page.querySelectorAll('article .count')) { one.textContent = 'On sale'; }")],
+    ['a free item with a price', 'a free item needs no payment', /Free|nothing to pay/,
+        rewritten(/\/(vouchers|seckill|orders)/, (text) => text.replaceAll('"price_cents":0', '"price_cents":5').replaceAll('"total_cents":0', '"total_cents":5'))],
+    ['a list without paused sales', 'a paused sale stays', /voucher shown as paused: not within/,
+        rewritten((url) => url.pathname === '/vouchers', (text) => {
+            const list = JSON.parse(text);
+            return JSON.stringify({ ...list, vouchers: list.vouchers.filter(({ phase }) => phase !== 'paused') });
+        })],
+    ['a page that waits for an attempt', 'offline is said', /offline as .*: not within 1000 ms/,
+        (context) => context.addInitScript(() => addEventListener('offline', (event) => event.stopImmediatePropagation(), true))],
+    ['stale data that says nothing', 'stale data says', /what is stale as .*: not within/,
+        always("document.getElementById('trouble').textContent = ''")],
+    ['a login that leads nowhere', 'a way to a login', /the login is out of sight/,
+        always("document.getElementById('log-in').style.transform = 'translateY(9000px)'")],
     ['a list that ends with its first page', 'more sales than one page', /the button for more sales: not within/,
         rewritten(isList, (text) => text.replace(/,"next":"[^"]*"/, ''))],
     ['a dashboard that asks all the time', 'ten calls a second', /asks too much/,

@@ -13,6 +13,9 @@ import { controls } from './controls.js';
 import { tests as dashboard } from './dashboard.js';
 import { Scene } from './scene.js';
 import { tests as buying } from './shop_buying.js';
+import { tests as first } from './shop_first.js';
+import { tests as many } from './shop_many.js';
+import { tests as orders } from './shop_orders.js';
 import { tests as showing } from './shop_showing.js';
 import { tests as waiting } from './shop_waiting.js';
 
@@ -20,7 +23,7 @@ const AT_ONCE = Number(process.env.BROWSER_JOBS ?? 3);
 const TEST_MS = 90000;
 
 // The dashboard lists every voucher, so it comes before the tests that make many.
-const tests = [...dashboard, ...waiting, ...buying, ...showing];
+const tests = [...dashboard, ...first, ...waiting, ...buying, ...orders, ...many, ...showing];
 
 /** Runs one test in its own scene. Returns undefined if it passed, else the error. */
 async function attempt(browser, { name, answers, run }, breakage) {

@@ -68,7 +68,7 @@ async function shop(browser, titles, shots) {
     const made = await sales(titles);
     for (const [name, user, options] of shots) {
         const opened = await page(browser, '/', { user, ...options });
-        await shows(opened, made.open, 'open');
+        await shows(opened, made.open, 'on_sale');
         await buyButton(opened, made.open).click();
         await ends(opened, made.open, 'won');
         await order(opened, undefined, 'unpaid').first().waitFor();

@@ -17,7 +17,7 @@ async function winsAndPays(scene) {
     const page = await scene.shop();
     await page.getByRole('textbox').first().fill(user);
     await page.keyboard.press('Enter');
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await leaves(page, voucher, 3);
     await hasText(card(page, voucher), /12\.50/, 'the price');
     await buyButton(page, voucher).click();
@@ -45,7 +45,7 @@ async function cancelsAndAnotherBuys(scene) {
     const [alice, bob] = [scene.user('alice'), scene.user('bob')];
     const hers = await scene.shop(alice);
     const his = await scene.shop(bob);
-    await shows(his, voucher, 'open');
+    await shows(his, voucher, 'on_sale');
     await buyButton(hers, voucher).click();
     await ends(hers, voucher, 'won');
     await shows(his, voucher, 'sold_out');
@@ -53,7 +53,7 @@ async function cancelsAndAnotherBuys(scene) {
     await order(hers).locator('button[data-cancel]').click();
     await confirmIfAsked(hers);
     await appears(order(hers, undefined, 'cancelled'), 'the cancelled order');
-    await shows(his, voucher, 'open');
+    await shows(his, voucher, 'on_sale');
     await buyButton(his, voucher).click();
     await ends(his, voucher, 'won');
     await appears(order(his, undefined, 'unpaid'), "the other's order");
@@ -74,7 +74,7 @@ async function secondTabIsTold(scene) {
     const context = await scene.visitor({ user });
     const first = await scene.open(context);
     const second = await scene.open(context);
-    await shows(second, voucher, 'open');
+    await shows(second, voucher, 'on_sale');
     await buyButton(first, voucher).click();
     await ends(first, voucher, 'won');
     const [bought] = await scene.api.orders(user);
@@ -91,7 +91,7 @@ async function soldOut(scene) {
     const voucher = await scene.voucher({ stock: 1 });
     const context = await scene.visitor({ user: scene.user() });
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await overtaken(context, '**/seckill/*', () => scene.api.buy(voucher, scene.user('faster')));
     await buyButton(page, voucher).click();
     const told = await ends(page, voucher, 'sold_out');
@@ -106,7 +106,7 @@ async function soldOut(scene) {
 async function firesOnce(scene) {
     const voucher = await scene.voucher({ stock: 5 });
     const page = await scene.shop(scene.user());
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await slowNetwork(page, { latency: 600 });
     const sent = requests(page, POST);
     await buyButton(page, voucher).dblclick();
@@ -136,7 +136,7 @@ async function acceptedIsFollowed(scene) {
     const voucher = await scene.voucher();
     const user = scene.user();
     const page = await scene.shop(user, { at: own.url });
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     const release = await holdStock(voucher);
     try {
         await buyButton(page, voucher).click();
@@ -162,7 +162,7 @@ async function tooFast(scene) {
     const user = scene.user();
     const context = await scene.visitor({ user, at: own.url });
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await overtaken(context, '**/seckill/*', () => purchases(own.url, another, [user, user]));
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'too_fast');
@@ -174,7 +174,7 @@ async function triesAgain(scene) {
     const voucher = await scene.voucher();
     const context = await scene.visitor({ user: scene.user(), at: own.url });
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     const sent = [];
     page.on('response', (answer) => {
         if (POST.test(`POST ${new URL(answer.url()).pathname}`)) {
@@ -197,7 +197,7 @@ async function lostAnswer(scene) {
     const user = scene.user();
     const context = await scene.visitor({ user });
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     const answers = [
         { status: 408, contentType: 'text/html', body: '<p>Request Time-out</p>' },
         { status: 401, json: { code: 'UNAUTHENTICATED' } },
@@ -270,7 +270,7 @@ async function tokenOfFragment(scene) {
     const token = tokenOf(user);
     const voucher = await scene.voucher();
     const page = await scene.shop(undefined, { at: own.url, path: `/#token=${token}` });
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     assert.equal(new URL(page.url()).hash, '', 'the token is still in the address bar');
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'won');
@@ -290,7 +290,7 @@ async function ticketWithWork(scene) {
     const own = await scene.instance({ SECKILL_TICKET_SECRET: 'the-ticket-secret-of-these-tests' });
     const voucher = await scene.voucher({ ticket: true, work_bits: 12 });
     const page = await scene.shop(scene.user(), { at: own.url });
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'won');
 }
@@ -298,7 +298,7 @@ async function ticketWithWork(scene) {
 async function endedSale(scene) {
     const voucher = await scene.voucher({ end_at: moment(10) });
     const page = await scene.shop(scene.user());
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await shows(page, voucher, 'ended');
 }
 

@@ -14,7 +14,7 @@ async function bothLanguages(scene) {
     const user = scene.user();
     const context = await scene.visitor({ user, locale: 'zh-CN' });
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     const language = () => page.locator('html').getAttribute('lang');
     assert.equal(await language(), 'zh-CN', "the browser's language");
     assert.match(await buyButton(page, voucher).innerText(), CHINESE);
@@ -51,7 +51,7 @@ async function narrowScreen(scene) {
     for (const locale of ['en-GB', 'zh-CN']) {
         const user = scene.user('a-name-that-is-as-long-as-a-name');
         const page = await scene.shop(user, { viewport: NARROW, locale, hasTouch: true });
-        await shows(page, open, 'open');
+        await shows(page, open, 'on_sale');
         await shows(page, soon, 'upcoming');
         await fits(page);
         await buyButton(page, open).click();
@@ -77,7 +77,7 @@ async function fits(page) {
 async function keyboardOnly(scene) {
     const voucher = await scene.voucher();
     const page = await scene.shop();
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     const user = scene.user();
     await tabTo(page, page.getByRole('textbox').first());
     await page.keyboard.type(user);
@@ -161,7 +161,7 @@ async function unreadableIsNotEmpty(scene) {
     await context.route(isOrders, cut);
     const page = await scene.open(context);
     const state = (name) => page.locator(`[data-orders-state="${name}"]`);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await appears(state('unreadable'), 'orders that could not be read');
     const unreadable = (await state('unreadable').first().innerText()).trim();
     await context.unroute(isOrders, cut);
@@ -187,7 +187,7 @@ async function vouchersUnreadable(scene) {
     await appears(page.locator('[data-vouchers-state="unreadable"]'), 'sales that could not be read');
     const voucher = await scene.voucher();
     await context.unroute(isList, cut);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
 }
 
 async function morePages(scene) {
@@ -211,7 +211,7 @@ async function morePages(scene) {
         await until('the focus on what is new', () =>
             page.evaluate(() => document.activeElement.closest('article') !== null || document.activeElement.id === 'vouchers'));
     }
-    await shows(page, first, 'open');
+    await shows(page, first, 'on_sale');
     await scene.api.buy(first, scene.user('other'));
     await leaves(page, first, 8);
     await buyButton(page, first).click();

@@ -18,7 +18,7 @@ const countdown = (page, voucher) => card(page, voucher).locator('[data-countdow
 /** Waits for the opening on a page, buys at once, and checks the times of both. */
 async function opensInTime(scene, page, voucher, beginAt, { late = LATE_MS, notReloaded = async () => {} } = {}) {
     const begin = Date.parse(beginAt);
-    await shows(page, voucher, 'open', begin - Date.now() + late + 5000);
+    await shows(page, voucher, 'on_sale', begin - Date.now() + late + 5000);
     const opened = Date.now() - begin;
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'won');
@@ -84,7 +84,7 @@ async function instanceRestarts(scene) {
     const [soon, now] = [await scene.voucher({ begin_at: begin }), await scene.voucher({ title: 'A kettle', stock: 2 })];
     const page = await scene.shop(scene.user(), { at: own.url });
     await shows(page, soon, 'upcoming');
-    await shows(page, now, 'open');
+    await shows(page, now, 'on_sale');
     const notReloaded = await mark(page);
     await own.stop();
     await scene.api.buy(now, scene.user('other'));
@@ -100,12 +100,12 @@ async function instanceRestarts(scene) {
 async function pauseIsFollowed(scene) {
     const voucher = await scene.voucher();
     const page = await scene.shop(scene.user());
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await scene.api.admin('POST', `/admin/vouchers/${voucher}/pause`);
     await shows(page, voucher, 'paused', FOLLOW_MS);
     assert.ok(await isOff(buyButton(page, voucher)), 'the button is on while the sale is paused');
     await scene.api.admin('POST', `/admin/vouchers/${voucher}/resume`);
-    await shows(page, voucher, 'open', FOLLOW_MS);
+    await shows(page, voucher, 'on_sale', FOLLOW_MS);
     await scene.api.admin('POST', `/admin/vouchers/${voucher}/stock`, { add: 7 });
     await leaves(page, voucher, 12, FOLLOW_MS);
     await scene.api.admin('POST', `/admin/vouchers/${voucher}/close`);
@@ -117,7 +117,7 @@ async function withoutStreams(scene) {
     const context = await scene.visitor({ user: scene.user() });
     await context.route('**/vouchers/*/events', (route) => route.abort()); // like a proxy that blocks streams
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await scene.api.buy(voucher, scene.user('other'));
     await leaves(page, voucher, 2);
 }
@@ -125,7 +125,7 @@ async function withoutStreams(scene) {
 async function hiddenIsSilent(scene) {
     const voucher = await scene.voucher({ stock: 5 });
     const page = await scene.shop(scene.user());
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await page.evaluate(setVisibility, 'hidden');
     await sleep(500); // requests in progress may end
     const sent = requests(page, /./);
@@ -142,13 +142,13 @@ async function pausedUnderClick(scene) {
     const voucher = await scene.voucher();
     const context = await scene.visitor({ user: scene.user() });
     const page = await scene.open(context);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await overtaken(context, '**/seckill/*', () => scene.api.admin('POST', `/admin/vouchers/${voucher}/pause`));
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'paused');
     await shows(page, voucher, 'paused');
     await scene.api.admin('POST', `/admin/vouchers/${voucher}/resume`);
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await buyButton(page, voucher).click();
     await ends(page, voucher, 'won');
     await appears(order(page, undefined, 'unpaid'), 'the order');
@@ -159,14 +159,14 @@ async function redisAway(scene) {
     const own = await scene.instance({ SECKILL_REDIS_URL: road.url });
     const voucher = await scene.voucher({ stock: 40 });
     const page = await scene.shop(scene.user(), { at: own.url });
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await leaves(page, voucher, 40);
     road.cut();
     await shows(page, voucher, 'unknown');
     assert.doesNotMatch(await card(page, voucher).innerText(), /\bleft\b(?! is not known)|Buy now/, 'units can be bought without Redis');
     assert.ok(await isOff(buyButton(page, voucher)), 'the button is on without Redis');
     road.mend();
-    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'on_sale');
     await leaves(page, voucher, 40);
     await scene.api.admin('POST', `/admin/vouchers/${voucher}/close`);
     await shows(page, voucher, 'ended');

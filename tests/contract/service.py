@@ -100,7 +100,8 @@ class Shop:
         self.stack.prepare("always")
         self.made = 0
         self.main = self.another(
-            SECKILL_TICKET_SECRET="the-ticket-secret-of-the-contract", SECKILL_CORS_ORIGINS=" ".join(ORIGINS)
+            SECKILL_TICKET_SECRET="the-ticket-secret-of-the-contract", SECKILL_CORS_ORIGINS=" ".join(ORIGINS),
+            SECKILL_PICTURE_ORIGINS="https://pictures.example",
         )
 
     def another(self, **env: str) -> Service:

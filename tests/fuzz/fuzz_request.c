@@ -334,10 +334,10 @@ static const struct question {
          "unknown_payment|7|paid|~", "refunded|7|refunded|" SHOWN}},
     [SK_STATEMENT_RETURN_RETIRED] = {"sqottW", OPERATOR, {"returned", "stale"}},
     [SK_STATEMENT_RECALL_VOUCHER] = {"v", OPERATOR, {"recalled", "archived", "~"}},
-    [SK_STATEMENT_CREATE_VOUCHER] = {"ktndnnqnytnn", OPERATOR,
+    [SK_STATEMENT_CREATE_VOUCHER] = {"ktndnnqnytnnXX", OPERATOR,
         {"created|7|0|" VOUCHER "|" VOUCHER "|7", "created|8|1|" VOUCHER "|" VOUCHER "|7", "reused",
          "created|1|0|" VOUCHER "|" VOUCHER "|7", "created|99|0|" VOUCHER "|" VOUCHER "|7"}},
-    [SK_STATEMENT_CHANGE_VOUCHER] = {"vnktTNYNNQNNN", OPERATOR, OPERATED},
+    [SK_STATEMENT_CHANGE_VOUCHER] = {"vnktTNYNNQNNNXX", OPERATOR, OPERATED},
     [SK_STATEMENT_SET_VOUCHER_STATE] = {"vnkta", OPERATOR, OPERATED},
     [SK_STATEMENT_ADD_UNITS] = {"vnkte", OPERATOR, OPERATED},
     [SK_STATEMENT_MAY_REMOVE_UNITS] = {"vnke", OPERATOR,
@@ -373,6 +373,7 @@ static const struct letter {
     ['y'] = {false, 3, 3},               // a currency
     ['r'] = {false, 1, 64},              // a payment's reference
     ['w'] = {false, 0, 200},             // why
+    ['x'] = {false, 0, 1024},            // what is shown of a voucher
     ['a'] = {false, 1, 7},               // a voucher's state
     ['b'] = {false, 1, 9},               // an order's status
     ['f'] = {false, 38, INT64_MAX},      // orders that clients wait for

@@ -6,6 +6,8 @@
 #include "fuzz.h"
 #include "operate.h"
 
+static const struct sk_terms_rules rules = {.tickets = true};
+
 static void must_be_within_bounds(const struct sk_terms *terms)
 {
     size_t title_len = strlen(terms->title); // to the first NUL; it must contain none
@@ -13,6 +15,8 @@ static void must_be_within_bounds(const struct sk_terms *terms)
     MUST(title != NULL); // it is UTF-8
     json_decref(title);
     MUST(title_len >= 1 && title_len <= 200);
+    MUST(terms->description == NULL || strlen(terms->description) <= 1000);
+    MUST(terms->picture == NULL || terms->picture[0] == '\0'); // no origin is listed
     MUST(terms->stock >= 0 && terms->stock <= 100000000);
     MUST(terms->price_cents >= 0 && terms->price_cents <= INT64_C(100000000000));
     MUST(terms->begin_ms >= 0 && terms->begin_ms < terms->end_ms);
@@ -26,7 +30,7 @@ static void must_mean_the_same(const struct sk_terms *terms, const struct json_t
     struct sk_fields second;
     char *body = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII);
     MUST(body != NULL);
-    MUST(sk_terms_read(body, strlen(body), true, &again, &second) == SK_VERDICT_OK);
+    MUST(sk_terms_read(body, strlen(body), &rules, &again, &second) == SK_VERDICT_OK);
     MUST(strcmp(again.title, terms->title) == 0);
     MUST(again.stock == terms->stock && again.price_cents == terms->price_cents);
     MUST(again.begin_ms == terms->begin_ms && again.end_ms == terms->end_ms);
@@ -88,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sk_terms terms = {0};
     struct sk_fields read;
     char *body = fuzz_bytes(data, size);
-    enum sk_verdict verdict = sk_terms_read(body, size, true, &terms, &read);
+    enum sk_verdict verdict = sk_terms_read(body, size, &rules, &terms, &read);
     MUST(verdict == SK_VERDICT_OK || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
     MUST((read.errors == NULL) == (verdict == SK_VERDICT_OK));
     if (verdict == SK_VERDICT_OK) {

@@ -693,6 +693,8 @@ START_TEST(a_wrong_configuration_is_found)
         {"SECKILL_TICKET_SECRET=nonsense", "fail ticket secrets: "},
         {"SECKILL_CORS_ORIGINS=nowhere", "fail CORS origins: "},
         {"SECKILL_TRUSTED_PROXIES=nowhere", "fail trusted proxies: "},
+        {"SECKILL_LOGIN_URL=nowhere", "fail login: "},
+        {"SECKILL_PICTURE_ORIGINS=nowhere", "fail picture origins: "},
     };
     for (size_t i = 0; i < COUNT(forms); i++) {
         ck_assert_int_eq(check_with(forms[i][0], NULL), FAILS);

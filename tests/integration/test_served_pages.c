@@ -16,9 +16,10 @@
 #define CLOSE "Connection: close\r\n"
 #define GZIP  "Accept-Encoding: gzip, deflate, br\r\n"
 #define JSON  "Content-Type: application/json\r\n"
-#define POLICY                                                                                                       \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " \
-    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+#define POLICY                                                                                                   \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action " \
+    "'self'; "                                                                                                   \
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; img-src 'self'"
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
 enum { PATH_SIZE = 160, FIELDS_SIZE = 512 };

@@ -18,7 +18,7 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     int price, units, remaining, limit, pay_within_s, version, ticket, work_bits, offer;
     PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the session's time zone has no effect
     PGresult *created = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5",
-                                "1794326400123", "1794330000000", "3", "60", "EUR", "ann", "1", "18");
+                                "1794326400123", "1794330000000", "3", "60", "EUR", "ann", "1", "18", NULL, NULL);
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(created, 0, 1));
     db_run("UPDATE voucher_stock SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
     db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM voucher_stock WHERE voucher_id = %s", sql_voucher);
@@ -67,7 +67,7 @@ END_TEST
 
 // ---- create_voucher ----
 
-#define CREATE(key, title) key, title, "100", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0"
+#define CREATE(key, title) key, title, "100", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0", NULL, NULL
 
 static void must_be_created(PGresult *result, const char *outcome, const char *id, const char *epoch)
 {
@@ -96,14 +96,18 @@ START_TEST(a_voucher_is_created_once_for_each_key)
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", others[i][0], others[i][1], "1000", "2000",
-                                others[i][2], others[i][3], others[i][4], "ann", others[i][5], others[i][6]),
+                                others[i][2], others[i][3], others[i][4], "ann", others[i][5], others[i][6], NULL,
+                                NULL),
                         "reused", sql_voucher, "3");
-    must_be_created(
-        SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2001", "1", "900", "CNY", "ann", "0", "0"),
-        "reused", sql_voucher, "3");
-    must_be_created(
-        SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2000", "1", "900", "CNY", "bob", "0", "0"),
-        "created", sql_voucher, "3"); // the caller's name does not matter
+    must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2001", "1", "900", "CNY", "ann",
+                            "0", "0", NULL, NULL),
+                    "reused", sql_voucher, "3");
+    must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2000", "1", "900", "CNY", "ann",
+                            "0", "0", "D", NULL),
+                    "reused", sql_voucher, "3");
+    must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2000", "1", "900", "CNY", "bob",
+                            "0", "0", "", ""),
+                    "created", sql_voucher, "3"); // the caller's name does not matter
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'created' AND by_whom = 'ann'"
                                " AND voucher_id = %s AND detail->>'limit' = '1'",

@@ -201,7 +201,7 @@ static void must_change(const char *title, const char *price, const char *begin_
     static int keys;
     (void)snprintf(key, sizeof key, "key-%d-%d", (int)getpid(), keys++);
     PGresult *changed = SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, "0", key, "ann", title, price, NULL, begin_ms,
-                                end_ms, limit, within, ticket, NULL);
+                                end_ms, limit, within, ticket, NULL, NULL, NULL);
     ck_assert_str_eq(PQgetvalue(changed, 0, 0), outcome);
     PQclear(changed);
 }

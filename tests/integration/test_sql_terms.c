@@ -33,10 +33,13 @@ static void must_come_to(PGresult *result, const char *outcome)
 #define ADD(match, key, units)   SQL_RUN(SK_STATEMENT_ADD_UNITS, sql_voucher, match, key, "ann", units)
 #define MAY(match, key, units)   SQL_RUN(SK_STATEMENT_MAY_REMOVE_UNITS, sql_voucher, match, key, units)
 #define CHANGE(match, key, ...) \
-    SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, match, key, "ann", __VA_ARGS__, NULL, NULL)
+    SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, match, key, "ann", __VA_ARGS__, NULL, NULL, NULL, NULL)
 #define CHANGE_TICKETS(ticket, bits)                                                                                   \
     SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, "0", new_key(), "ann", NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-            ticket, bits)
+            ticket, bits, NULL, NULL)
+#define CHANGE_LOOKS(key, description, picture)                                                                        \
+    SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, "0", key, "ann", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+            NULL, description, picture)
 #define REMOVE(epoch, key, units) remove_units(epoch, "0", key, units)
 
 static PGresult *remove_units(const char *epoch, const char *match, const char *request_key, const char *units)
@@ -236,6 +239,31 @@ START_TEST(what_tickets_take_changes_at_any_time)
 }
 END_TEST
 
+START_TEST(description_and_picture_change_at_any_time)
+{
+    sql_make_voucher(5); // has started
+    must_come_to(CHANGE_LOOKS("looks", "Spring harvest", "https://p.example/tea.webp"), "done");
+    PGresult *known = CHANGE_LOOKS("looks", "Spring harvest", "https://p.example/tea.webp");
+    const char *description, *picture;
+    json_t *document = sql_document(known, 1);
+    ck_assert_int_eq(json_unpack(document, "{s:s,s:s}", "description", &description, "picture", &picture), 0);
+    ck_assert_str_eq(description, "Spring harvest");
+    ck_assert_str_eq(picture, "https://p.example/tea.webp");
+    json_decref(document);
+    must_come_to(known, "known");
+    must_come_to(CHANGE_LOOKS("looks", "Spring harvest", NULL), "reused");
+    int64_t before = changes();
+    must_come_to(CHANGE_LOOKS(new_key(), NULL, NULL), "done"); // as they are
+    ck_assert_int_eq(changes(), before);
+    must_come_to(CHANGE_LOOKS(new_key(), "", ""), "done"); // removed
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher WHERE id = %s AND description IS NULL"
+                               " AND picture IS NULL",
+                               sql_voucher),
+                     1);
+    ck_assert_int_eq(offer(), 1);
+}
+END_TEST
+
 START_TEST(the_offer_counts_what_a_buyer_agrees_to)
 {
     sql_make_voucher(5);
@@ -399,6 +427,7 @@ int main(void)
     tcase_add_test(tcase, what_would_end_before_it_begins_is_refused);
     tcase_add_test(tcase, after_the_start_only_title_and_a_later_end);
     tcase_add_test(tcase, what_tickets_take_changes_at_any_time);
+    tcase_add_test(tcase, description_and_picture_change_at_any_time);
     tcase_add_test(tcase, the_offer_counts_what_a_buyer_agrees_to);
     tcase_add_test(tcase, the_offer_stays_through_all_else);
     tcase_add_test(tcase, units_are_added);

@@ -13,7 +13,7 @@
 
 enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
 
-static const struct sk_terms terms = {"T", "EUR", 5, 990, 1000, 2000, 3, 60, 1, 18};
+static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000, 3, 60, 1, 18};
 
 static uv_loop_t loop;
 static struct sk_store_options stores;
@@ -117,9 +117,11 @@ START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
 {
     static const char *const params[] = {"k1", "T", "990", "5", "1000", "2000", "3", "60", "EUR", "ann", "1", "18"};
     create("k1");
-    ck_assert_int_eq(fake_pg.asked[0].argc, 12);
+    ck_assert_int_eq(fake_pg.asked[0].argc, 14);
     for (int i = 0; i < 12; i++)
         ck_assert_str_eq(fake_pg.asked[0].argv[i], params[i]);
+    ck_assert_str_eq(fake_pg.asked[0].argv[12], "D");
+    ck_assert_ptr_null(fake_pg.asked[0].argv[13]);
     answer_row(&ROW("created", "0"));
     ck_assert_uint_eq(told.count, 0); // not before it can sell
     ck_assert_uint_eq(fake_follow.hurries, 1);

@@ -117,16 +117,16 @@ END_TEST
 START_TEST(terms_are_asked_for_as_they_are_given)
 {
     const struct sk_operation operation = {.voucher_id = VOUCHER, .key = "k", .by = "ann"};
-    const struct sk_terms all = {"T", "EUR", 5, 990, 1000, 2000, 3, 60, 1, 18};
-    const struct sk_terms none = {NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1};
+    const struct sk_terms all = {"T", "EUR", "", "https://p/x", 5, 990, 1000, 2000, 3, 60, 1, 18};
+    const struct sk_terms none = {NULL, NULL, NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1};
     sk_operate_change(&control, &operation, &all, 1);
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_CHANGE_VOUCHER), "7", "0", "k", "ann", "T", "990", "EUR", "1000",
-                      "2000", "3", "60", "1", "18");
+                      "2000", "3", "60", "1", "18", "", "https://p/x");
     pg_says("started", "open", NULL);
     must_be_told(1, SK_VERDICT_STARTED);
     sk_operate_change(&control, &operation, &none, 1);
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_CHANGE_VOUCHER), "7", "0", "k", "ann", NULL, NULL, NULL, NULL, NULL,
-                      NULL, NULL, NULL, NULL);
+                      NULL, NULL, NULL, NULL, NULL, NULL);
     pg_says("invalid", "open", NULL);
     must_be_told(1, SK_VERDICT_INVALID);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cors.h"
 #include "pages.h"
 #include "stack.h"
 
@@ -122,7 +123,7 @@ static void setup(void)
     made = 0;
     made_most = -1;
     accepts = has = NULL;
-    pages = sk_pages_open(SK_AUTH_GATEWAY, false);
+    pages = sk_pages_open(SK_AUTH_GATEWAY, &(struct sk_api_options){0}, NULL, stderr);
     ck_assert_ptr_nonnull(pages);
 }
 
@@ -142,8 +143,8 @@ static void must_be_guarded(void)
     ck_assert_str_eq(field("Referrer-Policy"), "no-referrer");
     ck_assert_str_eq(field("Cross-Origin-Opener-Policy"), "same-origin");
     ck_assert_str_eq(field("Content-Security-Policy"),
-                     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-                     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'");
+                     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+                     "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; img-src 'self'");
 }
 
 START_TEST(a_page_is_answered_as_it_is_or_packed)
@@ -240,15 +241,50 @@ START_TEST(the_settings_are_told)
         char wanted[TAG_SIZE * 4];
         sk_pages_close(pages);
         charts_path[sizeof charts_path - 2] = i < 2 ? 's' : 'x';
-        pages = sk_pages_open((i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY, (i & 2) != 0);
+        char login[] = "https://shop.example/login?to=x";
+        struct sk_api_options options = {.demo = (i & 2) != 0, .login_url = (i & 2) != 0 ? login : NULL};
+        pages = sk_pages_open((i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY, &options, NULL, stderr);
         ask("/web/settings.json", true, 200);
-        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
+        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"%s}\n",
                        (i & 1) != 0 ? "token" : "gateway", (i & 2) != 0 ? "true" : "false", i < 2 ? "true" : "false",
-                       SK_VERSION);
+                       SK_VERSION, (i & 2) != 0 ? ",\"login\":\"https://shop.example/login?to=x\"" : "");
         ck_assert_uint_eq(sent->len, strlen(wanted));
         ck_assert_int_eq(memcmp(sent->body, wanted, sent->len), 0);
         ck_assert_str_eq(sent->type, "application/json");
         must_be_guarded();
+    }
+}
+END_TEST
+
+START_TEST(pictures_come_from_listed_origins)
+{
+    struct sk_cors *origins = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", "https://a.example, http://b:8000", stderr);
+    ck_assert_ptr_nonnull(origins);
+    sk_pages_close(pages);
+    pages = sk_pages_open(SK_AUTH_GATEWAY, &(struct sk_api_options){0}, origins, stderr);
+    sk_cors_close(origins);
+    static const char end[] = "; img-src 'self' https://a.example http://b:8000";
+    for (int i = 0; i < 2; i++) {
+        ask(i == 0 ? "/" : "/web/settings.json", true, 200);
+        const char *policy = field("Content-Security-Policy");
+        ck_assert_str_eq(policy + strlen(policy) - strlen(end), end);
+    }
+}
+END_TEST
+
+START_TEST(a_login_is_a_url)
+{
+    char texts[][24] = {"nowhere", "https://shop.example/\"", "javascript:alert(1)", ""};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        char *said = NULL;
+        size_t len = 0;
+        FILE *err = open_memstream(&said, &len);
+        ck_assert_ptr_nonnull(err);
+        ck_assert_msg(sk_pages_open(SK_AUTH_TOKEN, &(struct sk_api_options){.login_url = texts[i]}, NULL, err) == NULL,
+                      "%s", texts[i]);
+        ck_assert_int_eq(fclose(err), 0);
+        ck_assert_ptr_nonnull(strstr(said, "SECKILL_LOGIN_URL: "));
+        free(said);
     }
 }
 END_TEST
@@ -259,7 +295,7 @@ START_TEST(without_memory_there_is_no_start)
     for (int most = 0; most < all; most++) {
         made = 0;
         made_most = most;
-        ck_assert_ptr_null(sk_pages_open(SK_AUTH_GATEWAY, false));
+        ck_assert_ptr_null(sk_pages_open(SK_AUTH_GATEWAY, &(struct sk_api_options){0}, NULL, stderr));
     }
     made_most = made;
     asked = (struct sk_request){.path = "/"};
@@ -277,6 +313,8 @@ int main(void)
     tcase_add_test(tcase, answers_are_made_once);
     tcase_add_test(tcase, what_is_no_page_is_not_answered);
     tcase_add_test(tcase, the_settings_are_told);
+    tcase_add_test(tcase, pictures_come_from_listed_origins);
+    tcase_add_test(tcase, a_login_is_a_url);
     tcase_add_test(tcase, without_memory_there_is_no_start);
     return harness_main(tcase, CK_FORK);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cors.h"
 #include "operate.h"
 #include "stack.h"
 #include "still_clock.h"
@@ -19,6 +20,8 @@ enum { END_S = 1794330000 };
 #define PRICE(value) "{\"title\":\"T\",\"stock\":1,\"price_cents\":" value "," BEGIN "," END "}"
 #define TIMES(begin_at, end_at) \
     "{\"title\":\"T\",\"stock\":1,\"price_cents\":1,\"begin_at\":" begin_at ",\"end_at\":" end_at "}"
+
+static struct sk_terms_rules rules = {.tickets = true};
 
 struct row {
     const char *body;
@@ -46,7 +49,7 @@ static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *
 {
     char *copy = malloc(len == 0 ? 1 : len);
     memcpy(copy, body, len);
-    enum sk_verdict verdict = sk_terms_read(copy, len, true, terms, read);
+    enum sk_verdict verdict = sk_terms_read(copy, len, &rules, terms, read);
     free(copy);
     errors_must_be_well_formed(read->errors, verdict);
     return verdict;
@@ -76,7 +79,7 @@ START_TEST(good_terms_are_read)
         "\"title\":\"Gr\xc3\xbc\\u00df\\n\\\"e\\ud83d\\ude00\",\"price_cents\":9900, " BEGIN "}\n";
     struct sk_terms terms;
     struct sk_fields read;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_OK);
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &rules, &terms, &read), SK_VERDICT_OK);
     ck_assert_ptr_null(read.errors);
     ck_assert_str_eq(terms.title, "Gr\xc3\xbc\xc3\x9f\n\"e\xf0\x9f\x98\x80");
     ck_assert_int_eq(terms.stock, 100);
@@ -88,7 +91,65 @@ START_TEST(good_terms_are_read)
     ck_assert_str_eq(terms.currency, "CNY");
     ck_assert_int_eq(terms.ticket, 0);
     ck_assert_int_eq(terms.work_bits, 0);
+    ck_assert_ptr_null(terms.description);
+    ck_assert_ptr_null(terms.picture);
     sk_fields_free(&read);
+}
+END_TEST
+
+// Of a free item nothing is to be paid, so its orders do not expire unless they are to.
+START_TEST(a_free_item_has_no_time_to_pay)
+{
+    static const char *const bodies[] = {PRICE("0"), PRICE("0,\"pay_within_s\":60"), PRICE("1")};
+    static const int64_t within_s[] = {0, 60, 900};
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        struct sk_terms terms;
+        struct sk_fields read;
+        ck_assert_int_eq(read_copy(bodies[i], strlen(bodies[i]), &terms, &read), SK_VERDICT_OK);
+        ck_assert_int_eq(terms.pay_within_s, within_s[i]);
+        sk_fields_free(&read);
+    }
+}
+END_TEST
+
+START_TEST(a_picture_is_of_a_listed_origin)
+{
+    static const struct row listed[] = {
+        {STOCK("1,\"picture\":\"https://pictures.example/tea.webp?w=320\""), SK_VERDICT_OK},
+        {STOCK("1,\"picture\":\"http://127.0.0.1:8000/\""), SK_VERDICT_OK},
+        {STOCK("1,\"picture\":\"\""), SK_VERDICT_OK},
+        {STOCK("1,\"picture\":\"https://pictures.example\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":\"https://pictures.example.evil/tea.webp\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":\"https://pictures.example:444/tea.webp\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":\"https://elsewhere.example/tea.webp\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":\"https://pictures.example/\\\"onload=x\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":\"https://pictures.example/a b\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":\"/tea.webp\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"picture\":7"), SK_VERDICT_INVALID},
+    };
+    struct sk_cors *origins =
+        sk_cors_open_list("SECKILL_PICTURE_ORIGINS", "https://pictures.example, http://127.0.0.1:8000", stderr);
+    ck_assert_ptr_nonnull(origins);
+    rules.pictures = origins;
+    MUST_READ_ALL(listed);
+    rules.pictures = NULL; // without the setting none is
+    must_read(listed[0].body, strlen(listed[0].body), SK_VERDICT_INVALID);
+    must_read(listed[2].body, strlen(listed[2].body), SK_VERDICT_OK);
+    sk_cors_close(origins);
+}
+END_TEST
+
+START_TEST(a_description_has_1000_bytes_at_most)
+{
+    char body[1400], text[1002];
+    for (int len = 999; len <= 1001; len++) {
+        memset(text, 'd', (size_t)len);
+        text[len] = '\0';
+        (void)snprintf(body, sizeof body, STOCK("1,\"description\":\"%s\""), text);
+        must_read(body, strlen(body), len <= 1000 ? SK_VERDICT_OK : SK_VERDICT_INVALID);
+    }
+    must_read(STOCK("1,\"description\":\"\""), strlen(STOCK("1,\"description\":\"\"")), SK_VERDICT_OK);
+    must_read(STOCK("1,\"description\":null"), strlen(STOCK("1,\"description\":null")), SK_VERDICT_INVALID);
 }
 END_TEST
 
@@ -98,7 +159,7 @@ START_TEST(what_may_be_left_out_is_read)
         STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\",\"ticket\":true,\"work_bits\":24");
     struct sk_terms terms;
     struct sk_fields read;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_OK);
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &rules, &terms, &read), SK_VERDICT_OK);
     ck_assert_int_eq(terms.user_limit, 1000);
     ck_assert_int_eq(terms.pay_within_s, 0);
     ck_assert_str_eq(terms.currency, "EUR");
@@ -163,7 +224,7 @@ START_TEST(what_is_not_json_is_refused)
     struct sk_fields read;
     MUST_READ_ALL(rows);
     must_read(STOCK("1") "\0", sizeof STOCK("1"), SK_VERDICT_BAD_JSON);
-    ck_assert_int_eq(sk_terms_read(NULL, 0, true, &terms, &read), SK_VERDICT_BAD_JSON); // no body
+    ck_assert_int_eq(sk_terms_read(NULL, 0, &rules, &terms, &read), SK_VERDICT_BAD_JSON); // no body
     sk_fields_free(&read);
 }
 END_TEST
@@ -502,6 +563,9 @@ int main(void)
 {
     TCase *tcase = tcase_create("terms");
     tcase_add_test(tcase, good_terms_are_read);
+    tcase_add_test(tcase, a_free_item_has_no_time_to_pay);
+    tcase_add_test(tcase, a_picture_is_of_a_listed_origin);
+    tcase_add_test(tcase, a_description_has_1000_bytes_at_most);
     tcase_add_test(tcase, what_may_be_left_out_is_read);
     tcase_add_test(tcase, a_window_may_be_over_for_those_who_mean_it);
     tcase_add_test(tcase, what_is_not_json_is_refused);

@@ -349,6 +349,31 @@ START_TEST(utf8_has_one_form_for_each_character)
 }
 END_TEST
 
+START_TEST(a_url_can_be_held_as_it_is)
+{
+    static const char *const wrong[] = {"",
+                                        "nowhere",
+                                        "/login",
+                                        "ftp://a/",
+                                        "javascript:alert(1)",
+                                        "https:/a",
+                                        "https://a/\"",
+                                        "https://a b",
+                                        "https://a\\b",
+                                        "https://\xe5",
+                                        "https://a/<b>"};
+    char long_one[SK_URL_MAX + 2] = "https://";
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ck_assert_msg(!sk_text_url(wrong[i]), "'%s'", wrong[i]);
+    ck_assert(sk_text_url("https://shop.example/login?to=x&lang=zh#y"));
+    ck_assert(sk_text_url("http://127.0.0.1:8000/"));
+    memset(long_one + 8, 'a', SK_URL_MAX - 8);
+    ck_assert(sk_text_url(long_one));
+    long_one[SK_URL_MAX] = 'a';
+    ck_assert(!sk_text_url(long_one));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("text");
@@ -364,5 +389,6 @@ int main(void)
     tcase_add_test(tcase, every_day_is_written_as_the_calendar_has_it_and_read_back);
     tcase_add_test(tcase, numbers_are_written_as_they_are_read);
     tcase_add_test(tcase, utf8_has_one_form_for_each_character);
+    tcase_add_test(tcase, a_url_can_be_held_as_it_is);
     return harness_main(tcase, CK_FORK);
 }

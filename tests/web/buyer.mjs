@@ -27,7 +27,7 @@ const voucher = (changes) => ({
     offer: 1,
     begin_at: at(-60),
     end_at: at(3600),
-    state: 'open',
+    phase: 'on_sale',
     ...changes,
 });
 
@@ -54,9 +54,9 @@ function memory(items = {}) {
 }
 
 // `answers`: path -> body, Problem, or a function that gives one.
-function scene({ answers = {}, local = memory(), now = NOW } = {}) {
+function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {}) {
     const here = { answers, local, asked: [], shown: [], changes: [], now };
-    const clock = { now: () => here.now, room: () => 0, monotonic: () => 0, atLeast() {}, hasJumped: () => false };
+    const clock = { now: () => here.now, room: () => 0, monotonic: () => here.monotonic ?? 0, atLeast() {}, hasJumped: () => false };
     const vouchers = createVouchers(() => 0);
     const api = {
         call: async (path, options) => {
@@ -93,14 +93,17 @@ function scene({ answers = {}, local = memory(), now = NOW } = {}) {
                     focus: () => {
                         view.focused = id;
                     },
+                    renderDue: () => Infinity,
                     renderClock: (what, phase, time) => (what.beginMs > time ? what.beginMs : what.endMs) - time,
                 }),
             ),
         card: (id) => cards.get(id),
+        renderFound: (found) => Object.assign(view, found),
+        arrange: (ids) => Object.assign(view, { arranged: ids }),
         onScreen: () => here.onScreen ?? [],
         renderMore: (hasMore, isBusy) => Object.assign(view, { hasMore, isBusy }),
-        renderVouchersState: (state) => {
-            view.state = state;
+        renderVouchersState: (state, readAt) => {
+            Object.assign(view, { state, readAt });
         },
         announce: (text) => view.said.push(text),
     };
@@ -117,15 +120,19 @@ function scene({ answers = {}, local = memory(), now = NOW } = {}) {
         random: () => 0.5,
         onRead() {},
         purchase: (id) => here.buyer.purchase(id),
+        orderOf: (id) => here.buyer.orders.get(here.buyer.purchase(id).outcome().orderId),
         prepare: (id) => here.prepared.push(id),
-        makeLive: ({ read }) => ({
+        pagesAtFirst,
+        makeLive: ({ read, wanted }) => ({
             adjust() {},
             hurry: () => {
                 here.hurries = (here.hurries ?? 0) + 1;
             },
             read,
+            wanted,
         }),
     });
+    here.wanted = () => here.sales.live.wanted();
     here.readList = () => here.sales.live.read();
     return here;
 }
@@ -265,7 +272,7 @@ test('the list: cards, and none is no trouble', async () => {
     here.answers['/vouchers'] = { vouchers: [voucher()] };
     await here.readList();
     assert.equal(here.view.state, 'ready');
-    assert.equal(here.cards.get('7').phase, 'open');
+    assert.equal(here.cards.get('7').phase, 'on_sale');
 });
 
 test('what could not be read is said, and is not "nothing is on sale"', async () => {
@@ -277,12 +284,77 @@ test('what could not be read is said, and is not "nothing is on sale"', async ()
     here.answers['/vouchers'] = new Problem('NO_ANSWER');
     await assert.rejects(here.readList());
     assert.equal(here.view.state, 'stale');
-    assert.equal(here.cards.get('7').phase, 'open');
+    assert.equal(here.cards.get('7').phase, 'on_sale');
+});
+
+test('a browser without a network says so without an attempt, and since when', async () => {
+    const here = scene({ answers: { '/vouchers': { vouchers: [voucher()] } } });
+    here.sales.setOnline(false);
+    assert.equal(here.view.state, null);
+    await here.readList();
+    here.now = NOW + 5000;
+    here.sales.setOnline(false);
+    assert.deepEqual([here.view.state, here.view.readAt], ['offline', NOW]);
+    here.sales.setOnline(true);
+    assert.equal(here.hurries, 1);
+    await here.readList();
+    assert.deepEqual([here.view.state, here.view.readAt], ['ready', NOW + 5000]);
+});
+
+test('as many pages are read at first as there were', async () => {
+    const answers = { '/vouchers': page(30, 2, 'a'), '/vouchers?cursor=a': page(28, 2, 'b'), '/vouchers?cursor=b': page(26, 1) };
+    const here = scene({ answers, pagesAtFirst: 2 });
+    await here.readList();
+    assert.deepEqual([[...here.cards.keys()], here.view.hasMore, here.sales.state().pages], [['30', '29', '28', '27'], true, 2]);
+    here.asked.length = 0;
+    await here.readList();
+    assert.deepEqual(here.asked, ['/vouchers']);
+});
+
+test('what a buyer gives back is followed first, on screen or not', async () => {
+    const here = scene({ answers: { '/vouchers': page(30, 3) } });
+    await here.readList();
+    here.onScreen = ['29', '28'];
+    here.sales.follow('30');
+    assert.deepEqual(here.wanted(), ['30', '29', '28']);
+    assert.equal(here.hurries, 1);
+    here.monotonic = 20000;
+    assert.deepEqual(here.wanted(), ['29', '28']);
+    here.vouchers.hear('29', { remaining: 5, phase: 'upcoming' });
+    here.vouchers.get('29').beginMs = NOW + 3600 * 1000;
+    here.sales.tick();
+    assert.deepEqual(here.wanted(), ['28', '29']); // it changes later
+});
+
+test('a search reads on, and finds words of title and description in any order', async () => {
+    const lamp = voucher({ id: '26', title: 'Desk Lamp', description: 'with a shade of silk' });
+    const here = scene({
+        answers: { '/vouchers': page(30, 2, 'a'), '/vouchers?cursor=a': { vouchers: [lamp], next: 'b' }, '/vouchers?cursor=b': page(25, 1) },
+    });
+    await here.readList();
+    await here.sales.arrange({ search: 'SILK lamp', sort: 'open' });
+    assert.deepEqual([here.view.found, here.view.count, here.view.said], [['26'], 4, ['announce.found']]);
+    assert.deepEqual(here.sales.state(), { search: 'SILK lamp', sort: 'open', pages: 3 });
+    await here.sales.arrange({ search: 'sofa', sort: 'open' });
+    assert.deepEqual(here.view.found, []);
+    await here.sales.arrange({ search: '', sort: 'open' });
+    assert.equal(here.view.found.length, 4);
+});
+
+test('in the order of their ends, those that have ended last', async () => {
+    const ends = { 1: 500, 2: 100, 3: 300, 4: -5 };
+    const vouchers = Object.entries(ends).map(([id, s]) => voucher({ id, end_at: at(s) }));
+    const here = scene({ answers: { '/vouchers': { vouchers } } });
+    await here.readList();
+    await here.sales.arrange({ search: '', sort: 'end' });
+    assert.deepEqual(here.view.arranged, ['2', '3', '1', '4']);
+    await here.sales.arrange({ search: '', sort: 'open' });
+    assert.deepEqual(here.view.arranged, ['3', '2', '1', '4']);
 });
 
 test('a voucher that leaves the list is asked for by itself', async () => {
     const here = scene({
-        answers: { '/vouchers': { vouchers: [voucher()] }, '/vouchers/7': voucher({ state: 'paused' }) },
+        answers: { '/vouchers': { vouchers: [voucher()] }, '/vouchers/7': voucher({ phase: 'paused' }) },
     });
     await here.readList();
     here.answers['/vouchers'] = { vouchers: [] };
@@ -298,7 +370,7 @@ test('a voucher that leaves the list is asked for by itself', async () => {
 });
 
 test('it opens by time alone, and a moment before that a ticket is got and the list read', async () => {
-    const here = scene({ answers: { '/vouchers': { vouchers: [voucher({ begin_at: at(70), ticket: true })] } } });
+    const here = scene({ answers: { '/vouchers': { vouchers: [voucher({ phase: 'upcoming', begin_at: at(70), ticket: true })] } } });
     await here.readList();
     assert.equal(here.cards.get('7').phase, 'upcoming');
     here.sales.press('7', 1);
@@ -316,9 +388,9 @@ test('it opens by time alone, and a moment before that a ticket is got and the l
     assert.ok(here.sales.tick() <= 10);
     here.now = NOW + 70000;
     here.sales.tick();
-    assert.equal(here.cards.get('7').phase, 'open');
+    assert.equal(here.cards.get('7').phase, 'on_sale');
     assert.equal(here.buyer.purchase('7').outcome().code, null);
-    assert.deepEqual(here.view.said, ['announce.minute', 'announce.ten', 'announce.open']);
+    assert.deepEqual(here.view.said, ['announce.minute', 'announce.ten', 'announce.on_sale']);
     assert.equal(here.hurries, 1);
     assert.deepEqual(here.asked, ['/vouchers']);
 });
@@ -352,7 +424,7 @@ test('more pages: shown when they are asked for, and read again as far as they a
     await here.readList();
     assert.deepEqual(here.asked, ['/vouchers']);
     here.onScreen = ['28', '29'];
-    here.answers['/vouchers/28'] = voucher({ id: '28', remaining: 0 });
+    here.answers['/vouchers/28'] = voucher({ id: '28', remaining: 0, phase: 'sold_out' });
     await here.readList();
     assert.deepEqual(here.asked, ['/vouchers', '/vouchers', '/vouchers/28']);
     assert.equal(here.cards.get('28').phase, 'sold_out');
@@ -376,7 +448,7 @@ test('of many that have left the list each has its turn', async () => {
     await here.readList();
     here.answers['/vouchers'] = page(30, 0);
     for (let id = 19; id <= 30; id++) {
-        here.answers[`/vouchers/${id}`] = voucher({ id: String(id), state: 'paused' });
+        here.answers[`/vouchers/${id}`] = voucher({ id: String(id), phase: 'paused' });
     }
     here.asked.length = 0;
     for (let round = 0; round < 3; round++) {
@@ -388,7 +460,7 @@ test('of many that have left the list each has its turn', async () => {
 
 test('a press asks only where the sale is on', async () => {
     const here = scene({
-        answers: { '/vouchers': { vouchers: [voucher({ remaining: 0 })] }, '/seckill/7': order('unpaid') },
+        answers: { '/vouchers': { vouchers: [voucher({ remaining: 0, phase: 'sold_out' })] }, '/seckill/7': order('unpaid') },
     });
     await here.readList();
     here.sales.press('7', 1);

@@ -102,37 +102,43 @@ test('a wait can be ended', async () => {
 
 // ---- phases ----
 
-const VOUCHER = { id: '7', read: true, state: 'open', remaining: 5, beginMs: 10000, endMs: 20000 };
+const VOUCHER = { id: '7', read: true, phase: 'on_sale', remaining: 5, beginMs: 10000, endMs: 20000 };
+const SOON = { ...VOUCHER, phase: 'upcoming' };
 
-test('phases of a voucher', () => {
+test('phases of a voucher are the service\'s', () => {
     const phase = (now, changes) => phaseOf({ ...VOUCHER, ...changes }, now);
+    for (const named of ['on_sale', 'sold_out', 'paused', 'ended']) {
+        assert.equal(phase(15000, { phase: named }), named);
+    }
+    assert.equal(phase(9000), PHASE.ON_SALE); // its clock decides
     assert.equal(phase(undefined), PHASE.UNKNOWN);
-    assert.equal(phase(9999), PHASE.UPCOMING);
-    assert.equal(phase(10000), PHASE.OPEN);
-    assert.equal(phase(20000), PHASE.ENDED);
-    assert.equal(phase(15000, { remaining: 0 }), PHASE.SOLD_OUT);
     assert.equal(phase(15000, { remaining: null }), PHASE.UNKNOWN); // Redis is away
-    assert.equal(phase(25000, { remaining: null }), PHASE.ENDED);
-    assert.equal(phase(15000, { state: 'paused' }), PHASE.PAUSED);
-    assert.equal(phase(15000, { state: 'closed' }), PHASE.ENDED);
-    assert.equal(phase(15000, { state: 'loading' }), PHASE.LOADING);
+    assert.equal(phase(15000, { phase: 'paused', remaining: null }), PHASE.PAUSED);
     assert.equal(phase(15000, { read: false }), PHASE.UNKNOWN);
 });
 
+test('time alone begins and ends a sale', () => {
+    assert.equal(phaseOf(SOON, 9999), PHASE.UPCOMING);
+    assert.equal(phaseOf(SOON, 10000), PHASE.ON_SALE);
+    for (const phase of ['upcoming', 'on_sale', 'sold_out', 'paused']) {
+        assert.equal(phaseOf({ ...VOUCHER, phase, remaining: null }, 20000), PHASE.ENDED);
+    }
+});
+
 test('it opens when the clock cannot be early, but waits 100 ms at most for that', () => {
-    assert.equal(phaseOf(VOUCHER, 10019, 20), PHASE.UPCOMING);
-    assert.equal(phaseOf(VOUCHER, 10020, 20), PHASE.OPEN);
-    assert.equal(phaseOf(VOUCHER, 10100, 5000), PHASE.OPEN);
+    assert.equal(phaseOf(SOON, 10019, 20), PHASE.UPCOMING);
+    assert.equal(phaseOf(SOON, 10020, 20), PHASE.ON_SALE);
+    assert.equal(phaseOf(SOON, 10100, 5000), PHASE.ON_SALE);
 });
 
 test('what can be bought comes first', () => {
     const vouchers = [
-        { ...VOUCHER, id: '1', state: 'closed' },
-        { ...VOUCHER, id: '2', beginMs: 19000 },
+        { ...VOUCHER, id: '1', phase: 'ended' },
+        { ...SOON, id: '2', beginMs: 19000 },
         { ...VOUCHER, id: '3' },
-        { ...VOUCHER, id: '4', beginMs: 17000 },
+        { ...SOON, id: '4', beginMs: 17000 },
         { ...VOUCHER, id: '10' },
-        { ...VOUCHER, id: '5', remaining: 0 },
+        { ...VOUCHER, id: '5', phase: 'sold_out' },
     ];
     const ids = inOrder(vouchers, (voucher) => phaseOf(voucher, 15000)).map((voucher) => voucher.id);
     assert.deepEqual(ids, ['10', '3', '4', '2', '5', '1']);
@@ -146,16 +152,16 @@ test('for a while a stream counts more than the list', () => {
         title: 'Tea',
         stock: 9,
         remaining: 9,
-        state: 'open',
+        phase: 'upcoming',
         begin_at: '2030-01-01T00:00:00Z',
         end_at: '2031-01-01T00:00:00Z',
     };
     vouchers.put(read);
-    vouchers.hear('7', { remaining: 3, state: 'paused' });
+    vouchers.hear('7', { remaining: 3, phase: 'paused' });
     vouchers.put(read);
     assert.equal(vouchers.get('7').remaining, 3);
-    assert.equal(vouchers.get('7').state, 'paused');
-    vouchers.hear('7', { remaining: null, state: 'open' });
+    assert.equal(vouchers.get('7').phase, 'paused');
+    vouchers.hear('7', { remaining: null, phase: 'on_sale' });
     assert.equal(vouchers.get('7').remaining, null); // whatever was left before: Redis is away
     vouchers.put(read);
     assert.equal(vouchers.get('7').remaining, null);
@@ -168,8 +174,8 @@ test('for a while a stream counts more than the list', () => {
     assert.equal(phaseOf(vouchers.get('7'), during), PHASE.UNKNOWN);
     assert.equal(phaseOf(vouchers.get('7'), Date.parse('2029-06-01T00:00:00Z')), PHASE.UPCOMING);
     vouchers.put(read, true);
-    assert.equal(phaseOf(vouchers.get('7'), during), PHASE.OPEN);
-    vouchers.hear('8', { remaining: 1, state: 'open' });
+    assert.equal(phaseOf(vouchers.get('7'), during), PHASE.ON_SALE);
+    vouchers.hear('8', { remaining: 1, phase: 'on_sale' });
     assert.equal(vouchers.get('8'), undefined);
 });
 

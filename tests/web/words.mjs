@@ -76,14 +76,14 @@ for (const { name, words, texts } of PAGES) {
 }
 
 test('keys that are put together have words, too', () => {
-    for (const phase of ['loading', 'upcoming', 'open', 'sold_out', 'paused', 'ended', 'unknown']) {
+    for (const phase of ['upcoming', 'on_sale', 'sold_out', 'paused', 'ended', 'unknown']) {
         assert.ok(SHOP.en[`phase.${phase}`], phase);
         assert.ok(SHOP.en[`buy.${phase}`], phase);
     }
     for (const status of ['pending', 'unpaid', 'paid', 'cancelled', 'expired', 'refused', 'refunded']) {
         assert.ok(SHOP.en[`status.${status}`], status);
     }
-    for (const phase of ['open', 'sold_out', 'paused', 'ended']) {
+    for (const phase of ['on_sale', 'sold_out', 'paused', 'ended']) {
         assert.ok(SHOP.en[`announce.${phase}`], phase);
     }
 });

@@ -14,8 +14,11 @@ export function countdown(ms) {
     return { days, clock: days > 0 || hours > 0 ? `${two(hours)}:${clock}` : clock };
 }
 
-// Until the figures change: at most a second.
+// Until the figures change: at most a second. Infinity: nothing counts.
 export function untilNextSecond(ms) {
+    if (ms === Infinity) {
+        return Infinity;
+    }
     const left = ms % SECOND_MS;
     return ms <= 0 ? SECOND_MS : left === 0 ? SECOND_MS : left;
 }

@@ -7,20 +7,25 @@ import { createVoice, renderWords } from '../common/voice.js';
 import { createBuyer } from './buyer.js';
 import { createTicker } from './countdown.js';
 import { createOrderList } from './order_list.js';
+import { keepPlace, keptPlace, returnTo } from './place.js';
 import { createSales } from './sales.js';
 import { createView } from './view.js';
 import { createVouchers } from './vouchers.js';
 import { WORDS } from './words.js';
 
+const EARLY_MS = 5000;
+
 const local = createStorage('localStorage');
 const session = createStorage('sessionStorage');
 takeToken(location, history, session);
 
+const { pages = 1, search = '', sort = 'open', ...place } = keptPlace();
 let settings = { demo: false };
 let identity; // from when the settings are known on, as the buyer
 let buyer;
 
 const clock = createClock();
+let early = readEarly();
 const voice = createVoice(WORDS, local);
 const vouchers = createVouchers(clock.monotonic);
 const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
@@ -30,6 +35,7 @@ const view = createView(voice, {
     cancel: (id) => orderList.cancel(id),
     more: () => buyer.orders.readMore(),
     moreVouchers: () => sales.readMore(),
+    arrange: (wanted) => sales.arrange(wanted),
     logIn,
     logOut,
     language: changeLanguage,
@@ -41,7 +47,11 @@ const view = createView(voice, {
 const shared = { api, clock, local, vouchers, view, voice };
 const sales = createSales({
     ...shared,
+    readList,
+    pagesAtFirst: pages,
+    shownAtFirst: { search, sort },
     purchase: (id) => buyer.purchase(id),
+    orderOf: (id) => buyer.orders.get(buyer.purchase(id).outcome().orderId),
     prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
     onRead: () => {
         orderList.render();
@@ -60,13 +70,21 @@ start();
 
 async function start() {
     renderWords(voice);
+    view.renderTools({ search, sort });
     view.renderVouchersState('loading');
     settings = await readSettings();
     identity = createIdentity(settings, { local, session });
     renderIdentity(false);
     openBuyer();
     sales.live.start();
+    returnTo(place);
+    keepPlace(sales.state);
     addEventListener('storage', onStorage);
+    addEventListener('offline', () => sales.setOnline(false));
+    addEventListener('online', () => {
+        sales.setOnline(true);
+        buyer.read();
+    });
     addEventListener('pagehide', () => sales.live.rest());
     addEventListener('pageshow', (event) => event.persisted && document.dispatchEvent(new Event('visibilitychange')));
     document.addEventListener('visibilitychange', () => document.hidden || buyer.read());
@@ -81,6 +99,27 @@ async function readSettings() {
             await wait(retryDelay(problem.retryAfterMs, failures));
         }
     }
+}
+
+// The list that the document has asked for (index.html), before a script could read the clock. Taken at once, as a
+// browser would give it to a later question, too. null: it could not be read.
+async function readEarly() {
+    try {
+        const answer = await createApi().call('/vouchers');
+        const [asked, ...more] = performance.getEntriesByName(new URL('/vouchers', location.href).href);
+        const { requestStart: sent, responseStart: received } = more.length === 0 ? (asked ?? {}) : {};
+        clock.sample(Date.parse(answer.body.server_time), sent || 0, received || clock.monotonic());
+        return { answer, at: clock.monotonic() };
+    } catch {
+        return null;
+    }
+}
+
+// A page that is opened in the background is seen later, when the early list is old.
+async function readList() {
+    const found = await early;
+    early = null;
+    return found !== null && clock.monotonic() - found.at < EARLY_MS ? found.answer : api.call('/vouchers');
 }
 
 // Resolves when the page can be seen.
@@ -132,7 +171,9 @@ function logOut() {
 }
 
 function renderIdentity(moveFocus) {
-    view.renderIdentity({ mode: identity.mode, isThere: identity.isThere(), user: identity.user() }, moveFocus);
+    const isThere = identity.isThere() && buyer?.orders.why() !== 'UNAUTHENTICATED';
+    const { login = null } = settings;
+    view.renderIdentity({ mode: identity.mode, isThere, user: identity.user(), login }, moveFocus);
 }
 
 // Another tab of this browser has written something.
@@ -151,18 +192,27 @@ function buy(id, quantity) {
     if (identity.isThere()) {
         sales.press(id, quantity);
     } else {
-        view.askWho(voice.say(identity.mode === 'name' ? 'identity.first' : 'identity.token'));
+        view.askWho();
     }
 }
 
 function orderChanged(order, before) {
     orderList.changed(order, before);
+    if (order === null) {
+        renderIdentity(false);
+    } else {
+        sales.render(order.voucher_id);
+    }
+    if (before?.status === 'unpaid' && order.status !== 'paid') {
+        sales.follow(order.voucher_id);
+    }
     ticker.run();
 }
 
 function changeLanguage() {
     voice.change();
     renderWords(voice);
+    view.renderTools();
     view.announce(''); // what was said in the other one
     if (identity !== undefined) {
         renderIdentity(false);

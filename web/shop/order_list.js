@@ -1,6 +1,7 @@
 // "My orders": shows what orders.js knows, says what has changed, and asks before an order is given back.
 import { untilNextSecond } from './countdown.js';
-import { LIST } from './orders.js';
+import { isToPay, LIST } from './orders.js';
+import { statusText } from './view_order.js';
 
 // `buyer()` gives the buyer, `isThere()` whether there is one to ask for, `readVoucher(id)` reads a voucher of which
 // only the id is known.
@@ -24,6 +25,16 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
                 readTitle(order.voucher_id);
             }
         }
+        renderSummary(clock.now());
+    }
+
+    // What stays in sight: how many there are, and how long the first one of them can still be paid. Gives the ms.
+    function renderSummary(now) {
+        const due = all().filter((order) => isToPay(order) && order.expires_at !== undefined);
+        const lefts = due.map((order) => Date.parse(order.expires_at) - now).filter((ms) => ms > 0);
+        const left = Math.min(...lefts, Infinity);
+        view.renderSummary({ count: all().length, hasMore: isThere() && buyer().orders.hasMore(), left });
+        return left;
     }
 
     function note(state, shown) {
@@ -52,7 +63,7 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
     function changed(order, before) {
         if (before !== undefined) {
             view.announce(
-                voice.say('announce.order', { title: titleOf(order), status: voice.say(`status.${order.status}`) }),
+                voice.say('announce.order', { title: titleOf(order), status: statusText(voice, order) }),
             );
         }
         render();
@@ -63,8 +74,8 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
         const now = clock.now();
         return all().reduce((next, order) => {
             const left = view.row(order.id)?.renderLeft(order, now) ?? Infinity;
-            return left === Infinity ? next : Math.min(next, untilNextSecond(left));
-        }, Infinity);
+            return Math.min(next, untilNextSecond(left));
+        }, untilNextSecond(renderSummary(now)));
     }
 
     async function cancel(id) {

@@ -6,6 +6,10 @@ import { askForChange, followOrder, Problem, retryDelay } from '../client/index.
 
 export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
 
+// There is nothing to pay for it, and no time to pay runs out.
+export const isFree = (order) => order.total_cents === 0 && order.expires_at === undefined;
+export const isToPay = (order) => order.status === 'unpaid' && !isFree(order);
+
 const PAGE = 20;
 const LOGIN_TRIES = 4; // from then on a wait is long
 const ASK_AGAIN_MS = 1000;

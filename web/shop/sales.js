@@ -3,7 +3,7 @@ import { Problem } from '../client/index.js';
 import { createLive } from './live.js';
 import { milestone, untilNextSecond } from './countdown.js';
 import { STATE } from './purchase.js';
-import { inOrder, opensAt, PHASE, phaseOf } from './vouchers.js';
+import { byEnd, inOrder, matches, opensAt, PHASE, phaseOf } from './vouchers.js';
 
 const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round: those that waited longest
 const OLD_MS = 3600 * 1000; // a sale that has been over for so long is not shown to those who come now
@@ -12,10 +12,13 @@ const PREPARE_MS = 90000; // before the start: at a random moment from then on t
 const REFRESH_FROM_MS = 12000; // ... and terms and clock are read once more
 const REFRESH_TO_MS = 3000;
 const MILESTONES = { 60000: 'announce.minute', 10000: 'announce.ten' };
-const ANNOUNCED = [PHASE.OPEN, PHASE.SOLD_OUT, PHASE.PAUSED, PHASE.ENDED];
+const ANNOUNCED = [PHASE.ON_SALE, PHASE.SOLD_OUT, PHASE.PAUSED, PHASE.ENDED];
+const SEARCHED_MOST = 10; // pages that a search reads on
+const FOLLOWED_MS = 10000; // after the buyer's own order has ended
+const KEPT_MS = 1000; // so old an answer of the service may be
 
-// `purchase(id)` gives the buyer's purchase of a voucher, `prepare(id)` gets its ticket. `onRead()` is called after
-// each try to read.
+// `purchase(id)` gives the buyer's purchase of a voucher, `orderOf(id)` the order that it has won, `prepare(id)` gets
+// its ticket. `onRead()` is called after each try to read.
 export function createSales({
     api,
     clock,
@@ -23,25 +26,38 @@ export function createSales({
     view,
     voice,
     purchase,
+    orderOf,
     prepare,
     onRead,
     makeLive = createLive,
+    readList = () => api.call('/vouchers'),
+    pagesAtFirst = 1,
+    shownAtFirst = { search: '', sort: 'open' },
+    isOnline = () => globalThis.navigator?.onLine !== false,
     random = Math.random,
 }) {
     const cards = new Map(); // id -> {phase, left, prepareAt, refreshAt}
     const live = makeLive({ api, wanted, isHot, read, hear });
     const further = new Set(); // ids of later pages, which are read by themselves, and only while they are on screen
     const asked = new Map(); // id -> the number of the round that asked for it by itself
-    let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale'
+    const followed = new Map(); // id -> until when its stream comes first, by the monotonic clock
+    let shownAs = shownAtFirst;
+    let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale', 'offline'
+    let readAt; // the server's time, of the newest list
+    let pages = 0; // of the list, that were read
     let round = 0, next = null, turning = false; // next: the cursor of what follows all that was read; null: nothing does
 
     // ---- reading ----
 
     async function read() {
         await shown(async () => {
-            const { body } = await api.call('/vouchers');
+            const { body } = await readList();
             put(body);
             next = further.size === 0 ? (body.next ?? null) : next;
+            pages = Math.max(pages, 1);
+            while (pages < pagesAtFirst && next !== null) {
+                await readNext();
+            }
             await Promise.all(unlisted(new Set(body.vouchers.map(({ id }) => id))).map(readOne));
         });
     }
@@ -71,6 +87,7 @@ export function createSales({
         put(body);
         body.vouchers.forEach(({ id }) => further.add(id));
         next = body.next ?? null;
+        pages++;
     }
 
     // False: not read, which is shown. What is no problem of a call is a mistake of ours.
@@ -86,8 +103,9 @@ export function createSales({
         try {
             await reading();
             trouble = null;
+            readAt = clock.now();
         } catch (problem) {
-            trouble = cards.size > 0 ? 'stale' : 'unreadable';
+            trouble = cards.size === 0 ? 'unreadable' : isOnline() ? 'stale' : 'offline';
             throw problem;
         } finally {
             addCards();
@@ -117,7 +135,7 @@ export function createSales({
             vouchers.put(body, body.can_sell);
         } catch (problem) {
             if (problem.code === 'UNKNOWN_VOUCHER') {
-                vouchers.hear(id, { state: 'retired', remaining: null }); // of another service that was at this address
+                vouchers.hear(id, { phase: PHASE.ENDED, remaining: null }); // another service was at this address
             }
         }
     }
@@ -136,9 +154,9 @@ export function createSales({
         const now = clock.now();
         const phase = (voucher) => phaseOf(voucher, now, clock.room());
         const isOld = (voucher) =>
-            phase(voucher) === PHASE.ENDED && (voucher.state !== 'open' || voucher.endMs < now - OLD_MS);
+            phase(voucher) === PHASE.ENDED && (voucher.endMs > now || voucher.endMs < now - OLD_MS);
         const fresh = vouchers.all().filter((voucher) => !cards.has(voucher.id) && !isOld(voucher));
-        const sorted = inOrder(fresh, phase).map(({ id }) => id);
+        const sorted = sorting(phase)(fresh).map(({ id }) => id);
         view.addCards(sorted);
         for (const id of sorted) {
             const refreshAt = REFRESH_TO_MS + random() * (REFRESH_FROM_MS - REFRESH_TO_MS);
@@ -147,22 +165,78 @@ export function createSales({
         }
     }
 
+    const sorting = (phase) => (some) => (shownAs.sort === 'end' ? byEnd : inOrder)(some, phase);
+
+    // What the reader searches, and in which order. A search reads on, as it would miss what is on later pages.
+    async function arrange(wanted) {
+        const isSorted = wanted.sort !== shownAs.sort;
+        shownAs = wanted;
+        if (isSorted) {
+            const known = [...cards.keys()].map((id) => vouchers.get(id));
+            view.arrange(sorting(({ id }) => cards.get(id).phase)(known).map(({ id }) => id));
+        }
+        renderFound();
+        while (shownAs === wanted && wanted.search !== '' && next !== null && pages < SEARCHED_MOST && !turning) {
+            turning = true;
+            const isRead = await shown(readNext).then(() => true, noteProblem);
+            turning = false;
+            renderAll();
+            if (!isRead) {
+                return;
+            }
+        }
+        if (shownAs === wanted && wanted.search !== '') {
+            view.announce(voice.say('announce.found', { count: found().length }));
+        }
+    }
+
+    const found = () => [...cards.keys()].filter((id) => matches(vouchers.get(id), shownAs.search));
+
+    function renderFound() {
+        view.renderFound({ count: cards.size, found: found(), search: shownAs.search });
+    }
+
     function render(id) {
         const card = cards.get(id);
         if (card?.phase !== undefined) {
-            view.card(id).render(vouchers.get(id), card.phase, purchase(id));
+            view.card(id).render(vouchers.get(id), card.phase, purchase(id), orderOf(id));
         }
     }
 
     function renderAll() {
-        view.renderVouchersState(trouble ?? (cards.size === 0 ? 'empty' : 'ready'));
+        view.renderVouchersState(trouble ?? (cards.size === 0 ? 'empty' : 'ready'), readAt, clock.now());
         view.renderMore(next !== null, turning);
         cards.forEach((_, id) => render(id));
+        renderFound();
     }
 
-    // On screen, and what is shown of them may change.
+    // What may change, first what may change any moment: vouchers that the buyer has just given back, then those that
+    // are on screen.
     function wanted() {
-        return view.onScreen().filter((id) => cards.get(id)?.phase !== PHASE.ENDED);
+        const now = clock.monotonic();
+        followed.forEach((until, id) => until < now && followed.delete(id));
+        const ids = [...new Set([...followed.keys(), ...view.onScreen()])];
+        const mayChange = ids.filter((id) => cards.has(id) && cards.get(id).phase !== PHASE.ENDED);
+        const waits = (id) => Number(!followed.has(id) && cards.get(id).phase === PHASE.UPCOMING && !isHot(id));
+        return mayChange.sort((one, other) => waits(one) - waits(other));
+    }
+
+    // Units of it have just returned. An answer of the list may have been made before.
+    function follow(id) {
+        followed.set(id, clock.monotonic() + FOLLOWED_MS);
+        live.adjust();
+        live.hurry();
+        setTimeout(live.hurry, KEPT_MS);
+    }
+
+    // The browser has found out, without an attempt of ours.
+    function setOnline(isThere) {
+        if (isThere) {
+            live.hurry();
+        } else if (cards.size > 0) {
+            trouble = 'offline';
+            renderAll();
+        }
     }
 
     // A sale that is on, or begins soon.
@@ -192,17 +266,19 @@ export function createSales({
             changePhase(voucher, card, phase);
         }
         const left = view.card(id).renderClock(voucher, phase, now);
+        const due = view.card(id).renderDue(orderOf(id), now);
+        const next = Math.min(untilNextSecond(left), untilNextSecond(due));
         if (phase !== PHASE.UPCOMING) {
-            return left === Infinity ? Infinity : untilNextSecond(left);
+            return next;
         }
         beforeStart(voucher, card);
-        return Math.min(untilNextSecond(left), opensAt(voucher, clock.room()) - now);
+        return Math.min(next, opensAt(voucher, clock.room()) - now);
     }
 
     function changePhase(voucher, card, phase) {
         const isFirst = card.phase === undefined;
         card.phase = phase;
-        if (phase === PHASE.OPEN) {
+        if (phase === PHASE.ON_SALE) {
             purchase(voucher.id).forgive();
         }
         render(voucher.id);
@@ -236,12 +312,25 @@ export function createSales({
     function press(id, quantity) {
         const { phase } = cards.get(id);
         const own = purchase(id);
-        if (phase === PHASE.OPEN || own.state() === STATE.UNKNOWN || own.state() === STATE.WON) {
+        if (phase === PHASE.ON_SALE || own.state() === STATE.UNKNOWN || own.state() === STATE.WON) {
             own.press(quantity);
         } else {
             own.refuse({ [PHASE.UPCOMING]: 'not_started', [PHASE.UNKNOWN]: 'loading' }[phase] ?? phase);
         }
     }
 
-    return { live, readOne, readMore, render, renderAll, tick, press };
+    return {
+        live,
+        readOne,
+        readMore,
+        render,
+        renderAll,
+        tick,
+        press,
+        follow,
+        setOnline,
+        arrange,
+        // What else of the page is to be there again.
+        state: () => ({ ...shownAs, pages }),
+    };
 }

@@ -1,16 +1,17 @@
 // The document: sections, cards and rows. It shows what it is given, and hands on what the reader does; it knows no
 // service, and decides nothing.
 import { setAttribute, setOff, setText } from '../common/dom.js';
-import { createCard } from './view_voucher.js';
+import { clockText, createCard } from './view_voucher.js';
 import { createRow } from './view_order.js';
 
 const ANNOUNCED_MS = 5000;
+const TOOLS_FROM = 8; // of fewer sales a reader sees all
 const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" \\
     -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
     "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
-// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(), logIn(name), logOut(),
-// language(), seen(), payUrl(order), isDemo().
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(),
+// arrange({search, sort}), logIn(name), logOut(), language(), seen(), payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
@@ -27,6 +28,11 @@ export function createView(voice, on) {
     at('language').addEventListener('click', on.language);
     at('more').addEventListener('click', on.more);
     at('more-vouchers').addEventListener('click', on.moreVouchers);
+    at('tools').addEventListener('submit', (event) => event.preventDefault());
+    for (const field of [at('search'), at('sort')]) {
+        const arranged = () => ({ search: at('search').value.trim(), sort: at('sort').value });
+        field.addEventListener('input', () => on.arrange(arranged()));
+    }
     at('change').addEventListener('click', on.logOut);
     at('login').addEventListener('submit', (event) => {
         event.preventDefault();
@@ -35,8 +41,8 @@ export function createView(voice, on) {
 
     // ---- who buys ----
 
-    // `moveFocus`: what had the focus is not shown any more.
-    function renderIdentity({ mode, isThere, user }, moveFocus) {
+    // `login`: the address of the login, null: not known. `moveFocus`: what had the focus is not shown any more.
+    function renderIdentity({ mode, isThere, user, login }, moveFocus) {
         const asks = mode === 'name' && !isThere;
         at('identity').hidden = false;
         at('login').hidden = !asks;
@@ -44,11 +50,20 @@ export function createView(voice, on) {
         at('who').hidden = asks;
         setText(at('name-hint'), voice.say('identity.hint'));
         setAttribute(at('name'), 'aria-invalid', null);
-        const key = !isThere ? 'identity.token' : user === null ? 'identity.gateway' : 'identity.hello';
-        setText(at('who'), voice.say(key, { user }));
+        setText(at('who'), voice.say(identityKey(mode, isThere, user, login), { user }));
+        at('log-in').hidden = isThere;
+        setAttribute(at('log-in'), 'href', asks ? '#name' : (login ?? '#who'));
+        setText(at('log-in'), voice.say(asks ? 'identity.choose' : 'identity.login'));
         if (moveFocus) {
             at(asks ? 'name' : mode === 'name' ? 'change' : 'who').focus();
         }
+    }
+
+    function identityKey(mode, isThere, user, login) {
+        if (isThere) {
+            return user === null ? 'identity.gateway' : 'identity.hello';
+        }
+        return login !== null ? 'identity.out' : mode === 'token' ? 'identity.token' : 'identity.elsewhere';
     }
 
     function refuseName() {
@@ -58,16 +73,19 @@ export function createView(voice, on) {
     }
 
     // Someone who is not known wants to buy.
-    function askWho(text) {
-        setText(at('login').hidden ? at('who') : at('name-hint'), text);
-        (at('login').hidden ? at('who') : at('name')).focus();
+    function askWho() {
+        setText(at('name-hint'), voice.say('identity.first'));
+        (at('login').hidden ? at('log-in') : at('name')).focus();
     }
 
     // ---- what is on sale ----
 
-    function renderVouchersState(state) {
+    // What is old says so wherever the reader is; `readAt`: since when it is.
+    function renderVouchersState(state, readAt, now) {
+        const isOld = state === 'stale' || state === 'offline';
         at('vouchers').dataset.vouchersState = state;
-        setText(at('vouchers-note'), state === 'ready' ? '' : voice.say(`vouchers.${state}`));
+        setText(at('vouchers-note'), state === 'ready' || isOld ? '' : voice.say(`vouchers.${state}`));
+        setText(at('trouble'), isOld ? voice.say(`vouchers.${state}`, { at: voice.moment(readAt, now) }) : '');
         at('make').hidden = !on.isDemo() || state !== 'empty';
         setText(at('make-command'), MAKE);
     }
@@ -85,11 +103,31 @@ export function createView(voice, on) {
     // New ones come last: what a reader is about to press does not move.
     function addCards(ids) {
         for (const id of ids) {
-            const card = createCard(id, voice, on.buy);
+            const card = createCard(id, voice, { onBuy: on.buy, payUrl: on.payUrl });
             cards.set(id, card);
             at('cards').append(card.root);
             watcher.observe(card.root);
         }
+    }
+
+    function renderTools({ search, sort } = { search: at('search').value, sort: at('sort').value }) {
+        at('search').value = search;
+        at('sort').value = sort;
+        setAttribute(at('search'), 'placeholder', voice.say('tools.search'));
+    }
+
+    // In this order, as the reader wants it.
+    function arrange(ids) {
+        at('cards').append(...ids.map((id) => cards.get(id).root));
+    }
+
+    function renderFound({ count, found, search }) {
+        at('tools').hidden = count < TOOLS_FROM && search === '';
+        for (const [id, { root }] of cards) {
+            root.hidden = !found.includes(id);
+        }
+        at('none').hidden = count === 0 || found.length > 0;
+        setText(at('none'), voice.say('vouchers.none', { search }));
     }
 
     // From top to bottom.
@@ -117,6 +155,15 @@ export function createView(voice, on) {
                 at('order-list').insertBefore(row.root, at('order-list').children[i] ?? null);
             }
         });
+    }
+
+    // What stays in sight. `left`: ms to pay the first of them, or Infinity.
+    function renderSummary({ count, hasMore, left }) {
+        at('summary').hidden = count === 0;
+        const number = hasMore ? `${count}+` : count;
+        const isDue = left !== Infinity;
+        const values = { number, left: clockText(voice, left) };
+        setText(at('summary'), voice.say(isDue ? 'summary.due' : 'summary.orders', values));
     }
 
     // Resolves with whether the reader means it.
@@ -151,8 +198,12 @@ export function createView(voice, on) {
         renderVouchersState,
         renderMore,
         addCards,
+        renderTools,
+        renderFound,
+        arrange,
         onScreen,
         renderOrders,
+        renderSummary,
         confirm,
         announce,
         card: (id) => cards.get(id),

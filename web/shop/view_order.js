@@ -1,13 +1,16 @@
 // A row of "My orders".
 import { element, setAttribute, setOff, setText } from '../common/dom.js';
-import { clockText } from './view_voucher.js';
+import { isFree, isToPay } from './orders.js';
+import { clockText, priceText } from './view_voucher.js';
 
 // `onCancel(id)`. `payUrl(order)` gives where to pay, null where the page does not know.
 export function createRow(id, voice, { onCancel, payUrl }) {
     const parts = {
         title: element('h3', { tabindex: '-1' }),
         badge: element('span', { class: 'badge' }),
-        units: element('p', { class: 'units' }),
+        total: element('strong', { data: { total: '' } }),
+        units: element('span', { class: 'hint' }),
+        idLabel: element('span', {}),
         when: element('p', { class: 'hint' }),
         leftLabel: element('span', { id: `left-${id}` }),
         left: element('span', {
@@ -25,7 +28,8 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         'li',
         { id: `order-${id}`, class: 'order', data: { order: id, status: 'pending' } },
         element('div', { class: 'head' }, parts.title, parts.badge),
-        parts.units,
+        element('p', { class: 'total' }, parts.total, ' ', parts.units),
+        element('p', { class: 'hint' }, parts.idLabel, ' ', element('code', {}, id)),
         parts.when,
         due,
         parts.actions,
@@ -45,8 +49,9 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         const title = voucher?.title ?? voice.say('order.of', { id: order.voucher_id });
         root.dataset.status = order.status;
         setText(parts.title, title);
-        setText(parts.badge, voice.say(`status.${order.status}`));
-        setText(parts.units, unitsText(order, voucher));
+        setText(parts.badge, statusText(voice, order));
+        renderTotal(order, voucher);
+        setText(parts.idLabel, voice.say('order.id'));
         setText(
             parts.when,
             order.created_at ? voice.say('order.at', { at: voice.moment(Date.parse(order.created_at), now) }) : '',
@@ -55,17 +60,20 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         setText(parts.trouble, doing.failed ? voice.say('order.cancel_failed') : '');
     }
 
-    function unitsText(order, voucher) {
-        return voucher === undefined
-            ? voice.say('order.quantity', { count: order.quantity })
-            : voice.say('order.units', {
-                  quantity: order.quantity,
-                  price: voice.money(voucher.priceCents, voucher.currency),
-              });
+    // A pending order has no price of its own yet.
+    function renderTotal(order, voucher) {
+        const { quantity, price_cents: price = voucher?.priceCents, currency = voucher?.currency } = order;
+        const isKnown = price !== undefined;
+        setText(parts.total, isKnown ? priceText(voice, order.total_cents ?? price * quantity, currency) : '');
+        setText(
+            parts.units,
+            isKnown && price > 0
+                ? voice.say('order.units', { quantity, price: voice.money(price, currency) })
+                : voice.say('order.quantity', { count: quantity }),
+        );
     }
 
     function renderActions(order, title, doing) {
-        const isOpen = order.status === 'unpaid';
         const url = payUrl(order);
         setAttribute(pay, 'href', url);
         setText(pay, voice.say('order.pay'));
@@ -74,7 +82,10 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         setText(cancel, voice.say(doing.cancelling ? 'order.cancel_busy' : 'order.cancel'));
         setAttribute(cancel, 'aria-label', doing.cancelling ? null : voice.say('order.cancel_of', { title }));
         setOff(cancel, doing.cancelling);
-        const wanted = isOpen ? [url === null ? payElsewhere : pay, cancel] : [];
+        const wanted = [
+            ...(isToPay(order) ? [url === null ? payElsewhere : pay] : []),
+            ...(order.status === 'unpaid' ? [cancel] : []),
+        ];
         if (
             wanted.some((one, i) => parts.actions.children[i] !== one) ||
             parts.actions.children.length !== wanted.length
@@ -89,7 +100,7 @@ export function createRow(id, voice, { onCancel, payUrl }) {
 
     // Every second. Gives the ms that are left, or Infinity.
     function renderLeft(order, now) {
-        const isDue = order.status === 'unpaid' && order.expires_at !== undefined && now !== undefined;
+        const isDue = isToPay(order) && order.expires_at !== undefined && now !== undefined;
         due.hidden = !isDue;
         if (!isDue) {
             return Infinity;
@@ -101,4 +112,8 @@ export function createRow(id, voice, { onCancel, payUrl }) {
     }
 
     return { root, render, renderLeft };
+}
+
+export function statusText(voice, order) {
+    return voice.say(order.status === 'unpaid' && isFree(order) ? 'status.free' : `status.${order.status}`);
 }

@@ -2,15 +2,30 @@
 // reader repeats nothing.
 import { element, isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { countdown } from './countdown.js';
+import { isFree, isToPay } from './orders.js';
 import { STATE } from './purchase.js';
 import { PHASE } from './vouchers.js';
 
+const LONG_TITLE = 50; // characters; of longer texts a card shows the beginning
+const LONG_ABOUT = 90;
 const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
 
-// `voice` as of common/voice.js. `onBuy(id, quantity)`.
-export function createCard(id, voice, onBuy) {
+// `voice` as of common/voice.js. `onBuy(id, quantity)`. `payUrl(order)` gives where to pay, null where the page does
+// not know.
+export function createCard(id, voice, { onBuy, payUrl }) {
     const parts = {
+        picture: element('img', {
+            class: 'picture',
+            alt: '',
+            width: 96,
+            height: 96,
+            loading: 'lazy',
+            decoding: 'async',
+            hidden: true,
+        }),
         title: element('h3', { id: `voucher-${id}` }),
+        about: element('p', { class: 'about hint' }),
+        whole: element('button', { type: 'button', class: 'whole', hidden: true, 'aria-expanded': 'false' }),
         badge: element('span', { class: 'badge' }),
         price: element('span', { class: 'amount' }),
         each: element('span', { class: 'hint' }),
@@ -23,31 +38,63 @@ export function createCard(id, voice, onBuy) {
             data: { countdown: '' },
         }),
         when: element('span', { class: 'hint' }),
+        paused: element('p', { class: 'hint', hidden: true }),
         stock: element('p', { class: 'left', data: { remaining: '' } }),
         bar: element('span', {}),
         quantity: element('div', { class: 'quantity', hidden: true }),
         buy: element('button', { type: 'button', class: 'buy', data: { buy: '' } }),
         outcome: element('p', { class: 'outcome', role: 'status', data: { outcome: '' } }),
+        due: element('p', { class: 'due', hidden: true }),
+        pay: element('a', { class: 'button buy', data: { pay: '' }, hidden: true }),
+        payElsewhere: element('p', { class: 'hint', hidden: true }),
     };
+    const stock = element(
+        'div',
+        { class: 'stock' },
+        parts.stock,
+        element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar),
+    );
     const root = element(
         'article',
         { class: 'card', 'aria-labelledby': `voucher-${id}`, data: { voucher: id, state: PHASE.UNKNOWN } },
-        element('div', { class: 'head' }, parts.title, parts.badge),
-        element('p', { class: 'price' }, parts.price, ' ', parts.each),
-        element('div', { class: 'count' }, parts.clockLabel, parts.clock, parts.when),
         element(
             'div',
-            { class: 'stock' },
-            parts.stock,
-            element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar),
+            { class: 'face' },
+            parts.picture,
+            element(
+                'div',
+                { class: 'names' },
+                parts.title,
+                parts.about,
+                parts.whole,
+                element(
+                    'div',
+                    { class: 'head' },
+                    element('p', { class: 'price' }, parts.price, ' ', parts.each),
+                    parts.badge,
+                ),
+            ),
         ),
+        element('p', { class: 'count' }, parts.clockLabel, ' ', parts.clock, ' ', parts.when),
+        stock,
+        parts.paused,
         parts.quantity,
         parts.buy,
         parts.outcome,
+        parts.due,
+        parts.pay,
+        parts.payElsewhere,
     );
     let limit = 1;
 
     parts.buy.addEventListener('click', () => onBuy(id, chosen()));
+    parts.picture.addEventListener('error', () => {
+        parts.picture.hidden = true;
+    });
+    parts.whole.addEventListener('click', () => {
+        root.toggleAttribute('data-whole');
+        renderWhole();
+    });
 
     function chosen() {
         const field = parts.quantity.querySelector('select, input');
@@ -57,11 +104,12 @@ export function createCard(id, voice, onBuy) {
 
     // ---- what there is to show ----
 
-    function render(voucher, phase, purchase) {
+    // `order`: what the purchase has won, undefined: nothing, or it was not read yet.
+    function render(voucher, phase, purchase, order) {
         root.dataset.state = phase;
-        setText(parts.title, voucher.title);
+        renderFace(voucher);
         setText(parts.badge, voice.say(`phase.${phase}`));
-        setText(parts.price, voice.money(voucher.priceCents, voucher.currency));
+        setText(parts.price, priceText(voice, voucher.priceCents, voucher.currency));
         setText(
             parts.each,
             voucher.limit > 1
@@ -69,19 +117,43 @@ export function createCard(id, voice, onBuy) {
                 : '',
         );
         renderStock(voucher, phase);
+        parts.buy.hidden = phase === PHASE.ENDED && !purchase.isUnderWay() && purchase.state() === STATE.IDLE;
+        parts.paused.hidden = phase !== PHASE.PAUSED;
+        setText(parts.paused, voice.say('voucher.paused'));
         renderQuantity(voucher, phase, purchase);
         renderButton(voucher, phase, purchase);
-        renderOutcome(purchase);
+        renderOutcome(purchase, order);
+        renderPay(purchase, order, voucher);
+    }
+
+    function renderFace({ title, description, picture }) {
+        setText(parts.title, title);
+        setText(parts.about, description);
+        if (picture !== parts.picture.getAttribute('src')) {
+            parts.picture.hidden = picture === null;
+            setAttribute(parts.picture, 'src', picture);
+        }
+        parts.whole.hidden = title.length <= LONG_TITLE && description.length <= LONG_ABOUT;
+        renderWhole();
+    }
+
+    function renderWhole() {
+        const isWhole = root.hasAttribute('data-whole');
+        const button = voice.say(isWhole ? 'voucher.short' : 'voucher.whole');
+        setText(parts.whole, button);
+        setAttribute(parts.whole, 'aria-expanded', String(isWhole));
+        setAttribute(parts.whole, 'aria-label', voice.say('buy.of', { button, title: parts.title.textContent }));
     }
 
     function renderStock(voucher, phase) {
-        const { remaining, stock } = voucher;
+        const { remaining, stock: whole } = voucher;
         const isOver = phase === PHASE.ENDED; // what is left of it cannot be bought
         const isKnown = Number.isInteger(remaining) && phase !== PHASE.UNKNOWN && !isOver;
-        const part = isKnown && stock > 0 ? Math.min(1, remaining / stock) : 0;
+        const part = isKnown && whole > 0 ? Math.min(1, remaining / whole) : 0;
+        stock.hidden = isOver;
         setAttribute(parts.stock, 'data-remaining', isKnown ? remaining : '');
         const key = isKnown ? 'voucher.remaining' : 'voucher.unknown';
-        setText(parts.stock, isOver ? '' : voice.say(key, { remaining, stock }));
+        setText(parts.stock, isOver ? '' : voice.say(key, { remaining, stock: whole }));
         parts.bar.style.setProperty('transform', `scaleX(${part})`);
         setAttribute(parts.bar, 'class', part > 0.2 ? null : 'few');
     }
@@ -126,13 +198,13 @@ export function createCard(id, voice, onBuy) {
         setText(parts.buy, button);
         setAttribute(parts.buy, 'aria-label', voice.say('buy.of', { button, title: voucher.title }));
         setAttribute(parts.buy, 'aria-busy', key === 'busy' ? 'true' : null);
-        setOff(parts.buy, key !== 'open' && key !== 'again');
+        setOff(parts.buy, key !== 'on_sale' && key !== 'again');
     }
 
-    function renderOutcome(purchase) {
+    function renderOutcome(purchase, order) {
         const { code, orderId } = purchase.outcome();
         setAttribute(parts.outcome, 'data-code', code);
-        const text = outcomeText(voice, purchase);
+        const text = outcomeText(voice, purchase, order);
         const link = text !== '' && orderId !== undefined && purchase.state() === STATE.WON;
         if (parts.outcome.dataset.said !== `${text}${link}${orderId}`) {
             parts.outcome.dataset.said = `${text}${link}${orderId}`;
@@ -143,7 +215,30 @@ export function createCard(id, voice, onBuy) {
         }
     }
 
-    // Every second, and nothing else of the card.
+    // What has been won is paid where it was won.
+    function renderPay(purchase, order, voucher) {
+        const isDue = purchase.state() === STATE.WON && order !== undefined && isToPay(order);
+        const url = isDue ? payUrl(order) : null;
+        const button = isDue ? voice.say('voucher.pay', { total: voice.money(order.total_cents, order.currency) }) : '';
+        parts.pay.hidden = url === null;
+        setAttribute(parts.pay, 'href', url);
+        setText(parts.pay, button);
+        setAttribute(parts.pay, 'aria-label', isDue ? voice.say('buy.of', { button, title: voucher.title }) : null);
+        parts.payElsewhere.hidden = !isDue || url !== null;
+        setText(parts.payElsewhere, voice.say('order.pay_elsewhere'));
+    }
+
+    // Every second. Gives the ms that are left to pay, or Infinity.
+    function renderDue(order, now) {
+        const isDue = order !== undefined && isToPay(order) && order.expires_at !== undefined && now !== undefined;
+        const left = isDue ? Date.parse(order.expires_at) - now : Infinity;
+        parts.due.hidden = !isDue;
+        const text = left > 0 ? `${voice.say('order.left')} ${clockText(voice, left)}` : voice.say('order.over');
+        setText(parts.due, isDue ? text : '');
+        return left > 0 ? left : Infinity;
+    }
+
+    // Every second, too.
     function renderClock(voucher, phase, now) {
         const isBefore = now !== undefined && now < voucher.beginMs;
         const isOver = phase === PHASE.ENDED || now === undefined;
@@ -165,7 +260,16 @@ export function createCard(id, voice, onBuy) {
         parts.title.focus();
     }
 
-    return { root, render, renderClock, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
+    return { root, render, renderClock, renderDue, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
+}
+
+// What a won order is, where that says more than the answer.
+function wonAs(order) {
+    return order?.status === 'paid' ? 'paid' : order !== undefined && isFree(order) ? 'free' : undefined;
+}
+
+export function priceText(voice, cents, currency) {
+    return cents === 0 ? voice.say('voucher.free') : voice.money(cents, currency);
 }
 
 export function clockText(voice, ms) {
@@ -180,13 +284,10 @@ function buttonKey(phase, purchase) {
     if (purchase.state() === STATE.WON) {
         return 'yours';
     }
-    if (phase === PHASE.OPEN) {
-        return purchase.state() === STATE.UNKNOWN ? 'again' : 'open';
-    }
     return purchase.state() === STATE.UNKNOWN ? 'again' : phase;
 }
 
-function outcomeText(voice, purchase) {
+function outcomeText(voice, purchase, order) {
     const { code, why, left, retryAfterMs = 0 } = purchase.outcome();
     if (purchase.state() === STATE.TICKET) {
         return voice.say('outcome.ticket');
@@ -195,6 +296,9 @@ function outcomeText(voice, purchase) {
         case null:
         case undefined:
             return '';
+        case 'won':
+        case 'already_ordered':
+            return voice.say(`outcome.${wonAs(order) ?? code}`);
         case 'not_enough':
             return voice.say('outcome.not_enough', { count: left ?? 0 });
         case 'too_fast':

@@ -3,42 +3,33 @@
 const STREAM_COUNTS_MS = 5000; // so long what a stream said counts more than an answer, which may be a second old
 const MARGIN_MOST_MS = 100;
 
-// The states that a voucher is shown in.
+// The service's phases (docs/http.md), and UNKNOWN: whether something can be bought is not known now.
 export const PHASE = Object.freeze({
-    LOADING: 'loading',
     UPCOMING: 'upcoming',
-    OPEN: 'open',
+    ON_SALE: 'on_sale',
     SOLD_OUT: 'sold_out',
     PAUSED: 'paused',
     ENDED: 'ended',
     UNKNOWN: 'unknown',
 });
 
-// `now` is the server's time; `room`, by how much it may be wrong, is waited for, so that nothing is sent before the
-// start, but not longer than anyone notices.
+// The phase that the service has named, moved on where its time has come since: a page that waits for an answer would
+// open late. `now` is the server's time; `room`, by how much it may be wrong, is waited for, so that nothing is sent
+// before the start, but not longer than anyone notices.
 export function phaseOf(voucher, now, room = 0) {
-    if (voucher.state === 'closed' || voucher.state === 'retired') {
+    if (voucher.phase === PHASE.ENDED || now >= voucher.endMs) {
         return PHASE.ENDED;
     }
     if (now === undefined || !voucher.read) {
         return PHASE.UNKNOWN;
     }
-    if (now >= voucher.endMs) {
-        return PHASE.ENDED;
-    }
-    if (voucher.state === 'paused') {
-        return PHASE.PAUSED;
-    }
-    if (now < opensAt(voucher, room)) {
-        return PHASE.UPCOMING;
+    if (voucher.phase === PHASE.PAUSED || (voucher.phase === PHASE.UPCOMING && now < opensAt(voucher, room))) {
+        return voucher.phase;
     }
     if (voucher.remaining === null) {
         return PHASE.UNKNOWN; // nothing can be bought, whatever was left
     }
-    if (voucher.state === 'loading') {
-        return PHASE.LOADING;
-    }
-    return voucher.remaining === 0 ? PHASE.SOLD_OUT : PHASE.OPEN;
+    return voucher.phase === PHASE.UPCOMING ? PHASE.ON_SALE : voucher.phase;
 }
 
 export function opensAt(voucher, room = 0) {
@@ -47,13 +38,25 @@ export function opensAt(voucher, room = 0) {
 
 // Those that can be bought first, then those that open next, then the rest, the newest first.
 export function inOrder(vouchers, phase) {
-    const rank = { open: 0, loading: 0, paused: 0, upcoming: 1, sold_out: 2, unknown: 3, ended: 4 };
+    const rank = { on_sale: 0, upcoming: 1, paused: 2, sold_out: 3, unknown: 4, ended: 5 };
     const soonest = (one, other) => one.beginMs - other.beginMs;
     const newest = (one, other) => (BigInt(one.id) < BigInt(other.id) ? 1 : -1);
     return [...vouchers].sort((one, other) => {
         const ranks = rank[phase(one)] - rank[phase(other)];
         return ranks || (phase(one) === PHASE.UPCOMING && soonest(one, other)) || newest(one, other);
     });
+}
+
+// Those that end first, of those that have not ended.
+export function byEnd(vouchers, phase) {
+    const isOver = (voucher) => Number(phase(voucher) === PHASE.ENDED);
+    return [...vouchers].sort((one, other) => isOver(one) - isOver(other) || one.endMs - other.endMs);
+}
+
+// Whether all words of the text are in what is shown of the voucher.
+export function matches({ title, description }, text) {
+    const shown = `${title} ${description}`.toLocaleLowerCase();
+    return text.toLocaleLowerCase().split(/\s+/).every((word) => shown.includes(word));
 }
 
 // `monotonic` as the clock's.
@@ -68,6 +71,8 @@ export function createVouchers(monotonic) {
             id: read.id,
             read: true,
             title: read.title,
+            description: read.description ?? '',
+            picture: read.picture ?? null,
             priceCents: read.price_cents,
             currency: read.currency,
             stock: read.stock,
@@ -78,7 +83,7 @@ export function createVouchers(monotonic) {
             beginMs: Date.parse(read.begin_at),
             endMs: Date.parse(read.end_at),
             remaining: streamed ? before.remaining : canSell ? read.remaining : null,
-            state: streamed ? before.state : read.state,
+            phase: streamed ? before.phase : read.phase,
             heardAt: before?.heardAt,
         });
     }
@@ -92,8 +97,8 @@ export function createVouchers(monotonic) {
         hear(id, event) {
             const voucher = known.get(id);
             if (voucher) {
-                const { remaining, state } = event;
-                known.set(id, { ...voucher, remaining, state, heardAt: monotonic() });
+                const { remaining, phase } = event;
+                known.set(id, { ...voucher, remaining, phase, heardAt: monotonic() });
             }
         },
     };
