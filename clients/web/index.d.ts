@@ -150,7 +150,7 @@ export interface Page {
 
 export interface Settlement {
     verdict: 'balanced' | 'open' | 'wrong';
-    missing: Partial<Record<'SALE_ON' | 'UNPAID' | 'JOURNAL' | 'PENDING' | 'DEAD_LETTERS' | 'REDIS', number>>;
+    missing: Partial<Record<'SALE_ON' | 'UNPAID' | 'JOURNAL' | 'PENDING' | 'DEAD_LETTERS' | 'TO_REFUND' | 'REDIS', number>>;
     wrong: Record<string, { is: number; should_be: number }>;
     units: Record<string, number>;
     [member: string]: unknown;

@@ -24,7 +24,8 @@ enum {
     SOON_MS = 100,             // time for whoever changed a voucher to bring the change to Redis
     IDLE_ROUNDS = 4,           // between two checks of an idle voucher: about five seconds
     PAGE = 100,                // vouchers
-    LETTERS_ROUNDS = 5,        // settled dead letters are ended in every fifth round
+    LETTERS_ROUNDS = 5,        // settled dead letters are ended, and payments counted, in every fifth round
+    TO_REFUND_MOST = 10000,    // so many payments of a shard are counted
     DIFFERING_MAX = 2,         // checks in a row before a difference is believed
     DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
@@ -63,6 +64,12 @@ struct watch_check {
     bool known; // PostgreSQL has returned its side
 };
 
+// Payments of a shard that are to be given back.
+struct to_refund {
+    struct sk_watch *watch;
+    uint64_t count;
+};
+
 enum watch_state {
     WATCH_IDLE,      // until the time of the next round
     WATCH_PAGE,      // the vouchers of a page are chosen
@@ -92,6 +99,7 @@ struct sk_watch {
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
     struct busy busy;
     struct overview overview;
+    struct to_refund to_refund[SK_SHARDS_MAX];
     bool missed; // this round has not seen all that was due
 };
 
@@ -205,9 +213,42 @@ static void watch_end_letters(struct sk_watch *watch)
     }
 }
 
+static void watch_on_to_refund(void *arg, const struct sk_result *result)
+{
+    struct to_refund *to_refund = arg;
+    struct sk_watch *watch = to_refund->watch;
+    uint64_t sum = 0;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
+        to_refund->count = (uint64_t)sk_rows_number(result->rows, 0, 0);
+    for (size_t i = 0; i < watch->sale->shards; i++)
+        sum += watch->to_refund[i].count;
+    sk_metrics_set(watch->sale->metrics, SK_METRIC_TO_REFUND, sum);
+}
+
+// One session counts those of all vouchers, including retired ones.
+static void watch_count_to_refund(struct sk_watch *watch)
+{
+    const struct sk_sale *sale = watch->sale;
+    char most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(most, TO_REFUND_MOST)};
+    if (watch->round % LETTERS_ROUNDS != 0)
+        return;
+    if (!sk_assignment_has(sale->session, "payments")) {
+        sk_metrics_set(sale->metrics, SK_METRIC_TO_REFUND, 0);
+        return;
+    }
+    for (size_t i = 0; i < sale->shards; i++) {
+        watch->to_refund[i].watch = watch;
+        if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_COUNT_TO_REFUND, 1, params, watch_on_to_refund,
+                       &watch->to_refund[i]) != SK_OK)
+            sk_log(SK_LOG_DEBUG, "payments to refund not counted now", "");
+    }
+}
+
 static void watch_end_round(struct sk_watch *watch)
 {
     watch_end_letters(watch);
+    watch_count_to_refund(watch);
     busy_publish(&watch->busy);
     if (!watch->missed)
         overview_publish(&watch->overview, watch->sale->metrics);
