@@ -17,7 +17,7 @@ export interface Order {
     currency?: string;
     /** Where the voucher has a time to pay. */
     expires_at?: string;
-    events?: { at: string; status: OrderStatus; by: string; why?: string }[];
+    events?: { type: 'moved' | 'payment_to_refund' | 'payment_refunded'; at: string; status: OrderStatus; by: string; why?: string }[];
     payments?: (Payment & { state: 'accepted' | 'to_refund' | 'refunded'; at: string })[];
 }
 

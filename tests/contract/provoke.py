@@ -138,6 +138,7 @@ def moves(shop: Shop) -> None:
     main.ask("GET", f"/admin/vouchers/{voucher}/settlement", bearer(READ_TOKEN))
     main.ask("POST", f"/orders/{other}/refund", bearer(), {"reference": "m-1"})  # UNKNOWN_PAYMENT
     main.ask("POST", f"/orders/{other}/refund", bearer(), {"reference": "m-4"})
+    main.ask("GET", "/admin/events?last=20", bearer(READ_TOKEN))
     main.ask("GET", f"/orders/{other}", user("frank"))
     main.ask("GET", f"/orders/{order}", bearer(READ_TOKEN))
     main.ask("GET", f"/orders/{order}?wait=1", user("erin"))
