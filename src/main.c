@@ -42,6 +42,9 @@ int main(int argc, char **argv)
     case SK_COMMAND_TOKEN:
         status = sk_mint_run(&config, stdout, stderr);
         break;
+    case SK_COMMAND_CHECK_TOKEN:
+        status = sk_check_token_run(&config, stdin, stdout, stderr);
+        break;
     case SK_COMMAND_KEYS:
         status = sk_keys_run(&config, stdout, stderr);
         break;

@@ -17,7 +17,7 @@ export interface Order {
     currency?: string;
     /** Where the voucher has a time to pay. */
     expires_at?: string;
-    events?: { at: string; status: OrderStatus; by: string; why?: string }[];
+    events?: { type: 'moved' | 'payment_to_refund' | 'payment_refunded'; at: string; status: OrderStatus; by: string; why?: string }[];
     payments?: (Payment & { state: 'accepted' | 'to_refund' | 'refunded'; at: string })[];
 }
 
@@ -212,7 +212,7 @@ export interface OrderFeed {
 
 export interface Settlement {
     verdict: 'balanced' | 'open' | 'wrong';
-    missing: Partial<Record<'SALE_ON' | 'UNPAID' | 'JOURNAL' | 'PENDING' | 'DEAD_LETTERS' | 'REDIS', number>>;
+    missing: Partial<Record<'SALE_ON' | 'UNPAID' | 'JOURNAL' | 'PENDING' | 'DEAD_LETTERS' | 'TO_REFUND' | 'REDIS', number>>;
     wrong: Record<string, { is: number; should_be: number }>;
     units: Record<string, number>;
     [member: string]: unknown;

@@ -22,8 +22,8 @@ struct admin_list {
     struct sk_query query;
     const struct admin_form *form;
     struct sk_page page;
-    struct sk_gather gather; // of the feed
-    int64_t voucher_id;
+    struct sk_gather gather;                                   // of the lists of all shards
+    int64_t voucher_id;                                        // 0: it is no voucher's
     char status[STATUS_SIZE];                                  // empty: any
     char from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE]; // Unix ms; empty: any
     unsigned last;
@@ -31,6 +31,8 @@ struct admin_list {
 
 static void orders_start(struct sk_query *query);
 static void payments_start(struct sk_query *query);
+static void to_refund_start(struct sk_query *query);
+static void to_refund_on_rows(struct sk_query *query, struct sk_gathered *gathered);
 static void admin_events_start(struct sk_query *query);
 static void order_events_start(struct sk_query *query);
 static void order_events_on_rows(struct sk_query *query, struct sk_gathered *gathered);
@@ -41,6 +43,8 @@ static const struct admin_form orders_form = {
     SK_CURSOR_ADMIN_ORDERS, "orders", {.first = 0, .document = 1, .behind = true}, orders_start};
 static const struct admin_form payments_form = {
     SK_CURSOR_PAYMENTS, "payments", {.first = 0, .document = 1}, payments_start};
+static const struct admin_form to_refund_form = {
+    SK_CURSOR_TO_REFUND, "payments", {.first = 0, .document = 1}, to_refund_start};
 static const struct admin_form admin_events_form = {
     SK_CURSOR_ADMIN_EVENTS, "events", {.first = 0, .second = 1, .document = 2}, admin_events_start};
 static const struct admin_form order_events_form = {
@@ -200,8 +204,14 @@ void sk_handle_admin_payments(const struct sk_context *context, struct sk_reques
 {
     struct sk_page_asked asked;
     int64_t voucher_id = 0;
-    if (sk_page_read_query(context, request, "cursor", &asked) && lists_read_voucher(context, request, &voucher_id))
-        sk_list_payments(context->control, voucher_id, &asked, request->handle);
+    const char *state = sk_request_query(request, "state", NULL);
+    bool of_all = state != NULL && sk_request_query(request, "voucher", NULL) == NULL;
+    if (!sk_page_read_query(context, request, "cursor", &asked))
+        return;
+    if (state != NULL && strcmp(state, "to_refund") != 0)
+        (void)sk_answer_parameter(context->answers, request, "state", "must be to_refund");
+    else if (of_all || lists_read_voucher(context, request, &voucher_id))
+        (state == NULL ? sk_list_payments : sk_list_to_refund)(context->control, voucher_id, &asked, request->handle);
 }
 
 void sk_list_payments(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
@@ -216,6 +226,31 @@ static void payments_start(struct sk_query *query)
     const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_id(&list->page, 0, before),
                             sk_page_most(&list->page, most)};
     sk_query_ask_pg(query, SK_STATEMENT_LIST_PAYMENTS, 3, params, admin_list_on_rows);
+}
+
+void sk_list_to_refund(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
+{
+    admin_list_of_voucher(control, &to_refund_form, voucher_id, ask, handle);
+}
+
+static void to_refund_start(struct sk_query *query)
+{
+    struct admin_list *list = (struct admin_list *)query;
+    char voucher[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *of_voucher = list->voucher_id == 0 ? NULL : sk_params_number(voucher, list->voucher_id);
+    sk_gather_begin(&list->gather, query, to_refund_on_rows);
+    for (unsigned i = 0; i < (unsigned)list->page.places; i++) {
+        const char *params[] = {of_voucher, sk_page_id(&list->page, i, before), sk_page_most(&list->page, most)};
+        sk_gather_ask(&list->gather, i, SK_STATEMENT_LIST_TO_REFUND, 3, params);
+    }
+    sk_gather_end(&list->gather);
+}
+
+static void to_refund_on_rows(struct sk_query *query, struct sk_gathered *gathered)
+{
+    struct admin_list *list = (struct admin_list *)query;
+    admin_list_add(list, gathered);
+    sk_page_end(&list->page, query);
 }
 
 // ---- the audit log of operators ----

@@ -28,6 +28,11 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
 // one page.
 void sk_list_payments(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle);
 
+// The payments that are to be given back, of a voucher or of all (0), in the same pages. With several shards it has the
+// rows of all.
+void sk_list_to_refund(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                       uint64_t handle);
+
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t handle);
 

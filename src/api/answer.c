@@ -507,7 +507,7 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
 // Whether the refusal has no members or times of its own.
 static bool answer_is_plain(const struct sk_answer *answer)
 {
-    return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL &&
+    return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL && answer->limit == NULL &&
            answer->parameter == NULL && answer->challenge == NULL && answer->verdict != SK_VERDICT_NOT_ENOUGH &&
            answer->verdict != SK_VERDICT_BELOW_SOLD;
 }
@@ -533,6 +533,8 @@ static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answe
         n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, answer->left);
     if (answer->status != NULL)
         n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
+    if (answer->limit != NULL)
+        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"limit\":\"%s\"", answer->limit);
     if (answer->parameter != NULL)
         (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n),
                        ",\"errors\":[{\"parameter\":\"%.*s\",\"detail\":\"%.*s\"}]", PARAMETER_MAX, answer->parameter,

@@ -43,7 +43,7 @@
     X(TICKETS_OFF, 503, 0, "Tickets are off: no ticket secret is configured here")    \
     X(RATE_LIMITED, 429, 1000, "Too many requests")                                   \
     X(LOADING, 503, 1000, "The voucher is being loaded")                              \
-    X(OVERLOADED, 503, 1000, "Too many orders are waiting")                           \
+    X(OVERLOADED, 503, 1000, "Too many requests are waiting")                         \
     X(UNAVAILABLE, 503, 1000, "A store is not available; the outcome may be unknown") \
     X(SHUTTING_DOWN, 503, 1000, "This instance is shutting down")                     \
     /* documents */                                                                   \
@@ -132,6 +132,7 @@ struct sk_answer {
     const char *order_id;    // a problem's member; NULL: none
     const char *status;      // of an order or a voucher, if known; a problem's member `state`
     int64_t left;            // units, a problem's member; only NOT_ENOUGH and BELOW_SOLD
+    const char *limit;       // the setting whose limit was reached, a constant; a problem's member; NULL: none
     const char *parameter;   // of the query, which is wrong: a problem's member `errors`; needs no escaping; NULL: none
     const char *detail;      // what is wrong with it; a constant
     const char *challenge;   // WWW-Authenticate of a 401; NULL: Bearer

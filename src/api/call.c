@@ -39,16 +39,24 @@ bool sk_call_body_good(const struct sk_context *context, struct sk_request *requ
 // either.
 bool sk_call_hold(const struct sk_context *context, struct sk_request *request)
 {
-    static const enum sk_metric refused[] = {
-        [SK_LONG_OF_USER] = SK_METRIC_LONG_OF_USER, [SK_LONG_OF_ADDRESS] = SK_METRIC_LONG_OF_ADDRESS};
+    static const struct {
+        enum sk_metric refused;
+        const char *limit;
+    } reasons[] = {
+        [SK_LONG_MAY] = {SK_METRIC_LONG_OF_SHARE, "SECKILL_LONG_SHARE"}, // there is no place
+        [SK_LONG_OF_USER] = {SK_METRIC_LONG_OF_USER, "SECKILL_LONG_PER_USER"},
+        [SK_LONG_OF_ADDRESS] = {SK_METRIC_LONG_OF_ADDRESS, "SECKILL_LONG_PER_ADDRESS"},
+    };
     bool place = sk_request_hold(request);
     enum sk_long held = SK_LONG_MAY;
     if (place && context->limits != NULL)
         held = sk_limits_hold(context->limits, request, sk_call_of(request)->user);
     if (place && held == SK_LONG_MAY)
         return true;
-    sk_metrics_add(context->metrics, place ? refused[held] : SK_METRIC_LONG_OF_SHARE, 1);
-    sk_answer_last(context->answers, request, SK_VERDICT_OVERLOADED);
+    sk_metrics_add(context->metrics, reasons[held].refused, 1);
+    request->last = true;
+    sk_answer_send(context->answers, request,
+                   &(struct sk_answer){.verdict = SK_VERDICT_OVERLOADED, .limit = reasons[held].limit});
     return false;
 }
 

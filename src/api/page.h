@@ -37,6 +37,7 @@ enum sk_cursor_kind { // part of the interface: append only, never renumber
     SK_CURSOR_ADMIN_EVENTS,
     SK_CURSOR_ORDER_EVENTS,
     SK_CURSOR_PAYMENTS,
+    SK_CURSOR_TO_REFUND,
     SK_CURSOR_KINDS
 };
 
@@ -55,14 +56,15 @@ void sk_position_put_uuid(const struct sk_position *position, char out[SK_UUID_S
 // Whether the rows of such a list are found by an order's id.
 static inline bool sk_cursor_names_order(enum sk_cursor_kind kind)
 {
-    return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS || kind == SK_CURSOR_PAYMENTS;
+    return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS || kind == SK_CURSOR_PAYMENTS ||
+           kind == SK_CURSOR_TO_REFUND;
 }
 
 // Whether such a list has rows of all shards; else it has those of one voucher.
 static inline bool sk_cursor_is_merged(enum sk_cursor_kind kind)
 {
     return kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_VOUCHERS || kind == SK_CURSOR_ADMIN_VOUCHERS ||
-           kind == SK_CURSOR_ORDER_EVENTS;
+           kind == SK_CURSOR_ORDER_EVENTS || kind == SK_CURSOR_TO_REFUND;
 }
 
 // `scope`: at most SK_CURSOR_SCOPE_MAX characters. `places`: at most SK_SHARDS_MAX.

@@ -204,10 +204,12 @@ static void report_end(struct report_query *report)
 //
 // A wrong sum stays wrong whatever happens later, so it is reported even while the settlement is open.
 
-enum { COLUMN_STATE, COLUMN_REFUSED, COLUMN_PRICES, COLUMN_NUMBERS };
+enum { COLUMN_STATE, COLUMN_REFUSED, COLUMN_PRICES, COLUMN_NUMBERS }; // and then the payments
 
 static bool report_read_refused(const char *text, struct sk_report *report);
 static bool report_read_prices(const char *text, struct sk_report *report);
+static bool report_read_payments(const char *text, struct sk_report *report);
+static const char *report_read_word(const char *text, char word[SK_REPORT_WORD_SIZE]);
 static const char *report_read_number(const char *text, char end, int64_t *number);
 static void report_judge_redis(const struct sk_report *report, struct sk_judgement *judgement);
 
@@ -224,21 +226,19 @@ bool sk_report_read(const struct sk_rows *rows, struct sk_report *report)
 #define REPORT_READ(name) report->name = sk_rows_number(rows, 0, column++);
     SK_REPORT_NUMBERS(REPORT_READ)
 #undef REPORT_READ
+    const char *payments = sk_rows_text(rows, 0, column);
     return (refused == NULL || report_read_refused(refused, report)) &&
-           (prices == NULL || report_read_prices(prices, report));
+           (prices == NULL || report_read_prices(prices, report)) &&
+           (payments == NULL || report_read_payments(payments, report));
 }
 
 // 'REASON orders units,...'; reasons above the bound are counted in refused_orders only.
 static bool report_read_refused(const char *text, struct sk_report *report)
 {
     for (report->reasons = 0; *text != '\0' && report->reasons < SK_REPORT_REASONS_MAX; report->reasons++) {
-        size_t len = strcspn(text, " ");
-        char *reason = report->refused[report->reasons].reason;
-        if (text[len] != ' ' || len >= SK_REPORT_WORD_SIZE)
-            return false;
-        memcpy(reason, text, len);
-        reason[len] = '\0';
-        text = report_read_number(text + len + 1, ' ', &report->refused[report->reasons].orders);
+        text = report_read_word(text, report->refused[report->reasons].reason);
+        if (text != NULL)
+            text = report_read_number(text, ' ', &report->refused[report->reasons].orders);
         if (text != NULL)
             text = report_read_number(text, ',', &report->refused[report->reasons].units);
         if (text == NULL)
@@ -275,6 +275,35 @@ static bool report_read_prices(const char *text, struct sk_report *report)
     return true;
 }
 
+// 'STATE CURRENCY payments cents,...'
+static bool report_read_payments(const char *text, struct sk_report *report)
+{
+    size_t *n = &report->payment_count;
+    for (*n = 0; *text != '\0' && *n < SK_REPORT_PAYMENTS_MAX; (*n)++) {
+        text = report_read_word(text, report->payments[*n].state);
+        if (text != NULL)
+            text = report_read_word(text, report->payments[*n].currency);
+        if (text != NULL)
+            text = report_read_number(text, ' ', &report->payments[*n].payments);
+        if (text != NULL)
+            text = report_read_number(text, ',', &report->payments[*n].cents);
+        if (text == NULL)
+            return false;
+    }
+    return true;
+}
+
+// Returns the text after the word and a blank. NULL: there is no blank, or the word is too long.
+static const char *report_read_word(const char *text, char word[SK_REPORT_WORD_SIZE])
+{
+    size_t len = strcspn(text, " ");
+    if (text[len] != ' ' || len >= SK_REPORT_WORD_SIZE)
+        return NULL;
+    memcpy(word, text, len);
+    word[len] = '\0';
+    return text + len + 1;
+}
+
 // Returns the text after the number and `end`, or the text's end. NULL: it is no number.
 static const char *report_read_number(const char *text, char end, int64_t *number)
 {
@@ -298,6 +327,7 @@ void sk_report_judge(const struct sk_report *report, struct sk_judgement *judgem
     if (report->pay_within_s > 0)
         missing[SK_REPORT_UNPAID] = report->unpaid_orders;
     missing[SK_REPORT_DEAD_LETTERS] = report->letters;
+    missing[SK_REPORT_TO_REFUND] = report->to_refund;
 
     judgement->sums[SK_REPORT_SUM_UNITS].is =
         report->unpaid_units + report->paid_units + report->stock + report->kept_units;
@@ -361,6 +391,7 @@ enum kind {
     ORDERS,  // a
     BOTH,    // a orders of b units
     PRICED,  // the same, which cost c
+    PAID,    // a payments of c in all
     SUM,     // a, which should be b
     KIND_COUNT,
 };
@@ -405,10 +436,23 @@ static void put_priced(struct paper *paper, const char *price, int64_t cents, in
                   .kind = PRICED, .item = price, .a = orders, .b = units, .c = (uint64_t)cents * (uint64_t)units});
 }
 
+static void put_payments(struct paper *paper, const char *section, const char *state, const struct sk_report *report)
+{
+    put(paper, SECTION, section, 0, 0);
+    for (size_t i = 0; i < report->payment_count; i++) {
+        if (strcmp(report->payments[i].state, state) == 0)
+            paper_put(paper, &(const struct line){.kind = PAID,
+                                                  .item = report->payments[i].currency,
+                                                  .a = report->payments[i].payments,
+                                                  .c = (uint64_t)report->payments[i].cents});
+    }
+}
+
 static void put_verdict(struct paper *paper, const struct sk_report *report)
 {
     static const char *const verdicts[] = {"balanced", "open", "wrong"};
-    static const char *const missing[] = {"SALE_ON", "UNPAID", "JOURNAL", "PENDING", "DEAD_LETTERS", "REDIS"};
+    static const char *const missing[] = {"SALE_ON",      "UNPAID",    "JOURNAL", "PENDING",
+                                          "DEAD_LETTERS", "TO_REFUND", "REDIS"};
     static const char *const sums[] = {"UNITS", "LIVE_ORDERS", "DUPLICATES", "REDIS_STOCK", "REDIS_BUYERS"};
     _Static_assert(sizeof missing / sizeof missing[0] == SK_REPORT_MISSING_COUNT, "what is missing has a name");
     _Static_assert(sizeof sums / sizeof sums[0] == SK_REPORT_SUM_COUNT, "each sum has a name");
@@ -464,9 +508,13 @@ static void put_account(struct paper *paper, const struct sk_report *report)
             put_priced(paper, report->prices[i].price, report->prices[i].cents, report->prices[i].paid_orders,
                        report->prices[i].paid_units);
     }
+    put_payments(paper, "payments_accepted", "accepted", report);
+    put_payments(paper, "payments_to_refund", "to_refund", report);
+    put_payments(paper, "payments_refunded", "refunded", report);
     put(paper, SECTION, "checks", 0, 0);
     put(paper, NUMBER, "duplicates", report->duplicates, 0);
     put(paper, NUMBER, "dead_letters", report->letters, 0);
+    put(paper, NUMBER, "archived_payments", report->archived_payments, 0);
 }
 
 static void put_redis(struct paper *paper, const struct sk_report *report)
@@ -572,6 +620,8 @@ static void paper_put_json(struct paper *paper, const struct line *line)
     } else if (line->kind == PRICED) {
         sk_buf_printf(out, "{\"orders\":%" PRIi64 ",\"units\":%" PRIi64 ",\"total_cents\":%" PRIu64 "}", line->a,
                       line->b, line->c);
+    } else if (line->kind == PAID) {
+        sk_buf_printf(out, "{\"payments\":%" PRIi64 ",\"total_cents\":%" PRIu64 "}", line->a, line->c);
     } else if (line->kind == SUM) {
         sk_buf_printf(out, "{\"is\":%" PRIi64 ",\"should_be\":%" PRIi64 "}", line->a, line->b);
     } else {
@@ -590,8 +640,12 @@ static void paper_put_text(struct paper *paper, const struct line *line)
         bool counts =
             strcmp(line->item, "units") == 0 || strcmp(line->item, "orders") == 0 || strcmp(line->item, "refused") == 0;
         bool priced = strcmp(line->item, "sold_at") == 0 || strcmp(line->item, "paid_at") == 0;
-        sk_buf_printf(out, "\n%-20s%12s%12s%20s", line->item, counts || priced ? "orders" : "",
-                      counts || priced ? "units" : "", priced ? "total_cents" : "");
+        bool paid = strncmp(line->item, "payments_", strlen("payments_")) == 0;
+        sk_buf_printf(out, "\n%-20s%12s%12s%20s", line->item,
+                      counts || priced ? "orders"
+                      : paid           ? "payments"
+                                       : "",
+                      counts || priced ? "units" : "", priced || paid ? "total_cents" : "");
         while (out->len > 0 && out->data[out->len - 1] == ' ')
             out->data[--out->len] = '\0';
         sk_buf_puts(out, "\n");
@@ -606,6 +660,9 @@ static void paper_put_text(struct paper *paper, const struct line *line)
         break;
     case PRICED:
         sk_buf_printf(out, "%12" PRIi64 "%12" PRIi64 "%20" PRIu64, line->a, line->b, line->c);
+        break;
+    case PAID:
+        sk_buf_printf(out, "%12" PRIi64 "%12s%20" PRIu64, line->a, "", line->c);
         break;
     case UNITS:
         sk_buf_printf(out, "%12s%12" PRIi64, "", line->a);
@@ -638,6 +695,9 @@ static void paper_put_csv(struct paper *paper, const struct line *line)
         break;
     case PRICED:
         sk_buf_printf(out, "%" PRIi64 ",%" PRIi64 ",%" PRIu64, line->a, line->b, line->c);
+        break;
+    case PAID:
+        sk_buf_printf(out, "%" PRIi64 ",,%" PRIu64, line->a, line->c);
         break;
     case UNITS:
         sk_buf_printf(out, ",%" PRIi64 ",", line->a);

@@ -1,5 +1,5 @@
 // The settlement report of a voucher. It compares PostgreSQL's counts with each other, with Redis, and with the balance
-// of a finished sale. Judging is pure; the call asks both stores.
+// of a finished sale; and it adds up the payments. Judging is pure; the call asks both stores.
 #ifndef SK_API_REPORT_H
 #define SK_API_REPORT_H
 
@@ -8,7 +8,7 @@
 #include "histogram.h"
 #include "pg_link.h"
 
-// The numbers of settlement.sql, in the order of its columns after `state`, `refused` and `prices`.
+// The numbers of settlement.sql, in the order of its columns between `state`, `refused`, `prices` and `payments`.
 #define SK_REPORT_NUMBERS(X)                                          \
     X(at_ms)                                                          \
     X(begin_ms)                                                       \
@@ -38,9 +38,11 @@
     X(held_units)                                                     \
     X(duplicates)    /* live orders beyond the first of their user */ \
     X(account_stock) /* what Redis must have, as in the audit */      \
-    X(account_buyers)
+    X(account_buyers)                                                 \
+    X(to_refund)         /* payments */                               \
+    X(archived_payments) /* in files, and in no sum */
 
-enum { SK_REPORT_REASONS_MAX = 16, SK_REPORT_PRICES_MAX = 16, SK_REPORT_WORD_SIZE = 41 };
+enum { SK_REPORT_REASONS_MAX = 16, SK_REPORT_PRICES_MAX = 16, SK_REPORT_PAYMENTS_MAX = 16, SK_REPORT_WORD_SIZE = 41 };
 
 // How far Redis could be compared.
 enum sk_report_books {
@@ -69,6 +71,11 @@ struct sk_report {
         int64_t cents, orders, units, paid_orders, paid_units;
     } prices[SK_REPORT_PRICES_MAX]; // prices of live orders; those above the bound are left out
     size_t price_count;
+    struct {
+        char state[SK_REPORT_WORD_SIZE], currency[SK_REPORT_WORD_SIZE];
+        int64_t payments, cents;
+    } payments[SK_REPORT_PAYMENTS_MAX]; // those above the bound are left out, accepted ones first
+    size_t payment_count;
     enum sk_report_books books;
     int64_t redis_stock, redis_buyers, redis_journal;
     int64_t since_ms; // wall clock, ms: when this instance began to measure
@@ -85,6 +92,7 @@ enum sk_report_missing {
     SK_REPORT_JOURNAL,      // entries
     SK_REPORT_PENDING,      // buyers in Redis that PostgreSQL does not have yet
     SK_REPORT_DEAD_LETTERS, // that wait for a decision
+    SK_REPORT_TO_REFUND,    // payments that came too late, and were not given back yet
     SK_REPORT_REDIS,        // 1: it could not be compared
     SK_REPORT_MISSING_COUNT
 };

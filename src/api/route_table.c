@@ -129,7 +129,7 @@ const struct sk_route sk_route_table[] = {
      {"reconcileVoucher", "Rebuilds the voucher in Redis from PostgreSQL", "", NULL, "Voucher",
       VOUCHER | V(ARCHIVED) | V(LOADING)}},
     {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, FAILURES, OPERATORS, VITAL, sk_handle_settlement,
-     {"settleVoucher", "Settlement report of a voucher's units and orders", "format", NULL, "Settlement",
+     {"settleVoucher", "Settlement report of a voucher's units, orders and payments", "format", NULL, "Settlement",
       VOUCHER | V(INTERNAL)}},
     {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_dead_letters,
      {"listDeadLetters", "Lists dead letters that wait for a decision", "limit cursor", NULL, "DeadLetters", V(FOUND)}},
@@ -146,7 +146,8 @@ const struct sk_route sk_route_table[] = {
      {"listVoucherOrders", "Lists a voucher's orders", "voucher status from to limit cursor", NULL, "AdminOrders",
       V(FOUND)}},
     {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments,
-     {"listPayments", "Lists a voucher's payments", "voucher limit cursor", NULL, "Payments", V(FOUND)}},
+     {"listPayments", "Lists a voucher's payments, or all that are to be refunded", "voucherIfAny stateToRefund limit cursor",
+      NULL, "Payments", V(FOUND)}},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
      {"listOrderEvents", "The feed of changes of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,
@@ -242,7 +243,7 @@ bool sk_route_has_parameter(const struct sk_route *route, const char *name)
     if (len == 0 || strspn(name, "abcdefghijklmnopqrstuvwxyz") != len)
         return false;
     for (const char *at = route->doc.params; (at = strstr(at, name)) != NULL; at += len) {
-        if ((at == route->doc.params || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+        if ((at == route->doc.params || at[-1] == ' ') && !(at[len] >= 'a' && at[len] <= 'z'))
             return true;
     }
     return false;

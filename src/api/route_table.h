@@ -67,8 +67,9 @@ enum sk_route_flag {
 struct sk_route_doc {
     const char *id; // operationId; NULL: not a call, so not in the document
     const char *summary;
-    // Besides those of the path: names in openapi/parameters.json, separated by blanks. Small letters: a parameter of
-    // the query, whose own name this is; it is the only list of them.
+    // Besides those of the path: names in openapi/parameters.json, separated by blanks. One that begins with a small
+    // letter is a parameter of the query, and its own name are the letters before the first capital: `stateToRefund` is
+    // a `state`. It is the only list of them.
     const char *params;
     const char *takes; // the body: a name in openapi/request_bodies.json; NULL: none
     // Names in openapi/responses.json: one for each successful verdict, in the order of their statuses; then those

@@ -62,6 +62,10 @@ char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint);
 // sign. In production your login issues the users' tokens. Reports errors on `err`.
 enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err) SK_MUST_CHECK;
 
+// `seckill check-token`: reads a user's token from `in`, as the service would get it after `Bearer `. Prints its user,
+// or the rule that it fails; never the token. SK_FAIL: it fails one, or the settings do. Reports errors on `err`.
+enum sk_status sk_check_token_run(const struct sk_config *config, FILE *in, FILE *out, FILE *err) SK_MUST_CHECK;
+
 // `seckill keys FILE`: reads a file of SECKILL_TOKEN_KEYS as a start does. Prints each key, then each that is not used,
 // and why. SK_FAIL: a start would refuse the file. Reports errors on `err`.
 enum sk_status sk_keys_run(const struct sk_config *config, FILE *out, FILE *err) SK_MUST_CHECK;

@@ -159,6 +159,8 @@ static const struct command commands[] = {
     {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the OpenAPI document of the interface and ends"},
     {"token", SK_COMMAND_TOKEN, 1, 2, "USER [SECONDS]",
      "prints a token of this user for tests, valid for SECONDS (3600), and ends"},
+    {"check-token", SK_COMMAND_CHECK_TOKEN, 0, 0, "",
+     "reads a user's token from standard input, prints its user or the rule that it fails, and ends"},
     {"keys", SK_COMMAND_KEYS, 1, 1, "FILE",
      "checks a file of SECKILL_TOKEN_KEYS, prints which keys are used and which are not, and ends"},
     {"archive", SK_COMMAND_ARCHIVE, 1, 3, "FOLDER [DAYS [ORDERS]]",

@@ -6,6 +6,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "log.h"
 #include "text.h"
 
 enum { DEFAULT_SECONDS = 3600, REASON_MORE = 32 };
@@ -13,6 +14,7 @@ enum { DEFAULT_SECONDS = 3600, REASON_MORE = 32 };
 static bool mint_put_part(struct sk_buf *token, json_t *part);
 static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys);
 static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint);
+static bool mint_has_settings(const struct sk_config *config);
 
 char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint)
 {
@@ -80,8 +82,7 @@ enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
 static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint)
 {
     uint64_t seconds = DEFAULT_SECONDS;
-    if (config->identity.token_keys == NULL || config->identity.token_issuer == NULL ||
-        config->identity.token_audience == NULL)
+    if (!mint_has_settings(config))
         return "token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and SECKILL_TOKEN_AUDIENCE";
     if (!sk_text_user(config->words[0]))
         return "USER is not 1 to 64 of A-Za-z0-9_.-";
@@ -97,6 +98,12 @@ static const char *mint_read_words(const struct sk_config *config, struct sk_min
     return NULL;
 }
 
+static bool mint_has_settings(const struct sk_config *config)
+{
+    return config->identity.token_keys != NULL && config->identity.token_issuer != NULL &&
+           config->identity.token_audience != NULL;
+}
+
 static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys)
 {
     for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
@@ -104,6 +111,35 @@ static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys
             return sk_token_keys_at(keys, i);
     }
     return NULL;
+}
+
+// A longer text than any token keeps its length, so that it is refused as too long.
+enum sk_status sk_check_token_run(const struct sk_config *config, FILE *in, FILE *out, FILE *err)
+{
+    char token[SK_JWT_MAX_BYTES + 2], user[SK_USER_SIZE];
+    if (!mint_has_settings(config)) {
+        (void)fprintf(err, "seckill: check-token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and "
+                           "SECKILL_TOKEN_AUDIENCE\n");
+        return SK_FAIL;
+    }
+    size_t len = fread(token, 1, sizeof token - 1, in);
+    while (len > 0 && strchr(" \r\n", token[len - 1]) != NULL)
+        len--;
+    token[len] = '\0';
+    sk_log_set_level(SK_LOG_WARN); // a start reports how many keys there are
+    struct sk_token_ring *ring = sk_token_ring_open(&config->identity, 1);
+    struct sk_user_tokens *users = ring == NULL ? NULL : sk_user_tokens_open(&config->identity, ring, 0, NULL);
+    enum sk_jwt_result result = SK_JWT_NO_MEM;
+    if (users != NULL) {
+        result = sk_user_tokens_check(users, token, (int64_t)(sk_wall_ms() / 1000), user);
+        if (result == SK_JWT_GOOD)
+            (void)fprintf(out, "good: the user is %s\n", user);
+        else
+            (void)fprintf(out, "refused: %s\n", sk_jwt_reason(result));
+    }
+    sk_user_tokens_close(users);
+    sk_token_ring_close(ring);
+    return result == SK_JWT_GOOD && fflush(out) == 0 ? SK_OK : SK_FAIL;
 }
 
 enum sk_status sk_keys_run(const struct sk_config *config, FILE *out, FILE *err)

@@ -134,6 +134,7 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(JOURNAL_OLDEST, "seckill_journal_oldest_seconds", "", AGE, "Age of the oldest journal entry; 0: there is none")  \
     X(BOOKS_DIFFER, "seckill_books_differ", "", SUM, "Vouchers at rest whose stores disagree")                         \
     X(LETTERS_WAITING, "seckill_dead_letters_waiting", "", SUM, "Dead letters that wait for a decision")               \
+    X(TO_REFUND, "seckill_payments_to_refund", "", SUM, "Payments that are to be given back")                          \
     X(ROUND_AT, "seckill_audit_round_age_seconds", "", AGE, "Time since the last complete audit round")
 
 // Distributions: id, name, labels, scale, help.

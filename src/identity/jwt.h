@@ -82,8 +82,8 @@ enum { SK_JWT_MAX_BYTES = 4096, SK_JWT_KID_MAX = 128, SK_JWT_KID_SIZE = SK_JWT_K
     X(ALGORITHM, "its algorithm is not that of its key")                                             \
     X(SIGNATURE, "its signature is wrong")                                                           \
     X(CLAIMS, "its claims are not an object with exp, iss, aud and the user's claim of their types") \
-    X(ISSUER, "it is of another issuer")                                                             \
-    X(AUDIENCE, "it is for others")                                                                  \
+    X(ISSUER, "its iss is not SECKILL_TOKEN_ISSUER")                                                 \
+    X(AUDIENCE, "its aud does not contain SECKILL_TOKEN_AUDIENCE")                                   \
     X(SUBJECT, "the user's claim is no user id")                                                     \
     X(LIFETIME, "it has no iat, or lives longer than SECKILL_TOKEN_LIFETIME_S")                      \
     X(EXPIRED, "it has expired")                                                                     \

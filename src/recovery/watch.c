@@ -25,7 +25,8 @@ enum {
     SOON_MS = 100,             // time for whoever changed a voucher to bring the change to Redis
     IDLE_ROUNDS = 4,           // between two checks of an idle voucher: about five seconds
     PAGE = 100,                // vouchers
-    LETTERS_ROUNDS = 5,        // settled dead letters are ended in every fifth round
+    LETTERS_ROUNDS = 5,        // settled dead letters are ended, and payments counted, in every fifth round
+    TO_REFUND_MOST = 10000,    // so many payments of a shard are counted
     DIFFERING_MAX = 2,         // checks in a row before a difference is believed
     DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
@@ -64,10 +65,10 @@ struct watch_check {
     bool known; // PostgreSQL has returned its side
 };
 
-// A shard, in this round.
 struct watch_shard {
     struct sk_watch *watch;
-    bool failed; // it has not returned its accounts: no more is asked of it
+    bool failed;        // it has not returned its accounts in this round: no more is asked of it
+    uint64_t to_refund; // payments that are to be given back
 };
 
 enum watch_state {
@@ -141,6 +142,8 @@ struct sk_watch *sk_watch_open(const struct sk_sale *sale, struct sk_rebuilds *r
     watch->sweeper = sweeper;
     watch->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
     watch->busy.sale = sale;
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        watch->shards[i].watch = watch;
     watch->timer = sk_timer_open(sale->loop, 0, watch_on_time, watch);
     if (watch->timer == NULL) {
         free(watch);
@@ -191,7 +194,7 @@ static void watch_on_time(void *arg)
     watch->overview = (struct overview){0};
     watch->missed = false;
     for (size_t i = 0; i < watch->sale->shards; i++)
-        watch->shards[i] = (struct watch_shard){.watch = watch};
+        watch->shards[i].failed = false;
     watch_next_page(watch);
 }
 
@@ -215,9 +218,41 @@ static void watch_end_letters(struct sk_watch *watch)
     }
 }
 
+static void watch_on_to_refund(void *arg, const struct sk_result *result)
+{
+    struct watch_shard *shard = arg;
+    struct sk_watch *watch = shard->watch;
+    uint64_t sum = 0;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
+        shard->to_refund = (uint64_t)sk_rows_number(result->rows, 0, 0);
+    for (size_t i = 0; i < watch->sale->shards; i++)
+        sum += watch->shards[i].to_refund;
+    sk_metrics_set(watch->sale->metrics, SK_METRIC_TO_REFUND, sum);
+}
+
+// One session counts those of all vouchers, including retired ones.
+static void watch_count_to_refund(struct sk_watch *watch)
+{
+    const struct sk_sale *sale = watch->sale;
+    char most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(most, TO_REFUND_MOST)};
+    if (watch->round % LETTERS_ROUNDS != 0)
+        return;
+    if (!sk_assignment_has(sale->session, "payments")) {
+        sk_metrics_set(sale->metrics, SK_METRIC_TO_REFUND, 0);
+        return;
+    }
+    for (size_t i = 0; i < sale->shards; i++) {
+        if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_COUNT_TO_REFUND, 1, params, watch_on_to_refund,
+                       &watch->shards[i]) != SK_OK)
+            sk_log(SK_LOG_DEBUG, "payments to refund not counted now", "");
+    }
+}
+
 static void watch_end_round(struct sk_watch *watch)
 {
     watch_end_letters(watch);
+    watch_count_to_refund(watch);
     busy_publish(&watch->busy);
     if (!watch->missed)
         overview_publish(&watch->overview, watch->sale->metrics);

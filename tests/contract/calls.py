@@ -101,7 +101,7 @@ class Caller:
         return operation.method, self.with_query(operation, path), self.callers(operation, path, text or b"")[0] + kind, text
 
     def with_query(self, operation: Operation, path: str, more: dict[str, str] | None = None) -> str:
-        query = {p["name"]: self.voucher for p in self.query(operation) if p.get("required")} | (more or {})
+        query = {p["name"]: self.voucher for p in self.query(operation) if p["name"] == "voucher"} | (more or {})
         return path + ("?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else "")
 
     def query(self, operation: Operation) -> list[dict]:
@@ -175,7 +175,8 @@ class Caller:
                     body = b"{}" if kind else None
                     yield ask(operation.method, path, who + kind + [(parameter["name"], value)], body)
             if parameter["in"] == "query":
-                twice = self.with_query(operation, path) + ("&" if parameter.get("required") else "?")
+                twice = self.with_query(operation, path)
+                twice += "&" if "?" in twice else "?"
                 value = quote(str(parameter.get("example", "A" * 36)))
                 yield ask(operation.method, f"{twice}{parameter['name']}={value}&{parameter['name']}={value}", who)
         kind, body = ([("Content-Type", "application/json")], b"{}") if self.document.body(operation) else ([], None)

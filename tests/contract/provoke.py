@@ -133,8 +133,12 @@ def moves(shop: Shop) -> None:
     main.ask("POST", f"/orders/{other}/refund", bearer(), {})  # WRONG_STATE
     main.ask("POST", f"/orders/{other}/cancel", user("frank"))
     pay(other, "m-4")  # to be refunded
+    main.ask("GET", "/admin/payments?state=to_refund", bearer(READ_TOKEN))
+    main.ask("GET", f"/orders/{other}", user("frank"))
+    main.ask("GET", f"/admin/vouchers/{voucher}/settlement", bearer(READ_TOKEN))
     main.ask("POST", f"/orders/{other}/refund", bearer(), {"reference": "m-1"})  # UNKNOWN_PAYMENT
     main.ask("POST", f"/orders/{other}/refund", bearer(), {"reference": "m-4"})
+    main.ask("GET", "/admin/events?last=20", bearer(READ_TOKEN))
     main.ask("GET", f"/orders/{other}", user("frank"))
     main.ask("GET", f"/orders/{order}", bearer(READ_TOKEN))
     main.ask("GET", f"/orders/{order}?wait=1", user("erin"))

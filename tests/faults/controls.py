@@ -456,7 +456,7 @@ CONTROLS = [
     Control(
         "feed",
         "a feed that does not wait for transactions under way",
-        "sql/migrations/011_lists.sql",
+        "sql/migrations/024_money.sql",
         " AND w.tx < pg_snapshot_xmin(pg_current_snapshot())",
         "",
         "34r",
@@ -570,7 +570,7 @@ CONTROLS = [
     Control(
         "refunds",
         "a repeated refund settles what was noted since",
-        "sql/migrations/008_life.sql",
+        "sql/migrations/024_money.sql",
         "IF NOT v_done AND 'to_refund' = ANY (v_states) THEN",
         "IF 'to_refund' = ANY (v_states) THEN",
         "34w",

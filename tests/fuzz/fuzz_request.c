@@ -310,6 +310,7 @@ static const struct question {
         {ORDER_ID "|~|7", "*" ORDER_ID "|" SHOWN "|7", NONE, ORDER_ID "|" SHOWN "|7\n" ORDER "1|~|1"}},
     [SK_STATEMENT_LIST_ALL_ORDERS] = {"qBNNIm", ANYONE, {ORDER_ID "|" SHOWN, "*" ORDER_ID "|" SHOWN, ORDER_ID "|~"}},
     [SK_STATEMENT_LIST_PAYMENTS] = {"qIm", ANYONE, {ORDER_ID "|" SHOWN "," SHOWN, NONE, "*" ORDER_ID "|" SHOWN}},
+    [SK_STATEMENT_LIST_TO_REFUND] = {"QIm", ANYONE, {ORDER_ID "|" SHOWN "," SHOWN, NONE, "*" ORDER_ID "|" SHOWN}},
     [SK_STATEMENT_LIST_ADMIN_EVENTS] = {"vccm", ANYONE, {"5|6|" SHOWN, NONE, "*5|6|" SHOWN}},
     [SK_STATEMENT_ORDER_EVENTS] = {"ccp", ANYONE, {"*5|6|" SHOWN, NONE}},
     [SK_STATEMENT_LATEST_EVENTS] = {"pp", ANYONE, {"5|6|" SHOWN, NONE}},

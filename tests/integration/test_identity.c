@@ -263,6 +263,65 @@ START_TEST(a_minted_token_is_good)
 }
 END_TEST
 
+// Runs `check-token` with this text on its standard input.
+static int check_token(const char *text, char said[TEXT_SIZE])
+{
+    FILE *file = tmpfile();
+    int before = dup(STDIN_FILENO);
+    ck_assert(file != NULL && before >= 0);
+    ck_assert_int_ge(fputs(text, file), 0);
+    rewind(file);
+    ck_assert_int_ge(dup2(fileno(file), STDIN_FILENO), 0);
+    int code = service_run(WORDS("check-token"), ENV(BY_TOKEN), said, TEXT_SIZE);
+    ck_assert_int_ge(dup2(before, STDIN_FILENO), 0);
+    (void)close(before);
+    (void)fclose(file);
+    return code;
+}
+
+// It prints the rule that the token fails, and nothing of the token.
+START_TEST(a_token_can_be_checked)
+{
+    static const struct {
+        const char *claims; // %ld: ten minutes from now
+        int code;
+        const char *says;
+    } rows[] = {
+        {"\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":%ld", 0,
+         "good: the user is alice\n"},
+        {"\"iss\":\"" ISSUER "\",\"aud\":\"account\",\"sub\":\"alice\",\"exp\":%ld", 1,
+         "refused: its aud does not contain SECKILL_TOKEN_AUDIENCE\n"},
+        {"\"iss\":\"" ISSUER "/\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":%ld", 1,
+         "refused: its iss is not SECKILL_TOKEN_ISSUER\n"},
+        {"\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"a b\",\"exp\":%ld", 1,
+         "refused: the user's claim is no user id\n"},
+        {"\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":1,\"iat\":%ld", 1,
+         "refused: it has expired\n"},
+    };
+    char claims[TEXT_SIZE], text[TEXT_SIZE], said[TEXT_SIZE];
+    write_keys(KEY_ED KEY_A);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)snprintf(text, sizeof text, rows[i].claims, (long)time(NULL) + 600);
+        (void)snprintf(claims, sizeof claims, "{%s}", text);
+        char *token = token_make(&key_a, HEADER_A, claims);
+        (void)snprintf(text, sizeof text, "%s\n", token);
+        free(token);
+        ck_assert_int_eq(check_token(text, said), rows[i].code);
+        ck_assert_str_eq(said, rows[i].says);
+        text[0] ^= 1;
+        ck_assert_int_eq(check_token(text, said), 1);
+        ck_assert_str_eq(said, "refused: its header is not that of a signed token with a key id\n");
+    }
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    ck_assert_int_eq(check_token(text, said), 1);
+    ck_assert_str_eq(said, "refused: it is not of three parts, or too long\n");
+    ck_assert_int_eq(check_token("", said), 1);
+    ck_assert_int_eq(service_run(WORDS("check-token"), ENV("SECKILL_TOKEN_ISSUER=x"), said, sizeof said), 1);
+    ck_assert_msg(strstr(said, "SECKILL_TOKEN_KEYS") != NULL, "%s", said);
+}
+END_TEST
+
 // ---- invalid tokens ----
 
 struct refused {
@@ -768,6 +827,7 @@ int main(void)
     tcase_add_test(tcase, guessing_is_limited_and_counted);
     tcase_add_test(tcase, a_token_is_a_user);
     tcase_add_test(tcase, a_minted_token_is_good);
+    tcase_add_test(tcase, a_token_can_be_checked);
     tcase_add_test(tcase, all_refusals_are_one);
     tcase_add_test(tcase, a_user_is_no_admin);
     tcase_add_test(tcase, new_keys_lose_no_request);

@@ -10,6 +10,7 @@
 #include "shards.h"
 #include "stack.h"
 #include "stores.h"
+#include "wait.h"
 
 enum { STOCK = 100, PATH_SIZE = 512, CURSOR_SIZE = 128, IDS_SIZE = 8192, IDS_MOST = 512 };
 
@@ -256,6 +257,40 @@ START_TEST(an_admin_sees_a_vouchers_payments)
 }
 END_TEST
 
+// Of all vouchers, or of one; and the gauge of /metrics counts them.
+START_TEST(an_admin_sees_what_is_to_be_refunded)
+{
+    static const char *const bad[] = {"state=accepted", "state=", "state=to_refund&state=to_refund",
+                                      "state=to_refund&voucher=0", "state=to_refund&voucher=x"};
+    char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], path[PATH_SIZE], ids[IDS_SIZE], user[16];
+    voucher_on_sale(service, STOCK, voucher);
+    voucher_on_sale(service, STOCK, other);
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        http_must_buy(service, i < 3 ? voucher : other, user);
+    }
+    db_run("SELECT pay_order(o.slot, o.id, o.user_id || '-' || o.voucher_id, 100, 'CNY', 'shop') FROM voucher_order o");
+    WAIT_FOR(http_sample(service, "seckill_payments_to_refund") == 0);
+    ck_assert_int_eq(read_list("/admin/payments?state=to_refund&", ADMIN, "payments", "reference", 2, ids), 1);
+    ck_assert_str_eq(ids, "");
+    db_run("UPDATE payment SET state = 'to_refund'");
+    db_run("INSERT INTO payment SELECT reference || '-kept', slot, voucher_id, order_id, amount_cents, currency,"
+           " 'accepted', by_whom, at FROM payment");
+    ck_assert_int_eq(read_list("/admin/payments?state=to_refund&", ADMIN, "payments", "order_id", 2, ids), 3);
+    must_be_all(ids, "SELECT order_id FROM payment WHERE state = 'to_refund' ORDER BY order_id DESC");
+    (void)snprintf(path, sizeof path, "/admin/payments?state=to_refund&voucher=%s&", other);
+    (void)read_list(path, ADMIN, "payments", "voucher_id", 2, ids);
+    (void)snprintf(path, sizeof path, "%s %s ", other, other);
+    ck_assert_str_eq(ids, path);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        (void)snprintf(path, sizeof path, "/admin/payments?%s", bad[i]);
+        ck_assert_msg(get(path, ADMIN) == 422, "%s: %d", path, reply.status);
+    }
+    WAIT_FOR(http_sample(service, "seckill_payments_to_refund") == 5);
+    db_run("TRUNCATE payment, order_event");
+}
+END_TEST
+
 START_TEST(letters_come_in_pages)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE];
@@ -481,6 +516,7 @@ int main(void)
     tcase_add_test(tcase, vouchers_come_in_pages);
     tcase_add_test(tcase, an_admin_sees_a_vouchers_orders);
     tcase_add_test(tcase, an_admin_sees_a_vouchers_payments);
+    tcase_add_test(tcase, an_admin_sees_what_is_to_be_refunded);
     tcase_add_test(tcase, letters_come_in_pages);
     tcase_add_test(tcase, the_operators_record_and_the_feed_are_read);
     tcase_add_test(tcase, the_feed_is_read_from_its_end);

@@ -52,10 +52,15 @@ static bool is_refused(int fd)
     return http_closed(fd);
 }
 
-static void must_be_refused(const struct service *service, const char *path, const char *headers)
+// By this limit, which the answer names. NULL: by another one.
+static void must_be_refused(const struct service *service, const char *path, const char *headers, const char *limit)
 {
+    char value[HTTP_FIELD_SIZE];
     int fd = ask(service, path, headers);
     ck_assert(is_refused(fd));
+    ck_assert_pstr_eq(http_member(&reply, "limit", value) ? value : NULL, limit);
+    ck_assert(http_member(&reply, "title", value));
+    ck_assert_str_eq(value, "Too many requests are waiting");
     (void)close(fd);
 }
 
@@ -108,8 +113,8 @@ START_TEST(they_have_a_share_of_the_connections)
     for (int i = 0; i < SHARE; i++) // both kinds share it
         fds[i] = i % 2 == 0 ? open_long(service, events, "") : open_long(service, poll, "X-User-Id: alice\r\n");
     for (int i = 0; i < MANY; i++) {
-        must_be_refused(service, events, "");
-        must_be_refused(service, poll, "X-User-Id: alice\r\n");
+        must_be_refused(service, events, "", "SECKILL_LONG_SHARE");
+        must_be_refused(service, poll, "X-User-Id: alice\r\n", "SECKILL_LONG_SHARE");
     }
     ck_assert_double_eq(http_sample(service, "seckill_long_requests"), SHARE);
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_max"), SHARE);
@@ -120,7 +125,7 @@ START_TEST(they_have_a_share_of_the_connections)
     ck_assert_int_eq(http_get(service, poll, "alice", &reply), 200);
     close_long(service, fds, 1);
     fds[0] = open_long(service, events, "");
-    must_be_refused(service, events, "");
+    must_be_refused(service, events, "", "SECKILL_LONG_SHARE");
     close_long(service, fds, SHARE);
     books_must_balance(voucher);
 }
@@ -153,7 +158,7 @@ START_TEST(places_are_given_back)
     int fds[8];
     for (int i = 0; i < 8; i++)
         fds[i] = open_long(service, events, "X-User-Id: alice\r\n");
-    must_be_refused(service, events, "X-User-Id: alice\r\n");
+    must_be_refused(service, events, "X-User-Id: alice\r\n", "SECKILL_LONG_PER_USER");
     close_long(service, fds, 8);
     // A long poll that runs into its time limit.
     (void)snprintf(poll, sizeof poll, "/orders/%s?wait=1", order);
@@ -175,7 +180,7 @@ START_TEST(a_user_has_so_many)
     for (int i = 0; i < OF_USER; i++)
         alice[i] = open_long(service, events, "X-User-Id: alice\r\n");
     for (int i = 0; i < MANY; i++) // at either reactor
-        must_be_refused(service, events, "X-User-Id: alice\r\n");
+        must_be_refused(service, events, "X-User-Id: alice\r\n", "SECKILL_LONG_PER_USER");
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"user\"}"), MANY);
     bob[0] = open_long(service, events, "X-User-Id: bob\r\n");
     close_long(service, bob, 1);
@@ -200,7 +205,7 @@ START_TEST(an_address_has_so_many_where_it_is_known)
         for (int i = 0; i < most; i++)
             fds[i] = open_long(service, events, one);
         if (known) {
-            must_be_refused(service, events, one);
+            must_be_refused(service, events, one, "SECKILL_LONG_PER_ADDRESS");
             ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"address\"}"), 1);
             int fd = open_long(service, events, other);
             close_long(service, &fd, 1);
@@ -229,7 +234,7 @@ START_TEST(the_last_tenth_is_for_buyers_operators_and_probes)
     }
     const char *const others[] = {path, "/vouchers", "/orders", "/metrics", "/openapi.json", "/", "/nowhere"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        must_be_refused(service, others[i], "X-User-Id: alice\r\n");
+        must_be_refused(service, others[i], "X-User-Id: alice\r\n", NULL);
     ck_assert_int_eq(http_get(service, "/healthz", NULL, &reply), 200);
     ck_assert_int_eq(http_get(service, "/readyz", NULL, &reply), 200);
     ck_assert_int_eq(sales_admin(service, "POST", voucher, "/pause", &reply), 200);

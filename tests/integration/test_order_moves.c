@@ -466,6 +466,7 @@ static void change(struct facts *facts, const struct row *row, enum answer answe
                    const char *reference)
 {
     char status[sizeof facts->status];
+    int events = 1;
     if (answer == SAME || answers[answer].status != 200)
         return;
     if (answers[answer].becomes != NULL)
@@ -474,10 +475,15 @@ static void change(struct facts *facts, const struct row *row, enum answer answe
         add(facts->payments, reference, answers[answer].payment, NULL);
     if (answer == KEPT || answer == RESTOCKED)
         replace(facts->payments, "accepted", "refunded");
-    if (answer == SETTLES)
+    if (answer == SETTLES) { // each payment has an event of its own
+        events = 0;
+        for (const char *at = facts->payments; (at = strstr(at, "to_refund")) != NULL; at++)
+            events++;
         replace(facts->payments, "to_refund", "refunded");
+    }
     (void)snprintf(status, sizeof status, "%.*s", (int)strcspn(facts->status, " "), facts->status);
-    add(facts->events, status, by, answers[answer].why);
+    for (; events > 0; events--)
+        add(facts->events, status, by, answers[answer].why);
     facts->left += answers[answer].units;
     facts->left_in_redis += row->place == RETIRED ? 0 : answers[answer].units;
 }

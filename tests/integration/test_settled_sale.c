@@ -194,6 +194,48 @@ START_TEST(a_sale_that_is_over_and_paid_is_balanced)
 }
 END_TEST
 
+static void move(const struct service *service, const char *order, const char *what, const char *headers,
+                 const char *body)
+{
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "/orders/%s/%s", order, what);
+    WAIT_FOR(http_ask(service, "POST", path, headers, body, &reply) != 503);
+    ck_assert_msg(reply.status == 200, "%s: %d %s", what, reply.status, reply.body);
+}
+
+// All units are accounted for, but a customer's money is not.
+START_TEST(money_that_is_owed_keeps_it_open)
+{
+    static const char alice[] = "X-User-Id: alice\r\n", json[] = ADMIN "Content-Type: application/json\r\n";
+    char voucher[VOUCHER_ID_SIZE], order[ORDER_ID_SIZE];
+    struct service *service = service_start(NULL);
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    db_text(order, sizeof order, "SELECT id FROM voucher_order WHERE voucher_id = %s", voucher);
+    move(service, order, "cancel", alice, NULL);
+    move(service, order, "pay", json, "{\"reference\":\"late\",\"amount_cents\":100,\"currency\":\"CNY\"}");
+    move(service, order, "pay", json, "{\"reference\":\"later\",\"amount_cents\":7,\"currency\":\"USD\"}");
+    http_must_buy(service, voucher, "bob");
+    db_text(order, sizeof order, "SELECT id FROM voucher_order WHERE voucher_id = %s AND user_id = 'bob'", voucher);
+    move(service, order, "pay", json, "{\"reference\":\"bobs\",\"amount_cents\":100,\"currency\":\"CNY\"}");
+    end_sale(voucher);
+    WAIT_FOR(says(service, voucher, "redis.books", "compared"));
+    MUST_SAY({"verdict", "open"}, {"missing.TO_REFUND", "2"}, {"payments_accepted.CNY.payments", "1"},
+             {"payments_accepted.CNY.total_cents", "100"}, {"payments_to_refund.CNY.payments", "1"},
+             {"payments_to_refund.CNY.total_cents", "100"}, {"payments_to_refund.USD.total_cents", "7"},
+             {"payments_refunded.CNY", "nothing"}, {"checks.archived_payments", "0"});
+    ck_assert_uint_eq(json_object_size(json_object_get(report, "missing")), 1);
+    ck_assert_int_eq(ask(service, "GET", voucher, "?format=text", ADMIN), 200);
+    ck_assert_ptr_nonnull(strstr(reply.body, "\n  TO_REFUND          2\n"));
+    db_text(order, sizeof order, "SELECT id FROM voucher_order WHERE voucher_id = %s AND user_id = 'alice'", voucher);
+    move(service, order, "refund", json, "{}");
+    WAIT_FOR(says(service, voucher, "verdict", "balanced"));
+    MUST_SAY({"payments_refunded.CNY.payments", "1"}, {"payments_refunded.USD.payments", "1"},
+             {"payments_to_refund.CNY", "nothing"});
+    books_must_balance(voucher);
+}
+END_TEST
+
 START_TEST(a_sum_that_is_wrong_is_told)
 {
     char voucher[VOUCHER_ID_SIZE];
@@ -343,6 +385,7 @@ int main(void)
     tcase_add_test(tcase, what_is_under_way_keeps_it_open);
     tcase_add_test(tcase, an_order_that_is_not_committed_is_missing);
     tcase_add_test(tcase, a_sale_that_is_over_and_paid_is_balanced);
+    tcase_add_test(tcase, money_that_is_owed_keeps_it_open);
     tcase_add_test(tcase, a_sum_that_is_wrong_is_told);
     tcase_add_test(tcase, a_retired_voucher_is_settled_from_postgres);
     tcase_add_test(tcase, without_a_store_it_says_what_it_can);

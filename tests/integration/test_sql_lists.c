@@ -124,7 +124,7 @@ static int rows_read(const char *sql, const char *index)
     ck_assert_msg(PQresultStatus(plan) == PGRES_TUPLES_OK, "%s", PQerrorMessage(conn));
     for (int i = 0; i < PQntuples(plan); i++) {
         const char *line = PQgetvalue(plan, i, 0), *actual = strstr(line, "actual rows=");
-        ck_assert_msg(strstr(line, "Seq Scan on voucher_order") == NULL, "%s", line);
+        ck_assert_msg(strstr(line, "Seq Scan on") == NULL, "%s", line);
         if (strstr(line, index) != NULL && actual != NULL)
             rows += atoi(actual + strlen("actual rows="));
         if (rows > 0 && strstr(line, "Rows Removed by Filter") != NULL)
@@ -484,8 +484,8 @@ END_TEST
 
 START_TEST(an_event_says_what_became_of_which_order)
 {
-    const char *id, *voucher, *user, *status, *at, *by, *why;
-    int quantity;
+    const char *id, *voucher, *user, *status, *at, *by, *why, *type, *currency;
+    int quantity, total;
     sql_make_voucher(10);
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity) VALUES ('" SQL_ID1
            "', %s, 'alice', %s, 3)",
@@ -495,10 +495,13 @@ START_TEST(an_event_says_what_became_of_which_order)
            sql_slot, sql_voucher);
     PGresult *page = SQL_RUN(SK_STATEMENT_ORDER_EVENTS, "0", "0", "10");
     json_t *json = sql_document(page, 2);
-    ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:s,s:s,s:s,s:s!}", "order_id", &id, "voucher_id", &voucher,
-                                 "user_id", &user, "quantity", &quantity, "status", &status, "at", &at, "by", &by,
-                                 "why", &why),
+    ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:s,s:s,s:s,s:s!}", "type", &type, "order_id", &id,
+                                 "voucher_id", &voucher, "user_id", &user, "quantity", &quantity, "total_cents", &total,
+                                 "currency", &currency, "status", &status, "at", &at, "by", &by, "why", &why),
                      0);
+    ck_assert_str_eq(type, "moved");
+    ck_assert_int_eq(total, 300);
+    ck_assert_str_eq(currency, "CNY");
     ck_assert_str_eq(id, SQL_ID1);
     ck_assert_str_eq(voucher, sql_voucher);
     ck_assert_str_eq(user, "alice");
@@ -509,6 +512,125 @@ START_TEST(an_event_says_what_became_of_which_order)
     ck_assert_uint_eq(strlen(at), strlen("2026-11-10T16:00:00.123Z"));
     json_decref(json);
     PQclear(page);
+}
+END_TEST
+
+static const char *member_of(const json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+    return text == NULL ? "" : text;
+}
+
+// The feed as "type status payment amount,...", and the events of the order likewise, with types and states only.
+static void must_tell(const char *expected)
+{
+    PGresult *page = SQL_RUN(SK_STATEMENT_ORDER_EVENTS, "0", "0", "100");
+    char is[1024] = "", events[1024] = "", listed[1024];
+    for (int i = 0; i < PQntuples(page); i++) {
+        json_t *row = json_loads(PQgetvalue(page, i, 2), 0, NULL), *payment = json_object_get(row, "payment");
+        size_t len = strlen(is), of_events = strlen(events);
+        (void)snprintf(is + len, sizeof is - len, "%s%s %s", i == 0 ? "" : ",", member_of(row, "type"),
+                       member_of(row, "status"));
+        (void)snprintf(events + of_events, sizeof events - of_events, "%s", is + len);
+        len = strlen(is);
+        if (payment != NULL)
+            (void)snprintf(is + len, sizeof is - len, " %s %lld %s", member_of(payment, "reference"),
+                           (long long)json_integer_value(json_object_get(payment, "amount_cents")),
+                           member_of(payment, "currency"));
+        json_decref(row);
+    }
+    PQclear(page);
+    ck_assert_str_eq(is, expected);
+    db_text(listed, sizeof listed,
+            "SELECT string_agg(concat_ws(' ', e ->> 'type', e ->> 'status'), ',' ORDER BY n) FROM voucher_order o,"
+            " json_array_elements(order_details_json(o) -> 'events') WITH ORDINALITY AS l (e, n)");
+    ck_assert_str_eq(listed, events);
+}
+
+// What happened to the order, and what was noted about money that came later. A consumer must not take one for the
+// other.
+static const struct told {
+    const char *calls[6], *feed, *old; // the same rows as an earlier version wrote them
+} told[] = {
+    {{"pay_order(%s, '" SQL_ID1 "', 'r-1', 100, 'CNY', 'till')",
+      "return_orders(%s, %s, 3, ARRAY['" SQL_ID1 "'::uuid],"
+      " 'refunded-kept', 'olga', 'PAYMENT_TO_REFUND', NULL)",
+      "pay_order(%s, '" SQL_ID1 "', 'r-2', 7, 'USD', 'till')", "pay_order(%s, '" SQL_ID1 "', 'r-3', 8, 'CNY', 'till')",
+      "note_refunds(%s, '" SQL_ID1 "', 'olga', NULL, 'r-3')",
+      "note_refunds(%s, '" SQL_ID1 "', 'olga', 'sorry', 'r-2')"},
+     "moved paid r-1 100 CNY,moved refunded r-1 100 CNY,payment_to_refund refunded r-2 7 USD,"
+     "payment_to_refund refunded r-3 8 CNY,payment_refunded refunded r-3 8 CNY,payment_refunded refunded r-2 7 USD",
+     "moved paid r-1 100 CNY,moved refunded r-1 100 CNY,payment_to_refund refunded r-2 7 USD,"
+     "payment_to_refund refunded r-3 8 CNY,payment_refunded refunded,payment_refunded refunded"},
+    {{"return_orders(%s, %s, 3, ARRAY['" SQL_ID1 "'::uuid], 'expired', 'expiry', NULL, NULL)",
+      "pay_order(%s, '" SQL_ID1 "', 'r-1', 100, 'CNY', 'till')",
+      "pay_order(%s, '" SQL_ID1 "', 'r-2', 100, 'CNY', 'till')", "note_refunds(%s, '" SQL_ID1 "', 'olga', 'too late')",
+      NULL},
+     "moved expired,payment_to_refund expired r-1 100 CNY,payment_to_refund expired r-2 100 CNY,"
+     "payment_refunded expired r-1 100 CNY,payment_refunded expired r-2 100 CNY",
+     "moved expired,payment_to_refund expired r-1 100 CNY,payment_to_refund expired r-2 100 CNY,"
+     "payment_refunded expired,payment_refunded expired"},
+};
+
+START_TEST(a_row_tells_a_move_from_a_payment)
+{
+    const struct told *row = &told[_i];
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    db_run("UPDATE voucher_order SET created_at = '2026-01-01'");
+    for (int i = 0; i < 6 && row->calls[i] != NULL; i++) {
+        char sql[512];
+        (void)snprintf(sql, sizeof sql, row->calls[i], sql_slot, sql_voucher);
+        db_run("SELECT %s", sql);
+    }
+    must_tell(row->feed);
+    db_run("UPDATE order_event SET type = NULL, reference = NULL");
+    must_tell(row->old);
+}
+END_TEST
+
+// It was never placed, so no row is a move.
+START_TEST(a_refused_order_is_never_moved)
+{
+    sql_make_voucher(10);
+    sql_refuse("{" SQL_ID1 "}", "{alice}", "{SOLD_OUT}", "ended");
+    db_run("SELECT pay_order(%s, '" SQL_ID1 "', 'r-1', 100, 'CNY', 'till')", sql_slot);
+    must_tell("payment_to_refund refused r-1 100 CNY");
+    db_run("UPDATE order_event SET type = NULL, reference = NULL");
+    must_tell("payment_to_refund refused r-1 100 CNY");
+}
+END_TEST
+
+// ---- payments to refund ----
+
+// However many payments there are.
+START_TEST(what_is_to_be_refunded_costs_what_is_to_be_refunded)
+{
+    enum { MANY = 50000, LATE = 30 };
+    db_run("INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)"
+           " SELECT 'r-' || n, 1, n %% 3, gen_random_uuid(), 1, 'CNY',"
+           "        CASE WHEN n <= %d THEN 'to_refund' WHEN n %% 2 = 0 THEN 'accepted' ELSE 'refunded' END, 'till'"
+           "   FROM generate_series(1, %d) n",
+           LATE, MANY);
+    for (int analyzed = 0; analyzed < 2; analyzed++) {
+        ck_assert_int_eq(
+            rows_read("PREPARE listed AS SELECT * FROM list_to_refund(NULL, NULL, 101)", "payment_to_refund"), LATE);
+        ck_assert_int_eq(rows_read("PREPARE listed AS SELECT * FROM list_to_refund(1, NULL, 101)", "payment_to_refund"),
+                         LATE);
+        int counted = rows_read("PREPARE listed AS SELECT * FROM count_to_refund(10)", "payment_to_refund");
+        ck_assert(counted >= 10 && counted <= LATE);
+        db_run("ANALYZE payment");
+    }
+    while (see_page(SQL_RUN(SK_STATEMENT_LIST_TO_REFUND, NULL, last_seen(), "8"), 7, 0))
+        ;
+    must_have_seen("SELECT order_id FROM payment WHERE state = 'to_refund' ORDER BY order_id DESC");
+    seen.count = 0;
+    while (see_page(SQL_RUN(SK_STATEMENT_LIST_TO_REFUND, "1", last_seen(), "8"), 7, 0))
+        ;
+    must_have_seen("SELECT order_id FROM payment WHERE state = 'to_refund' AND voucher_id = 1 ORDER BY order_id DESC");
+    PGresult *count = SQL_RUN(SK_STATEMENT_COUNT_TO_REFUND, "1000");
+    ck_assert_int_eq(atoi(PQgetvalue(count, 0, 0)), LATE);
+    PQclear(count);
 }
 END_TEST
 
@@ -565,6 +687,9 @@ int main(void)
     tcase_add_test(tcase, an_open_transaction_holds_the_feed_back);
     tcase_add_test(tcase, the_feed_begins_before_its_end);
     tcase_add_test(tcase, an_event_says_what_became_of_which_order);
+    tcase_add_loop_test(tcase, a_row_tells_a_move_from_a_payment, 0, sizeof told / sizeof told[0]);
+    tcase_add_test(tcase, a_refused_order_is_never_moved);
+    tcase_add_test(tcase, what_is_to_be_refunded_costs_what_is_to_be_refunded);
     tcase_add_test(tcase, the_operators_record_comes_in_pages);
     return harness_main(tcase, CK_NOFORK);
 }

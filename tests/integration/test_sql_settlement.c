@@ -121,6 +121,30 @@ START_TEST(changes_of_the_stock_are_told_apart)
 }
 END_TEST
 
+START_TEST(payments_are_added_up_by_state_and_currency)
+{
+    db_run("TRUNCATE payment, archived_part");
+    db_run("INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)"
+           " SELECT concat_ws('-', s, c, n), %s, %s, gen_random_uuid(), 10 * n, c, s, 'till'"
+           "   FROM unnest(ARRAY['accepted', 'to_refund', 'refunded'], ARRAY['CNY', 'EUR', 'CNY']) AS p (s, c),"
+           "        generate_series(1, 3) n",
+           sql_slot, sql_voucher);
+    db_run("INSERT INTO archived_part (voucher_id, part, orders, events, payments, orders_sha256, events_sha256,"
+           " payments_sha256) VALUES (%s, 1, 9, 9, 4, '', '', ''), (%s, 2, 9, 9, 5, '', '', ''),"
+           " (%s + 1, 1, 9, 9, 6, '', '', '')",
+           sql_voucher, sql_voucher, sql_voucher);
+    MUST_BE_SETTLED("units=1000", "stock=1000", "to_refund=3", "archived_payments=9",
+                    "payments=to_refund EUR 3 60,refunded CNY 3 60,accepted CNY 3 60");
+    db_run("UPDATE payment SET amount_cents = 9223372036854775807"); // more than a number holds, together
+    MUST_BE_SETTLED("units=1000", "stock=1000", "to_refund=3", "archived_payments=9",
+                    "payments=to_refund EUR 3 9223372036854775807,refunded CNY 3 9223372036854775807,"
+                    "accepted CNY 3 9223372036854775807");
+    db_run("UPDATE payment SET voucher_id = voucher_id + 1"); // of another one
+    MUST_BE_SETTLED("units=1000", "stock=1000", "archived_payments=9");
+    db_run("TRUNCATE payment, archived_part");
+}
+END_TEST
+
 static void set_aside(const char *journal, const char *orders)
 {
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why", "0"));
@@ -200,6 +224,7 @@ int main(void)
     tcase_add_test(tcase, refusals_are_counted_by_reason);
     tcase_add_test(tcase, another_vouchers_orders_are_not_counted);
     tcase_add_test(tcase, changes_of_the_stock_are_told_apart);
+    tcase_add_test(tcase, payments_are_added_up_by_state_and_currency);
     tcase_add_test(tcase, letters_hold_units_until_they_are_decided);
     tcase_add_test(tcase, redis_must_have_what_a_rebuild_opens_it_with);
     tcase_add_test(tcase, second_orders_are_found);

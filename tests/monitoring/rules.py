@@ -147,6 +147,7 @@ ROWS = [
     Row("SeckillJournalOld", "page", *gauge("seckill_journal_oldest_seconds", 61, 59), JOB),
     Row("SeckillJournalDeep", "page", *gauge("seckill_journal_entries", 50001, 49999), JOB),
     Row("SeckillDeadLetters", "ticket", *gauge("seckill_dead_letters_waiting", 1, 0), JOB),
+    Row("SeckillPaymentsToRefund", "ticket", *gauge("seckill_payments_to_refund", 1, 0), JOB),
     Row("SeckillBooksDiffer", "page", *gauge("seckill_books_differ", 1, 0), JOB),
     Row(
         "SeckillRedisLostData",

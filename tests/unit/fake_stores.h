@@ -272,7 +272,7 @@ static inline void redis_answers(const struct sk_reply *reply)
 
 // ---- PostgreSQL ----
 
-enum { ROW_COLUMNS = 32 };
+enum { ROW_COLUMNS = 36 };
 
 struct sk_rows {
     size_t count;

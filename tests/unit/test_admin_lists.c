@@ -115,6 +115,35 @@ START_TEST(a_page_of_payments_has_whole_orders)
 }
 END_TEST
 
+// Of all vouchers, or of one, which are different lists.
+START_TEST(what_is_to_be_refunded_is_asked_of_all_shards)
+{
+    static const rows_t first[] = {{ORDER_C, "{\"reference\":\"r1\"}"}, {ORDER_B, "{}"}};
+    for (int64_t voucher = 0; voucher <= VOUCHER; voucher += VOUCHER) {
+        sk_list_to_refund(&control, voucher, &(struct sk_page_asked){.limit = 1}, 1);
+        const struct asked *asked = the_statement(SK_STATEMENT_LIST_TO_REFUND);
+        ck_assert_pstr_eq(asked->argv[0], voucher == 0 ? NULL : "7");
+        ck_assert_ptr_null(asked->argv[1]);
+        ck_assert_str_eq(asked->argv[2], "2");
+        pg_answers(&(const struct sk_rows){2, first});
+        must_lead_on("{\"payments\":[{\"reference\":\"r1\"}]");
+        sk_list_to_refund(&control, VOUCHER - voucher, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+        must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+        sk_list_to_refund(&control, voucher, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+        asked = the_statement(SK_STATEMENT_LIST_TO_REFUND);
+        ck_assert_str_eq(asked->argv[1], ORDER_C);
+        pg_answers(&no_rows);
+        must_be_shown(1, "{\"payments\":[]}");
+    }
+    sale.shards = 2;
+    sale.ask_pg[1] = sale.ask_pg[0];
+    sk_list_to_refund(&control, 0, &(struct sk_page_asked){.limit = 100}, 1);
+    pg_answers(NULL);
+    pg_answers(&(const struct sk_rows){1, first});
+    must_be_shown(1, "{\"payments\":[{\"reference\":\"r1\"}],\"complete\":false}");
+}
+END_TEST
+
 START_TEST(statuses_are_those_of_rows)
 {
     static const char *const good[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
@@ -308,6 +337,7 @@ int main(void)
     tcase_add_test(tcase, what_is_not_filtered_is_not_said);
     tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
     tcase_add_test(tcase, a_page_of_payments_has_whole_orders);
+    tcase_add_test(tcase, what_is_to_be_refunded_is_asked_of_all_shards);
     tcase_add_test(tcase, statuses_are_those_of_rows);
     tcase_add_test(tcase, the_operators_record_is_a_vouchers);
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);

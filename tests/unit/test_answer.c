@@ -210,6 +210,19 @@ START_TEST(only_401_asks_for_credentials)
 }
 END_TEST
 
+START_TEST(a_limit_is_named)
+{
+    const char *limit, *title;
+    sk_answer_send(answers, &asked,
+                   &(struct sk_answer){.verdict = SK_VERDICT_OVERLOADED, .limit = "SECKILL_LONG_PER_ADDRESS"});
+    json_t *json = read_body();
+    ck_assert_int_eq(json_unpack(json, "{s:s,s:s}", "limit", &limit, "title", &title), 0);
+    ck_assert_str_eq(limit, "SECKILL_LONG_PER_ADDRESS");
+    ck_assert_str_eq(title, "Too many requests are waiting");
+    json_decref(json);
+}
+END_TEST
+
 START_TEST(a_winner_who_repeats_is_told_the_order_id)
 {
     static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
@@ -864,6 +877,7 @@ int main(void)
     tcase_add_test(tcase, every_refusal_is_a_problem_document);
     tcase_add_test(tcase, a_challenge_may_be_another);
     tcase_add_test(tcase, only_401_asks_for_credentials);
+    tcase_add_test(tcase, a_limit_is_named);
     tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);
     tcase_add_test(tcase, every_503_says_when_to_try_again);
     tcase_add_test(tcase, retry_after_is_rounded_up_to_seconds);

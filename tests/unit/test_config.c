@@ -403,6 +403,8 @@ START_TEST(commands_are_told_apart)
     ck_assert_str_eq(config.words[1], "60");
     ck_assert_ptr_null(config.words[2]);
     must_refuse(WORDS("token"), "USER");
+    must_accept(WORDS("check-token", "--token-keys", "k"));
+    must_refuse(WORDS("check-token", "more"), "more");
     must_refuse(WORDS("token", "alice", "60", "more"), "more");
 }
 END_TEST

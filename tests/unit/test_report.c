@@ -8,7 +8,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MS           UINT64_C(1000000)
 
-enum { COLUMNS = 32, TEXT_SIZE = 32 };
+enum { COLUMNS = 35, PAYMENTS = COLUMNS - 1, TEXT_SIZE = 32 };
 
 // ---- rows in PostgreSQL's form ----
 
@@ -103,11 +103,12 @@ START_TEST(a_row_is_read)
 {
     char numbers[COLUMNS][TEXT_SIZE];
     struct sk_rows rows = {.columns = {"open", "GRANT_LOST 1 2,SOLD_OUT 30 40", "CNY 990 5 6 3 4,EUR 100 1 1 0 0"}};
-    for (int i = 3; i < COLUMNS; i++) {
+    for (int i = 3; i < PAYMENTS; i++) {
         (void)snprintf(numbers[i], TEXT_SIZE, "%d", 99 + i);
         rows.columns[i] = numbers[i];
     }
     rows.columns[8] = NULL; // the sum over no rows
+    rows.columns[PAYMENTS] = "to_refund CNY 1 990,accepted CNY 2 1980";
     ck_assert(sk_report_read(&rows, &report));
     ck_assert_str_eq(report.state, "open");
     ck_assert_int_eq(report.at_ms, 102);
@@ -117,6 +118,15 @@ START_TEST(a_row_is_read)
     ck_assert_int_eq(report.duplicates, 128);
     ck_assert_int_eq(report.account_stock, 129);
     ck_assert_int_eq(report.account_buyers, 130);
+    ck_assert_int_eq(report.to_refund, 131);
+    ck_assert_int_eq(report.archived_payments, 132);
+    ck_assert_uint_eq(report.payment_count, 2);
+    ck_assert_str_eq(report.payments[0].state, "to_refund");
+    ck_assert_str_eq(report.payments[0].currency, "CNY");
+    ck_assert_int_eq(report.payments[0].payments, 1);
+    ck_assert_int_eq(report.payments[0].cents, 990);
+    ck_assert_str_eq(report.payments[1].state, "accepted");
+    ck_assert_int_eq(report.payments[1].cents, 1980);
     ck_assert_int_eq(report.voucher_id, 7); // unchanged
     ck_assert_uint_eq(report.reasons, 2);
     ck_assert_str_eq(report.refused[0].reason, "GRANT_LOST");
@@ -133,7 +143,7 @@ START_TEST(a_row_is_read)
     ck_assert_int_eq(report.prices[0].paid_orders, 3);
     ck_assert_int_eq(report.prices[0].paid_units, 4);
     ck_assert_str_eq(report.prices[1].price, "EUR 100");
-    rows.columns[1] = rows.columns[2] = NULL;
+    rows.columns[1] = rows.columns[2] = rows.columns[PAYMENTS] = NULL;
     ck_assert(sk_report_read(&rows, &report));
     rows.columns[0] = NULL;
     ck_assert(!sk_report_read(&rows, &report));
@@ -198,6 +208,36 @@ START_TEST(prices_that_cannot_be_read_are_refused)
 }
 END_TEST
 
+START_TEST(payments_that_cannot_be_read_are_refused)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        size_t payments;
+    } rows[] = {
+        {"", true, 0},
+        {"paid CNY 1 2", true, 1},
+        {"paid CNY 1 9223372036854775807,paid EUR 1 2", true, 2},
+        {"paid", false, 0},
+        {"paid CNY", false, 0},
+        {"paid CNY 1", false, 0},
+        {"paid CNY x 2", false, 0},
+        {"paid CNY 1,paid EUR 1 2", false, 0},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNO CNY 1 2", false, 0},
+        {"paid ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNO 1 2", false, 0},
+        {"a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,a A 1 1,"
+         "a A 1 1,a A 1 1,a A 1 1,a A 1 1",
+         true, SK_REPORT_PAYMENTS_MAX},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct sk_rows row = {.columns = {"open", [PAYMENTS] = rows[i].text}};
+        ck_assert_msg(sk_report_read(&row, &report) == rows[i].good, "%s", rows[i].text);
+        if (rows[i].good)
+            ck_assert_uint_eq(report.payment_count, rows[i].payments);
+    }
+}
+END_TEST
+
 // ---- judging ----
 
 START_TEST(what_is_over_and_agrees_is_balanced)
@@ -230,6 +270,9 @@ START_TEST(what_may_still_change_keeps_it_open)
     report.redis_stock = report.account_stock -= 3;
     report.redis_buyers = report.account_buyers += 2;
     must_miss(SK_REPORT_DEAD_LETTERS, 1);
+    setup();
+    report.to_refund = 2;
+    must_miss(SK_REPORT_TO_REFUND, 2);
     setup();
     strcpy(report.state, "open");
     report.end_ms = 12001;
@@ -324,6 +367,20 @@ static void fill(void)
     report.prices[1].cents = INT64_C(100000000000);
     report.prices[1].orders = 1;
     report.prices[1].units = 100000000;
+    report.payment_count = 3;
+    strcpy(report.payments[0].state, "to_refund");
+    strcpy(report.payments[0].currency, "CNY");
+    report.payments[0].payments = report.to_refund = 2;
+    report.payments[0].cents = 1980;
+    strcpy(report.payments[1].state, "to_refund");
+    strcpy(report.payments[1].currency, "USD");
+    report.payments[1].payments = 1;
+    report.payments[1].cents = INT64_MAX; // the most
+    strcpy(report.payments[2].state, "accepted");
+    strcpy(report.payments[2].currency, "CNY");
+    report.payments[2].payments = 30;
+    report.payments[2].cents = 35640;
+    report.archived_payments = 6;
     report.since_ms = INT64_C(1767225600000);
     report.durable.count = 4;
     report.durable.counts[0] = 2;
@@ -338,7 +395,7 @@ START_TEST(the_json_has_it_all)
     sk_report_put(&report, SK_REPORT_JSON, &out);
     must_be_written(
         "{\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:02.000Z\",\"state\":\"open\",\"verdict\":\"wrong\","
-        "\"missing\":{\"SALE_ON\":3},\"wrong\":{\"LIVE_ORDERS\":{\"is\":51,\"should_be\":50}},"
+        "\"missing\":{\"SALE_ON\":3,\"TO_REFUND\":2},\"wrong\":{\"LIVE_ORDERS\":{\"is\":51,\"should_be\":50}},"
         "\"units\":{\"offered\":103,\"added\":5,\"taken_away\":2,\"sold\":60,\"kept\":1,\"held\":0,\"remaining\":40},"
         "\"orders\":{\"sold\":{\"orders\":50,\"units\":60},\"unpaid\":{\"orders\":20,\"units\":24},"
         "\"paid\":{\"orders\":30,\"units\":36},\"cancelled\":{\"orders\":0,\"units\":0},"
@@ -348,7 +405,10 @@ START_TEST(the_json_has_it_all)
         "\"sold_at\":{\"CNY 990\":{\"orders\":49,\"units\":59,\"total_cents\":58410},"
         "\"EUR 100000000000\":{\"orders\":1,\"units\":100000000,\"total_cents\":10000000000000000000}},"
         "\"paid_at\":{\"CNY 990\":{\"orders\":30,\"units\":36,\"total_cents\":35640}},"
-        "\"checks\":{\"duplicates\":0,\"dead_letters\":0},"
+        "\"payments_accepted\":{\"CNY\":{\"payments\":30,\"total_cents\":35640}},"
+        "\"payments_to_refund\":{\"CNY\":{\"payments\":2,\"total_cents\":1980},"
+        "\"USD\":{\"payments\":1,\"total_cents\":9223372036854775807}},\"payments_refunded\":{},"
+        "\"checks\":{\"duplicates\":0,\"dead_letters\":0,\"archived_payments\":6},"
         "\"redis\":{\"books\":\"compared\",\"stock\":40,\"buyers\":50,\"journal\":0},"
         "\"time_to_durable\":{\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,\"p50_ms\":0.013,"
         "\"p90_ms\":200000.000,\"p99_ms\":200000.000,\"p99_9_ms\":200000.000,\"max_ms\":200000.000,"
@@ -382,6 +442,7 @@ START_TEST(the_text_is_aligned)
                     "verdict              wrong\n"
                     "\nmissing\n"
                     "  SALE_ON            3\n"
+                    "  TO_REFUND          2\n"
                     "\nwrong\n"
                     "  LIVE_ORDERS        51, should be 50\n"
                     "\nunits                     orders       units\n"
@@ -409,9 +470,17 @@ START_TEST(the_text_is_aligned)
                     "  EUR 100000000000             1   10000000010000000000000000000\n"
                     "\npaid_at                   orders       units         total_cents\n"
                     "  CNY 990                     30          36               35640\n"
+                    "\npayments_accepted       payments                     total_cents\n"
+                    "  CNY                         30                           35640\n"
+                    "\npayments_to_refund      payments                     total_cents\n"
+                    "  CNY                          2                            1980\n"
+                    "  USD                          1             9223372036854775807\n"
+                    "\npayments_refunded       payments                     total_cents\n"
+                    "  -\n"
                     "\nchecks\n"
                     "  duplicates         0\n"
                     "  dead_letters       0\n"
+                    "  archived_payments  6\n"
                     "\nredis\n"
                     "  books              compared\n"
                     "  stock                                   40\n"
@@ -435,7 +504,7 @@ START_TEST(a_section_without_lines_is_seen_to_be_empty)
     ck_assert_ptr_nonnull(strstr(out.data, "\nmissing\n  -\n\nwrong\n  -\n\nunits"));
     ck_assert_ptr_nonnull(strstr(out.data, "\nrefused                   orders       units\n  -\n\nsold_at "));
     ck_assert_ptr_nonnull(
-        strstr(out.data, "\npaid_at                   orders       units         total_cents\n  -\n\nchecks\n"));
+        strstr(out.data, "\npaid_at                   orders       units         total_cents\n  -\n\npayments_"));
     ck_assert_ptr_nonnull(strstr(out.data, "\nchecks\n  duplicates         0\n"));
 }
 END_TEST
@@ -451,6 +520,7 @@ START_TEST(the_csv_is_a_table)
     ck_assert_ptr_nonnull(strstr(out.data, "\r\norders,paid,30,36,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nrefused,SOLD_OUT,8,9,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\npaid_at,CNY 990,30,36,35640\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\npayments_to_refund,CNY,2,,1980\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nredis,buyers,50,,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\ntime_to_durable,p50_ms,,,0.013\r\n"));
     ck_assert_str_eq(out.data + out.len - 2, "\r\n");
@@ -474,6 +544,7 @@ int main(void)
     tcase_add_test(tcase, a_row_is_read);
     tcase_add_test(tcase, reasons_that_cannot_be_read_are_refused);
     tcase_add_test(tcase, prices_that_cannot_be_read_are_refused);
+    tcase_add_test(tcase, payments_that_cannot_be_read_are_refused);
     tcase_add_test(tcase, what_is_over_and_agrees_is_balanced);
     tcase_add_test(tcase, what_may_still_change_keeps_it_open);
     tcase_add_test(tcase, redis_that_cannot_be_compared_keeps_it_open);

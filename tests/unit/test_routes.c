@@ -81,6 +81,7 @@ HANDLER(settlement)
 HANDLER(dead_letters)
 HANDLER(admin_vouchers)
 HANDLER(admin_orders)
+HANDLER(admin_payments)
 HANDLER(admin_events)
 HANDLER(order_events)
 HANDLER(requeue)
@@ -1009,6 +1010,11 @@ START_TEST(a_call_takes_its_own_parameters_once)
     parameters[1] = NULL;
     parameters[0] = "voucher";
     must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", 3100);
+    parameters[1] = "state"; // both are in the document under longer names
+    must_come_to(SK_METHOD_GET, "/admin/payments", "admin_payments", 3100);
+    must_name(SK_METHOD_GET, "/admin/payments", "stateToRefund", NULL,
+              PARAMETER_ERROR("stateToRefund", "is not known here"));
+    must_name(SK_METHOD_GET, "/admin/payments", "state", "state", PARAMETER_ERROR("state", "is there twice"));
     must_name(SK_METHOD_GET, "/vouchers", "limit", "limit", PARAMETER_ERROR("limit", "is there twice"));
     must_name(SK_METHOD_GET, "/vouchers", "limit", "after", PARAMETER_ERROR("after", "is not known here"));
     must_name(SK_METHOD_GET, "/vouchers", "_", NULL, PARAMETER_ERROR("_", "is not known here")); // a cache-buster

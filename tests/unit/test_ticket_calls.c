@@ -71,11 +71,6 @@ bool sk_request_hold(struct sk_request *request)
     return true;
 }
 
-void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
-{
-    sk_answer_refusal(answers, request, verdict);
-}
-
 // ---- fixture ----
 
 static void open_with(char *lines)

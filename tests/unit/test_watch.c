@@ -114,6 +114,7 @@ static struct sk_voucher *on_sale(int64_t id)
 
 // The state of all vouchers in Redis and PostgreSQL.
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
+static const char *to_refund = "3"; // payments
 static int64_t buyers, journal, age_ms;
 static size_t checked; // checks of vouchers in this round
 static int64_t checked_ids[DONE_MAX];
@@ -168,6 +169,9 @@ static void answer_round(void)
     while (more) {
         if (fake_pg.answered < fake_pg.count && fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_VOUCHER_ACCOUNTS)
             answer_accounts(&fake_pg.asked[fake_pg.answered]);
+        else if (fake_pg.answered < fake_pg.count &&
+                 fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_COUNT_TO_REFUND)
+            pg_answers(&(const struct sk_rows){1, (const char *const[][ROW_COLUMNS]){{to_refund}}});
         else if (fake_pg.answered < fake_pg.count)
             pg_answers(&(const struct sk_rows){0}); // letters
         else if (fake_redis.answered < fake_redis.count &&
@@ -370,6 +374,26 @@ START_TEST(what_it_saw_is_told)
     age_ms = INT64_C(1) << 40; // longer than the machine has run
     check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 1);
+}
+END_TEST
+
+// Every fifth round, by one of the sessions: their gauges are added up.
+START_TEST(payments_to_refund_are_counted_by_one_session)
+{
+    enum { ROUNDS = 5 };
+    static const char *const counts[] = {"3", "0", "4"};
+    all_is_well();
+    (void)on_sale(1);
+    for (int i = 0; i < 3; i++) {
+        to_refund = counts[i];
+        for (int round = 0; round < ROUNDS; round++)
+            (void)go_round();
+        ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), (uint64_t)atoi(counts[i]));
+    }
+    another_session_comes();
+    for (int round = 0; round < ROUNDS; round++)
+        (void)go_round();
+    ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, "payments") ? 4 : 0);
 }
 END_TEST
 
@@ -742,6 +766,7 @@ int main(void)
     tcase_add_test(tcase, a_shard_whose_statements_fail_is_left_out_of_the_round);
     tcase_add_test(tcase, sessions_share_the_vouchers);
     tcase_add_test(tcase, what_it_saw_is_told);
+    tcase_add_test(tcase, payments_to_refund_are_counted_by_one_session);
     tcase_add_test(tcase, that_there_was_no_live_order_is_remembered);
     tcase_add_test(tcase, of_the_others_vouchers_they_tell);
     tcase_add_test(tcase, books_that_differ_are_told);

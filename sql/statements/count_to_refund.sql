@@ -1,0 +1,1 @@
+SELECT payments FROM count_to_refund($1::integer)
