@@ -1,7 +1,8 @@
 // The buyer's orders: the list with its pages, what becomes of one, and giving one back.
 //
 // The service's list is the truth. What could not be read is UNREADABLE, with what was read before still there; EMPTY
-// is said only where the service has said so.
+// is said only where the service has said so. With many vouchers it cannot know of orders that are not committed yet:
+// then the list is READY and not complete, with or without orders.
 import { askForChange, followOrder, Problem, retryDelay } from '../client/index.js';
 
 export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
@@ -78,7 +79,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
             }
             complete = body.complete;
             why = null;
-            state = known.size > 0 ? LIST.READY : complete ? LIST.EMPTY : LIST.UNREADABLE;
+            state = known.size > 0 || !complete ? LIST.READY : LIST.EMPTY;
         } catch (problem) {
             fail(problem);
         }
