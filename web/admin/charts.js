@@ -13,6 +13,7 @@ const HOLES = 3; // samples that may be missing before there is a gap
 const UPLOT = '/web/vendor/uPlot.esm.js';
 const STYLE = '/web/vendor/uPlot.css';
 
+const WHOLE = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((step) => [step, 2 * step, 5 * step]); // of units
 const LIVE_LEGS = LEG_NAMES.filter((leg) => !['answer', 'durable'].includes(leg));
 const PERCENTILES = Object.keys(SHARES);
 const SPECS = {
@@ -184,7 +185,7 @@ function optionsOf(spec, width, speech) {
         },
         axes: [
             { ...axis, size: 26, space: 60, incrs: [60, 120, 300, 600, 900, 1800, 3600], values: (_, splits) => splits.map((s) => clock.format(s * 1000)) },
-            { ...axis, size: 66, space: 26, values: (_, splits) => splits.map((v) => speech.tick(spec.unit, v)) },
+            { ...axis, size: 66, space: 26, ...(spec.unit === 'units' ? { incrs: WHOLE } : {}), values: (_, splits) => splits.map((v) => speech.tick(spec.unit, v)) },
         ],
         series: [{}, ...spec.lines.map((_, i) => lineOf(colour(`--s${i + 1}`), i))],
     };

@@ -88,8 +88,8 @@ export function createVoucher({ template, speech, press, toggled, may }) {
         setText(part('warning'), warningOf(view, state, speech));
         body.dataset.books = books?.state ?? 'unknown';
         inRow.forEach((one) => one.say(row.title, row.state, may('operate')));
-        // Of the two only the one that can be pressed has a place in the row.
-        inRow.forEach((one, i) => setAttribute(one.button, 'hidden', !may('operate') || (row.state === 'paused') !== (i === 1)));
+        // In the row there is place for the one that can be pressed.
+        inRow.forEach(({ button: one }) => setAttribute(one, 'hidden', !may('operate') || !ACTIONS[one.dataset.action].states.includes(row.state)));
         inside.forEach((one) => one.say(row.title, row.state, may('operate')));
         for (const [name, opener] of Object.entries(panels)) {
             opener.say(row.title);

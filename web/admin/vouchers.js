@@ -31,6 +31,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     const filter = part('filter'), search = part('search');
     const shown = new Map(); // id -> voucher.js, in the order of the table
     let listed = [], pinned = []; // ids
+    let chosen = {}; // state and title of the list; a cursor belongs to them
     let cursor = null, nextCursor = null, generation = 0, answered = false, canSell = true, typing = null;
     let turn = 0, countAfter_ms = 0, wake = () => {};
 
@@ -39,8 +40,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     async function ask() {
         const mine = generation;
         const query = new URLSearchParams({ limit: PAGE });
-        const chosen = { state: filter.value, title: search.value.trim(), cursor };
-        Object.entries(chosen).forEach(([name, value]) => value && query.set(name, value));
+        Object.entries({ ...chosen, cursor }).forEach(([name, value]) => value && query.set(name, value));
         const sent = now_ms();
         const answer = await call(`/admin/vouchers?${query}`);
         if (!isGood(answer) || mine !== generation) {
@@ -105,10 +105,15 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         wake('list');
     }
 
-    filter.addEventListener('change', () => turnTo(null));
+    function choose() {
+        chosen = { state: filter.value, title: search.value.trim() };
+        turnTo(null);
+    }
+
+    filter.addEventListener('change', choose);
     search.addEventListener('input', () => {
         clearTimeout(typing);
-        typing = setTimeout(() => turnTo(null), TYPING_MS);
+        typing = setTimeout(choose, TYPING_MS);
     });
     first.addEventListener('click', () => turnTo(null));
     next.addEventListener('click', () => turnTo(nextCursor));
@@ -221,7 +226,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
 
     function say() {
         shown.forEach((voucher) => voucher.view.row !== null && voucher.say(now_ms()));
-        setText(none, speech.say(search.value.trim() === '' ? 'vouchers_none' : 'vouchers_not_found'));
+        setText(none, speech.say(chosen.title ? 'vouchers_not_found' : 'vouchers_none'));
         setAttribute(none, 'hidden', !answered || listed.length > 0);
         setAttribute(table, 'hidden', shown.size === 0);
     }

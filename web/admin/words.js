@@ -718,7 +718,7 @@ export const words = {
 
         lately: '最近',
         lately_none: '暂无动态。',
-        event_order: '券 {voucher} 的订单{status}，来自{by}：',
+        event_order: '券 {voucher} 的订单{status}（{by}）：',
         event_operator: '券 {voucher}：{what}，操作者 {by}',
         by_user: '买家',
         by_expiry: '付款超时',
@@ -768,7 +768,7 @@ export const words = {
         order_expires: '支付期限',
         order_events: '订单经过',
         order_events_none: '下单后没有变化。',
-        order_event: '{status}，来自{by}',
+        order_event: '{status}（{by}）',
         why_PAYMENT_TO_REFUND: '支付来得太晚',
         why_PAYMENT_REFUNDED: '已退还迟到的支付',
         order_payments: '支付记录',
