@@ -51,6 +51,9 @@ enum figure {
     FIGURES = DURABLE + BUCKETS
 };
 
+// No figure is more: of times this is the year 9999, and sums of counters do not overflow, whatever Redis returns.
+#define FIGURE_MOST INT64_C(253402300799999)
+
 enum { NUMBER_SIZE = 21, TEXT_SIZE = SK_ROSTER_WORD_MAX + 1 + FIGURES * NUMBER_SIZE + 1 };
 
 struct instance {
@@ -296,7 +299,7 @@ static bool instance_read(const char *text, struct instance *instance)
     text = sk_roster_word(text, instance->version);
     for (size_t i = 0; text != NULL && i < FIGURES; i++) {
         text = sk_roster_word(text, word);
-        if (text == NULL || !sk_text_number(word, INT64_MAX, &instance->figures[i]))
+        if (text == NULL || !sk_text_number(word, FIGURE_MOST, &instance->figures[i]))
             return false;
     }
     return text != NULL && *text == '\0';

@@ -1,9 +1,11 @@
 // The samples of the history: sums of what all instances wrote, of which nothing is believed that no instance writes.
-#include "fake_control.h"
 #include "fake_timer.h"
+
+#include "fake_control.h"
 
 #include "history.h"
 #include "request.h"
+#include "ticket.h"
 
 enum { FIGURES = 72, COUNTER = 27, PURCHASE_ROW = 1, SAMPLE_SIZE = 160 };
 

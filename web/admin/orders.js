@@ -16,12 +16,12 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
     const part = (name) => section.querySelector(`[data-${name}]`);
     const input = part('find-text'), result = createFilled(part('found')), hint = part('find-hint');
     const refund = createRefund({ dialog, call, speech, done });
-    let orders = [], payments = [], asked = null, refusal = null, opened = null, more = false, turn = 0;
+    let orders = [], payments = [], asked = '', refusal = null, opened = null, more = false, turn = 0, waits = false;
 
     async function find(text) {
         const mine = ++turn;
         asked = text.trim();
-        [orders, payments, refusal, opened, more] = [[], [], null, null, false];
+        [orders, payments, refusal, opened, more, waits] = [[], [], null, null, false, asked !== ''];
         say();
         if (ORDER_ID.test(asked.toLowerCase())) {
             await openOrder(asked.toLowerCase());
@@ -42,6 +42,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
             await openOrder([...ids][0]);
             return;
         }
+        waits = false;
         say();
     }
 
@@ -51,6 +52,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
         if (mine !== turn) {
             return;
         }
+        waits = false;
         opened = isGood(answer) ? answer.body : null;
         refusal = isGood(answer) || answer.status === 404 ? null : wordsFor(answer);
         say();
@@ -67,14 +69,21 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
     // ---- what is shown ----
 
     function say() {
-        const nothing = asked !== null && asked !== '' && opened === null && orders.length + payments.length === 0 && refusal === null;
-        setText(hint, refusal !== null ? speech.say(...refusal) : nothing && turn > 0 ? speech.say('find_nothing', { text: asked }) : speech.say('find_hint'));
+        setText(hint, hintText());
         result([speech.language, orders, payments, opened, more, may('refunds')], () => [
             ...(payments.length > 0 ? [element('h3', {}, speech.say('found_payments')), listOf(payments.map(paymentLine))] : []),
             ...(orders.length > 0 ? [element('h3', {}, speech.say('found_orders', { user: asked })), listOf(orders.map(orderLine))] : []),
             ...(more ? [element('p', { class: 'hint' }, speech.say('found_more', { count: SHOWN }))] : []),
             ...(opened === null ? [] : [orderPanel(opened)]),
         ]);
+    }
+
+    function hintText() {
+        if (refusal !== null || waits) {
+            return waits ? speech.say('working') : speech.say(...refusal);
+        }
+        const nothing = asked !== '' && opened === null && orders.length + payments.length === 0;
+        return nothing ? speech.say('find_nothing', { text: asked }) : speech.say('find_hint');
     }
 
     const listOf = (items) => element('ul', { class: 'found' }, ...items);
