@@ -266,7 +266,7 @@ static void sampler_on_shared(void *arg, const struct sk_reply *reply)
     sampler->asking = false;
     if (sampler->context == NULL || late)
         return;
-    bool shared = reply != NULL && sk_reply_is_list(reply);
+    bool shared = reply != NULL && sk_reply_count(reply) > 0; // the own row is there, unless it is an error
     if (shared)
         sampler_read_others(sampler, reply);
     history_take(sampler->history, sampler->heard, shared);
