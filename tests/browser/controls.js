@@ -198,7 +198,7 @@ const CONTROLS = [
         rewritten((url) => url.pathname === '/admin/vouchers', (text) => text.replace(/"errors":\[.*?\]/, '"errors":[]'))],
     ['a price that changes while it sells', 'new terms', /the price of a sale that has begun/,
         always("for (const one of page.querySelectorAll('input:disabled')) one.disabled = false;", DASHBOARD)],
-    ['a token that is offered everything', 'may only look', /offered what the token may not do/,
+    ['a token that is offered everything', 'may only look', /offered what the token may not do|that it may only look/,
         rewritten(isPath('/admin/me'), () => '{"name":"reader","roles":["read","operate","refunds"]}')],
     ['panels that close each other', 'settlement in sentences', /the details were closed/,
         always(`for (const one of page.querySelectorAll('[data-settlement]:not([hidden])')) {
