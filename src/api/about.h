@@ -1,5 +1,5 @@
-// What the service reports about itself: GET /healthz, /readyz, /metrics, /openapi.json, /admin/me and /admin/instances; and
-// paths under /admin/vouchers that no call has.
+// What the service reports about itself: GET /healthz, /readyz, /metrics, /openapi.json, /admin/me and
+// /admin/instances; and paths under /admin/vouchers that no call has.
 //
 // The loop's thread, as all functions, unless stated otherwise.
 #ifndef SK_API_ABOUT_H

@@ -193,7 +193,7 @@ const CONTROLS = [
             route.continue({ url: route.request().url().replace('limit=20', 'limit=100') }))],
     ['a sale that begins with one press', 'would sell at once', /it sells without a question|the question before it sells/,
         added(`addEventListener('submit', ({ target }) => { if (!target.closest('[data-form]') || target.dataset.twice) return;
-            target.dataset.twice = ''; queueMicrotask(() => { target.requestSubmit(); delete target.dataset.twice; }); }, true)`, DASHBOARD)],
+            target.dataset.twice = ''; setTimeout(() => { target.requestSubmit(); delete target.dataset.twice; }); }, true)`, DASHBOARD)],
     ['a reason that no field shows', 'a new voucher', /the service's reason, beside the currency as .*: not within/,
         rewritten((url) => url.pathname === '/admin/vouchers', (text) => text.replace(/"errors":\[.*?\]/, '"errors":[]'))],
     ['a price that changes while it sells', 'new terms', /the price of a sale that has begun/,
