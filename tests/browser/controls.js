@@ -191,7 +191,7 @@ const CONTROLS = [
     ['a table of all vouchers', 'among a thousand', /rows at once/,
         (context) => context.route(/\/admin\/vouchers\?/, (route) =>
             route.continue({ url: route.request().url().replace('limit=20', 'limit=100') }))],
-    ['a sale that begins with one press', 'would sell at once', /it sells without a question|the question before it sells/,
+    ['a sale that begins with one press', 'would sell at once', /it sells without a question|the question before it sells|locator\.click/,
         added(`addEventListener('submit', ({ target }) => { if (!target.closest('[data-form]') || target.dataset.twice) return;
             target.dataset.twice = ''; setTimeout(() => { target.requestSubmit(); delete target.dataset.twice; }); }, true)`, DASHBOARD)],
     ['a reason that no field shows', 'a new voucher', /the service's reason, beside the currency as .*: not within/,
