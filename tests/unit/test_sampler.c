@@ -15,25 +15,26 @@ static struct sk_routes_options routes;
 static struct sk_context context;
 static struct sk_metrics *own;
 static char shown[1 << 17]; // the last answer
-static struct sk_request request;
+static struct sk_request request_asked;
 
 bool sk_tickets_on(const struct sk_tickets *tickets)
 {
     return tickets == NULL;
 }
 
-const char *sk_request_query(const struct sk_request *asked, const char *name, unsigned *count)
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
 {
-    (void)asked;
+    (void)request;
     (void)name;
-    (void)count;
+    if (count != NULL)
+        *count = 0;
     return NULL;
 }
 
-void sk_answer_send(const struct sk_answers *answers, struct sk_request *asked, const struct sk_answer *answer)
+void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
 {
     (void)answers;
-    (void)asked;
+    (void)request;
     ck_assert_int_eq(answer->verdict, SK_VERDICT_FOUND);
     (void)snprintf(shown, sizeof shown, "%s", answer->body);
 }
@@ -80,7 +81,7 @@ static void heard(const char *name, int64_t age_ms, const char *text)
     ck_assert_int_eq(asked->what, SK_SCRIPT_SHARE_FIGURES);
     ck_assert_str_eq(asked->argv[0], "seckill:{shared}:figures");
     redis_answers(&reply);
-    sk_handle_history(&context, &request);
+    sk_handle_history(&context, &request_asked);
 }
 
 // What the newest sample has after its time.
@@ -155,7 +156,7 @@ START_TEST(without_redis_samples_go_on)
     heard("b:1", 0, other(1, ""));
     fake_redis.down = true;
     time_comes();
-    sk_handle_history(&context, &request);
+    sk_handle_history(&context, &request_asked);
     ck_assert_ptr_nonnull(strstr(shown, "\"shared\":false"));
     ck_assert_ptr_nonnull(strstr(shown, "\"name\":\"b:1\"")); // it was there when Redis was
     fake_redis.down = false;
@@ -163,10 +164,10 @@ START_TEST(without_redis_samples_go_on)
     time_comes(); // not answered
     sk_metrics_answered(own, PURCHASE_ROW, SK_VERDICT_PLACED);
     time_comes();
-    sk_handle_history(&context, &request);
+    sk_handle_history(&context, &request_asked);
     must_be_sampled("2,1,0,0,0,0,0,0,null,null,null,null");
     redis_answers(NULL);
-    sk_handle_history(&context, &request);
+    sk_handle_history(&context, &request_asked);
     must_be_sampled("2,1,0,0,0,0,0,0,null,null,null,null");
 }
 END_TEST
