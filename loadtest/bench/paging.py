@@ -26,12 +26,12 @@ DASHBOARDS = 10
 ROUND_S = 6  # how many calls of each kind a dashboard makes in this time (web/admin/board.js, vouchers.js)
 DASHBOARD = {
     "/metrics": 6,
-    "/admin/vouchers?limit=100": 3,
+    "/admin/vouchers?limit=20": 6,
     "/admin/vouchers/{}": 24,
     "/admin/vouchers/{}/dead-letters?limit=50": 2,
     "/admin/vouchers/{}/settlement": 1,
-    "/admin/instances": 3,
-    "/readyz": 3,
+    "/admin/history": 1,
+    "/admin/troubles": 1,
     "/admin/events?last=60": 3,
 }
 

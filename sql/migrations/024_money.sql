@@ -6,13 +6,6 @@
 CREATE INDEX payment_to_refund ON payment (order_id) WHERE state = 'to_refund';
 
 -- As in 021_listed.sql, with the voucher.
-CREATE FUNCTION payment_json(p payment) RETURNS json
-LANGUAGE sql STABLE AS $$
-    SELECT json_strip_nulls(json_build_object(
-        'reference', p.reference, 'order_id', p.order_id, 'voucher_id', p.voucher_id::text,
-        'amount_cents', p.amount_cents, 'currency', p.currency, 'state', p.state, 'by', p.by_whom, 'at', rfc3339(p.at)))
-$$;
-
 CREATE OR REPLACE FUNCTION list_payments(p_voucher bigint, p_before uuid, p_most integer)
 RETURNS TABLE (id uuid, documents text)
 LANGUAGE sql STABLE AS $$

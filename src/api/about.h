@@ -1,5 +1,5 @@
-// What the service reports about itself: GET /healthz, /readyz, /metrics, /openapi.json and /admin/instances; and paths
-// under /admin/vouchers that no call has.
+// What the service reports about itself: GET /healthz, /readyz, /metrics, /openapi.json, /admin/me and
+// /admin/instances; and paths under /admin/vouchers that no call has.
 //
 // The loop's thread, as all functions, unless stated otherwise.
 #ifndef SK_API_ABOUT_H
@@ -10,7 +10,7 @@
 #include "pages.h"
 
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_metrics, sk_handle_openapi, sk_handle_instances;
-sk_handle sk_handle_not_found;
+sk_handle sk_handle_not_found, sk_handle_me;
 
 // ---- the OpenAPI document ----
 //

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "entry.h"
+#include "moves.h"
+#include "orders.h"
 #include "params.h"
 
 enum { STATUS_SIZE = 16 };
@@ -162,6 +164,17 @@ void sk_handle_admin_orders(const struct sk_context *context, struct sk_request 
         sk_list_all_orders(context->control, &filter, &asked, request->handle);
 }
 
+// The list that the user gets.
+void sk_handle_find_orders(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    const char *user = sk_request_query(request, "user", NULL);
+    if (user == NULL || !sk_text_user(user))
+        (void)sk_answer_parameter(context->answers, request, "user", "must be 1-64 of A-Z a-z 0-9 _ . -");
+    else if (sk_page_read_query(context, request, "cursor", &asked))
+        sk_user_orders(context->control, user, &asked, request->handle);
+}
+
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
                         const struct sk_page_asked *ask, uint64_t handle)
 {
@@ -214,6 +227,18 @@ void sk_handle_admin_payments(const struct sk_context *context, struct sk_reques
         (state == NULL ? sk_list_payments : sk_list_to_refund)(context->control, voucher_id, &asked, request->handle);
 }
 
+void sk_handle_find_payment(const struct sk_context *context, struct sk_request *request)
+{
+    const char *reference = sk_request_query(request, "reference", NULL);
+    size_t len = reference == NULL ? 0 : strlen(reference), visible = 0;
+    while (visible < len && reference[visible] > ' ' && reference[visible] <= '~')
+        visible++;
+    if (len == 0 || len > SK_REFERENCE_MAX || visible < len)
+        (void)sk_answer_parameter(context->answers, request, "reference", "must be 1-64 visible ASCII characters");
+    else
+        sk_find_payment(context->control, reference, request->handle);
+}
+
 void sk_list_payments(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
 {
     admin_list_of_voucher(control, &payments_form, voucher_id, ask, handle);
@@ -251,6 +276,73 @@ static void to_refund_on_rows(struct sk_query *query, struct sk_gathered *gather
     struct admin_list *list = (struct admin_list *)query;
     admin_list_add(list, gathered);
     sk_page_end(&list->page, query);
+}
+
+// ---- lists without pages, of all shards ----
+
+struct whole_list {
+    struct sk_query query;
+    struct sk_gather gather;
+    const char *name; // of the member with the rows
+    enum sk_statement statement;
+    char param[SK_REFERENCE_MAX + 1];
+};
+
+static void whole_start(struct sk_query *query);
+static void whole_on_rows(struct sk_query *query, struct sk_gathered *gathered);
+
+static void whole_ask(struct sk_control *control, const char *name, enum sk_statement statement, const char *param,
+                      uint64_t handle)
+{
+    struct whole_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, whole_start);
+    if (list == NULL)
+        return;
+    list->name = name;
+    list->statement = statement;
+    (void)snprintf(list->param, sizeof list->param, "%s", param);
+    sk_query_start(&list->query);
+}
+
+void sk_find_payment(struct sk_control *control, const char *reference, uint64_t handle)
+{
+    whole_ask(control, "payments", SK_STATEMENT_FIND_PAYMENT, reference, handle);
+}
+
+void sk_handle_troubles(const struct sk_context *context, struct sk_request *request)
+{
+    sk_list_troubles(context->control, request->handle);
+}
+
+void sk_list_troubles(struct sk_control *control, uint64_t handle)
+{
+    char most[SK_PARAM_NUMBER_SIZE];
+    whole_ask(control, "troubles", SK_STATEMENT_TROUBLES, sk_params_number(most, SK_PAGE_MOST), handle);
+}
+
+static void whole_start(struct sk_query *query)
+{
+    struct whole_list *list = (struct whole_list *)query;
+    const char *params[] = {list->param};
+    sk_gather_begin(&list->gather, query, whole_on_rows);
+    for (size_t i = 0; i < query->control->sale->shards; i++)
+        sk_gather_ask(&list->gather, i, list->statement, 1, params);
+    sk_gather_end(&list->gather);
+}
+
+static void whole_on_rows(struct sk_query *query, struct sk_gathered *gathered)
+{
+    enum { DOCUMENT = 1 };
+    const struct whole_list *list = (struct whole_list *)query;
+    const char *comma = "";
+    sk_buf_printf(&query->body, "{\"%s\":[", list->name);
+    for (size_t i = 0; i < query->control->sale->shards; i++) {
+        for (size_t row = 0; gathered->rows[i] != NULL && row < gathered->counts[i]; row++) {
+            sk_buf_printf(&query->body, "%s%s", comma, sk_rows_text(gathered->rows[i], row, DOCUMENT));
+            comma = ",";
+        }
+    }
+    sk_buf_puts(&query->body, gathered->complete ? "]}" : "],\"complete\":false}");
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
 // ---- the audit log of operators ----

@@ -19,6 +19,7 @@ struct sk_document;
 struct sk_fields;
 struct sk_pages;
 struct sk_tickets;
+struct sk_tokens;
 
 struct sk_context {
     const struct sk_routes_options *options; // borrowed, as all
@@ -28,6 +29,7 @@ struct sk_context {
     const struct sk_pages *pages;   // NULL: they are off
     const struct sk_cors *pictures; // origins of vouchers' pictures
     const struct sk_tickets *tickets;
+    const struct sk_tokens *tokens;
     struct sk_limits *limits;   // NULL: no client is limited
     struct sk_metrics *metrics; // NULL: nothing is counted
     uint64_t stores_ms;         // time allowed for asking the stores

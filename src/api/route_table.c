@@ -6,6 +6,7 @@
 
 #include "about.h"
 #include "admin_lists.h"
+#include "history.h"
 #include "live.h"
 #include "moves.h"
 #include "operate.h"
@@ -107,7 +108,7 @@ const struct sk_route sk_route_table[] = {
       VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS |
           V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers,
-     {"listAllVouchers", "Lists vouchers in one state or in any", "state limit cursor", NULL, "Vouchers", V(FOUND)}},
+     {"listAllVouchers", "Lists vouchers, of one state or any, with a text in their title or any", "state title limit cursor", NULL, "Vouchers", V(FOUND)}},
     {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create,
      {"createVoucher", "Creates a voucher", "IdempotencyKey", "NewVoucher", "VoucherCreated",
       V(CREATED) | V(INTERNAL) | KEY}},
@@ -145,11 +146,22 @@ const struct sk_route sk_route_table[] = {
     {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
      {"listVoucherOrders", "Lists a voucher's orders", "voucher status from to limit cursor", NULL, "AdminOrders",
       V(FOUND)}},
+    {GET, READ, "/admin/orders/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_orders,
+     {"findOrders", "Lists a user's orders", "user limit cursor", NULL, "Orders", V(FOUND)}},
+    {GET, READ, "/admin/payments/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_payment,
+     {"findPayment", "Finds a payment by its reference", "reference", NULL, "Payment", V(FOUND)}},
     {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments,
      {"listPayments", "Lists a voucher's payments, or all that are to be refunded", "voucherIfAny stateToRefund limit cursor",
       NULL, "Payments", V(FOUND)}},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
      {"listOrderEvents", "The feed of changes of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
+    {GET, READ, "/admin/troubles", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_troubles,
+     {"listTroubles", "Lists vouchers for which an operator has something to do", "", NULL, "Troubles", V(FOUND)}},
+    {GET, READ, "/admin/history", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_history,
+     {"getHistory", "Shows all instances, and what they did in the last hour", "since", NULL, "History",
+      V(FOUND) | V(OVERLOADED)}},
+    {GET, READ, "/admin/me", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_me,
+     {"getMe", "Shows the roles of the caller's token", "", NULL, "Me", V(FOUND) | V(OVERLOADED)}},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,
      {"listInstances", "Lists living instances, one row per reactor", "", NULL, "Instances", V(FOUND)}},
     {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, 0, sk_handle_openapi,

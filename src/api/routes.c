@@ -16,6 +16,7 @@
 #include "cors.h"
 #include "failpoint.h"
 #include "head.h"
+#include "history.h"
 #include "live.h"
 #include "log.h"
 #include "pages.h"
@@ -46,9 +47,10 @@ struct sk_routes {
     struct sk_document *openapi;      // owned
     struct sk_pages *pages;           // owned; the context borrows it
     struct sk_tickets *tickets;
-    struct sk_cors *cors;     // owned
-    struct sk_cors *pictures; // origins of vouchers' pictures; owned
-    struct sk_tracer *tracer; // owned
+    struct sk_cors *cors;       // owned
+    struct sk_cors *pictures;   // origins of vouchers' pictures; owned
+    struct sk_tracer *tracer;   // owned
+    struct sk_sampler *sampler; // owned; NULL: another reactor takes the samples, or memory was short
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -102,6 +104,7 @@ struct sk_routes *sk_routes_open(const struct sk_routes_options *options)
                                           .pages = routes->pages,
                                           .pictures = routes->pictures,
                                           .tickets = routes->tickets,
+                                          .tokens = routes->tokens,
                                           .limits = options->limits,
                                           .metrics = options->metrics};
     routes->checks = (struct sk_secret_set){routes->tokens, routes->tickets, identity->payment_secret};
@@ -143,6 +146,8 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
     routes->server = server;
     routes->context.control = control;
     routes->phase = PHASE_SERVING;
+    if (routes->options.history != NULL && routes->options.samples)
+        routes->sampler = sk_sampler_open(routes->options.history, &routes->context);
     sk_answers_keep_alive(routes->answers, true);
 }
 
@@ -154,6 +159,7 @@ void sk_routes_turn(struct sk_routes *routes)
     routes->held = sk_secrets_take(routes->options.secrets, &routes->version);
     routes->checks = *routes->held;
     routes->context.tickets = routes->held->tickets;
+    routes->context.tokens = routes->held->tokens;
     if (old != NULL)
         sk_secrets_give_back(routes->options.secrets, old);
 }
@@ -163,11 +169,13 @@ void sk_routes_drain(struct sk_routes *routes)
     routes->phase = PHASE_DRAINING;
     routes->context.draining = true;
     sk_answers_keep_alive(routes->answers, false);
+    sk_sampler_leave(routes->sampler);
 }
 
 void sk_routes_end(struct sk_routes *routes)
 {
     routes->phase = PHASE_ENDED;
+    sk_sampler_stop(routes->sampler);
     routes->context.control = NULL;
     sk_answers_keep_alive(routes->answers, false);
 }
@@ -178,6 +186,7 @@ void sk_routes_close(struct sk_routes *routes)
         return;
     if (routes->held != NULL)
         sk_secrets_give_back(routes->options.secrets, routes->held);
+    sk_sampler_close(routes->sampler);
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
     sk_document_close(routes->openapi);

@@ -279,14 +279,16 @@ static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
 // counted, and equal calls share one. The first page costs a statement a second.
 
 enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
+enum { STATE_SIZE = 16, TITLE_SIZE = SK_VOUCHER_TITLE_MAX + 1 };
 
 struct voucher_list {
     struct sk_query query;
     struct sk_page page;
     struct sk_gather gather;
-    char state[SK_CURSOR_SCOPE_MAX + 1]; // as in list_vouchers.sql; empty: all
-    bool kept;                           // its answer is cached
-    bool counted;                        // in control->shown->pages
+    char state[STATE_SIZE]; // as in list_vouchers.sql; empty: all
+    char title[TITLE_SIZE]; // what titles must contain; empty: anything
+    bool kept;              // its answer is cached
+    bool counted;           // in control->shown->pages
 };
 
 static void list_start(struct sk_query *query);
@@ -302,19 +304,26 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
         sk_list_vouchers(context->control, &asked, request->handle);
 }
 
+static bool list_read_title(const struct sk_context *context, struct sk_request *request, const char **title)
+{
+    *title = sk_request_query(request, "title", NULL);
+    return *title == NULL || ((*title)[0] != '\0' && strlen(*title) <= SK_VOUCHER_TITLE_MAX && sk_text_utf8(*title)) ||
+           sk_answer_parameter(context->answers, request, "title", "must have 1 to 100 bytes of UTF-8");
+}
+
 void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    const char *state = sk_request_query(request, "state", NULL);
+    const char *state = sk_request_query(request, "state", NULL), *title;
     if (state != NULL && !sk_voucher_state_known(state))
         (void)sk_answer_parameter(context->answers, request, "state", "must be open, paused, closed or retired");
-    else if (sk_page_read_query(context, request, "cursor", &asked))
-        sk_list_admin_vouchers(context->control, state, &asked, request->handle);
+    else if (sk_page_read_query(context, request, "cursor", &asked) && list_read_title(context, request, &title))
+        sk_list_admin_vouchers(context->control, state, title, &asked, request->handle);
 }
 
 // `key` NULL: an operator asks.
 static void list_begin(struct sk_control *control, uint64_t handle, const char *key, const struct sk_page *page,
-                       const char *state)
+                       const char *state, const char *title)
 {
     enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUERIES;
     struct voucher_list *list = sk_query_new(control, class, handle, key, sizeof *list, list_start);
@@ -324,6 +333,7 @@ static void list_begin(struct sk_control *control, uint64_t handle, const char *
     list->page = *page;
     list->kept = key != NULL && page->first && page->limit == SK_PAGE_MOST;
     (void)snprintf(list->state, sizeof list->state, "%s", state);
+    (void)snprintf(list->title, sizeof list->title, "%s", title);
     sk_query_start(&list->query);
 }
 
@@ -337,17 +347,19 @@ void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *as
     if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->shown->list, next, handle))
         return;
     (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
-    list_begin(control, handle, key, &page, "listed");
+    list_begin(control, handle, key, &page, "listed", "");
 }
 
-void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
-                            uint64_t handle)
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const char *title,
+                            const struct sk_page_asked *ask, uint64_t handle)
 {
+    char scope[SK_CURSOR_SCOPE_MAX + 1];
     struct sk_page page;
-    if (state == NULL)
-        state = "";
-    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, state, ask, handle))
-        list_begin(control, handle, NULL, &page, state);
+    state = state == NULL ? "" : state;
+    title = title == NULL ? "" : title;
+    (void)snprintf(scope, sizeof scope, title[0] == '\0' ? "%s" : "%s:%s", state, title);
+    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, scope, ask, handle))
+        list_begin(control, handle, NULL, &page, state, title);
 }
 
 static void list_start(struct sk_query *query)
@@ -367,8 +379,11 @@ static void list_start(struct sk_query *query)
     for (size_t i = 0; i < list->page.places; i++) {
         const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
                                 sk_page_is_new(&list->page, i) ? NULL : sk_page_first(&list->page, i, before),
-                                sk_page_most(&list->page, most)};
-        sk_gather_ask(&list->gather, i, SK_STATEMENT_LIST_VOUCHERS, 3, params);
+                                sk_page_most(&list->page, most), list->title};
+        if (list->title[0] == '\0')
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_LIST_VOUCHERS, 3, params);
+        else
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_FIND_VOUCHERS, 4, params);
     }
     sk_gather_end(&list->gather);
 }

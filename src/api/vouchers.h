@@ -49,8 +49,9 @@ void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t han
 // and at most 16 are read at a time.
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle);
 
-// The same for vouchers in this state; NULL: any.
-void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
-                            uint64_t handle);
+// The same for vouchers in this state, and with this text in their title; NULL: any.
+enum { SK_VOUCHER_TITLE_MAX = 100 }; // bytes
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const char *title,
+                            const struct sk_page_asked *ask, uint64_t handle);
 
 #endif

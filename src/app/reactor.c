@@ -195,6 +195,8 @@ static enum sk_status reactor_open_routes(struct sk_reactor *reactor)
                                        .measure = reactor->measure,
                                        .metrics = reactor->metrics,
                                        .render_metrics = sk_metrics_page,
+                                       .history = options->history,
+                                       .samples = options->samples,
                                        .operators = options->operators};
     reactor->routes = sk_routes_open(&routes);
     return reactor->routes == NULL ? SK_FAIL : SK_OK;

@@ -11,6 +11,7 @@
 #include "status.h"
 #include "user_tokens.h"
 
+struct sk_history;
 struct sk_limits;
 struct sk_reactor;
 struct sk_secrets;
@@ -23,6 +24,8 @@ struct sk_reactor_options {
     struct sk_limits *limits;       // borrowed; NULL: no rate limits
     unsigned number;                // its index in the process, from 0
     struct sk_spool_lane *lane;     // borrowed, for the access log; NULL: none
+    struct sk_history *history;     // borrowed until it is joined
+    bool samples;                   // it takes the samples of the history
     bool operators; // its listener is for operators (routes.h); its connections are outside the client limits
 };
 

@@ -17,6 +17,7 @@
 
 #include "client_limits.h"
 #include "clock.h"
+#include "history.h"
 #include "jwt.h"
 #include "listener.h"
 #include "log.h"
@@ -103,16 +104,18 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_secrets_open(&(struct sk_secrets_source){serve_read_secrets, serve_release_secrets, &line});
     struct sk_reactor **reactors = calloc((size_t)sk_config_reactors(config), sizeof(struct sk_reactor *));
     struct sk_config *of_operators = serve_operators_config(config);
+    struct sk_history *history = sk_history_open();
     int64_t started = 0;
-    if (status == SK_OK && (reactors == NULL || limits == NULL || secrets == NULL || of_operators == NULL))
-        status = SK_NO_MEM;
+    bool enough = reactors != NULL && limits != NULL && secrets != NULL && of_operators != NULL && history != NULL;
     if (status == SK_OK)
-        status = serve_open_log(config, &log);
+        status = enough ? serve_open_log(config, &log) : SK_NO_MEM;
     while (status == SK_OK && started < sk_config_reactors(config)) {
         struct sk_spool_lane *lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)started);
-        struct sk_reactor_options options = {config, ring, secrets, limits, (unsigned)started, lane, false};
+        bool samples = started + 1 == sk_config_reactors(config); // the last: the operators', if they have one
+        struct sk_reactor_options options = {config, ring,    secrets, limits, (unsigned)started,
+                                             lane,   history, samples, false};
         if (started == config->reactors)
-            options = (struct sk_reactor_options){of_operators, NULL, secrets, limits, 0, lane, true};
+            options = (struct sk_reactor_options){of_operators, NULL, secrets, limits, 0, lane, history, samples, true};
         status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
@@ -139,6 +142,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_secrets_close(secrets);
         sk_limits_close(limits);
         free(of_operators);
+        sk_history_close(history);
     } else {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a thread that still runs may read it
         sk_log(SK_LOG_WARN, "the resolver does not answer; not waiting for it", "");

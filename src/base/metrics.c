@@ -125,6 +125,7 @@ static void metrics_add_block(struct sk_metrics *metrics, struct sk_metrics_sum 
         sk_distribution_read(&metrics->durations[route], &sum->durations[route]);
     }
     sk_remaining_read(&metrics->remaining, &sum->remaining);
+    sk_remaining_read(&metrics->differing, &sum->differing);
     sk_server_table_read(&metrics->servers, &sum->servers);
 }
 

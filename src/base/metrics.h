@@ -191,6 +191,7 @@ struct sk_metrics {
     _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_METRICS_CODES];
     struct sk_distribution durations[SK_METRICS_ROUTES];
     struct sk_remaining remaining;
+    struct sk_remaining differing; // vouchers at rest whose stores disagree, as if each had one unit left
     struct sk_server_table servers;
 };
 
@@ -216,7 +217,7 @@ struct sk_metrics_sum {
     struct sk_distributed distributions[SK_DISTRIBUTION_COUNT];
     uint64_t answers[SK_METRICS_ROUTES][SK_METRICS_CODES];
     struct sk_distributed durations[SK_METRICS_ROUTES];
-    struct sk_remaining_rows remaining;
+    struct sk_remaining_rows remaining, differing;
     struct sk_server_rows servers;
 };
 

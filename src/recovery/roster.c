@@ -29,10 +29,8 @@ struct sk_roster {
     char text[TEXT_SIZE];
 };
 
-static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1]);
 static void roster_on_time(void *arg);
 static void roster_on_published(void *arg, const struct sk_reply *reply);
-static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
 
 // ---- publishing ----
 
@@ -47,14 +45,14 @@ struct sk_roster *sk_roster_open(const struct sk_sale *sale)
         return NULL;
     }
     roster->sale = sale;
-    roster_put_name(sale->instance, name);
+    sk_roster_name(sale->instance, name);
     (void)snprintf(roster->text, sizeof roster->text, "%.*s %" PRId64 " %" PRId64 " %s", SK_ROSTER_WORD_MAX, SK_VERSION,
                    sk_durations_since_ms(), sale->options->lock_ttl_ms, name);
     return roster;
 }
 
 // Replaces each character that is not in word_chars by `-`.
-static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1])
+void sk_roster_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1])
 {
     char host[SK_ROSTER_WORD_MAX - sizeof ":65535" + 2] = "";
     const char *port = listen == NULL ? NULL : strrchr(listen, ':');
@@ -103,17 +101,17 @@ static void roster_on_published(void *arg, const struct sk_reply *reply)
 bool sk_roster_read(const char *text, struct sk_rostered *rostered)
 {
     char started[SK_ROSTER_WORD_MAX + 1], ttl[SK_ROSTER_WORD_MAX + 1];
-    text = roster_take_word(text, rostered->version);
-    text = text == NULL ? NULL : roster_take_word(text, started);
-    text = text == NULL ? NULL : roster_take_word(text, ttl);
-    text = text == NULL ? NULL : roster_take_word(text, rostered->name);
+    text = sk_roster_word(text, rostered->version);
+    text = text == NULL ? NULL : sk_roster_word(text, started);
+    text = text == NULL ? NULL : sk_roster_word(text, ttl);
+    text = text == NULL ? NULL : sk_roster_word(text, rostered->name);
     return text != NULL && text[0] == '\0' &&
            sk_text_number(started, INT64_C(253402300799999), &rostered->started_ms) &&
            sk_text_number(ttl, UINT32_MAX, &rostered->ttl_ms);
 }
 
-// Returns what follows the word and a blank. NULL: there is no word, it is too long, or it has other characters.
-static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1])
+// NULL: there is no word, it is too long, or it has other characters.
+const char *sk_roster_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1])
 {
     size_t len = strspn(text, word_chars);
     if (len == 0 || len > SK_ROSTER_WORD_MAX || (text[len] != ' ' && text[len] != '\0'))

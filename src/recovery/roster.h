@@ -22,6 +22,11 @@ struct sk_rostered {
     uint64_t started_ms, ttl_ms;
 };
 
+// Any thread, as both. The name of the instance that listens there; NULL: without a port.
+void sk_roster_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1]);
+// Takes the next word off a text of such words; returns what follows it and a blank. NULL: it is not valid.
+const char *sk_roster_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
+
 // Any thread. False: the text is not valid.
 bool sk_roster_read(const char *text, struct sk_rostered *rostered);
 

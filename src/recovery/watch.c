@@ -48,7 +48,7 @@ struct busy {
 // A round of the watch, as gauges. Starts zeroed.
 struct overview {
     uint64_t entries, oldest_ms, differ, letters, on_sale; // oldest_ms: by sk_monotonic_ms(); 0: there is no entry
-    struct sk_remaining_rows remaining;
+    struct sk_remaining_rows remaining, differing;
 };
 
 static void busy_note(struct busy *busy, const struct sk_voucher *voucher);
@@ -685,6 +685,8 @@ static void overview_check(struct overview *overview, const struct sk_voucher *v
     if (watched->checked_at_ms == 0)
         return;
     overview->differ += differs;
+    if (differs)
+        sk_remaining_note(&overview->differing, voucher->id, 1);
     overview->letters += (uint64_t)watched->letters;
     if (seen->journal > 0) {
         uint64_t age_ms = (uint64_t)watched->journal_age_ms;
@@ -708,4 +710,5 @@ static void overview_publish(const struct overview *overview, struct sk_metrics 
     sk_metrics_set(metrics, SK_METRIC_VOUCHERS_ON_SALE, overview->on_sale);
     sk_metrics_set(metrics, SK_METRIC_ROUND_AT, sk_monotonic_ms());
     sk_remaining_publish(&metrics->remaining, &overview->remaining);
+    sk_remaining_publish(&metrics->differing, &overview->differing);
 }

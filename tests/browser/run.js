@@ -11,6 +11,9 @@ import { spawnSync } from 'node:child_process';
 import { launch } from './browser.js';
 import { controls } from './controls.js';
 import { tests as dashboard } from './dashboard.js';
+import { tests as doing } from './dashboard_doing.js';
+import { tests as finding } from './dashboard_finding.js';
+import { tests as seeing } from './dashboard_seeing.js';
 import { Scene } from './scene.js';
 import { tests as buying } from './shop_buying.js';
 import { tests as first } from './shop_first.js';
@@ -23,7 +26,7 @@ const AT_ONCE = Number(process.env.BROWSER_JOBS ?? 3);
 const TEST_MS = 90000;
 
 // The dashboard lists every voucher, so it comes before the tests that make many.
-const tests = [...dashboard, ...first, ...waiting, ...buying, ...orders, ...many, ...showing];
+const tests = [...seeing, ...finding, ...doing, ...dashboard, ...first, ...waiting, ...buying, ...orders, ...many, ...showing];
 
 /** Runs one test in its own scene. Returns undefined if it passed, else the error. */
 async function attempt(browser, { name, answers, run }, breakage) {

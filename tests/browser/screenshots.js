@@ -104,7 +104,7 @@ async function dashboard(browser) {
     const form = opened.locator('form[data-login]');
     await form.locator('input').first().fill(setting('SECKILL_ADMIN_TOKEN'));
     await form.getByRole('button').first().click();
-    await opened.locator('[data-metric]').first().waitFor(); // there may be no voucher yet
+    await opened.locator('[data-chart] [data-metric]').first().waitFor(); // there may be no voucher yet
     return opened;
 }
 

@@ -238,9 +238,26 @@ export class Instance {
         clearTimeout(timer);
     }
 
+    /** As if its machine had lost power. */
+    async kill() {
+        const ended = once(this.process, 'exit');
+        this.process.kill('SIGKILL');
+        await ended;
+    }
+
     async close() {
         await this.stop();
         rmSync(this.folder, { recursive: true, force: true });
+    }
+}
+
+/** Runs statements in the stack's PostgreSQL, as its owner. */
+export async function sql(text) {
+    const psql = spawn('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', setting('DATABASE_URL')], { stdio: ['pipe', 'ignore', 'inherit'] });
+    psql.stdin.end(text);
+    const [code] = await once(psql, 'exit');
+    if (code !== 0) {
+        throw new Error(`psql: exit ${code}: ${text}`);
     }
 }
 

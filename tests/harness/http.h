@@ -7,7 +7,7 @@
 
 #include "stack.h"
 
-enum { HTTP_REPLY_SIZE = 1 << 18, HTTP_FIELD_SIZE = 256 };
+enum { HTTP_REPLY_SIZE = 3 << 17, HTTP_FIELD_SIZE = 256 };
 
 struct http_reply {
     int status;       // 0: the connection ended without a whole reply

@@ -40,7 +40,8 @@ static void start(const char *const *env)
 START_TEST(each_listener_serves_its_own)
 {
     static const char *const theirs[] = {"/admin/vouchers", "/admin/vouchers/1", "/admin/orders?voucher=1",
-                                         "/admin/events",   "/admin/instances",  "/metrics"};
+                                         "/admin/events",   "/admin/instances",  "/admin/troubles",
+                                         "/admin/history",  "/admin/me",         "/metrics"};
     static const char *const pages[] = {"/admin/ui"};
     static const char *const ours[] = {"/vouchers", "/vouchers/1", "/orders", "/openapi.json", "/"};
     start(NULL);

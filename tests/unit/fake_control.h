@@ -113,6 +113,9 @@ static inline void must_have_its_class(const struct asked *asked)
     case SK_STATEMENT_ADD_UNITS:
     case SK_STATEMENT_NOTE_REFUNDS:
     case SK_STATEMENT_FIND_ANY_ORDER:
+    case SK_STATEMENT_FIND_VOUCHERS:
+    case SK_STATEMENT_FIND_PAYMENT:
+    case SK_STATEMENT_TROUBLES:
         ck_assert_int_eq(asked->class, SK_PG_COMMANDS);
         break;
     case SK_STATEMENT_FIND_ORDER:

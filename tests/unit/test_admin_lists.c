@@ -144,6 +144,34 @@ START_TEST(what_is_to_be_refunded_is_asked_of_all_shards)
 }
 END_TEST
 
+START_TEST(a_payment_is_found_by_its_reference)
+{
+    static const rows_t row[] = {{ORDER_C, "{\"reference\":\"r1\"}"}};
+    sk_find_payment(&control, "r1", 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_FIND_PAYMENT);
+    ck_assert_str_eq(asked->argv[0], "r1");
+    pg_answers(&(const struct sk_rows){1, row});
+    must_be_shown(1, "{\"payments\":[{\"reference\":\"r1\"}]}");
+    sk_find_payment(&control, "r2", 1);
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"payments\":[]}");
+    sk_find_payment(&control, "r2", 1);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(troubles_are_bounded)
+{
+    static const rows_t rows[] = {{"8", "{\"voucher_id\":\"8\"}"}, {"7", "{\"voucher_id\":\"7\"}"}};
+    sk_list_troubles(&control, 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_TROUBLES);
+    ck_assert_str_eq(asked->argv[0], "100");
+    pg_answers(&(const struct sk_rows){2, rows});
+    must_be_shown(1, "{\"troubles\":[{\"voucher_id\":\"8\"},{\"voucher_id\":\"7\"}]}");
+}
+END_TEST
+
 START_TEST(statuses_are_those_of_rows)
 {
     static const char *const good[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
@@ -338,6 +366,8 @@ int main(void)
     tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
     tcase_add_test(tcase, a_page_of_payments_has_whole_orders);
     tcase_add_test(tcase, what_is_to_be_refunded_is_asked_of_all_shards);
+    tcase_add_test(tcase, a_payment_is_found_by_its_reference);
+    tcase_add_test(tcase, troubles_are_bounded);
     tcase_add_test(tcase, statuses_are_those_of_rows);
     tcase_add_test(tcase, the_operators_record_is_a_vouchers);
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);

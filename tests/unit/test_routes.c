@@ -10,6 +10,7 @@
 #include "admin_lists.h"
 #include "client_limits.h"
 #include "config.h"
+#include "history.h"
 #include "live.h"
 #include "moves.h"
 #include "operate.h"
@@ -82,6 +83,11 @@ HANDLER(dead_letters)
 HANDLER(admin_vouchers)
 HANDLER(admin_orders)
 HANDLER(admin_payments)
+HANDLER(find_orders)
+HANDLER(find_payment)
+HANDLER(troubles)
+HANDLER(history)
+HANDLER(me)
 HANDLER(admin_events)
 HANDLER(order_events)
 HANDLER(requeue)
@@ -362,6 +368,11 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/vouchers/7", "voucher", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", STORES);
     must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/orders/find", "find_orders", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/payments/find", "find_payment", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/troubles", "troubles", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/history", "history", 0);
+    must_come_to(SK_METHOD_GET, "/admin/me", "me", 0);
     must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
     must_come_to(SK_METHOD_GET, "/admin/instances", "instances", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);

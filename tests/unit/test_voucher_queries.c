@@ -206,7 +206,7 @@ START_TEST(other_pages_are_asked_for_a_few_at_a_time)
         ask_page(50, NULL, 21);
         must_be_told(21, SK_VERDICT_OVERLOADED);
         ask_list(22); // the default list does not count
-        sk_list_admin_vouchers(&control, "paused", &(struct sk_page_asked){.limit = 5}, 23);
+        sk_list_admin_vouchers(&control, "paused", NULL, &(struct sk_page_asked){.limit = 5}, 23);
         ck_assert_uint_eq(fake_pg.count, PAGES_MAX + 2);
         ck_assert_str_eq(fake_pg.asked[PAGES_MAX + 1].argv[0], "paused");
         while (fake_pg.answered < fake_pg.count)
@@ -233,14 +233,14 @@ START_TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
     ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[1], "7");
     pg_answers(&no_rows);
     must_show(1, "\"vouchers\":[]}");
-    sk_list_admin_vouchers(&control, NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    sk_list_admin_vouchers(&control, NULL, NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
     must_be_told(1, SK_VERDICT_BAD_PARAMETER);
-    sk_list_admin_vouchers(&control, NULL, &(struct sk_page_asked){.limit = 1}, 1);
+    sk_list_admin_vouchers(&control, NULL, NULL, &(struct sk_page_asked){.limit = 1}, 1);
     ck_assert_ptr_null(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[0]);
     pg_answers(&list);
     must_be_told(1, SK_VERDICT_FOUND);
     (void)snprintf(cursor, sizeof cursor, "%s", told_next);
-    sk_list_admin_vouchers(&control, "open", &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    sk_list_admin_vouchers(&control, "open", NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
     must_be_told(1, SK_VERDICT_BAD_PARAMETER); // with another filter
 }
 END_TEST

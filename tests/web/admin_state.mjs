@@ -9,10 +9,13 @@ import { createAdminApi, createKeys } from '../../web/admin/api.js';
 import { booksOf } from '../../web/admin/books.js';
 import { createLately } from '../../web/admin/lately.js';
 import { createPoller } from '../../web/admin/poller.js';
-import { instancesOf } from '../../web/admin/roster.js';
+import { lonelyOf } from '../../web/admin/charts.js';
+import { createHistory } from '../../web/admin/history.js';
+import { ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
-import { centsOf, digitsOf, localTime, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
-import { words } from '../../web/admin/words.js';
+import { centsOf, changesOf, digitsOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
+import { KINDS, troublesOf } from '../../web/admin/troubles.js';
+import { reasons, words } from '../../web/admin/words.js';
 
 // ---- series ----
 
@@ -22,8 +25,8 @@ test('a series keeps its last points, and no more', () => {
         series.push(at, { a: at });
     }
     const [times, a, b] = series.columns();
-    assert.deepEqual([times.length, a.length, b.length], [600, 600, 600]);
-    assert.deepEqual([times[0], times[599], a[599], b[599]], [601, 1200, 1200, null]);
+    assert.deepEqual([times.length, a.length, b.length], [POINTS_MAX, POINTS_MAX, POINTS_MAX]);
+    assert.deepEqual([times[0], times.at(-1), a.at(-1), b.at(-1)], [POINTS_MAX + 1, 2 * POINTS_MAX, 2 * POINTS_MAX, null]);
 });
 
 test('time goes forward; a gap is a point without values', () => {
@@ -154,6 +157,7 @@ function section() {
         texts: [],
         getAttribute: () => null,
         setAttribute() {},
+        addEventListener() {},
         append(...texts) {
             this.texts.push(...texts);
         },
@@ -182,13 +186,13 @@ test('what happened lately is read from the end of the feed, one page at a time,
         call: async (path) => (asked.push(path), { status: 200, body: answers.shift() }),
     });
     const newest = async () => (await lately.ask(), at.list.rows[0]?.texts[1]);
-    assert.equal(await newest(), ' event_order order-60');
+    assert.equal(await newest(), ' event_order order-60 ');
     assert.equal(at.list.rows.length, 60);
-    assert.equal(await newest(), ' event_order order-60');
-    assert.equal(await newest(), ' event_order order-62');
+    assert.equal(await newest(), ' event_order order-60 ');
+    assert.equal(await newest(), ' event_order order-62 ');
     await lately.ask(); // a full page: there is more
-    assert.equal(await newest(), ' event_order order-959');
-    assert.equal(await newest(), ' event_order order-960');
+    assert.equal(await newest(), ' event_order order-959 ');
+    assert.equal(await newest(), ' event_order order-960 ');
     const ends = ['last=60', 'limit=100&after=a', 'limit=100&after=a', 'limit=100&after=b', 'last=60', 'limit=100&after=d'];
     assert.deepEqual(asked, ends.map((end) => `/admin/events?${end}`));
     assert.equal(at.hint.textContent, '');
@@ -219,24 +223,114 @@ test('without Redis there is nothing to compare', () => {
     }
 });
 
-// ---- instances ----
+// ---- what keeps a sale from selling, or the books from balancing ----
 
-test('the reactors of an instance are one; the one that answers is known by its start', () => {
-    const told = { version: '1', started_at: '2026-01-31T12:00:00.250Z', ttl_ms: 3000 };
-    const rows = [
-        { id: 'c', ...told, name: 'b:2', started_at: '2026-01-31T12:00:30.000Z', renewed_ago_ms: 2000 },
-        { id: 'a', ...told, name: 'a:1', renewed_ago_ms: 100 },
-        { id: 'b', ...told, name: 'a:1', renewed_ago_ms: 400 },
-        { id: 'd' },
+const frame = (gauges) => ({ gauges: { reactors: 2, reactors_ready: 2, redis_links: 4, postgresql_links: 6, journal_oldest: 0,
+    round_age: 1, ...gauges }, servers: [] });
+const instance = (more) => ({ name: 'a:1', missed: false, heard_ago_ms: 100, reactors: 2, reactors_ready: 2, redis_away: 0,
+    postgresql_away: 0, books_differ: 0, journal_oldest_ms: 0, audit_age_ms: 100, differing: [], tickets_off: [], ...more });
+const kindsOf = ({ away_ms = null, gauges = {}, instances = [instance({})], shared = true, troubles = [] }) =>
+    troublesOf({ away_ms, frames: [frame(gauges)], history: { shared, instances }, troubles }).map(({ kind }) => kind);
+
+test('nothing is wrong where nothing is', () => {
+    assert.deepEqual(kindsOf({}), []);
+    assert.deepEqual(troublesOf({ away_ms: null, frames: [], history: null, troubles: null }), []);
+});
+
+test('each trouble is seen, here or at another instance', () => {
+    const letters = [{ voucher_id: '7', title: 'Tea', what: 'DEAD_LETTERS', count: 2 }];
+    const late = [{ voucher_id: '8', title: 'Tea', what: 'EXPIRY_LATE', late_s: 90 }];
+    const cases = [
+        ['service_away', { away_ms: 1, gauges: { redis_links: 0 } }],
+        ['redis_away', { gauges: { redis_links: 3, reactors_ready: 1 } }],
+        ['redis_away', { instances: [instance({ redis_away: 1 })] }],
+        ['postgresql_away', { gauges: { postgresql_links: 5 } }],
+        ['postgresql_away', { instances: [instance({ postgresql_away: 1 })] }],
+        ['not_ready', { gauges: { reactors_ready: 1 } }],
+        ['tickets_off', { instances: [instance({ tickets_off: ['9'] })] }],
+        ['books_differ', { instances: [instance({ books_differ: 1, differing: ['9'] })] }],
+        ['dead_letters', { troubles: letters }],
+        ['instance_missed', { instances: [instance({ missed: true })] }],
+        ['expiry_late', { troubles: late }],
+        ['journal_old', { gauges: { journal_oldest: 61 } }],
+        ['journal_old', { instances: [instance({ journal_oldest_ms: 61000 })] }],
+        ['audit_stalls', { gauges: { round_age: 31 } }],
+        ['audit_stalls', { instances: [instance({ audit_age_ms: 31000 })] }],
     ];
-    const found = instancesOf({ server_time: '2026-01-31T12:01:00.250Z', instances: rows }, [Date.UTC(2026, 0, 31, 12, 0, 0, 250)]);
-    assert.deepEqual(found.map(({ id, reactors, late, self }) => [id, reactors, late, self]), [
-        ['a:1', 2, false, true],
-        ['b:2', 1, true, false],
-        ['d', 1, false, false],
-    ]);
-    assert.deepEqual([found[0].age_s, found[0].renewed_ms, found[2].age_s, found[2].renewed_ms], [60, 400, undefined, undefined]);
-    assert.deepEqual(instancesOf({ server_time: '2026-01-31T12:00:00.000Z', instances: [] }), []);
+    for (const [kind, state] of cases) {
+        assert.deepEqual(kindsOf(state), [kind], JSON.stringify(state));
+    }
+    assert.deepEqual([...new Set(cases.map(([kind]) => kind))].sort(), Object.keys(KINDS).sort());
+    const [found] = troublesOf({ away_ms: null, frames: [frame({})], history: null, troubles: [...letters, { ...letters[0], voucher_id: '6', count: 1 }] });
+    assert.deepEqual(found, { kind: 'dead_letters', values: { count: 3 }, vouchers: ['7', '6'] });
+});
+
+test('without Redis no instance can be heard, so none is missed; one that is missed says nothing else', () => {
+    const away = { gauges: { redis_links: 0, reactors_ready: 0 }, shared: false, instances: [instance({ missed: true })] };
+    assert.deepEqual(kindsOf(away), ['redis_away']);
+    assert.deepEqual(kindsOf({ instances: [instance({ missed: true, redis_away: 1, audit_age_ms: 60000, tickets_off: ['1'] })] }), ['instance_missed']);
+});
+
+test('each trouble has its words, and the stops come first', () => {
+    for (const kind of Object.keys(KINDS)) {
+        for (const key of ['name', 'trouble', 'do', 'more']) {
+            assert.ok(words.en[`${key}_${kind}`] && words.zh[`${key}_${kind}`], `${key}_${kind}`);
+        }
+    }
+    const stops = Object.values(KINDS).map((kind) => kind.stops === true);
+    assert.deepEqual(stops, [...stops].sort((a, b) => b - a));
+});
+
+// ---- the last hour ----
+
+test('the history is read once, then what is new; nothing comes twice', async () => {
+    const asked = [];
+    const columns = ['at_ms', 'placed'];
+    const answers = [[[5000, 1], [10000, 2]], [[12000, 2], [15000, 3]], [], [[20000, 4]]];
+    const history = createHistory({ call: async (path) => {
+        asked.push(path);
+        return { status: 200, body: { server_time: 'x', shared: true, instances: [], sample_ms: 5000, columns, samples: answers.shift() } };
+    } });
+    assert.equal(history.last(), null);
+    for (let i = 0; i < 4; i++) {
+        assert.ok(await history.ask());
+    }
+    assert.deepEqual(asked, ['/admin/history', ...['10000', '15000', '15000'].map((since) => `/admin/history?since=${since}`)]);
+    assert.deepEqual(history.rows().map(({ at_ms, placed }) => [at_ms, placed]), [[5000, 1], [10000, 2], [15000, 3], [20000, 4]]);
+});
+
+test('a sample between two gaps is a point', () => {
+    assert.equal(lonelyOf([1, 2, null]), null);
+    assert.deepEqual(lonelyOf([null, 1, null, 2, 3, null, 4]), [1, 6]);
+    assert.deepEqual(lonelyOf([0]), [0]);
+});
+
+// ---- a settlement ----
+
+const said = (report) => sentencesOf({ at: '2026-01-31T12:00:00.000Z', missing: {}, wrong: {}, ...report },
+    { say: (key, values) => `${key} ${values?.count ?? values?.time ?? values?.is ?? ''}`.trim(), moment: () => 'T', age: (s) => `${s}s` });
+
+test('a settlement is sentences, and none of its codes', () => {
+    assert.deepEqual(said({ verdict: 'balanced' }), [{ text: 'verdict_balanced T', grade: 'good' }]);
+    const open = said({ verdict: 'open', missing: { SALE_ON: 80637, UNPAID: 3, REDIS: 1 } });
+    assert.deepEqual(open.map(({ text }) => text), ['verdict_open T', 'missing_SALE_ON 80637s', 'missing_UNPAID 3', 'missing_REDIS']);
+    const wrong = said({ verdict: 'wrong', wrong: { UNITS: { is: 4, should_be: 5 } } });
+    assert.deepEqual(wrong.map(({ text, grade }) => [text, grade]), [['verdict_wrong T', 'bad'], ['wrong_UNITS 4', 'bad']]);
+    for (const name of ['SALE_ON', 'UNPAID', 'JOURNAL', 'PENDING', 'DEAD_LETTERS', 'REDIS']) {
+        assert.ok(words.en[`missing_${name}`] ?? words.en[`missing_${name}.other`], name);
+    }
+    for (const name of ['UNITS', 'LIVE_ORDERS', 'DUPLICATES', 'REDIS_STOCK', 'REDIS_BUYERS']) {
+        assert.ok(words.en[`wrong_${name}`], name);
+    }
+});
+
+test('of units and orders, what is not there is left out', () => {
+    const units = { offered: 10, added: 0, taken_away: 2, sold: 0, kept: 0, held: 0, remaining: 8 };
+    assert.deepEqual(unitsOf(units), [['units_offered', 10], ['units_taken_away', 2], ['units_sold', 0], ['units_remaining', 8]]);
+    const states = ['unpaid', 'paid', 'cancelled', 'expired', 'refunded_restocked', 'refunded_kept', 'refused', 'held'];
+    const orders = Object.fromEntries(states.map((state) => [state, { orders: state === 'expired' ? 3 : 0 }]));
+    assert.deepEqual(ordersOf({ orders }), [['unpaid', 0], ['paid', 0], ['expired', 3]]);
+    assert.ok(states.every((state) => words.en[`orders_${state}`]));
 });
 
 // ---- the form ----
@@ -269,15 +363,33 @@ test('a time goes into the field and out of it', () => {
 
 const form = (changed) => ({
     title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
-    limit: '', pay_within: '', ...changed,
+    limit: '', pay_within: '', ticket: false, work_bits: '', ...changed,
 });
 
 test('a form becomes terms; what is empty is left to the service', () => {
     const { terms } = termsOf(form({}));
-    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at']);
-    assert.deepEqual([terms.stock, terms.price_cents], [100, 100]);
+    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'ticket', 'work_bits']);
+    assert.deepEqual([terms.stock, terms.price_cents, terms.ticket, terms.work_bits], [100, 100, false, 0]);
     const more = termsOf(form({ limit: '2', pay_within: '0', currency: ' eur ' })).terms;
     assert.deepEqual([more.limit, more.pay_within_s, more.currency], [2, 0, 'EUR']);
+});
+
+test('a voucher goes into the form and out of it, and only what is another is sent', () => {
+    const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'CNY', begin_at: '2026-01-31T12:00:00.250Z', end_at: '2026-01-31T13:00:00.000Z',
+        limit: 2, pay_within_s: 900, ticket: true, work_bits: 3, version: 4 };
+    const { terms } = termsOf(fieldsOf(row));
+    assert.deepEqual(changesOf(row, terms), {});
+    assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), title: 'Cup', ticket: false, stock: '9' }).terms), { title: 'Cup', ticket: false });
+    assert.deepEqual([priceText(1250), priceText(7), priceText(1500, 0), priceText(1500, 3)], ['12.50', '0.07', '1500', '1.500']);
+});
+
+// What the service refuses is said in its own words; these are for readers of Chinese.
+test('each reason of a field has words in Chinese', () => {
+    const source = ['operate.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
+    const details = [...source.matchAll(/\.detail = "([^"]+)"/g)].map(([, text]) => text);
+    assert.ok(details.length > 10);
+    const shown = details.filter((text) => !/100000000000000|three letters|from 1 to 100000000$/.test(text)); // of payments, and of a form of its own
+    assert.deepEqual(shown.filter((text) => reasons[text] === undefined), []);
 });
 
 test('what is wrong in a form is named', () => {

@@ -15,6 +15,9 @@ const WORDS = {
     UNKNOWN_VOUCHER: 'gone',
     NOT_FOUND: 'gone',
     STARTED: 'started',
+    UNKNOWN_PAYMENT: 'unknown_payment',
+    PENDING: 'pending',
+    BAD_ORDER_ID: 'gone',
 };
 
 export function isGood(answer) {

@@ -1,4 +1,4 @@
-// Calls of the service in the name of one token. It lives here and in no storage. An answer is what came, whatever it
+// Calls of the service in the name of one token. An answer is what came, whatever it
 // says; a caller decides what it means (answer.js), so nothing is thrown.
 //   {status, code, body, text, etag}: status 0: nothing came, and the outcome is not known; code null: the answer is not
 //   a problem of the service's own, such as a gateway's page.

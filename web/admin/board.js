@@ -5,48 +5,62 @@ import { setAttribute, setText } from '../common/dom.js';
 import { isAway, isGood } from './answer.js';
 import { createCharts } from './charts.js';
 import { createConfirm } from './confirm.js';
-import { createCreation } from './create.js';
 import { createFigures } from './figures.js';
+import { createForm } from './form.js';
 import { createProcesses, frameOf } from './frame.js';
+import { createHistory } from './history.js';
 import { createInstances } from './instances.js';
 import { createLately } from './lately.js';
+import { createOrders } from './orders.js';
 import { createPoller } from './poller.js';
 import { parseMetrics } from './prometheus.js';
+import { createSeverity } from './severity.js';
+import { troublesOf } from './troubles.js';
 import { createVouchers } from './vouchers.js';
 
 const OLD_MS = 6000; // an answer that is older is marked
+const OLD_SLOW_MS = 16000; // of what is asked every five seconds
 const now_ms = () => performance.now();
 
 // What is asked, how often at most, and which part of the page shows it.
 const PERIODS = {
     metrics: [1000, 'metrics'],
-    list: [2000, 'vouchers'],
+    list: [1000, 'vouchers'],
     inspect: [1000, 'vouchers'],
     count: [1000, null],
     detail: [1000, null],
-    instances: [2000, 'instances'],
+    history: [5000, 'instances'],
+    troubles: [5000, null],
     events: [2000, 'events'],
 };
 
-// root: the page. call: api.js. has_charts: whether the build has uPlot; undefined: not known.
-export function createBoard({ root, call, speech, has_charts }) {
+// root: the page. call: api.js. roles: of the token. has_charts: whether the build has uPlot; undefined: not known.
+export function createBoard({ root, call, roles, speech, has_charts }) {
     const part = (name) => root.querySelector(`[data-part=${name}]`);
     const at = (name) => root.querySelector(`[data-${name}]`);
     const template = (name) => root.querySelector(`template[data-template=${name}]`);
+    const may = (role) => roles.includes(role);
     const clock = createClock();
     const processes = createProcesses();
+    const history = createHistory({ call });
     const answered = {}; // part of the page -> {ms, wall_ms} of its last answer
-    let away = null, opened_ms = null, newest = null, notice = null, closed = false;
+    let away = null, opened_ms = null, newest = null, notice = null, closed = false, troubles = null;
 
     const figures = createFigures({ list: at('tiles'), scope: at('scope'), speech });
-    const charts = createCharts({ root: at('charts'), note: at('charts-off'), template: template('chart'), speech });
-    const instances = createInstances({ section: part('instances'), speech, call });
-    const lately = createLately({ section: part('events'), speech, call });
+    const charts = createCharts({ root: at('charts'), legs: at('legs'), note: at('charts-off'), template: template('chart'), speech });
+    const instances = createInstances({ section: part('instances'), speech });
+    const lately = createLately({ section: part('events'), speech, call, open: (order) => orders.find(order) });
     const vouchers = createVouchers({
-        section: part('vouchers'), template: template('voucher'), speech, call, now_ms, clock,
-        press: (what) => confirm.open(what),
+        section: part('vouchers'), template: template('voucher'), speech, call, now_ms, clock, may,
+        press: (what) => (what.action === 'change' ? form.open(what) : confirm.open(what)),
         operated: lately.operated,
     });
+    const orders = createOrders({
+        section: part('orders'), dialog: at('refund'), call, speech, may,
+        show: (id) => void vouchers.show(id),
+        told: ({ id }) => tell(() => speech.say('refunded', { id: id.slice(0, 13) })),
+    });
+    const severity = createSeverity({ section: part('severity'), speech, titleOf: vouchers.titleOf, press: (id) => void vouchers.show(id) });
     const confirm = createConfirm({
         dialog: at('confirm'), call, speech,
         done(asked, { body }) {
@@ -55,16 +69,18 @@ export function createBoard({ root, call, speech, has_charts }) {
             const count = body?.requeued ?? body?.written_off ?? 0;
             tell(() => speech.say('done', values) + (key === undefined ? '' : ` ${speech.say(key, { count })}`));
             vouchers.refresh(asked.voucher.id);
+            pollers.troubles.wake();
         },
         refresh: (asked) => vouchers.refresh(asked.voucher.id),
     });
-    const creation = createCreation({
-        dialog: at('create'), call, speech,
+    const form = createForm({
+        dialog: at('form'), call, speech,
         now_ms: () => clock.now() ?? Date.now(),
-        done({ id }) {
-            tell(() => speech.say('created', { id }));
-            pollers.list.wake();
+        done({ id, title }, isNew) {
+            tell(() => speech.say(isNew ? 'created' : 'changed_done', { id, title }));
+            vouchers.refresh(id);
         },
+        refresh: ({ id }) => vouchers.refresh(id),
     });
 
     async function metrics() {
@@ -76,19 +92,40 @@ export function createBoard({ root, call, speech, has_charts }) {
         const frame = frameOf(parseMetrics(answer.text), now_ms());
         found(frame.process);
         const now = processes.take(frame);
-        const frames = processes.frames();
-        figures.take(frames, now);
-        instances.take(frames);
-        follow(now);
+        figures.take(processes.frames(), now);
+        const voucher = vouchers.followed();
+        charts.follow(voucher);
+        charts.push(now, voucher?.left ?? null);
+        judge();
         return true;
     }
 
-    function follow(now) {
-        const voucher = vouchers.followed();
-        charts.follow(voucher);
-        if (now !== null) {
-            charts.push(now, voucher?.left ?? null);
+    async function askHistory() {
+        const good = await history.ask();
+        if (good) {
+            instances.take(history.last());
+            charts.history(history.rows(), history.last().sample_ms);
+            judge();
         }
+        return good;
+    }
+
+    async function askTroubles() {
+        const answer = await call('/admin/troubles');
+        if (isGood(answer)) {
+            troubles = answer.body.troubles;
+            judge();
+        }
+        return isGood(answer);
+    }
+
+    // Nothing is called well before everything was read once.
+    function judge() {
+        const frames = processes.frames();
+        const found = troublesOf({ away_ms: away, frames, history: history.last(), troubles });
+        const known = frames.length > 0 && history.last() !== null && troubles !== null;
+        severity.take(known || found.length > 0 ? found : null);
+        vouchers.pin([...new Set(found.flatMap((one) => one.vouchers))]);
     }
 
     // ---- whether the service is there ----
@@ -98,6 +135,7 @@ export function createBoard({ root, call, speech, has_charts }) {
             away = answered.metrics?.wall_ms ?? Date.now();
             lately.saw('event_away');
         }
+        judge();
     }
 
     // A process that began after the page was opened, by the service's own clock, was started anew; one that is older
@@ -121,21 +159,25 @@ export function createBoard({ root, call, speech, has_charts }) {
     }
 
     function say() {
-        setText(at('away'), away === null ? '' : speech.say('away', { time: speech.moment(away) }));
-        setAttribute(at('away'), 'hidden', away === null);
         setText(at('notice'), notice?.() ?? '');
-        setText(at('link'), away !== null ? '' : instances.ready() === false ? speech.say('not_ready') : speech.say('linked'));
+        setText(at('link'), away !== null ? '' : speech.say('linked'));
         for (const section of root.querySelectorAll('[data-part]')) {
             const last = answered[section.dataset.part];
-            const old = last !== undefined && now_ms() - last.ms > OLD_MS;
+            const slow = section.dataset.part === 'instances' ? OLD_SLOW_MS : OLD_MS;
+            const old = last !== undefined && now_ms() - last.ms > slow;
             setAttribute(section, 'data-old', old);
-            setText(section.querySelector('[data-age]'), old ? speech.say('old', { time: speech.moment(last.wall_ms) }) : '');
+            const age = section.querySelector('[data-age]');
+            if (age !== null) {
+                setText(age, old ? speech.say('old', { time: speech.moment(last.wall_ms) }) : '');
+            }
         }
+        setText(at('role'), may('operate') ? '' : speech.say('role_read'));
+        setAttribute(at('new'), 'hidden', !may('operate'));
     }
 
     // ---- pollers ----
 
-    const asks = { metrics, ...vouchers.asks, instances: instances.ask, events: lately.ask };
+    const asks = { metrics, ...vouchers.asks, history: askHistory, troubles: askTroubles, events: lately.ask };
     const pollers = Object.fromEntries(Object.entries(PERIODS).map(([name, [every_ms, shows]]) => [name, createPoller({
         every_ms,
         visible: () => !document.hidden,
@@ -154,8 +196,7 @@ export function createBoard({ root, call, speech, has_charts }) {
     vouchers.onWake((name) => pollers[name].wake());
     const wakeAll = () => document.hidden || Object.values(pollers).forEach((poller) => poller.wake());
     document.addEventListener('visibilitychange', wakeAll);
-    const openForm = () => creation.open();
-    at('new').addEventListener('click', openForm);
+    at('new').addEventListener('click', () => form.open());
 
     function sayAll() {
         figures.say();
@@ -163,7 +204,10 @@ export function createBoard({ root, call, speech, has_charts }) {
         instances.say();
         lately.say();
         vouchers.localise();
+        orders.say();
+        severity.say();
         confirm.say();
+        form.say();
         say();
     }
 
@@ -179,7 +223,9 @@ export function createBoard({ root, call, speech, has_charts }) {
             Object.values(pollers).forEach((poller) => poller.stop());
             document.removeEventListener('visibilitychange', wakeAll);
             confirm.close();
-            creation.close();
+            form.close();
+            orders.close();
+            vouchers.close();
             charts.close();
         },
     };

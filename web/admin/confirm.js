@@ -9,10 +9,12 @@ import { wholeOf } from './terms.js';
 const UNITS_MAX = 100000000;
 const REBUILD_MS = 90000; // the service gives a rebuild a minute
 
-// `changes`: the call takes If-Match and Idempotency-Key. `states`: of the voucher, in which it makes sense.
+// `changes`: the call takes If-Match and Idempotency-Key. `states`: of the voucher, in which it makes sense. `form`: it has
+// a form of its own (form.js).
 export const ACTIONS = {
     pause: { changes: true, states: ['open'] },
     resume: { changes: true, states: ['paused'] },
+    change: { states: ['open', 'paused'], form: true },
     stock: { changes: true, states: ['open', 'paused'], amount: true },
     close: { changes: true, states: ['open', 'paused'] },
     reconcile: { states: ['open', 'paused', 'closed'], timeout_ms: REBUILD_MS },
@@ -134,14 +136,16 @@ export function createConfirm({ dialog, call, speech, done, refresh }) {
     return { open, say, close: () => dialog.open && dialog.close() };
 }
 
-// The button of an action; it opens the dialog, and stays where it is when the state does not allow the action.
+// The button of an action; it opens the dialog, and stays where it is when the state does not allow the action. An
+// operator who may not do it is not offered it.
 export function actionButton(action, speech, press) {
     const button = element('button', { type: 'button', class: 'quiet', data: { action } });
     button.addEventListener('click', () => isOff(button) || press());
     return {
         button,
-        say(title, state) {
+        say(title, state, may = true) {
             const { states } = ACTIONS[action] ?? {};
+            setAttribute(button, 'hidden', !may);
             setText(button, speech.say(action));
             setAttribute(button, 'aria-label', speech.say('action_of', { action: speech.say(action), title }));
             setOff(button, states !== undefined && !states.includes(state));

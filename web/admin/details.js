@@ -1,8 +1,7 @@
-// What is shown of a voucher when its details are open: settlement, dead letters, what operators did.
+// The two panels of a voucher: its details (dead letters, what operators did), and its settlement in sentences.
 import { element } from '../common/dom.js';
 import { actionButton } from './confirm.js';
-
-const UNITS = ['offered', 'added', 'taken_away', 'sold', 'kept', 'held', 'remaining'];
+import { ordersOf, sentencesOf, unitsOf } from './sentences.js';
 
 // Fills `at` anew only if `what` is not what it shows, so that a button in it keeps the focus.
 export function createFilled(at) {
@@ -22,59 +21,54 @@ export function rowsOf(rows) {
 }
 
 // press({action, letter}): a letter's button.
-export function createDetails({ root, speech, press }) {
+export function createDetails({ root, speech, press, may }) {
     const part = (name) => createFilled(root.querySelector(`[data-${name}]`));
-    const settlement = part('settlement'), letters = part('letters'), audit = part('audit');
+    const report = part('report'), letters = part('letters'), audit = part('audit');
     const empty = (tag, key) => [element(tag, { class: 'hint' }, speech.say(key))];
 
     return {
         show(view) {
             const language = speech.language;
-            settlement([language, view.report, view.refusal], () => [
-                ...(view.refusal ? [element('p', { class: 'error' }, speech.say(...view.refusal))] : []),
-                ...(view.report ? reportRows(view.report, speech) : empty('p', 'settlement_none')),
-            ]);
-            letters([language, view.letters], () =>
-                view.letters?.length > 0 ? letterRows(view, speech, press) : empty('li', 'letters_none'));
-            audit([language, view.audit], () =>
-                view.audit?.length > 0 ? auditRows(view.audit, speech) : empty('li', 'audit_none'));
+            if (view.settlement) {
+                report([language, view.report, view.refusal], () => [
+                    ...(view.refusal ? [element('p', { class: 'error' }, speech.say(...view.refusal))] : []),
+                    ...(view.report ? reportRows(view.report, speech) : empty('p', 'settlement_none')),
+                ]);
+            }
+            if (view.details) {
+                letters([language, view.letters], () =>
+                    view.letters?.length > 0 ? letterRows(view, speech, press, may) : empty('li', 'letters_none'));
+                audit([language, view.audit], () =>
+                    view.audit?.length > 0 ? auditRows(view.audit, view.row.currency, speech) : empty('li', 'audit_none'));
+            }
         },
     };
 }
 
 function reportRows(report, speech) {
-    const list = (object) => Object.entries(object).map(([name, n]) => `${name} ${speech.number(n)}`).join(', ');
-    const rows = [[speech.say('verdict'), verdictOf(report, speech)]];
-    if (report.verdict === 'open') {
-        rows.push([speech.say('missing'), list(report.missing)]);
-    }
-    for (const [name, { is, should_be: should }] of Object.entries(report.wrong)) {
-        rows.push([speech.say('wrong'), speech.say('wrong_is', { name, is, should })]);
-    }
-    const units = UNITS.map((name) => `${speech.say(`units_${name}`)} ${speech.number(report.units[name])}`);
-    rows.push([speech.say('units_account'), units.join(', ')]);
-    if (Object.keys(report.refused).length > 0) {
-        const reasons = Object.entries(report.refused).map(([reason, { orders }]) => [reason, orders]);
-        rows.push([speech.say('orders_refused'), list(Object.fromEntries(reasons))]);
-    }
-    const { p50_ms, p99_ms, max_ms } = report.time_to_durable;
-    rows.push([speech.say('books'), report.redis.books]);
-    rows.push([speech.say('durable'), `p50 ${speech.ms(p50_ms)}, p99 ${speech.ms(p99_ms)}, max ${speech.ms(max_ms)}`]);
-    return [element('dl', { class: 'rows' }, ...rowsOf(rows))];
+    const [verdict, ...rest] = sentencesOf(report, speech);
+    const list = (rows, key) => element('dl', { class: 'figures' }, ...rowsOf(rows.map(([name, n]) => [speech.say(key(name)), speech.number(n)])));
+    const reasons = Object.entries(report.refused).map(([reason, { orders }]) =>
+        element('li', {}, speech.say('refused_for', { count: orders, reason: speech.name('reason', reason) })));
+    const { count, p50_ms, p99_ms } = report.time_to_durable;
+    return [
+        element('p', { data: { verdict: report.verdict, grade: verdict.grade } }, verdict.text),
+        element('ul', { class: 'said', data: { sentences: '' } }, ...rest.map(({ text, grade }) => element('li', { data: { grade } }, text)), ...reasons),
+        element('h4', {}, speech.say('units_account')),
+        list(unitsOf(report.units), (name) => name),
+        element('h4', {}, speech.say('orders_account')),
+        list(ordersOf(report), (name) => `orders_${name}`),
+        element('p', { class: 'hint' }, count === 0 ? '' : speech.say('durable_sentence', { half: speech.ms(p50_ms), most: speech.ms(p99_ms) })),
+    ];
 }
 
-function verdictOf(report, speech) {
-    const text = `${speech.name('verdict', report.verdict)} (${speech.moment(Date.parse(report.at))})`;
-    return element('span', { data: { verdict: report.verdict } }, text);
-}
-
-function letterRows(view, speech, press) {
+function letterRows(view, speech, press, may) {
     const rows = view.letters.map((letter) => {
         const count = letter.orders?.length ?? 0;
         const values = { id: letter.id, reason: letter.reason, time: speech.moment(Date.parse(letter.created_at)), count };
         const buttons = ['requeue', 'write_off'].map((action) => {
             const made = actionButton(action, speech, () => press({ action, letter }));
-            made.say(`${view.row.title}, ${letter.id}`);
+            made.say(`${view.row.title}, ${letter.id}`, undefined, may('operate'));
             return made.button;
         });
         const text = element('span', {}, speech.say('letter', values));
@@ -83,11 +77,21 @@ function letterRows(view, speech, press) {
     return view.letters_more ? [...rows, element('li', { class: 'hint' }, speech.say('letters_more'))] : rows;
 }
 
-function auditRows(events, speech) {
+function auditRows(events, currency, speech) {
     return events.map((event) => {
-        const detail = Object.entries(event.detail ?? {}).map(([name, value]) => `${name} ${value}`).join(', ');
+        const detail = Object.entries(event.detail ?? {}).map(([name, value]) => memberOf(name, value, event.detail.currency ?? currency, speech)).join(', ');
         const what = speech.name('what', event.what);
         const text = `${what}${detail === '' ? '' : ` (${detail})`} · ${event.by}`;
         return element('li', {}, element('time', { datetime: event.at }, speech.moment(Date.parse(event.at))), ` ${text}`);
     });
+}
+
+// A term that was changed, as a person reads it.
+function memberOf(name, value, currency, speech) {
+    const moments = ['begin_at', 'end_at'];
+    const text = name === 'price_cents' ? speech.money(value, currency)
+        : moments.includes(name) ? speech.moment(Date.parse(value))
+        : typeof value === 'boolean' ? speech.say(value ? 'yes' : 'no')
+        : typeof value === 'number' ? speech.number(value) : String(value);
+    return speech.say('member_is', { name: speech.name('member', name), value: text });
 }

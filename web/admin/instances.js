@@ -1,64 +1,55 @@
-// Which instances live, and how they are. Where the service does not list them, those are shown that have answered this
-// page, by their metrics.
+// Which instances there are, and how they are, from GET /admin/history.
 import { element, setText } from '../common/dom.js';
-import { isGood } from './answer.js';
 import { createFilled } from './details.js';
-import { instancesOf } from './roster.js';
 
-export function createInstances({ section, speech, call }) {
+export function createInstances({ section, speech }) {
     const fill = createFilled(section.querySelector('[data-instances]'));
     const hint = section.querySelector('[data-instances-hint]');
-    let listed = null, unlisted = false, ready = null, frames = [];
-
-    async function ask() {
-        const health = await call('/readyz');
-        ready = health.status === 0 ? null : isGood(health);
-        const answer = unlisted ? null : await call('/admin/instances');
-        unlisted = unlisted || answer.status === 404;
-        listed = answer !== null && isGood(answer) ? answer.body : listed;
-        say();
-        return health.status !== 0 && (unlisted || isGood(answer));
-    }
+    let history = null;
 
     function say() {
-        const rows = listed === null ? frames.map(ownRow) : instancesOf(listed, frames.map((frame) => frame.process * 1000));
-        setText(hint, listed === null ? speech.say('instances_here') : speech.say('instances_count', { count: rows.length }));
-        const items = rows.map((row) => ({ id: row.id, state: stateOf(row), text: textOf(row) }));
-        fill(items, () => items.map(itemOf));
-    }
-
-    const ownRow = ({ process, version, gauges }) =>
-        ({ id: String(process), version: version ?? undefined, reactors: gauges.reactors ?? undefined, self: true });
-
-    function stateOf({ self, late }) {
-        if (self && ready !== null) {
-            return ready ? 'healthy' : 'unhealthy';
+        if (history === null) {
+            return;
         }
-        return late ? 'late' : 'alive';
+        const { instances, shared, server_time: now } = history;
+        const known = speech.say('instances_count', { count: instances.length });
+        setText(hint, shared ? known : `${known} ${speech.say('instances_alone')}`);
+        const items = instances.map((one) => ({ id: one.name, state: healthOf(one, shared), text: textOf(one, Date.parse(now)) }));
+        fill([speech.language, items], () => items.map(itemOf));
     }
 
-    function textOf({ id, version, age_s, reactors, renewed_ms, self }) {
+    function textOf(one, now_ms) {
         const facts = [
-            id,
-            self ? speech.say('instance_this') : undefined,
-            version,
-            reactors === undefined ? undefined : speech.say('instance_reactors', { count: reactors }),
-            age_s === undefined ? undefined : speech.say('instance_age', { age: speech.age(age_s) }),
-            renewed_ms === undefined ? undefined : speech.say('instance_renewed', { age: speech.age(renewed_ms / 1000) }),
+            one.name,
+            one.version,
+            speech.say('instance_reactors', { count: one.reactors }),
+            speech.say('instance_age', { age: speech.age(Math.max(0, (now_ms - Date.parse(one.started_at)) / 1000)) }),
+            speech.say('instance_journal', { count: one.journal_entries }),
         ];
-        return facts.filter((fact) => fact !== undefined).join(' · ');
+        return facts.join(' · ');
     }
 
     function itemOf({ id, state, text }) {
-        const badge = element('span', { class: 'badge', data: { health: state } }, speech.say(state));
+        const badge = element('span', { class: 'badge', data: { health: state } }, speech.say(`health_${state}`));
         return element('li', { data: { instance: id } }, badge, ` ${text}`);
     }
 
     return {
-        ask,
         say,
-        // The processes that have answered lately.
-        take: (taken) => (frames = taken),
-        ready: () => ready,
+        take(last) {
+            history = last;
+            say();
+        },
     };
+}
+
+// Of an instance that cannot be heard because Redis is away, nothing is known.
+function healthOf({ missed, reactors, reactors_ready: ready, redis_away, postgresql_away }, shared) {
+    if (missed) {
+        return shared ? 'missed' : 'unknown';
+    }
+    if (redis_away > 0 || postgresql_away > 0) {
+        return redis_away > 0 ? 'redis_away' : 'postgresql_away';
+    }
+    return ready < reactors ? 'unready' : 'ready';
 }

@@ -9,7 +9,8 @@ const PAGE = 100;
 const KEPT = 200;
 const SHOWN = 60;
 
-export function createLately({ section, speech, call }) {
+// open(order): an order was named.
+export function createLately({ section, speech, call, open = () => {} }) {
     const fill = createFilled(section.querySelector('[data-events]'));
     const hint = section.querySelector('[data-events-hint]');
     const operators = new Map(); // voucher -> what operators did with it
@@ -45,13 +46,20 @@ export function createLately({ section, speech, call }) {
 
     function itemOf(row) {
         const time = element('time', { datetime: new Date(row.at).toISOString() }, speech.moment(row.at));
-        return element('li', { data: { kind: row.kind } }, time, ` ${textOf(row)}`);
+        return element('li', { data: { kind: row.kind } }, time, ` ${textOf(row)} `, row.kind === 'order' ? opener(row.order) : null);
+    }
+
+    function opener(order) {
+        const button = element('button', { type: 'button', class: 'link-button', data: { openOrder: order } }, order.slice(0, 13));
+        button.setAttribute('aria-label', speech.say('show_order', { id: order }));
+        button.addEventListener('click', () => open(order));
+        return button;
     }
 
     function textOf(row) {
         if (row.kind === 'order') {
             const names = { status: speech.name('status', row.status), by: speech.name('by', row.by) };
-            return speech.say('event_order', { ...row, order: row.order.slice(0, 13), ...names });
+            return speech.say('event_order', { ...row, ...names });
         }
         return row.kind === 'operator'
             ? speech.say('event_operator', { ...row, what: speech.name('what', row.what) })

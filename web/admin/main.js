@@ -1,14 +1,18 @@
-// The operators' dashboard. The token is typed in, and is known to this page as long as it is open: it stands in no
-// storage, no address and no cookie. Without one nothing is asked.
+// The operators' dashboard. The token is typed in, and lives as long as its tab: it stands in the tab's session storage,
+// so that a reload in the night does not ask for it again, and in no other storage, no address and no cookie. Only
+// scripts of this page's own origin can read it, and the Content-Security-Policy lets no others run. Without a token
+// nothing is asked.
 import { setAttribute, setText } from '../common/dom.js';
 import { createStorage } from '../common/storage.js';
 import { createAdminApi } from './api.js';
-import { isAway, isGood, wordsFor } from './answer.js';
+import { isAway, isGood, mayRepeat, wordsFor } from './answer.js';
 import { createBoard } from './board.js';
 import { createSpeech } from './speech.js';
 
 const at = (name) => document.querySelector(`[data-${name}]`);
+const TOKEN = 'seckill.admin';
 const speech = createSpeech(createStorage('localStorage'));
+const kept = createStorage('sessionStorage');
 const emptyBoard = at('board').cloneNode(true);
 let board = null, session = null, busy = false; // session: the call of the board that is open
 
@@ -24,10 +28,7 @@ function fail(key, values) {
     setText(at('login-error'), key === null ? '' : speech.say(key, values));
 }
 
-async function logIn(event) {
-    event.preventDefault();
-    const input = document.getElementById('token');
-    const token = input.value.trim();
+async function logIn(token) {
     if (busy) {
         return;
     }
@@ -38,14 +39,26 @@ async function logIn(event) {
     busy = true;
     fail(null);
     const call = createAdminApi({ token, ended: () => session === call && logOut('token_ended') });
-    const answer = await call('/admin/vouchers?limit=1');
+    const answer = await call('/admin/me');
     if (isGood(answer)) {
-        input.value = '';
-        await open(call);
+        document.getElementById('token').value = '';
+        kept.set(TOKEN, token);
+        await open(call, answer.body.roles);
     } else {
+        if (!mayRepeat(answer)) {
+            kept.remove(TOKEN);
+        }
         fail(...reasonOf(answer));
     }
     busy = false;
+}
+
+// Of a tab that was loaded again. An answer that did not come leaves the token where it is: reload once more.
+function resume() {
+    const token = kept.get(TOKEN);
+    if (token !== null) {
+        void logIn(token);
+    }
 }
 
 function reasonOf(answer) {
@@ -56,13 +69,13 @@ function reasonOf(answer) {
     return isAway(answer) ? ['token_unasked'] : wordsFor(answer);
 }
 
-async function open(call) {
+async function open(call, roles) {
     const { body: settings } = await call('/web/settings.json');
     session = call;
     show(true);
-    board = createBoard({ root: document, call, speech, has_charts: settings?.charts });
+    board = createBoard({ root: document, call, roles, speech, has_charts: settings?.charts });
     board.open();
-    document.getElementById('now-title').focus();
+    document.getElementById('severity-title').focus();
 }
 
 function show(logged) {
@@ -74,6 +87,7 @@ function show(logged) {
 
 // What was shown goes, too.
 function logOut(key = null) {
+    kept.remove(TOKEN);
     if (board === null) {
         return;
     }
@@ -87,7 +101,10 @@ function logOut(key = null) {
     document.getElementById('token').focus();
 }
 
-at('login').addEventListener('submit', (event) => void logIn(event));
+at('login').addEventListener('submit', (event) => {
+    event.preventDefault();
+    void logIn(document.getElementById('token').value.trim());
+});
 at('logout').addEventListener('click', () => logOut());
 at('language').addEventListener('click', () => speech.toggle());
 speech.onChange(() => {
@@ -95,3 +112,4 @@ speech.onChange(() => {
     board?.sayAll();
 });
 say();
+resume();

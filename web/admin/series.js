@@ -1,6 +1,6 @@
 // What a chart shows: a bounded number of points, each with a time and a value of every name. Pure.
 
-export const POINTS_MAX = 600;
+export const POINTS_MAX = 740;
 
 // `names` are those of the lines, `most` how many points are kept.
 export function createSeries(names, most = POINTS_MAX) {

@@ -1,7 +1,7 @@
 // How the dashboard speaks: words, numbers and times in the language that is chosen.
 import { LANGUAGES, createSay, formatMoment, formatMoney, keepLanguage, pageLanguage } from '../common/language.js';
 import { setAttribute, setText } from '../common/dom.js';
-import { words } from './words.js';
+import { reasons, words } from './words.js';
 
 const STEPS = [
     ['day', 86400],
@@ -31,6 +31,12 @@ export function createSpeech(storage) {
         age: (seconds) => known(seconds, () => age(seconds)),
         moment: (ms) => formatMoment(ms, Date.now(), speech.language),
         money: (cents, currency) => formatMoney(cents, currency, speech.language),
+        list: (items) => new Intl.ListFormat(speech.tag(), { type: 'conjunction' }).format(items.map(String)),
+        units: (value) => known(value, () => say('n_units', { n: format({ maximumFractionDigits: 0 }, value) })),
+        // A number at an axis, with its unit: rate, ms or units.
+        tick: (of, value) => say({ rate: 'per_second', ms: 'n_ms', units: 'n_units' }[of], { n: speech.short(value) }),
+        // What the service says of a member that it refuses, where there are words for it.
+        reason: (detail) => (speech.language === 'en' ? detail : (reasons[detail] ?? detail)),
         localise,
     };
     let say = createSay(words, speech.language);
@@ -68,10 +74,13 @@ export function createSpeech(storage) {
         return length === 1 ? unit(name, seconds, 1) : unit(name, Math.floor(seconds / length), 0);
     }
 
-    // Fills in what stands still: text of data-say below `root`.
+    // Fills in what stands still: text of data-say below `root`, and hints within fields.
     function localise(root) {
         for (const at of root.querySelectorAll('[data-say]')) {
             setText(at, say(at.dataset.say));
+        }
+        for (const at of root.querySelectorAll('[data-say-hint]')) {
+            setAttribute(at, 'placeholder', say(at.dataset.sayHint));
         }
         setAttribute(document.documentElement, 'lang', speech.tag());
     }

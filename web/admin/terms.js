@@ -1,10 +1,16 @@
-// What a form says as what the service takes. Pure.
+// What a form says as what the service takes, and back. Pure.
 
 // "9.90" -> 990 by the digits alone, since a computer's 9.9 * 100 need not be 990. `digits`: how many the currency has
 // behind the point. null: it is no price.
 export function centsOf(text, digits = 2) {
     const [, whole, part = ''] = /^(\d{1,9})(?:[.,](\d+))?$/.exec(text.trim()) ?? [];
     return whole === undefined || part.length > digits ? null : Number(whole + part.padEnd(digits, '0'));
+}
+
+// 990 -> "9.90".
+export function priceText(cents, digits = 2) {
+    const text = String(cents).padStart(digits + 1, '0');
+    return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`;
 }
 
 // Of ISO 4217: 2 of the euro, 0 of the yen.
@@ -37,8 +43,8 @@ export function localTime(ms) {
     return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-// `fields`: the form's texts. Gives {terms} or {wrong: [names of fields]}. A field that may be missing and is empty is
-// left to the service's default.
+// `fields`: the form's texts; of a tick whether it is set. Gives {terms} or {wrong: [names of members]}. A field that may
+// be missing and is empty is left to the service's default.
 export function termsOf(fields) {
     const terms = {
         title: fields.title.trim() === '' ? null : fields.title.trim(),
@@ -46,6 +52,8 @@ export function termsOf(fields) {
         price_cents: centsOf(fields.price, digitsOf(fields.currency.trim() || 'CNY')),
         begin_at: timeOf(fields.begin),
         end_at: timeOf(fields.end),
+        ticket: fields.ticket === true,
+        work_bits: wholeOf(fields.work_bits.trim() || '0', 0),
     };
     if (fields.limit.trim() !== '') {
         terms.limit = wholeOf(fields.limit, 1);
@@ -61,4 +69,28 @@ export function termsOf(fields) {
         wrong.push('end_at');
     }
     return wrong.length === 0 ? { terms } : { wrong };
+}
+
+// A voucher as the form's texts.
+export function fieldsOf(voucher) {
+    return {
+        title: voucher.title,
+        stock: String(voucher.stock),
+        price: priceText(voucher.price_cents, digitsOf(voucher.currency)),
+        currency: voucher.currency,
+        begin: localTime(Date.parse(voucher.begin_at)),
+        end: localTime(Date.parse(voucher.end_at)),
+        limit: String(voucher.limit),
+        pay_within: String(voucher.pay_within_s),
+        ticket: voucher.ticket,
+        work_bits: String(voucher.work_bits),
+    };
+}
+
+// Which members of `terms` are others than the voucher's. A time that the form shows to the second is the same as long
+// as its second is. The stock has a call of its own.
+export function changesOf(voucher, { stock: _, ...terms }) {
+    const second = (time) => Math.floor(Date.parse(time) / 1000);
+    const same = (name) => (['begin_at', 'end_at'].includes(name) ? second(terms[name]) === second(voucher[name]) : terms[name] === voucher[name]);
+    return Object.fromEntries(Object.entries(terms).filter(([name]) => !same(name)));
 }

@@ -1,39 +1,45 @@
-// One voucher on the dashboard: what both stores say of it, its orders by state, and its buttons. What is shown is kept
-// in one object, the view:
+// One voucher of the table: what both stores say of it, its buttons, and its two panels, details and settlement, each
+// open or not by itself. What is shown is kept in one object, the view:
 //   row          the newest answer about it, from the list or by itself
 //   etag         of `row`, if that came by itself
 //   canSell      whether the service can sell now, as the newest list says
 //   books        books.js, of the newest check of both stores; inspected_ms: when that was
+//   details, settlement   whether these panels are open
 //   report       its newest settlement; refusal: why there is no newer one; letters, audit: what its details show
 import { element, setAttribute, setText } from '../common/dom.js';
 import { booksOf } from './books.js';
 import { ACTIONS, actionButton } from './confirm.js';
 import { createDetails } from './details.js';
 
-const ORDER_STATES = ['unpaid', 'paid', 'cancelled', 'expired', 'refunded', 'refused', 'held'];
-const FIGURES = ['in_postgresql', 'drift', 'journal', 'sold_rate', ...ORDER_STATES.map((state) => `orders_${state}`)];
+const FIGURES = ['in_postgresql', 'in_redis', 'drift', 'journal'];
 const FRESH_MS = 3000;
-const METRICS = { in_postgresql: 'stock-postgresql', sold_rate: 'sold-rate' };
+const METRICS = { in_postgresql: 'stock-postgresql', in_redis: 'stock-redis' };
+const OVER = ['closed', 'retired', 'ended'];
+const RATE_MS = 900; // between two readings of which a rate is made
 
-export function createVoucher({ template, speech, press, toggled }) {
-    const article = template.content.firstElementChild.cloneNode(true);
-    const part = (name) => article.querySelector(`[data-${name}]`);
+export function createVoucher({ template, speech, press, toggled, may }) {
+    const body = template.content.firstElementChild.cloneNode(true);
+    const part = (name) => body.querySelector(`[data-${name}]`);
     const view = { row: null, etag: null, books: null, inspected_ms: null, report: null, refusal: null, letters: null, audit: null };
     const figures = figureRows(part('figures'));
-    const buttons = Object.keys(ACTIONS).filter((name) => !ACTIONS[name].letter).map((action) =>
-        actionButton(action, speech, () => press({ action })));
-    const settle = actionButton('settle', speech, () => press({ action: 'settle' }));
-    const opener = actionButton('details', speech, () => open(!view.open));
-    const details = createDetails({ root: part('details'), speech, press });
-    part('actions').append(...[...buttons, settle, opener].map(({ button }) => button));
+    const button = (action) => actionButton(action, speech, () => press({ action }));
+    const inRow = ['pause', 'resume'].map(button);
+    const inside = Object.keys(ACTIONS).filter((name) => !ACTIONS[name].letter && !['pause', 'resume'].includes(name)).map(button);
+    const panels = Object.fromEntries(['details', 'settlement'].map((name) => [name, actionButton(name, speech, () => toggle(name))]));
+    const details = createDetails({ root: body, speech, press, may });
     let filled_ms = null, sold = null, saidTerms = null; // filled_ms: since when its journal is not empty, as far as seen
 
-    function open(wanted) {
-        view.open = wanted;
-        setAttribute(part('details'), 'hidden', !wanted);
-        setAttribute(opener.button, 'aria-expanded', wanted ? 'true' : 'false');
-        toggled(view.row.id, wanted);
+    part('row-actions').append(...inRow.map((one) => one.button), ...Object.values(panels).map((one) => one.button));
+    part('actions').append(...inside.map((one) => one.button));
+
+    function toggle(name, wanted = !view[name]) {
+        view[name] = wanted;
+        setAttribute(part(name), 'hidden', !wanted);
+        setAttribute(part('panels'), 'hidden', !isOpen());
+        toggled();
     }
+
+    const isOpen = () => Boolean(view.details || view.settlement);
 
     // now_ms by a clock that only goes forward.
     function take(row, etag, now_ms) {
@@ -56,7 +62,7 @@ export function createVoucher({ template, speech, press, toggled }) {
         const of = `${row.version}`;
         if (sold === null || sold.of !== of) {
             sold = { of, at_ms: now_ms, remaining: row.remaining, rate: null };
-        } else if (now_ms - sold.at_ms >= 900) {
+        } else if (now_ms - sold.at_ms >= RATE_MS) {
             const rate = Math.max(0, ((sold.remaining - row.remaining) * 1000) / (now_ms - sold.at_ms));
             sold = { of, at_ms: now_ms, remaining: row.remaining, rate };
         }
@@ -64,27 +70,33 @@ export function createVoucher({ template, speech, press, toggled }) {
 
     function say(now_ms) {
         const { row, books } = view;
-        const state = stateOf(row);
+        const state = stateOf(view, now_ms), over = OVER.includes(state);
         const left = leftOf(view, state, now_ms);
-        article.dataset.voucher = row.id;
-        article.dataset.state = state;
-        setAttribute(article, 'aria-label', row.title);
+        body.dataset.voucher = row.id;
+        body.dataset.state = state;
+        setAttribute(body, 'data-troubled', view.troubled);
         setText(part('title'), row.title);
-        setText(part('state-text'), stateText(state, row, speech));
+        setText(part('state-text'), speech.say(`state_${state}`));
         sayTerms(row);
         setText(part('remaining'), speech.number(left));
-        setText(part('of'), speech.say('units_of', { all: row.stock }));
+        setText(part('of'), speech.say(over ? 'units_over' : 'units_of', { all: row.stock }));
         setAttribute(part('bar'), 'max', Math.max(1, row.stock));
         setAttribute(part('bar'), 'value', left ?? 0);
         setAttribute(part('bar'), 'aria-label', speech.say('bar', { title: row.title }));
-        sayFigures(now_ms);
-        setText(part('warning'), books?.state === 'unknown' && row.state !== 'retired' ? speech.say('redis_away') : '');
-        article.dataset.books = books?.state ?? 'unknown';
-        buttons.forEach((button) => button.say(row.title, row.state));
-        settle.say(row.title);
-        opener.say(row.title);
-        setAttribute(opener.button, 'aria-expanded', view.open ? 'true' : 'false');
-        if (view.open) {
+        setText(part('sold'), speech.number(row.stock - row.remaining));
+        setText(part('rate'), sold?.rate > 0 ? speech.rate(sold.rate) : '');
+        setText(part('warning'), warningOf(view, state, speech));
+        body.dataset.books = books?.state ?? 'unknown';
+        inRow.forEach((one) => one.say(row.title, row.state, may('operate')));
+        // In the row there is place for the one that can be pressed.
+        inRow.forEach(({ button: one }) => setAttribute(one, 'hidden', !may('operate') || !ACTIONS[one.dataset.action].states.includes(row.state)));
+        inside.forEach((one) => one.say(row.title, row.state, may('operate')));
+        for (const [name, opener] of Object.entries(panels)) {
+            opener.say(row.title);
+            setAttribute(opener.button, 'aria-expanded', view[name] ? 'true' : 'false');
+        }
+        if (isOpen()) {
+            sayFigures(now_ms);
             details.show(view);
         }
     }
@@ -96,29 +108,28 @@ export function createVoucher({ template, speech, press, toggled }) {
             return;
         }
         saidTerms = key;
-        setText(part('terms'), speech.say('terms', {
-            id: row.id,
-            price: speech.money(row.price_cents, row.currency),
-            begin: speech.moment(Date.parse(row.begin_at)),
-            end: speech.moment(Date.parse(row.end_at)),
-            version: String(row.version),
-        }));
+        setText(part('number'), speech.say('voucher_number', { id: row.id }));
+        setText(part('price'), speech.money(row.price_cents, row.currency));
+        setText(part('begin'), speech.moment(Date.parse(row.begin_at)));
+        setText(part('end'), speech.moment(Date.parse(row.end_at)));
+        const terms = [
+            speech.say('terms_limit', { count: row.limit }),
+            row.pay_within_s === 0 ? speech.say('terms_pay_never') : speech.say('terms_pay', { time: speech.age(row.pay_within_s) }),
+            row.ticket ? speech.say(row.work_bits > 0 ? 'terms_work' : 'terms_ticket', { bits: row.work_bits }) : speech.say('terms_open'),
+            speech.say('terms_version', { version: String(row.version) }),
+        ];
+        setText(part('terms'), terms.join(' · '));
     }
 
     function sayFigures(now_ms) {
-        const { row, books, report } = view;
+        const { row, books } = view;
         for (const name of FIGURES) {
             setText(figures[name].label, speech.say(name));
         }
         setText(figures.in_postgresql.value, speech.number(row.remaining));
+        setText(figures.in_redis.value, Number.isInteger(row.redis?.stock) ? speech.number(row.redis.stock) : speech.name('state', row.redis?.state ?? 'unknown'));
         setText(figures.drift.value, speech.say(`drift_${books?.state ?? 'unknown'}`, { n: books?.drift ?? '' }));
         setText(figures.journal.value, journalText(now_ms));
-        setText(figures.sold_rate.value, speech.rate(sold?.rate ?? null));
-        for (const state of ORDER_STATES) {
-            setText(figures[`orders_${state}`].value, speech.number(ordersOf(report, state)));
-        }
-        const counted = report === null ? null : speech.moment(Date.parse(report.at));
-        setText(part('orders-age'), counted === null ? speech.say('orders_not_yet') : speech.say('orders_as_of', { time: counted }));
     }
 
     function journalText(now_ms) {
@@ -130,51 +141,62 @@ export function createVoucher({ template, speech, press, toggled }) {
         return speech.say('journal_of', { count, age: speech.age(age_ms / 1000) });
     }
 
-    speech.localise(article);
-    return { article, view, take, say, open, localise: () => speech.localise(article), left: (now_ms) => leftOf(view, stateOf(view.row), now_ms) };
+    speech.localise(body);
+    return {
+        body, view, take, say, isOpen,
+        // Whether units were sold a moment ago.
+        sells: () => sold?.rate > 0,
+        open() {
+            toggle('details', true);
+            body.scrollIntoView({ block: 'nearest' });
+            panels.details.button.focus();
+        },
+        localise: () => speech.localise(body),
+        left: (now_ms) => leftOf(view, stateOf(view, now_ms), now_ms),
+    };
 }
 
 function figureRows(list) {
     const rows = {};
     for (const name of FIGURES) {
         const label = element('dt');
-        const value = element('dd', { data: { metric: METRICS[name] ?? name.replace('_', '-') } });
+        const value = element('dd', { data: { metric: METRICS[name] ?? name } });
         list.append(element('div', {}, label, value));
         rows[name] = { label, value };
     }
     return rows;
 }
 
-// What can still be bought: nothing of a sale that is over. Redis says it; PostgreSQL, where Redis was not asked lately.
-// null: it is not known, as nothing can be bought without Redis.
-function leftOf({ row, books, inspected_ms, canSell }, state, now_ms) {
-    if (['closed', 'retired', 'ended'].includes(state)) {
+// Of the units, how many can still be bought: nothing of a sale that is over. Redis says it; PostgreSQL, where Redis was
+// not asked lately. null: it is not known, as nothing can be bought without Redis.
+function leftOf({ row, books, inspected_ms }, state, now_ms) {
+    if (OVER.includes(state)) {
         return 0;
     }
-    const redis = now_ms - inspected_ms < FRESH_MS ? row.redis : undefined;
-    if (canSell === false || redis?.state === 'unknown') {
+    if (state === 'away') {
         return null;
     }
+    const redis = now_ms - inspected_ms < FRESH_MS ? row.redis : undefined;
     return redis !== undefined && books.drift !== null ? redis.stock : row.remaining;
 }
 
-// Of an open voucher, whether its window has begun and is not over.
-function stateOf({ state, phase }) {
-    return state === 'open' && ['upcoming', 'ended'].includes(phase) ? phase : state;
-}
-
-// Redis's own state only where it is another one.
-function stateText(state, row, speech) {
-    const text = speech.name('state', state);
-    const redis = row.redis?.state;
-    const same = redis === undefined || redis === row.state;
-    return same ? text : `${text} · ${speech.say('in_redis', { state: speech.name('state', redis) })}`;
-}
-
-function ordersOf(report, state) {
-    if (report === null) {
-        return null;
+// Of an open voucher, whether its window has begun and is not over; and whether it can sell at all: without Redis it
+// cannot, whatever PostgreSQL says of it.
+function stateOf({ row, canSell, inspected_ms }, now_ms) {
+    const state = row.state === 'open' && ['upcoming', 'ended'].includes(row.phase) ? row.phase : row.state;
+    if (OVER.includes(state)) {
+        return state;
     }
-    const { orders } = report;
-    return state === 'refunded' ? orders.refunded_restocked.orders + orders.refunded_kept.orders : orders[state].orders;
+    const redis = now_ms - inspected_ms < FRESH_MS ? row.redis?.state : undefined;
+    if (canSell === false || redis === 'unknown') {
+        return 'away';
+    }
+    return ['loading', 'missing', 'unreadable'].includes(redis) ? redis : state;
+}
+
+function warningOf({ books, row }, state, speech) {
+    if (state === 'away') {
+        return speech.say('warning_away');
+    }
+    return books?.state === 'differs' && row.state !== 'retired' ? speech.say('warning_differs', { n: books.drift }) : '';
 }

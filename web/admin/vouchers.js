@@ -1,101 +1,102 @@
-// The list of vouchers, and what is asked about them. Each kind of question is asked by one poller, so no two of a kind
-// are under way:
+// The table of vouchers, and what is asked about them. Vouchers in trouble come first, then a page of the list. Each
+// kind of question is asked by one poller, so no two of a kind are under way, and what is asked does not grow with the
+// number of vouchers:
 //   list      a page of vouchers, as PostgreSQL has them
-//   inspect   a few of them by themselves, in both stores: the one whose details are open, and the others by turns
-//   count     one settlement, which gives orders by state. PostgreSQL counts rows for it, so the next one waits for
-//             COUNT_SHARE times as long as this one took: the dashboard takes a fiftieth of a connection at most
-//   detail    what operators did, where a version is new, a few pages at a time; dead letters of the one whose details
-//             are open
+//   inspect   a few of them by themselves, in both stores: those that are open on the page, those that sell right now,
+//             and the others by turns
+//   count     one settlement, of the vouchers whose settlement is open. PostgreSQL counts rows for it, so the next one
+//             waits for COUNT_SHARE times as long as this one took: a dashboard takes a fiftieth of a connection at most
+//   detail    what operators did, where a version is new, a few pages at a time; dead letters of one whose details are
+//             open
 import { setAttribute, setText } from '../common/dom.js';
 import { isGood, wordsFor } from './answer.js';
 import { createVoucher } from './voucher.js';
 
+const PAGE = 20;
+const PINNED_MAX = 8; // vouchers in trouble that come first
 const INSPECTED_AT_ONCE = 4;
 const AUDITED_AT_ONCE = 2;
 const COUNT_SHARE = 50;
 const COUNT_LEAST_MS = 5000;
-const COUNT_OLD_MS = 30000; // payments change no stock
 const SETTLEMENT_MS = 70000; // the service gives a count a minute
 const DETAIL_MS = 3000;
 const AUDIT_KEPT = 100;
+const TYPING_MS = 300;
 
 // now_ms(): a clock that only goes forward. clock: the service's (common/clock.js). operated(id, events): what operators
-// did. press({action, voucher, etag, letter}).
-export function createVouchers({ section, template, speech, call, now_ms, clock, press, operated }) {
+// did. press({action, voucher, etag, letter}). may(role): whether the operator's token has the role.
+export function createVouchers({ section, template, speech, call, now_ms, clock, press, operated, may }) {
     const part = (name) => section.querySelector(`[data-${name}]`);
-    const list = part('vouchers'), first = part('first'), next = part('next'), none = part('vouchers-none');
-    const filter = part('filter');
-    let shown = new Map(); // id -> voucher.js, in the order of the list
-    let cursor = null, nextCursor = null, generation = 0, answered = false;
-    let opened = null, turn = 0, counting = { after_ms: 0 }, wake = () => {};
+    const table = part('vouchers'), first = part('first'), next = part('next'), none = part('vouchers-none');
+    const filter = part('filter'), search = part('search');
+    const shown = new Map(); // id -> voucher.js, in the order of the table
+    let listed = [], pinned = []; // ids
+    let chosen = {}; // state and title of the list; a cursor belongs to them
+    let cursor = null, nextCursor = null, generation = 0, answered = false, canSell = true, typing = null;
+    let turn = 0, countAfter_ms = 0, wake = () => {};
 
     // ---- list ----
 
     async function ask() {
         const mine = generation;
-        const state = filter.value === '' ? '' : `&state=${filter.value}`;
-        const from = cursor === null ? '' : `&cursor=${cursor}`;
+        const query = new URLSearchParams({ limit: PAGE });
+        Object.entries({ ...chosen, cursor }).forEach(([name, value]) => value && query.set(name, value));
         const sent = now_ms();
-        const answer = await call(`/admin/vouchers?limit=100${state}${from}`);
+        const answer = await call(`/admin/vouchers?${query}`);
         if (!isGood(answer) || mine !== generation) {
             return mine !== generation;
         }
-        clock.sample(Date.parse(answer.body.server_time), sent, now_ms());
-        show(answer.body);
+        const { vouchers: rows, can_sell = true, server_time: at } = answer.body;
+        clock.sample(Date.parse(at), sent, now_ms());
+        canSell = can_sell;
+        answered = true;
+        listed = rows.map(({ id }) => id);
+        rows.forEach((row) => voucherOf(row.id).take(row, null, now_ms()));
+        arrange();
         nextCursor = answer.body.next ?? null;
         setAttribute(next, 'hidden', nextCursor === null);
         setAttribute(first, 'hidden', cursor === null);
         return true;
     }
 
-    function show({ vouchers: rows, can_sell: canSell = true }) {
-        const kept = new Map();
-        rows.forEach((row, i) => {
-            const voucher = shown.get(row.id) ?? make();
-            voucher.take(row, null, now_ms());
-            voucher.view.canSell = canSell;
-            kept.set(row.id, voucher);
-            if (list.children[i] !== voucher.article) {
-                list.insertBefore(voucher.article, list.children[i] ?? null);
+    // Those in trouble, if they are known; then the page; and what is open stays, wherever the list goes.
+    function arrange() {
+        const open = [...shown].filter(([, voucher]) => voucher.isOpen()).map(([id]) => id);
+        const ids = [...new Set([...pinned, ...open.filter((id) => !listed.includes(id)), ...listed])];
+        const order = ids.filter((id) => shown.get(id)?.view.row);
+        order.forEach((id, i) => {
+            const { body, view } = shown.get(id);
+            view.canSell = canSell;
+            view.troubled = pinned.includes(id);
+            if (table.tBodies[i] !== body) {
+                table.insertBefore(body, table.tBodies[i] ?? null);
             }
         });
-        for (const [id, voucher] of shown) {
-            if (!kept.has(id)) {
-                voucher.article.remove();
-                opened = opened === id ? null : opened;
+        for (const [id, voucher] of [...shown]) {
+            if (!ids.includes(id)) {
+                voucher.body.remove();
+                shown.delete(id);
             }
         }
-        shown = kept;
-        answered = true;
         say();
     }
 
-    function make() {
-        const made = createVoucher({ template, speech, press: (what) => pressed(made, what), toggled });
-        return made;
+    function voucherOf(id) {
+        if (!shown.has(id)) {
+            const made = createVoucher({ template, speech, may, press: (what) => pressed(made, what), toggled });
+            shown.set(id, made);
+        }
+        return shown.get(id);
     }
 
-    function pressed(voucher, { action, letter }) {
-        if (action === 'settle') {
-            voucher.open(true);
-            counting = { after_ms: 0, wanted: voucher.view.row.id };
-            wake('count');
-            return;
-        }
+    function pressed(voucher, what) {
         const { row, etag } = voucher.view;
-        press({ action, letter, voucher: { ...row, left: voucher.left(now_ms()) }, etag: etag ?? `"${row.version}"` });
+        press({ ...what, voucher: { ...row, left: voucher.left(now_ms()) }, etag: etag ?? `"${row.version}"` });
     }
 
-    // One at a time, which bounds what is asked.
-    function toggled(id, open) {
-        const before = opened;
-        opened = open ? id : opened === id ? null : opened;
-        if (open && before !== null && before !== id) {
-            shown.get(before)?.open(false);
-        }
-        say();
-        wake('inspect');
-        wake('detail');
+    function toggled() {
+        arrange();
+        ['inspect', 'count', 'detail'].forEach((name) => wake(name));
     }
 
     function turnTo(to) {
@@ -104,36 +105,48 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         wake('list');
     }
 
-    filter.addEventListener('change', () => turnTo(null));
+    function choose() {
+        chosen = { state: filter.value, title: search.value.trim() };
+        turnTo(null);
+    }
+
+    filter.addEventListener('change', choose);
+    search.addEventListener('input', () => {
+        clearTimeout(typing);
+        typing = setTimeout(choose, TYPING_MS);
+    });
     first.addEventListener('click', () => turnTo(null));
     next.addEventListener('click', () => turnTo(nextCursor));
 
     // ---- inspect ----
 
     async function inspect() {
-        const living = [...shown.keys()].filter((id) => id === opened || isLiving(shown.get(id).view));
-        const ids = living.filter((id) => id === opened);
-        const others = living.filter((id) => id !== opened);
-        for (let i = 0; i < Math.min(others.length, INSPECTED_AT_ONCE - ids.length); i++) {
-            ids.push(others[turn++ % others.length]);
-        }
+        const living = [...shown.keys()].filter((id) => isLiving(shown.get(id)));
+        const wanted = [...pinned.filter((id) => !shown.get(id)?.view.row), ...living.filter((id) => shown.get(id).isOpen())];
+        const selling = living.filter((id) => shown.get(id).sells());
+        const others = living.filter((id) => !wanted.includes(id) && !selling.includes(id));
+        const urgent = [...new Set([...wanted, ...selling])];
+        const free = INSPECTED_AT_ONCE - urgent.length;
         let good = true;
-        for (const id of ids) {
+        for (const id of free < 0 ? byTurns(urgent, INSPECTED_AT_ONCE) : [...urgent, ...byTurns(others, free)]) {
             good = (await inspectOne(id)) && good;
         }
-        say();
+        arrange();
         return good;
     }
 
+    const byTurns = (ids, most) => Array.from({ length: Math.min(most, ids.length) }, () => ids[turn++ % ids.length]);
+
     // Of a sale that is over nothing moves any more; it is checked until the stores agree.
-    function isLiving({ row, books }) {
-        return row.state !== 'retired' && (row.state !== 'closed' || books?.state !== 'even');
+    function isLiving(voucher) {
+        const { row, books } = voucher.view;
+        return row !== null && row.state !== 'retired' && (row.state !== 'closed' || books?.state !== 'even' || voucher.isOpen());
     }
 
     async function inspectOne(id) {
         const answer = await call(`/admin/vouchers/${id}`);
         if (isGood(answer)) {
-            shown.get(id)?.take(answer.body, answer.etag, now_ms());
+            voucherOf(id).take(answer.body, answer.etag, now_ms());
         }
         return isGood(answer) || answer.status === 404;
     }
@@ -141,57 +154,39 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     // ---- count ----
 
     async function count() {
-        const voucher = now_ms() < counting.after_ms ? undefined : toCount();
-        if (voucher === undefined) {
+        const due = [...shown.values()].filter(({ view }) => view.settlement);
+        due.sort((a, b) => (a.view.counted_ms ?? 0) - (b.view.counted_ms ?? 0));
+        const view = due[0]?.view;
+        if (view === undefined || (now_ms() < countAfter_ms && view.counted_ms !== undefined)) {
             return true;
         }
-        const { view } = voucher, { row } = view;
         const began = now_ms();
-        counting = { after_ms: Infinity };
-        const answer = await call(`/admin/vouchers/${row.id}/settlement`, { timeout_ms: SETTLEMENT_MS });
-        const pause_ms = Math.max(COUNT_LEAST_MS, COUNT_SHARE * (now_ms() - began));
-        counting = { ...counting, after_ms: counting.wanted === undefined ? now_ms() + pause_ms : 0 };
-        view.counted = { at_ms: now_ms(), of: whatCounts(row) };
+        const answer = await call(`/admin/vouchers/${view.row.id}/settlement`, { timeout_ms: SETTLEMENT_MS });
+        view.counted_ms = now_ms();
+        countAfter_ms = view.counted_ms + Math.max(COUNT_LEAST_MS, COUNT_SHARE * (view.counted_ms - began));
         view.refusal = isGood(answer) ? null : wordsFor(answer);
         view.report = isGood(answer) ? answer.body : view.report;
         say();
         return isGood(answer) || answer.code === 'OVERLOADED' || answer.status === 404;
     }
 
-    const whatCounts = (row) => `${row.version} ${row.remaining}`;
-
-    // The one that is asked for; else the one that was counted longest ago, of those where something may be new.
-    function toCount() {
-        if (shown.has(counting.wanted)) {
-            return shown.get(counting.wanted);
-        }
-        const due = [...shown.values()].filter(({ view }) => {
-            const over = view.row.state === 'retired' || view.row.state === 'closed';
-            const old = view.counted !== undefined && now_ms() - view.counted.at_ms > COUNT_OLD_MS;
-            return view.counted === undefined || view.counted.of !== whatCounts(view.row) || (old && !over);
-        });
-        const rank = ({ view }) => (view.row.id === opened ? -1 : (view.counted?.at_ms ?? 0));
-        return due.sort((a, b) => rank(a) - rank(b))[0];
-    }
-
     // ---- detail ----
 
     async function detail() {
-        const open = shown.get(opened);
-        let good = open === undefined || (await askLetters(open));
+        const open = [...shown.values()].filter(({ view }) => view.details);
+        open.sort((a, b) => (a.view.lettersAt_ms ?? 0) - (b.view.lettersAt_ms ?? 0));
+        let good = open.length === 0 || (await askLetters(open[0]));
         for (const voucher of toAudit()) {
             good = (await askAudit(voucher)) && good;
         }
-        if (open !== undefined) {
-            say();
-        }
+        say();
         return good;
     }
 
-    // The one whose details are open; those that were changed since they were asked about; those that never were.
+    // Those whose details are open; those that were changed since they were asked about; those that never were.
     function toAudit() {
-        const due = [...shown.values()].filter(({ view }) => view.audited !== view.row.version);
-        const rank = ({ view }) => (view.row.id === opened ? 0 : view.audited !== undefined ? 1 : 2);
+        const due = [...shown.values()].filter(({ view }) => view.row !== null && view.audited !== view.row.version);
+        const rank = ({ view }) => (view.details ? 0 : view.audited !== undefined ? 1 : 2);
         return due.sort((a, b) => rank(a) - rank(b)).slice(0, AUDITED_AT_ONCE);
     }
 
@@ -230,15 +225,16 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     // ---- what is shown ----
 
     function say() {
-        shown.forEach((voucher) => voucher.say(now_ms()));
-        setText(none, speech.say('vouchers_none'));
-        setAttribute(none, 'hidden', !answered || shown.size > 0);
+        shown.forEach((voucher) => voucher.view.row !== null && voucher.say(now_ms()));
+        setText(none, speech.say(chosen.title ? 'vouchers_not_found' : 'vouchers_none'));
+        setAttribute(none, 'hidden', !answered || listed.length > 0);
+        setAttribute(table, 'hidden', shown.size === 0);
     }
 
-    // Which one the chart of units follows: the one that is open, or the newest that sells.
+    // Which one the chart of units follows: the one that is open, that sells, or the newest.
     function followed() {
-        const all = [...shown.values()];
-        const voucher = shown.get(opened) ?? all.find(({ article }) => article.dataset.state === 'open') ?? all[0];
+        const all = [...shown.values()].filter(({ view }) => view.row !== null);
+        const voucher = all.find((one) => one.isOpen()) ?? all.find((one) => one.sells()) ?? all.find(({ body }) => body.dataset.state === 'open') ?? all[0];
         if (voucher === undefined) {
             return null;
         }
@@ -249,6 +245,19 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     return {
         asks: { list: ask, inspect, count, detail },
         onWake: (f) => (wake = f),
+        // Ids of those in trouble: they come first.
+        pin(ids) {
+            pinned = ids.slice(0, PINNED_MAX);
+            arrange();
+        },
+        titleOf: (id) => shown.get(id)?.view.row?.title,
+        // Brings a voucher into view, with its details.
+        async show(id) {
+            if (!shown.get(id)?.view.row) {
+                await inspectOne(id);
+            }
+            shown.get(id)?.open();
+        },
         localise() {
             shown.forEach((voucher) => voucher.localise());
             say();
@@ -258,11 +267,12 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             const voucher = shown.get(id);
             if (voucher !== undefined) {
                 voucher.view.lettersAt_ms = undefined;
+                voucher.view.counted_ms = undefined;
                 void inspectOne(id).then(say);
             }
-            wake('list');
-            wake('detail');
+            ['list', 'detail', 'count'].forEach((name) => wake(name));
         },
+        close: () => clearTimeout(typing),
         followed,
         say,
     };

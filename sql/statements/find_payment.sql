@@ -1,0 +1,1 @@
+SELECT id, documents FROM find_payment($1)

@@ -1,0 +1,1 @@
+SELECT id, document FROM troubles($1::integer)

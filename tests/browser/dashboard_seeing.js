@@ -1,0 +1,150 @@
+// What an operator sees at once: whether sales can sell and the books balance, in one line with what to do; all instances
+// together, also after a reload.
+
+import assert from 'node:assert/strict';
+
+import { appears, hasText } from './scene.js';
+import { card, dashboard, FOLLOW_MS, opened } from './dashboard.js';
+import { sql, until } from './site.js';
+
+const MISSED_MS = 45000; // an instance is missed after 15 s
+
+const line = (page, grade) => page.locator(`[data-part=severity]${grade ? `[data-severity="${grade}"]` : ''}`);
+const trouble = (page, kind) => page.locator(`[data-trouble="${kind}"]`);
+const gone = (page, kind, withinMs = FOLLOW_MS) => until(`${kind} to go from the line`, async () => (await trouble(page, kind).count()) === 0, withinMs);
+
+async function redisAway(scene) {
+    const road = await scene.redisRoad();
+    const own = await scene.instance({ SECKILL_REDIS_URL: road.url });
+    const voucher = await scene.voucher();
+    const page = await dashboard(scene, { at: own.url });
+    await appears(card(page, voucher, 'open'), 'the voucher as on sale');
+    await appears(line(page, 'well'), 'that all is well', FOLLOW_MS);
+    road.cut();
+    await appears(trouble(page, 'redis_away'), 'that Redis is away', FOLLOW_MS);
+    await appears(line(page, 'stops'), 'that sales are stopped');
+    await hasText(trouble(page, 'redis_away'), /nobody can buy.*Check Redis/s, 'what to do');
+    await appears(card(page, voucher, 'away'), 'the voucher as one that cannot sell', FOLLOW_MS);
+    assert.equal(await card(page, voucher, 'open').count(), 0, 'a card that stays green');
+    await appears(page.locator('[data-health="redis_away"]'), 'the instance without Redis', FOLLOW_MS);
+    assert.equal(await page.locator('[data-health="missed"]').count(), 0, 'an instance that is missed because Redis is away');
+
+    const link = trouble(page, 'redis_away').locator('a');
+    const [help] = await Promise.all([page.context().waitForEvent('page'), link.click()]);
+    await hasText(help.locator('section#redis_away'), /SeckillRedisAway/, 'the page that explains it');
+    road.mend();
+    await gone(page, 'redis_away');
+    await appears(card(page, voucher, 'open'), 'the voucher as on sale again', FOLLOW_MS);
+}
+
+async function vouchersInTrouble(scene) {
+    const letters = await scene.voucher({ title: 'Teapot with a letter' });
+    const late = await scene.voucher({ title: 'Teapot that is late', pay_within_s: 900 });
+    await scene.voucher({ title: 'A newer one' });
+    await scene.api.buy(late, scene.user());
+    const page = await dashboard(scene);
+    await appears(card(page, late), 'the voucher');
+    await sql(`insert into dead_letter (slot, voucher_id, journal_id, raw, reason)
+        select slot, voucher_id, '1-1', '', 'it cannot be read' from voucher_stock where voucher_id = ${letters}`);
+    await sql(`update voucher_order set created_at = now() - interval '20 min' where voucher_id = ${late}`);
+    try {
+        await hasText(trouble(page, 'dead_letters'), new RegExp(`Teapot with a letter \\(no\\. ${letters}\\)`), 'the dead letter', FOLLOW_MS);
+        await hasText(trouble(page, 'expiry_late'), /min late.*Compare the clocks/s, 'the expiry that is late', FOLLOW_MS);
+        await appears(line(page, 'books'), 'that the books need somebody');
+        const ids = await page.locator('[data-vouchers] tbody').evaluateAll((rows) => rows.map((row) => row.dataset.voucher));
+        assert.deepEqual([...ids.slice(0, 2)].sort(), [letters, late].sort(), 'those in trouble first');
+        await trouble(page, 'dead_letters').locator(`button[data-show="${letters}"]`).click();
+        await hasText(card(page, letters).locator('[data-letters]'), /it cannot be read/, 'the letter', FOLLOW_MS);
+        await card(page, letters).locator('[data-letter] button[data-action="write_off"]').click();
+        await page.locator('dialog[data-confirm][open] button[type="submit"]').click();
+        await gone(page, 'dead_letters');
+    } finally {
+        await sql(`delete from dead_letter where voucher_id = ${letters};
+            update voucher_order set created_at = now() where voucher_id = ${late}`);
+    }
+    await gone(page, 'expiry_late');
+}
+
+// The stack has a secret of tickets, an instance of a test has none.
+async function ticketsOff(scene) {
+    const voucher = await scene.voucher({ title: 'Only with a ticket', ticket: true });
+    const page = await dashboard(scene);
+    await appears(card(page, voucher, 'open'), 'the voucher');
+    await scene.instance();
+    await hasText(trouble(page, 'tickets_off'), /Only with a ticket.*SECKILL_TICKET_SECRET/s, 'that tickets are off', FOLLOW_MS);
+    await appears(line(page, 'stops'), 'that nobody buys there');
+}
+
+async function instanceDies(scene) {
+    const own = await scene.instance();
+    const page = await dashboard(scene);
+    const name = new RegExp(`:${own.port}\\b`);
+    await appears(page.locator('[data-instance]').filter({ hasText: name }).locator('[data-health="ready"]'), 'the other instance', FOLLOW_MS);
+    await own.kill();
+    await hasText(trouble(page, 'instance_missed'), name, 'the instance that died', MISSED_MS);
+    await own.run(); // at the same address
+    await gone(page, 'instance_missed');
+    await own.stop();
+    await until('an instance that ended by itself to go', async () => (await page.locator('[data-instance]').filter({ hasText: name }).count()) === 0, FOLLOW_MS);
+    assert.equal(await trouble(page, 'instance_missed').count(), 0, 'one that ended by itself is missed');
+}
+
+const points = (page, name) => page.locator(`[data-chart="${name}"]`).getAttribute('data-points').then(Number);
+
+async function historyStays(scene) {
+    const voucher = await scene.voucher();
+    const own = await scene.instance();
+    const page = await dashboard(scene);
+    await until('two samples', async () => (await points(page, 'answers')) >= 2, FOLLOW_MS);
+    await scene.api.must('POST', `/seckill/${voucher}`, { user: scene.user() });
+    await fetch(`${own.url}/seckill/${voucher}`, { method: 'POST', headers: { 'X-User-Id': scene.user() } });
+    const metric = (name) => page.locator(`[data-chart="answers"] [data-metric="${name}"]`);
+    await hasText(metric('placed'), /^0\.[24]\/s$/, 'orders of any instance', FOLLOW_MS);
+    const before = await points(page, 'answers');
+    await page.reload();
+    await until(`as many samples as before the reload, not ${await points(page, 'answers').catch(() => 'none')}`,
+        async () => (await points(page, 'answers').catch(() => 0)) >= before, FOLLOW_MS);
+    assert.equal(await page.locator('[data-instance]').filter({ hasText: new RegExp(`:${own.port}\\b`) }).count(), 1);
+}
+
+// What is sold is counted without any settlement, and every second.
+async function rushIsCounted(scene) {
+    const voucher = await scene.voucher({ stock: 10 });
+    const page = await dashboard(scene, { init: (context) => context.route(/\/settlement/, (route) => route.abort()) });
+    await hasText(card(page, voucher).locator('[data-sold]'), /^0$/, 'sold');
+    for (let i = 1; i <= 3; i++) {
+        await scene.api.buy(voucher, scene.user());
+        await hasText(card(page, voucher).locator('[data-sold]'), new RegExp(`^${i}$`), 'sold', FOLLOW_MS);
+    }
+    await hasText(card(page, voucher).locator('[data-remaining]'), /^7$/, 'remaining', FOLLOW_MS);
+}
+
+// Names of products and of what operators type in settings are the same in every language.
+const NAMES = /PostgreSQL|Redis|seckill|English|SECKILL_\w+|CPU|CNY|ASCII|admin|vm|MB|[\w.-]+:\d+|\d+\.\d+\.\d+[\w.-]*/g;
+
+async function plainChinese(scene) {
+    const voucher = await scene.voucher({ title: '茶具' });
+    await scene.api.buy(voucher, scene.user());
+    await scene.api.admin('PATCH', `/admin/vouchers/${voucher}`, { title: '青瓷茶具' });
+    const page = await dashboard(scene, { locale: 'zh-CN' });
+    await opened(page, voucher, 'details');
+    await opened(page, voucher, 'settlement');
+    await hasText(card(page, voucher).locator('[data-report]'), /销售还将持续/, 'the settlement in Chinese', FOLLOW_MS);
+    await hasText(card(page, voucher).locator('[data-audit]'), /修改条款/, 'what operators did', FOLLOW_MS);
+    await page.locator('summary').click();
+    const parts = [card(page, voucher), ...['severity', 'orders', 'metrics', 'instances'].map((name) => page.locator(`[data-part=${name}]`)), page.locator('[data-vouchers] thead')];
+    for (const part of parts) {
+        const text = (await part.innerText()).replace(NAMES, '');
+        assert.deepEqual(text.match(/[A-Za-z]{3,}/g) ?? [], [], `English words in: ${text}`);
+    }
+}
+
+export const tests = [
+    { name: 'dashboard: Redis away is said first, and nothing stays green', answers: [503], alone: true, run: redisAway },
+    { name: 'dashboard: vouchers in trouble come first', alone: true, run: vouchersInTrouble },
+    { name: 'dashboard: tickets that are off are said', alone: true, run: ticketsOff },
+    { name: 'dashboard: an instance that died is missed', alone: true, run: instanceDies },
+    { name: 'dashboard: the last hour of all instances, after a reload', alone: true, run: historyStays },
+    { name: 'dashboard: what a rush sells is counted at once', answers: ['net'], run: rushIsCounted },
+    { name: 'dashboard: plain Chinese', run: plainChinese },
+];

@@ -1,0 +1,184 @@
+// The samples of the history: sums of what all instances wrote, of which nothing is believed that no instance writes.
+#include "fake_timer.h"
+
+#include "fake_control.h"
+
+#include "history.h"
+#include "request.h"
+#include "ticket.h"
+
+enum { FIGURES = 72, COUNTER = 27, PURCHASE_ROW = 1, SAMPLE_SIZE = 160 };
+
+static struct sk_history *history;
+static struct sk_sampler *sampler;
+static struct sk_routes_options routes;
+static struct sk_context context;
+static struct sk_metrics *own;
+static char shown[1 << 17]; // the last answer
+static struct sk_request request_asked;
+
+bool sk_tickets_on(const struct sk_tickets *tickets)
+{
+    return tickets == NULL;
+}
+
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    (void)request;
+    (void)name;
+    if (count != NULL)
+        *count = 0;
+    return NULL;
+}
+
+void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
+{
+    (void)answers;
+    (void)request;
+    ck_assert_int_eq(answer->verdict, SK_VERDICT_FOUND);
+    (void)snprintf(shown, sizeof shown, "%s", answer->body);
+}
+
+static void setup(void)
+{
+    control_setup();
+    history = sk_history_open();
+    sale.instance = "127.0.0.1:1";
+    routes = (struct sk_routes_options){.history = history};
+    context = (struct sk_context){.options = &routes, .control = &control};
+    own = sk_metrics_open();
+    sampler = sk_sampler_open(history, &context);
+    ck_assert(history != NULL && own != NULL && sampler != NULL);
+}
+
+static void teardown(void)
+{
+    sk_sampler_stop(sampler);
+    sk_sampler_close(sampler);
+    sk_metrics_close(own);
+    sk_history_close(history);
+    control_teardown();
+}
+
+// Another instance: since 1 ms after 1970, all figures 0 but the counter of orders placed, and the last, which is 1 and
+// what follows it here.
+static const char *other(uint64_t placed, const char *last)
+{
+    static char text[4 * FIGURES + 64];
+    size_t len = (size_t)snprintf(text, sizeof text, "1.0 1");
+    for (int i = 1; i < FIGURES - 1; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, " %llu", i == COUNTER ? (unsigned long long)placed : 0);
+    (void)snprintf(text + len, sizeof text - len, " 1%s", last);
+    return text;
+}
+
+static void heard(const char *name, int64_t age_ms, const char *text)
+{
+    const struct sk_reply items[] = {TEXT(name), NUMBER(age_ms), TEXT(text)};
+    const struct sk_reply reply = LIST_OF(items);
+    time_comes();
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    ck_assert_int_eq(asked->what, SK_SCRIPT_SHARE_FIGURES);
+    ck_assert_str_eq(asked->argv[0], "seckill:{shared}:figures");
+    redis_answers(&reply);
+    sk_handle_history(&context, &request_asked);
+}
+
+// What the newest sample has after its time.
+static void must_be_sampled(const char *columns)
+{
+    const char *last = strrchr(shown, '[');
+    char wanted[SAMPLE_SIZE];
+    ck_assert_ptr_nonnull(last);
+    ck_assert_ptr_nonnull(strchr(last, ','));
+    (void)snprintf(wanted, sizeof wanted, "%s]]}", columns);
+    ck_assert_str_eq(strchr(last, ',') + 1, wanted);
+}
+
+START_TEST(samples_are_the_sums_of_what_was_added)
+{
+    heard("b:1", 100, other(7, ""));
+    must_be_sampled("2,0,0,0,0,0,0,0,null,null,null,null"); // what was before belongs to no sample
+    sk_metrics_answered(own, PURCHASE_ROW, SK_VERDICT_PLACED);
+    sk_metrics_answered(own, PURCHASE_ROW, SK_VERDICT_SOLD_OUT);
+    sk_metrics_answered(own, PURCHASE_ROW, SK_VERDICT_UNAVAILABLE);
+    sk_metrics_answered(own, PURCHASE_ROW, SK_VERDICT_ENDED);
+    sk_metrics_took(own, PURCHASE_ROW, 300000, 4); // in the bucket from 0.2 to 0.4 ms
+    sk_metrics_add(own, SK_METRIC_ORDERS_PLACED, 1);
+    heard("b:1", 200, other(12, ""));
+    must_be_sampled("2,6,0,1,0,1,1,1,300,400,null,null");
+    heard("b:1", 300, other(12, ""));
+    must_be_sampled("2,0,0,0,0,0,0,0,null,null,null,null");
+    heard("b:1", 400, other(3, "")); // it cannot have unsold
+    must_be_sampled("2,0,0,0,0,0,0,0,null,null,null,null");
+    ck_assert_ptr_nonnull(strstr(shown, "\"shared\":true"));
+    ck_assert_ptr_nonnull(
+        strstr(shown, "{\"name\":\"b:1\",\"version\":\"1.0\",\"started_at\":\"1970-01-01T00:00:00.001Z\""));
+}
+END_TEST
+
+START_TEST(what_no_instance_writes_is_left_out)
+{
+    static const struct {
+        const char *name, *last;
+        int64_t age_ms;
+        bool good;
+    } rows[] = {{"b:1", "", 0, true},
+                {"b:1", " 0", 0, false},
+                {"b:1", "x", 0, false},
+                {"b:1", "9", 0, true},
+                {"b:1", "99999999999999999", 0, false},
+                {"b:1", "", -1, false},
+                {"b:1", "", 900001, false},
+                {"b\"1", "", 0, false},
+                {"b 1", "", 0, false},
+                {"", "", 0, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        heard(rows[i].name, rows[i].age_ms, other(1, rows[i].last));
+        ck_assert_msg((strstr(shown, "\"version\":\"1.0\"") != NULL) == rows[i].good, "row %zu: %s", i, shown);
+    }
+    heard("c:1", 0, "1.0 1");
+    ck_assert_ptr_null(strstr(shown, "c:1"));
+}
+END_TEST
+
+START_TEST(one_that_is_not_heard_is_missed)
+{
+    heard("b:1", 15001, other(1, ""));
+    must_be_sampled("1,0,0,0,0,0,0,0,null,null,null,null");
+    ck_assert_ptr_nonnull(strstr(shown, "\"missed\":true"));
+}
+END_TEST
+
+// A sample each time: without Redis, and while it does not answer. A late answer makes none.
+START_TEST(without_redis_samples_go_on)
+{
+    heard("b:1", 0, other(1, ""));
+    fake_redis.down = true;
+    time_comes();
+    sk_handle_history(&context, &request_asked);
+    ck_assert_ptr_nonnull(strstr(shown, "\"shared\":false"));
+    ck_assert_ptr_nonnull(strstr(shown, "\"name\":\"b:1\"")); // it was there when Redis was
+    fake_redis.down = false;
+    time_comes();
+    time_comes(); // not answered
+    sk_metrics_answered(own, PURCHASE_ROW, SK_VERDICT_PLACED);
+    time_comes();
+    sk_handle_history(&context, &request_asked);
+    must_be_sampled("2,1,0,0,0,0,0,0,null,null,null,null");
+    redis_answers(NULL);
+    sk_handle_history(&context, &request_asked);
+    must_be_sampled("2,1,0,0,0,0,0,0,null,null,null,null");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sampler");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, samples_are_the_sums_of_what_was_added);
+    tcase_add_test(tcase, what_no_instance_writes_is_left_out);
+    tcase_add_test(tcase, one_that_is_not_heard_is_missed);
+    tcase_add_test(tcase, without_redis_samples_go_on);
+    return harness_main(tcase, CK_FORK);
+}
