@@ -363,12 +363,12 @@ test('a time goes into the field and out of it', () => {
 
 const form = (changed) => ({
     title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
-    limit: '', pay_within: '', ticket: false, work_bits: '', ...changed,
+    limit: '', pay_within: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
 });
 
 test('a form becomes terms; what is empty is left to the service', () => {
     const { terms } = termsOf(form({}));
-    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'ticket', 'work_bits']);
+    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'ticket', 'work_bits', 'description', 'picture']);
     assert.deepEqual([terms.stock, terms.price_cents, terms.ticket, terms.work_bits], [100, 100, false, 0]);
     const more = termsOf(form({ limit: '2', pay_within: '0', currency: ' eur ' })).terms;
     assert.deepEqual([more.limit, more.pay_within_s, more.currency], [2, 0, 'EUR']);

@@ -43,7 +43,7 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
     function newFields() {
         const begin = Math.ceil((now_ms() + HOUR_MS / 2) / HOUR_MS) * HOUR_MS;
         return { title: '', stock: '100', price: '1.00', currency: 'CNY', begin: localTime(begin), end: localTime(begin + HOUR_MS),
-            limit: '1', pay_within: '900', ticket: false, work_bits: '0' };
+            limit: '1', pay_within: '900', ticket: false, work_bits: '0', description: '', picture: '' };
     }
 
     function fill(fields) {

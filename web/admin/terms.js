@@ -54,6 +54,8 @@ export function termsOf(fields) {
         end_at: timeOf(fields.end),
         ticket: fields.ticket === true,
         work_bits: wholeOf(fields.work_bits.trim() || '0', 0),
+        description: fields.description.trim(),
+        picture: fields.picture.trim(),
     };
     if (fields.limit.trim() !== '') {
         terms.limit = wholeOf(fields.limit, 1);
@@ -84,12 +86,15 @@ export function fieldsOf(voucher) {
         pay_within: String(voucher.pay_within_s),
         ticket: voucher.ticket,
         work_bits: String(voucher.work_bits),
+        description: voucher.description ?? '',
+        picture: voucher.picture ?? '',
     };
 }
 
 // Which members of `terms` are others than the voucher's. A time that the form shows to the second is the same as long
 // as its second is. The stock has a call of its own.
-export function changesOf(voucher, { stock: _, ...terms }) {
+export function changesOf(row, { stock: _, ...terms }) {
+    const voucher = { description: '', picture: '', ...row };
     const second = (time) => Math.floor(Date.parse(time) / 1000);
     const same = (name) => (['begin_at', 'end_at'].includes(name) ? second(terms[name]) === second(voucher[name]) : terms[name] === voucher[name]);
     return Object.fromEntries(Object.entries(terms).filter(([name]) => !same(name)));

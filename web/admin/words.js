@@ -301,6 +301,8 @@ export const words = {
         member_pay_within_s: 'seconds to pay',
         member_ticket: 'ticket',
         member_work_bits: 'bits of work',
+        member_description: 'description',
+        member_picture: 'picture',
         member_add: 'added',
         member_reduce: 'taken away',
 
@@ -380,6 +382,8 @@ export const words = {
         f_pay: 'Seconds to pay (0: no end)',
         f_ticket: 'A purchase needs a ticket',
         f_work: 'Work against bots, in bits (0: none)',
+        f_description: 'Description (optional)',
+        f_picture: 'Address of a picture (optional)',
         create: 'Create',
         sell_now: 'Yes, sell at once',
         at_once: 'This sells at once: the sale begins in the past or now, and buyers may buy as soon as you press the button. Sure?',
@@ -717,6 +721,8 @@ export const words = {
         member_pay_within_s: '支付时限（秒）',
         member_ticket: '购买凭证',
         member_work_bits: '工作量（位）',
+        member_description: '说明',
+        member_picture: '图片',
         member_add: '增加',
         member_reduce: '减少',
 
@@ -796,6 +802,8 @@ export const words = {
         f_pay: '支付时限，秒（0：不限）',
         f_ticket: '购买需要凭证',
         f_work: '防机器人的工作量，位（0：不要求）',
+        f_description: '说明（可选）',
+        f_picture: '图片地址（可选）',
         create: '创建',
         sell_now: '确定，立即开售',
         at_once: '立即开售：开始时间已到或已过，按下按钮后买家马上可以购买。确定吗？',
@@ -837,6 +845,8 @@ export const words = {
 // What the service says of a member that it refuses, for readers of Chinese. In English its own words are shown.
 export const reasons = {
     'must be a string of 1 to 200 bytes': '须为 1 到 200 字节的文字。',
+    'must be a string of up to 1000 bytes': '须为最多 1000 字节的文字。',
+    'must be a URL of an origin of SECKILL_PICTURE_ORIGINS, or empty': '须为 SECKILL_PICTURE_ORIGINS 所列来源的网址，或为空。',
     'must be an integer from 0 to 100000000': '须为 0 到 100,000,000 的整数。',
     'must be an integer from 0 to 100000000000': '价格超出范围。',
     'must be an integer from 1 to 1000': '须为 1 到 1,000 的整数。',
