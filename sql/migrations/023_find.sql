@@ -69,7 +69,10 @@ BEGIN
                                       'troubles(integer)'] LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp', v_function, current_schema());
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO seckill_service', v_function);
     END LOOP;
 END
 $$;
+REVOKE EXECUTE ON FUNCTION payment_json(payment) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION find_payment(text) TO seckill_service;
+GRANT EXECUTE ON FUNCTION find_vouchers(text, bigint, integer, text) TO seckill_service;
+GRANT EXECUTE ON FUNCTION troubles(integer) TO seckill_service;

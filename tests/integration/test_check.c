@@ -567,7 +567,7 @@ START_TEST(rights_that_lack_are_found)
         const char *right = PQgetvalue(result, i, 0);
         (void)snprintf(rights[i].take, sizeof rights[i].take, "REVOKE %s FROM seckill_service", right);
         (void)snprintf(rights[i].give, sizeof rights[i].give, "GRANT %s TO seckill_service", right);
-        (void)snprintf(rights[i].line, sizeof rights[i].line, "fail postgresql rights: the login has not %s",
+        (void)snprintf(rights[i].line, sizeof rights[i].line, "fail postgresql rights: the login has not %s\n",
                        PQgetvalue(result, i, 1));
     }
     PQclear(result);
