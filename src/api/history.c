@@ -401,7 +401,7 @@ void sk_handle_history(const struct sk_context *context, struct sk_request *requ
     const char *text = sk_request_query(request, "since", NULL);
     struct sk_buf body = {0};
     uint64_t since_ms = 0;
-    if (text != NULL && !sk_text_number(text, INT64_MAX, &since_ms)) {
+    if (text != NULL && !sk_text_number(text, FIGURE_MOST, &since_ms)) {
         (void)sk_answer_parameter(context->answers, request, "since", "must be a Unix time in milliseconds");
         return;
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -101,7 +102,8 @@ class Caller:
         return operation.method, self.with_query(operation, path), self.callers(operation, path, text or b"")[0] + kind, text
 
     def with_query(self, operation: Operation, path: str, more: dict[str, str] | None = None) -> str:
-        query = {p["name"]: self.voucher for p in self.query(operation) if p["name"] == "voucher"} | (more or {})
+        needed = [p for p in self.query(operation) if p["name"] == "voucher" or p.get("required")]
+        query = {p["name"]: self.voucher if p["name"] == "voucher" else p["example"] for p in needed} | (more or {})
         return path + ("?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else "")
 
     def query(self, operation: Operation) -> list[dict]:
@@ -245,7 +247,7 @@ def bad_members(schema: dict) -> list:
     if schema.get("format") == "date-time":
         return ["", "yesterday", 1767225600, None, "2026-02-30T00:00:00Z", "1969-12-31T23:59:59Z"]
     found: list = [1, None, True, [], {}]
-    if schema.get("minLength") or "pattern" in schema:
+    if schema.get("minLength") or not re.search(schema.get("pattern", ""), ""):
         found.append("")
     if "maxLength" in schema:
         found.append("x" * (schema["maxLength"] + 1))

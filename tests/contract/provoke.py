@@ -183,7 +183,8 @@ def archived(shop: Shop) -> None:
 
 
 def operators(shop: Shop) -> None:
-    main, voucher = shop.main, shop.voucher(stock=10)
+    main = shop.main
+    voucher = shop.voucher(stock=10, description="Spring harvest", picture="https://pictures.example/tea.webp")
     at = f"/admin/vouchers/{voucher}"
     main.ask("PATCH", at, bearer(), {"price_cents": 1})  # STARTED
     main.ask("PATCH", at, bearer() + [("If-Match", '"1"')], {"title": "x"})  # VERSION_CHANGED
@@ -267,6 +268,12 @@ def trouble(shop: Shop) -> None:
     limited = shop.another(SECKILL_USER_RATE="1")
     voucher = shop.voucher()
     until("RATE_LIMITED", lambda: buy(limited, voucher, "leo"))
+    narrow, waiting = shop.another(SECKILL_LONG_PER_USER="1"), f"/orders/{shop.order(voucher, 'olga')}?wait=2&while=unpaid"
+    asking = [threading.Thread(target=narrow.ask, args=("GET", waiting, user("olga"))) for _ in range(2)]  # OVERLOADED
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
     small = shop.another(SECKILL_ORDERS_MAX="1", SECKILL_BATCH_MAX="1")
     names = (f"m{n}" for n in range(10**6))
     with held_orders(shop):
