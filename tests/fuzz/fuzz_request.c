@@ -946,7 +946,9 @@ static void open_control(void)
 static void close_control(void)
 {
     MUST(timer_count == TIMERS && sk_waiting_count(shop.control.waiting) == 0 && sk_live_count(shop.control.live) == 0);
-    MUST(shop.control.shown->pages == 0 && !shop.control.settling);
+    MUST(shop.control.shown->pages == 0);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        MUST(!shop.control.settling[i]);
     for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++)
         MUST(shop.control.unknown[i] == NULL);
     for (size_t i = 0; i < sk_catalogue_count(shop.sale.catalogue); i++)

@@ -110,7 +110,8 @@ START_TEST(any_instance_answers_for_all)
     ck_assert_int_eq(sum(one, "", "failed", NULL), 0);
 
     size_t samples;
-    int64_t newest = sum(one, "?since=1", "at_ms", &samples) / (int64_t)samples; // later than half of them
+    int64_t newest = sum(one, "?since=1", "at_ms", &samples);
+    newest /= (int64_t)samples; // later than half of them
     (void)snprintf(query, sizeof query, "?since=%lld", (long long)newest);
     size_t all = samples;
     (void)sum(one, query, "at_ms", &samples);
