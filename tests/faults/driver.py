@@ -48,7 +48,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   local left_ms = redis.call('PTTL', key)
   local session, lock = string.match(key, '^seckill:{shared}:session:'), string.match(key, '^seckill:lock:')
   local lasts = key == 'seckill:{shared}:sessions' or key == 'seckill:{shared}:busy' or key == 'seckill:{shared}:protocol' or key == 'seckill:{shared}:clock'
-  lasts = lasts or key == 'seckill:{shared}:instances'
+  lasts = lasts or key == 'seckill:{shared}:instances' or key == 'seckill:{shared}:figures'
   if not own[key] and not lasts and not (session and left_ms >= 0) and not (lock and left_ms >= 0 and left_ms <= 60000) then
     stray[#stray + 1] = key .. ' (PTTL ' .. left_ms .. ')'
   end
