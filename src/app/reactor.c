@@ -206,6 +206,8 @@ static enum sk_status reactor_open_routes(struct sk_reactor *reactor)
 static void reactor_run(void *arg)
 {
     struct sk_reactor *reactor = arg;
+    sk_metrics_set(reactor->metrics, SK_METRIC_LOOP_AT,
+                   sk_monotonic_ms()); // one that hangs before its first pulse, too
     (void)uv_run(&reactor->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&reactor->drain, NULL);
     (void)uv_run(&reactor->loop, UV_RUN_NOWAIT);
