@@ -14,7 +14,7 @@ LANGUAGE sql STABLE AS $$
      WHERE s.voucher_id = v.id
 $$;
 
--- As in 019_shards.sql, with the new terms; '' is none. A call of an older version finds these, too.
+-- As in 019_shards.sql, with the new terms; '' removes one. Calls of an older version reach these functions, too.
 DROP FUNCTION create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text, boolean, smallint);
 CREATE FUNCTION create_voucher(p_key text, p_title text, p_price_cents bigint, p_stock integer, p_begin_ms bigint,
                                p_end_ms bigint, p_user_limit smallint DEFAULT 1, p_pay_within_s integer DEFAULT 900,

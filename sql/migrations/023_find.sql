@@ -7,7 +7,7 @@ LANGUAGE sql STABLE AS $$
         'amount_cents', p.amount_cents, 'currency', p.currency, 'state', p.state, 'by', p.by_whom, 'at', rfc3339(p.at)))
 $$;
 
--- The payment of this reference, as list_payments() shows it. No row: there is none here.
+-- The payment of this reference, as list_payments() shows it; no row if this database does not have it.
 CREATE FUNCTION find_payment(p_reference text) RETURNS TABLE (id uuid, documents text)
 LANGUAGE sql STABLE AS $$
     SELECT p.order_id, payment_json(p)::text

@@ -98,30 +98,18 @@ void sk_handle_metrics(const struct sk_context *context, struct sk_request *requ
 // Which roles the caller's token has, with those that they include.
 void sk_handle_me(const struct sk_context *context, struct sk_request *request)
 {
-    static const struct {
-        enum sk_role role;
-        const char *name;
-    } roles[] = {{SK_ROLE_READ, "read"},
-                 {SK_ROLE_OPERATE, "operate"},
-                 {SK_ROLE_REFUNDS, "refunds"},
-                 {SK_ROLE_PAYMENTS, "payments"},
-                 {SK_ROLE_METRICS, "metrics"}};
     char name[SK_ADMIN_NAME_SIZE];
     const char *comma = "";
     struct sk_buf body = {0};
     sk_buf_printf(&body, "{\"name\":\"%s\",\"roles\":[", sk_call_of(request)->by);
-    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-        if (sk_auth_admin(request, context->tokens, roles[i].role, name) != SK_CALLER_KNOWN)
+    for (size_t i = 0; i < SK_ROLE_NAMES; i++) {
+        if (sk_auth_admin(request, context->tokens, sk_role_names[i].role, name) != SK_CALLER_KNOWN)
             continue;
-        sk_buf_printf(&body, "%s\"%s\"", comma, roles[i].name);
+        sk_buf_printf(&body, "%s\"%s\"", comma, sk_role_names[i].name);
         comma = ",";
     }
     sk_buf_puts(&body, "]}");
-    if (body.failed)
-        sk_answer_refusal(context->answers, request, SK_VERDICT_OVERLOADED);
-    else
-        sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body.data});
-    sk_buf_free(&body);
+    sk_answer_text(context->answers, request, &body);
 }
 
 // ---- the OpenAPI document ----

@@ -9,6 +9,7 @@
 #include "moves.h"
 #include "orders.h"
 #include "params.h"
+#include "text.h"
 
 enum { STATUS_SIZE = 16 };
 
@@ -230,10 +231,8 @@ void sk_handle_admin_payments(const struct sk_context *context, struct sk_reques
 void sk_handle_find_payment(const struct sk_context *context, struct sk_request *request)
 {
     const char *reference = sk_request_query(request, "reference", NULL);
-    size_t len = reference == NULL ? 0 : strlen(reference), visible = 0;
-    while (visible < len && reference[visible] > ' ' && reference[visible] <= '~')
-        visible++;
-    if (len == 0 || len > SK_REFERENCE_MAX || visible < len)
+    size_t len = reference == NULL ? 0 : strlen(reference);
+    if (len == 0 || len > SK_REFERENCE_MAX || !sk_text_within(reference, '!', '~'))
         (void)sk_answer_parameter(context->answers, request, "reference", "must be 1-64 visible ASCII characters");
     else
         sk_find_payment(context->control, reference, request->handle);

@@ -384,6 +384,15 @@ bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *re
     return true;
 }
 
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text)
+{
+    if (text->failed || text->data == NULL)
+        sk_answer_refusal(answers, request, SK_VERDICT_OVERLOADED);
+    else
+        sk_answer_send(answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = text->data});
+    sk_buf_free(text);
+}
+
 void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     if (!answer_is_noted(request)) {

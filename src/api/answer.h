@@ -191,6 +191,9 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
                         const struct sk_answer *answer);
 
+// FOUND with this text, or OVERLOADED if memory for it was short. Frees it.
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text);
+
 // A refusal that closes its connection.
 void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 

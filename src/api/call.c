@@ -5,19 +5,18 @@
 
 #include "client_limits.h"
 #include "jwt.h"
+#include "text.h"
 
 enum { KEY_MAX = 255 };
 
 bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key)
 {
     unsigned count;
-    size_t n = 0;
     *key = sk_request_header(request, "idempotency-key", &count);
     if (count == 0)
         return true;
-    while ((*key)[n] > ' ' && (*key)[n] <= '~' && n <= KEY_MAX)
-        n++;
-    bool good = count == 1 && (*key)[n] == '\0' && n >= 1 && n <= KEY_MAX;
+    size_t len = strlen(*key);
+    bool good = count == 1 && len >= 1 && len <= KEY_MAX && sk_text_within(*key, '!', '~');
     if (!good)
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
     return good;

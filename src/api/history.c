@@ -14,6 +14,7 @@
 #include "metrics.h"
 #include "roster.h"
 #include "route_table.h"
+#include "text.h"
 #include "ticket.h"
 #include "timer.h"
 
@@ -52,7 +53,7 @@ enum figure {
 };
 
 // No figure is more: of times this is the year 9999, and sums of counters do not overflow, whatever Redis returns.
-#define FIGURE_MOST INT64_C(253402300799999)
+#define FIGURE_MOST SK_TIME_MAX_MS
 
 enum { NUMBER_SIZE = 21, TEXT_SIZE = SK_ROSTER_WORD_MAX + 1 + FIGURES * NUMBER_SIZE + 1 };
 
@@ -407,11 +408,7 @@ void sk_handle_history(const struct sk_context *context, struct sk_request *requ
     }
     if (context->options->history != NULL)
         history_put(context->options->history, (int64_t)since_ms, &body);
-    if (body.failed || body.data == NULL)
-        sk_answer_refusal(context->answers, request, SK_VERDICT_OVERLOADED);
-    else
-        sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body.data});
-    sk_buf_free(&body);
+    sk_answer_text(context->answers, request, &body);
 }
 
 static void history_put_ids(struct sk_buf *out, const char *name, const uint64_t ids[IDS])

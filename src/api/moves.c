@@ -14,6 +14,7 @@
 #include "orders.h"
 #include "params.h"
 #include "returns.h"
+#include "text.h"
 
 // The most that an order can cost: 1,000 units of the highest price.
 static const int64_t amount_max_cents = INT64_C(100000000000000);
@@ -39,7 +40,6 @@ static const struct sk_field refund_members[REFUND_MEMBERS] = {
 
 static bool bodies_read_reference(const json_t *value, const char **reference);
 static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment);
-static bool bodies_are_all_in(const char *text, char first, char last);
 
 struct move {
     struct sk_query query;
@@ -445,7 +445,7 @@ enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_pay
 
 static bool bodies_read_reference(const json_t *value, const char **reference)
 {
-    return sk_fields_text(value, 1, SK_REFERENCE_MAX, reference) && bodies_are_all_in(*reference, '!', '~');
+    return sk_fields_text(value, 1, SK_REFERENCE_MAX, reference) && sk_text_within(*reference, '!', '~');
 }
 
 static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment)
@@ -454,14 +454,7 @@ static void bodies_read_amount(struct sk_fields *read, const json_t **values, st
                     sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
     sk_fields_check(read, &payment_members[CURRENCY], values[CURRENCY],
                     sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
-                        bodies_are_all_in(payment->currency, 'A', 'Z'));
-}
-
-static bool bodies_are_all_in(const char *text, char first, char last)
-{
-    while (*text >= first && *text <= last)
-        text++;
-    return *text == '\0';
+                        sk_text_within(payment->currency, 'A', 'Z'));
 }
 
 enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read)

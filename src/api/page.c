@@ -85,8 +85,8 @@ static struct sk_position page_position(const struct sk_page *page, const struct
     return position;
 }
 
-// An event's own id: its position, and its shard, counted from 1; with one shard none. Only without one it is a cursor,
-// too: the position of one shard is none in another.
+// An event's own id: its position, and its shard, counted from 1; 0 if there is one shard. Only then it is a cursor,
+// too: a position of one shard means nothing in another.
 static void page_put_id(const struct sk_page *page, size_t place, const struct sk_position *position,
                         char out[SK_CURSOR_SIZE])
 {

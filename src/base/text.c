@@ -48,12 +48,16 @@ bool sk_text_user(const char *text)
     return n > 0;
 }
 
+bool sk_text_within(const char *text, char first, char last)
+{
+    while (*text >= first && *text <= last)
+        text++;
+    return *text == '\0';
+}
+
 bool sk_text_url(const char *text)
 {
-    size_t len = 0;
-    for (const char *c = text; *c > ' ' && *c <= '~' && strchr("\"\\<>", *c) == NULL; c++)
-        len++;
-    return text[len] == '\0' && len <= SK_URL_MAX &&
+    return sk_text_within(text, '!', '~') && strpbrk(text, "\"\\<>") == NULL && strlen(text) <= SK_URL_MAX &&
            (strncmp(text, "https://", 8) == 0 || strncmp(text, "http://", 7) == 0);
 }
 

@@ -21,6 +21,9 @@ bool sk_text_voucher_id(const char *text, int64_t *id);
 // A user id: 1 to 64 of [A-Za-z0-9_.-].
 bool sk_text_user(const char *text);
 
+// Whether each character is from `first` to `last`, as of the visible ones of ASCII, '!' to '~'.
+bool sk_text_within(const char *text, char first, char last);
+
 // UTF-8 as PostgreSQL accepts it: no overlong form, no surrogate, nothing above U+10FFFF.
 bool sk_text_utf8(const char *text);
 
@@ -28,6 +31,9 @@ bool sk_text_utf8(const char *text);
 // most SK_URL_MAX bytes.
 enum { SK_URL_MAX = 1024 };
 bool sk_text_url(const char *text);
+
+// The end of the year 9999, the last that RFC 3339 can write, in Unix ms.
+#define SK_TIME_MAX_MS INT64_C(253402300799999)
 
 // Converts an RFC 3339 time stamp, with any offset, to Unix ms. Drops fractions beyond ms; rejects leap seconds.
 bool sk_text_time(const char *text, int64_t *unix_ms);

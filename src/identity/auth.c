@@ -158,6 +158,12 @@ enum {
     ALL_ROLES = ROLES_OF_OPERATE | SK_ROLE_PAYMENTS
 };
 
+const struct sk_role_name sk_role_names[SK_ROLE_NAMES] = {{"read", SK_ROLE_READ, ROLES_OF_READ},
+                                                          {"operate", SK_ROLE_OPERATE, ROLES_OF_OPERATE},
+                                                          {"refunds", SK_ROLE_REFUNDS, SK_ROLE_REFUNDS},
+                                                          {"payments", SK_ROLE_PAYMENTS, SK_ROLE_PAYMENTS},
+                                                          {"metrics", SK_ROLE_METRICS, SK_ROLE_METRICS}};
+
 struct token {
     char name[SK_ADMIN_NAME_SIZE];
     struct sk_span text; // borrowed from the configuration
@@ -273,24 +279,16 @@ static const char *tokens_read_name(const struct sk_tokens *tokens, struct sk_sp
 // 0: one of them is not a role.
 static unsigned tokens_read_roles(struct sk_span word)
 {
-    static const struct {
-        const char *name;
-        unsigned roles;
-    } rows[] = {{"read", ROLES_OF_READ},
-                {"operate", ROLES_OF_OPERATE},
-                {"payments", SK_ROLE_PAYMENTS},
-                {"refunds", SK_ROLE_REFUNDS},
-                {"metrics", SK_ROLE_METRICS}};
     unsigned roles = 0;
     for (size_t from = 0; from <= word.len;) {
         const char *role = word.at + from, *comma = memchr(role, ',', word.len - from);
         size_t len = comma == NULL ? word.len - from : (size_t)(comma - role), i = 0;
-        while (i < sizeof rows / sizeof rows[0] &&
-               (strlen(rows[i].name) != len || memcmp(rows[i].name, role, len) != 0))
+        while (i < SK_ROLE_NAMES &&
+               (strlen(sk_role_names[i].name) != len || memcmp(sk_role_names[i].name, role, len) != 0))
             i++;
-        if (i == sizeof rows / sizeof rows[0])
+        if (i == SK_ROLE_NAMES)
             return 0;
-        roles |= rows[i].roles;
+        roles |= sk_role_names[i].includes;
         from += len + 1;
     }
     return roles;

@@ -41,6 +41,14 @@ enum sk_role {
     SK_ROLE_ANY = 31, // as a requirement: any one of them
 };
 
+// The single roles, by their names in the file of tokens.
+enum { SK_ROLE_NAMES = 5 };
+extern const struct sk_role_name {
+    const char *name;
+    enum sk_role role;
+    unsigned includes; // itself and others, as bits
+} sk_role_names[SK_ROLE_NAMES];
+
 enum { SK_TOKENS_MAX = 64, SK_TOKEN_LEN_MIN = 16, SK_TOKEN_LEN_MAX = 256 };
 
 struct sk_tokens;

@@ -105,8 +105,7 @@ bool sk_roster_read(const char *text, struct sk_rostered *rostered)
     text = text == NULL ? NULL : sk_roster_word(text, started);
     text = text == NULL ? NULL : sk_roster_word(text, ttl);
     text = text == NULL ? NULL : sk_roster_word(text, rostered->name);
-    return text != NULL && text[0] == '\0' &&
-           sk_text_number(started, INT64_C(253402300799999), &rostered->started_ms) &&
+    return text != NULL && text[0] == '\0' && sk_text_number(started, SK_TIME_MAX_MS, &rostered->started_ms) &&
            sk_text_number(ttl, UINT32_MAX, &rostered->ttl_ms);
 }
 

@@ -303,7 +303,7 @@ START_TEST(what_is_revoked_is_refused)
 }
 END_TEST
 
-// With a list, whoever has an id that no line can name is refused.
+// With a list of revoked ones, a token is refused if no line can name its id.
 START_TEST(what_cannot_be_revoked_is_refused)
 {
     static const char *const claims[] = {"{\"jti\":7," CLAIMS_REST, "{\"jti\":null," CLAIMS_REST,
