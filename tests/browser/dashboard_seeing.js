@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 
 import { appears, hasText } from './scene.js';
 import { card, dashboard, FOLLOW_MS, opened } from './dashboard.js';
-import { sql, until } from './site.js';
+import { holdStock, sql, until } from './site.js';
 
 const MISSED_MS = 45000; // an instance is missed after 15 s
 
@@ -44,6 +44,7 @@ async function vouchersInTrouble(scene) {
     await scene.api.buy(late, scene.user());
     const page = await dashboard(scene);
     await appears(card(page, late), 'the voucher');
+    const release = await holdStock(late); // else expiry may end the order first
     await sql(`insert into dead_letter (slot, voucher_id, journal_id, raw, reason)
         select slot, voucher_id, '1-1', '', 'it cannot be read' from voucher_stock where voucher_id = ${letters}`);
     await sql(`update voucher_order set created_at = now() - interval '20 min' where voucher_id = ${late}`);
@@ -61,6 +62,7 @@ async function vouchersInTrouble(scene) {
     } finally {
         await sql(`delete from dead_letter where voucher_id = ${letters};
             update voucher_order set created_at = now() where voucher_id = ${late}`);
+        await release();
     }
     await gone(page, 'expiry_late');
 }

@@ -11,6 +11,9 @@ import { Api, Instance, RedisRoad, ROOT } from './site.js';
 const FAILED = join(ROOT, 'build/browser'); // screenshots of failures
 const SHOWN_MS = 20000; // the deadline of waits without their own: only a busy machine comes near
 
+/** How long something may take: `ms` where bounds are judged (./dev browser), else as long as anything may take. */
+export const bound = (ms) => (process.env.BROWSER_BOUNDS ? ms : SHOWN_MS);
+
 export class Scene {
     /** `breakage`: of a negative control; called with every context before a page is opened in it. */
     constructor(browser, { answers = [], breakage } = {}) {

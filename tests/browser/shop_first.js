@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 
 import { slowNetwork } from './browser.js';
-import { shows } from './scene.js';
+import { bound, shows } from './scene.js';
 
 const PHONE = { width: 390, height: 700 };
 const REQUESTS_MOST = 6;
 const BYTES_MOST = 40000; // as they are sent: compressed, with their headers
-const FIRST_CARD_MS = 2500;
+const FIRST_CARD_MS = bound(2500);
 
 /** For context.addInitScript: notes when the first card is there. */
 function noteFirstCard() {

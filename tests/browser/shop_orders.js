@@ -5,11 +5,11 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { appears, buyButton, card, ends, hasText, isOff, leaves, order, requests, shows } from './scene.js';
+import { appears, bound, buyButton, card, ends, hasText, isOff, leaves, order, requests, shows } from './scene.js';
 import { Instance, moment, until } from './site.js';
 
 const PHONE = { width: 390, height: 700 };
-const SECOND_MS = 1000;
+const SECOND_MS = bound(1000);
 
 const summary = (page) => page.locator('#summary');
 const trouble = (page) => page.locator('#trouble');

@@ -5,13 +5,13 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { setVisibility, shiftClock, slowNetwork } from './browser.js';
-import { appears, buyButton, card, ends, isOff, leaves, mark, order, overtaken, requests, shows } from './scene.js';
+import { appears, bound, buyButton, card, ends, isOff, leaves, mark, order, overtaken, requests, shows } from './scene.js';
 import { moment, until } from './site.js';
 
 const HOUR_MS = 3600 * 1000;
 const EARLY_MS = 50; // clocks are read in ms, and timers may be rounded
-const LATE_MS = 1500; // after the opening, on a machine that runs all of this at once
-const FOLLOW_MS = 2000;
+const LATE_MS = bound(1500); // after the opening, on a machine that runs all of this at once
+const FOLLOW_MS = bound(2000);
 
 const countdown = (page, voucher) => card(page, voucher).locator('[data-countdown]');
 
