@@ -11,6 +11,11 @@ SELECT current_setting('server_version')                                        
        -- Whether a checkpoint may begin in a sale of 15 minutes that writes 2 GB.
        (pg_size_bytes(current_setting('max_wal_size')) < pg_size_bytes('2 GB')
          OR current_setting('checkpoint_timeout')::interval < interval '15 min')::int AS checkpoints_often,
+       current_setting('min_wal_size')                                           AS min_wal_size,
+       current_setting('wal_recycle')                                            AS wal_recycle,
+       -- Whether a checkpoint removes the segments that were made ahead of a sale.
+       (pg_size_bytes(current_setting('min_wal_size')) < pg_size_bytes('512 MB')
+         OR current_setting('wal_recycle') = 'off')::int                         AS segments_removed,
        pg_is_in_recovery()::int                                                  AS standby,
        getdatabaseencoding()                                                     AS encoding,
        current_user                                                              AS login,

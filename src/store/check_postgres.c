@@ -32,6 +32,7 @@ static PGresult *postgres_check_ask(const struct postgres_check *check, const ch
 static void postgres_check_server(const struct postgres_check *check);
 static void postgres_check_durability(const struct postgres_check *check);
 static void postgres_check_checkpoints(const struct postgres_check *check);
+static void postgres_check_segments(const struct postgres_check *check);
 static void postgres_check_standbys(const struct postgres_check *check);
 static void postgres_check_connections(const struct postgres_check *check);
 static void postgres_check_login(const struct postgres_check *check);
@@ -58,6 +59,7 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_store_optio
     postgres_check_server(&check);
     postgres_check_durability(&check);
     postgres_check_checkpoints(&check);
+    postgres_check_segments(&check);
     postgres_check_standbys(&check);
     postgres_check_connections(&check);
     postgres_check_login(&check);
@@ -199,6 +201,18 @@ static void postgres_check_checkpoints(const struct postgres_check *check)
                    "max_wal_size %s, checkpoint_timeout %s%s", postgres_check_value(check, "max_wal_size"),
                    postgres_check_value(check, "checkpoint_timeout"),
                    often ? ": one may fall into a sale, and buyers wait for it; 2GB and 15min or more are better" : "");
+}
+
+// A segment that does not exist yet is filled with zeros while orders wait for it.
+static void postgres_check_segments(const struct postgres_check *check)
+{
+    bool removed = postgres_check_is(check, "segments_removed", "1");
+    SK_FIND_UNLESS(check->findings, !removed, SK_FINDING_WARN, "postgresql log segments",
+                   "min_wal_size %s, wal_recycle %s%s", postgres_check_value(check, "min_wal_size"),
+                   postgres_check_value(check, "wal_recycle"),
+                   removed ? ": those made ahead of a sale are removed, and buyers wait for new ones; 512MB or more and "
+                             "on are better"
+                           : "");
 }
 
 static void postgres_check_standbys(const struct postgres_check *check)

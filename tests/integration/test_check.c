@@ -128,6 +128,7 @@ START_TEST(what_is_right_is_good)
         "ok   postgresql fsync: on",
         "ok   postgresql full_page_writes: on",
         "ok   postgresql checkpoints: ",
+        "ok   postgresql log segments: ",
         "ok   postgresql rights: ",
         "ok   postgresql schema: ",
         "ok   postgresql commits of the service: wait as `on` says",
@@ -442,6 +443,8 @@ START_TEST(settings_of_postgresql_are_found)
         {"synchronous_commit", "local", "on", WARNS, "warn postgresql synchronous_commit: local"},
         {"max_wal_size", "1GB", "2GB", WARNS, "warn postgresql checkpoints: max_wal_size 1GB"},
         {"checkpoint_timeout", "5min", "15min", WARNS, "warn postgresql checkpoints: max_wal_size 2GB"},
+        {"min_wal_size", "80MB", "512MB", WARNS, "warn postgresql log segments: min_wal_size 80MB"},
+        {"wal_recycle", "off", "on", WARNS, "warn postgresql log segments: min_wal_size 512MB, wal_recycle off"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         db_run("ALTER SYSTEM SET %s = '%s'", rows[i].name, rows[i].bad);
