@@ -210,9 +210,7 @@ static void postgres_check_segments(const struct postgres_check *check)
     SK_FIND_UNLESS(check->findings, !removed, SK_FINDING_WARN, "postgresql log segments",
                    "min_wal_size %s, wal_recycle %s%s", postgres_check_value(check, "min_wal_size"),
                    postgres_check_value(check, "wal_recycle"),
-                   removed ? ": those made ahead of a sale are removed, and buyers wait for new ones; 512MB or more and "
-                             "on are better"
-                           : "");
+                   removed ? ": those made ahead of a sale are removed; 512MB or more and on are better" : "");
 }
 
 static void postgres_check_standbys(const struct postgres_check *check)

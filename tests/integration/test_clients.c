@@ -326,6 +326,7 @@ END_TEST
 
 START_TEST(so_many_purchases_under_way)
 {
+    STACK_SKIP_SHARDS("each shard may have only a part of them");
     struct service *service = service_start(ENV("SECKILL_PURCHASES_MAX=2"));
     char voucher[VOUCHER_ID_SIZE], user[16], id[ORDER_ID_SIZE];
     voucher_on_sale(service, 10, voucher);
