@@ -427,7 +427,8 @@ static void make_cluster(int shard)
     (void)snprintf(data, sizeof data, "%s/data/postgresql.conf", folder);
     file = fopen(data, "ae");
     ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs("fsync = off\nmax_wal_size = 2GB\ncheckpoint_timeout = 15min\n", file), 0);
+    ck_assert_int_ge(fputs("fsync = off\nmax_wal_size = 2GB\nmin_wal_size = 512MB\ncheckpoint_timeout = 15min\n", file),
+                     0);
     ck_assert_int_eq(fclose(file), 0);
 }
 
