@@ -265,6 +265,14 @@ test('each trouble is seen, here or at another instance', () => {
     assert.deepEqual(found, { kind: 'dead_letters', values: { count: 3 }, vouchers: ['7', '6'] });
 });
 
+// src/app/reactor.c counts a link of a reactor once, if it is up to all servers.
+test('several servers of a store do not make a healthy one look short, and the one that is away is named', () => {
+    const servers = (up) => ['0', '1', '2'].map((server, i) => ({ store: 'postgresql', server, up: up[i] }));
+    const found = (up, gauges) => troublesOf({ away_ms: null, frames: [{ ...frame(gauges), servers: servers(up) }], history: null, troubles: null });
+    assert.deepEqual(found([2, 2, 2], {}), []);
+    assert.deepEqual(found([2, 2, 0], { postgresql_links: 0 }), [{ kind: 'postgresql_away', values: { servers: ['2'] }, vouchers: [] }]);
+});
+
 test('without Redis no instance can be heard, so none is missed; one that is missed says nothing else', () => {
     const away = { gauges: { redis_links: 0, reactors_ready: 0 }, shared: false, instances: [instance({ missed: true })] };
     assert.deepEqual(kindsOf(away), ['redis_away']);
