@@ -121,6 +121,8 @@ const CONTROLS = [
     ['unreadable shown as empty', 'could not be read are not', /orders that could not be read: not within/,
         always("for (const one of page.querySelectorAll('[data-orders-state=\"unreadable\"]')) { one.dataset.ordersState = 'empty'; }")],
     ['a page that is too wide', '320 px', /px wide on 320/, always("page.body.style.minWidth = '400px'")],
+    ['a state that does not fit beside the price', 'three screens', /is not beside .* at 320 px/,
+        always("for (const one of page.querySelectorAll('article .price')) { one.style.flexBasis = '100%'; }")],
     ['a button out of the order of the tab key', 'keyboard alone', /the tab key does not lead to/,
         always("for (const one of page.querySelectorAll('button[data-buy]')) { one.tabIndex = -1; }")],
     ['a focus that cannot be seen', 'keyboard alone', /the focus cannot be seen/,

@@ -74,6 +74,26 @@ async function fits(page) {
     assert.ok(scrollWidth <= clientWidth, `${page.url()} is ${scrollWidth} px wide on ${clientWidth}`);
 }
 
+/** On a card the price and the state share a row, and so do the quantity and its label. */
+async function sharedRows(scene) {
+    const voucher = await scene.voucher({ price_cents: 19900, limit: 2 });
+    for (const [locale, state] of [['en-GB', 'On sale now'], ['zh-CN', '正在抢购']]) {
+        const page = await scene.shop(scene.user(), { locale });
+        await shows(page, voucher, 'on_sale');
+        const at = card(page, voucher);
+        for (const width of [320, 390, 1280]) {
+            await page.setViewportSize({ width, height: 800 });
+            const beside = async (one, other) => {
+                const [a, b] = await Promise.all([one.boundingBox(), other.boundingBox()]);
+                assert.ok(a.y < b.y + b.height && b.y < a.y + a.height, `${one} is not beside ${other} at ${width} px, ${locale}`);
+            };
+            await beside(at.getByText(/199\.00$/), at.getByText(state, { exact: true }));
+            await beside(at.locator('label'), at.getByRole('combobox'));
+            await fits(page);
+        }
+    }
+}
+
 async function keyboardOnly(scene) {
     const voucher = await scene.voucher();
     const page = await scene.shop();
@@ -223,6 +243,7 @@ async function morePages(scene) {
 export const tests = [
     { name: 'both languages', answers: [409], run: bothLanguages },
     { name: 'on a screen of 320 px', run: narrowScreen },
+    { name: 'a card on three screens', run: sharedRows },
     { name: 'by keyboard alone', run: keyboardOnly },
     { name: 'more sales than one page has', answers: ['net'], run: morePages },
     { name: 'light and dark', run: lightAndDark },

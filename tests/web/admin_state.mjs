@@ -9,7 +9,7 @@ import { createAdminApi, createKeys } from '../../web/admin/api.js';
 import { booksOf } from '../../web/admin/books.js';
 import { createLately } from '../../web/admin/lately.js';
 import { createPoller } from '../../web/admin/poller.js';
-import { lonelyOf } from '../../web/admin/charts.js';
+import { lonelyOf, OUTCOMES } from '../../web/admin/charts.js';
 import { createHistory } from '../../web/admin/history.js';
 import { ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
@@ -265,6 +265,14 @@ test('each trouble is seen, here or at another instance', () => {
     assert.deepEqual(found, { kind: 'dead_letters', values: { count: 3 }, vouchers: ['7', '6'] });
 });
 
+// src/app/reactor.c counts a link of a reactor once, if it is up to all servers.
+test('several servers of a store do not make a healthy one look short, and the one that is away is named', () => {
+    const servers = (up) => ['0', '1', '2'].map((server, i) => ({ store: 'postgresql', server, up: up[i] }));
+    const found = (up, gauges) => troublesOf({ away_ms: null, frames: [{ ...frame(gauges), servers: servers(up) }], history: null, troubles: null });
+    assert.deepEqual(found([2, 2, 2], {}), []);
+    assert.deepEqual(found([2, 2, 0], { postgresql_links: 0 }), [{ kind: 'postgresql_away', values: { servers: ['2'] }, vouchers: [] }]);
+});
+
 test('without Redis no instance can be heard, so none is missed; one that is missed says nothing else', () => {
     const away = { gauges: { redis_links: 0, reactors_ready: 0 }, shared: false, instances: [instance({ missed: true })] };
     assert.deepEqual(kindsOf(away), ['redis_away']);
@@ -297,6 +305,13 @@ test('the history is read once, then what is new; nothing comes twice', async ()
     }
     assert.deepEqual(asked, ['/admin/history', ...['10000', '15000', '15000'].map((since) => `/admin/history?since=${since}`)]);
     assert.deepEqual(history.rows().map(({ at_ms, placed }) => [at_ms, placed]), [[5000, 1], [10000, 2], [15000, 3], [20000, 4]]);
+});
+
+test('what a chart shows is a column of the service', () => {
+    const source = readFileSync(new URL('../../src/api/history.c', import.meta.url), 'utf8');
+    for (const name of [...OUTCOMES, 'committed', 'answer_p50_us', 'answer_p99_us', 'durable_p50_us', 'durable_p99_us']) {
+        assert.ok(source.includes(`\\"${name}\\"`), name);
+    }
 });
 
 test('a sample between two gaps is a point', () => {

@@ -3,7 +3,7 @@
 // the build has it; without it the text is all, and nothing else is missing. A chart is a picture for those who see it:
 // it is hidden from screen readers, which have the text.
 import { element, setAttribute, setText } from '../common/dom.js';
-import { LEG_NAMES, OUTCOME_NAMES, SHARES } from './frame.js';
+import { LEG_NAMES, SHARES } from './frame.js';
 import { createSeries } from './series.js';
 
 const HEIGHT = 150;
@@ -14,15 +14,15 @@ const UPLOT = '/web/vendor/uPlot.esm.js';
 const STYLE = '/web/vendor/uPlot.css';
 
 const WHOLE = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((step) => [step, 2 * step, 5 * step]); // of units
-const LIVE_LEGS = LEG_NAMES.filter((leg) => !['answer', 'durable'].includes(leg));
+export const OUTCOMES = ['placed', 'accepted', 'sold_out', 'limited', 'refused', 'failed'];
 const PERCENTILES = Object.keys(SHARES);
 const SPECS = {
-    answers: { title: 'chart_answers', lines: OUTCOME_NAMES, unit: 'rate' },
+    answers: { title: 'chart_answers', lines: OUTCOMES, unit: 'rate' },
     committed: { title: 'chart_committed', lines: ['committed'], unit: 'rate' },
     answer: { title: 'chart_answer', lines: ['p50', 'p99'], unit: 'ms', leg: 'answer' },
     durable: { title: 'chart_durable', lines: ['p50', 'p99'], unit: 'ms', leg: 'durable' },
     left: { title: 'chart_left_none', lines: ['left'], unit: 'units', live: true },
-    ...Object.fromEntries(LIVE_LEGS.map((leg) => [leg, { title: `chart_${leg}`, lines: PERCENTILES, unit: 'ms', leg, live: true, legs: true }])),
+    ...Object.fromEntries(LEG_NAMES.map((leg) => [leg, { title: `chart_${leg}`, lines: PERCENTILES, unit: 'ms', leg, live: true, legs: true }])),
 };
 
 // root: of the charts of all instances; legs: of the legs.
@@ -44,7 +44,7 @@ export function createCharts({ root, legs, note, template, speech }) {
         },
         // The samples of the last hour, oldest first.
         history(rows, sample_ms) {
-            byName.answers.fill(rows, sample_ms, (row) => perSecond(row, OUTCOME_NAMES, sample_ms));
+            byName.answers.fill(rows, sample_ms, (row) => perSecond(row, OUTCOMES, sample_ms));
             byName.committed.fill(rows, sample_ms, (row) => perSecond(row, ['committed'], sample_ms));
             byName.answer.fill(rows, sample_ms, (row) => inMs(row, 'answer'));
             byName.durable.fill(rows, sample_ms, (row) => inMs(row, 'durable'));
@@ -58,7 +58,7 @@ export function createCharts({ root, legs, note, template, speech }) {
             }
             pushed_ms = now_ms;
             byName.left.push(at, { left });
-            LIVE_LEGS.forEach((leg) => byName[leg].push(at, now?.legs[leg] ?? {}));
+            LEG_NAMES.forEach((leg) => byName[leg].push(at, now?.legs[leg] ?? {}));
         },
         // Whose units are followed from now on; null: no voucher's.
         follow: (voucher) => byName.left.follow(voucher),

@@ -19,7 +19,7 @@ const TILES = {
     connections: [(f, s) => s.number(gaugeOf(f, 'connections'))],
     streams: [(f, s) => s.number(gaugeOf(f, 'streams'))],
     memory: [(f, s) => s.bytes(gaugeOf(f, 'memory'))],
-    cpu: [(f, s, now) => s.percent(now?.rates.cpu ?? null)],
+    cpu: [(f, s, now) => s.percent(now?.cpu ?? null)],
 };
 
 function ago(seconds, speech) {
@@ -71,9 +71,9 @@ export function createFigures({ list, scope, speech }) {
 
     return {
         say,
-        take(taken, rates) {
+        take(taken, latest) {
             frames = taken;
-            now = rates;
+            now = latest;
             say();
         },
     };

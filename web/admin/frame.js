@@ -1,44 +1,16 @@
-// What the dashboard takes from one reading of /metrics (a frame), and what lies between two readings of the same process:
-// rates and percentiles. Pure.
+// What the dashboard takes from one reading of /metrics (a frame), and what lies between two readings of the same
+// process: its CPU, and percentiles of the legs of a purchase. Pure.
 //
 // The address that the page asks may lead to several instances by turns. A process is known by the time of its start,
 // so each is compared with itself alone, and what the address as a whole does is the sum of those that were seen lately.
 import { addBuckets, bucketsBetween, quantile } from './histogram.js';
 import { bucketsOf, samplesOf, sumOf } from './prometheus.js';
 
-const PURCHASE = { route: '/seckill/{voucher}', method: 'POST' };
-const LEG = 'seckill_order_leg_seconds';
 const SEEN_MS = 10000; // an instance that was not met for so long is not counted any more
 const INSTANCES_MAX = 16;
 
-// Answers to purchases by what they mean to an operator; a code that none of them names is `failed` from 500 on, else
-// `refused`.
-const OUTCOMES = {
-    PLACED: 'placed',
-    ACCEPTED: 'accepted',
-    SOLD_OUT: 'sold_out',
-    NOT_ENOUGH: 'sold_out',
-    RATE_LIMITED: 'limited',
-    OVERLOADED: 'limited',
-};
-export const OUTCOME_NAMES = ['placed', 'accepted', 'sold_out', 'limited', 'refused', 'failed'];
-
-const HISTOGRAMS = {
-    answer: ['seckill_http_request_duration_seconds', PURCHASE],
-    durable: ['seckill_order_durable_seconds', {}],
-    gather: [LEG, { leg: 'gather' }],
-    redis: [LEG, { leg: 'redis' }],
-    queue: [LEG, { leg: 'queue' }],
-    commit: [LEG, { leg: 'commit' }],
-};
-export const LEG_NAMES = Object.keys(HISTOGRAMS);
+export const LEG_NAMES = ['gather', 'redis', 'queue', 'commit'];
 export const SHARES = { p50: 0.5, p90: 0.9, p99: 0.99 };
-
-const COUNTERS = {
-    committed: 'seckill_orders_placed_total',
-    returned: 'seckill_orders_returned_total',
-    cpu: 'process_cpu_seconds_total',
-};
 
 const GAUGES = {
     journal_entries: ['seckill_journal_entries'],
@@ -54,68 +26,46 @@ const GAUGES = {
     connections: ['seckill_connections'],
     streams: ['seckill_connections', { state: 'streaming' }],
     memory: ['process_resident_memory_bytes'],
-    vouchers_on_sale: ['seckill_vouchers_on_sale'],
 };
 
 export function frameOf(metrics, at_ms) {
-    const histograms = Object.entries(HISTOGRAMS).map(([leg, [name, where]]) => [leg, bucketsOf(metrics, name, where)]);
     return {
         at_ms,
         process: sumOf(metrics, 'process_start_time_seconds'),
         version: samplesOf(metrics, 'seckill_build_info')[0]?.labels.version ?? null,
-        counters: { ...outcomesOf(metrics), ...valuesOf(metrics, COUNTERS) },
-        histograms: Object.fromEntries(histograms),
-        gauges: valuesOf(metrics, GAUGES),
+        cpu_s: sumOf(metrics, 'process_cpu_seconds_total'),
+        legs: ofLegs((leg) => bucketsOf(metrics, 'seckill_order_leg_seconds', { leg })),
+        gauges: Object.fromEntries(Object.entries(GAUGES).map(([key, row]) => [key, sumOf(metrics, ...row)])),
         servers: samplesOf(metrics, 'seckill_server_up').map(({ labels, value }) => ({ ...labels, up: value })),
     };
 }
 
-function valuesOf(metrics, rows) {
-    return Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, sumOf(metrics, ...[row].flat())]));
+function ofLegs(valueOf) {
+    return Object.fromEntries(LEG_NAMES.map((leg) => [leg, valueOf(leg)]));
 }
 
-function outcomesOf(metrics) {
-    const counts = Object.fromEntries(OUTCOME_NAMES.map((name) => [name, 0]));
-    for (const { labels, value } of samplesOf(metrics, 'seckill_http_requests_total', PURCHASE)) {
-        counts[OUTCOMES[labels.code] ?? (Number(labels.status) >= 500 ? 'failed' : 'refused')] += value;
-    }
-    return counts;
-}
-
-// What happened between two frames of one process, for a second each; null: they cannot be compared.
+// What happened between two frames of one process: CPU for each second, and the histograms; null: they cannot be
+// compared.
 export function between(before, now) {
     const seconds = (now.at_ms - before.at_ms) / 1000;
     if (seconds <= 0 || before.process !== now.process) {
         return null;
     }
-    const rates = {};
-    for (const [name, value] of Object.entries(now.counters)) {
-        const was = before.counters[name];
-        if (value !== null && was !== null && was !== undefined && value >= was) {
-            rates[name] = (value - was) / seconds;
-        }
-    }
-    const histograms = {};
-    for (const leg of LEG_NAMES) {
-        histograms[leg] = bucketsBetween(before.histograms[leg], now.histograms[leg]);
-    }
-    return { at_ms: now.at_ms, rates, histograms };
+    return {
+        cpu: (now.cpu_s - before.cpu_s) / seconds,
+        legs: ofLegs((leg) => bucketsBetween(before.legs[leg], now.legs[leg])),
+    };
 }
 
-// The sum of several, with percentiles in milliseconds: {rates: {placed: ..}, legs: {redis: {p50, p90, p99}, ..}}.
-export function addUp(steps) {
-    const rates = {};
-    for (const step of steps) {
-        for (const [name, rate] of Object.entries(step.rates)) {
-            rates[name] = (rates[name] ?? 0) + rate;
-        }
-    }
-    const legs = {};
-    for (const leg of LEG_NAMES) {
-        const buckets = addBuckets(steps.map((step) => step.histograms[leg]));
-        legs[leg] = Object.fromEntries(Object.entries(SHARES).map(([p, share]) => [p, inMs(quantile(buckets, share))]));
-    }
-    return { rates, legs };
+// The sum of several, with percentiles in milliseconds: {cpu, legs: {redis: {p50, p90, p99}, ..}}.
+function addUp(steps) {
+    return {
+        cpu: steps.reduce((sum, { cpu }) => sum + cpu, 0),
+        legs: ofLegs((leg) => {
+            const buckets = addBuckets(steps.map(({ legs }) => legs[leg]));
+            return Object.fromEntries(Object.entries(SHARES).map(([p, share]) => [p, inMs(quantile(buckets, share))]));
+        }),
+    };
 }
 
 function inMs(seconds) {

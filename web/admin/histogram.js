@@ -1,12 +1,9 @@
 // Percentiles from cumulative buckets: [[bound, count up to it], ...], the least bound first, the last one Infinity.
 // Pure.
 
-// What was added between two readings of one histogram. `before` null: all of it. null: they cannot be compared, because
-// counts went backwards or the bounds are others, as after a restart.
+// What was added between two readings of one histogram. null: they cannot be compared, because counts went backwards or
+// the bounds are others, as after a restart.
 export function bucketsBetween(before, now) {
-    if (before === null) {
-        return now;
-    }
     if (before.length !== now.length) {
         return null;
     }

@@ -17,7 +17,7 @@ export const KINDS = {
     audit_stalls: { alert: 'SeckillUpkeepStalls' },
 };
 
-const LINKS = { redis: 2, postgresql: 3 }; // of a reactor
+const LINKS = { redis: 2, postgresql: 3 }; // kinds of a reactor; one counts if it is up to all nodes, or to all shards
 const JOURNAL_OLD_S = 60;
 const AUDIT_STALLS_S = 30;
 const most = (a, b) => Math.max(a, b);

@@ -110,12 +110,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         renderFace(voucher);
         setText(parts.badge, voice.say(`phase.${phase}`));
         setText(parts.price, priceText(voice, voucher.priceCents, voucher.currency));
-        setText(
-            parts.each,
-            voucher.limit > 1
-                ? `${voice.say('voucher.each')} · ${voice.say('voucher.limit', { limit: voucher.limit })}`
-                : '',
-        );
+        setText(parts.each, voucher.limit > 1 ? voice.say('voucher.each') : '');
         renderStock(voucher, phase);
         parts.buy.hidden = phase === PHASE.ENDED && !purchase.isUnderWay() && purchase.state() === STATE.IDLE;
         parts.paused.hidden = phase !== PHASE.PAUSED;
@@ -168,7 +163,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         limit = voucher.limit;
         const [label, field] = parts.quantity.children;
         if (isAsked) {
-            setText(label, voice.say('voucher.quantity'));
+            setText(label, voice.say('voucher.quantity', { limit }));
             field.disabled = purchase.isUnderWay() || purchase.state() === STATE.WON;
         }
     }
