@@ -167,7 +167,7 @@ function section() {
 }
 
 const moves = (from, count) =>
-    Array.from({ length: count }, (_, i) => ({ order_id: `order-${from + i}`, voucher_id: '7', status: 'paid',
+    Array.from({ length: count }, (_, i) => ({ order_id: `order-${from + i}`, voucher_id: '7', type: 'moved', status: 'paid',
         at: new Date(1e12 + (from + i) * 1000).toISOString(), by: 'shop' }));
 
 test('what happened lately is read from the end of the feed, one page at a time, and from the end again where that is too slow', async () => {
@@ -179,6 +179,7 @@ test('what happened lately is read from the end of the feed, one page at a time,
         { events: moves(63, 100), next: 'c' },
         { events: moves(900, 60), next: 'd' },
         { events: moves(960, 1), next: 'e' },
+        { events: [{ ...moves(961, 1)[0], type: 'payment_to_refund' }], next: 'f' },
     ];
     const lately = createLately({
         section: at,
@@ -186,14 +187,15 @@ test('what happened lately is read from the end of the feed, one page at a time,
         call: async (path) => (asked.push(path), { status: 200, body: answers.shift() }),
     });
     const newest = async () => (await lately.ask(), at.list.rows[0]?.texts[1]);
-    assert.equal(await newest(), ' event_order order-60 ');
+    assert.equal(await newest(), ' event_moved order-60 ');
     assert.equal(at.list.rows.length, 60);
-    assert.equal(await newest(), ' event_order order-60 ');
-    assert.equal(await newest(), ' event_order order-62 ');
+    assert.equal(await newest(), ' event_moved order-60 ');
+    assert.equal(await newest(), ' event_moved order-62 ');
     await lately.ask(); // a full page: there is more
-    assert.equal(await newest(), ' event_order order-959 ');
-    assert.equal(await newest(), ' event_order order-960 ');
-    const ends = ['last=60', 'limit=100&after=a', 'limit=100&after=a', 'limit=100&after=b', 'last=60', 'limit=100&after=d'];
+    assert.equal(await newest(), ' event_moved order-959 ');
+    assert.equal(await newest(), ' event_moved order-960 ');
+    assert.equal(await newest(), ' event_payment_to_refund order-961 ');
+    const ends = ['last=60', 'limit=100&after=a', 'limit=100&after=a', 'limit=100&after=b', 'last=60', 'limit=100&after=d', 'limit=100&after=e'];
     assert.deepEqual(asked, ends.map((end) => `/admin/events?${end}`));
     assert.equal(at.hint.textContent, '');
     delete globalThis.document;

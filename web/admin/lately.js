@@ -36,8 +36,8 @@ export function createLately({ section, speech, call, open = () => {} }) {
     }
 
     function orderRow(event) {
-        const { order_id: order, voucher_id: voucher, status, at, by } = event;
-        return { at: Date.parse(at), kind: 'order', order, voucher, status, by };
+        const { order_id: order, voucher_id: voucher, type, status, at, by } = event;
+        return { at: Date.parse(at), kind: 'order', order, voucher, type, status, by };
     }
 
     function operatorRow({ at, voucher_id: voucher, what, by }) {
@@ -59,7 +59,7 @@ export function createLately({ section, speech, call, open = () => {} }) {
     function textOf(row) {
         if (row.kind === 'order') {
             const names = { status: speech.name('status', row.status), by: speech.name('by', row.by) };
-            return speech.say('event_order', { ...row, ...names });
+            return speech.say(`event_${row.type}`, { ...row, ...names });
         }
         return row.kind === 'operator'
             ? speech.say('event_operator', { ...row, what: speech.name('what', row.what) })

@@ -131,7 +131,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
     function eventRows({ events = [] }) {
         return events.length === 0 ? [element('li', { class: 'hint' }, speech.say('order_events_none'))] : events.map((event) => {
             const why = event.why ? ` (${speech.name('why', event.why)})` : '';
-            const text = speech.say('order_event', { status: speech.name('status', event.status), by: speech.name('by', event.by) });
+            const text = speech.say(`order_${event.type}`, { status: speech.name('status', event.status), by: speech.name('by', event.by) });
             return element('li', {}, element('time', { datetime: event.at }, momentOf(event.at)), ` ${text}${why}`);
         });
     }
