@@ -154,7 +154,8 @@ function createStream({ api, hear, random, onTrouble }) {
         } else {
             newer.close();
         }
-        const one = openStream(api, ids, { random, onEvent: (event) => take(one, event), onTrouble: () => lose(one) });
+        const on = { onEvent: (event) => take(one, event), onTrouble: () => lose(one) };
+        const one = openStream(api, ids, { ...on, random });
         newer = Object.assign(one, { ids });
     }
 
