@@ -1,4 +1,4 @@
-// A voucher's events: the stream while there is one, and the voucher itself, read now and then, while there is none.
+// Events of vouchers: the stream while there is one, and the voucher itself, read now and then, while there is none.
 import { Problem } from './api.js';
 import { judge } from './outcome.js';
 import { retryDelay, wait } from './retry.js';
@@ -8,19 +8,23 @@ const AGAIN_MOST_MS = 60000;
 const POLL_MS = 3000;
 const LAST = ['closed', 'retired'];
 
-// A stream that is opened again after it broke, later each time, and never at the same time as all others that the same
-// instance has served. `onTrouble(problem)` hears of each break; problem undefined: the service ended the stream.
-// `headers()` gives the headers that it is opened with.
-export function openStream(api, id, { onEvent, onTrouble = () => {}, headers = () => ({}), random = Math.random }) {
+// A stream of one voucher (its id) or of several (a list of ids, at most 32). It is opened again after it broke, later
+// each time, and never at the same time as all others that the same instance has served. `onTrouble(problem)` hears of
+// each break; problem undefined: the service ended the stream. `headers()` gives the headers that it is opened with.
+// `hears(id)`: whether it runs, and has brought the voucher's state.
+export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = () => ({}), random = Math.random }) {
     const ending = new AbortController();
-    let runs = false;
+    const path = Array.isArray(ids) ? `/vouchers/events?ids=${ids}` : `/vouchers/${ids}/events`;
+    const count = [ids].flat().length;
+    const heard = new Set();
+    const over = new Set();
 
     async function read() {
         const options = { headers: headers(), signal: ending.signal };
-        const events = await api.stream(`/vouchers/${id}/events`, options);
+        const events = await api.stream(path, options);
         for await (const event of events) {
-            runs = true;
-            if (LAST.includes(event.state)) {
+            heard.add(event.voucher_id);
+            if (LAST.includes(event.state) && over.add(event.voucher_id).size === count) {
                 ending.abort();
             }
             onEvent(event);
@@ -39,8 +43,8 @@ export function openStream(api, id, { onEvent, onTrouble = () => {}, headers = (
             if (ending.signal.aborted) {
                 return;
             }
-            failures = runs ? 1 : failures;
-            runs = false;
+            failures = heard.size > 0 ? 1 : failures;
+            heard.clear();
             onTrouble(problem);
             const most = Math.min(AGAIN_MOST_MS, AGAIN_FROM_MS * 2 ** failures);
             const delay = Math.max(most / 2, problem?.retryAfterMs ?? 0);
@@ -49,7 +53,7 @@ export function openStream(api, id, { onEvent, onTrouble = () => {}, headers = (
     }
 
     keepReading();
-    return { runs: () => runs, close: () => ending.abort() };
+    return { hears: (id) => heard.has(String(id)), close: () => ending.abort() };
 }
 
 // Calls `onEvent` with each state of the voucher, at once and whenever it changes, until the sale is over (`phase` is
@@ -74,12 +78,12 @@ export async function watchVoucher(api, id, onEvent, { signal, headers, random =
             pause = new AbortController();
             let delay = pollMs * (0.8 + 0.4 * random());
             try {
-                if (!stream.runs()) {
+                if (!stream.hears(id)) {
                     const { body } = await api.call(`/vouchers/${id}`, { signal });
                     failures = 0;
-                    if (!stream.runs()) {
+                    if (!stream.hears(id)) {
                         const { state, phase, remaining, server_time } = body;
-                        hear({ state, phase, remaining, server_time });
+                        hear({ voucher_id: body.id, state, phase, remaining, server_time });
                     }
                 }
             } catch (problem) {

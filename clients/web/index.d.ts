@@ -61,6 +61,7 @@ export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'pi
 }
 
 export interface SaleEvent {
+    voucher_id: string;
     state: VoucherState;
     phase: Phase;
     /** null: not known now, as while Redis is away. */

@@ -78,8 +78,9 @@ static void gone(void *arg, struct sk_request *request)
 
 static void on_slice(void *arg)
 {
-    static const char text[] = "id: 1793300000123\ndata: {\"remaining\":99990000,\"state\":\"open\",\"rate\":15000,"
-                               "\"server_time\":\"2026-01-01T00:00:00.000Z\"}\n\n";
+    static const char text[] =
+        "id: 1793300000123\ndata: {\"voucher_id\":\"7\",\"remaining\":99990000,\"state\":\"open\","
+        "\"phase\":\"on_sale\",\"rate\":15000,\"server_time\":\"2026-01-01T00:00:00.000Z\"}\n\n";
     struct ceiling *ceiling = arg;
     for (int i = 0; i < TEXTS_PER_SLICE && ceiling->count > 0; i++) {
         ceiling->next = ceiling->next % ceiling->count;

@@ -56,6 +56,7 @@ struct sk_call {
     const char *only_while;  // GET /orders/{id}: waits while the status is this one; NULL: while it may change
     unsigned wait_s;         // GET /orders/{id}: how long to wait
     uint16_t quantity;       // units to buy
+    uint16_t checked;        // GET /vouchers/events: so many of its vouchers were checked, and exist
     bool respond_async;      // the client does not wait for the commit
 };
 

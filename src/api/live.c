@@ -1,12 +1,13 @@
 // Each voucher with listeners has one feed. For all of them it takes one snapshot from Redis, every 250 ms at most, and
-// makes one text for each change. Snapshots have a rate limit, as events do: many vouchers with one listener each are
+// makes one event for each change. Snapshots have a rate limit, as texts do: many vouchers with one listener each are
 // checked less often, instead of taking Redis from the buyers.
 //
 // Listeners stand in a ring, in the order in which they were served. Each time slice serves from its head while the
-// rate limit allows. So thousands of events are spread evenly, and none blocks the loop for long. With more listeners
-// than the limit allows, each waits longer, and then receives the newest state.
+// rate limit allows. So thousands of texts are spread evenly, and none blocks the loop for long. With more listeners
+// than the limit allows, each waits longer, and then receives the newest states. A text costs a system call, whatever
+// is in it: so the news of all vouchers of a listener go out as one, and cost one of the limit.
 //
-// There is no history, deliberately: Last-Event-ID only avoids repeating the current state.
+// There is no history, deliberately: Last-Event-ID only avoids repeating the current state of a single voucher.
 #include "live.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@
 #include "vouchers.h"
 
 enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
-enum { SHOWN_SIZE = 128, EVENT_SIZE = 256 };
+enum { SHOWN_SIZE = 128, EVENT_SIZE = 256, TEXT_SIZE = SK_LIVE_VOUCHERS_MAX * EVENT_SIZE, DETAIL_SIZE = 64 };
 enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 
 static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n";
@@ -46,26 +47,29 @@ struct live_feed {
     uint64_t known_ms; // when that was known
     double rate;
     bool over;              // the event is the last one
-    char shown[SHOWN_SIZE]; // the data of the event; empty: there is none yet
+    char shown[SHOWN_SIZE]; // the data of the event
     uint64_t id;            // of the event
     char event[EVENT_SIZE];
-    size_t event_len;
+    size_t event_len; // 0: there is none yet
 };
 
 struct live_listener {
     struct sk_list list; // first member; in the order in which they were served
     struct live_listener *same_bucket;
-    struct live_feed *feed;
     uint64_t handle;
-    uint64_t sent_id;
     uint64_t visited_ms, sent_ms;
+    size_t count;
+    struct live_subscription {
+        struct live_feed *feed;
+        uint64_t sent_id; // of its newest event that the listener has
+    } subscriptions[];    // those that are not over
 };
 
 struct sk_live {
     struct sk_control *control; // borrowed
     struct sk_live_wire wire;
     struct sk_timer *timer;
-    struct sk_pace events, reads;
+    struct sk_pace texts, reads;
     size_t count;
     struct sk_list listeners, feeds;
     struct live_listener *by_handle[BUCKETS];
@@ -76,7 +80,9 @@ static void live_on_slice(void *arg);
 static void live_ask_redis(struct live_feed *feed);
 static void live_on_snapshot(void *arg, const struct sk_reply *reply);
 static void live_show(struct live_feed *feed);
+static void live_free(struct live_listener *listener);
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
+static void live_note_sent(struct sk_live *live, struct live_listener *listener);
 
 // ---- opening and closing ----
 
@@ -86,10 +92,10 @@ struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wi
     if (live == NULL)
         return NULL;
     uint64_t now = uv_now(control->sale->loop), reactors = (uint64_t)control->reactors;
-    uint64_t events = SK_LIVE_EVENTS_PER_S / reactors, reads = READS_PER_S / reactors;
+    uint64_t texts = SK_LIVE_TEXTS_PER_S / reactors, reads = READS_PER_S / reactors;
     live->control = control;
     live->wire = *wire;
-    live->events = sk_pace_begin(events, 1 + events * SLICE_MS / 1000, now);
+    live->texts = sk_pace_begin(texts, 1 + texts * SLICE_MS / 1000, now);
     live->reads = sk_pace_begin(reads == 0 ? 1 : reads, 1 + reads * SLICE_MS / 1000, now);
     sk_list_begin(&live->listeners);
     sk_list_begin(&live->feeds);
@@ -130,7 +136,7 @@ static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
     return feed;
 }
 
-// Frees the feed, unless somebody listens, or a snapshot is in progress, whose end frees it.
+// Frees the feed, unless a listener has it, or a snapshot is in progress, whose end frees it.
 static void live_feed_let_go(struct live_feed *feed)
 {
     struct live_feed **at = &feed->live->by_voucher[(uint64_t)feed->voucher_id % FEED_BUCKETS];
@@ -152,25 +158,45 @@ static struct live_listener **live_bucket_of_handle(struct sk_live *live, uint64
     return &live->by_handle[(handle ^ handle >> 32) % BUCKETS];
 }
 
-bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t handle)
+bool sk_live_listen(struct sk_live *live, const int64_t *voucher_ids, size_t count, uint64_t last_id, uint64_t handle)
 {
     struct live_listener **bucket = live_bucket_of_handle(live, handle);
-    struct live_listener *listener = calloc(1, sizeof *listener);
-    struct live_feed *feed = listener == NULL ? NULL : live_feed_of(live, voucher_id);
-    uint64_t now = uv_now(live->control->sale->loop);
-    if (feed == NULL) {
-        free(listener);
+    struct live_listener *listener = calloc(1, sizeof *listener + count * sizeof *listener->subscriptions);
+    if (listener == NULL)
         return false;
+    while (listener->count < count) {
+        struct live_feed *feed = live_feed_of(live, voucher_ids[listener->count]);
+        if (feed == NULL) {
+            live_free(listener);
+            return false;
+        }
+        feed->listeners++;
+        listener->subscriptions[listener->count++] = (struct live_subscription){feed, last_id};
     }
-    feed->listeners++;
-    *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .handle = handle, .sent_id = last_id};
-    listener->sent_ms = now;
+    listener->handle = handle;
+    listener->sent_ms = uv_now(live->control->sale->loop);
+    listener->same_bucket = *bucket;
     *bucket = listener;
     sk_list_add_behind(&listener->list, &live->listeners); // it is served first
     if (live->count++ == 0)
         sk_timer_once(live->timer, 0);
     (void)live->wire.send(live->wire.arg, handle, first_text, sizeof first_text - 1);
     return true;
+}
+
+static void live_unsubscribe(struct live_listener *listener, struct live_subscription *subscription)
+{
+    struct live_feed *feed = subscription->feed;
+    *subscription = listener->subscriptions[--listener->count];
+    feed->listeners--;
+    live_feed_let_go(feed);
+}
+
+static void live_free(struct live_listener *listener)
+{
+    while (listener->count > 0)
+        live_unsubscribe(listener, &listener->subscriptions[listener->count - 1]);
+    free(listener);
 }
 
 static void live_forget(struct sk_live *live, struct live_listener *listener)
@@ -180,10 +206,8 @@ static void live_forget(struct sk_live *live, struct live_listener *listener)
         at = &(*at)->same_bucket;
     *at = listener->same_bucket;
     sk_list_remove(&listener->list);
-    listener->feed->listeners--;
-    live_feed_let_go(listener->feed);
     live->count--;
-    free(listener);
+    live_free(listener);
 }
 
 void sk_live_leave(struct sk_live *live, uint64_t handle)
@@ -206,44 +230,108 @@ void sk_live_close(struct sk_live *live)
     free(live);
 }
 
-// ---- the call: a voucher's events ----
+// ---- the calls: the events of one voucher, and of several ----
 
+static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUCHERS_MAX]);
+static void live_check(const struct sk_context *context, struct sk_request *request);
 static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer);
 static void live_on_gone(const struct sk_context *context, struct sk_request *request);
 
 void sk_handle_events(const struct sk_context *context, struct sk_request *request)
 {
-    struct sk_call *call = sk_call_of(request);
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
     if (context->draining) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
         return;
     }
-    if (!sk_call_hold(context, request))
-        return;
-    call->on_answer = live_on_found;
-    sk_check_offer(context->control, call->voucher_id, request->handle);
-}
-
-// The stream of a retired voucher shows that, and ends.
-static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer)
-{
-    if (answer->verdict != SK_VERDICT_FOUND && answer->verdict != SK_VERDICT_ENDED) {
-        sk_answer_send(context->answers, request, answer);
+    if (live_read_ids(request, ids) == 0) {
+        (void)sk_answer_parameter(context->answers, request, "ids",
+                                  "must be 1 to 32 different voucher ids, separated by commas");
         return;
     }
-    sk_call_of(request)->on_gone = live_on_gone;
+    if (!sk_call_hold(context, request))
+        return;
+    sk_call_of(request)->on_answer = live_on_found;
+    live_check(context, request);
+}
+
+_Static_assert(SK_LIVE_VOUCHERS_MAX == 32, "as the refusal says");
+
+// The voucher of the path, or those of the query. Returns their number; 0: the query has no such list.
+static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUCHERS_MAX])
+{
+    const char *text = sk_request_query(request, "ids", NULL);
+    size_t count = 0;
+    ids[0] = sk_call_of(request)->voucher_id;
+    if (ids[0] != 0)
+        return 1;
+    while (text != NULL && count < SK_LIVE_VOUCHERS_MAX) {
+        char id[SK_NUMBER_SIZE];
+        size_t len = strcspn(text, ",");
+        (void)snprintf(id, sizeof id, "%.*s", (int)len, text);
+        if (len >= sizeof id || !sk_text_voucher_id(id, &ids[count]))
+            return 0;
+        for (size_t i = 0; i < count; i++) {
+            if (ids[i] == ids[count])
+                return 0;
+        }
+        count++;
+        if (text[len] == '\0')
+            return count;
+        text += len + 1;
+    }
+    return 0;
+}
+
+// Checks one voucher after the other, those of the catalogue at once. If all exist, the stream begins.
+static void live_check(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    const struct sk_catalogue *catalogue = context->control->sale->catalogue;
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    size_t count = live_read_ids(request, ids);
+    while (call->checked < count && sk_catalogue_find(catalogue, ids[call->checked]) != NULL)
+        call->checked++;
+    if (call->checked < count) {
+        sk_check_offer(context->control, ids[call->checked], request->handle);
+        return;
+    }
+    call->on_gone = live_on_gone;
     sk_answer_stream(context->answers, request, sk_stream_new(request));
 }
 
-// Last-Event-ID may be anything; if it is no id of ours, the client has seen no event.
+// The listener receives the state of a retired voucher, too. A refusal names the unknown one of several vouchers.
+static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer)
+{
+    struct sk_call *call = sk_call_of(request);
+    struct sk_answer refusal = *answer;
+    char detail[DETAIL_SIZE];
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    if (answer->verdict == SK_VERDICT_FOUND || answer->verdict == SK_VERDICT_ENDED) {
+        call->checked++;
+        live_check(context, request);
+        return;
+    }
+    if (answer->verdict == SK_VERDICT_UNKNOWN_VOUCHER && call->voucher_id == 0) {
+        (void)live_read_ids(request, ids);
+        (void)snprintf(detail, sizeof detail, "there is no voucher %" PRId64, ids[call->checked]);
+        refusal.parameter = "ids";
+        refusal.detail = detail;
+    }
+    sk_answer_send(context->answers, request, &refusal);
+}
+
+// Last-Event-ID may be anything; if it is no id of ours, the client has seen no event. Events of several vouchers may
+// have the same id, so it does not tell which of them were seen.
 void sk_live_on_stream(const struct sk_context *context, struct sk_request *request)
 {
     const char *text = sk_request_header(request, "last-event-id", NULL);
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    size_t count = live_read_ids(request, ids);
     uint64_t last_id = 0;
-    if (text != NULL && !sk_text_number(text, INT64_MAX, &last_id))
+    if (count > 1 || text == NULL || !sk_text_number(text, INT64_MAX, &last_id))
         last_id = 0;
-    if (context->control == NULL ||
-        !sk_live_listen(context->control->live, sk_call_of(request)->voucher_id, last_id, request->handle))
+    if (context->control == NULL || !sk_live_listen(context->control->live, ids, count, last_id, request->handle))
         sk_stream_end(request);
 }
 
@@ -278,31 +366,63 @@ static void live_on_slice(void *arg)
         sk_timer_once(live->timer, SLICE_MS);
 }
 
+static bool live_is_news(const struct live_subscription *subscription)
+{
+    return subscription->feed->event_len > 0 && subscription->feed->id != subscription->sent_id;
+}
+
+// What the listener is to receive now: all news, or a comment after a long silence. Returns its length.
+static size_t live_put_text(const struct live_listener *listener, uint64_t now, char out[TEXT_SIZE])
+{
+    size_t len = 0;
+    for (size_t i = 0; i < listener->count; i++) {
+        const struct live_feed *feed = listener->subscriptions[i].feed;
+        if (!live_is_news(&listener->subscriptions[i]))
+            continue;
+        memcpy(out + len, feed->event, feed->event_len);
+        len += feed->event_len;
+    }
+    if (len == 0 && now - listener->sent_ms >= SK_LIVE_BEAT_MS) {
+        len = sizeof beat_text - 1;
+        memcpy(out, beat_text, len);
+    }
+    return len;
+}
+
 // False: the rate limit does not allow it now. Afterwards the listener may be gone.
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now)
 {
-    const struct live_feed *feed = listener->feed;
-    bool news = feed->shown[0] != '\0' && feed->id != listener->sent_id, ended = feed->over && !news;
-    bool beat = !news && now - listener->sent_ms >= SK_LIVE_BEAT_MS;
-    if ((news || beat) && !sk_pace_take(&live->events, now))
+    char text[TEXT_SIZE];
+    size_t len = live_put_text(listener, now, text);
+    if (len > 0 && !sk_pace_take(&live->texts, now))
         return false;
     listener->visited_ms = now;
     sk_list_remove(&listener->list);
     sk_list_add_last(&listener->list, &live->listeners);
-    if (ended) {
+    if (len > 0) {
+        if (!live->wire.send(live->wire.arg, listener->handle, text, len))
+            return true;
+        listener->sent_ms = now;
+    }
+    live_note_sent(live, listener);
+    return true;
+}
+
+// The listener has all news. It leaves the vouchers that are over, and its stream ends with the last of them.
+static void live_note_sent(struct sk_live *live, struct live_listener *listener)
+{
+    for (size_t i = listener->count; i-- > 0;) {
+        struct live_subscription *subscription = &listener->subscriptions[i];
+        if (live_is_news(subscription))
+            subscription->sent_id = subscription->feed->id;
+        if (subscription->feed->over)
+            live_unsubscribe(listener, subscription);
+    }
+    if (listener->count == 0) {
         uint64_t handle = listener->handle;
         live_forget(live, listener);
         live->wire.end(live->wire.arg, handle);
-        return true;
     }
-    const char *text = news ? feed->event : beat_text;
-    size_t len = news ? feed->event_len : sizeof beat_text - 1;
-    uint64_t id = feed->id;
-    if ((news || beat) && live->wire.send(live->wire.arg, listener->handle, text, len)) {
-        listener->sent_ms = now;
-        listener->sent_id = news ? id : listener->sent_id;
-    }
-    return true;
 }
 
 // ---- a snapshot ----
@@ -400,8 +520,9 @@ static void live_show(struct live_feed *feed)
     memcpy(feed->shown, shown, sizeof shown);
     feed->id = now > feed->id ? now : feed->id + 1;
     sk_text_put_time((int64_t)now, time);
-    int n = snprintf(feed->event, sizeof feed->event, "id: %" PRIu64 "\ndata: {%s,\"server_time\":\"%s\"}\n\n",
-                     feed->id, shown, time);
+    int n = snprintf(feed->event, sizeof feed->event,
+                     "id: %" PRIu64 "\ndata: {\"voucher_id\":\"%" PRId64 "\",%s,\"server_time\":\"%s\"}\n\n", feed->id,
+                     feed->voucher_id, shown, time);
     SK_ASSERT(n > 0 && (size_t)n < sizeof feed->event);
     feed->event_len = (size_t)n;
 }

@@ -96,6 +96,8 @@ const struct sk_route sk_route_table[] = {
       MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers,
      {"listVouchers", "Lists open and paused vouchers", "limit cursor", NULL, "Vouchers", V(FOUND)}},
+    {GET, ANYONE, "/vouchers/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,
+     {"followSales", "Follows several sales: server-sent events", "ids", NULL, "SaleEvents", VOUCHER}},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher,
      {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
     {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,

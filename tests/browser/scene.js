@@ -112,6 +112,8 @@ export class Scene {
 
 // ---- a shop page ----
 
+export const isStream = (url) => url.pathname === '/vouchers/events';
+
 export const card = (page, voucher, state) =>
     page.locator(`article[data-voucher="${voucher}"]${state ? `[data-state="${state}"]` : ''}`);
 

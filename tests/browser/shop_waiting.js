@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { setVisibility, shiftClock, slowNetwork } from './browser.js';
-import { appears, bound, buyButton, card, ends, isOff, leaves, mark, order, overtaken, requests, shows } from './scene.js';
+import { appears, bound, buyButton, card, ends, isOff, isStream, leaves, mark, order, overtaken, requests, shows } from './scene.js';
 import { moment, until } from './site.js';
 
 const HOUR_MS = 3600 * 1000;
@@ -115,7 +115,7 @@ async function pauseIsFollowed(scene) {
 async function withoutStreams(scene) {
     const voucher = await scene.voucher({ stock: 3 });
     const context = await scene.visitor({ user: scene.user() });
-    await context.route('**/vouchers/*/events', (route) => route.abort()); // like a proxy that blocks streams
+    await context.route(isStream, (route) => route.abort()); // like a proxy that blocks streams
     const page = await scene.open(context);
     await shows(page, voucher, 'on_sale');
     await scene.api.buy(voucher, scene.user('other'));

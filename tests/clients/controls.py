@@ -76,14 +76,14 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("the feed begins anew", "index.js", "query({ after, limit })", "query({ limit })", FEED),
     ("a watch outlives the sale", "events.js", "isOver = event.phase === 'ended';",
      "isOver = LAST.includes(event.state);", SALE_ENDS),
-    ("polls without a phase", "events.js", "hear({ state, phase, remaining, server_time });",
-     "hear({ state, remaining, server_time });", SALE_ENDS),
+    ("polls without a phase", "events.js", "hear({ voucher_id: body.id, state, phase, remaining, server_time });",
+     "hear({ voucher_id: body.id, state, remaining, server_time });", SALE_ENDS),
     ("a sale's event has no phase", "index.d.ts", "    phase: Phase;\n    /** null", "    /** null", TYPES),
     ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
      "for (let failures = 1; failures < 2; failures++)", BROKEN_STREAM),
-    ("no polling without a stream", "events.js", "                if (!stream.runs()) {\n                    const",
-     "                if (stream.runs()) {\n                    const", NO_STREAM),
+    ("no polling without a stream", "events.js", "                if (!stream.hears(id)) {\n                    const",
+     "                if (stream.hears(id)) {\n                    const", NO_STREAM),
 )
 
 JAVA: tuple[tuple[str, str, str, str], ...] = (

@@ -15,6 +15,8 @@ BAD_ORDERS = ("", "x", "01a1ff71-fdd4-746e-a972-2a140b58440", "01A1FF71-FDD4-746
 ODD_BODIES = (b"", b"{", b"[]", b"null", b'"x"', b"1", b"{}x", b'{"a":1,"a":2}', b"{\"a\":NaN}", b"[" * 10000, b'{"a":"\\u0000"}')
 ODD_BODIES += (b'{"a":"\\ud800"}', b'{"a":1e999}', b'{"a":"\xff"}')
 TEXTS = ("wait", "while")  # parameters that only work together
+OF_VOUCHERS = ("voucher", "ids")  # parameters that need an existing voucher
+STREAMS = ("followSale", "followSales")
 
 
 class Caller:
@@ -89,7 +91,7 @@ class Caller:
             who = self.callers(operation, path, bodies[0] or b"")[0]
             kind = [] if bodies[0] is None else [("Content-Type", "application/json")]
             yield ask(operation.method, self.with_query(operation, path, query), who + kind + headers, bodies[0])
-        if operation.method == "GET" and operation.id != "followSale":
+        if operation.method == "GET" and operation.id not in STREAMS:
             yield ask("HEAD", self.with_query(operation, self.place(operation)), self.callers(operation, "")[0])
 
     def ready(self, operation: Operation) -> tuple[str, str, list[tuple[str, str]], bytes | None]:
@@ -102,8 +104,8 @@ class Caller:
         return operation.method, self.with_query(operation, path), self.callers(operation, path, text or b"")[0] + kind, text
 
     def with_query(self, operation: Operation, path: str, more: dict[str, str] | None = None) -> str:
-        needed = [p for p in self.query(operation) if p["name"] == "voucher" or p.get("required")]
-        query = {p["name"]: self.voucher if p["name"] == "voucher" else p["example"] for p in needed} | (more or {})
+        needed = [p for p in self.query(operation) if p["name"] in OF_VOUCHERS or p.get("required")]
+        query = {p["name"]: self.voucher if p["name"] in OF_VOUCHERS else p["example"] for p in needed} | (more or {})
         return path + ("?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else "")
 
     def query(self, operation: Operation) -> list[dict]:
@@ -210,6 +212,9 @@ class Caller:
 
 def bad_values(schema: dict) -> list[str]:
     """Texts that this parameter's schema forbids."""
+    if schema.get("type") == "array":
+        most = ",".join(str(one) for one in range(1, schema["maxItems"] + 2))
+        return ["", ",", "x", "1,", "1,1", "1,-2", "1 2", "[1]", most]
     if schema.get("type") == "integer":
         return ["", "x", "-1", "1.5", "%31", "+1", str(schema["minimum"] - 1), str(schema["maximum"] + 1), "9" * 30]
     if "enum" in schema:

@@ -81,6 +81,7 @@ def purchases(shop: Shop) -> None:
     buy(main, shop.voucher(stock=1), "alice", 2)  # NOT_ENOUGH
     buy(main, "999999")  # UNKNOWN_VOUCHER
     buy(main, "999999", "alice", None, ("traceparent", TRACE))  # the same, with trace_id
+    main.ask("GET", "/vouchers/events?ids=1,999999")  # the same, with errors
     paused = shop.voucher()
     main.ask("POST", f"/admin/vouchers/{paused}/pause", bearer())
     buy(main, paused)  # PAUSED

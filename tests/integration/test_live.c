@@ -1,5 +1,5 @@
 // Long requests, while another instance changes what they wait for: GET /orders/{id}?wait= and GET
-// /vouchers/{id}/events.
+// /vouchers/{id}/events, and of several vouchers.
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -282,15 +282,21 @@ struct stream {
     char text[STREAM_SIZE];
 };
 
-static void listen_to(struct stream *stream, const struct service *service, const char *headers)
+static void open_stream(struct stream *stream, const struct service *service, const char *path, const char *headers)
 {
     char request[REQUEST_SIZE];
     stream->fd = http_connect(service);
     stream->len = 0;
     stream->text[0] = '\0';
-    (void)snprintf(request, sizeof request, "GET /vouchers/%s/events HTTP/1.1\r\nHost: test\r\n%s\r\n", voucher,
-                   headers);
+    (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: test\r\n%s\r\n", path, headers);
     ck_assert(http_send_text(stream->fd, request));
+}
+
+static void listen_to(struct stream *stream, const struct service *service, const char *headers)
+{
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "/vouchers/%s/events", voucher);
+    open_stream(stream, service, path, headers);
 }
 
 // Whether this text has arrived.
@@ -361,6 +367,50 @@ START_TEST(a_sale_is_followed)
 }
 END_TEST
 
+static bool hears_of(struct stream *stream, const char *id, const char *text)
+{
+    char data[PATH_SIZE];
+    (void)snprintf(data, sizeof data, "data: {\"voucher_id\":\"%s\",%s", id, text);
+    return hears(stream, data);
+}
+
+// One stream of three sales. The instance does not have one of them in its catalogue: it was retired before.
+START_TEST(several_sales_are_followed)
+{
+    static struct stream stream;
+    char other[VOUCHER_ID_SIZE], old[VOUCHER_ID_SIZE], path[PATH_SIZE], header[HTTP_FIELD_SIZE];
+    start();
+    voucher_on_sale(here, STOCK, old);
+    voucher_on_sale(here, STOCK, other);
+    db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", old);
+    struct service *later = service_start(ENV("SECKILL_REACTORS=1"));
+    (void)snprintf(path, sizeof path, "/vouchers/events?ids=%s,%s%%2C%s", voucher, old, other);
+    open_stream(&stream, later, path, "");
+    WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":1000,") && hears_of(&stream, other, "\"remaining\":1000,"));
+    WAIT_FOR(hears_of(&stream, old, "\"remaining\":null,\"state\":\"retired\""));
+    http_must_buy(here, other, "alice");
+    WAIT_FOR(hears_of(&stream, other, "\"remaining\":999,"));
+    ck_assert(!hears_of(&stream, voucher, "\"remaining\":999,"));
+    http_must_buy(here, voucher, "alice");
+    WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":999,"));
+
+    // Whoever comes back has each state again, whatever it has seen.
+    (void)snprintf(header, sizeof header, "Last-Event-ID: %llu\r\n", (unsigned long long)last_id(&stream));
+    (void)close(stream.fd);
+    open_stream(&stream, later, path, header);
+    WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":999,") && hears_of(&stream, other, "\"remaining\":999,"));
+
+    db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", voucher);
+    WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":999,\"state\":\"closed\""));
+    http_must_buy(here, other, "bob");
+    WAIT_FOR(hears_of(&stream, other, "\"remaining\":998,"));
+    ck_assert(!has_ended(&stream));
+    db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", other);
+    WAIT_FOR(hears_of(&stream, other, "\"remaining\":998,\"state\":\"closed\"") && has_ended(&stream));
+    (void)close(stream.fd);
+}
+END_TEST
+
 START_TEST(there_is_nothing_to_follow)
 {
     char path[PATH_SIZE], value[HTTP_FIELD_SIZE];
@@ -375,6 +425,42 @@ START_TEST(there_is_nothing_to_follow)
     http_must_be_problem(&reply, 404, "UNKNOWN_VOUCHER");
     ck_assert_int_eq(http_ask(there, "POST", "/vouchers/1/events", "", NULL, &reply), 405);
     ck_assert(http_header(&reply, "Allow", value) && strcmp(value, "GET, HEAD") == 0);
+    ck_assert_int_eq(http_ask(there, "POST", "/vouchers/events", "", NULL, &reply), 405);
+}
+END_TEST
+
+START_TEST(such_vouchers_there_are_not)
+{
+    static const char *const bad[] = {
+        "",
+        "?ids=",
+        "?ids=,",
+        "?ids=1,",
+        "?ids=,1",
+        "?ids=1,x",
+        "?ids=1;2",
+        "?ids=1,%202",
+        "?ids=1,2,1",
+        "?ids=0",
+        "?ids=01",
+        "?ids=-1",
+        "?ids=1,+2",
+        "?ids=1,9223372036854775808",
+        "?ids=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33"};
+    char path[REQUEST_SIZE];
+    start();
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        (void)snprintf(path, sizeof path, "/vouchers/events%s", bad[i]);
+        ck_assert_int_eq(http_ask(there, "GET", path, "", NULL, &reply), 422);
+        http_must_be_problem(&reply, 422, "BAD_PARAMETER");
+        ck_assert_ptr_nonnull(strstr(reply.body, "\"errors\":[{\"parameter\":\"ids\",\"detail\":\"must be 1 to 32 "));
+    }
+    ck_assert_int_eq(http_ask(there, "GET", "/vouchers/events?id=1", "", NULL, &reply), 422);
+    ck_assert_ptr_nonnull(strstr(reply.body, "{\"parameter\":\"id\",\"detail\":\"is not known here\"}"));
+    (void)snprintf(path, sizeof path, "/vouchers/events?ids=%s,999999,999998", voucher);
+    ck_assert_int_eq(http_ask(there, "GET", path, "", NULL, &reply), 404);
+    http_must_be_problem(&reply, 404, "UNKNOWN_VOUCHER");
+    ck_assert_ptr_nonnull(strstr(reply.body, "{\"parameter\":\"ids\",\"detail\":\"there is no voucher 999999\"}"));
 }
 END_TEST
 
@@ -432,7 +518,9 @@ int main(void)
     tcase_add_test(tcase, the_end);
     tcase_add_test(tcase, postgres_is_away);
     tcase_add_test(tcase, a_sale_is_followed);
+    tcase_add_test(tcase, several_sales_are_followed);
     tcase_add_test(tcase, there_is_nothing_to_follow);
+    tcase_add_test(tcase, such_vouchers_there_are_not);
     tcase_add_test(tcase, many_listen);
     tcase_add_test(tcase, redis_is_away);
     return harness_main(tcase, CK_NOFORK);

@@ -152,16 +152,22 @@ def origins(road: Road, service, findings: Findings) -> None:
         expect(findings, road, f"a page of {origin} at shop.test:8443", got, [status])
 
 
+def streams_of(voucher: str) -> tuple[str, str]:
+    return f"/vouchers/{voucher}/events", f"/vouchers/events?ids={voucher}"
+
+
 def lasting(road: Road, service, findings: Findings) -> None:
     """A stream's events arrive as they are sent, and a long poll lasts its full time."""
-    stream = Link(road.port)
-    stream.send(request("GET", f"/vouchers/{service.voucher}/events", b""))
-    first = stream.head_and(b"data: ", EVENT_S)
-    expect(findings, road, "the first event", b"data: " in first, True)
-    seen = len(first)
-    talk(road.port, request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-heard")))
-    expect(findings, road, "the next event", b"data: " in stream.head_and(b"nothing of an event", EVENT_S)[seen:], True)
-    stream.close()
+    for number, path in enumerate(streams_of(service.voucher)):
+        stream = Link(road.port)
+        stream.send(request("GET", path, b""))
+        first = stream.head_and(b"data: ", EVENT_S)
+        expect(findings, road, f"the first event of {path}", b"data: " in first, True)
+        seen = len(first)
+        talk(road.port, request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-heard-{number}")))
+        later = stream.head_and(b"nothing of an event", EVENT_S)[seen:]
+        expect(findings, road, f"the next event of {path}", b"data: " in later, True)
+        stream.close()
     who = road.who(f"{name_of(road)}-waits")
     order = json.loads(talk(road.port, request("POST", f"/seckill/{service.voucher}", who))[0].body)["id"]
     answers = talk(road.port, request("GET", f"/orders/{order}?wait=3&while=unpaid", who))
@@ -234,7 +240,7 @@ def exceed(road: Road, service, findings: Findings) -> None:
             link.close()
         time.sleep(1.5)  # until the rate has recovered
 
-    streams = held(40, request("GET", f"/vouchers/{service.voucher}/events", b""))
+    streams = [link for path in streams_of(service.voucher) for link in held(20, request("GET", path, b""))]
     expect(findings, road, "40 streams, refused", refused(streams, 40), 8)
     others_are_served("40 streams")
     bought = talk(road.port, request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-beside")))

@@ -16,21 +16,26 @@ static struct {
     bool ended;
     char last[TEXT_SIZE];
 } heard[LISTENERS_MAX];
-static size_t events; // over all listeners
+static size_t texts, events;                          // over all listeners
+static char newest[SK_LIVE_VOUCHERS_MAX * TEXT_SIZE]; // the newest text, whole
 static bool takes;
 
 static bool on_send(void *arg, uint64_t handle, const char *text, size_t len)
 {
     ck_assert_ptr_eq(arg, &control);
     ck_assert_uint_lt(handle, LISTENERS_MAX);
-    ck_assert_uint_lt(len, TEXT_SIZE);
+    ck_assert_uint_lt(len, sizeof newest);
     ck_assert(len > 2 && memcmp(text + len - 2, "\n\n", 2) == 0 && !heard[handle].ended);
     if (!takes)
         return false;
+    memcpy(newest, text, len);
+    newest[len] = '\0';
+    len = len < TEXT_SIZE ? len : TEXT_SIZE - 1;
     memcpy(heard[handle].last, text, len);
     heard[handle].last[len] = '\0';
     heard[handle].texts++;
-    if (strncmp(text, "id: ", 4) == 0) {
+    texts++;
+    for (const char *at = newest; (at = strstr(at, "id: ")) != NULL; at++) {
         heard[handle].events++;
         events++;
     }
@@ -58,7 +63,7 @@ static void setup(void)
     voucher = a_voucher(sale.catalogue, VOUCHER);
     voucher->end_ms = INT64_MAX;
     memset(heard, 0, sizeof heard);
-    events = 0;
+    texts = events = 0;
     takes = true;
     open_live(1);
 }
@@ -103,10 +108,27 @@ static size_t pass(uint64_t ms, int64_t stock, int64_t goes_by)
     return reads;
 }
 
+static bool let_follow(int64_t voucher_id, uint64_t last_id, uint64_t handle)
+{
+    return sk_live_listen(live, &voucher_id, 1, last_id, handle);
+}
+
 static void let_listen(uint64_t from, uint64_t to)
 {
     for (uint64_t handle = from; handle <= to; handle++)
-        ck_assert(sk_live_listen(live, VOUCHER, 0, handle));
+        ck_assert(let_follow(VOUCHER, 0, handle));
+}
+
+// Vouchers VOUCHER, VOUCHER + 1, ... of one listener.
+static void let_follow_many(size_t count, uint64_t handle)
+{
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = VOUCHER + (int64_t)i;
+        if (sk_catalogue_find(sale.catalogue, ids[i]) == NULL)
+            a_voucher(sale.catalogue, ids[i])->end_ms = INT64_MAX;
+    }
+    ck_assert(sk_live_listen(live, ids, count, 0, handle));
 }
 
 static void must_say(uint64_t handle, const char *what)
@@ -159,8 +181,9 @@ START_TEST(all_share_a_read)
     ck_assert_uint_le(pass(1000, 50, 0), 5);
     for (uint64_t handle = 1; handle <= TOGETHER; handle++) {
         ck_assert_uint_eq(heard[handle].texts, 2); // `retry`, and the state
-        must_say(handle,
-                 "data: {\"remaining\":50,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0,\"server_time\":\"");
+        must_say(handle, "data: "
+                         "{\"voucher_id\":\"7\",\"remaining\":50,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0,"
+                         "\"server_time\":\"");
     }
     ck_assert_uint_le(pass(1000, 49, 0), 4);
     must_say(TOGETHER, "\"remaining\":49,");
@@ -214,7 +237,7 @@ START_TEST(many_vouchers_share_the_reads)
     enum { VOUCHERS = 1000 };
     for (int64_t id = 100; id < 100 + VOUCHERS; id++) {
         (void)a_voucher(sale.catalogue, id);
-        ck_assert(sk_live_listen(live, id, 0, (uint64_t)id));
+        ck_assert(let_follow(id, 0, (uint64_t)id));
     }
     (void)pass(5000, 10, 0);
     size_t reads = pass(5000, 10, 0);
@@ -244,7 +267,7 @@ START_TEST(the_last_event_id)
     let_listen(1, 1);
     (void)pass(1000, 5, 0);
     uint64_t id = strtoull(heard[1].last + 4, NULL, 10);
-    ck_assert(sk_live_listen(live, VOUCHER, id, 2) && sk_live_listen(live, VOUCHER, id - 1, 3));
+    ck_assert(let_follow(VOUCHER, id, 2) && let_follow(VOUCHER, id - 1, 3));
     (void)pass(1000, 5, 0);
     ck_assert_uint_eq(heard[2].events, 0);
     ck_assert_uint_eq(heard[3].events, 1);
@@ -319,7 +342,7 @@ START_TEST(a_sale_that_is_over)
         must_say(handle, "\"remaining\":5,\"state\":\"closed\"");
         ck_assert(heard[handle].ended);
     }
-    ck_assert(sk_live_listen(live, VOUCHER + 1, 0, 3)); // not in the catalogue
+    ck_assert(let_follow(VOUCHER + 1, 0, 3)); // not in the catalogue
     (void)pass(1000, NOT, 0);
     must_say(3, "\"remaining\":null,\"state\":\"retired\"");
     ck_assert(heard[3].ended);
@@ -327,11 +350,108 @@ START_TEST(a_sale_that_is_over)
 }
 END_TEST
 
+// What has changed of a listener's vouchers goes out together, once.
+START_TEST(several_vouchers_share_a_text)
+{
+    enum { VOUCHERS = 3 };
+    let_follow_many(VOUCHERS, 1);
+    ck_assert_uint_le(pass(1000, 50, 0), 5 * VOUCHERS);
+    ck_assert_uint_eq(heard[1].texts, 2); // `retry`, and the states
+    ck_assert_uint_eq(heard[1].events, VOUCHERS);
+    for (const char *const *id = (const char *const[]){"7", "8", "9", NULL}; *id != NULL; id++) {
+        char data[TEXT_SIZE];
+        (void)snprintf(data, sizeof data, "\ndata: {\"voucher_id\":\"%s\",\"remaining\":50,\"state\":\"open\",", *id);
+        ck_assert_msg(strstr(newest, data) != NULL, "%s in %s", data, newest);
+    }
+    sk_catalogue_find(sale.catalogue, VOUCHER + 1)->state = SK_VOUCHER_PAUSED;
+    (void)pass(1000, 50, 0);
+    ck_assert_uint_eq(heard[1].events, VOUCHERS + 1);
+    must_say(1, "data: {\"voucher_id\":\"8\",\"remaining\":50,\"state\":\"paused\"");
+    (void)pass(SK_LIVE_BEAT_MS, 50, 0);
+    ck_assert_uint_eq(heard[1].texts, 4); // one comment, not one for each
+    sk_live_leave(live, 1);
+    (void)pass(SLICE_MS * 2, 50, 0);
+    ck_assert_uint_eq(pass(10000, 50, 0), 0);
+}
+END_TEST
+
+// However many vouchers a listener has, its turn costs one text of the limit.
+START_TEST(listeners_of_many_vouchers_wait_no_longer)
+{
+    enum { LISTENERS = 4000, VOUCHERS = 8, SECONDS = 10 };
+    for (uint64_t handle = 1; handle <= LISTENERS; handle++)
+        let_follow_many(VOUCHERS, handle);
+    (void)pass(5000, 10000000, 100);
+    size_t before[] = {texts, heard[1].events, heard[LISTENERS].events};
+    (void)pass(SECONDS * 1000, 5000000, 100);
+    ck_assert_uint_le(texts - before[0], 4000 * SECONDS + 101);
+    ck_assert_uint_ge(texts - before[0], 4000 * SECONDS * 8 / 10);
+    ck_assert_uint_ge(heard[1].events - before[1], SECONDS * VOUCHERS * 7 / 10);
+    ck_assert_uint_ge(heard[LISTENERS].events - before[2], SECONDS * VOUCHERS * 7 / 10);
+}
+END_TEST
+
+// The longest events of as many vouchers as may be.
+START_TEST(the_longest_text)
+{
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    for (size_t i = 0; i < SK_LIVE_VOUCHERS_MAX; i++) {
+        ids[i] = INT64_MAX - (int64_t)i;
+        struct sk_voucher *one = a_voucher(sale.catalogue, ids[i]);
+        one->state = SK_VOUCHER_PAUSED;
+        one->begin_ms = one->end_ms = INT64_MAX;
+    }
+    ck_assert(sk_live_listen(live, ids, SK_LIVE_VOUCHERS_MAX, 0, 1));
+    (void)pass(1000, SK_TRUST_MAX, 0);
+    ck_assert_uint_eq(heard[1].events, SK_LIVE_VOUCHERS_MAX);
+    ck_assert_uint_eq(heard[1].texts, 2);
+}
+END_TEST
+
+// A slow listener misses states, but of no voucher the newest.
+START_TEST(a_slow_one_of_several_vouchers)
+{
+    let_follow_many(2, 1);
+    (void)pass(1000, 5, 0);
+    takes = false;
+    (void)pass(1000, 4, 0);
+    sk_catalogue_find(sale.catalogue, VOUCHER)->state = SK_VOUCHER_CLOSED;
+    (void)pass(1000, 3, 0);
+    ck_assert(!heard[1].ended);
+    takes = true;
+    (void)pass(SLICE_MS * 11, 3, 0);
+    ck_assert_uint_eq(heard[1].events, 4);
+    ck_assert_ptr_nonnull(strstr(newest, "{\"voucher_id\":\"7\",\"remaining\":3,\"state\":\"closed\""));
+    ck_assert_ptr_nonnull(strstr(newest, "{\"voucher_id\":\"8\",\"remaining\":3,\"state\":\"open\""));
+}
+END_TEST
+
+// Each voucher that is over leaves with its last state, and is read no more. The last one ends the stream.
+START_TEST(sales_end_one_after_the_other)
+{
+    enum { VOUCHERS = 3 };
+    let_follow_many(VOUCHERS, 1);
+    (void)pass(1000, 5, 0);
+    for (int64_t left = VOUCHERS - 1; left >= 0; left--) {
+        ck_assert(!heard[1].ended);
+        size_t before = heard[1].events;
+        sk_catalogue_find(sale.catalogue, VOUCHER + left)->state = SK_VOUCHER_CLOSED;
+        (void)pass(1000, 5, 0);
+        ck_assert_uint_eq(heard[1].events, before + 1);
+        must_say(1, "\"state\":\"closed\"");
+        ck_assert_uint_le(pass(1000, 5, 0), 4 * (size_t)left);
+    }
+    ck_assert(heard[1].ended);
+    ck_assert_uint_eq(sk_live_count(live), 0);
+}
+END_TEST
+
 START_TEST(memory_is_short)
 {
-    for (int n = 1; n <= 2; n++) {
+    static const int64_t ids[] = {VOUCHER, VOUCHER + 1};
+    for (int n = 1; n <= 3; n++) {
         allocations_left = n;
-        ck_assert(!sk_live_listen(live, VOUCHER, 0, 1));
+        ck_assert(!sk_live_listen(live, ids, 2, 0, 1));
         allocations_left = 0;
         ck_assert_uint_eq(sk_live_count(live), 0);
     }
@@ -370,6 +490,11 @@ int main(void)
     tcase_add_test(tcase, the_rate);
     tcase_add_test(tcase, what_redis_says_is_checked);
     tcase_add_test(tcase, a_sale_that_is_over);
+    tcase_add_test(tcase, several_vouchers_share_a_text);
+    tcase_add_test(tcase, listeners_of_many_vouchers_wait_no_longer);
+    tcase_add_test(tcase, the_longest_text);
+    tcase_add_test(tcase, a_slow_one_of_several_vouchers);
+    tcase_add_test(tcase, sales_end_one_after_the_other);
     tcase_add_test(tcase, memory_is_short);
     tcase_add_test(tcase, whether_there_is_such_a_voucher);
     return harness_main(tcase, CK_FORK);

@@ -377,6 +377,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/instances", "instances", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7/events", "events", STORES);
+    must_come_to(SK_METHOD_GET, "/vouchers/events", "events", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7/ticket", "ticket", STORES);
     must_come_to(SK_METHOD_POST, "/vouchers/7/ticket", "ticket", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);

@@ -1,12 +1,13 @@
-// Keeps what is shown of the vouchers fresh, for as long as the page can be seen: an event stream for each voucher on
-// screen, and the list, seldom while the streams run and often where they do not.
+// Keeps what is shown of the vouchers fresh, for as long as the page can be seen: an event stream of the vouchers on
+// screen, and the list, seldom while the stream runs and often where it does not.
 //
 // A browser opens six connections to a host, all tabs together, and a purchase must never wait for one. So one tab at a
-// time streams (the holder of a Web Lock), at most STREAMS_MOST vouchers; what has no stream is in the list, which one
-// answer brings for all vouchers. A hidden tab asks for nothing and holds nothing.
+// time streams (the holder of a Web Lock), all vouchers over one connection; what the stream does not have is in the
+// list. A hidden tab asks for nothing and holds nothing.
 import { openStream, retryDelay, wait } from '../client/index.js';
 
-export const STREAMS_MOST = 3;
+export const STREAM_MOST = 32; // vouchers of a stream: the service takes no more
+const CHANGE_MS = 250; // so long what is on screen stays the same before the stream changes
 const LOCK = 'seckill.stream';
 const SELDOM_MS = 30000;
 const IDLE_MS = 10000; // nothing on screen can change soon
@@ -25,7 +26,7 @@ export function createLive({
     locks = globalThis.navigator?.locks,
     random = Math.random,
 }) {
-    const streams = createStreams({
+    const stream = createStream({
         api,
         hear,
         random,
@@ -65,13 +66,13 @@ export function createLive({
 
     function pauseNow() {
         const ids = wanted();
-        if (ids.length > 0 && streams.runAll(ids)) {
+        if (ids.length > 0 && ids.every(stream.hears)) {
             return SELDOM_MS;
         }
         return ids.some(isHot) ? OFTEN_MS : IDLE_MS;
     }
 
-    // ---- the streams ----
+    // ---- the stream ----
 
     function adjust() {
         const ids = page.hidden ? [] : wanted();
@@ -82,10 +83,10 @@ export function createLive({
         if (!some) {
             giveLockBack();
         }
-        streams.follow(some && release !== null ? ids.slice(0, STREAMS_MOST) : []);
-        if (ids.length > STREAMS_MOST && pauseNow() < pauseMs) {
+        stream.follow(some && release !== null ? ids.slice(0, STREAM_MOST) : []);
+        if (ids.length > STREAM_MOST && pauseNow() < pauseMs) {
             pauseMs = 0;
-            pause.abort(); // what came on screen has no stream, and the list would be read much later
+            pause.abort(); // the stream does not have what came on screen, and the list would be read much later
         }
     }
 
@@ -131,26 +132,69 @@ export function createLive({
         // The page is about to be left, and may come back as it is.
         rest() {
             giveLockBack();
-            streams.follow([]);
+            stream.follow([]);
         },
     };
 }
 
-function createStreams({ api, hear, random, onTrouble }) {
-    const open = new Map(); // id -> stream
+// One stream of all that is followed. Another one takes its place when it does not have what is to be followed: not at
+// each step of a scroll, and the older one goes on until the newer one has brought what it had. What is not followed any
+// more does not change it: when a sale ends, not all pages open their streams anew.
+function createStream({ api, hear, random, onTrouble }) {
+    let newer = null; // {ids, hears, close}
+    let older = null; // null: there is none any more
+    let changing;
+
+    const hears = (id) => [newer, older].some((one) => one?.hears(id));
+    const isSame = (ids) => ids.length === newer.ids.length && ids.every((id) => newer.ids.includes(id));
+
+    function change(ids) {
+        if (older === null) {
+            older = newer;
+        } else {
+            newer.close();
+        }
+        const on = { onEvent: (event) => take(one, event), onTrouble: () => lose(one) };
+        const one = openStream(api, ids, { ...on, random });
+        newer = Object.assign(one, { ids });
+    }
+
+    function take(one, event) {
+        const id = event.voucher_id;
+        if (one === newer || (one === older && !newer.hears(id))) {
+            hear(id, event);
+        }
+        if (one === newer && !newer.ids.some((other) => older?.hears(other) && !newer.hears(other))) {
+            closeOlder();
+        }
+    }
+
+    // If the service has no place for one more stream, that of the older one may do.
+    function lose(one) {
+        if (one === newer) {
+            closeOlder();
+        }
+        onTrouble();
+    }
+
+    function closeOlder() {
+        older?.close();
+        older = null;
+    }
 
     return {
         follow(ids) {
-            for (const [id, stream] of open) {
-                if (!ids.includes(id)) {
-                    stream.close();
-                    open.delete(id);
-                }
-            }
-            for (const id of ids.filter((one) => !open.has(one))) {
-                open.set(id, openStream(api, id, { random, onTrouble, onEvent: (event) => hear(id, event) }));
+            clearTimeout(changing);
+            if (ids.length === 0) {
+                closeOlder();
+                newer?.close();
+                newer = null;
+            } else if (newer === null) {
+                change(ids);
+            } else if (!isSame(ids) && !ids.every(newer.hears)) {
+                changing = setTimeout(() => change(ids), CHANGE_MS);
             }
         },
-        runAll: (ids) => ids.every((id) => open.get(id)?.runs()),
+        hears,
     };
 }
