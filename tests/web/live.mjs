@@ -239,7 +239,7 @@ test('what leaves the screen does not change the stream, until nothing is left',
     assert.deepEqual(here.open(), []);
 });
 
-test('a second stream that cannot be had does not cost the place of the first', async () => {
+test('where one more stream cannot be had, the first one makes room for it', async () => {
     const here = await scene().begin();
     await here.sources[0].say();
     await here.show('1', '3');
