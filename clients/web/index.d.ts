@@ -199,13 +199,17 @@ export interface OrderFeed {
     events: {
         id: string;
         order_id: string;
+        type: 'moved' | 'payment_to_refund' | 'payment_refunded';
         voucher_id: string;
         user_id?: string;
         quantity?: number;
+        total_cents?: number;
+        currency?: string;
         status: OrderStatus;
         at: string;
         by: string;
         why?: string;
+        payment?: { reference: string; amount_cents: number; currency: string };
     }[];
     next: string;
     complete?: false;
