@@ -57,6 +57,9 @@ export class Scene {
     /** `init`: [function, argument] to run before the page's own scripts. */
     async visitor({ at = this.api.url, init, ...options } = {}) {
         const { faults, answers } = this;
+        if (at === this.api.url && this.vouchers.length > 0) {
+            await this.api.listed(this.vouchers.at(-1));
+        }
         const context = await visitor(this.browser, { faults, answers, origin: at, baseURL: at, ...options });
         this.contexts.push(context);
         context.setDefaultTimeout(SHOWN_MS);

@@ -158,6 +158,12 @@ export class Api {
         return made.id;
     }
 
+    /** Waits for a list with this voucher. One may be a second old, and a page reads the next one much later. */
+    listed(voucher) {
+        const isThere = ({ vouchers }) => vouchers.some(({ id }) => BigInt(id) >= BigInt(voucher));
+        return until(`a list as new as voucher ${voucher}`, async () => isThere(await this.must('GET', '/vouchers')));
+    }
+
     shown(voucher) {
         return this.admin('GET', `/admin/vouchers/${voucher}`);
     }
