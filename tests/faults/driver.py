@@ -225,10 +225,7 @@ class Run:
             terms["limit"] = self.fault.habits.limit
         if self.fault.habits.pay_within_s:
             terms["pay_within_s"] = self.fault.habits.pay_within_s
-        key = f"{self.fault.name}-{len(self.vouchers)}"
-        while self.fault.shards == 1 and slot_of(key) % len(self.stack.shards) != 0:
-            key += "."  # leads to the first of two shards
-        headers, deadline = {"Idempotency-Key": key}, Deadline(5)
+        headers, deadline = self.voucher_key(), Deadline(5)
         while True:  # some reactor of an instance may not be ready yet
             status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms, headers=headers)
             if status not in (0, 503) or deadline.passed():
@@ -238,6 +235,13 @@ class Run:
             raise Broken(f"no voucher: {status} {document}")
         self.vouchers.append(document["id"])
         return document["id"]
+
+    def voucher_key(self) -> dict[str, str]:
+        """The header of the next voucher. It leads to the first of several shards if the row knows of no others."""
+        key = f"{self.fault.name}-{len(self.vouchers)}"
+        while self.fault.shards == 1 and slot_of(key) % len(self.stack.shards) != 0:
+            key += "."
+        return {"Idempotency-Key": key}
 
     def count_descriptors(self) -> None:
         """Counts those of instances that are ready and have no clients, until two counts agree. A restarted one needs

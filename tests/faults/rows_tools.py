@@ -39,7 +39,8 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
     """A voucher besides the crowd's, judged the same. `more`: its own terms."""
     last = run.stack.instances[-1]
     wait_for("an instance ready", last.ready)
-    status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s) | more)
+    body, headers = terms(run, units, begin_s, end_s) | more, run.voucher_key()
+    status, document = last.ask("POST", "/admin/vouchers", body=body, headers=headers)
     if status != 201:
         raise Broken(f"no voucher: {status} {document}")
     run.vouchers.append(document["id"])
