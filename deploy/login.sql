@@ -3,6 +3,10 @@
 -- in PostgreSQL's log, and pg_stat_statements keeps it. `\password seckill` in psql sends its hash alone.
 \set ON_ERROR_STOP on
 \getenv password SECKILL_DB_PASSWORD
+\if :{?password}
+\else
+    DO $$ BEGIN RAISE 'SECKILL_DB_PASSWORD is not set: it is the password'; END $$;
+\endif
 
 SELECT 'CREATE ROLE seckill LOGIN IN ROLE seckill_service'
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'seckill') \gexec

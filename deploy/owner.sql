@@ -6,6 +6,10 @@
 -- pg_execute_server_program, and with it the server's account. All functions run with the owner's rights.
 \set ON_ERROR_STOP on
 \getenv password SECKILL_OWNER_PASSWORD
+\if :{?password}
+\else
+    DO $$ BEGIN RAISE 'SECKILL_OWNER_PASSWORD is not set: it is the password'; END $$;
+\endif
 
 SELECT format('CREATE ROLE %I %s', role, how)
   FROM (VALUES ('seckill_owner', 'LOGIN'), ('seckill_service', 'NOLOGIN'), ('seckill_keeper', 'NOLOGIN')) AS r (role, how)

@@ -58,6 +58,9 @@ function roff(text) {
 
 function is_secret(i) { return option[i] ~ / PATH$/ || setting_help[i] ~ /\[path\]/ }
 
+# A file whose path is a setting: no secret of its own.
+function is_path(i) { return setting_help[i] ~ /\[path\]/ }
+
 function credential(i,   name) {
     name = option[i]
     sub(/^--/, "", name)
@@ -89,7 +92,9 @@ $0 == "@SETTINGS@" {
 $0 == "@ASSIGNMENTS@" {
     for (i = 1; i <= settings; i++) {
         printf "\n# %s\n", setting_help[i]
-        if (is_secret(i))
+        if (is_path(i))
+            printf "# Or as the credential %s, a copy that only a restart makes again.\n#%s=\n", credential(i), setting[i]
+        else if (is_secret(i))
             printf "# As the credential %s, not here.\n", credential(i)
         else
             printf "#%s=%s\n", setting[i], default_of(i)
