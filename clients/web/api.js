@@ -5,8 +5,8 @@ import { readRetryAfter } from './retry.js';
 const TIMEOUT_MS = 10000;
 const SILENCE_MS = 40000; // the service writes into a stream every 15 s at least
 
-// `code` is the service's, or NO_ANSWER (nothing came: the outcome is not known) or NOT_OURS (something else answered,
-// as a gateway's own page does).
+// `code` is the service's, or NO_ANSWER (nothing came: the outcome is not known), NOT_OURS (something else answered, as
+// a gateway's own page does) or NO_LOGIN (nothing was sent, because the headers that say who asks could not be had).
 export class Problem extends Error {
     constructor(code, { status = 0, retryAfterMs, body = {} } = {}) {
         super(`${code} (${status})`);
@@ -18,24 +18,27 @@ export class Problem extends Error {
     }
 }
 
-// `url` is where the service is, without a slash at its end. `credentials()` gives the headers that say who asks;
-// `clock` may be missing.
+// `url` is where the service is. `credentials()` gives the headers that say who asks, or a promise of them; `clock` may
+// be missing.
 export function createApi({
     url = '',
     credentials = () => ({}),
     clock,
     fetch = globalThis.fetch.bind(globalThis),
 } = {}) {
+    const base = url.replace(/\/+$/, '');
+
     // Resolves with {status, body}, rejects with a Problem.
     async function call(path, { method = 'GET', json, headers = {}, timeoutMs = TIMEOUT_MS, signal } = {}) {
-        const request = { method, cache: 'no-store', headers: { ...credentials(), ...headers } };
-        if (json !== undefined) {
-            request.headers['Content-Type'] = 'application/json';
-            request.body = JSON.stringify(json);
-        }
         const ending = endsAfter(timeoutMs, signal);
         try {
-            return await answerOf(path, { ...request, signal: ending.signal });
+            const login = await loginOf(credentials, ending.signal);
+            const request = { method, cache: 'no-store', headers: { ...login, ...headers }, signal: ending.signal };
+            if (json !== undefined) {
+                request.headers['Content-Type'] = 'application/json';
+                request.body = JSON.stringify(json);
+            }
+            return await answerOf(path, request);
         } finally {
             ending.clear();
         }
@@ -45,7 +48,7 @@ export function createApi({
         let response, received, text;
         const sent = clock?.monotonic();
         try {
-            response = await fetch(url + path, request);
+            response = await fetch(base + path, request);
             received = clock?.monotonic();
             text = await response.text();
         } catch {
@@ -68,7 +71,7 @@ export function createApi({
         const silence = endsAfter(SILENCE_MS, signal);
         try {
             const request = { cache: 'no-store', headers: { ...headers, Accept: 'text/event-stream' } };
-            const response = await fetch(url + path, { ...request, signal: silence.signal });
+            const response = await fetch(base + path, { ...request, signal: silence.signal });
             if (response.ok && /^text\/event-stream\b/.test(response.headers.get('Content-Type'))) {
                 return eventsOf(response.body.getReader(), silence);
             }
@@ -81,6 +84,18 @@ export function createApi({
     }
 
     return { call, stream };
+}
+
+// A login may be away, or not answer.
+function loginOf(credentials, signal) {
+    return new Promise((resolve, reject) => {
+        const fail = () => reject(new Problem('NO_LOGIN'));
+        signal.addEventListener('abort', fail);
+        if (signal.aborted) {
+            fail();
+        }
+        new Promise((given) => given(credentials())).then(resolve, fail);
+    });
 }
 
 // The service writes an event as one line `data:`.

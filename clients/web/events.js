@@ -7,10 +7,11 @@ const AGAIN_FROM_MS = 1000;
 const AGAIN_MOST_MS = 60000;
 const POLL_MS = 3000;
 const LAST = ['closed', 'retired'];
+export const STREAM_MOST = 32; // vouchers of one stream
 
-// A stream of one voucher (its id) or of several (a list of ids, at most 32). It is opened again after it broke, later
+// A stream of one voucher (its id) or of several (a list of ids, at most STREAM_MOST). It is opened again after it broke, later
 // each time, and never at the same time as all others that the same instance has served. `onTrouble(problem)` hears of
-// each break; problem undefined: the service ended the stream. `headers()` gives the headers that it is opened with.
+// each break; problem undefined: the service ended the stream. `headers()` gives the headers that it is opened with, or a promise of them.
 // `hears(id)`: whether it runs, and has brought the voucher's state.
 export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = () => ({}), random = Math.random }) {
     const ending = new AbortController();
@@ -20,7 +21,7 @@ export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = 
     const over = new Set();
 
     async function read() {
-        const options = { headers: headers(), signal: ending.signal };
+        const options = { headers: await headers(), signal: ending.signal };
         const events = await api.stream(path, options);
         for await (const event of events) {
             heard.add(event.voucher_id);
@@ -56,43 +57,74 @@ export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = 
     return { hears: (id) => heard.has(String(id)), close: () => ending.abort() };
 }
 
-// Calls `onEvent` with each state of the voucher, at once and whenever it changes, until the sale is over (`phase` is
-// `ended`) or `signal` is aborted. Rejects with a Problem that asking again does not change, such as 404.
-export async function watchVoucher(api, id, onEvent, { signal, headers, random = Math.random, pollMs = POLL_MS } = {}) {
-    let isOver = false;
+// Calls `onEvent` with each state of a voucher (its id) or of several (a list of ids), at once and whenever it changes,
+// until each sale is over (`phase` is `ended`) or `signal` is aborted. Rejects with a Problem that asking again does not
+// change, such as 404.
+export async function watchVouchers(
+    api,
+    ids,
+    onEvent,
+    { signal, headers, random = Math.random, pollMs = POLL_MS } = {},
+) {
+    const open = new Set([ids].flat().map(String));
+    if (open.size === 0 || open.size > STREAM_MOST) {
+        throw new RangeError(`1 to ${STREAM_MOST} vouchers can be watched, not ${open.size}`);
+    }
     let pause = new AbortController();
 
     function hear(event) {
-        isOver = event.phase === 'ended';
+        if (!open.has(event.voucher_id)) {
+            return;
+        }
+        if (event.phase === 'ended') {
+            open.delete(event.voucher_id);
+        }
         onEvent(event);
-        if (isOver) {
+        if (open.size === 0) {
             pause.abort();
         }
     }
 
+    const isQuiet = (id) => open.has(id) && !stream.hears(id);
+
+    function show({ id, state, phase, remaining }, server_time) {
+        if (isQuiet(id)) {
+            hear({ voucher_id: id, state, phase, remaining, server_time });
+        }
+    }
+
+    // Those that the stream has not brought. The list has several in one call, but none that is over.
+    async function ask() {
+        let quiet = [...open].filter(isQuiet);
+        if (quiet.length > 1) {
+            const { vouchers, server_time } = (await api.call('/vouchers', { signal })).body;
+            vouchers.forEach((voucher) => show(voucher, server_time));
+            quiet = quiet.filter((id) => !vouchers.some((voucher) => voucher.id === id));
+        }
+        for (const id of quiet.filter(isQuiet)) {
+            const { body } = await api.call(`/vouchers/${id}`, { signal });
+            show(body, body.server_time);
+        }
+    }
+
     const abort = () => pause.abort();
-    const stream = openStream(api, id, { headers, random, onEvent: hear, onTrouble: abort });
+    const which = open.size === 1 ? [...open][0] : [...open];
+    const stream = openStream(api, which, { headers, random, onEvent: hear, onTrouble: abort });
     signal?.addEventListener('abort', abort);
     try {
-        for (let failures = 0; !isOver && !signal?.aborted;) {
+        for (let failures = 0; open.size > 0 && !signal?.aborted;) {
             pause = new AbortController();
             let delay = pollMs * (0.8 + 0.4 * random());
             try {
-                if (!stream.hears(id)) {
-                    const { body } = await api.call(`/vouchers/${id}`, { signal });
-                    failures = 0;
-                    if (!stream.hears(id)) {
-                        const { state, phase, remaining, server_time } = body;
-                        hear({ voucher_id: body.id, state, phase, remaining, server_time });
-                    }
-                }
+                await ask();
+                failures = 0;
             } catch (problem) {
                 if (!(problem instanceof Problem) || judge(problem).outcome === 'refused') {
                     throw problem;
                 }
                 delay = retryDelay(problem.retryAfterMs, failures++, random);
             }
-            if (!isOver && !signal?.aborted) {
+            if (open.size > 0 && !signal?.aborted) {
                 await wait(delay, pause.signal);
             }
         }

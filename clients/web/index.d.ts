@@ -1,5 +1,84 @@
 /** A client of seckill for browsers and Node. README.md shows how to use it. */
 
+/** Of docs/http.md. A newer service may have more of them: keep a text for those that you do not know. */
+export type ServiceCode =
+    | 'SOLD_OUT'
+    | 'ENDED'
+    | 'PAUSED'
+    | 'NOT_ENOUGH'
+    | 'OFFER_CHANGED'
+    | 'TOO_MANY_ORDERS'
+    | 'NOT_STARTED'
+    | 'ALREADY_ORDERED'
+    | 'PENDING'
+    | 'WRONG_STATE'
+    | 'UNREADABLE'
+    | 'ALREADY_PAID'
+    | 'REFERENCE_USED'
+    | 'UNKNOWN_PAYMENT'
+    | 'WRONG_AMOUNT'
+    | 'STARTED'
+    | 'BELOW_SOLD'
+    | 'VERSION_CHANGED'
+    | 'UNAVAILABLE'
+    | 'LOADING'
+    | 'OVERLOADED'
+    | 'SHUTTING_DOWN'
+    | 'TICKET_REQUIRED'
+    | 'TICKET_INVALID'
+    | 'WORK_REQUIRED'
+    | 'WORK_INVALID'
+    | 'TICKETS_OFF'
+    | 'RATE_LIMITED'
+    | 'ARCHIVED'
+    | 'UNKNOWN_VOUCHER'
+    | 'NOT_FOUND'
+    | 'BAD_VOUCHER_ID'
+    | 'BAD_ORDER_ID'
+    | 'BAD_REQUEST'
+    | 'BAD_JSON'
+    | 'INVALID'
+    | 'BAD_IDEMPOTENCY_KEY'
+    | 'IDEMPOTENCY_KEY_REUSED'
+    | 'UNAUTHENTICATED'
+    | 'FORBIDDEN'
+    | 'ADMIN_OFF'
+    | 'CROSS_SITE'
+    | 'BAD_SIGNATURE'
+    | 'BAD_PARAMETER'
+    | 'METHOD_NOT_ALLOWED'
+    | 'NOT_IMPLEMENTED'
+    | 'BODY_TOO_LARGE'
+    | 'UNSUPPORTED_MEDIA_TYPE'
+    | 'INTERNAL';
+/** Why an order was refused or refunded. */
+export type Reason = 'SOLD_OUT' | 'ALREADY_ORDERED' | 'GRANT_LOST' | 'REPEATED' | 'WRITTEN_OFF' | 'RESTOCKED' | 'KEPT';
+/**
+ * NO_ANSWER: nothing came, as without a network, and where the browser blocks the call (CORS). NOT_OURS: something else
+ * has answered, as a gateway. NO_LOGIN: nothing was sent, because `headers` has failed. ABORTED: `signal` has ended it.
+ */
+export type ClientCode = 'NO_ANSWER' | 'NOT_OURS' | 'NO_LOGIN' | 'ABORTED';
+export type Code = ServiceCode | Reason | ClientCode;
+
+/** An answer that is an error. Empty if the service did not write it. */
+export interface ProblemBody {
+    type?: string;
+    title?: string;
+    status?: number;
+    code?: ServiceCode;
+    trace_id?: string;
+    /** ALREADY_ORDERED */
+    order_id?: string;
+    /** NOT_ENOUGH, BELOW_SOLD: units. */
+    left?: number;
+    /** WRONG_STATE */
+    state?: OrderStatus | VoucherState;
+    /** OVERLOADED: the setting whose limit was reached. */
+    limit?: string;
+    /** BAD_JSON, INVALID, BAD_PARAMETER, UNKNOWN_VOUCHER: where in the request. */
+    errors?: { pointer?: string; parameter?: string; detail: string }[];
+}
+
 export type OrderStatus = 'pending' | 'unpaid' | 'paid' | 'cancelled' | 'expired' | 'refused' | 'refunded';
 
 export interface Order {
@@ -10,7 +89,7 @@ export interface Order {
     status: OrderStatus;
     created_at?: string;
     /** Of a refused or refunded order. */
-    reason?: string;
+    reason?: Reason;
     /** From the commit on. */
     price_cents?: number;
     total_cents?: number;
@@ -71,13 +150,13 @@ export interface SaleEvent {
     server_time?: string;
 }
 
-/** The service has said no: nothing was done. `code` is one of docs/http.md. */
+/** Nothing was done. `code` is the service's, or an accepted order's `reason`. */
 export interface Refused {
     outcome: 'refused';
-    code: string;
+    code: Code;
     status?: number;
     retryAfterMs?: number;
-    body?: Record<string, unknown>;
+    body?: ProblemBody;
     /** Of an order that was accepted first. */
     order?: Order;
     orderId?: string;
@@ -86,7 +165,7 @@ export interface Refused {
 /** It may have been done or not: show neither success nor failure, and ask again. */
 export interface Unknown {
     outcome: 'unknown';
-    code: string;
+    code: Code;
     status?: number;
     retryAfterMs?: number;
     orderId?: string;
@@ -95,7 +174,7 @@ export interface Unknown {
 export interface Won {
     outcome: 'won';
     /** ALREADY_ORDERED: by an earlier purchase. */
-    code?: string;
+    code?: Code;
     orderId: string;
     order: Order;
 }
@@ -103,7 +182,7 @@ export interface Won {
 /** The purchase was accepted, and then aborted before its end. It will come: follow the order. */
 export interface Accepted {
     outcome: 'accepted';
-    code: string;
+    code: Code;
     orderId: string;
     order?: Order;
 }
@@ -111,7 +190,7 @@ export interface Accepted {
 /** A purchase was won, or a payment recorded, but the order has ended: pay a late payment back. */
 export interface Ended {
     outcome: 'ended';
-    code?: string;
+    code?: Code;
     orderId: string;
     order: Order;
 }
@@ -122,20 +201,20 @@ export type PurchaseResult = (Won | Accepted | Ended | Refused | Unknown) & { ke
 export type CommandResult<Body> = { outcome: 'done'; status: number; body: Body } | Refused | Unknown;
 
 export interface Options {
-    /** AbortSignal.timeout(3000) limits the whole call. */
-    signal?: AbortSignal;
+    /** AbortSignal.timeout(3000) limits the whole call, with all its tries; without a network those take 45 s. */
+    signal?: AbortSignal | undefined;
 }
 
 export interface KeyOptions extends Options {
     /** Idempotency-Key; made up unless given. */
-    key?: string;
+    key?: string | undefined;
 }
 
 export interface BuyOptions extends KeyOptions {
-    quantity?: number;
+    quantity?: number | undefined;
     /** The same purchase was tried before, and its outcome is not known. */
-    isDoubtful?: boolean;
-    onStep?(step: { step: 'asking' } | { step: 'waiting'; code: string; retryAfterMs: number }): void;
+    isDoubtful?: boolean | undefined;
+    onStep?(step: { step: 'asking' } | { step: 'waiting'; code: Code; retryAfterMs: number }): void;
 }
 
 export interface Client {
@@ -143,8 +222,13 @@ export interface Client {
     buy(voucherId: string, options?: BuyOptions): Promise<PurchaseResult>;
     /** The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. */
     follow(orderId: string, options?: Options & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
-    /** Calls `onEvent` until the sale is over (`phase` is `ended`), or until it is aborted. */
-    watch(voucherId: string, onEvent: (event: SaleEvent) => void, options?: Options): Promise<void>;
+    /**
+     * Calls `onEvent` with each state of a voucher, or of up to 32, at once and at each change, until all their sales are
+     * over (`phase` is `ended`), or until it is aborted. Rejects with a Problem, such as UNKNOWN_VOUCHER.
+     */
+    watch(vouchers: string | readonly string[], onEvent: (event: SaleEvent) => void, options?: Options): Promise<void>;
+    /** The service's time in ms, as Date.now() has the browser's; undefined until an answer had it: read a voucher first. */
+    now(): number | undefined;
 
     /** Queries reject with a Problem. */
     order(orderId: string, options?: Options): Promise<Order>;
@@ -176,8 +260,8 @@ export interface Client {
 }
 
 export interface Page {
-    limit?: number;
-    cursor?: string;
+    limit?: number | undefined;
+    cursor?: string | undefined;
 }
 
 export interface Orders {
@@ -224,16 +308,20 @@ export interface Settlement {
 }
 
 export function createClient(settings?: {
-    /** Without a slash at its end; in a page of the same origin leave it out. */
-    url?: string;
-    headers?: Record<string, string> | (() => Record<string, string>);
+    /** In a page of the same origin leave it out. */
+    url?: string | undefined;
+    /** Who asks. A function is called before each try and each stream, and may fetch or renew a token first. */
+    headers?: Record<string, string> | (() => Record<string, string> | Promise<Record<string, string>>);
     fetch?: typeof fetch;
 }): Client;
 
-/** `code` is the service's, NO_ANSWER, or NOT_OURS where something else has answered. */
+/** A new Idempotency-Key, where crypto.randomUUID() is missing, too, as in pages without TLS. */
+export function makeKey(): string;
+
+/** Why a query has failed. */
 export class Problem extends Error {
-    readonly code: string;
+    readonly code: Code;
     readonly status: number;
     readonly retryAfterMs?: number;
-    readonly body: Record<string, unknown>;
+    readonly body: ProblemBody;
 }

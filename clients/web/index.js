@@ -1,14 +1,16 @@
 // A client of seckill for browsers and Node: it repeats what may be repeated, follows what was accepted to its end, and
 // never takes a time-out for a refusal. README.md shows how to use it.
 import { createApi, Problem } from './api.js';
-import { watchVoucher } from './events.js';
+import { createClock } from './clock.js';
+import { watchVouchers } from './events.js';
 import { followOrder } from './orders.js';
 import { insist } from './outcome.js';
 import { makeKey, outcomeOf, placeOrder } from './purchase.js';
 import { getTicket } from './ticket.js';
 
 export { createApi, Problem } from './api.js';
-export { openStream, watchVoucher } from './events.js';
+export { createClock } from './clock.js';
+export { openStream, STREAM_MOST } from './events.js';
 export { askForChange, followOrder } from './orders.js';
 export { AGAIN, insist, judge } from './outcome.js';
 export { makeKey, outcomeOf, placeOrder } from './purchase.js';
@@ -16,11 +18,12 @@ export { readRetryAfter, retryDelay, wait } from './retry.js';
 export { createHasher } from './sha256.js';
 export { getTicket, isTicketGood, solve } from './ticket.js';
 
-// `url` is the service's, without a slash at its end; in a page of the same origin leave it out. `headers` say who
-// asks: an object, or a function that gives one.
+// `url` is the service's; in a page of the same origin leave it out. `headers` say who asks: an object, or a function
+// that gives one or a promise of one.
 export function createClient({ url, headers = {}, fetch } = {}) {
     const credentials = typeof headers === 'function' ? headers : () => headers;
-    const api = createApi({ url, credentials, ...(fetch && { fetch }) });
+    const clock = createClock();
+    const api = createApi({ url, credentials, clock, ...(fetch && { fetch }) });
 
     const done = (path, request, signal) =>
         insist(async () => ({ outcome: 'done', ...(await api.call(path, request)) }), { signal });
@@ -79,6 +82,14 @@ export function createClient({ url, headers = {}, fetch } = {}) {
         }
     }
 
+    function watch(ids, onEvent, options) {
+        const hear = (event) => {
+            clock.atLeast(Date.parse(event.server_time));
+            onEvent(event);
+        };
+        return watchVouchers(api, ids, hear, { ...options, headers: credentials });
+    }
+
     const query = (values) => {
         const given = Object.entries(values).filter(([, value]) => value !== undefined);
         return given.length > 0 ? `?${new URLSearchParams(given)}` : '';
@@ -87,8 +98,8 @@ export function createClient({ url, headers = {}, fetch } = {}) {
     return {
         buy,
         follow: (orderId, options) => followOrder(api, orderId, options),
-        watch: (voucherId, onEvent, options) =>
-            watchVoucher(api, voucherId, onEvent, { ...options, headers: credentials }),
+        watch,
+        now: () => clock.now(),
         order: (orderId, options) => read(`/orders/${orderId}`, options),
         orders: ({ limit, cursor, ...options } = {}) => read(`/orders${query({ limit, cursor })}`, options),
         voucher: (voucherId, options) => read(`/vouchers/${voucherId}`, options),

@@ -18,7 +18,7 @@ export function judge({ code, status }) {
     if (code === 'TICKETS_OFF') {
         return { outcome: 'refused', isLost: false, isKnown: false };
     }
-    if (code === 'PENDING' || [408, 425, 429].includes(status)) {
+    if (code === 'PENDING' || code === 'NO_LOGIN' || [408, 425, 429].includes(status)) {
         return { outcome: AGAIN, isLost: isOther, isKnown: false };
     }
     if (isClients) {

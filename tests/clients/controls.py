@@ -74,16 +74,16 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
      "unknown('ABORTED')", IN_TIME),
     ("a late payment is done", "index.js", "return isLate ? ", "return false ? ", PAID_LATE),
     ("the feed begins anew", "index.js", "query({ after, limit })", "query({ limit })", FEED),
-    ("a watch outlives the sale", "events.js", "isOver = event.phase === 'ended';",
-     "isOver = LAST.includes(event.state);", SALE_ENDS),
-    ("polls without a phase", "events.js", "hear({ voucher_id: body.id, state, phase, remaining, server_time });",
-     "hear({ voucher_id: body.id, state, remaining, server_time });", SALE_ENDS),
+    ("a watch outlives the sale", "events.js", "if (event.phase === 'ended') {",
+     "if (LAST.includes(event.state)) {", SALE_ENDS),
+    ("polls without a phase", "events.js", "hear({ voucher_id: id, state, phase, remaining, server_time });",
+     "hear({ voucher_id: id, state, remaining, server_time });", SALE_ENDS),
     ("a sale's event has no phase", "index.d.ts", "    phase: Phase;\n    /** null", "    /** null", TYPES),
     ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
      "for (let failures = 1; failures < 2; failures++)", BROKEN_STREAM),
-    ("no polling without a stream", "events.js", "                if (!stream.hears(id)) {\n                    const",
-     "                if (stream.hears(id)) {\n                    const", NO_STREAM),
+    ("no polling without a stream", "events.js", "open.has(id) && !stream.hears(id)",
+     "open.has(id) && stream.hears(id)", NO_STREAM),
 )
 
 JAVA: tuple[tuple[str, str, str, str], ...] = (

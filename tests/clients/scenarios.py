@@ -4,6 +4,7 @@ of its own; both clients run the same ones."""
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from contextlib import contextmanager
@@ -449,6 +450,14 @@ def typed(client: Client) -> None:
     lines += [f"const event: SaleEvent = {json.dumps(lab.first_event(voucher))};", ""]
     with tempfile.TemporaryDirectory() as folder:
         lab.compile_ts(Path(folder), client.source, {"sent.ts": "\n".join(lines)})
+
+
+@scenario("the page of docs/your-shop.md compiles", only="web")
+def page_compiles(client: Client) -> None:
+    block = re.search(r"^```ts\n(.*?)^```$", (lab.ROOT / "docs/your-shop.md").read_text(), re.M | re.S)
+    assert block, "there is none"
+    with tempfile.TemporaryDirectory() as folder:
+        lab.compile_ts(Path(folder), client.source, {"page.ts": block[1]})
 
 
 # ---- a sale's events ----

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { createClock } from '../../web/common/clock.js';
+import { createClock } from '../../clients/web/clock.js';
 
 const SERVER = Date.parse('2030-01-01T00:00:00Z');
 const HOUR = 3600 * 1000;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 
-import { Problem } from '../../clients/web/index.js';
-import { createLive, STREAM_MOST } from '../../web/shop/live.js';
+import { Problem, STREAM_MOST } from '../../clients/web/index.js';
+import { createLive } from '../../web/shop/live.js';
 
 const turns = async () => {
     for (let turn = 0; turn < 200; turn++) {

@@ -1,6 +1,6 @@
 // The dashboard after log-in: one poller for each thing that is asked, and what becomes of the answers. When the service
 // is away the last values stay, marked as old, and the pollers go on; so nothing has to be loaded again.
-import { createClock } from '../common/clock.js';
+import { createClock } from '../client/clock.js';
 import { setAttribute, setText } from '../common/dom.js';
 import { isAway, isGood } from './answer.js';
 import { createCharts } from './charts.js';

@@ -23,7 +23,7 @@ const DETAIL_MS = 3000;
 const AUDIT_KEPT = 100;
 const TYPING_MS = 300;
 
-// now_ms(): a clock that only goes forward. clock: the service's (common/clock.js). operated(id, events): what operators
+// now_ms(): a clock that only goes forward. clock: the service's (client/clock.js). operated(id, events): what operators
 // did. press({action, voucher, etag, letter}). may(role): whether the operator's token has the role.
 export function createVouchers({ section, template, speech, call, now_ms, clock, press, operated, may }) {
     const part = (name) => section.querySelector(`[data-${name}]`);

@@ -1,7 +1,6 @@
 // The demo's stand-in for a shop's payment side: shows an order, and pays it as that side would. The order's id is in
 // ?order=.
-import { askForChange, createApi, judge, retryDelay, wait } from '../client/index.js';
-import { createClock } from '../common/clock.js';
+import { askForChange, createApi, createClock, judge, retryDelay, wait } from '../client/index.js';
 import { isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { createIdentity } from '../common/identity.js';
 import { createStorage } from '../common/storage.js';

@@ -4,9 +4,8 @@
 // A browser opens six connections to a host, all tabs together, and a purchase must never wait for one. So one tab at a
 // time streams (the holder of a Web Lock), all vouchers over one connection; what the stream does not have is in the
 // list. A hidden tab asks for nothing and holds nothing.
-import { openStream, retryDelay, wait } from '../client/index.js';
+import { openStream, retryDelay, STREAM_MOST, wait } from '../client/index.js';
 
-export const STREAM_MOST = 32; // vouchers of a stream: the service takes no more
 const CHANGE_MS = 250; // so long what is on screen stays the same before the stream changes
 const LOCK = 'seckill.stream';
 const SELDOM_MS = 30000;

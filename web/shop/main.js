@@ -1,6 +1,5 @@
 // The shop page: puts the parts together, and lets each hear of what concerns it.
-import { createApi, retryDelay, wait } from '../client/index.js';
-import { createClock } from '../common/clock.js';
+import { createApi, createClock, retryDelay, wait } from '../client/index.js';
 import { createIdentity, isUserName, takeToken } from '../common/identity.js';
 import { createStorage } from '../common/storage.js';
 import { createVoice, renderWords } from '../common/voice.js';

@@ -1,0 +1,144 @@
+// The client as a page of its own uses it, with a service whose answers each test writes down.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { createClient } from '../../clients/web/index.js';
+
+const textOf = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const NOW = '2030-01-01T00:00:00.000Z';
+const json = (body, status = 200) => new Response(JSON.stringify(body), { status });
+const unknown = () => json({ code: 'UNKNOWN_VOUCHER', status: 404 }, 404);
+const state = (id, phase, remaining) => ({ voucher_id: id, state: 'open', phase, remaining, server_time: NOW });
+const voucher = (id, phase, remaining) => ({ id, state: 'open', phase, remaining });
+
+// `routes`: path -> what gives its answer. Of a path that has none the answer is lost.
+function service(routes) {
+    const seen = [];
+    const fetch = async (url, { headers, signal }) => {
+        seen.push({ url, headers });
+        signal.throwIfAborted();
+        return routes[url](signal);
+    };
+    return { seen, fetch, paths: () => seen.map(({ url }) => url) };
+}
+
+// It stays open.
+function stream(signal, ...events) {
+    const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    const start = (sink) => {
+        sink.enqueue(new TextEncoder().encode(text));
+        signal.addEventListener('abort', () => sink.error(signal.reason));
+    };
+    return new Response(new ReadableStream({ start }), { headers: { 'Content-Type': 'text/event-stream' } });
+}
+
+async function watchAll(routes, ids, options) {
+    const here = service({ '/vouchers': () => json({ vouchers: [], server_time: NOW }), ...routes });
+    const events = [];
+    const client = createClient({ fetch: here.fetch });
+    await client.watch(ids, (event) => events.push(event), options);
+    return { ...here, client, phases: events.map(({ voucher_id, phase }) => `${voucher_id} ${phase}`) };
+}
+
+// ---- who asks ----
+
+test('a token that is fetched first is in each try and each stream', async () => {
+    const here = service({
+        '/orders': () => json({ orders: [], complete: true }),
+        '/vouchers/7': () => json({ ...voucher('7', 'on_sale', 3), server_time: NOW }),
+        '/vouchers/7/events': (signal) => stream(signal, state('7', 'ended', 3)),
+    });
+    let count = 0;
+    const headers = async () => ({ Authorization: `Bearer ${++count}` });
+    const client = createClient({ fetch: here.fetch, headers });
+    await client.orders();
+    await client.watch('7', () => {});
+    assert.deepEqual(here.seen.map((request) => request.headers.Authorization).sort(), ['Bearer 1', 'Bearer 2', 'Bearer 3']);
+});
+
+test('a purchase waits for a token that cannot be had, and nothing is sent meanwhile', async () => {
+    const order = { id: 'a', voucher_id: '7', user_id: 'alice', quantity: 1, status: 'unpaid' };
+    const here = service({ '/seckill/7': () => json(order, 201) });
+    const steps = [];
+    let isAway = true;
+    const headers = async () => {
+        if (isAway) {
+            throw new TypeError('no network');
+        }
+        return {};
+    };
+    const onStep = (step) => {
+        steps.push(step.code ?? step.step);
+        isAway = step.step === 'asking' && isAway;
+    };
+    const result = await createClient({ fetch: here.fetch, headers }).buy('7', { onStep });
+    assert.deepEqual([result.outcome, steps], ['won', ['asking', 'NO_LOGIN', 'asking']]);
+    assert.equal(here.seen.length, 1);
+});
+
+test('a token that never comes holds no call beyond its time', async () => {
+    const here = service({});
+    const client = createClient({ fetch: here.fetch, headers: () => new Promise(() => {}) });
+    await assert.rejects(client.orders({ signal: AbortSignal.timeout(20) }), { code: 'ABORTED' });
+    await assert.rejects(client.orders({ signal: AbortSignal.abort() }), { code: 'ABORTED' });
+    assert.equal(here.seen.length, 0);
+});
+
+test("a slash at the url's end changes nothing", async () => {
+    const here = service({ 'https://s.example/orders': () => json({ orders: [] }) });
+    await createClient({ url: 'https://s.example/', fetch: here.fetch }).orders();
+    assert.deepEqual(here.paths(), ['https://s.example/orders']);
+});
+
+// ---- several sales ----
+
+test('several sales are watched in one stream, until the last has ended', async () => {
+    const events = [state('7', 'on_sale', 3), state('8', 'ended', 0), state('8', 'ended', 0), state('7', 'ended', 2)];
+    const here = await watchAll({ '/vouchers/events?ids=7,8': (signal) => stream(signal, ...events) }, ['7', '8']);
+    assert.deepEqual(here.phases, ['7 on_sale', '8 ended', '7 ended']);
+    assert.equal(here.paths().filter((path) => path.includes('events')).length, 1);
+});
+
+test('without a stream the list has them, and what it has not is read by itself', async () => {
+    const routes = {
+        '/vouchers': () => json({ vouchers: ['9', '8'].map((id) => voucher(id, 'ended', 1)), server_time: NOW }),
+        '/vouchers/7': () => json({ ...voucher('7', 'ended', 0), server_time: NOW }),
+    };
+    const here = await watchAll(routes, ['7', '8']);
+    assert.deepEqual(here.phases, ['8 ended', '7 ended']);
+});
+
+test('one that there is not, none, and too many are told', async () => {
+    const routes = { '/vouchers/events?ids=7,99': unknown, '/vouchers/7': unknown };
+    await assert.rejects(watchAll(routes, ['7', '99']), { code: 'UNKNOWN_VOUCHER' });
+    await assert.rejects(watchAll({}, []), RangeError);
+    await assert.rejects(watchAll({}, [...Array(33).keys()].map(String)), RangeError);
+});
+
+// ---- the time ----
+
+test("the service's time is known from the first answer that has it, and from a stream", async () => {
+    const later = { ...state('7', 'ended', 1), server_time: '2030-01-01T00:01:00.000Z' };
+    assert.equal(createClient().now(), undefined);
+    const routes = {
+        '/vouchers/7': () => json({ ...voucher('7', 'on_sale', 3), server_time: NOW }),
+        '/vouchers/7/events': async (signal) => {
+            await new Promise((resolve) => setTimeout(resolve, 20));
+            return stream(signal, later);
+        },
+    };
+    const { client } = await watchAll(routes, '7');
+    assert.ok(client.now() >= Date.parse(later.server_time), new Date(client.now()).toISOString());
+    assert.ok(client.now() < Date.parse(later.server_time) + 5000);
+});
+
+// ---- the types ----
+
+test('the types have the codes of the documents, each once', () => {
+    const section = textOf('docs/http.md').split('## Codes')[1].split('Every 503')[0];
+    const told = section.split('\n').flatMap((line) => line.split('|')[1]?.match(/[A-Z_]{2,}/g) ?? []);
+    const union = /ServiceCode =([^;]*);/.exec(textOf('clients/web/index.d.ts'))[1];
+    assert.deepEqual([...union.matchAll(/'(\w+)'/g)].map((match) => match[1]).sort(), told.sort());
+    assert.ok(told.includes('SOLD_OUT') && new Set(told).size === told.length);
+});
