@@ -31,8 +31,7 @@ static PGresult *postgres_check_ask(const struct postgres_check *check, const ch
                                     const char *const *params);
 static void postgres_check_server(const struct postgres_check *check);
 static void postgres_check_durability(const struct postgres_check *check);
-static void postgres_check_checkpoints(const struct postgres_check *check);
-static void postgres_check_segments(const struct postgres_check *check);
+static void postgres_check_rush(const struct postgres_check *check);
 static void postgres_check_standbys(const struct postgres_check *check);
 static void postgres_check_connections(const struct postgres_check *check);
 static void postgres_check_login(const struct postgres_check *check);
@@ -58,8 +57,7 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_store_optio
     *clock = postgres_check_clock(&check);
     postgres_check_server(&check);
     postgres_check_durability(&check);
-    postgres_check_checkpoints(&check);
-    postgres_check_segments(&check);
+    postgres_check_rush(&check);
     postgres_check_standbys(&check);
     postgres_check_connections(&check);
     postgres_check_login(&check);
@@ -193,24 +191,30 @@ static void postgres_check_durability(const struct postgres_check *check)
                    commit);
 }
 
-// A checkpoint in a rush makes its buyers wait: each page is written whole once more after it.
-static void postgres_check_checkpoints(const struct postgres_check *check)
+// What makes buyers wait in a rush: two settings each, and the column of the statement that is 1 if they do.
+static void postgres_check_rush(const struct postgres_check *check)
 {
-    bool often = postgres_check_is(check, "checkpoints_often", "1");
-    SK_FIND_UNLESS(check->findings, !often, SK_FINDING_WARN, "postgresql checkpoints",
-                   "max_wal_size %s, checkpoint_timeout %s%s", postgres_check_value(check, "max_wal_size"),
-                   postgres_check_value(check, "checkpoint_timeout"),
-                   often ? ": one may fall into a sale, and buyers wait for it; 2GB and 15min or more are better" : "");
-}
-
-// A segment that does not exist yet is filled with zeros while orders wait for it.
-static void postgres_check_segments(const struct postgres_check *check)
-{
-    bool removed = postgres_check_is(check, "segments_removed", "1");
-    SK_FIND_UNLESS(check->findings, !removed, SK_FINDING_WARN, "postgresql log segments",
-                   "min_wal_size %s, wal_recycle %s%s", postgres_check_value(check, "min_wal_size"),
-                   postgres_check_value(check, "wal_recycle"),
-                   removed ? ": those made ahead of a sale are removed; 512MB or more and on are better" : "");
+    static const struct {
+        const char *what, *bad, *settings[2], *advice;
+    } rows[] = {
+        // Each page is written whole once more after a checkpoint.
+        {"postgresql checkpoints",
+         "checkpoints_often",
+         {"max_wal_size", "checkpoint_timeout"},
+         ": one may fall into a sale, and buyers wait for it; 2GB and 15min or more are better"},
+        // A segment that does not exist yet is filled with zeros while orders wait for it.
+        {"postgresql log segments",
+         "segments_removed",
+         {"min_wal_size", "wal_recycle"},
+         ": those made ahead of a sale are removed; 512MB or more and on are better"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool bad = postgres_check_is(check, rows[i].bad, "1");
+        const char *one = rows[i].settings[0], *other = rows[i].settings[1];
+        SK_FIND_UNLESS(check->findings, !bad, SK_FINDING_WARN, rows[i].what, "%s %s, %s %s%s", one,
+                       postgres_check_value(check, one), other, postgres_check_value(check, other),
+                       bad ? rows[i].advice : "");
+    }
 }
 
 static void postgres_check_standbys(const struct postgres_check *check)
