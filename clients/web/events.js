@@ -1,4 +1,4 @@
-// Events of vouchers: the stream while there is one, and the voucher itself, read now and then, while there is none.
+// Events of vouchers: from the stream while it runs, else from the vouchers themselves, read now and then.
 import { Problem } from './api.js';
 import { judge } from './outcome.js';
 import { retryDelay, wait } from './retry.js';
@@ -9,10 +9,11 @@ const POLL_MS = 3000;
 const LAST = ['closed', 'retired'];
 export const STREAM_MOST = 32; // vouchers of one stream
 
-// A stream of one voucher (its id) or of several (a list of ids, at most STREAM_MOST). It is opened again after it broke, later
-// each time, and never at the same time as all others that the same instance has served. `onTrouble(problem)` hears of
-// each break; problem undefined: the service ended the stream. `headers()` gives the headers that it is opened with, or a promise of them.
-// `hears(id)`: whether it runs, and has brought the voucher's state.
+// A stream of one voucher (its id) or of several (a list of ids, at most STREAM_MOST). It is opened again after it
+// broke, later each time, and never at the same time as all others that the same instance has served.
+// `onTrouble(problem)` hears of each break; problem undefined: the service ended the stream. `headers()` gives the
+// headers that it is opened with, or a promise of them. `hears(id)`: whether it runs, and has brought the state of the
+// voucher.
 export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = () => ({}), random = Math.random }) {
     const ending = new AbortController();
     const path = Array.isArray(ids) ? `/vouchers/events?ids=${ids}` : `/vouchers/${ids}/events`;
@@ -58,8 +59,8 @@ export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = 
 }
 
 // Calls `onEvent` with each state of a voucher (its id) or of several (a list of ids), at once and whenever it changes,
-// until each sale is over (`phase` is `ended`) or `signal` is aborted. Rejects with a Problem that asking again does not
-// change, such as 404.
+// until each sale is over (`phase` is `ended`) or `signal` is aborted. Rejects with a Problem that asking again does
+// not change, such as 404.
 export async function watchVouchers(
     api,
     ids,

@@ -50,7 +50,7 @@ struct live_feed {
     char shown[SHOWN_SIZE]; // the data of the event
     uint64_t id;            // of the event
     char event[EVENT_SIZE];
-    size_t event_len; // 0: there is none yet
+    size_t event_len; // 0: nothing was shown yet
 };
 
 struct live_listener {

@@ -455,7 +455,7 @@ def typed(client: Client) -> None:
 @scenario("the page of docs/your-shop.md compiles", only="web")
 def page_compiles(client: Client) -> None:
     block = re.search(r"^```ts\n(.*?)^```$", (lab.ROOT / "docs/your-shop.md").read_text(), re.M | re.S)
-    assert block, "there is none"
+    assert block, "docs/your-shop.md has no block in TypeScript"
     with tempfile.TemporaryDirectory() as folder:
         lab.compile_ts(Path(folder), client.source, {"page.ts": block[1]})
 

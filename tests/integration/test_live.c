@@ -394,7 +394,7 @@ START_TEST(several_sales_are_followed)
     http_must_buy(here, voucher, "alice");
     WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":999,"));
 
-    // Whoever comes back has each state again, whatever it has seen.
+    // A client that reconnects receives each state again, whatever it has seen.
     (void)snprintf(header, sizeof header, "Last-Event-ID: %llu\r\n", (unsigned long long)last_id(&stream));
     (void)close(stream.fd);
     open_stream(&stream, later, path, header);

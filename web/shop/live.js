@@ -141,7 +141,7 @@ export function createLive({
 // more does not change it: when a sale ends, not all pages open their streams anew.
 function createStream({ api, hear, random, onTrouble }) {
     let newer = null; // {ids, hears, close}
-    let older = null; // null: there is none any more
+    let older = null; // null: only the newer one is open
     let changing;
 
     const hears = (id) => [newer, older].some((one) => one?.hears(id));
