@@ -41,7 +41,7 @@ void sk_handle_health(const struct sk_context *context, struct sk_request *reque
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
 }
 
-// Ready while one shard sells: then the body names those that do not.
+// Able to take orders. The body names the shards whose orders wait for PostgreSQL; a lone server is shard 0.
 void sk_handle_ready(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_control *control = context->control;
@@ -50,7 +50,7 @@ void sk_handle_ready(const struct sk_context *context, struct sk_request *reques
         return;
     }
     struct sk_buf away = {0};
-    for (size_t i = 0; control->sale->shards > 1 && i < control->sale->shards; i++) {
+    for (size_t i = 0; i < control->sale->shards; i++) {
         if (control->shard_away(control->arg, i))
             sk_buf_printf(&away, "%s%zu", away.len == 0 ? "{\"status\":\"ok\",\"shards_away\":[" : ",", i);
     }

@@ -99,7 +99,6 @@ static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
 static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
 static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit);
 static void shop_end_process(const struct shop *shop);
-static bool shop_shard_ready(const struct shop *shop, size_t shard);
 static bool shop_shard_away(void *arg, size_t shard);
 static enum sk_status shop_open_parts(struct shop *shop, const struct sk_reactor *reactor);
 static void shop_show_nodes(const struct shop *shop);
@@ -670,30 +669,27 @@ static void shop_turn(struct shop *shop)
         SK_FAILPOINT("place.sent");
 }
 
-// Both stores are connected, or at least one node of a cluster and one shard, Redis has acknowledged the session, and
-// the shard's catalogue has been read.
+// It can take orders: Redis is connected, or at least one node of a cluster, it has acknowledged the session, and the
+// catalogue of a shard has been read. PostgreSQL may have gone away since then: purchases get 202 meanwhile, which a
+// gateway that asks for readiness must not withhold from buyers.
 static bool shop_ready(void *arg)
 {
     const struct shop *shop = arg;
     const struct sk_sale *sale = &shop->sale;
     const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
     size_t shard = 0;
-    while (shard < sale->shards && !shop_shard_ready(shop, shard))
+    while (shard < sale->shards && !sk_follow_complete(shop->recovery.follows[shard]))
         shard++;
     return shard < sale->shards && nodes.orders > 0 && nodes.queries > 0 &&
            (sk_session_held(sale->session) || sk_session_away(sale->session));
 }
 
-static bool shop_shard_ready(const struct shop *shop, size_t shard)
-{
-    const struct sk_sale *sale = &shop->sale;
-    return sk_pg_ready(sale->pg[shard]) && sk_pg_ready(sale->ask_pg[shard]) &&
-           sk_follow_complete(shop->recovery.follows[shard]);
-}
-
 static bool shop_shard_away(void *arg, size_t shard)
 {
-    return !shop_shard_ready(arg, shard);
+    const struct shop *shop = arg;
+    const struct sk_sale *sale = &shop->sale;
+    return !sk_pg_ready(sale->pg[shard]) || !sk_pg_ready(sale->ask_pg[shard]) ||
+           !sk_follow_complete(shop->recovery.follows[shard]);
 }
 
 // For the end of the process, when its time is nearly over; may be repeated. Writes as refused the orders that still

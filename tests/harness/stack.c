@@ -616,7 +616,7 @@ void service_direct_output(int fd)
 }
 
 // An instance that has ended counts as an answer, so that no caller waits for it in vain.
-static bool answers_readyz(struct service *service, bool ready)
+static bool answers_readyz(struct service *service, bool whole)
 {
     struct http_reply reply;
     int status = 0;
@@ -626,14 +626,17 @@ static bool answers_readyz(struct service *service, bool ready)
     }
     // Each reactor answers for itself, and the kernel chooses the reactor.
     int times = service->reactors > 1 ? service->reactors * READY_IN_A_ROW : 1;
-    while (times > 0 && (http_get(service, "/readyz", NULL, &reply) == 200) == ready)
+    bool is_whole = whole;
+    while (times > 0 && is_whole == whole) {
+        is_whole = http_get(service, "/readyz", NULL, &reply) == 200 && strstr(reply.body, "shards_away") == NULL;
         times--;
-    return times == 0 && (ready || reply.status != 0);
+    }
+    return is_whole == whole && (whole || reply.status != 0);
 }
 
-void service_await(struct service *service, bool ready)
+void service_await(struct service *service, bool whole)
 {
-    WAIT_FOR(answers_readyz(service, ready));
+    WAIT_FOR(answers_readyz(service, whole));
 }
 
 struct service *service_start(const char *const *env)

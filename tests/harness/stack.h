@@ -98,8 +98,8 @@ void service_limit_descriptors(unsigned soft, unsigned hard);
 // Sets the standard output of instances started from now until the end of the test, which keeps it open; 0: their log.
 void service_direct_output(int fd);
 
-// Polls /readyz until the answer is (or is not) 200.
-void service_await(struct service *service, bool ready);
+// Polls /readyz until the instance is ready and reaches every PostgreSQL, or until one of these is not so.
+void service_await(struct service *service, bool whole);
 
 int service_port(const struct service *service);
 void service_signal(struct service *service, int signal); // must be running

@@ -471,7 +471,8 @@ END_TEST
 
 // ---- PostgreSQL ----
 
-// Winners are accepted while it is down, and confirmed when it is back.
+// Winners are accepted while it is down, and confirmed when it is back. The instance stays ready, so that a gateway which
+// asks for that still sends buyers.
 START_TEST(postgres_stopped)
 {
     struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50"));
@@ -481,6 +482,7 @@ START_TEST(postgres_stopped)
     voucher_on_sale(service, ORDERS, voucher);
     postgres_stop();
     service_await(service, false);
+    ck_assert_int_eq(http_get(service, "/readyz", NULL, &reply), 200);
     for (int i = 0; i < ORDERS; i++) {
         (void)snprintf(orders[i].user, NAME_SIZE, "user%d", i);
         ck_assert_int_eq(http_buy(service, voucher, orders[i].user, &reply), 202);

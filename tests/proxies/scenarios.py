@@ -13,6 +13,7 @@ from stack import PAYMENTS_TOKEN, wait_for
 from user_tokens import AUDIENCE, bad_tokens, token
 from wire import Answer, Link
 
+HEALTH_CHECKS_S = 6.0  # in which a gateway would take out an instance that is not ready
 EVENT_S = 3.0  # until an event arrives, at most; a gateway that buffers delays it by 15 s
 # Tokens that only the login's key set or a strict parser can judge. The login has signed all of these except the 6 KB.
 NOT_SEEN = {"no kid", "a wrong kid", "crit", "duplicate sub", "duplicate alg", "exp a string", "nbf a string", "a number for a sub", "6 KB"}
@@ -292,7 +293,7 @@ def secret_of_haproxy(folder: Path, findings: Findings) -> None:
         findings.add("scenario", "the control: HAProxy itself refuses to start without a key")
 
 
-def stores_away(roads: list[Road], service, findings: Findings) -> None:
+def redis_away(roads: list[Road], service, findings: Findings) -> None:
     """503 with Retry-After, from the service itself, also through a gateway; and it recovers afterwards."""
     service.stack.redis.end(signal.SIGKILL)
     for road in roads:
@@ -310,3 +311,16 @@ def stores_away(roads: list[Road], service, findings: Findings) -> None:
     for road in roads:
         one = request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-late"))
         wait_for(f"the sale on the road {road.name}", lambda: statuses(talk(road.port, one)) in ([201], [409]))
+
+
+def postgresql_away(roads: list[Road], service, findings: Findings) -> None:
+    """202, also behind a gateway that has asked for readiness meanwhile; 201 once it is back."""
+    service.stack.postgres.end(signal.SIGQUIT)
+    time.sleep(HEALTH_CHECKS_S)
+    buy = lambda road, who: request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-{who}"))
+    for road in roads:
+        expect(findings, road, "without PostgreSQL", statuses(talk(road.port, buy(road, "unconfirmed"))), [202])
+    service.stack.postgres.run()
+    for road in roads:
+        once = lambda road=road: statuses(talk(road.port, buy(road, f"back-{time.time_ns()}")))
+        wait_for(f"201 on the road {road.name}", lambda once=once: once() == [201])
