@@ -102,18 +102,22 @@ static enum sk_status archive_all(struct archive *archive)
 {
     const struct sk_rows *rows;
     enum sk_status status = SK_OK;
+    bool any = false;
     (void)sk_params_number(archive->voucher, 0);
     while (status == SK_OK) {
         const char *params[] = {archive->voucher, archive->days};
         status = sk_pg_once_run(archive->pg, SK_KEEPING_ARCHIVE_NEXT, 2, params, &rows);
         if (status != SK_OK || sk_rows_count(rows) == 0)
             break;
+        any = true;
         (void)sk_params_number(archive->voucher, sk_rows_number(rows, 0, NEXT_VOUCHER));
         if (sk_rows_text(rows, 0, NEXT_OUTCOME)[0] == 'b') // begun
             status = archive_voucher(archive);
         else
             sk_log(SK_LOG_WARN, "voucher not archived: money is to be given back", "voucher=%s", archive->voucher);
     }
+    if (status == SK_OK && !any)
+        sk_log(SK_LOG_INFO, "no voucher is to be archived", "days=%s", archive->days);
     return status;
 }
 

@@ -212,8 +212,9 @@ START_TEST(all_is_moved_and_counted_as_before)
                    sql_voucher);
     // NOLINTNEXTLINE(cert-env33-c): the words are our own
     ck_assert_int_eq(system(name), 0);
-    // A second run finds nothing to move.
+    // A second run finds nothing to move, and logs it.
     archive();
+    ck_assert_ptr_nonnull(strstr(output, "no voucher is to be archived"));
     all_must_be_moved();
 }
 END_TEST

@@ -165,7 +165,7 @@ ROWS = [
         "ticket",
         {'seckill_auth_failures_total{kind="admin_token"}': grows(0.6)},
         {'seckill_auth_failures_total{kind="admin_token"}': grows(0.4), 'seckill_auth_failures_total{kind="signature"}': grows(0.4)},
-        HERE | {"kind": "admin_token"},
+        JOB | {"kind": "admin_token"},
     ),
     Row(
         "SeckillConnectionsNearlyFull",
