@@ -12,6 +12,7 @@
 #include "keys.h"
 #include "shards.h"
 #include "stack.h"
+#include "wait.h"
 
 enum { SQL_SIZE = 2048 };
 
@@ -170,6 +171,49 @@ int64_t db_orders_held_ms(void)
 {
     return db_number("SELECT coalesce(ceil(extract(epoch FROM max(clock_timestamp() - query_start)) * 1000), 0)"
                      " FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND state = 'active'");
+}
+
+bool db_commit_waits(const PGconn *conn)
+{
+    return db_number("SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'",
+                     PQbackendPID(conn)) == 1;
+}
+
+bool db_release_commit(PGconn *conn)
+{
+    WAIT_FOR(db_commit_waits(conn) || (PQconsumeInput(conn) == 1 && PQisBusy(conn) == 0));
+    bool waited = db_commit_waits(conn);
+    if (waited)
+        db_run("SELECT pg_cancel_backend(%d)", PQbackendPID(conn));
+    return waited;
+}
+
+// The server's checkpointer is the last to read the setting, and what it knows counts.
+static bool are_held(PGconn *conn)
+{
+    PGresult *result;
+    ck_assert_int_eq(PQsendQuery(conn, "SELECT pg_logical_emit_message(true, 'test', '')"), 1);
+    bool held = db_release_commit(conn);
+    while ((result = PQgetResult(conn)) != NULL)
+        PQclear(result);
+    return held;
+}
+
+void db_hold_commits(void)
+{
+    db_run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    db_run("SELECT pg_reload_conf()");
+    for (int i = 0; i < stack_shards(); i++) {
+        PGconn *conn = db_connect_shard(i);
+        WAIT_FOR(are_held(conn));
+        PQfinish(conn);
+    }
+}
+
+void db_let_commits_go(void)
+{
+    db_run("ALTER SYSTEM RESET synchronous_standby_names");
+    db_run("SELECT pg_reload_conf()");
 }
 
 redisContext *redis_connect(int node)

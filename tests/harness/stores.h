@@ -27,6 +27,14 @@ void db_let_orders_go(void);
 // How long a statement has been waiting for the release; 0: none waits.
 int64_t db_orders_held_ms(void);
 
+// Every commit waits for a standby that never comes, until released; also in the next test. Releasing is repeatable.
+void db_hold_commits(void);
+void db_let_commits_go(void);
+// Whether the connection's statement waits so.
+bool db_commit_waits(const PGconn *conn);
+// Waits for the end of the statement, and releases its commit. True: it had to. The caller reads the result.
+bool db_release_commit(PGconn *conn);
+
 // A connection to Redis, authenticated; the caller closes it with redisFree.
 redisContext *redis_connect(int node);
 redisContext *redis_connect_to(const char *key); // to the node that has it

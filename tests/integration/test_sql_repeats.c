@@ -48,17 +48,11 @@ static void send_call(PGconn *conn, size_t i)
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
 }
 
-static void name_standby(const char *name)
+// Also after a test that failed, since the next one would wait for its first commit.
+static void teardown(void)
 {
-    db_run("ALTER SYSTEM SET synchronous_standby_names = '%s'", name);
-    db_run("SELECT pg_reload_conf()");
-    WAIT_FOR(db_number("SELECT (current_setting('synchronous_standby_names') = '%s')::int", name) == 1);
-}
-
-static bool waits(void)
-{
-    return db_number("SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'",
-                     PQbackendPID(sql_service)) == 1;
+    db_let_commits_go();
+    sql_teardown();
 }
 
 START_TEST(each_repeat_waits_for_the_standby)
@@ -68,16 +62,12 @@ START_TEST(each_repeat_waits_for_the_standby)
         send_call(sql_service, i);
         PQclear(sql_receive(sql_service));
     }
-    name_standby("nobody");
+    db_hold_commits();
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         send_call(sql_service, i);
-        WAIT_FOR(waits() || PQtransactionStatus(sql_service) != PQTRANS_ACTIVE ||
-                 (PQconsumeInput(sql_service) == 1 && PQisBusy(sql_service) == 0));
-        ck_assert_msg(waits(), "%s", sk_statements[calls[i].statement].name);
-        db_run("SELECT pg_cancel_backend(%d)", PQbackendPID(sql_service));
+        ck_assert_msg(db_release_commit(sql_service), "%s", sk_statements[calls[i].statement].name);
         PQclear(sql_receive(sql_service));
     }
-    name_standby("");
 }
 END_TEST
 
@@ -91,18 +81,17 @@ START_TEST(one_first_answer_of_a_slot_waits)
     sql_make_voucher(10);
     send_call(sql_service, 0); // the order
     PQclear(sql_receive(sql_service));
-    name_standby("nobody");
+    db_hold_commits();
     PQclear(PQexec(other, "SET lock_timeout = 100"));
     send_call(sql_service, first);
-    WAIT_FOR(waits());
+    WAIT_FOR(db_commit_waits(sql_service));
     send_call(other, first);
     PGresult *refused = PQgetResult(other);
     ck_assert_str_eq(PQresultErrorField(refused, PG_DIAG_SQLSTATE), "55P03");
     PQclear(refused);
     PQfinish(other);
-    db_run("SELECT pg_cancel_backend(%d)", PQbackendPID(sql_service));
+    ck_assert(db_release_commit(sql_service));
     PQclear(sql_receive(sql_service));
-    name_standby("");
 }
 END_TEST
 
@@ -111,7 +100,7 @@ int main(void)
     TCase *tcase = tcase_create("sql_repeats");
     tcase_set_timeout(tcase, 60);
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_checked_fixture(tcase, sql_setup, teardown);
     tcase_add_test(tcase, each_repeat_waits_for_the_standby);
     tcase_add_test(tcase, one_first_answer_of_a_slot_waits);
     return harness_main(tcase, CK_NOFORK);

@@ -35,8 +35,7 @@ static void setup(void)
 static void clean_up(void)
 {
     service_stop_all();
-    db_run("ALTER SYSTEM RESET synchronous_standby_names"); // if a test failed
-    db_run("SELECT pg_reload_conf()");
+    db_let_commits_go(); // if a test failed
 }
 
 static int64_t vouchers(void)
@@ -402,19 +401,6 @@ START_TEST(a_connection_lost_before_the_commit)
 END_TEST
 
 // A commit that waits for a standby is durable; only its answer is missing.
-static void hold_answers(void)
-{
-    db_run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-    db_run("SELECT pg_reload_conf()");
-    WAIT_FOR(db_number("SELECT (current_setting('synchronous_standby_names') = 'nobody')::int") == 1);
-}
-
-static void let_answers_go(void)
-{
-    db_run("ALTER SYSTEM RESET synchronous_standby_names");
-    db_run("SELECT pg_reload_conf()");
-}
-
 static bool answer_is_held(void)
 {
     return db_number("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -430,13 +416,13 @@ START_TEST(a_connection_lost_after_the_commit)
     char id[VOUCHER_ID_SIZE];
     for (size_t i = 0; i < COUNT(keys); i++) {
         int64_t before = vouchers();
-        hold_answers();
+        db_hold_commits();
         int fd = ask_for(service, keys[i], GOODS);
         WAIT_FOR(answer_is_held());
         ck_assert_int_eq(vouchers(), before); // not visible to others yet
         end_connections("wait_event = 'SyncRep'");
         WAIT_FOR(vouchers() == before + 1);
-        let_answers_go();
+        db_let_commits_go();
         receive(fd, &reply);
         must_be_created(&reply, NULL, id); // its links may be back too late to load it in time
         ck_assert_int_eq(vouchers(), before + 1);
@@ -454,7 +440,7 @@ START_TEST(an_unknown_outcome_is_settled_by_asking_again)
     struct http_reply reply;
     char id[VOUCHER_ID_SIZE], value[HTTP_FIELD_SIZE];
     int64_t before = vouchers();
-    hold_answers();
+    db_hold_commits();
     int fd = ask_for(service, KEY("unknown"), GOODS);
     WAIT_FOR(answer_is_held());
     db_run("ALTER SYSTEM RESET synchronous_standby_names"); // applies from the next start
