@@ -471,8 +471,8 @@ END_TEST
 
 // ---- PostgreSQL ----
 
-// Winners are accepted while it is down, and confirmed when it is back. The instance stays ready, so that a gateway which
-// asks for that still sends buyers.
+// Winners are accepted while it is down, and confirmed when it is back. The instance stays ready, so that a gateway
+// which asks for that still sends buyers.
 START_TEST(postgres_stopped)
 {
     struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50"));
