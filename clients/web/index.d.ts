@@ -141,7 +141,8 @@ export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'pi
 
 export interface SaleEvent {
     voucher_id: string;
-    state: VoucherState;
+    /** unknown: there is no such voucher, so its `phase` is `ended`. */
+    state: VoucherState | 'unknown';
     phase: Phase;
     /** null: not known now, as while Redis is away. */
     remaining: number | null;
@@ -223,8 +224,10 @@ export interface Client {
     /** The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. */
     follow(orderId: string, options?: Options & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
     /**
-     * Calls `onEvent` with each state of a voucher, or of up to 32, at once and at each change, until all their sales are
-     * over (`phase` is `ended`), or until it is aborted. Rejects with a Problem, such as UNKNOWN_VOUCHER.
+     * Calls `onEvent` with each state of a voucher, or of a list of up to 96, at once and at each change, until all
+     * their sales are over (`phase` is `ended`), or until it is aborted. Of a list, an id that does not exist is an
+     * event with `state: 'unknown'`, and the others go on. Rejects with a Problem, such as UNKNOWN_VOUCHER of a single
+     * id, and with a RangeError for an empty or longer list: then watch those on screen.
      */
     watch(vouchers: string | readonly string[], onEvent: (event: SaleEvent) => void, options?: Options): Promise<void>;
     /** The service's time in ms, as Date.now() has the browser's; undefined until an answer had it: read a voucher first. */

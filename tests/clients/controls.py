@@ -28,6 +28,8 @@ COMMANDED = "any other command is carried out once"
 FEED = "the feed of changes is read page by page"
 SALE_ENDS = "a sale's end ends a watch"
 LOGIN = "a gateway that wants a login has it of a stream, too"
+SEVERAL = "several sales are followed in one stream, without unknown ones"
+MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
 NO_STREAM = "where no stream can be had the voucher is asked for"
 
@@ -82,8 +84,16 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
      "for (let failures = 1; failures < 2; failures++)", BROKEN_STREAM),
-    ("no polling without a stream", "events.js", "open.has(id) && !stream.hears(id)",
-     "open.has(id) && stream.hears(id)", NO_STREAM),
+    ("no polling without a stream", "events.js", "open.has(id) && !streams.some(", "open.has(id) && streams.some(",
+     NO_STREAM),
+    ("an unknown voucher ends a watch of several", "events.js", "if (!Array.isArray(ids) || ", "if (true || ",
+     SEVERAL),
+    ("a stream asks again for an unknown voucher", "events.js", "wanted.delete(id);", "", SEVERAL),
+    ("a watch of several ends with the first sale", "events.js", "open.delete(event.voucher_id);", "open.clear();",
+     SEVERAL),
+    ("each voucher has a stream of its own", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 2;", SEVERAL),
+    ("a stream has more vouchers than the service takes", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 33;",
+     MANY_SALES),
 )
 
 JAVA: tuple[tuple[str, str, str, str], ...] = (

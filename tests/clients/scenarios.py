@@ -486,6 +486,30 @@ def stream(client: Client) -> None:
         assert polls <= 1, f"{polls} polls beside a stream"
 
 
+@scenario("several sales are followed in one stream, without unknown ones", only="web")
+def several(client: Client) -> None:
+    ids = [lab.voucher(), lab.voucher()]
+    with through() as proxy:
+        call = client.begin("watch", proxy.url, voucher=[ids[0], "999999999", "", ids[1]])
+        lab.until("both from a stream", lambda: {one["voucher_id"] for one in call.events if "rate" in one} == set(ids))
+        assert proxy.requests("/events")[-1].path.endswith(f"?ids={','.join(ids)}"), proxy.seen
+        for voucher in ids:
+            lab.operate(voucher, "close")
+        expect(call.result(), "done")
+    last = {one["voucher_id"]: (one["state"], one["phase"]) for one in call.events}
+    unknown, closed = ("unknown", "ended"), ("closed", "ended")
+    assert last == {"999999999": unknown, "": unknown, **dict.fromkeys(ids, closed)}, last
+
+
+@scenario("more sales than a stream takes are followed in several", only="web")
+def many_sales(client: Client) -> None:
+    ids = [lab.new_voucher() for _ in range(33)]
+    with through() as proxy:
+        call = client.begin("watch", proxy.url, voucher=ids, at_most_ms=20_000)
+        lab.until("all from streams", lambda: {one["voucher_id"] for one in call.events if "rate" in one} == set(ids))
+        assert len({one.path for one in proxy.requests("/events")}) == 2, proxy.seen
+
+
 @scenario("a sale's end ends a watch")
 def sale_ends(client: Client) -> None:
     for rules in ([], [("/events", 99 * ["drop"])]):
