@@ -55,7 +55,8 @@ export type ServiceCode =
 export type Reason = 'SOLD_OUT' | 'ALREADY_ORDERED' | 'GRANT_LOST' | 'REPEATED' | 'WRITTEN_OFF' | 'RESTOCKED' | 'KEPT';
 /**
  * NO_ANSWER: nothing came, as without a network, and where the browser blocks the call (CORS). NOT_OURS: something else
- * has answered, as a gateway. NO_LOGIN: nothing was sent, because `headers` has failed. ABORTED: `signal` has ended it.
+ * has answered, as a gateway. NO_LOGIN: nothing was sent, because `headers` has failed; `cause` is what it has thrown.
+ * ABORTED: `signal` has ended it; `cause` is the last try's.
  */
 export type ClientCode = 'NO_ANSWER' | 'NOT_OURS' | 'NO_LOGIN' | 'ABORTED';
 export type Code = ServiceCode | Reason | ClientCode;
@@ -158,6 +159,8 @@ export interface Refused {
     status?: number;
     retryAfterMs?: number;
     body?: ProblemBody;
+    /** What your own `headers` or `fetch` has thrown. */
+    cause?: unknown;
     /** Of an order that was accepted first. */
     order?: Order;
     orderId?: string;
@@ -169,6 +172,7 @@ export interface Unknown {
     code: Code;
     status?: number;
     retryAfterMs?: number;
+    cause?: unknown;
     orderId?: string;
 }
 
@@ -215,7 +219,7 @@ export interface BuyOptions extends KeyOptions {
     quantity?: number | undefined;
     /** The same purchase was tried before, and its outcome is not known. */
     isDoubtful?: boolean | undefined;
-    onStep?(step: { step: 'asking' } | { step: 'waiting'; code: Code; retryAfterMs: number }): void;
+    onStep?(step: { step: 'asking' } | { step: 'waiting'; code: Code; retryAfterMs: number; cause?: unknown }): void;
 }
 
 export interface Client {
@@ -327,4 +331,6 @@ export class Problem extends Error {
     readonly status: number;
     readonly retryAfterMs?: number;
     readonly body: ProblemBody;
+    /** What your own `headers` or `fetch` has thrown. */
+    readonly cause?: unknown;
 }

@@ -28,6 +28,8 @@ COMMANDED = "any other command is carried out once"
 FEED = "the feed of changes is read page by page"
 SALE_ENDS = "a sale's end ends a watch"
 LOGIN = "a gateway that wants a login has it of a stream, too"
+NO_LOGIN = "without a login nothing is sent, and the caller's error is kept"
+TIME = "the time is the service's"
 SEVERAL = "several sales are followed in one stream, without unknown ones"
 MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
@@ -65,6 +67,15 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("headers are asked for once", "index.js",
      "const credentials = typeof headers === 'function' ? headers : () => headers;",
      "const once = typeof headers === 'function' ? headers() : headers, credentials = () => once;", HEADERS),
+    ("a promise of headers is not awaited", "api.js", "await loginOf(credentials, ending.signal)", "credentials()",
+     HEADERS),
+    ("a try without a login may have bought", "outcome.js", "code === 'PENDING' || code === 'NO_LOGIN' ||",
+     "code === 'PENDING' ||", NO_LOGIN),
+    ("what a login has thrown is lost", "api.js", "new Problem('NO_LOGIN', { cause })", "new Problem('NO_LOGIN')",
+     NO_LOGIN),
+    ("a login that does not come is waited for", "api.js",
+     "signal.addEventListener('abort', () => fail(signal.reason));", "", NO_LOGIN),
+    ("the time is the client's own", "index.js", "now: () => clock.now(),", "now: () => Date.now(),", TIME),
     ("an unknown purchase has another key", "index.js", "code: settled.code ?? result.code, key };",
      "code: settled.code ?? result.code, key: makeKey() };", KEY),
     ("a purchase has no bound", "index.js", "const call = (path, request) => api.call(path, { ...request, signal });",

@@ -8,6 +8,7 @@ import re
 import tempfile
 import time
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -119,8 +120,21 @@ def headers(client: Client) -> None:
     with through(("POST /seckill/", ["lose"])) as proxy:
         call = client.begin("buy", proxy.url, voucher=lab.voucher(), turns=["first", "second", "third", "fourth"])
         expect(call.result(), "won")
-        turns = [one.headers["x-turn"] for one in proxy.seen]
+        turns = [one.headers.get("x-turn") for one in proxy.seen]
         assert turns[:2] == ["first", "second"], turns
+
+
+@scenario("without a login nothing is sent, and the caller's error is kept", only="web")
+def no_login(client: Client) -> None:
+    refusal = problem(401, "UNAUTHENTICATED")
+    with through(("POST /seckill/", [refusal])) as proxy:
+        late = client.begin("buy", proxy.url, voucher="1", turns=[None, "late"])
+        expect(late.result(), "refused", "UNAUTHENTICATED")
+        for turns in ([None] * 9, []):
+            told = client.begin("settlement", proxy.url, voucher="1", turns=turns, at_most_ms=1000).result(10)
+            assert told.get("cause") == ("no login" if turns else "This operation was aborted"), told
+            expect(told, "thrown", "ABORTED")
+        assert len(proxy.seen) == 1, proxy.seen
 
 
 # ---- answers that are lost ----
@@ -460,7 +474,16 @@ def page_compiles(client: Client) -> None:
         lab.compile_ts(Path(folder), client.source, {"page.ts": block[1]})
 
 
-# ---- a sale's events ----
+# ---- the time, and a sale's events ----
+
+
+@scenario("the time is the service's", only="web")
+def service_time(client: Client) -> None:
+    moment = "2030-01-01T00:00:00.000Z"
+    with through(("GET /vouchers/1$", [answer(200, f'{{"id":"1","server_time":"{moment}"}}')])) as proxy:
+        told = expect(client.begin("now", proxy.url, voucher="1").result(), "done")
+    since_ms = told["body"]["now"] - 1000 * datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+    assert abs(since_ms) < 60_000, f"{since_ms} ms"
 
 
 def watch_to_the_end(client: Client, proxy: Proxy, voucher: str) -> None:

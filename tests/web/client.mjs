@@ -85,6 +85,21 @@ test('a token that never comes holds no call beyond its time', async () => {
     assert.equal(here.seen.length, 0);
 });
 
+test("what the caller's own functions have thrown is the cause", async () => {
+    const mistake = new TypeError('token is undefined');
+    const fail = () => {
+        throw mistake;
+    };
+    for (const [own, code] of [[{ headers: fail }, 'NO_LOGIN'], [{ fetch: fail }, 'NO_ANSWER']]) {
+        const client = createClient(own);
+        await assert.rejects(client.orders({ signal: AbortSignal.timeout(20) }), { code: 'ABORTED', cause: mistake });
+        const steps = [];
+        const options = { signal: AbortSignal.timeout(20), onStep: (step) => steps.push(step) };
+        assert.equal((await client.buy('7', options)).cause, mistake);
+        assert.deepEqual([steps.at(-1).code, steps.at(-1).cause], [code, mistake]);
+    }
+});
+
 test("a slash at the url's end changes nothing", async () => {
     const here = service({ 'https://s.example/orders': () => json({ orders: [] }) });
     await createClient({ url: 'https://s.example/', fetch: here.fetch }).orders();
