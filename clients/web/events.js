@@ -57,7 +57,7 @@ export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = 
             onTrouble(problem);
             const most = Math.min(AGAIN_MOST_MS, AGAIN_FROM_MS * 2 ** failures);
             const delay = Math.max(most / 2, problem?.retryAfterMs ?? 0);
-            await wait(delay + (random() * most) / 2, ending.signal);
+            await wait(delay + (random() * most) / 2, ending.signal, problem?.retryAfterMs === undefined);
         }
     }
 
@@ -140,6 +140,7 @@ export async function watchVouchers(
     try {
         for (let failures = 0; open.size > 0 && !signal?.aborted;) {
             pause = new AbortController();
+            let retryAfterMs;
             let delay = pollMs * (0.8 + 0.4 * random());
             try {
                 await ask();
@@ -148,10 +149,11 @@ export async function watchVouchers(
                 if (!(problem instanceof Problem) || judge(problem).outcome === 'refused') {
                     throw problem;
                 }
-                delay = retryDelay(problem.retryAfterMs, failures++, random);
+                ({ retryAfterMs } = problem);
+                delay = retryDelay(retryAfterMs, failures++, random);
             }
             if (open.size > 0 && !signal?.aborted) {
-                await wait(delay, pause.signal);
+                await wait(delay, pause.signal, retryAfterMs === undefined);
             }
         }
     } finally {

@@ -53,7 +53,7 @@ export async function insist(
         }
         const delay = judged.isAtOnce ? 0 : retryDelay(retryAfterMs, tries - 1, random);
         onWait({ code, retryAfterMs: delay, cause });
-        await pause(delay, signal);
+        await pause(delay, signal, retryAfterMs === undefined);
         if (signal?.aborted) {
             return { outcome: 'unknown', code: 'ABORTED', cause };
         }

@@ -29,6 +29,7 @@ FEED = "the feed of changes is read page by page"
 SALE_ENDS = "a sale's end ends a watch"
 LOGIN = "a gateway that wants a login has it of a stream, too"
 NO_LOGIN = "without a login nothing is sent, and the caller's error is kept"
+ONLINE = "the browser's online event ends a pause, but no Retry-After"
 TIME = "the time is the service's"
 SEVERAL = "several sales are followed in one stream, without unknown ones"
 MANY_SALES = "more sales than a stream takes are followed in several"
@@ -53,7 +54,8 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("no time-out", "api.js", "let timer = setTimeout(abort, timeoutMs);", "let timer = 0;", LATE),
     ("a 202 is a win", "purchase.js", "pending: 'accepted',", "pending: 'won',", ACCEPTED),
     ("no long poll", "orders.js", "?wait=${seconds}&while=${status}", "", ACCEPTED),
-    ("no pause between questions", "orders.js", "        await pause(delay, signal);\n", "", NO_WAIT),
+    ("no pause between questions", "orders.js", "        await pause(delay, signal, retryAfterMs === undefined);\n", "",
+     NO_WAIT),
     ("no place to wait: asks to wait again", "orders.js", "problem.code !== 'OVERLOADED'",
      "problem.code !== ''", FOLLOWING),
     ("an accepted order that cannot be read is refused", "index.js", "({ outcome: 'unknown', code, orderId })",
@@ -75,6 +77,8 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
      NO_LOGIN),
     ("a login that does not come is waited for", "api.js",
      "signal.addEventListener('abort', () => fail(signal.reason));", "", NO_LOGIN),
+    ("online ends no pause", "retry.js", "if (endsOnline) {", "if (false) {", ONLINE),
+    ("online ends Retry-After", "retry.js", "if (endsOnline) {", "if (true) {", ONLINE),
     ("the time is the client's own", "index.js", "now: () => clock.now(),", "now: () => Date.now(),", TIME),
     ("an unknown purchase has another key", "index.js", "code: settled.code ?? result.code, key };",
      "code: settled.code ?? result.code, key: makeKey() };", KEY),

@@ -5,6 +5,10 @@ import { pathToFileURL } from 'node:url';
 
 const { createClient } = await import(pathToFileURL(`${process.argv[2]}/index.js`));
 
+const page = new EventTarget(); // `online`, as a browser has it
+globalThis.addEventListener = page.addEventListener.bind(page);
+globalThis.removeEventListener = page.removeEventListener.bind(page);
+
 const say = (n, what) => console.log(JSON.stringify({ n, ...what }));
 
 function told({ outcome, code, order, orderId, body, retryAfterMs, key, cause }) {
@@ -40,6 +44,7 @@ const CALLS = {
     watch: (client, { n, voucher, signal }) =>
         done(client.watch(voucher, (event) => say(n, { event }), { signal })),
     now: (client, { voucher }) => done(client.voucher(voucher).then(() => ({ now: client.now() }))),
+    online: () => done(page.dispatchEvent(new Event('online'))),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -140,6 +140,26 @@ def no_login(client: Client) -> None:
 # ---- answers that are lost ----
 
 
+@scenario("the browser's online event ends a pause, but no Retry-After", only="web")
+def online(client: Client) -> None:
+    later = problem(503, "OVERLOADED", Retry_After=str(LATER))
+    with through(("kill/1$", 12 * ["drop"]), ("kill/999999999", [later])) as proxy:
+        alone = lab.web_client(Path(), client.source)  # the browser's event is for all that it does
+        lost, named = [alone.begin("buy", proxy.url, voucher=one) for one in ("1", "999999999")]
+
+        def are_done() -> bool:
+            alone.begin("online", proxy.url)
+            return lost.done.is_set() and named.done.is_set()
+
+        try:
+            lab.until("12 tries, whose pauses are 30 s or more", are_done, within_s=15)
+        finally:
+            alone.close()
+        expect(lost.result(), "unknown", "NO_ANSWER")
+        first, second = proxy.requests("kill/9")
+        assert second.at - first.at >= LATER, second.at - first.at
+
+
 @scenario("an answer that is lost is asked for again, under the same key")
 def lost(client: Client) -> None:
     for fault in ("lose", "drop", "cut", "broken"):
