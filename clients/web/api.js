@@ -7,9 +7,10 @@ const SILENCE_MS = 40000; // the service writes into a stream every 15 s at leas
 
 // `code` is the service's, or NO_ANSWER (nothing came: the outcome is not known), NOT_OURS (something else answered, as
 // a gateway's own page does) or NO_LOGIN (nothing was sent, because the headers that say who asks could not be had).
+// `cause` is what the caller's own `headers` or `fetch` has thrown.
 export class Problem extends Error {
-    constructor(code, { status = 0, retryAfterMs, body = {} } = {}) {
-        super(`${code} (${status})`);
+    constructor(code, { status = 0, retryAfterMs, body = {}, cause } = {}) {
+        super(`${code} (${status})`, { cause });
         this.name = 'Problem';
         this.code = code;
         this.status = status;
@@ -51,8 +52,8 @@ export function createApi({
             response = await fetch(base + path, request);
             received = clock?.monotonic();
             text = await response.text();
-        } catch {
-            throw new Problem('NO_ANSWER');
+        } catch (cause) {
+            throw new Problem('NO_ANSWER', { cause });
         }
         const body = readJson(text);
         if (clock && typeof body?.server_time === 'string') {
@@ -89,10 +90,10 @@ export function createApi({
 // A login may be away, or not answer.
 function loginOf(credentials, signal) {
     return new Promise((resolve, reject) => {
-        const fail = () => reject(new Problem('NO_LOGIN'));
-        signal.addEventListener('abort', fail);
+        const fail = (cause) => reject(new Problem('NO_LOGIN', { cause }));
+        signal.addEventListener('abort', () => fail(signal.reason));
         if (signal.aborted) {
-            fail();
+            fail(signal.reason);
         }
         new Promise((given) => given(credentials())).then(resolve, fail);
     });

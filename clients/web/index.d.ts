@@ -55,7 +55,8 @@ export type ServiceCode =
 export type Reason = 'SOLD_OUT' | 'ALREADY_ORDERED' | 'GRANT_LOST' | 'REPEATED' | 'WRITTEN_OFF' | 'RESTOCKED' | 'KEPT';
 /**
  * NO_ANSWER: nothing came, as without a network, and where the browser blocks the call (CORS). NOT_OURS: something else
- * has answered, as a gateway. NO_LOGIN: nothing was sent, because `headers` has failed. ABORTED: `signal` has ended it.
+ * has answered, as a gateway. NO_LOGIN: nothing was sent, because `headers` has failed; `cause` is what it has thrown.
+ * ABORTED: `signal` has ended it; `cause` is the last try's.
  */
 export type ClientCode = 'NO_ANSWER' | 'NOT_OURS' | 'NO_LOGIN' | 'ABORTED';
 export type Code = ServiceCode | Reason | ClientCode;
@@ -141,7 +142,8 @@ export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'pi
 
 export interface SaleEvent {
     voucher_id: string;
-    state: VoucherState;
+    /** unknown: there is no such voucher, so its `phase` is `ended`. */
+    state: VoucherState | 'unknown';
     phase: Phase;
     /** null: not known now, as while Redis is away. */
     remaining: number | null;
@@ -157,6 +159,8 @@ export interface Refused {
     status?: number;
     retryAfterMs?: number;
     body?: ProblemBody;
+    /** What your own `headers` or `fetch` has thrown. */
+    cause?: unknown;
     /** Of an order that was accepted first. */
     order?: Order;
     orderId?: string;
@@ -168,6 +172,7 @@ export interface Unknown {
     code: Code;
     status?: number;
     retryAfterMs?: number;
+    cause?: unknown;
     orderId?: string;
 }
 
@@ -214,7 +219,7 @@ export interface BuyOptions extends KeyOptions {
     quantity?: number | undefined;
     /** The same purchase was tried before, and its outcome is not known. */
     isDoubtful?: boolean | undefined;
-    onStep?(step: { step: 'asking' } | { step: 'waiting'; code: Code; retryAfterMs: number }): void;
+    onStep?(step: { step: 'asking' } | { step: 'waiting'; code: Code; retryAfterMs: number; cause?: unknown }): void;
 }
 
 export interface Client {
@@ -223,8 +228,10 @@ export interface Client {
     /** The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. */
     follow(orderId: string, options?: Options & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
     /**
-     * Calls `onEvent` with each state of a voucher, or of up to 32, at once and at each change, until all their sales are
-     * over (`phase` is `ended`), or until it is aborted. Rejects with a Problem, such as UNKNOWN_VOUCHER.
+     * Calls `onEvent` with each state of a voucher, or of a list of up to 96, at once and at each change, until all
+     * their sales are over (`phase` is `ended`), or until it is aborted. Of a list, an id that does not exist is an
+     * event with `state: 'unknown'`, and the others go on. Rejects with a Problem, such as UNKNOWN_VOUCHER of a single
+     * id, and with a RangeError for an empty or longer list: then watch those on screen.
      */
     watch(vouchers: string | readonly string[], onEvent: (event: SaleEvent) => void, options?: Options): Promise<void>;
     /** The service's time in ms, as Date.now() has the browser's; undefined until an answer had it: read a voucher first. */
@@ -324,4 +331,6 @@ export class Problem extends Error {
     readonly status: number;
     readonly retryAfterMs?: number;
     readonly body: ProblemBody;
+    /** What your own `headers` or `fetch` has thrown. */
+    readonly cause?: unknown;
 }

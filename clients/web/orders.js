@@ -35,6 +35,7 @@ export async function followOrder(api, id, { ask = askForChange, before = async 
         if (signal?.aborted) {
             return null;
         }
+        let retryAfterMs;
         let delay = retryDelay(undefined, 0, random); // for a gateway that does not let it wait
         try {
             const order = await ask(api, id, options);
@@ -50,8 +51,9 @@ export async function followOrder(api, id, { ask = askForChange, before = async 
             if (!(problem instanceof Problem) || judge(problem).outcome === 'refused') {
                 throw problem;
             }
-            delay = retryDelay(problem.retryAfterMs, failures++, random);
+            ({ retryAfterMs } = problem);
+            delay = retryDelay(retryAfterMs, failures++, random);
         }
-        await pause(delay, signal);
+        await pause(delay, signal, retryAfterMs === undefined);
     }
 }

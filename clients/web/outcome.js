@@ -28,8 +28,8 @@ export function judge({ code, status }) {
 }
 
 // Asks until there is an outcome: what `ask()` resolves with, or {outcome: 'refused' | 'unknown', code, status,
-// retryAfterMs, body}. `isDoubtful`: the same was asked before, and not answered. `judging` replaces judge(), `onWait`
-// hears of each pause, and `pause` waits, as wait() does.
+// retryAfterMs, body, cause}. `isDoubtful`: the same was asked before, and not answered. `judging` replaces judge(),
+// `onWait` hears of each pause, and `pause` waits, as wait() does.
 export async function insist(
     ask,
     { judging = judge, isDoubtful = false, signal, pause = wait, random = Math.random, onWait = () => {} } = {},
@@ -45,17 +45,17 @@ export async function insist(
         if (!(problem instanceof Problem)) {
             throw problem; // a mistake in the program
         }
-        const { code, status, retryAfterMs, body } = problem;
-        const judged = { code, status, retryAfterMs, body, ...judging(problem) };
+        const { code, status, retryAfterMs, body, cause } = problem;
+        const judged = { code, status, retryAfterMs, body, cause, ...judging(problem) };
         isLost ||= judged.isLost && judged.outcome === AGAIN;
         if (judged.outcome !== AGAIN || tries === TRIES_MOST || retryAfterMs > LONGEST_WAIT_MS) {
             return conclude(judged, isLost);
         }
         const delay = judged.isAtOnce ? 0 : retryDelay(retryAfterMs, tries - 1, random);
-        onWait({ code, retryAfterMs: delay });
-        await pause(delay, signal);
+        onWait({ code, retryAfterMs: delay, cause });
+        await pause(delay, signal, retryAfterMs === undefined);
         if (signal?.aborted) {
-            return { outcome: 'unknown', code: 'ABORTED' };
+            return { outcome: 'unknown', code: 'ABORTED', cause };
         }
     }
 }

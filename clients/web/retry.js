@@ -19,16 +19,20 @@ export function readRetryAfter(value) {
     return /^[0-9]{1,9}$/.test(value ?? '') ? Number(value) * 1000 : undefined;
 }
 
-// Resolves after `ms`, at once if `signal` is aborted.
-export function wait(ms, signal) {
+// Resolves after `ms`, at once if `signal` is aborted. `endsOnline`: also when the browser has a network again.
+export function wait(ms, signal, endsOnline = false) {
     return new Promise((resolve) => {
         const done = () => {
             clearTimeout(timer);
             signal?.removeEventListener('abort', done);
+            globalThis.removeEventListener?.('online', done);
             resolve();
         };
         const timer = setTimeout(done, ms);
         signal?.addEventListener('abort', done);
+        if (endsOnline) {
+            globalThis.addEventListener?.('online', done);
+        }
         if (signal?.aborted) {
             done();
         }

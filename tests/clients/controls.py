@@ -28,6 +28,11 @@ COMMANDED = "any other command is carried out once"
 FEED = "the feed of changes is read page by page"
 SALE_ENDS = "a sale's end ends a watch"
 LOGIN = "a gateway that wants a login has it of a stream, too"
+NO_LOGIN = "without a login nothing is sent, and the caller's error is kept"
+ONLINE = "the browser's online event ends a pause, but no Retry-After"
+TIME = "the time is the service's"
+SEVERAL = "several sales are followed in one stream, without unknown ones"
+MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
 NO_STREAM = "where no stream can be had the voucher is asked for"
 
@@ -49,7 +54,8 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("no time-out", "api.js", "let timer = setTimeout(abort, timeoutMs);", "let timer = 0;", LATE),
     ("a 202 is a win", "purchase.js", "pending: 'accepted',", "pending: 'won',", ACCEPTED),
     ("no long poll", "orders.js", "?wait=${seconds}&while=${status}", "", ACCEPTED),
-    ("no pause between questions", "orders.js", "        await pause(delay, signal);\n", "", NO_WAIT),
+    ("no pause between questions", "orders.js", "        await pause(delay, signal, retryAfterMs === undefined);\n", "",
+     NO_WAIT),
     ("no place to wait: asks to wait again", "orders.js", "problem.code !== 'OVERLOADED'",
      "problem.code !== ''", FOLLOWING),
     ("an accepted order that cannot be read is refused", "index.js", "({ outcome: 'unknown', code, orderId })",
@@ -63,6 +69,17 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("headers are asked for once", "index.js",
      "const credentials = typeof headers === 'function' ? headers : () => headers;",
      "const once = typeof headers === 'function' ? headers() : headers, credentials = () => once;", HEADERS),
+    ("a promise of headers is not awaited", "api.js", "await loginOf(credentials, ending.signal)", "credentials()",
+     HEADERS),
+    ("a try without a login may have bought", "outcome.js", "code === 'PENDING' || code === 'NO_LOGIN' ||",
+     "code === 'PENDING' ||", NO_LOGIN),
+    ("what a login has thrown is lost", "api.js", "new Problem('NO_LOGIN', { cause })", "new Problem('NO_LOGIN')",
+     NO_LOGIN),
+    ("a login that does not come is waited for", "api.js",
+     "signal.addEventListener('abort', () => fail(signal.reason));", "", NO_LOGIN),
+    ("online ends no pause", "retry.js", "if (endsOnline) {", "if (false) {", ONLINE),
+    ("online ends Retry-After", "retry.js", "if (endsOnline) {", "if (true) {", ONLINE),
+    ("the time is the client's own", "index.js", "now: () => clock.now(),", "now: () => Date.now(),", TIME),
     ("an unknown purchase has another key", "index.js", "code: settled.code ?? result.code, key };",
      "code: settled.code ?? result.code, key: makeKey() };", KEY),
     ("a purchase has no bound", "index.js", "const call = (path, request) => api.call(path, { ...request, signal });",
@@ -82,8 +99,16 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
      "for (let failures = 1; failures < 2; failures++)", BROKEN_STREAM),
-    ("no polling without a stream", "events.js", "open.has(id) && !stream.hears(id)",
-     "open.has(id) && stream.hears(id)", NO_STREAM),
+    ("no polling without a stream", "events.js", "open.has(id) && !streams.some(", "open.has(id) && streams.some(",
+     NO_STREAM),
+    ("an unknown voucher ends a watch of several", "events.js", "if (!Array.isArray(ids) || ", "if (true || ",
+     SEVERAL),
+    ("a stream asks again for an unknown voucher", "events.js", "wanted.delete(id);", "", SEVERAL),
+    ("a watch of several ends with the first sale", "events.js", "open.delete(event.voucher_id);", "open.clear();",
+     SEVERAL),
+    ("each voucher has a stream of its own", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 2;", SEVERAL),
+    ("a stream has more vouchers than the service takes", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 33;",
+     MANY_SALES),
 )
 
 JAVA: tuple[tuple[str, str, str, str], ...] = (

@@ -5,11 +5,27 @@ import { pathToFileURL } from 'node:url';
 
 const { createClient } = await import(pathToFileURL(`${process.argv[2]}/index.js`));
 
+const page = new EventTarget(); // `online`, as a browser has it
+globalThis.addEventListener = page.addEventListener.bind(page);
+globalThis.removeEventListener = page.removeEventListener.bind(page);
+
 const say = (n, what) => console.log(JSON.stringify({ n, ...what }));
 
-function told({ outcome, code, order, orderId, body, retryAfterMs, key }) {
+function told({ outcome, code, order, orderId, body, retryAfterMs, key, cause }) {
     const one = order ?? body ?? {};
-    return { outcome, code, id: orderId ?? one.id, body: one, key, retry_after_ms: retryAfterMs };
+    const more = { retry_after_ms: retryAfterMs, cause: cause?.message };
+    return { outcome, code, id: orderId ?? one.id, body: one, key, ...more };
+}
+
+// `turns`: a text for each call, null where there is no login; after the last one it does not come.
+function login(headers, turns) {
+    return async () => {
+        const turn = turns.length > 0 ? turns.shift() : await new Promise(() => {});
+        if (turn === null) {
+            throw new Error('no login');
+        }
+        return { ...headers, 'X-Turn': turn };
+    };
 }
 
 const done = async (body) => ({ outcome: 'done', body: (await body) ?? undefined });
@@ -27,15 +43,17 @@ const CALLS = {
     command: (client, { path, json }) => client.command(path, json),
     watch: (client, { n, voucher, signal }) =>
         done(client.watch(voucher, (event) => say(n, { event }), { signal })),
+    now: (client, { voucher }) => done(client.voucher(voucher).then(() => ({ now: client.now() }))),
+    online: () => done(page.dispatchEvent(new Event('online'))),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
     const { n, call, url, headers, turns, at_most_ms, ...details } = JSON.parse(line);
     const signal = at_most_ms && AbortSignal.timeout(at_most_ms);
-    const client = createClient({ url, headers: turns ? () => ({ ...headers, 'X-Turn': turns.shift() }) : headers });
+    const client = createClient({ url, headers: turns ? login(headers, turns) : headers });
     CALLS[call](client, { n, signal, ...details }).then(
         (result) => say(n, told(result)),
-        (error) => say(n, { outcome: 'thrown', code: error.code ?? String(error.stack) }),
+        (error) => say(n, { outcome: 'thrown', code: error.code ?? String(error.stack), cause: error.cause?.message }),
     );
 }
 process.exit();

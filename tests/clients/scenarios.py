@@ -8,6 +8,7 @@ import re
 import tempfile
 import time
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -119,11 +120,44 @@ def headers(client: Client) -> None:
     with through(("POST /seckill/", ["lose"])) as proxy:
         call = client.begin("buy", proxy.url, voucher=lab.voucher(), turns=["first", "second", "third", "fourth"])
         expect(call.result(), "won")
-        turns = [one.headers["x-turn"] for one in proxy.seen]
+        turns = [one.headers.get("x-turn") for one in proxy.seen]
         assert turns[:2] == ["first", "second"], turns
 
 
+@scenario("without a login nothing is sent, and the caller's error is kept", only="web")
+def no_login(client: Client) -> None:
+    refusal = problem(401, "UNAUTHENTICATED")
+    with through(("POST /seckill/", [refusal])) as proxy:
+        late = client.begin("buy", proxy.url, voucher="1", turns=[None, "late"])
+        expect(late.result(), "refused", "UNAUTHENTICATED")
+        for turns in ([None] * 9, []):
+            told = client.begin("settlement", proxy.url, voucher="1", turns=turns, at_most_ms=1000).result(10)
+            assert told.get("cause") == ("no login" if turns else "This operation was aborted"), told
+            expect(told, "thrown", "ABORTED")
+        assert len(proxy.seen) == 1, proxy.seen
+
+
 # ---- answers that are lost ----
+
+
+@scenario("the browser's online event ends a pause, but no Retry-After", only="web")
+def online(client: Client) -> None:
+    later = problem(503, "OVERLOADED", Retry_After=str(LATER))
+    with through(("kill/1$", 12 * ["drop"]), ("kill/999999999", [later])) as proxy:
+        alone = lab.web_client(Path(), client.source)  # the browser's event is for all that it does
+        lost, named = [alone.begin("buy", proxy.url, voucher=one) for one in ("1", "999999999")]
+
+        def are_done() -> bool:
+            alone.begin("online", proxy.url)
+            return lost.done.is_set() and named.done.is_set()
+
+        try:
+            lab.until("12 tries, whose pauses are 30 s or more", are_done, within_s=15)
+        finally:
+            alone.close()
+        expect(lost.result(), "unknown", "NO_ANSWER")
+        first, second = proxy.requests("kill/9")
+        assert second.at - first.at >= LATER, second.at - first.at
 
 
 @scenario("an answer that is lost is asked for again, under the same key")
@@ -460,7 +494,16 @@ def page_compiles(client: Client) -> None:
         lab.compile_ts(Path(folder), client.source, {"page.ts": block[1]})
 
 
-# ---- a sale's events ----
+# ---- the time, and a sale's events ----
+
+
+@scenario("the time is the service's", only="web")
+def service_time(client: Client) -> None:
+    moment = "2030-01-01T00:00:00.000Z"
+    with through(("GET /vouchers/1$", [answer(200, f'{{"id":"1","server_time":"{moment}"}}')])) as proxy:
+        told = expect(client.begin("now", proxy.url, voucher="1").result(), "done")
+    since_ms = told["body"]["now"] - 1000 * datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+    assert abs(since_ms) < 60_000, f"{since_ms} ms"
 
 
 def watch_to_the_end(client: Client, proxy: Proxy, voucher: str) -> None:
@@ -484,6 +527,30 @@ def stream(client: Client) -> None:
         assert len(proxy.requests("/events")) == 1, proxy.seen
         polls = len(proxy.requests(r"GET /vouchers/\d+$"))
         assert polls <= 1, f"{polls} polls beside a stream"
+
+
+@scenario("several sales are followed in one stream, without unknown ones", only="web")
+def several(client: Client) -> None:
+    ids = [lab.voucher(), lab.voucher()]
+    with through() as proxy:
+        call = client.begin("watch", proxy.url, voucher=[ids[0], "999999999", "", ids[1]])
+        lab.until("both from a stream", lambda: {one["voucher_id"] for one in call.events if "rate" in one} == set(ids))
+        assert proxy.requests("/events")[-1].path.endswith(f"?ids={','.join(ids)}"), proxy.seen
+        for voucher in ids:
+            lab.operate(voucher, "close")
+        expect(call.result(), "done")
+    last = {one["voucher_id"]: (one["state"], one["phase"]) for one in call.events}
+    unknown, closed = ("unknown", "ended"), ("closed", "ended")
+    assert last == {"999999999": unknown, "": unknown, **dict.fromkeys(ids, closed)}, last
+
+
+@scenario("more sales than a stream takes are followed in several", only="web")
+def many_sales(client: Client) -> None:
+    ids = [lab.new_voucher() for _ in range(33)]
+    with through() as proxy:
+        call = client.begin("watch", proxy.url, voucher=ids, at_most_ms=20_000)
+        lab.until("all from streams", lambda: {one["voucher_id"] for one in call.events if "rate" in one} == set(ids))
+        assert len({one.path for one in proxy.requests("/events")}) == 2, proxy.seen
 
 
 @scenario("a sale's end ends a watch")

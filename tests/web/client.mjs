@@ -47,7 +47,7 @@ test('a token that is fetched first is in each try and each stream', async () =>
     const here = service({
         '/orders': () => json({ orders: [], complete: true }),
         '/vouchers/7': () => json({ ...voucher('7', 'on_sale', 3), server_time: NOW }),
-        '/vouchers/7/events': (signal) => stream(signal, state('7', 'ended', 3)),
+        '/vouchers/events?ids=7': (signal) => stream(signal, state('7', 'ended', 3)),
     });
     let count = 0;
     const headers = async () => ({ Authorization: `Bearer ${++count}` });
@@ -85,6 +85,21 @@ test('a token that never comes holds no call beyond its time', async () => {
     assert.equal(here.seen.length, 0);
 });
 
+test("what the caller's own functions have thrown is the cause", async () => {
+    const mistake = new TypeError('token is undefined');
+    const fail = () => {
+        throw mistake;
+    };
+    for (const [own, code] of [[{ headers: fail }, 'NO_LOGIN'], [{ fetch: fail }, 'NO_ANSWER']]) {
+        const client = createClient(own);
+        await assert.rejects(client.orders({ signal: AbortSignal.timeout(20) }), { code: 'ABORTED', cause: mistake });
+        const steps = [];
+        const options = { signal: AbortSignal.timeout(20), onStep: (step) => steps.push(step) };
+        assert.equal((await client.buy('7', options)).cause, mistake);
+        assert.deepEqual([steps.at(-1).code, steps.at(-1).cause], [code, mistake]);
+    }
+});
+
 test("a slash at the url's end changes nothing", async () => {
     const here = service({ 'https://s.example/orders': () => json({ orders: [] }) });
     await createClient({ url: 'https://s.example/', fetch: here.fetch }).orders();
@@ -109,11 +124,27 @@ test('without a stream the list has them, and what it has not is read by itself'
     assert.deepEqual(here.phases, ['8 ended', '7 ended']);
 });
 
-test('one that there is not, none, and too many are told', async () => {
-    const routes = { '/vouchers/events?ids=7,99': unknown, '/vouchers/7': unknown };
-    await assert.rejects(watchAll(routes, ['7', '99']), { code: 'UNKNOWN_VOUCHER' });
+test('of a list, an unknown voucher stops no other', async () => {
+    const routes = {
+        '/vouchers/events?ids=7,99,none': unknown,
+        '/vouchers/events?ids=7': (signal) => stream(signal, state('7', 'ended', 0)),
+        '/vouchers/7': () => json({ ...voucher('7', 'on_sale', 3), server_time: NOW }),
+        '/vouchers/99': unknown,
+        '/vouchers/none': () => json({ code: 'BAD_VOUCHER_ID', status: 422 }, 422),
+    };
+    const here = await watchAll(routes, ['7', '99', 'none']);
+    assert.deepEqual([...new Set(here.phases)], ['7 on_sale', '99 ended', 'none ended', '7 ended']);
+    await assert.rejects(watchAll(routes, '99'), { code: 'UNKNOWN_VOUCHER' });
+});
+
+test('96 are watched in 3 streams; more, and none, are a mistake', async () => {
+    const ids = [...Array(97).keys()].map(String);
+    const ends = (some) => [`/vouchers/events?ids=${some}`, (signal) => stream(signal, ...some.map((id) => state(id, 'ended', 0)))];
+    const routes = Object.fromEntries([ends(ids.slice(0, 32)), ends(ids.slice(32, 64)), ends(ids.slice(64, 96))]);
+    const here = await watchAll(routes, ids.slice(0, 96));
+    assert.equal(here.phases.length, 96);
+    await assert.rejects(watchAll({}, ids), RangeError);
     await assert.rejects(watchAll({}, []), RangeError);
-    await assert.rejects(watchAll({}, [...Array(33).keys()].map(String)), RangeError);
 });
 
 // ---- the time ----
@@ -123,7 +154,7 @@ test("the service's time is known from the first answer that has it, and from a 
     assert.equal(createClient().now(), undefined);
     const routes = {
         '/vouchers/7': () => json({ ...voucher('7', 'on_sale', 3), server_time: NOW }),
-        '/vouchers/7/events': async (signal) => {
+        '/vouchers/events?ids=7': async (signal) => {
             await new Promise((resolve) => setTimeout(resolve, 20));
             return stream(signal, later);
         },
