@@ -349,13 +349,16 @@ unsigned sk_tokens_find(const struct sk_tokens *tokens, const char *token, char 
 
 bool sk_span_line(struct sk_span *text, struct sk_span *line)
 {
-    const char *end = text->len == 0 ? NULL : memchr(text->at, '\n', text->len);
+    *line = *text;
+    if (text->len == 0)
+        return false;
+    const char *end = memchr(text->at, '\n', text->len);
     size_t taken = end == NULL ? text->len : (size_t)(end - text->at) + 1;
-    *line = (struct sk_span){text->at, taken - (end != NULL)};
+    line->len = taken - (end != NULL);
     *text = (struct sk_span){text->at + taken, text->len - taken};
     if (line->len > 0 && line->at[line->len - 1] == '\r')
         line->len--;
-    return taken > 0;
+    return true;
 }
 
 static bool span_is_blank(char c)

@@ -729,8 +729,10 @@ static const char *revoked_read(struct revoked *revoked, const struct sk_siphash
     const char *wrong = NULL;
     for (; wrong == NULL && sk_span_line(&rest, &line); (*number)++)
         wrong = revoked_read_line(revoked, id_keys, line);
-    for (int i = 0; i < SK_JWT_IDS && revoked->ids[i].count > 0; i++)
-        qsort(revoked->ids[i].all, revoked->ids[i].count, sizeof revoked->ids[i].all[0], revoked_compare);
+    for (int i = 0; i < SK_JWT_IDS; i++) {
+        if (revoked->ids[i].count > 1)
+            qsort(revoked->ids[i].all, revoked->ids[i].count, sizeof revoked->ids[i].all[0], revoked_compare);
+    }
     return wrong;
 }
 

@@ -905,6 +905,13 @@ static bool is_ready(void *arg)
     return true;
 }
 
+static bool is_away(void *arg, size_t shard)
+{
+    (void)arg;
+    MUST(shard == 0);
+    return counter++ % 2 == 0;
+}
+
 static bool send_event(void *arg, uint64_t handle, const char *text, size_t len)
 {
     MUST(sk_server_find_stream(server, handle) != NULL);
@@ -931,6 +938,7 @@ static void open_control(void)
                                        .stores = &config.stores,
                                        .reactors = 1,
                                        .ready = is_ready,
+                                       .shard_away = is_away,
                                        .on_answer = sk_routes_answer,
                                        .routes = routes,
                                        .queries = sk_queries_open(),
