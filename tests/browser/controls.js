@@ -181,6 +181,8 @@ const CONTROLS = [
             const policy = headers['content-security-policy'].replace(/img-src [^;]*/, "img-src 'self'");
             await route.fulfill({ response, headers: { ...headers, 'content-security-policy': policy } });
         })],
+    ['a picture of an origin that is not listed', 'a picture and a description', /policy: img-src/,
+        rewritten(isPath('/web/settings.json'), (text) => text.replace(/"pictures":\[.*?\]/, '"pictures":["http:/"]'))],
     ['a page of many files', 'the first card on a slow phone', /requests to the first card/,
         added("for (let i = 0; i < 4; i++) fetch('/web/icon.svg?' + i)")],
     ['a page that is too large', 'the first card on a slow phone', /bytes to the first card/,

@@ -57,7 +57,7 @@ function memory(items = {}) {
 function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {}) {
     const here = { answers, local, asked: [], shown: [], changes: [], now };
     const clock = { now: () => here.now, room: () => 0, monotonic: () => here.monotonic ?? 0, atLeast() {}, hasJumped: () => false };
-    const vouchers = createVouchers(() => 0);
+    const vouchers = createVouchers(() => 0, () => []);
     const api = {
         call: async (path, options) => {
             here.asked.push(path);
