@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-import { appears, card, hasText, shows } from './scene.js';
+import { appears, card, hasText, priceBesideState, shows } from './scene.js';
 import { Api, moment, until } from './site.js';
 
 const PHONE = { width: 390, height: 700 };
@@ -75,7 +75,7 @@ async function pictureAndDescription(scene) {
         const origin = `http://127.0.0.1:${pictures.address().port}`;
         const own = await scene.instance({ SECKILL_PICTURE_ORIGINS: origin });
         const api = new Api(own.url);
-        const terms = { title: 'A cup', description: 'Thin porcelain', picture: `${origin}/cup.svg` };
+        const terms = { title: 'A cup', description: 'Thin porcelain', picture: `${origin}/cup.svg`, price_cents: 123456789, limit: 2 };
         const voucher = await api.voucher(terms);
         scene.vouchers.push(voucher);
         const elsewhere = { picture: 'https://elsewhere.example/cup.svg' };
@@ -87,6 +87,9 @@ async function pictureAndDescription(scene) {
         const picture = card(page, voucher).locator('img');
         await picture.scrollIntoViewIfNeeded();
         await until('the picture', () => picture.evaluate(({ complete, naturalWidth }) => complete && naturalWidth > 0), 5000);
+        await priceBesideState(page, voucher, 'On sale now');
+        await page.locator('button[lang="zh-CN"]').click();
+        await priceBesideState(page, voucher, '正在抢购');
         const unlisted = await scene.shop(scene.user()); // of the stack's instance, which lists no origin
         await shows(unlisted, voucher, 'on_sale');
         assert.equal(await card(unlisted, voucher).locator('img').getAttribute('src'), null, 'of an origin that is not listed');
