@@ -183,7 +183,7 @@ test('what happened lately is read from the end of the feed, one page at a time,
     ];
     const lately = createLately({
         section: at,
-        speech: { say: (key, values) => `${key} ${values?.order ?? ''}`, name: (_, name) => name, moment: String },
+        speech: { say: (key, values) => `${key} ${values?.order ?? ''}`, name: (_, name) => name, moment: String, tag: () => 'en' },
         call: async (path) => (asked.push(path), { status: 200, body: answers.shift() }),
     });
     const newest = async () => (await lately.ask(), at.list.rows[0]?.texts[1]);

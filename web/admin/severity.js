@@ -17,7 +17,7 @@ export function createSeverity({ section, speech, titleOf, press }) {
         section.dataset.severity = grade;
         setText(heading, speech.say(`severity_${grade}`));
         const rows = (troubles ?? []).map(({ kind, values, vouchers }) => ({ kind, text: textOf(kind, values, vouchers), vouchers }));
-        fill([speech.language, rows], () => rows.map(itemOf));
+        fill([speech.tag(), rows], () => rows.map(itemOf));
     }
 
     function textOf(kind, values, vouchers) {

@@ -2,6 +2,8 @@
 export const words = {
     en: {
         title: 'Operators',
+        'language.other': '中文',
+        'language.label': '切换到中文',
         skip: 'Skip to the vouchers',
         log_in_title: 'Log in',
         log_in: 'Log in',
@@ -84,8 +86,8 @@ export const words = {
 
         help_title: 'What to do',
         help_intro: "What the dashboard's first line says, what it means, and what to do.",
-        help_alert: 'More: {where}, alert {alert}.',
-        help_where: 'More: {where}.',
+        help_alert: 'More: docs/operations.md, alert {alert}.',
+        help_where: 'More: docs/operations.md.',
 
         now: 'The last hour',
         here: 'This instance, right now',
@@ -426,6 +428,8 @@ export const words = {
     },
     zh: {
         title: '运营面板',
+        'language.other': 'English',
+        'language.label': 'Switch to English',
         skip: '跳到券列表',
         log_in_title: '登录',
         log_in: '登录',
@@ -508,8 +512,8 @@ export const words = {
 
         help_title: '处理办法',
         help_intro: '面板第一行的每种提示是什么意思，怎么处理。',
-        help_alert: '更多内容：{where}，告警 {alert}。',
-        help_where: '更多内容：{where}。',
+        help_alert: '更多内容：docs/operations.zh-CN.md，告警 {alert}。',
+        help_where: '更多内容：docs/operations.zh-CN.md。',
 
         now: '最近一小时',
         here: '此实例的当前状态',
