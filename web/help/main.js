@@ -5,15 +5,29 @@ import { renderWords } from '../common/voice.js';
 import { createSpeech } from '../admin/speech.js';
 import { KINDS } from '../admin/troubles.js';
 
+// Rows of docs/operations.md.
+const ALERTS = {
+    service_away: 'SeckillDown',
+    redis_away: 'SeckillRedisAway',
+    postgresql_away: 'SeckillPostgresqlAway',
+    not_ready: 'SeckillNotReady',
+    books_differ: 'SeckillBooksDiffer',
+    dead_letters: 'SeckillDeadLetters',
+    instance_missed: 'SeckillDown',
+    journal_old: 'SeckillJournalOld',
+    audit_stalls: 'SeckillUpkeepStalls',
+};
+
 const speech = createSpeech(createStorage('localStorage'));
 
 function say() {
     renderWords(speech, `seckill · ${speech.say('help_title')}`);
-    document.querySelector('[data-help]').replaceChildren(...Object.entries(KINDS).map(sectionOf));
+    document.querySelector('[data-help]').replaceChildren(...KINDS.map(sectionOf));
     document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
-function sectionOf([kind, { alert }]) {
+function sectionOf(kind) {
+    const alert = ALERTS[kind];
     return element('section', { class: 'panel', id: kind },
         element('h2', {}, speech.say(`name_${kind}`)),
         element('p', {}, speech.say(`more_${kind}`)),
