@@ -101,7 +101,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         const price = priceText(voice, voucher.priceCents, voucher.currency);
         setText(parts.price, price);
         parts.price.style.setProperty('--characters', price.length);
-        setText(parts.each, voucher.limit > 1 ? voice.say('voucher.each') : '');
+        setText(parts.each, voucher.limit > 1 && voucher.priceCents > 0 ? voice.say('voucher.each') : '');
         renderStock(voucher, phase);
         parts.buy.hidden = phase === PHASE.ENDED && !purchase.isUnderWay() && purchase.state() === STATE.IDLE;
         parts.paused.hidden = phase !== PHASE.PAUSED;
