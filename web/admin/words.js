@@ -187,7 +187,7 @@ export const words = {
         terms_ticket: 'needs a ticket',
         terms_work: 'needs a ticket, {bits} bits of work',
         terms_version: 'version {version}',
-        units_of: 'of {all} can still be bought',
+        units_of: 'of {all} left',
         units_over: 'of {all}; the sale is over',
         bar: 'Units left of {title}',
         in_redis: 'Left in Redis',
