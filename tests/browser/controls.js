@@ -103,7 +103,8 @@ const CONTROLS = [
             await rewritten(isList, (text) => text.replace('"can_sell":false', '"can_sell":true'))(context);
         }],
     ['a closed sale with units left', 'without Redis, and after the end', /units of a closed sale can be bought/,
-        always("for (const one of page.querySelectorAll('article[data-state=\"ended\"] .left')) { one.textContent = '40 of 40 left'; }")],
+        always(`for (const one of page.querySelectorAll('article[data-state="ended"] .left')) {
+            one.textContent = '40 of 40 left'; one.parentElement.hidden = false; }`)],
     ['a dashboard that does not see that Redis is away', 'of a closed sale', /remaining without Redis as .*: not within/,
         rewritten(/\/admin\/vouchers/, (text) => text.replace('"can_sell":false', '"can_sell":true').replace('"state":"unknown"', '"state":"loading"'))],
     ['a reload at the opening', 'not yet, then opens', /the page was reloaded/,
