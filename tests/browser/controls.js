@@ -278,6 +278,6 @@ export function controls(tests) {
         if (found.length !== 1) {
             throw new Error(`control "${name}": ${found.length} tests have "${part}" in their name`);
         }
-        return { name, test: found[0], breakage, notice };
+        return { name, alone: found[0].alone, test: found[0], breakage, notice };
     });
 }
