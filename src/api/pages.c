@@ -57,7 +57,7 @@ struct sk_pages {
 
 static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures);
 static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
-                               bool charts);
+                               const struct sk_cors *pictures, bool charts);
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
@@ -81,7 +81,7 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *o
                                                           .packed = {(const char *)page->packed, page->packed_len},
                                                           .fields = pages->fields});
     }
-    if (!complete || !pages_add_settings(pages, auth, options, charts)) {
+    if (!complete || !pages_add_settings(pages, auth, options, pictures, charts)) {
         sk_pages_close(pages);
         return NULL;
     }
@@ -101,7 +101,7 @@ static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictu
 }
 
 static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
-                               bool charts)
+                               const struct sk_cors *pictures, bool charts)
 {
     struct sk_buf text = {0};
     sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"",
@@ -109,7 +109,10 @@ static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const 
                   charts ? "true" : "false", SK_VERSION);
     if (options->login_url != NULL)
         sk_buf_printf(&text, ",\"login\":\"%s\"", options->login_url);
-    sk_buf_puts(&text, "}\n");
+    sk_buf_puts(&text, ",\"pictures\":[");
+    for (unsigned i = 0; i < sk_cors_count(pictures); i++)
+        sk_buf_printf(&text, "%s\"%s\"", i > 0 ? "," : "", sk_cors_origin(pictures, i));
+    sk_buf_puts(&text, "]}\n");
     return pages_add(pages, "/web/settings.json",
                      &(struct sk_document_source){.type = "application/json", .own = text, .fields = pages->fields});
 }

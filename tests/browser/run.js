@@ -55,15 +55,16 @@ function withFaults(error, faults) {
     return new Error([error.message, ...lines].join('\n'), { cause: error });
 }
 
-/** Runs the jobs in order, a few at a time. */
-async function eachOf(jobs, work, atOnce = AT_ONCE) {
-    const left = [...jobs];
-    const worker = async () => {
+/** Runs the jobs in order: first those that need the stack for themselves, then the others, a few at a time. */
+async function eachOf(jobs, work) {
+    const [alone, others] = [true, false].map((is) => jobs.filter((job) => Boolean(job.alone) === is));
+    const worker = async (left) => {
         while (left.length > 0) {
             await work(left.shift());
         }
     };
-    await Promise.all(Array.from({ length: atOnce }, worker));
+    await worker(alone);
+    await Promise.all(Array.from({ length: AT_ONCE }, () => worker(others)));
 }
 
 function report(ok, name, since, why = '') {
@@ -76,14 +77,12 @@ function report(ok, name, since, why = '') {
 
 async function runTests(browser, chosen) {
     let failed = 0;
-    const one = async (test) => {
+    await eachOf(chosen, async (test) => {
         const since = performance.now();
         const error = await attempt(browser, test);
         failed += error ? 1 : 0;
         report(!error, test.name, since, error?.message);
-    };
-    await eachOf(chosen.filter(({ alone }) => alone), one, 1);
-    await eachOf(chosen.filter(({ alone }) => !alone), one);
+    });
     return failed;
 }
 

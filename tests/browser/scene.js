@@ -184,6 +184,20 @@ export async function hasText(locator, pattern, what, withinMs = SHOWN_MS) {
     );
 }
 
+/** On each screen the card's price and its state share a row. */
+export async function priceBesideState(page, voucher, state, widths = [320, 390, 1280]) {
+    for (const width of widths) {
+        await page.setViewportSize({ width, height: 800 });
+        const at = card(page, voucher);
+        await beside(at.getByText(/^(CN)?¥[\d,.]+$/), at.getByText(state, { exact: true }), `at ${width} px`);
+    }
+}
+
+export async function beside(one, other, where) {
+    const [a, b] = await Promise.all([one.boundingBox(), other.boundingBox()]);
+    assert.ok(a.y < b.y + b.height && b.y < a.y + a.height, `${one} is not beside ${other} ${where}`);
+}
+
 /** Counts requests of a page or context from now on; the result lists them as "METHOD /path". */
 export function requests(from, pattern) {
     const seen = [];

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 
 import { axe } from './browser.js';
-import { appears, buyButton, card, ends, hasText, isStream, leaves, order, shows } from './scene.js';
+import { appears, beside, buyButton, card, ends, hasText, isStream, leaves, order, priceBesideState, shows } from './scene.js';
 import { moment, until } from './site.js';
 
 const NARROW = { width: 320, height: 640 };
@@ -77,18 +77,16 @@ async function fits(page) {
 /** On a card the price and the state share a row, and so do the quantity and its label. */
 async function sharedRows(scene) {
     const voucher = await scene.voucher({ price_cents: 19900, limit: 2 });
+    const dear = await scene.voucher({ price_cents: 123456789, limit: 2 });
     for (const [locale, state] of [['en-GB', 'On sale now'], ['zh-CN', '正在抢购']]) {
         const page = await scene.shop(scene.user(), { locale });
-        await shows(page, voucher, 'on_sale');
-        const at = card(page, voucher);
         for (const width of [320, 390, 1280]) {
-            await page.setViewportSize({ width, height: 800 });
-            const beside = async (one, other) => {
-                const [a, b] = await Promise.all([one.boundingBox(), other.boundingBox()]);
-                assert.ok(a.y < b.y + b.height && b.y < a.y + a.height, `${one} is not beside ${other} at ${width} px, ${locale}`);
-            };
-            await beside(at.getByText(/199\.00$/), at.getByText(state, { exact: true }));
-            await beside(at.locator('label'), at.getByRole('combobox'));
+            for (const one of [voucher, dear]) {
+                await shows(page, one, 'on_sale');
+                await priceBesideState(page, one, state, [width]);
+                const at = card(page, one);
+                await beside(at.locator('label'), at.getByRole('combobox'), `at ${width} px, ${locale}`);
+            }
             await fits(page);
         }
     }

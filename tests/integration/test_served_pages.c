@@ -145,7 +145,7 @@ START_TEST(pages_have_their_paths)
     ck_assert_int_eq(get("/web/settings.json", GZIP), 200);
     ck_assert_str_eq(field("Content-Type"), "application/json");
     ck_assert_ptr_nonnull(strstr(reply.body, "{\"auth\":\"gateway\",\"demo\":true,"));
-    ck_assert_ptr_nonnull(strstr(reply.body, "\"version\":\"" SK_VERSION "\"}"));
+    ck_assert_ptr_nonnull(strstr(reply.body, "\"version\":\"" SK_VERSION "\",\"pictures\":[]}"));
     must_be_guarded();
     must_be_unchanged("/web/settings.json", "", field("ETag"));
 }

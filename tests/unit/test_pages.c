@@ -245,7 +245,8 @@ START_TEST(the_settings_are_told)
         struct sk_api_options options = {.demo = (i & 2) != 0, .login_url = (i & 2) != 0 ? login : NULL};
         pages = sk_pages_open((i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY, &options, NULL, stderr);
         ask("/web/settings.json", true, 200);
-        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"%s}\n",
+        (void)snprintf(wanted, sizeof wanted,
+                       "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"%s,\"pictures\":[]}\n",
                        (i & 1) != 0 ? "token" : "gateway", (i & 2) != 0 ? "true" : "false", i < 2 ? "true" : "false",
                        SK_VERSION, (i & 2) != 0 ? ",\"login\":\"https://shop.example/login?to=x\"" : "");
         ck_assert_uint_eq(sent->len, strlen(wanted));
@@ -269,6 +270,9 @@ START_TEST(pictures_come_from_listed_origins)
         const char *policy = field("Content-Security-Policy");
         ck_assert_str_eq(policy + strlen(policy) - strlen(end), end);
     }
+    static const char listed[] = ",\"pictures\":[\"https://a.example\",\"http://b:8000\"]}\n";
+    ck_assert_uint_gt(sent->len, strlen(listed));
+    ck_assert_int_eq(memcmp(sent->body + sent->len - strlen(listed), listed, strlen(listed)), 0);
 }
 END_TEST
 

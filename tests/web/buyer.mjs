@@ -57,7 +57,7 @@ function memory(items = {}) {
 function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {}) {
     const here = { answers, local, asked: [], shown: [], changes: [], now };
     const clock = { now: () => here.now, room: () => 0, monotonic: () => here.monotonic ?? 0, atLeast() {}, hasJumped: () => false };
-    const vouchers = createVouchers(() => 0);
+    const vouchers = createVouchers(() => 0, () => []);
     const api = {
         call: async (path, options) => {
             here.asked.push(path);
@@ -93,7 +93,10 @@ function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {})
                     focus: () => {
                         view.focused = id;
                     },
-                    renderDue: () => Infinity,
+                    renderDue: (due) => {
+                        cards.get(id).due = due;
+                        return Infinity;
+                    },
                     renderClock: (what, phase, time) => (what.beginMs > time ? what.beginMs : what.endMs) - time,
                 }),
             ),
@@ -149,6 +152,20 @@ test('a purchase that is kept and whose order the service has', async () => {
     await until(() => here.buyer.orders.state() === LIST.READY);
     assert.equal(here.buyer.purchase('7').outcome().code, 'won');
     assert.deepEqual(here.asked, [FIRST]);
+});
+
+test('a card that was won says at once, not with the next second, until when to pay', async () => {
+    const record = { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } };
+    const here = scene({
+        local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }),
+        answers: { '/vouchers': { vouchers: [voucher()], can_sell: true }, [FIRST]: { orders: [order('unpaid')], complete: true } },
+    });
+    await here.readList();
+    assert.equal(here.cards.get('7').due, undefined);
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.READY);
+    here.sales.render('7');
+    assert.equal(here.cards.get('7').due.id, ID);
 });
 
 test('a purchase that is kept and is not theirs is forgotten, but not while that cannot be known', async () => {

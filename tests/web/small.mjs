@@ -146,7 +146,7 @@ test('what can be bought comes first', () => {
 
 test('for a while a stream counts more than the list', () => {
     let at = 0;
-    const vouchers = createVouchers(() => at);
+    const vouchers = createVouchers(() => at, () => []);
     const read = {
         id: '7',
         title: 'Tea',
@@ -177,6 +177,20 @@ test('for a while a stream counts more than the list', () => {
     assert.equal(phaseOf(vouchers.get('7'), during), PHASE.ON_SALE);
     vouchers.hear('8', { remaining: 1, phase: 'on_sale' });
     assert.equal(vouchers.get('8'), undefined);
+});
+
+test('a picture shows only where the policy lets it come from', () => {
+    const vouchers = createVouchers(() => 0, () => ['https://a.example', 'http://b:8000']);
+    const shown = (picture) => {
+        vouchers.put({ ...VOUCHER, picture });
+        return vouchers.get(VOUCHER.id).picture;
+    };
+    for (const picture of ['https://a.example/tea.webp', 'http://b:8000/']) {
+        assert.equal(shown(picture), picture);
+    }
+    for (const picture of [undefined, 'https://gone.example/tea.webp', 'https://a.example.gone/', 'http://b:80001/']) {
+        assert.equal(shown(picture), null);
+    }
 });
 
 // ---- languages ----

@@ -28,7 +28,7 @@ export function createDetails({ root, speech, press, may }) {
 
     return {
         show(view) {
-            const language = speech.language;
+            const language = speech.tag();
             if (view.settlement) {
                 report([language, view.report, view.refusal], () => [
                     ...(view.refusal ? [element('p', { class: 'error' }, speech.say(...view.refusal))] : []),

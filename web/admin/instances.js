@@ -15,7 +15,7 @@ export function createInstances({ section, speech }) {
         const known = speech.say('instances_count', { count: instances.length });
         setText(hint, shared ? known : `${known} ${speech.say('instances_alone')}`);
         const items = instances.map((one) => ({ id: one.name, state: healthOf(one, shared), text: textOf(one, Date.parse(now)) }));
-        fill([speech.language, items], () => items.map(itemOf));
+        fill([speech.tag(), items], () => items.map(itemOf));
     }
 
     function textOf(one, now_ms) {

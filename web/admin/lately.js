@@ -32,7 +32,7 @@ export function createLately({ section, speech, call, open = () => {} }) {
         const rows = [...orders.map(orderRow), ...[...operators.values()].flat().map(operatorRow), ...own];
         rows.sort((a, b) => b.at - a.at);
         setText(hint, rows.length === 0 ? speech.say('lately_none') : '');
-        fill([speech.language, rows.slice(0, SHOWN)], () => rows.slice(0, SHOWN).map(itemOf));
+        fill([speech.tag(), rows.slice(0, SHOWN)], () => rows.slice(0, SHOWN).map(itemOf));
     }
 
     function orderRow(event) {

@@ -4,6 +4,7 @@
 // nothing is asked.
 import { setAttribute, setText } from '../common/dom.js';
 import { createStorage } from '../common/storage.js';
+import { renderWords } from '../common/voice.js';
 import { createAdminApi } from './api.js';
 import { isAway, isGood, mayRepeat, wordsFor } from './answer.js';
 import { createBoard } from './board.js';
@@ -17,11 +18,8 @@ const emptyBoard = at('board').cloneNode(true);
 let board = null, session = null, busy = false; // session: the call of the board that is open
 
 function say() {
-    speech.localise(document);
-    document.title = `seckill · ${speech.say('title')}`;
-    const button = at('language');
-    setText(button, speech.language === 'en' ? '中文' : 'English');
-    setAttribute(button, 'lang', speech.language === 'en' ? 'zh-CN' : 'en');
+    renderWords(speech, `seckill · ${speech.say('title')}`);
+    board?.sayAll();
 }
 
 function fail(key, values) {
@@ -106,10 +104,9 @@ at('login').addEventListener('submit', (event) => {
     void logIn(document.getElementById('token').value.trim());
 });
 at('logout').addEventListener('click', () => logOut());
-at('language').addEventListener('click', () => speech.toggle());
-speech.onChange(() => {
+document.getElementById('language').addEventListener('click', () => {
+    speech.change();
     say();
-    board?.sayAll();
 });
 say();
 resume();

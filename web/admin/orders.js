@@ -70,7 +70,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
 
     function say() {
         setText(hint, hintText());
-        result([speech.language, orders, payments, opened, more, may('refunds')], () => [
+        result([speech.tag(), orders, payments, opened, more, may('refunds')], () => [
             ...(payments.length > 0 ? [element('h3', {}, speech.say('found_payments')), listOf(payments.map(paymentLine))] : []),
             ...(orders.length > 0 ? [element('h3', {}, speech.say('found_orders', { user: asked })), listOf(orders.map(orderLine))] : []),
             ...(more ? [element('p', { class: 'hint' }, speech.say('found_more', { count: SHOWN }))] : []),

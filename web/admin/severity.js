@@ -2,7 +2,7 @@
 // that is described at length.
 import { element, setText } from '../common/dom.js';
 import { createFilled } from './details.js';
-import { KINDS } from './troubles.js';
+import { STOPS } from './troubles.js';
 
 const NAMED_MAX = 3; // vouchers in one sentence
 
@@ -13,11 +13,11 @@ export function createSeverity({ section, speech, titleOf, press }) {
     let troubles = null; // null: not read yet
 
     function say() {
-        const grade = troubles === null ? 'unknown' : troubles.length === 0 ? 'well' : troubles.some(({ kind }) => KINDS[kind].stops) ? 'stops' : 'books';
+        const grade = troubles === null ? 'unknown' : troubles.length === 0 ? 'well' : troubles.some(({ kind }) => STOPS.includes(kind)) ? 'stops' : 'books';
         section.dataset.severity = grade;
         setText(heading, speech.say(`severity_${grade}`));
         const rows = (troubles ?? []).map(({ kind, values, vouchers }) => ({ kind, text: textOf(kind, values, vouchers), vouchers }));
-        fill([speech.language, rows], () => rows.map(itemOf));
+        fill([speech.tag(), rows], () => rows.map(itemOf));
     }
 
     function textOf(kind, values, vouchers) {

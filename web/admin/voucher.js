@@ -7,6 +7,7 @@
 //   details, settlement   whether these panels are open
 //   report       its newest settlement; refusal: why there is no newer one; letters, audit: what its details show
 import { element, setAttribute, setText } from '../common/dom.js';
+import { renderMarked } from '../common/voice.js';
 import { booksOf } from './books.js';
 import { ACTIONS, actionButton } from './confirm.js';
 import { createDetails } from './details.js';
@@ -103,7 +104,7 @@ export function createVoucher({ template, speech, press, toggled, may }) {
 
     // They change with the version alone.
     function sayTerms(row) {
-        const key = `${speech.language} ${row.version}`;
+        const key = `${speech.tag()} ${row.version}`;
         if (key === saidTerms) {
             return;
         }
@@ -141,7 +142,7 @@ export function createVoucher({ template, speech, press, toggled, may }) {
         return speech.say('journal_of', { count, age: speech.age(age_ms / 1000) });
     }
 
-    speech.localise(body);
+    renderMarked(speech, body);
     return {
         body, view, take, say, isOpen,
         // Whether units were sold a moment ago.
@@ -151,7 +152,7 @@ export function createVoucher({ template, speech, press, toggled, may }) {
             body.scrollIntoView({ block: 'nearest' });
             panels.details.button.focus();
         },
-        localise: () => speech.localise(body),
+        localise: () => renderMarked(speech, body),
         left: (now_ms) => leftOf(view, stateOf(view, now_ms), now_ms),
     };
 }

@@ -2,6 +2,8 @@
 export const words = {
     en: {
         title: 'Operators',
+        'language.other': '中文',
+        'language.label': '切换到中文',
         skip: 'Skip to the vouchers',
         log_in_title: 'Log in',
         log_in: 'Log in',
@@ -84,8 +86,8 @@ export const words = {
 
         help_title: 'What to do',
         help_intro: "What the dashboard's first line says, what it means, and what to do.",
-        help_alert: 'More: {where}, alert {alert}.',
-        help_where: 'More: {where}.',
+        help_alert: 'More: docs/operations.md, alert {alert}.',
+        help_where: 'More: docs/operations.md.',
 
         now: 'The last hour',
         here: 'This instance, right now',
@@ -185,7 +187,7 @@ export const words = {
         terms_ticket: 'needs a ticket',
         terms_work: 'needs a ticket, {bits} bits of work',
         terms_version: 'version {version}',
-        units_of: 'of {all} can still be bought',
+        units_of: 'of {all} left',
         units_over: 'of {all}; the sale is over',
         bar: 'Units left of {title}',
         in_redis: 'Left in Redis',
@@ -392,7 +394,7 @@ export const words = {
         sell_now: 'Yes, sell at once',
         at_once: 'This sells at once: the sale begins in the past or now, and buyers may buy as soon as you press the button. Sure?',
         change_of: 'Change the terms of {title}',
-        frozen: 'The sale has begun: price, currency, begin, units in one order and time to pay stay. Title, a later end, ticket and work may change.',
+        frozen: 'The sale has begun: price, currency, begin, units in one order and time to pay stay. Title, a later end, ticket, work, description and picture may change.',
         created: 'Voucher {id}, {title}, is created.',
         changed_done: 'The terms of voucher {id}, {title}, are changed.',
         nothing_changed: 'Nothing is different yet.',
@@ -426,6 +428,8 @@ export const words = {
     },
     zh: {
         title: '运营面板',
+        'language.other': 'English',
+        'language.label': 'Switch to English',
         skip: '跳到券列表',
         log_in_title: '登录',
         log_in: '登录',
@@ -508,8 +512,8 @@ export const words = {
 
         help_title: '处理办法',
         help_intro: '面板第一行的每种提示是什么意思，怎么处理。',
-        help_alert: '更多内容：{where}，告警 {alert}。',
-        help_where: '更多内容：{where}。',
+        help_alert: '更多内容：docs/operations.zh-CN.md，告警 {alert}。',
+        help_where: '更多内容：docs/operations.zh-CN.md。',
 
         now: '最近一小时',
         here: '此实例的当前状态',
@@ -816,7 +820,7 @@ export const words = {
         sell_now: '确定，立即开售',
         at_once: '立即开售：开始时间已到或已过，按下按钮后买家马上可以购买。确定吗？',
         change_of: '修改 {title} 的条款',
-        frozen: '销售已开始：价格、货币、开始时间、每单件数和支付时限不能再改；标题、更晚的结束时间、凭证和工作量可以改。',
+        frozen: '销售已开始：价格、货币、开始时间、每单件数和支付时限不能再改；标题、更晚的结束时间、凭证、工作量、说明和图片可以改。',
         created: '券 {id}（{title}）已创建。',
         changed_done: '券 {id}（{title}）的条款已修改。',
         nothing_changed: '还没有修改任何内容。',

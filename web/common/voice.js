@@ -23,16 +23,23 @@ export function createVoice(words, storage) {
     };
 }
 
-// What stands in the document and says in data-say of which words it is; and the button that changes the language,
-// which names the other one in its own words.
-export function renderWords(voice) {
+// What stands in the document, and the button that changes the language, which names the other one in its own words.
+export function renderWords(voice, title = voice.say('page.title')) {
     document.documentElement.lang = voice.tag();
-    document.title = voice.say('page.title');
-    for (const marked of document.querySelectorAll('[data-say]')) {
-        setText(marked, voice.say(marked.dataset.say));
-    }
+    document.title = title;
+    renderMarked(voice, document);
     const button = document.getElementById('language');
     button.lang = voice.otherTag();
     setText(button, voice.say('language.other'));
     setAttribute(button, 'aria-label', voice.say('language.label'));
+}
+
+// Below `root`: texts, of whose words data-say tells, and hints within fields.
+export function renderMarked(voice, root) {
+    for (const marked of root.querySelectorAll('[data-say]')) {
+        setText(marked, voice.say(marked.dataset.say));
+    }
+    for (const field of root.querySelectorAll('[data-say-hint]')) {
+        setAttribute(field, 'placeholder', voice.say(field.dataset.sayHint));
+    }
 }

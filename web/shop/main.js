@@ -26,7 +26,7 @@ let buyer;
 const clock = createClock();
 let early = readEarly();
 const voice = createVoice(WORDS, local);
-const vouchers = createVouchers(clock.monotonic);
+const vouchers = createVouchers(clock.monotonic, () => settings.pictures ?? []);
 const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
 
 const view = createView(voice, {

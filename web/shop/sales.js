@@ -200,6 +200,7 @@ export function createSales({
         const card = cards.get(id);
         if (card?.phase !== undefined) {
             view.card(id).render(vouchers.get(id), card.phase, purchase(id), orderOf(id));
+            view.card(id).renderDue(orderOf(id), clock.now()); // at once, so that nothing moves a second later
         }
     }
 

@@ -1,6 +1,6 @@
 // A voucher's card. It is made once; after that only what has changed is written, so that the focus stays, and a screen
 // reader repeats nothing.
-import { element, isOff, setAttribute, setOff, setText } from '../common/dom.js';
+import { element, setAttribute, setOff, setText } from '../common/dom.js';
 import { countdown } from './countdown.js';
 import { isFree, isToPay } from './orders.js';
 import { STATE } from './purchase.js';
@@ -61,20 +61,9 @@ export function createCard(id, voice, { onBuy, payUrl }) {
             'div',
             { class: 'face' },
             parts.picture,
-            element(
-                'div',
-                { class: 'names' },
-                parts.title,
-                parts.about,
-                parts.whole,
-                element(
-                    'div',
-                    { class: 'head' },
-                    element('p', { class: 'price' }, parts.price, ' ', parts.each),
-                    parts.badge,
-                ),
-            ),
+            element('div', { class: 'names' }, parts.title, parts.about, parts.whole),
         ),
+        element('div', { class: 'head' }, element('p', { class: 'price' }, parts.price, ' ', parts.each), parts.badge),
         element('p', { class: 'count' }, parts.clockLabel, ' ', parts.clock, ' ', parts.when),
         stock,
         parts.paused,
@@ -109,8 +98,10 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         root.dataset.state = phase;
         renderFace(voucher);
         setText(parts.badge, voice.say(`phase.${phase}`));
-        setText(parts.price, priceText(voice, voucher.priceCents, voucher.currency));
-        setText(parts.each, voucher.limit > 1 ? voice.say('voucher.each') : '');
+        const price = priceText(voice, voucher.priceCents, voucher.currency);
+        setText(parts.price, price);
+        parts.price.style.setProperty('--characters', price.length);
+        setText(parts.each, voucher.limit > 1 && voucher.priceCents > 0 ? voice.say('voucher.each') : '');
         renderStock(voucher, phase);
         parts.buy.hidden = phase === PHASE.ENDED && !purchase.isUnderWay() && purchase.state() === STATE.IDLE;
         parts.paused.hidden = phase !== PHASE.PAUSED;
@@ -255,7 +246,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         parts.title.focus();
     }
 
-    return { root, render, renderClock, renderDue, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
+    return { root, render, renderClock, renderDue, focus };
 }
 
 // What a won order is, where that says more than the answer.

@@ -59,8 +59,9 @@ export function matches({ title, description }, text) {
     return text.toLocaleLowerCase().split(/\s+/).every((word) => shown.includes(word));
 }
 
-// `monotonic` as the clock's.
-export function createVouchers(monotonic) {
+// `monotonic` as the clock's. `pictureOrigins()`: from which the page's policy lets pictures come; an origin may have
+// left the list after a voucher got its picture.
+export function createVouchers(monotonic, pictureOrigins) {
     const known = new Map();
 
     // canSell: of the answer that `read` is from.
@@ -72,7 +73,7 @@ export function createVouchers(monotonic) {
             read: true,
             title: read.title,
             description: read.description ?? '',
-            picture: read.picture ?? null,
+            picture: pictureOrigins().some((origin) => read.picture?.startsWith(`${origin}/`)) ? read.picture : null,
             priceCents: read.price_cents,
             currency: read.currency,
             stock: read.stock,

@@ -81,7 +81,7 @@ export const WORDS = {
         'outcome.sold_out': 'Sold out. If another buyer gives one back, it can be bought here.',
         'outcome.not_enough.one': 'Only {count} is left. Choose fewer.',
         'outcome.not_enough.other': 'Only {count} are left. Choose fewer.',
-        'outcome.too_many': 'You have ordered and given back too often: you cannot order this one again.',
+        'outcome.too_many': 'You have ordered and cancelled too often: you cannot order this one again.',
         'outcome.offer_changed': 'The price has just changed. Nothing was ordered: reload the page to see the new price.',
         'outcome.already_ordered': 'It is already yours: you have an order for it.',
         'outcome.not_started': 'Not yet: the sale has not begun.',
@@ -127,7 +127,7 @@ export const WORDS = {
         'order.cancel_failed': 'It could not be cancelled now, or we could not learn whether it was. Try again.',
         'order.at': 'Ordered {at}',
 
-        'confirm.text': 'Give back your order for {title}? It goes to another buyer.',
+        'confirm.text': 'Cancel your order for {title}? Another buyer may get it then.',
         'confirm.no': 'Keep it',
         'confirm.yes': 'Cancel the order',
 
@@ -230,10 +230,10 @@ export const WORDS = {
         'outcome.free': '抢到了！免费商品，无需付款。',
         'outcome.paid': '抢到了，已付款。',
         'outcome.accepted': '订单已受理，正在确认，结果会自动显示在本页。',
-        'outcome.sold_out': '已抢光。如果有人退回，可以在这里再买。',
+        'outcome.sold_out': '已抢光。如果有人取消订单，可以在这里再买。',
         'outcome.not_enough.one': '只剩 {count} 件，请减少数量。',
         'outcome.not_enough.other': '只剩 {count} 件，请减少数量。',
-        'outcome.too_many': '您下单又退回的次数过多，不能再购买该商品。',
+        'outcome.too_many': '您下单又取消的次数过多，不能再购买该商品。',
         'outcome.offer_changed': '价格刚刚有变动，未下单。请刷新页面，查看新价格后再购买。',
         'outcome.already_ordered': '您已经抢到了：已有订单。',
         'outcome.not_started': '还没开始，请稍候。',
@@ -278,7 +278,7 @@ export const WORDS = {
         'order.cancel_failed': '现在无法取消，或者无法确认是否已取消。请再试一次。',
         'order.at': '{at} 下单',
 
-        'confirm.text': '要退回“{title}”的订单吗？退回后由其他买家购买。',
+        'confirm.text': '要取消“{title}”的订单吗？取消后其他买家可以购买。',
         'confirm.no': '保留订单',
         'confirm.yes': '确定取消',
 
