@@ -128,8 +128,12 @@ class Shop:
         if made.status != 201:
             raise RuntimeError(f"no voucher: {made}")
         found = json.loads(made.answer)["id"]
-        path = f"/admin/vouchers/{found}"
-        wait_for("the voucher", lambda: json.loads(self.main.ask("GET", path, bearer()).answer)["redis"]["state"] == "open")
+
+        def is_open() -> bool:
+            shown = self.main.ask("GET", f"/admin/vouchers/{found}", bearer())
+            return shown.status == 200 and json.loads(shown.answer)["redis"]["state"] == "open"
+
+        wait_for("the voucher", is_open)
         return found
 
     def order(self, voucher: str, who: str = "alice", service: Service | None = None) -> str:
