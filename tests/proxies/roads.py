@@ -190,9 +190,9 @@ class Gateways:
                 "worker_processes auto;": f"worker_processes 1; daemon off; {user}",
                 "/tmp/": (6, f"{folder}/"),
                 "server seckill-1:8080": (2, f"server 127.0.0.1:{self.backend}"),
-                "server seckill-2:8080": (2, f"server localhost:{self.backend}"),
+                "server seckill-2:8080": (2, f"server 127.0.0.1:{self.backend}"),
                 "server seckill-1:8081": f"server 127.0.0.1:{self.for_operators}",
-                "server seckill-2:8081": f"server localhost:{self.for_operators}",
+                "server seckill-2:8081": f"server 127.0.0.1:{self.for_operators}",
                 "listen 8080;": f"listen 127.0.0.1:{public};",
             }
             | ({"proxy_read_timeout    75s;": f"proxy_read_timeout {cut_off_s}s;"} if cut_off_s else {}),
