@@ -12,9 +12,10 @@ RUN [ -z "$DEBIAN" ] || sed -i "s|^URIs: http://[^/]*|URIs: http://$DEBIAN|" /et
 # The library that draws the dashboard's charts. Without npm's registry the dashboard has its numbers alone.
 FROM debian AS charts
 ARG NPM=
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates npm
 COPY deploy/install/fetch-vendor web/vendor.lock /web/
-RUN mkdir /web/vendor && { /web/fetch-vendor /web || echo "npm's registry failed: the dashboard will have no charts"; }
+RUN mkdir /web/vendor && { [ -z "$NPM" ] || npm config set registry "$NPM"; } && /web/fetch-vendor /web \
+    || echo "npm failed: the dashboard will have no charts"
 
 FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
