@@ -56,10 +56,10 @@ function roff(text) {
     return text
 }
 
-function is_secret(i) { return option[i] ~ / PATH$/ || setting_help[i] ~ /\[path\]/ }
-
 # A file whose path is a setting: no secret of its own.
 function is_path(i) { return setting_help[i] ~ /\[path\]/ }
+
+function is_secret(i) { return option[i] ~ / PATH$/ || is_path(i) }
 
 function credential(i,   name) {
     name = option[i]
