@@ -34,7 +34,7 @@ export function renderWords(voice, title = voice.say('page.title')) {
     setAttribute(button, 'aria-label', voice.say('language.label'));
 }
 
-// Below `root`: texts, of whose words data-say tells, and hints within fields.
+// Below `root`: the texts that data-say names, and the hints of fields that data-say-hint names.
 export function renderMarked(voice, root) {
     for (const marked of root.querySelectorAll('[data-say]')) {
         setText(marked, voice.say(marked.dataset.say));
