@@ -77,6 +77,9 @@ const forgetful = async (context) => {
 
 const HOUR_MS = 3600 * 1000;
 
+/** A test's bound is not kept, or `or` is seen. */
+const late = (what, ms, or) => new RegExp([`${what}: not within ${bound(ms)} ms`, or].filter(Boolean).join('|'));
+
 const CONTROLS = [
     ['a button without a name', 'sold out', /axe: critical: button-name/,
         always(`for (const button of page.querySelectorAll('button[data-buy]')) {
@@ -94,7 +97,7 @@ const CONTROLS = [
     ['a rejection that is not handled', 'sold out', /uncaught: .*oops/, added("Promise.reject(new Error('oops'))")],
     ['a file that is missing', 'sold out', /console: Failed to load resource.*404.*gone\.js/,
         added("import('/web/shop/gone.js').catch(() => {})")],
-    ['a page that hears of nothing', 'pause, resume and more stock', /voucher shown as paused: not within/, deaf],
+    ['a page that hears of nothing', 'pause, resume and more stock', late('voucher shown as paused', 2000), deaf],
     ["a clock that trusts the client's, ahead", 'an hour ahead', /voucher shown as upcoming|shown, .* s left|early/, trusting(HOUR_MS)],
     ["a clock that trusts the client's, behind", 'an hour behind', /s shown, .* s left/, trusting(-HOUR_MS)],
     ['a shop that does not see that Redis is away', 'without Redis, and after the end', /voucher shown as unknown: not within/,
@@ -201,8 +204,8 @@ const CONTROLS = [
         always("for (const one of page.querySelectorAll('article [data-pay]')) { one.remove(); }")],
     ['a page that forgets its place', 'back leads to the same place', /the card at \S+ px: not within/,
         (context) => context.addInitScript(() => history.replaceState(null, ''))],
-    ['a page that hears of no return', 'followed within a second', /voucher shown as sold_out: not within/, deaf],
-    ['a stream of three cards', 'followed within a second', /voucher shown as sold_out: not within/,
+    ['a page that hears of no return', 'followed within a second', late('voucher shown as sold_out', 1000), deaf],
+    ['a stream of three cards', 'followed within a second', late('voucher shown as sold_out', 1000),
         async (context) => {
             await context.route(isStream, (route) => {
                 const url = new URL(route.request().url());
@@ -220,7 +223,7 @@ const CONTROLS = [
             const list = JSON.parse(text);
             return JSON.stringify({ ...list, vouchers: list.vouchers.filter(({ phase }) => phase !== 'paused') });
         })],
-    ['a page that waits for an attempt', 'offline is said', /offline as .*: not within|found out by an attempt/,
+    ['a page that waits for an attempt', 'offline is said', late('offline as .*', 1000, 'found out by an attempt'),
         (context) => context.addInitScript(() => addEventListener('offline', (event) => event.stopImmediatePropagation(), true))],
     ['stale data that says nothing', 'stale data says', /what is stale as .*: not within/,
         always("document.getElementById('trouble').textContent = ''")],
