@@ -365,12 +365,12 @@ START_TEST(many_may_be_revoked)
         (void)fprintf(file, "%s:%08d-%s\n", name, i, "0000-0000-0000");
     ck_assert_int_eq(fclose(file), 0);
     open_tokens();
-    for (int i = 0; i < MANY; i += STEP) {
+    for (int i = 0; i < (_i == 0 ? 2 * MANY : MANY); i += STEP) {
         char claims[256];
         (void)snprintf(claims, sizeof claims,
                        "{\"%s\":\"%08d-%s\",\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"exp\":2000%s}", name, i,
                        "0000-0000-0000", _i == 0 ? ",\"sub\":\"alice\"" : "");
-        ck_assert_int_eq(check(&key_a, HEADER_A, claims), SK_JWT_REVOKED);
+        ck_assert_int_eq(check(&key_a, HEADER_A, claims), i < MANY ? SK_JWT_REVOKED : SK_JWT_GOOD);
     }
     ck_assert_int_eq(check(&key_a, HEADER_A, "{\"jti\":\"other\"," CLAIMS_REST), SK_JWT_GOOD);
     ck_assert_int_eq(truncate(revoked_path, 1 << 22), 0);
