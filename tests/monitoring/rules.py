@@ -148,6 +148,13 @@ ROWS = [
     Row("SeckillJournalDeep", "page", *gauge("seckill_journal_entries", 50001, 49999), JOB),
     Row("SeckillDeadLetters", "ticket", *gauge("seckill_dead_letters_waiting", 1, 0), JOB),
     Row("SeckillPaymentsToRefund", "ticket", *gauge("seckill_payments_to_refund", 1, 0), JOB),
+    Row(
+        "SeckillPaymentsToRefund",
+        "ticket",
+        {"seckill_payments_to_refund": f"1+0x{LONG // 2} 0 0 1+0x{LONG // 2}"},  # the instance restarts meanwhile
+        {"seckill_payments_to_refund": f"1+0x{LONG // 4} 0+0x{LONG}"},  # all were given back
+        JOB,
+    ),
     Row("SeckillBooksDiffer", "page", *gauge("seckill_books_differ", 1, 0), JOB),
     Row(
         "SeckillRedisLostData",
@@ -242,6 +249,7 @@ BROKEN = [
     ("a name", "seckill_books_differ", "seckill_book_differs"),
     ("a label", 'status=~"5.."', 'status="5xx"'),
     ("a side", "seckill_reactors_ready < seckill_reactors", "seckill_reactors_ready > seckill_reactors"),
+    ("a restart", "max_over_time(seckill_payments_to_refund[1m])", "seckill_payments_to_refund"),
     ("no `for`", "seckill_dead_letters_waiting) > 0\n        for: 1m", "seckill_dead_letters_waiting) > 0"),
 ]
 
