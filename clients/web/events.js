@@ -68,12 +68,12 @@ export function openStream(api, ids, { onEvent, onTrouble = () => {}, headers = 
 // Calls `onEvent` with each state of a voucher (its id) or of several (a list of ids), at once and whenever it changes,
 // until each sale is over (`phase` is `ended`) or `signal` is aborted. Of a list, a voucher that does not exist is
 // over, in `state` unknown. Rejects with a Problem that asking again does not change, such as 401, and 404 of a single
-// voucher.
+// voucher. `onTrouble(problem)` hears of any other, after which it asks again: what is known may be old.
 export async function watchVouchers(
     api,
     ids,
     onEvent,
-    { signal, headers, random = Math.random, pollMs = POLL_MS } = {},
+    { signal, headers, onTrouble = () => {}, random = Math.random, pollMs = POLL_MS } = {},
 ) {
     const open = new Set([ids].flat().map(String));
     const most = STREAMS_MOST * STREAM_MOST;
@@ -148,6 +148,9 @@ export async function watchVouchers(
             } catch (problem) {
                 if (!(problem instanceof Problem) || judge(problem).outcome === 'refused') {
                     throw problem;
+                }
+                if (!signal?.aborted) {
+                    onTrouble(problem);
                 }
                 ({ retryAfterMs } = problem);
                 delay = retryDelay(retryAfterMs, failures++, random);

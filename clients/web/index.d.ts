@@ -210,6 +210,12 @@ export interface Options {
     signal?: AbortSignal | undefined;
 }
 
+/** Of what goes on until it ends. */
+export interface FollowOptions extends Options {
+    /** Called after each try that failed and is repeated: what you show may be old, until the next event or order. */
+    onTrouble?: ((problem: Problem) => void) | undefined;
+}
+
 export interface KeyOptions extends Options {
     /** Idempotency-Key; made up unless given. */
     key?: string | undefined;
@@ -226,14 +232,18 @@ export interface Client {
     /** Buys, and follows an accepted order to its end. Rejects only for mistakes in the program. */
     buy(voucherId: string, options?: BuyOptions): Promise<PurchaseResult>;
     /** The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. */
-    follow(orderId: string, options?: Options & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
+    follow(orderId: string, options?: FollowOptions & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
     /**
      * Calls `onEvent` with each state of a voucher, or of a list of up to 96, at once and at each change, until all
      * their sales are over (`phase` is `ended`), or until it is aborted. Of a list, an id that does not exist is an
      * event with `state: 'unknown'`, and the others go on. Rejects with a Problem, such as UNKNOWN_VOUCHER of a single
      * id, and with a RangeError for an empty or longer list: then watch those on screen.
      */
-    watch(vouchers: string | readonly string[], onEvent: (event: SaleEvent) => void, options?: Options): Promise<void>;
+    watch(
+        vouchers: string | readonly string[],
+        onEvent: (event: SaleEvent) => void,
+        options?: FollowOptions,
+    ): Promise<void>;
     /** The service's time in ms, as Date.now() has the browser's; undefined until an answer had it: read a voucher first. */
     now(): number | undefined;
 

@@ -26,9 +26,14 @@ export async function askForChange(
 }
 
 // Resolves with the order once its status is not `status` any more: a pending one ends by itself (P5). null: there is
-// no such order, or `signal` was aborted. Rejects with a Problem that asking again does not change, such as 401. `ask`
-// replaces askForChange(), and `before()` is awaited before each question.
-export async function followOrder(api, id, { ask = askForChange, before = async () => {}, onOrder, ...options } = {}) {
+// no such order, or `signal` was aborted. Rejects with a Problem that asking again does not change, such as 401;
+// `onTrouble(problem)` hears of any other, after which it asks again. `ask` replaces askForChange(), and `before()` is
+// awaited before each question.
+export async function followOrder(
+    api,
+    id,
+    { ask = askForChange, before = async () => {}, onOrder, onTrouble, ...options } = {},
+) {
     const { status = 'pending', signal, pause = wait, random = Math.random } = options;
     for (let failures = 0; ;) {
         await before();
@@ -50,6 +55,9 @@ export async function followOrder(api, id, { ask = askForChange, before = async 
             }
             if (!(problem instanceof Problem) || judge(problem).outcome === 'refused') {
                 throw problem;
+            }
+            if (!signal?.aborted) {
+                onTrouble?.(problem);
             }
             ({ retryAfterMs } = problem);
             delay = retryDelay(retryAfterMs, failures++, random);

@@ -34,6 +34,7 @@ TIME = "the time is the service's"
 SEVERAL = "several sales are followed in one stream, without unknown ones"
 MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
+TROUBLES = "who follows a sale or an order hears of each try that fails"
 NO_STREAM = "where no stream can be had the voucher is asked for"
 
 # What is broken, in which file, by which change; and the scenario that must fail.
@@ -106,6 +107,11 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("a stream asks again for an unknown voucher", "events.js", "wanted.delete(id);", "", SEVERAL),
     ("a watch of several ends with the first sale", "events.js", "open.delete(event.voucher_id);", "open.clear();",
      SEVERAL),
+    ("a watch is silent about its troubles", "events.js", "if (!signal?.aborted) {\n                    on", "if (false) {on",
+     TROUBLES),
+    ("following is silent about its troubles", "orders.js", "onTrouble?.(problem);", "", TROUBLES),
+    ("an aborted watch is a trouble", "events.js", "if (!signal?.aborted) {\n                    on", "{\n on", TROUBLES),
+    ("aborted following is a trouble", "orders.js", "if (!signal?.aborted) {\n                on", "{\n on", TROUBLES),
     ("each voucher has a stream of its own", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 2;", SEVERAL),
     ("a stream has more vouchers than the service takes", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 33;",
      MANY_SALES),

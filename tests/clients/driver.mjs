@@ -28,12 +28,17 @@ function login(headers, turns) {
     };
 }
 
+const hearTrouble =
+    (n) =>
+    ({ code, cause }) =>
+        say(n, { trouble: { code, cause: cause?.message } });
+
 const done = async (body) => ({ outcome: 'done', body: (await body) ?? undefined });
 
 const CALLS = {
     buy: (client, { voucher, quantity, key, doubtful, signal }) =>
         client.buy(voucher, { quantity, key, isDoubtful: doubtful, signal }),
-    follow: (client, { order, signal }) => done(client.follow(order, { signal })),
+    follow: (client, { n, order, signal }) => done(client.follow(order, { signal, onTrouble: hearTrouble(n) })),
     cancel: (client, { order, signal }) => client.cancel(order, { signal }),
     pay: (client, { order, payment }) => client.pay(order, payment),
     create: (client, { terms }) => client.createVoucher(terms),
@@ -42,7 +47,7 @@ const CALLS = {
     read: (client, { path }) => done(client.read(path)),
     command: (client, { path, json }) => client.command(path, json),
     watch: (client, { n, voucher, signal }) =>
-        done(client.watch(voucher, (event) => say(n, { event }), { signal })),
+        done(client.watch(voucher, (event) => say(n, { event }), { signal, onTrouble: hearTrouble(n) })),
     now: (client, { voucher }) => done(client.voucher(voucher).then(() => ({ now: client.now() }))),
     online: () => done(page.dispatchEvent(new Event('online'))),
 };

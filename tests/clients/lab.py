@@ -129,6 +129,7 @@ def held(voucher_id: str) -> Iterator[None]:
 class Call:
     def __init__(self) -> None:
         self.events: list[dict] = []
+        self.troubles: list[dict] = []
         self.answer: dict | None = None
         self.done = threading.Event()
 
@@ -154,6 +155,8 @@ class Client:
             call = self.calls[told.pop("n")]
             if "event" in told:
                 call.events.append(told["event"])
+            elif "trouble" in told:
+                call.troubles.append(told["trouble"])
             else:
                 call.answer = told
                 call.done.set()

@@ -592,6 +592,27 @@ def no_stream(client: Client) -> None:
             watch_to_the_end(client, proxy, voucher)
 
 
+@scenario("who follows a sale or an order hears of each try that fails", only="web")
+def troubles(client: Client) -> None:
+    order = lab.buy(lab.voucher(), "alice")
+    for what, details in (("watch", {"voucher": lab.voucher()}), ("follow", {"order": order})):
+        call = client.begin(what, lab.URL, turns=9 * [None], at_most_ms=9000, **details)
+        lab.until("a login that fails", lambda: call.troubles)
+        assert call.troubles[0] == {"code": "NO_LOGIN", "cause": "no login"}, call.troubles
+        asked = [problem(503, "UNAVAILABLE"), page(502), *99 * ["hang"]]
+        with through(("/events", 99 * ["drop"]), (r"GET /(vouchers/\d+$|orders/)", asked)) as proxy:
+            call = client.begin(what, proxy.url, at_most_ms=9000, **details)
+            lab.until("both troubles", lambda: len(call.troubles) == 2)
+        assert [one["code"] for one in call.troubles] == ["UNAVAILABLE", "NOT_OURS"], call.troubles
+        with through((".*", 99 * ["hang"])) as proxy:
+            call = client.begin(what, proxy.url, at_most_ms=1000, **details)
+            expect(call.result(30), "done")
+            assert not call.troubles, "its own end is no trouble"
+    call = client.begin("watch", lab.URL, voucher=lab.voucher(), at_most_ms=4000)
+    expect(call.result(30), "done")
+    assert call.events and not call.troubles, call.troubles
+
+
 @scenario("a sale that there is not ends a watch")
 def no_sale(client: Client) -> None:
     expect(client.begin("watch", lab.URL, voucher="999999999").result(), "thrown", "UNKNOWN_VOUCHER")
