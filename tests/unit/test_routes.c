@@ -1174,6 +1174,7 @@ START_TEST(an_address_has_a_rate_of_wrong_tokens)
     must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/pay", 429);
     token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 429); // nor is a right one checked
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 429);
     user = "alice";
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
     ck_assert_uint_eq(sk_metrics_read(metrics, SK_METRIC_ADMIN_TOKENS_WRONG), 3);
