@@ -173,7 +173,7 @@ void sk_handle_find_orders(const struct sk_context *context, struct sk_request *
     if (user == NULL || !sk_text_user(user))
         (void)sk_answer_parameter(context->answers, request, "user", "must be 1-64 of A-Z a-z 0-9 _ . -");
     else if (sk_page_read_query(context, request, "cursor", &asked))
-        sk_user_orders(context->control, user, &asked, request->handle);
+        sk_user_orders(context->control, SK_PG_COMMANDS, user, &asked, request->handle);
 }
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,

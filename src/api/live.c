@@ -1,6 +1,7 @@
 // Each voucher with listeners has one feed. For all of them it takes one snapshot from Redis, every 250 ms at most, and
 // makes one event for each change. Snapshots have a rate limit, as texts do: many vouchers with one listener each are
-// checked less often, instead of taking Redis from the buyers.
+// checked less often, instead of taking Redis from the buyers. Feeds that were never read get every second snapshot:
+// they need not wait for all others, and however many come and go, the others are read.
 //
 // Listeners stand in a ring, in the order in which they were served. Each time slice serves from its head while the
 // rate limit allows. So thousands of texts are spread evenly, and none blocks the loop for long. With more listeners
@@ -35,13 +36,13 @@ enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n";
 
 struct live_feed {
-    struct sk_list list; // first member; in the order of the snapshots
+    struct sk_list list; // first member; in `fresh`, or in `feeds` in the order of the snapshots
     struct sk_live *live;
     struct live_feed *same_bucket;
     int64_t voucher_id;
     struct sk_voucher *voucher; // pinned; NULL: it was retired before anyone listened
     size_t listeners;
-    uint64_t asked_ms;
+    uint64_t asked_ms; // 0: not yet
     bool asking;       // a snapshot is in progress
     int64_t remaining; // or NOT_KNOWN
     uint64_t known_ms; // when that was known
@@ -71,7 +72,8 @@ struct sk_live {
     struct sk_timer *timer;
     struct sk_pace texts, reads;
     size_t count;
-    struct sk_list listeners, feeds;
+    struct sk_list listeners, feeds, fresh; // fresh: feeds that were not read yet
+    bool fresh_next;                        // the next snapshot is theirs
     struct live_listener *by_handle[BUCKETS];
     struct live_feed *by_voucher[FEED_BUCKETS];
 };
@@ -99,6 +101,7 @@ struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wi
     live->reads = sk_pace_begin(reads == 0 ? 1 : reads, 1 + reads * SLICE_MS / 1000, now);
     sk_list_begin(&live->listeners);
     sk_list_begin(&live->feeds);
+    sk_list_begin(&live->fresh);
     live->timer = sk_timer_open(control->sale->loop, 0, live_on_slice, live);
     if (live->timer == NULL) {
         free(live);
@@ -132,7 +135,7 @@ static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
         sk_voucher_pin(feed->voucher);
     feed->same_bucket = *bucket;
     *bucket = feed;
-    sk_list_add_behind(&feed->list, &live->feeds); // its snapshot comes first
+    sk_list_add_last(&feed->list, &live->fresh);
     return feed;
 }
 
@@ -225,7 +228,8 @@ void sk_live_close(struct sk_live *live)
         return;
     while (live->listeners.next != &live->listeners)
         live_forget(live, (struct live_listener *)live->listeners.next);
-    SK_ASSERT(sk_list_is_empty(&live->feeds)); // the links are closed, so no snapshot is in progress
+    // The links are closed, so no snapshot is in progress.
+    SK_ASSERT(sk_list_is_empty(&live->feeds) && sk_list_is_empty(&live->fresh));
     sk_timer_close(live->timer);
     free(live);
 }
@@ -342,15 +346,24 @@ static void live_on_gone(const struct sk_context *context, struct sk_request *re
 
 // ---- a time slice ----
 
+// NULL: no feed is due.
+static struct live_feed *live_next_feed(struct sk_live *live, uint64_t now)
+{
+    struct live_feed *fresh = sk_list_first(&live->fresh), *feed = sk_list_first(&live->feeds);
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+    if (feed != NULL && now - feed->asked_ms < SK_LIVE_EACH_MS)
+        feed = NULL;
+    return fresh != NULL && (feed == NULL || live->fresh_next) ? fresh : feed;
+}
+
 static void live_on_slice(void *arg)
 {
     struct sk_live *live = arg;
     uint64_t now = uv_now(live->control->sale->loop);
     struct live_feed *feed;
     struct live_listener *listener;
-    while ((feed = sk_list_first(&live->feeds)) != NULL &&
-           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-           now - feed->asked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->reads, now)) {
+    while ((feed = live_next_feed(live, now)) != NULL && sk_pace_take(&live->reads, now)) {
+        live->fresh_next = feed->asked_ms != 0;
         sk_list_remove(&feed->list);
         sk_list_add_last(&feed->list, &live->feeds);
         feed->asked_ms = now;

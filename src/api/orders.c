@@ -594,17 +594,18 @@ void sk_handle_orders(const struct sk_context *context, struct sk_request *reque
 {
     struct sk_page_asked asked;
     if (sk_page_read_query(context, request, "cursor", &asked))
-        sk_user_orders(context->control, sk_call_of(request)->user, &asked, request->handle);
+        sk_user_orders(context->control, SK_PG_QUERIES, sk_call_of(request)->user, &asked, request->handle);
 }
 
-void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)
+void sk_user_orders(struct sk_control *control, enum sk_pg_class class, const char *user,
+                    const struct sk_page_asked *ask, uint64_t handle)
 {
     char key[SK_QUERY_KEY_SIZE];
     struct sk_page page;
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, handle))
         return;
-    (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
-    struct user_orders *list = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *list, user_orders_start);
+    (void)snprintf(key, sizeof key, "orders:%d:%s:%u:%s", (int)class, user, page.limit, page.first ? "" : ask->cursor);
+    struct user_orders *list = sk_query_new(control, class, handle, key, sizeof *list, user_orders_start);
     if (list == NULL)
         return;
     list->query.release = user_orders_release;

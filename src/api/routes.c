@@ -445,6 +445,8 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
         (sk_request_header(request, "x-user-id", NULL) != NULL ||
          sk_request_header(request, "authorization", NULL) == NULL))
         return SK_VERDICT_UNAUTHENTICATED;
+    if (routes->options.limits != NULL && !sk_limits_may_fail(routes->options.limits, request))
+        return SK_VERDICT_RATE_LIMITED;
     auth = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
     if (routes->options.users == NULL) // else it may have been a user's token
         routes_note_failed_auth(routes, request, auth);

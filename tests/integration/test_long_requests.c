@@ -104,18 +104,18 @@ START_TEST(they_have_a_share_of_the_connections)
     enum { CONNECTIONS = 40, SHARE = 20 };
     struct service *service =
         service_start(ENV("SECKILL_REACTORS=1", "SECKILL_MAX_CONNECTIONS=40", "SECKILL_LONG_PER_USER=0"));
-    char events[64], order[ORDER_ID_SIZE], poll[96];
+    char events[64], of_several[64], order[ORDER_ID_SIZE], poll[96];
     int fds[SHARE];
     voucher_on_sale(service, STOCK, voucher);
     put_path(events, "/vouchers/%s/events");
+    put_path(of_several, "/vouchers/events?ids=%s");
     buy(service, "alice", order);
     (void)snprintf(poll, sizeof poll, "/orders/%s?wait=60", order);
-    for (int i = 0; i < SHARE; i++) // both kinds share it
-        fds[i] = i % 2 == 0 ? open_long(service, events, "") : open_long(service, poll, "X-User-Id: alice\r\n");
-    for (int i = 0; i < MANY; i++) {
-        must_be_refused(service, events, "", "SECKILL_LONG_SHARE");
-        must_be_refused(service, poll, "X-User-Id: alice\r\n", "SECKILL_LONG_SHARE");
-    }
+    const char *const paths[] = {events, of_several, poll};
+    for (int i = 0; i < SHARE; i++) // all kinds share it
+        fds[i] = open_long(service, paths[i % 3], "X-User-Id: alice\r\n");
+    for (int i = 0; i < 2 * MANY; i++)
+        must_be_refused(service, paths[i % 3], "X-User-Id: alice\r\n", "SECKILL_LONG_SHARE");
     ck_assert_double_eq(http_sample(service, "seckill_long_requests"), SHARE);
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_max"), SHARE);
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"share\"}"), 2 * MANY);
@@ -173,16 +173,17 @@ START_TEST(a_user_has_so_many)
 {
     enum { OF_USER = 8 };
     struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
-    char events[64];
+    char events[64], of_several[64];
     int alice[OF_USER], bob[1];
     voucher_on_sale(service, STOCK, voucher);
     put_path(events, "/vouchers/%s/events");
+    put_path(of_several, "/vouchers/events?ids=%s");
     for (int i = 0; i < OF_USER; i++)
-        alice[i] = open_long(service, events, "X-User-Id: alice\r\n");
+        alice[i] = open_long(service, i % 2 == 0 ? events : of_several, "X-User-Id: alice\r\n");
     for (int i = 0; i < MANY; i++) // at either reactor
-        must_be_refused(service, events, "X-User-Id: alice\r\n", "SECKILL_LONG_PER_USER");
+        must_be_refused(service, i % 2 == 0 ? events : of_several, "X-User-Id: alice\r\n", "SECKILL_LONG_PER_USER");
     ck_assert_double_eq(http_sample(service, "seckill_long_requests_refused_total{reason=\"user\"}"), MANY);
-    bob[0] = open_long(service, events, "X-User-Id: bob\r\n");
+    bob[0] = open_long(service, of_several, "X-User-Id: bob\r\n");
     close_long(service, bob, 1);
     close_long(service, alice, 1);
     alice[0] = open_long(service, events, "X-User-Id: alice\r\n");

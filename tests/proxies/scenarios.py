@@ -213,12 +213,12 @@ def waits_are_cut_off(road: Road, service, findings: Findings) -> None:
 def exceed(road: Road, service, findings: Findings) -> None:
     """An address that takes too much is refused; others are served meanwhile, and it can still buy."""
 
-    def held(count: int, data: bytes) -> list[Link]:
+    def held(count: int, data: bytes, address: str = "127.0.0.1") -> list[Link]:
         """Connections that were not closed."""
         links = []
         for _ in range(count):
             try:
-                links.append(Link(road.port))
+                links.append(Link(road.port, address=address))
                 links[-1].send(data)
             except OSError:
                 pass
@@ -251,6 +251,13 @@ def exceed(road: Road, service, findings: Findings) -> None:
     expect(findings, road, "150 requests under way, refused", refused(begun, 150) >= 22, True)
     others_are_served("150 requests")
     release(begun)
+    polls = []
+    for who in (road.who(f"{name_of(road)}-polls-{number}") for number in range(5)):  # the service allows each user 8
+        order = json.loads(talk(road.port, request("POST", f"/seckill/{service.voucher}", who))[0].body)["id"]
+        polls += held(8, request("GET", f"/orders/{order}?%77ait=20&while=unpaid", who), "127.0.0.3")
+    expect(findings, road, "40 long polls, refused", refused(polls, 40), 8)
+    others_are_served("40 long polls")
+    release(polls)
     for _ in range(5):  # on a slow machine they may arrive slowly enough
         answers = talk(road.port, *[request("GET", "/vouchers", b"")] * 800, pipelined=True)
         if 429 in statuses(answers):

@@ -122,7 +122,6 @@ static inline void must_have_its_class(const struct asked *asked)
         ck_assert_int_ne(asked->class, SK_PG_COMMANDS);
         break;
     case SK_STATEMENT_FIND_REPLICATED_ORDER:
-    case SK_STATEMENT_LIST_ORDERS:
         ck_assert_int_eq(asked->class, SK_PG_QUERIES);
         break;
     default:

@@ -248,6 +248,31 @@ START_TEST(many_vouchers_share_the_reads)
 }
 END_TEST
 
+// Nor do those that come and go take the reads from those that stay: here 30 a slice, more than the limit.
+START_TEST(new_vouchers_leave_the_others_half_of_the_reads)
+{
+    static const int64_t reactors[] = {1, 10}; // with ten, a slice has one read
+    enum { NEW = 30, SECONDS = 5 };
+    sk_live_close(live);
+    open_live(reactors[_i]);
+    let_listen(1, 1);
+    (void)pass(300, 1000, 0);
+    size_t before = heard[1].events, reads = 0;
+    for (uint64_t ms = 0; ms < SECONDS * UINT64_C(1000); ms += SLICE_MS) {
+        for (int64_t i = 1; i <= NEW; i++) {
+            if (sk_catalogue_find(sale.catalogue, VOUCHER + i) == NULL)
+                a_voucher(sale.catalogue, VOUCHER + i)->end_ms = INT64_MAX;
+            ck_assert(let_follow(VOUCHER + i, 0, 1 + (uint64_t)i));
+        }
+        reads += pass(SLICE_MS, 1000 - (int64_t)(ms / SLICE_MS), 1);
+        for (uint64_t i = 1; i <= NEW; i++)
+            sk_live_leave(live, 1 + i);
+    }
+    ck_assert_uint_ge(heard[1].events - before, SECONDS * 3);
+    ck_assert_uint_ge(reads, (size_t)(READS_PER_S / reactors[_i] * SECONDS * 8 / 10)); // nearly all of new ones
+}
+END_TEST
+
 START_TEST(a_comment_when_there_is_nothing_else)
 {
     let_listen(1, 1);
@@ -484,6 +509,7 @@ int main(void)
     tcase_add_test(tcase, a_few_are_told_often);
     tcase_add_loop_test(tcase, many_are_told_less_often, 0, 4);
     tcase_add_test(tcase, many_vouchers_share_the_reads);
+    tcase_add_loop_test(tcase, new_vouchers_leave_the_others_half_of_the_reads, 0, 2);
     tcase_add_test(tcase, a_comment_when_there_is_nothing_else);
     tcase_add_test(tcase, the_last_event_id);
     tcase_add_test(tcase, a_slow_one_hears_the_newest);

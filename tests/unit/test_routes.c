@@ -405,9 +405,9 @@ END_TEST
 // While nearly all connections are taken. What is refused ends its own.
 START_TEST(the_last_connections_are_for_buyers_operators_and_probes)
 {
-    static const char *const others[] = {
-        "/orders",  ("/orders/" ORDER), "/vouchers", "/vouchers/7", "/vouchers/7/events",
-        "/metrics", "/openapi.json",    "/nowhere"};
+    static const char *const others[] = {"/orders",     ("/orders/" ORDER),   "/vouchers",
+                                         "/vouchers/7", "/vouchers/7/events", "/vouchers/events",
+                                         "/metrics",    "/openapi.json",      "/nowhere"};
     static char server;
     sk_routes_connect(routes, (struct sk_server *)(void *)&server, NULL);
     crowded = true;
@@ -430,23 +430,29 @@ START_TEST(the_last_connections_are_for_buyers_operators_and_probes)
 }
 END_TEST
 
-// Anyone may listen. Who says who it is counts as that user.
+// Anyone may listen, to one sale or several. Who says who it is counts as that user.
 START_TEST(a_listener_is_known_if_it_says_so)
 {
-    ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "alice");
-    user = NULL;
-    ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "");
-    user = "no user";
-    ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "");
-    ck_assert_str_eq(handled, "events");
-    options.users = (struct sk_user_tokens *)(void *)&allow;
-    open_again();
-    user = "alice";
-    token = "Bearer good.user.token";
-    ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "bob");
-    token = "Bearer bad.user.token";
-    ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "");
-    ck_assert_str_eq(handled, "events");
+    static const char *const streams[] = {"/vouchers/7/events", "/vouchers/events"};
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        options.users = NULL;
+        open_again();
+        user = "alice";
+        ck_assert_str_eq(ask(SK_METHOD_GET, streams[i])->user, "alice");
+        user = NULL;
+        ck_assert_str_eq(ask(SK_METHOD_GET, streams[i])->user, "");
+        user = "no user";
+        ck_assert_str_eq(ask(SK_METHOD_GET, streams[i])->user, "");
+        ck_assert_str_eq(handled, "events");
+        options.users = (struct sk_user_tokens *)(void *)&allow;
+        open_again();
+        user = "alice";
+        token = "Bearer good.user.token";
+        ck_assert_str_eq(ask(SK_METHOD_GET, streams[i])->user, "bob");
+        token = "Bearer bad.user.token";
+        ck_assert_str_eq(ask(SK_METHOD_GET, streams[i])->user, "");
+        ck_assert_str_eq(handled, "events");
+    }
 }
 END_TEST
 
@@ -456,8 +462,8 @@ START_TEST(operators_may_have_a_listener_of_their_own)
     static char elsewhere[] = "127.0.0.1:8081";
     static const char *const theirs[] = {"/admin/vouchers",  "/admin/vouchers/7", "/admin/orders", "/admin/events",
                                          "/admin/instances", "/admin/ui",         "/metrics"};
-    static const char *const ours[] = {
-        "/orders", "/vouchers", "/vouchers/7", "/vouchers/7/events", "/vouchers/7/ticket", "/openapi.json", "/"};
+    static const char *const ours[] = {"/orders",          "/vouchers",          "/vouchers/7",   "/vouchers/7/events",
+                                       "/vouchers/events", "/vouchers/7/ticket", "/openapi.json", "/"};
     config.api.pages = 1;
     config.api.admin_listen = elsewhere;
     for (int operators = 0; operators < 2; operators++) {
@@ -1168,6 +1174,7 @@ START_TEST(an_address_has_a_rate_of_wrong_tokens)
     must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/pay", 429);
     token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 429); // nor is a right one checked
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 429);
     user = "alice";
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
     ck_assert_uint_eq(sk_metrics_read(metrics, SK_METRIC_ADMIN_TOKENS_WRONG), 3);

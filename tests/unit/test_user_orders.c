@@ -1,6 +1,7 @@
 // The list of a user's orders: pending ones from Redis, the others from PostgreSQL, and whether it is complete.
 #include "fake_control.h"
 
+#include "admin_lists.h"
 #include "orders.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
@@ -38,7 +39,7 @@ static void setup(void)
 
 static void ask_orders(uint64_t handle)
 {
-    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = SK_PAGE_MOST}, handle);
+    sk_user_orders(&control, SK_PG_QUERIES, USER, &(struct sk_page_asked){.limit = SK_PAGE_MOST}, handle);
 }
 
 typedef const char *const rows_t[ROW_COLUMNS];
@@ -174,7 +175,7 @@ END_TEST
 
 static void ask_page(unsigned limit, const char *cursor, uint64_t handle)
 {
-    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, handle);
+    sk_user_orders(&control, SK_PG_QUERIES, USER, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, handle);
 }
 
 // The first page has the pending orders, whatever its limit; the others need no Redis.
@@ -240,6 +241,36 @@ START_TEST(a_cursor_of_another_list_is_refused)
 }
 END_TEST
 
+// ---- who asks ----
+
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    bool sent = strcmp(name, "user") == 0;
+    (void)request;
+    if (count != NULL)
+        *count = sent;
+    return sent ? USER : NULL;
+}
+
+// An operator's list waits for no user's, not even for the same one.
+START_TEST(an_operators_list_goes_first)
+{
+    const struct sk_context context = {.control = &control};
+    ask_orders(1);
+    sk_handle_find_orders(&context, &(struct sk_request){.handle = 2});
+    ck_assert_uint_eq(fake_redis.count, 2);
+    answer_buyer(0, NULL);
+    answer_buyer(1, NULL);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_int_eq(fake_pg.asked[0].class, SK_PG_QUERIES);
+    ck_assert_int_eq(fake_pg.asked[1].class, SK_PG_COMMANDS);
+    for (int i = 0; i < 2; i++)
+        pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_FOUND);
+    must_be_told(2, SK_VERDICT_FOUND);
+}
+END_TEST
+
 // ---- memory that is short ----
 
 // Sends a query, and answers every call.
@@ -273,6 +304,7 @@ int main(void)
     tcase_add_test(tcase, a_list_goes_on_where_it_ended);
     tcase_add_test(tcase, the_same_page_is_asked_for_once);
     tcase_add_test(tcase, a_cursor_of_another_list_is_refused);
+    tcase_add_test(tcase, an_operators_list_goes_first);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);
 }
