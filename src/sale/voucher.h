@@ -92,7 +92,7 @@ struct sk_voucher {
     int64_t pay_within_s; // then an unpaid order expires; 0: never
     bool ticket;          // a purchase needs a ticket
     unsigned work_bits;   // work that a ticket takes; 0: none
-    int32_t offer;        // version of price, limit, ticket and work: a ticket is for one, an order agrees to one
+    int32_t offer;        // version of price, limit, pay_within_s, ticket and work: an order agrees to one
     struct sk_price price;
     enum sk_voucher_state state;
     bool left;     // it has left the catalogue: the last pin frees it

@@ -193,6 +193,26 @@ START_TEST(terms_change_before_the_start)
 }
 END_TEST
 
+// It has just read the catalogue, for a voucher that it did not know. Without notifications it reads again a second
+// later.
+START_TEST(an_instance_that_is_behind_tells_no_old_time_to_pay)
+{
+    struct voucher_terms terms = {.stock = 3, .begin_in_s = 600, .end_in_s = 1200};
+    struct http_reply reply;
+    char created[HTTP_FIELD_SIZE], expires[HTTP_FIELD_SIZE];
+    sales_stop_notifying();
+    voucher_make(ours, &terms, voucher);
+    (void)http_buy(other, voucher, "alice", &reply);
+    http_must_be_problem(&reply, 409, "NOT_STARTED");
+    (void)must_change("{\"pay_within_s\":60,\"begin_at\":\"2020-01-01T00:00:00Z\"}");
+    WAIT_FOR(http_buy(other, voucher, "alice", &reply) == 201);
+    sales_notify_again();
+    ck_assert(http_member(&reply, "created_at", created) && http_member(&reply, "expires_at", expires));
+    ck_assert_int_eq(db_number("SELECT (timestamptz '%s' - interval '60 s' = '%s')::int", expires, created), 1);
+    books_must_balance(voucher);
+}
+END_TEST
+
 START_TEST(after_the_start_it_may_be_extended)
 {
     static const char *const refused[] = {
@@ -439,6 +459,7 @@ int main(void)
     tcase_add_test(tcase, a_pause_counts_on_every_instance);
     tcase_add_test(tcase, closed_early_stays_closed);
     tcase_add_test(tcase, terms_change_before_the_start);
+    tcase_add_test(tcase, an_instance_that_is_behind_tells_no_old_time_to_pay);
     tcase_add_test(tcase, after_the_start_it_may_be_extended);
     tcase_add_test(tcase, what_is_added_sells_and_no_more);
     tcase_add_test(tcase, what_is_reduced_is_not_sold);

@@ -57,12 +57,13 @@ START_TEST(all_offers_of_a_voucher_are_kept)
     db_run("UPDATE seckill_voucher SET title = 'no term of it', end_at = end_at + interval '1 h' WHERE id = %s",
            sql_voucher);
     db_run("UPDATE seckill_voucher SET user_limit = 3, ticket = true, work_bits = 4 WHERE id = %s", sql_voucher);
+    db_run("UPDATE seckill_voucher SET pay_within_s = 60 WHERE id = %s", sql_voucher);
     db_text(
         kept, sizeof kept,
         "SELECT string_agg(concat_ws(' ', offer, price_cents, currency, user_limit, ticket, work_bits), ',' ORDER BY"
         " offer) FROM seckill_offer WHERE voucher_id = %s",
         sql_voucher);
-    ck_assert_str_eq(kept, "1 100 CNY 1 f 0,2 200 EUR 1 f 0,3 200 EUR 3 t 4");
+    ck_assert_str_eq(kept, "1 100 CNY 1 f 0,2 200 EUR 1 f 0,3 200 EUR 3 t 4,4 200 EUR 3 t 4");
 }
 END_TEST
 
