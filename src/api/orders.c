@@ -536,8 +536,12 @@ static void lookup_release(struct sk_query *query)
 //
 // Redis is asked first, and PostgreSQL last: it reports which of those orders are still pending. An order that leaves
 // Redis in between is settled by then. Later pages contain only settled orders, and need no Redis.
+//
+// PostgreSQL also reports the newest voucher. If this instance did not know it when it asked Redis, the user may have a
+// pending order there, and the list is not complete.
 
-enum { BUSY_MAX = 64, LISTED_ID = 0, LISTED_DOCUMENT, LISTED_VOUCHER };
+// A shard without orders has one row, without an id.
+enum { BUSY_MAX = 64, LISTED_ID = 0, LISTED_DOCUMENT, LISTED_VOUCHER, LISTED_NEWEST };
 
 struct user_orders;
 
@@ -563,6 +567,7 @@ struct user_orders {
     struct sk_gather gather;
     char user[SK_USER_SIZE];
     bool complete;
+    int64_t newest[SK_SHARDS_MAX]; // voucher that was known when Redis was asked, of each shard
     size_t vouchers, answered;
     struct user_orders_voucher asked[BUSY_MAX];
 };
@@ -631,6 +636,8 @@ static void user_orders_start(struct sk_query *query)
     }
     user_orders_move(list, USER_ORDERS_BUYERS);
     list->answered = 0;
+    for (size_t i = 0; i < list->page.places; i++)
+        list->newest[i] = sk_follow_newest_id(query->control->recovery->follows[i]);
     list->vouchers = sk_watch_busy(query->control->recovery->watch, busy, BUSY_MAX, &list->complete);
     for (size_t i = 0; i < list->vouchers; i++) {
         list->asked[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
@@ -741,7 +748,7 @@ static void user_orders_put_pending(const struct user_orders *list, const struct
 static void user_orders_add_pending(struct user_orders *list, const struct sk_rows *rows, size_t settled, bool first)
 {
     struct sk_buf *body = &list->query.body;
-    for (size_t i = settled; i < sk_rows_count(rows); i++) {
+    for (size_t i = settled; i < sk_rows_count(rows) && sk_rows_text(rows, i, LISTED_ID) != NULL; i++) {
         char pending[SK_ORDER_JSON_SIZE];
         user_orders_put_pending(list, rows, i, pending);
         if (i > settled || !first)
@@ -760,6 +767,8 @@ static void user_orders_on_rows(struct sk_query *query, struct sk_gathered *gath
         while (settled < gathered->counts[i] && sk_rows_text(rows, settled, LISTED_DOCUMENT) != NULL)
             settled++;
         gathered->counts[i] = settled;
+        if (list->page.first && rows != NULL && sk_rows_number(rows, 0, LISTED_NEWEST) > list->newest[i])
+            list->complete = false;
     }
     sk_buf_puts(body, "{\"orders\":[");
     size_t before = body->len;

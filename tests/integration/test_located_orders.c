@@ -99,9 +99,11 @@ static void make_neighbours(struct service *service, char old[VOUCHER_ID_SIZE], 
 static void must_be_found_before_its_voucher_is_known(struct service *service, struct service *other)
 {
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    bool complete;
     db_hold_orders();
     voucher_on_sale(service, STOCK, voucher);
     sales_accept(service, voucher, "bob", id);
+    ck_assert(listed(other, "bob", "pending", &complete) == 1 || !complete);
     ck_assert(sales_order_is(other, id, "bob", "pending"));
     db_let_orders_go();
     WAIT_FOR(sales_order_is(other, id, "bob", "unpaid"));

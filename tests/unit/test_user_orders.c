@@ -35,6 +35,7 @@ static void setup(void)
     busy[0] = a_voucher(sale.catalogue, VOUCHER);
     busy_count = 1;
     busy_are_all = true;
+    fake_follow.newest_id = OTHER;
 }
 
 static void ask_orders(uint64_t handle)
@@ -43,6 +44,10 @@ static void ask_orders(uint64_t handle)
 }
 
 typedef const char *const rows_t[ROW_COLUMNS];
+
+// A shard without orders, whose newest voucher has this id.
+static const rows_t none[] = {{NULL, NULL, NULL, "8"}}, none_newer[] = {{NULL, NULL, NULL, "9"}};
+static const struct sk_rows no_orders = {1, none}, no_orders_newer = {1, none_newer};
 
 static void answer_buyer(size_t i, const char *id)
 {
@@ -84,12 +89,12 @@ START_TEST(only_what_is_a_users_is_asked_about)
     const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
     ck_assert_str_eq(asked->argv[3], "{" ORDER_B "}");
     ck_assert_str_eq(asked->argv[4], "{8}");
-    pg_answers(&no_rows);
+    pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     busy_count = 0; // no voucher is busy
     ask_orders(1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[3], "{}");
-    pg_answers(&no_rows);
+    pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     ck_assert_uint_eq(fake_redis.count, 2);
 }
@@ -106,18 +111,40 @@ START_TEST(a_list_that_may_lack_something_says_so)
     for (size_t i = 0; i < BUSY_MAX; i++)
         answer_buyer(i, i == BUSY_MAX - 1 ? ORDER_B : NULL);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[4], "{163}");
-    pg_answers(&no_rows);
+    pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
     busy_are_all = true;
     busy_count = 1;
     ask_orders(1);
     redis_answers(&damage);
-    pg_answers(&no_rows);
+    pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
     ask_orders(1);
     answer_buyer(fake_redis.answered, NULL);
-    pg_answers(&no_rows);
+    pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+}
+END_TEST
+
+// The user may have a pending order of a voucher that was made since the catalogue was read.
+START_TEST(a_list_knows_of_vouchers_that_it_does_not_know)
+{
+    static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "7", "9"}};
+    static const struct sk_rows newer = {1, rows};
+    ask_orders(1);
+    answer_buyer(fake_redis.answered, NULL);
+    fake_follow.newest_id = OTHER + 1; // too late: Redis has been asked
+    pg_answers(&no_orders_newer);
+    must_be_shown(1, "{\"orders\":[],\"complete\":false}");
+    ask_orders(1);
+    answer_buyer(fake_redis.answered, NULL);
+    pg_answers(&no_orders_newer);
+    must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+    fake_follow.newest_id = OTHER;
+    ask_orders(1);
+    answer_buyer(fake_redis.answered, NULL);
+    pg_answers(&newer);
+    must_be_shown(1, "{\"orders\":[{\"id\":\"c\"}],\"complete\":false}");
 }
 END_TEST
 
@@ -142,7 +169,7 @@ START_TEST(half_a_list_is_none)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     answer_buyer(2, NULL); // the second round
     answer_buyer(3, NULL);
-    pg_answers(&no_rows);
+    pg_answers(&no_orders);
     must_be_shown(2, "{\"orders\":[],\"complete\":true}");
     busy_count = 0;
     ask_orders(1);
@@ -165,7 +192,7 @@ START_TEST(what_is_no_order_id_is_not_asked_about)
         ask_orders(1);
         redis_answers(&field);
         ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[3], "{}");
-        pg_answers(&no_rows);
+        pg_answers(&no_orders);
         must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     }
 }
@@ -183,7 +210,7 @@ START_TEST(a_list_goes_on_where_it_ended)
 {
     static const rows_t first[] = {
         {ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, "{\"id\":\"b\"}", "8"}, {ORDER_D, NULL, "8"}};
-    static const rows_t second[] = {{ORDER_B, "{\"id\":\"b\"}", "8"}};
+    static const rows_t second[] = {{ORDER_B, "{\"id\":\"b\"}", "8", "9"}}; // it has settled orders only
     char cursor[SK_CURSOR_SIZE], expected[TEXT_SIZE];
     ask_page(1, NULL, 1);
     answer_buyer(0, ORDER_D);
@@ -221,7 +248,7 @@ START_TEST(the_same_page_is_asked_for_once)
     ask_page(1, other, 5);
     ck_assert_uint_eq(fake_pg.count, 3);
     for (int i = 0; i < 4; i++)
-        pg_answers(&no_rows);
+        pg_answers(&no_orders);
     for (uint64_t handle = 1; handle <= 5; handle++)
         must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_uint_eq(fake_pg.count, 4);
@@ -265,7 +292,7 @@ START_TEST(an_operators_list_goes_first)
     ck_assert_int_eq(fake_pg.asked[0].class, SK_PG_QUERIES);
     ck_assert_int_eq(fake_pg.asked[1].class, SK_PG_COMMANDS);
     for (int i = 0; i < 2; i++)
-        pg_answers(&no_rows);
+        pg_answers(&no_orders);
     must_be_told(1, SK_VERDICT_FOUND);
     must_be_told(2, SK_VERDICT_FOUND);
 }
@@ -299,6 +326,7 @@ int main(void)
     tcase_add_test(tcase, a_list_has_what_is_settled_and_what_is_pending);
     tcase_add_test(tcase, only_what_is_a_users_is_asked_about);
     tcase_add_test(tcase, a_list_that_may_lack_something_says_so);
+    tcase_add_test(tcase, a_list_knows_of_vouchers_that_it_does_not_know);
     tcase_add_test(tcase, half_a_list_is_none);
     tcase_add_test(tcase, what_is_no_order_id_is_not_asked_about);
     tcase_add_test(tcase, a_list_goes_on_where_it_ended);
