@@ -310,7 +310,7 @@ static const struct question {
         {"retired|~", "archived|~", "retired|" ORDER_ID, "open|~", NONE, "archived|" ORDER_ID}},
     [SK_STATEMENT_LIST_VOUCHERS] = {"ACm", ANYONE, {"*7|" VOUCHER, NONE, "7|" VOUCHER}},
     [SK_STATEMENT_LIST_ORDERS] = {"uIm..", ANYONE,
-        {ORDER_ID "|~|7", "*" ORDER_ID "|" SHOWN "|7", NONE, ORDER_ID "|" SHOWN "|7\n" ORDER "1|~|1"}},
+        {ORDER_ID "|~|7|7", "*" ORDER_ID "|" SHOWN "|7|99", "~|~|~|7", ORDER_ID "|" SHOWN "|7|7\n" ORDER "1|~|1|7"}},
     [SK_STATEMENT_LIST_ALL_ORDERS] = {"qBNNIm", ANYONE, {ORDER_ID "|" SHOWN, "*" ORDER_ID "|" SHOWN, ORDER_ID "|~"}},
     [SK_STATEMENT_LIST_PAYMENTS] = {"qIm", ANYONE, {ORDER_ID "|" SHOWN "," SHOWN, NONE, "*" ORDER_ID "|" SHOWN}},
     [SK_STATEMENT_LIST_TO_REFUND] = {"QIm", ANYONE, {ORDER_ID "|" SHOWN "," SHOWN, NONE, "*" ORDER_ID "|" SHOWN}},

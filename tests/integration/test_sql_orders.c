@@ -1,5 +1,6 @@
 // How orders are shown and listed.
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"
@@ -74,7 +75,10 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
     }
     PQclear(listed);
     listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "zoe", NULL, "100", "{}", "{}");
-    ck_assert_int_eq(PQntuples(listed), 0);
+    ck_assert_int_eq(PQntuples(listed), 1); // it has the newest voucher alone, as each row
+    ck_assert_int_eq(PQgetisnull(listed, 0, 0), 1);
+    ck_assert_int_eq(db_number("SELECT coalesce(max(id), 0) FROM seckill_voucher"),
+                     strtoll(PQgetvalue(listed, 0, 3), NULL, 10));
     PQclear(listed);
 }
 END_TEST
