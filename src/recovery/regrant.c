@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "admit.h"
 #include "batch.h"
 #include "failpoint.h"
 #include "grant.h"
@@ -200,8 +201,10 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
         grant = sk_grant_read(reply, call->orders.count);
     else
         call->regrant->sale->orphaned(call->regrant->sale->recovery, voucher); // the script may still run
-    if (grant.status == SK_GRANT_OK)
+    if (grant.status == SK_GRANT_OK) {
         sk_grant_remember(&grant, voucher);
+        sk_admit_forget(voucher); // a refusal that is cached knows none of these users
+    }
     if (grant.status == SK_GRANT_OK && grant.epoch > voucher->maintenance->lost.stale_epoch) {
         regrant_sort(call, &grant, &reasons);
         if (call->refused.count > 0) {
