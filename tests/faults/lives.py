@@ -189,20 +189,10 @@ def expiry_is_in_time(world: World) -> list[str]:
     return [f"{len(late)} of {len(lateness)} expired late, {worst} by {late[worst]:.1f} s, {world.late_s} s at most"]
 
 
-def known_as_written(world: World) -> dict[str, float]:
-    """Since when an answer has shown that an order has a row."""
-    since: dict[str, float] = {}
-    for event in world.history:
-        if event.order and event.status in (200, 201) and event.state not in ("", "pending"):
-            since[event.order] = min(since.get(event.order, event.ended), event.ended)
-    return since
-
-
 def keys_made_one_order(world: World) -> list[str]:
     """The same Idempotency-Key gets the first answer again, whatever happened to the order, and makes no other order. A
-    202 given before PostgreSQL was queried may end as refused. Where Redis may lose grants, an order counts from when
-    it is known to be written, as in winners_are_told()."""
-    complaints, orders, written = [], world.orders(), known_as_written(world)
+    202 given before PostgreSQL was queried may end as refused."""
+    complaints, orders = [], world.orders()
     rows: dict[tuple[str, str, str], int] = defaultdict(int)
     for voucher in world.vouchers.values():
         for order in voucher.orders:
@@ -225,10 +215,9 @@ def keys_made_one_order(world: World) -> list[str]:
         refused = event.status == 202 and named and named.reason == KEY_REASON
         if refused:
             continue
-        since = written.get(one.order, event.began) if world.refused_most > 0 else one.ended
-        late_s = world.delays.between_s(since - MARK_S, event.began)
-        if event.code in REFUSALS and event.began <= since + MARK_S + late_s:
-            continue  # by an instance that did not know the order yet
+        late_s = world.delays.between_s(one.ended - MARK_S, event.began)
+        if event.code in REFUSALS and event.began <= one.ended + MARK_S + late_s:
+            continue  # by an instance that did not know the order yet, as in winners_are_told()
         if event.quantity == orders[one.order].quantity:
             if event.status not in (201, 202) or event.order != one.order:
                 complaints.append(f"{event.user} repeated {event.key} of {one.order} and was told {said}")
