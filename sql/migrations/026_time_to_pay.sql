@@ -1,5 +1,5 @@
--- The time to pay is part of an offer, too, since a buyer is told when the order expires: an instance that has not
--- followed a change of it would tell the old time. Redis and the table of offers need only the number.
+-- The time to pay is part of an offer, too. The answer to a purchase shows when the order expires, and an instance that
+-- has not read a change yet would show the old time. Redis and the table of offers need only the number.
 
 -- As in 003_catalogue.sql, with pay_within_s.
 CREATE OR REPLACE FUNCTION number_voucher_change() RETURNS trigger
