@@ -27,7 +27,7 @@ enum {
     STATE_MAX = 32,
     PARAMETER_MAX = 64,
     DETAIL_MAX = 128,
-    LINK_MAX = 1024,
+    LINK_MAX = 320,
     PROBLEM_SIZE = 640,
     KEPT_MAX = 256
 };

@@ -31,9 +31,9 @@
 #include "response.h"
 #include "timer.h"
 
-// ANSWER_RESERVE: an answer's head has up to 1.4 KB, with a Link of LINK_MAX (answer.c).
+// ANSWER_RESERVE: an answer's head has up to 1 KB, with a Link of LINK_MAX (answer.c) and an origin of 230 bytes.
 enum {
-    ANSWER_RESERVE = 2048,
+    ANSWER_RESERVE = 1024,
     FIELD_MARKS = sizeof ": \r\n" - 1,
     DISCARD_FACTOR = 8,
     POOL_INCREMENT = 1024,

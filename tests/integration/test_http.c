@@ -516,8 +516,11 @@ START_TEST(header_limit)
 }
 END_TEST
 
-// One request whose memory is filled by n times `each`, in its target or behind `begin`.
-static void fill_request(struct sk_buf *out, const char *voucher, const char *user, const char *begin, const char *each,
+#define LONG_ORIGIN "https://" TEN("abcdefghi.") TEN("abcdefghi.") "shop.example"
+
+// One request whose memory is filled by n times `each`, in its target or behind `begin`. Its answer carries all that it
+// can of CORS, limits and traces.
+static void fill_request(struct sk_buf *out, const char *target, const char *who, const char *begin, const char *each,
                          const char *end, int n)
 {
     bool in_target = begin[0] == '?';
@@ -525,11 +528,17 @@ static void fill_request(struct sk_buf *out, const char *voucher, const char *us
     for (int i = 0; i < n; i++)
         sk_buf_puts(&filler, each);
     sk_buf_clear(out);
-    sk_buf_printf(out, "POST /seckill/%s%s%s HTTP/1.1\r\n" HOST "X-User-Id: %s\r\n%s%s%s\r\n", voucher,
-                  in_target ? begin : "", in_target ? filler.data : "", user, in_target ? "" : begin,
+    sk_buf_printf(out, "%s%s%s HTTP/1.1\r\n" HOST "Origin: " LONG_ORIGIN "\r\n%s%s%s%s\r\n", target,
+                  in_target ? begin : "", in_target ? filler.data : "", who, in_target ? "" : begin,
                   in_target ? "" : filler.data, end);
     ck_assert(!out->failed && !filler.failed);
     sk_buf_free(&filler);
+}
+
+static struct service *start_with_small_heads(void)
+{
+    return service_start(ENV("SECKILL_HEADER_MAX_BYTES=4096", "SECKILL_CORS_ORIGINS=" LONG_ORIGIN,
+                             "SECKILL_USER_RATE=1000", "SECKILL_ADDRESS_RATE=100000", "SECKILL_TRACE=on"));
 }
 
 // Whatever fills it: the order is placed and answered, or refused. None is placed without an answer.
@@ -547,16 +556,17 @@ START_TEST(full_heads_are_answered)
         {"Transfer-Encoding: chunked\r\n\r\n0\r\n", "a:b\r\n", "", 20, 1, false},
     };
     enum { EACH = 80 };
-    struct service *service = service_start(ENV("SECKILL_HEADER_MAX_BYTES=4096"));
-    char voucher[VOUCHER_ID_SIZE], user[32];
+    struct service *service = start_with_small_heads();
+    char voucher[VOUCHER_ID_SIZE], target[64], user[48];
     struct sk_buf request = {0};
     struct http_reply reply;
     int sold[COUNT(rows)] = {0}, all = 0;
     voucher_on_sale(service, COUNT(rows) * EACH, voucher);
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (int n = 0; n < EACH; n++) {
-            (void)snprintf(user, sizeof user, "user%zu-%d", i, n);
-            fill_request(&request, voucher, user, rows[i].begin, rows[i].each, rows[i].end,
+            (void)snprintf(target, sizeof target, "POST /seckill/%s", voucher);
+            (void)snprintf(user, sizeof user, "X-User-Id: user%zu-%d\r\n", i, n);
+            fill_request(&request, target, user, rows[i].begin, rows[i].each, rows[i].end,
                          rows[i].least + n * rows[i].step);
             (void)http_raw(service, request.data, request.len, &reply);
             bool cut = rows[i].may_be_cut && reply.status == 0;
@@ -569,6 +579,36 @@ START_TEST(full_heads_are_answered)
     stock_must_be(voucher, (int)COUNT(rows) * EACH - all);
     sk_buf_free(&request);
     books_must_balance(voucher);
+}
+END_TEST
+
+#define CHARS_25(char) TEN(char) TEN(char) char char char char char
+
+// The longest answer's head: a list's, with the longest Link.
+START_TEST(full_heads_of_lists_are_answered)
+{
+    enum { EACH = 80, LEAST = 2900, STEP = 17 };
+    struct service *service = start_with_small_heads();
+    char voucher[VOUCHER_ID_SIZE];
+    struct sk_buf request = {0};
+    struct http_reply reply;
+    int answered = 0;
+    voucher_on_sale(service, STOCK, voucher);
+    voucher_on_sale(service, STOCK, voucher);
+    db_run("UPDATE seckill_voucher SET title = '" CHARS_25("\xe5\x88\xb8") "'");
+    for (int n = 0; n < EACH; n++) {
+        fill_request(&request, "GET /admin/vouchers?limit=1&title=" CHARS_25("%E5%88%B8"), ADMIN, "X: ", "a", "\r\n",
+                     LEAST + n * STEP);
+        (void)http_raw(service, request.data, request.len, &reply);
+        ck_assert_msg(reply.status == 200 || reply.status == 431, "%d: %d", n, reply.status);
+        if (reply.status == 431)
+            continue;
+        const char *link = strstr(reply.text, "Link: <");
+        ck_assert_msg(link != NULL && strcspn(link, "\r") > 300, "%s", reply.text);
+        answered++;
+    }
+    ck_assert_msg(answered > 0 && answered < EACH, "%d do not meet the limit", answered);
+    sk_buf_free(&request);
 }
 END_TEST
 
@@ -1311,6 +1351,7 @@ int main(void)
     tcase_add_test(tcase, body_limit);
     tcase_add_test(tcase, header_limit);
     tcase_add_test(tcase, full_heads_are_answered);
+    tcase_add_test(tcase, full_heads_of_lists_are_answered);
     tcase_add_test(tcase, connection_limit);
     tcase_add_test(tcase, slow_senders);
     tcase_add_test(tcase, slow_reader);
