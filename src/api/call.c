@@ -11,8 +11,10 @@ enum { KEY_MAX = 255 };
 
 bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key)
 {
-    unsigned count;
-    *key = sk_request_header(request, "idempotency-key", &count);
+    unsigned count = 0;
+    *key = NULL;
+    if (SK_REQUEST_MAY_HAVE(request, "idempotency-key"))
+        *key = sk_request_header(request, "idempotency-key", &count);
     if (count == 0)
         return true;
     size_t len = strlen(*key);

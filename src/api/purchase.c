@@ -39,6 +39,8 @@ static void purchase_refuse_quantity(const struct sk_context *context, struct sk
 static void purchase_on_expired(const struct sk_context *context, struct sk_request *request);
 static void purchase_answer(const struct sk_context *context, struct sk_request *request,
                             const struct sk_purchase_result *result);
+static void purchase_refuse(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_purchase_result *result);
 static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
                                   const struct sk_purchase_result *result);
 static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id);
@@ -52,7 +54,8 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
     struct sk_call *call = sk_call_of(request);
     struct sk_purchase_result result;
     const char *key;
-    call->respond_async = sk_request_header_any(request, "prefer", sk_prefer_async);
+    call->respond_async =
+        SK_REQUEST_MAY_HAVE(request, "prefer") && sk_request_header_any(request, "prefer", sk_prefer_async);
     call->quantity = 1;
     if (context->draining) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
@@ -137,10 +140,6 @@ static void purchase_on_expired(const struct sk_context *context, struct sk_requ
 static void purchase_answer(const struct sk_context *context, struct sk_request *request,
                             const struct sk_purchase_result *result)
 {
-    const struct sk_answer refusal = {.verdict = sk_verdict_of_purchase(result->code),
-                                      .order_id = result->order_id,
-                                      .left = result->left,
-                                      .retry_after_ms = result->retry_after_ms};
     switch (result->code) {
     case SK_PURCHASE_PLACED:
     case SK_PURCHASE_ACCEPTED:
@@ -153,8 +152,23 @@ static void purchase_answer(const struct sk_context *context, struct sk_request 
         if (result->repeats)
             purchase_answer_again(context, request, result->order_id);
         else
-            sk_answer_send(context->answers, request, &refusal);
+            purchase_refuse(context, request, result);
     }
+}
+
+// Nearly all are as SOLD_OUT: without a word of their own.
+static void purchase_refuse(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_purchase_result *result)
+{
+    enum sk_verdict verdict = sk_verdict_of_purchase(result->code);
+    if (result->order_id == NULL && result->retry_after_ms == 0 && result->code != SK_PURCHASE_NOT_ENOUGH)
+        sk_answer_refusal(context->answers, request, verdict);
+    else
+        sk_answer_send(context->answers, request,
+                       &(struct sk_answer){.verdict = verdict,
+                                           .order_id = result->order_id,
+                                           .left = result->left,
+                                           .retry_after_ms = result->retry_after_ms});
 }
 
 static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
@@ -338,7 +352,6 @@ static uint32_t ticket_now_s(void)
 void sk_ticket_read(const struct sk_context *context, const struct sk_request *request, const struct sk_call *call,
                     struct sk_ask *ask)
 {
-    struct sk_ticket ticket = {.kind = SK_TICKET_PURCHASE, .voucher_id = call->voucher_id, .user = call->user};
     unsigned count;
     if (!sk_tickets_on(context->tickets))
         return;
@@ -347,6 +360,7 @@ void sk_ticket_read(const struct sk_context *context, const struct sk_request *r
     if (count != 1)
         return;
     uint32_t now_s = ticket_now_s();
+    struct sk_ticket ticket = {.kind = SK_TICKET_PURCHASE, .voucher_id = call->voucher_id, .user = call->user};
     if (sk_tickets_check(context->tickets, text, now_s, &ticket)) {
         ask->ticket = SK_ASK_GOOD_TICKET;
         ask->offer = ticket.offer;

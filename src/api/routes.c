@@ -303,6 +303,8 @@ static bool routes_query_good(const struct sk_routes *routes, struct sk_request 
     char shown[SK_FIELDS_NAME_MAX + 1];
     struct sk_buf escaped = {0};
     struct query_read read = {.request = request, .route = route};
+    if (!request->has_query)
+        return true;
     if (request->query_bad)
         return sk_answer_parameter(routes->answers, request, "",
                                    "the query has a malformed escape, or that of a control byte");

@@ -202,11 +202,13 @@ static void text_put_pair(char *out, uint32_t value)
 size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE])
 {
     size_t len = 1;
-    for (uint64_t rest = value / 10; rest > 0; rest /= 10)
+    for (uint64_t rest = value; rest > 9; rest /= 10)
         len++;
     out[len] = '\0';
-    for (size_t i = len; i > 0; value /= 10)
-        out[--i] = (char)('0' + value % 10);
+    size_t i = len - 1;
+    for (; value > 9; value /= 10)
+        out[i--] = (char)('0' + value % 10);
+    out[i] = (char)('0' + value);
     return len;
 }
 

@@ -12,6 +12,7 @@
 enum { RECORD_SIZE = 64 }; // of libmicrohttpd's struct MHD_HTTP_Header
 
 static enum sk_method head_method(const char *method);
+static bool header_bytes_is_token(const char *name, size_t n);
 
 size_t sk_head_target(struct sk_head *head, const char *target)
 {
@@ -21,7 +22,8 @@ size_t sk_head_target(struct sk_head *head, const char *target)
     sk_header_bytes_target(&head->bytes, target);
     for (const char *at = strchr(target, '?'); at != NULL; at = strchr(at + 1, '&'))
         parameters++;
-    return strlen(target) + parameters * RECORD_SIZE;
+    head->has_query = parameters > 0;
+    return (size_t)(head->bytes.target_end - target) + parameters * RECORD_SIZE;
 }
 
 size_t sk_head_unescape(struct sk_head *head, char *text)
@@ -34,9 +36,13 @@ size_t sk_head_unescape(struct sk_head *head, char *text)
 
 void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version)
 {
-    *head = (struct sk_head){
-        .bytes = head->bytes, .method = head_method(method), .target = head->target, .query_bad = head->query_bad};
+    *head = (struct sk_head){.bytes = head->bytes,
+                             .method = head_method(method),
+                             .target = head->target,
+                             .has_query = head->has_query,
+                             .query_bad = head->query_bad};
     head->is_head = head->method == SK_METHOD_GET && method[0] == 'H';
+    head->bad = head->method == SK_METHOD_UNKNOWN && !header_bytes_is_token(method, strlen(method));
     sk_header_bytes_begin(&head->bytes, method, target, version);
 }
 
@@ -84,9 +90,9 @@ void sk_head_field(struct sk_head *head, const char *name, size_t name_len, cons
 
 #undef IS
 
-void sk_head_record(struct sk_head *head, size_t bytes)
+void sk_head_use(struct sk_head *head, size_t records, size_t bytes)
 {
-    head->used += RECORD_SIZE + bytes;
+    head->used += records * RECORD_SIZE + bytes;
 }
 
 bool sk_head_good(const struct sk_head *head, size_t len)
@@ -191,7 +197,7 @@ void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, co
     check->begin = method;
     check->next = version + VERSION_CHARS + LINE_END;
     size_t len = strlen(method);
-    if (target != method + len + 1 || version != check->target_end + 1 || !header_bytes_is_token(method, len))
+    if (target != method + len + 1 || version != check->target_end + 1)
         check->bad = true;
 }
 

@@ -52,9 +52,9 @@ struct sk_head {
     const char *target; // for comparison only
     unsigned hosts, lengths, encodings;
     uint64_t length; // of the body; 0: none, or not known in advance
-    size_t used;     // bytes of libmicrohttpd's memory, without those of the head itself
+    size_t used;     // bytes of libmicrohttpd's memory
     bool chunked, expects, bad;
-    bool query_bad; // the query has an invalid escape, or the escape of a control byte
+    bool has_query, query_bad; // as in request.h
     bool is_head;
     const char *traceparent; // as in request.h, as is the next one
     uint64_t names;
@@ -69,8 +69,9 @@ size_t sk_head_target(struct sk_head *head, const char *target);
 size_t sk_head_unescape(struct sk_head *head, char *text);
 void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version);
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len);
-// Counts the record that libmicrohttpd keeps of each field, cookie and parameter of the query, and what else it takes.
-void sk_head_record(struct sk_head *head, size_t bytes);
+// Counts the records that libmicrohttpd keeps, one for each field, cookie and parameter of the query, and what else it
+// takes.
+void sk_head_use(struct sk_head *head, size_t records, size_t bytes);
 // Whether to go on reading the request. `len`: of the whole head.
 bool sk_head_good(const struct sk_head *head, size_t len);
 

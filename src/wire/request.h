@@ -54,6 +54,7 @@ struct sk_request {
     const char *path;  // as sent: nothing is unescaped; without the scheme and host of an absolute target
     const char *route; // the pattern that the path matches; NULL: none, or the routes have not seen it
     bool is_head;      // a GET whose answer has no body
+    bool has_query;    // the target has a query, if an empty one
     bool query_bad;    // the target's query has an invalid escape, or the escape of a control byte
     // Its answer ends the connection. It is chunked, and libmicrohttpd 0.9.75 reads chunks more leniently than others
     // (a bare LF ends a line). So to a gateway the bytes that follow may be part of it; they must not be read as a

@@ -345,6 +345,7 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *libra
         sk_connection_begin_request(connection);
         connection->request.path = sk_target_path(url);
         sk_head_begin(&connection->head, method, url, version);
+        connection->request.has_query = connection->head.has_query;
         connection->request.query_bad = connection->head.query_bad;
         return server_on_head(server, connection);
     }
@@ -357,15 +358,15 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *libra
 static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection)
 {
     sk_connection_move(connection, SK_PHASE_BODY, (uint64_t)server->options->request_timeout_ms);
-    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND,
-                                      server_on_field, connection);
+    int records = MHD_get_connection_values_n(
+        connection->library, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, server_on_field, connection);
     connection->request.method = connection->head.method;
     connection->request.last = connection->head.encodings > 0;
     connection->request.is_head = connection->head.is_head;
     connection->request.traceparent = connection->head.traceparent;
     connection->request.names = connection->head.names;
     size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
-    connection->head.used += len;
+    sk_head_use(&connection->head, (size_t)records, len);
     if (connection->head.used > (size_t)server->options->header_max_bytes)
         return server_refuse_large_head(connection);
     if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
@@ -379,7 +380,6 @@ static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const
                                        const char *value, size_t value_len)
 {
     struct sk_connection *connection = arg;
-    sk_head_record(&connection->head, 0);
     if (kind == MHD_HEADER_KIND)
         sk_head_field(&connection->head, name, name_len, value, value_len);
     return MHD_YES;
@@ -400,7 +400,7 @@ static enum MHD_Result server_on_trailer(void *arg, enum MHD_ValueKind kind, con
     (void)kind;
     (void)name;
     (void)value;
-    sk_head_record(&connection->head, name_len + value_len + FIELD_MARKS);
+    sk_head_use(&connection->head, 1, name_len + value_len + FIELD_MARKS);
     return MHD_YES;
 }
 

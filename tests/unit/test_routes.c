@@ -331,7 +331,7 @@ static void teardown(void)
 
 static const struct sk_call *ask(enum sk_method method, const char *path)
 {
-    asked = (struct sk_request){.method = method, .path = path, .query_bad = query_bad};
+    asked = (struct sk_request){.method = method, .path = path, .has_query = true, .query_bad = query_bad};
     handled = "";
     status = 0;
     waits_ms = 0;
