@@ -7,7 +7,8 @@
 //   3 Redis       rebuild_begin: closes the voucher under that epoch, unless a newer one is there; old buyers go
 //   4 both        the journal, a page at a time: read, settle under the new epoch, remove (rebuild_journal.c)
 //   5 PostgreSQL  stock, terms, number of buyers, as long as the epoch is still ours
-//   6 both        the buyers, a chunk at a time
+//   6 both        the buyers, a chunk at a time: PostgreSQL and Redis take turns, so that Redis has time for others.
+//                 Where a walk has passed many orders that ended, it goes on while Redis stores the chunk
 //   7 Redis       rebuild_open: stock, terms, open; if the journal is empty and no buyer is missing
 // To retire a sale, steps 5 to 7 are:
 //   5 PostgreSQL  retired, under one more epoch, if nothing is open by now; else it is opened again
@@ -32,6 +33,7 @@
 #include "params.h"
 
 enum { CHUNK = 500 };    // buyers; Redis is busy with them for about half a millisecond
+enum { LONG_WALK = 8 };  // `passed` rows of a chunk: some 2,000 orders, for which PostgreSQL needs as long
 enum { FIXED_ARGS = 7 }; // of rebuild_buyers.lua
 
 enum { COLUMN_ID, COLUMN_KIND, COLUMN_FIELD, COLUMN_VALUE, COLUMN_NTH }; // of rebuild_buyers.sql
@@ -69,6 +71,9 @@ struct rebuild {
     char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
     char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
     char after[SK_UUID_SIZE]; // the last order id read
+    bool reading;             // a question to PostgreSQL for the next chunk is in progress
+    unsigned storing;         // calls to Redis with a chunk that are in progress: two at most
+    bool broken;              // it fails when none of them is in progress any more
 };
 
 static void rebuild_on_locked(void *arg, bool held);
@@ -86,7 +91,11 @@ static void rebuild_read_stock(struct rebuild *rebuild);
 static void rebuild_on_stock(void *arg, const struct sk_result *result);
 static void rebuild_read_chunk(struct rebuild *rebuild);
 static void rebuild_on_chunk(void *arg, const struct sk_result *result);
+static size_t rebuild_count_passed(const struct sk_rows *rows);
+static bool rebuild_store_chunk(struct rebuild *rebuild, const struct sk_rows *rows);
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply);
+static void rebuild_go_on(struct rebuild *rebuild, bool ahead);
+static void rebuild_break(struct rebuild *rebuild);
 static void rebuild_open(struct rebuild *rebuild);
 static void rebuild_on_opened(void *arg, const struct sk_reply *reply);
 static void rebuild_retire(struct rebuild *rebuild);
@@ -356,7 +365,39 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK),
                             sk_params_number(bound, rebuild->sale->options->orders_per_user)};
     rebuild_move(rebuild, REBUILD_BUYERS);
-    rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_BUYERS, 5, params, rebuild_on_chunk);
+    rebuild->reading = sk_pg_call(rebuild->sale->ask_pg[rebuild->voucher->shard], SK_STATEMENT_REBUILD_BUYERS, 5,
+                                  params, rebuild_on_chunk, rebuild) == SK_OK;
+    if (!rebuild->reading)
+        rebuild_break(rebuild);
+}
+
+static void rebuild_on_chunk(void *arg, const struct sk_result *result)
+{
+    struct rebuild *rebuild = arg;
+    const struct sk_rows *rows = result->rows;
+    rebuild->reading = false;
+    if (rows == NULL || rebuild->broken) {
+        rebuild_break(rebuild);
+        return;
+    }
+    size_t count = sk_rows_count(rows);
+    SK_ASSERT(count <= CHUNK);
+    if (count < CHUNK)
+        rebuild_move(rebuild, REBUILD_LAST_BUYERS);
+    else
+        memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
+    if (count > 0 && !rebuild_store_chunk(rebuild, rows))
+        rebuild_break(rebuild);
+    else
+        rebuild_go_on(rebuild, rebuild_count_passed(rows) >= LONG_WALK);
+}
+
+static size_t rebuild_count_passed(const struct sk_rows *rows)
+{
+    size_t passed = 0;
+    for (size_t i = 0; i < sk_rows_count(rows); i++)
+        passed += strcmp(sk_rows_text(rows, i, COLUMN_KIND), "passed") == 0;
+    return passed;
 }
 
 // Adds field and column of a chunk's rows that have the column and are of this kind; NULL: of any kind.
@@ -372,46 +413,54 @@ static int rebuild_add_rows(const struct sk_rows *rows, const char *kind, int co
     return n;
 }
 
-static void rebuild_on_chunk(void *arg, const struct sk_result *result)
+// False: the call was not accepted.
+static bool rebuild_store_chunk(struct rebuild *rebuild, const struct sk_rows *rows)
 {
-    struct rebuild *rebuild = arg;
-    const struct sk_rows *rows = result->rows;
     const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
     char buyers[SK_PARAM_NUMBER_SIZE], repeats[SK_PARAM_NUMBER_SIZE];
     const char *argv[4 * CHUNK + FIXED_ARGS] = {keys->voucher,  keys->buyers, keys->repeats, keys->ended,
                                                 rebuild->epoch, buyers,       repeats};
-    if (rows == NULL) {
-        rebuild_fail(rebuild);
-        return;
-    }
-    size_t count = sk_rows_count(rows);
-    if (count == 0) {
-        rebuild_open(rebuild);
-        return;
-    }
-    SK_ASSERT(count <= CHUNK);
-    if (count < CHUNK)
-        rebuild_move(rebuild, REBUILD_LAST_BUYERS);
     int live = rebuild_add_rows(rows, "live", COLUMN_VALUE, argv, FIXED_ARGS);
     int ended = rebuild_add_rows(rows, "ended", COLUMN_VALUE, argv, live);
     int n = rebuild_add_rows(rows, NULL, COLUMN_NTH, argv, ended);
     (void)sk_params_number(buyers, (live - FIXED_ARGS) / 2);
     (void)sk_params_number(repeats, (ended - live) / 2);
     rebuild->buyers += (size_t)(live - FIXED_ARGS) / 2;
-    memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
-    rebuild_ask_redis(rebuild, SK_SCRIPT_REBUILD_BUYERS, 4, n, argv, rebuild_on_chunk_stored);
+    if (sk_redis_script(sk_sale_ask_redis(rebuild->sale, rebuild->voucher), SK_SCRIPT_REBUILD_BUYERS, 4, n, argv, NULL,
+                        rebuild_on_chunk_stored, rebuild) != SK_OK)
+        return false;
+    rebuild->storing++;
+    return true;
 }
 
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     SK_FAILPOINT("rebuild.buyers");
-    if (!rebuild_answers(reply, 1))
-        rebuild_fail(rebuild);
-    else if (rebuild->step == REBUILD_LAST_BUYERS)
-        rebuild_open(rebuild);
+    rebuild->storing--;
+    if (rebuild->broken || !rebuild_answers(reply, 1))
+        rebuild_break(rebuild);
     else
+        rebuild_go_on(rebuild, false);
+}
+
+// `ahead`: while a chunk is being stored.
+static void rebuild_go_on(struct rebuild *rebuild, bool ahead)
+{
+    if (rebuild->reading || rebuild->storing > (ahead ? 1 : 0))
+        return;
+    if (rebuild->step != REBUILD_LAST_BUYERS)
         rebuild_read_chunk(rebuild);
+    else if (rebuild->storing == 0)
+        rebuild_open(rebuild);
+}
+
+// Ends it once nothing is in progress: until then, replies come to it.
+static void rebuild_break(struct rebuild *rebuild)
+{
+    rebuild->broken = true;
+    if (!rebuild->reading && rebuild->storing == 0)
+        rebuild_fail(rebuild);
 }
 
 // ---- 7: open ----

@@ -619,6 +619,103 @@ START_TEST(a_chunk_that_is_not_stored_ends_it)
 }
 END_TEST
 
+// ---- a walk that passes many orders that ended ----
+
+enum { LONG_WALK = 8 }; // `passed` rows
+
+// Makes two full chunks with so many `passed` rows, and one row after them. Begins up to the question for the first.
+static void begin_long_walk(struct sk_rows chunks[3])
+{
+    make_buyers();
+    for (size_t chunk = 0; chunk < 3; chunk++)
+        chunks[chunk] = (struct sk_rows){chunk < 2 ? CHUNK : 1, &buyer_rows[chunk * CHUNK]};
+    for (size_t i = 0; i < LONG_WALK; i++)
+        buyer_rows[i][1] = buyer_rows[CHUNK + i][1] = "passed";
+    begin_with(BUYERS_MAX);
+}
+
+// Whether PostgreSQL is asked for a chunk, and how many chunks Redis stores.
+static void must_be_under_way(bool reading, size_t storing)
+{
+    ck_assert_int_eq(ends, 0);
+    ck_assert_int_eq(fake_pg.count > fake_pg.answered, reading);
+    ck_assert_uint_eq(fake_redis.count - fake_redis.answered, storing);
+}
+
+START_TEST(a_long_walk_goes_on_while_a_chunk_is_stored)
+{
+    static const struct sk_reply one = NUMBER(1);
+    struct sk_rows chunks[3];
+    begin_long_walk(chunks);
+    pg_answers(&chunks[0]);
+    must_be_under_way(true, 1);
+    pg_answers(&chunks[1]);
+    must_be_under_way(false, 2); // no third one
+    redis_answers(&one);
+    must_be_under_way(false, 1);
+    redis_answers(&one);
+    must_be_under_way(true, 0);
+    pg_answers(&chunks[2]);
+    must_be_under_way(false, 1);
+    redis_answers(&one);
+    ck_assert_int_eq(course_asked()->what, SK_SCRIPT_REBUILD_OPEN);
+    redis_answers(&one);
+    must_have_ended(SK_REBUILD_OPENED);
+    ck_assert_ptr_nonnull(strstr(logged, " buyers=985 "));
+}
+END_TEST
+
+START_TEST(a_short_walk_waits_for_redis)
+{
+    struct sk_rows chunks[3];
+    begin_long_walk(chunks);
+    buyer_rows[0][1] = "live";
+    pg_answers(&chunks[0]);
+    must_be_under_way(false, 1);
+    redis_answers(NULL);
+    must_have_ended(SK_REBUILD_FAILED);
+}
+END_TEST
+
+// Whatever breaks, the rebuild is there for the replies that are still to come, and asks for nothing more.
+START_TEST(a_long_walk_that_breaks_ends_after_the_last_reply)
+{
+    static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
+    struct sk_rows chunks[3];
+    begin_long_walk(chunks);
+    if (_i == 3) { // the next question is not accepted
+        fake_no_memory = course_call_fails;
+        calls_left = 2;
+    }
+    pg_answers(&chunks[0]);
+    switch (_i) {
+    case 0:
+    case 1:
+        redis_answers(_i == 0 ? NULL : &zero);
+        must_be_under_way(true, 0);
+        pg_answers(_i == 0 ? &chunks[1] : NULL);
+        break;
+    case 2:
+        pg_answers(NULL);
+        must_be_under_way(false, 1);
+        redis_answers(&one);
+        break;
+    case 3:
+        must_be_under_way(false, 1);
+        redis_answers(&one);
+        break;
+    default: // the second chunk's call is not accepted
+        fake_no_memory = course_call_fails;
+        calls_left = 1;
+        pg_answers(&chunks[1]);
+        must_be_under_way(false, 1);
+        redis_answers(&one);
+    }
+    must_have_ended(SK_REBUILD_FAILED);
+    ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
+}
+END_TEST
+
 // ---- memory ----
 
 // ... or has no effect: then the stores get the complete course.
@@ -666,6 +763,9 @@ int main(void)
     tcase_add_test(tcase, what_cannot_be_retired_is_left_as_it_is);
     tcase_add_loop_test(tcase, buyers_come_in_chunks, 0, CROWDS);
     tcase_add_loop_test(tcase, a_chunk_that_is_not_stored_ends_it, 0, 3);
+    tcase_add_test(tcase, a_long_walk_goes_on_while_a_chunk_is_stored);
+    tcase_add_test(tcase, a_short_walk_waits_for_redis);
+    tcase_add_loop_test(tcase, a_long_walk_that_breaks_ends_after_the_last_reply, 0, 5);
     tcase_add_loop_test(tcase, short_memory_ends_it, 0, COURSES);
     return harness_main(tcase, CK_FORK);
 }
