@@ -21,23 +21,30 @@ NO_REFUSAL_CACHE = {"SECKILL_SOLD_OUT_MARK_MS": "0"}
 
 
 def clients_hang_up(run: Run) -> None:
-    """Ten thousand clients that reset, half-close, or leave while they wait."""
+    hang_up(run, 10000)
+
+
+def hang_up(run: Run, clients: int) -> None:
+    """Clients that reset, half-close, or leave while they wait."""
     ports = [instance.port for instance in run.stack.instances]
 
     def some(offset: int) -> None:
-        for n in range(offset, 10000, 4):
+        for n in range(offset, clients, 4):
             user, began = f"u{n % run.fault.users}", time.time()
             request = (
                 f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nX-User-Id: {user}\r\n"
                 "Content-Length: 0\r\n\r\n"
             ).encode()
-            with socket.create_connection(("127.0.0.1", ports[n % len(ports)]), timeout=5) as link:
-                how = n % 4
-                link.sendall(request[: len(request) // 2] if how == 3 else request)
-                if how == 0:  # RST
-                    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                elif how == 1:
-                    link.shutdown(socket.SHUT_WR)
+            try:
+                with socket.create_connection(("127.0.0.1", ports[n % len(ports)]), timeout=5) as link:
+                    how = n % 4
+                    link.sendall(request[: len(request) // 2] if how == 3 else request)
+                    if how == 0:  # RST
+                        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    elif how == 1:
+                        link.shutdown(socket.SHUT_WR)
+            except ConnectionError:
+                pass  # the soak kills instances meanwhile; part of the request may have arrived
             run.history.append(Event(began, time.time(), "hung", user, run.vouchers[0], n % len(ports)))
 
     threads = [threading.Thread(target=some, args=(offset,)) for offset in range(4)]
@@ -48,8 +55,19 @@ def clients_hang_up(run: Run) -> None:
 
 
 def slowloris(run: Run) -> None:
-    """Clients that send, or read, as slowly as they can take nearly all connections of each instance; the crowd must
-    still be served."""
+    """Slow clients take nearly all connections of each instance; the crowd must still be served."""
+    links = slow_clients(run, 200)
+    began = time.time()
+    while (now := time.time()) < began + ATTACK_S or (now < began + LONGEST_S and few_asked(run, began, now)):
+        go_on_slowly(links)
+        time.sleep(0.2)
+    others_were_served(run, began, time.time())
+    for link, _, _ in links:
+        link.close()
+
+
+def slow_clients(run: Run, each: int) -> list:
+    """So many of each instance that send, or read, as slowly as they can: socket, head, and what is left of it."""
     links = []
     target = f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\n".encode()
     heads = [
@@ -57,27 +75,25 @@ def slowloris(run: Run) -> None:
         target + b"X-User-Id: slow\r\nContent-Length: 1000\r\n\r\n",
         b"GET /vouchers HTTP/1.1\r\nHost: x\r\n\r\n" * 200,
     ]
-    for n in range(200 * len(run.stack.instances)):
+    for n in range(each * len(run.stack.instances)):
         port = run.stack.instances[n % len(run.stack.instances)].port
         link = socket.create_connection(("127.0.0.1", port), timeout=5)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         link.setblocking(False)
         links.append((link, heads[n % 3], bytearray(heads[n % 3])))
-    began = time.time()
-    while (now := time.time()) < began + ATTACK_S or (now < began + LONGEST_S and few_asked(run, began, now)):
-        for n, (link, head, left) in enumerate(links):
-            try:
-                if n % 3 == 2:
-                    link.send(head)
-                else:
-                    link.send(left[:20] or b"x")
-                    del left[:20]
-            except OSError:
-                pass
-        time.sleep(0.2)
-    others_were_served(run, began, time.time())
-    for link, _, _ in links:
-        link.close()
+    return links
+
+
+def go_on_slowly(links: list) -> None:
+    for n, (link, head, left) in enumerate(links):
+        try:
+            if n % 3 == 2:
+                link.send(head)
+            else:
+                link.send(left[:20] or b"x")
+                del left[:20]
+        except OSError:
+            pass
 
 
 def outcomes_at(run: Run, number: int, began: float, ended: float) -> list[str]:

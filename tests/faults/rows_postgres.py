@@ -44,7 +44,8 @@ def backends_terminated(run: Run) -> None:
 
 
 def postgres_disk_full(run: Run) -> None:
-    disk = run.stack.small_disk("space", 1)
+    table_mb = run.postgres.sql("select pg_relation_size('voucher_order') >> 20")[0][0]
+    disk = run.stack.small_disk("space", 1 + int(table_mb))
     if run.postgres.user:
         shutil.chown(disk, run.postgres.user, run.postgres.user)
     run.postgres.sql(f"create tablespace small location '{disk}'")
@@ -57,6 +58,7 @@ def postgres_disk_full(run: Run) -> None:
     finally:
         run.postgres.sql("alter table voucher_order set tablespace pg_default")
         run.postgres.sql("drop tablespace small")
+        run.stack.unmount(disk)
 
 
 def orders_locked(run: Run) -> None:

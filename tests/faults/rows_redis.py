@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import time
+from pathlib import Path
 
 from driver import Run
 from fault import Fault
@@ -28,21 +29,28 @@ def redis_memory_full(run: Run) -> None:
 
 def redis_disk_full(run: Run) -> None:
     """Redis exits when it cannot write its file under appendfsync always; it comes back with room."""
-    disk = run.stack.small_disk("disk", 3)
     run.redis.end(signal.SIGTERM)
+    disk = run.stack.small_disk("disk", 3 + megabytes_of(run.redis.dir))
     target = disk / "redis"
     shutil.copytree(run.redis.dir, target)
     own, run.redis.dir = run.redis.dir, target
+    try:
+        run.redis.run(*run.stack.redis_settings)
+        ballast = disk / "ballast"
+        fill(ballast)
+        time.sleep(1.0)
+        ballast.unlink()
+    finally:
+        run.redis.end(signal.SIGTERM)
+        run.redis.dir = own
+        shutil.rmtree(own)
+        shutil.copytree(target, own)
+        run.stack.unmount(disk)
     run.redis.run(*run.stack.redis_settings)
-    ballast = disk / "ballast"
-    fill(ballast)
-    time.sleep(1.0)
-    ballast.unlink()
-    run.redis.end(signal.SIGTERM)
-    run.redis.dir = own
-    shutil.rmtree(own)
-    shutil.copytree(target, own)
-    run.redis.run(*run.stack.redis_settings)
+
+
+def megabytes_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*")) >> 20
 
 
 def redis_paused(run: Run) -> None:

@@ -218,7 +218,7 @@ def another(run: Run, env: dict[str, str]) -> Instance:
 
 def clock_env(run: Run, file: Path) -> dict[str, str]:
     """The environment with which a process uses the clock in `file`."""
-    library = run.stack.folder / "clock.so"
+    library = file.with_suffix(".so")
     source = Path(__file__).with_name("clock.c")
     done = subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], capture_output=True, text=True)
     if done.returncode != 0:

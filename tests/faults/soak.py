@@ -1,9 +1,9 @@
 """The soak: the whole life of orders under all faults at once, at random, in rounds.
 
 In each round a crowd buys several vouchers (quantities, keys, repeats), pays, cancels, gets refunds or lets its orders
-expire. Two operators add and remove units, pause, resume, extend, close and open vouchers. On four lanes troubles occur
-at random moments: instances, Redis, PostgreSQL, and the links between them. Troubles of one lane never overlap, those
-of different lanes do. Then everything is repaired, ended sales must be retired, and the suite's checker judges the
+expire. Two operators add and remove units, pause, resume, extend, close and open vouchers. On five lanes troubles occur
+at random moments: instances, Redis, PostgreSQL, the links between them, and clients. Troubles of one lane never overlap,
+those of different lanes do. Then everything is repaired, ended sales must be retired, and the suite's checker judges the
 round like a row; so a failure is found near its cause.
 
 All decisions of a round are drawn before it begins, from the seed and its number: `--seed X --round N` repeats them.
@@ -35,8 +35,9 @@ from fault import Fault, Result, Terms
 from faults import FAULTS
 from life import Habits
 from machine import Deadline
+from rows_attackers import go_on_slowly, hang_up, slow_clients
 from rows_operators import Operator, made_once, up_to_date
-from rows_tools import in_background, instant, key, terms, within
+from rows_tools import clock_env, in_background, instant, key, set_clock, terms, within
 from stack import OPERATE_TOKEN, OTHER_TOKEN, ROOT, Broken, Stack, free_port, wait_for
 
 ROWS = {row.name: row for row in FAULTS}
@@ -120,6 +121,18 @@ def instance_terminated(run: Run, rng: random.Random) -> None:
     one.run()
 
 
+def instance_clock_steps(run: Run, rng: random.Random) -> None:
+    one = some(run, rng)
+    file = run.stack.folder / f"clock-{one.name}"
+    one.end(signal.SIGTERM)
+    one.run(clock_env(run, file))
+    for seconds in (*rng.sample((60, -60, 3600, -3600), 2), 0):
+        time.sleep(rng.uniform(0.3, 1))
+        set_clock(file, seconds)
+    one.end(signal.SIGTERM)
+    one.run()
+
+
 def commits_held(run: Run, rng: random.Random) -> None:
     run.hold_orders(rng.uniform(0.3, 3)).wait()
 
@@ -143,22 +156,45 @@ def journal_cut(run: SoakRun, rng: random.Random) -> None:
     run.redis.call(*rng.choice([("DEL", journal), ("XTRIM", journal, "MAXLEN", 1)]))
 
 
+def clients_leave(run: Run, rng: random.Random) -> None:
+    hang_up(run, rng.randint(100, 1000))
+
+
+def clients_slow(run: Run, rng: random.Random) -> None:
+    links = slow_clients(run, rng.randint(10, 100))
+    until = time.monotonic() + rng.uniform(1, 4)
+    while time.monotonic() < until:
+        go_on_slowly(links)
+        time.sleep(0.2)
+    for link, _, _ in links:
+        link.close()
+
+
+CLIENTS = [
+    Trouble("clients reset, half-close, hang up", clients_leave, ROWS["21"]),
+    Trouble("slow clients", clients_slow, ROWS["22"]),
+]
 LANES: dict[str, list[Trouble]] = {
     "instances": [
         Trouble("an instance killed", instance_killed, ROWS["33c"], kills=True),
         Trouble("an instance killed at a point", instance_killed_at_a_point, ROWS["1l"], kills=True),
         Trouble("an instance stopped", instance_stopped, ROWS["2"], stops=True),
         Trouble("an instance terminated", instance_terminated, ROWS["28"], stops=True),
+        Trouble("an instance's clock steps", instance_clock_steps, ROWS["23a"], stops=True),
     ],
-    "redis": [as_row(name) for name in ("4a", "5a", "5b", "6a", "6b", "6c", "7a", "8", "9", "11a", "11b", "12a", "12b", "23b")]
+    "redis": [
+        as_row(name)
+        for name in ("4a", "5a", "5b", "6a", "6b", "6c", "7a", "7b", "8", "9", "10", "11a", "11b", "12a", "12b", "23b")
+    ]
     + [
         Trouble("a voucher's keys deleted", voucher_deleted, ROWS["41d"], loses=True),
         Trouble("a journal deleted or trimmed", journal_cut, ROWS["25a"], loses=True),
     ],
-    "postgres": [as_row(name, stops=True) for name in ("13a", "13b", "14", "18")]
+    "postgres": [as_row(name, stops=True) for name in ("13a", "13b", "14", "15", "18")]
     + [Trouble("commits held", commits_held, ROWS["6b"], stops=True)],
     "links": [as_row(name, stops=True) for name in ("19a", "19b", "19c", "19d", "20a", "20b", "20c", "20d", "20e")]
     + [Trouble("links dropped", links_dropped, ROWS["20b"])],
+    "clients": CLIENTS,
 }
 
 
@@ -222,6 +258,7 @@ HA_LANES: dict[str, list[Trouble]] = {
         Trouble("the standby away", standby_away, ROWS["61d"], stops=True),
         Trouble("commits held", commits_held, ROWS["6b"], stops=True),
     ],
+    "clients": CLIENTS,
 }
 # ---- on a cluster with replicas, and shards ----
 
@@ -307,6 +344,7 @@ CLUSTER_LANES: dict[str, list[Trouble]] = {
         Trouble("a shard hangs", shard_hangs, ROWS["65c"], stops=True),
         Trouble("commits of a shard held", commits_of_a_shard_held, ROWS["6b"], stops=True),
     ],
+    "clients": CLIENTS,
 }
 DOINGS = {  # of the operators, with their weights
     "add": 5,
@@ -375,7 +413,7 @@ def drawn(seed: int, number: int, kind: str = "") -> Round:
     fault = Fault(
         f"r{number}", "", live_through,
         instances=instances, units=rng.randint(*UNITS), users=int(seconds * rate), rate=rate,
-        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15,
+        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15, opposite=rng.random() < 0.15,
         appendfsync=rng.choice(("always", "always", "everysec")), env=env, **stores,
     )
     one = Round(number, seed, fault)
@@ -634,7 +672,10 @@ def allowances(run: SoakRun) -> dict:
         waiting = int(run.fault.rate * held_up_s(done, loss))
         refused += waiting
         lost += sum(HELD + waiting for one in done if one.what.kills and meets(loss, one, NEAR_S + troubled_s(done, loss, one)))
-    return {"refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done)}
+    differ = any(one.what.row.may_differ for one in done)
+    return {
+        "refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done), "may_differ": differ,
+    }
 
 
 def held_up_s(done: list[Done], loss: Done) -> float:

@@ -632,10 +632,10 @@ class Stack:
         self.mounts.append(folder)
         return folder
 
-    def unmount(self) -> None:
-        for folder in self.mounts:
+    def unmount(self, *folders: Path) -> None:
+        for folder in folders or self.mounts:
             subprocess.run(["umount", "-l", str(folder)], capture_output=True)
-        self.mounts = []
+        self.mounts = [folder for folder in self.mounts if folders and folder not in folders]
 
     def close(self) -> None:
         for process in [*self.instances, *self.others]:
