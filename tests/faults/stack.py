@@ -19,6 +19,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from machine import MACHINE, Deadline
@@ -295,7 +296,8 @@ class PostgresServer(Process):
 
     def signal_children(self, number: int) -> None:
         for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            os.kill(int(child), number)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(int(child), number)
 
     def hang(self) -> None:
         """No process of it does anything more, but its connections stay."""
