@@ -183,8 +183,7 @@ LANES: dict[str, list[Trouble]] = {
         Trouble("an instance's clock steps", instance_clock_steps, ROWS["23a"], stops=True),
     ],
     "redis": [
-        as_row(name)
-        for name in ("4a", "5a", "5b", "6a", "6b", "6c", "7a", "7b", "8", "9", "10", "11a", "11b", "12a", "12b", "23b")
+        as_row(name) for name in ("4a", "5a", "5b", "6a", "6b", "6c", "7a", "8", "9", "10", "11a", "11b", "12a", "12b", "23b")
     ]
     + [
         Trouble("a voucher's keys deleted", voucher_deleted, ROWS["41d"], loses=True),
@@ -672,10 +671,7 @@ def allowances(run: SoakRun) -> dict:
         waiting = int(run.fault.rate * held_up_s(done, loss))
         refused += waiting
         lost += sum(HELD + waiting for one in done if one.what.kills and meets(loss, one, NEAR_S + troubled_s(done, loss, one)))
-    differ = any(one.what.row.may_differ for one in done)
-    return {
-        "refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done), "may_differ": differ,
-    }
+    return {"refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done)}
 
 
 def held_up_s(done: list[Done], loss: Done) -> float:
