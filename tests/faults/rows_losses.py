@@ -160,8 +160,6 @@ def old_copy_restored_in_place(run: Run) -> None:
     went back alone is rebuilt at once, and nothing could soon detect old buyers in the new voucher."""
     keys = [run.key("voucher"), run.key("buyers")]
     copies = run.redis.call("EVAL", "return { redis.call('DUMP', KEYS[1]), redis.call('DUMP', KEYS[2]) }", 2, *keys)
-    if None in copies:
-        raise Broken("there is nothing to restore")
     time.sleep(0.8)
     restore = "for i = 1, 2 do redis.call('RESTORE', KEYS[i], 0, ARGV[i], 'REPLACE') end"
     run.redis.call("EVAL", restore, 2, *keys, *(copy.encode("latin-1") for copy in copies))

@@ -562,9 +562,9 @@ START_TEST(full_heads_are_answered)
     struct http_reply reply;
     int sold[COUNT(rows)] = {0}, all = 0;
     voucher_on_sale(service, COUNT(rows) * EACH, voucher);
+    (void)snprintf(target, sizeof target, "POST /seckill/%s", voucher);
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (int n = 0; n < EACH; n++) {
-            (void)snprintf(target, sizeof target, "POST /seckill/%s", voucher);
             (void)snprintf(user, sizeof user, "X-User-Id: user%zu-%d\r\n", i, n);
             fill_request(&request, target, user, rows[i].begin, rows[i].each, rows[i].end,
                          rows[i].least + n * rows[i].step);
