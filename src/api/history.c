@@ -384,10 +384,11 @@ static int64_t history_quantile(const uint64_t counts[BUCKETS], uint64_t percent
         total += counts[i];
     if (total == 0)
         return -1;
-    uint64_t rank = (total * percent + 99) / 100;
+    uint64_t rank = total / 100 * percent + (total % 100 * percent + 99) / 100; // total * percent may overflow
     for (size_t i = 0; i < SK_DISTRIBUTION_BOUNDS; i++) {
         if (below + counts[i] >= rank)
-            return (int64_t)(from_us + (to_us - from_us) * (rank - below) / counts[i]);
+            return (int64_t)(from_us +
+                             (uint64_t)((double)(to_us - from_us) * (double)(rank - below) / (double)counts[i]));
         below += counts[i];
         from_us = to_us;
         to_us *= 2;

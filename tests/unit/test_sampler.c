@@ -7,7 +7,7 @@
 #include "request.h"
 #include "ticket.h"
 
-enum { FIGURES = 72, COUNTER = 27, PURCHASE_ROW = 1, SAMPLE_SIZE = 160 };
+enum { FIGURES = 72, COUNTER = 27, BUCKET = 34, PURCHASE_ROW = 1, SAMPLE_SIZE = 160, NAME_SIZE = 8 };
 
 static struct sk_history *history;
 static struct sk_sampler *sampler;
@@ -142,6 +142,36 @@ START_TEST(what_no_instance_writes_is_left_out)
 }
 END_TEST
 
+// As many others as are shown, each with this number in every bucket.
+static void all_heard(uint64_t each)
+{
+    enum { OTHERS = SK_HISTORY_INSTANCES - 1, COLUMNS = 3 };
+    char names[OTHERS][NAME_SIZE], text[20 * FIGURES] = "1.0 1";
+    struct sk_reply items[OTHERS * COLUMNS];
+    size_t len = strlen(text);
+    for (int i = 1; i < FIGURES; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, " %llu", i < BUCKET ? 0 : (unsigned long long)each);
+    for (int i = 0; i < OTHERS; i++) {
+        (void)snprintf(names[i], NAME_SIZE, "b:%d", i);
+        items[i * COLUMNS] = (struct sk_reply)TEXT(names[i]);
+        items[i * COLUMNS + 1] = (struct sk_reply)NUMBER(0);
+        items[i * COLUMNS + 2] = (struct sk_reply)TEXT(text);
+    }
+    const struct sk_reply reply = LIST_OF(items);
+    time_comes();
+    redis_answers(&reply);
+    sk_handle_history(&context, &request_asked);
+}
+
+// Each bucket of each other instance has the largest figure that is believed.
+START_TEST(quantiles_do_not_overflow)
+{
+    all_heard(0);
+    all_heard(SK_TIME_MAX_MS);
+    must_be_sampled("64,0,0,0,0,0,0,0,38400,13107200,38400,13107200");
+}
+END_TEST
+
 START_TEST(one_that_is_not_heard_is_missed)
 {
     heard("b:1", 15001, other(1, ""));
@@ -178,6 +208,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, samples_are_the_sums_of_what_was_added);
     tcase_add_test(tcase, what_no_instance_writes_is_left_out);
+    tcase_add_test(tcase, quantiles_do_not_overflow);
     tcase_add_test(tcase, one_that_is_not_heard_is_missed);
     tcase_add_test(tcase, without_redis_samples_go_on);
     return harness_main(tcase, CK_FORK);
