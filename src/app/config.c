@@ -84,7 +84,7 @@ static const struct key keys[] = {
     {"SECKILL_MAX_CONNECTIONS", NUMBER, AT(server.max_connections), "4096", 1, 65536, "",
      "client connections of a reactor"},
     {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(server.body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
-    {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(server.header_max_bytes), "7168", 4096, 1048576, "bytes",
+    {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(server.header_max_bytes), "7000", 4096, 1048576, "bytes",
      "largest request line and header; each field, cookie and parameter counts 64 bytes more; above it, 431"},
     {"SECKILL_IDLE_TIMEOUT_MS", NUMBER, AT(server.idle_timeout_ms), "30000", 100, 3600000, "ms",
      "longest wait for the next request's header"},
@@ -464,6 +464,8 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
     if (status != SK_OK)
         return status;
     config->identity.reactors = config->api.reactors = config->reactors;
+    config->server.policy_bytes =
+        config->api.picture_origins == NULL ? 0 : (int64_t)strlen(config->api.picture_origins);
 
     enum sk_log_level level;
     if (!sk_log_parse_level(config->log_level, &level)) {

@@ -31,9 +31,10 @@
 #include "response.h"
 #include "timer.h"
 
-// ANSWER_RESERVE: an answer's head has up to 1 KB, with a Link of LINK_MAX (answer.c) and an origin of 230 bytes.
+// ANSWER_RESERVE: the longest head of an answer is a list's, with a Link of LINK_MAX (answer.c), an origin of 255
+// bytes, a trace, limits and the connection's end. A page's is shorter, but for its picture origins.
 enum {
-    ANSWER_RESERVE = 1024,
+    ANSWER_RESERVE = 1192,
     FIELD_MARKS = sizeof ": \r\n" - 1,
     DISCARD_FACTOR = 8,
     POOL_INCREMENT = 1024,
@@ -137,6 +138,11 @@ static enum sk_status server_start(struct sk_server *server)
     return SK_OK;
 }
 
+static size_t server_connection_bytes(const struct sk_server_options *options)
+{
+    return (size_t)(options->header_max_bytes + ANSWER_RESERVE + options->policy_bytes);
+}
+
 static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
@@ -146,7 +152,7 @@ static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
                             MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                      //
                             MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->connections.count, //
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            (size_t)server->options->header_max_bytes + ANSWER_RESERVE,     //
+                            server_connection_bytes(server->options),                       //
                             MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT, //
                             MHD_OPTION_STRICT_FOR_CLIENT, 1,                                //
                             MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,          //

@@ -12,6 +12,7 @@ struct sk_server_options {
     int64_t max_connections;
     int64_t body_max_bytes;
     int64_t header_max_bytes;
+    int64_t policy_bytes; // of picture origins, which each page's head carries
     int64_t idle_timeout_ms;
     int64_t request_timeout_ms;
     int64_t long_share; // percent of the connections

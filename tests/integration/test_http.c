@@ -516,7 +516,8 @@ START_TEST(header_limit)
 }
 END_TEST
 
-#define LONG_ORIGIN "https://" TEN("abcdefghi.") TEN("abcdefghi.") "shop.example"
+// With 255 bytes, as many as an origin may have.
+#define LONG_ORIGIN "https://" TEN("abcdefghi.") TEN("abcdefghi.") TEN("abc.") "example"
 
 // One request whose memory is filled by n times `each`, in its target or behind `begin`. Its answer carries all that it
 // can of CORS, limits and traces.
@@ -609,6 +610,30 @@ START_TEST(full_heads_of_lists_are_answered)
     }
     ck_assert_msg(answered > 0 && answered < EACH, "%d do not meet the limit", answered);
     sk_buf_free(&request);
+}
+END_TEST
+
+// A page's head carries all picture origins, each of which may have 255 bytes.
+START_TEST(full_heads_of_pages_are_answered)
+{
+#define PICTURES(n) "https://" TEN("abcdefghi.") TEN("abcdefghi.") TEN("abc.") "pic" #n ".io,"
+    enum { EACH = 80, LEAST = 3000, STEP = 17 };
+    struct service *service =
+        service_start(ENV("SECKILL_HEADER_MAX_BYTES=4096", "SECKILL_TRACE=on",
+                          "SECKILL_PICTURE_ORIGINS=" PICTURES(1) PICTURES(2) PICTURES(3) PICTURES(4) PICTURES(5)
+                              PICTURES(6) PICTURES(7) PICTURES(8) PICTURES(9)));
+    struct sk_buf request = {0};
+    struct http_reply reply;
+    int answered = 0;
+    for (int n = 0; n < EACH; n++) {
+        fill_request(&request, "GET /", "", "X: ", "a", "\r\n", LEAST + n * STEP);
+        (void)http_raw(service, request.data, request.len, &reply);
+        ck_assert_msg(reply.status == 200 || reply.status == 431, "%d: %d", n, reply.status);
+        answered += reply.status == 200;
+    }
+    ck_assert_msg(answered > 0 && answered < EACH, "%d do not meet the limit", answered);
+    sk_buf_free(&request);
+#undef PICTURES
 }
 END_TEST
 
@@ -1352,6 +1377,7 @@ int main(void)
     tcase_add_test(tcase, header_limit);
     tcase_add_test(tcase, full_heads_are_answered);
     tcase_add_test(tcase, full_heads_of_lists_are_answered);
+    tcase_add_test(tcase, full_heads_of_pages_are_answered);
     tcase_add_test(tcase, connection_limit);
     tcase_add_test(tcase, slow_senders);
     tcase_add_test(tcase, slow_reader);

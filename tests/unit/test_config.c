@@ -21,7 +21,7 @@ static const struct number {
     {"SECKILL_TICKET_TTL_S", "--ticket-ttl-s", AT(identity.ticket_ttl_s), 300, 1, 86400},
     {"SECKILL_MAX_CONNECTIONS", "--max-connections", AT(server.max_connections), 4096, 1, 65536},
     {"SECKILL_BODY_MAX_BYTES", "--body-max-bytes", AT(server.body_max_bytes), 16384, 0, 1048576},
-    {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes", AT(server.header_max_bytes), 7168, 4096, 1048576},
+    {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes", AT(server.header_max_bytes), 7000, 4096, 1048576},
     {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms", AT(server.idle_timeout_ms), 30000, 100, 3600000},
     {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms", AT(server.request_timeout_ms), 10000, 100, 600000},
     {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms", AT(api.confirm_timeout_ms), 2000, 1, 60000},
