@@ -104,8 +104,9 @@ bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot
         return false;
     snapshot->present = state[0] != '\0';
     snapshot->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
-    // An impossible value counts as lost.
-    snapshot->same_run = opened[0] != '\0' && audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch) &&
+    // The epoch counts whoever opened the voucher: a rebuild must be newer. An impossible value counts as lost.
+    bool has_epoch = audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch);
+    snapshot->same_run = opened[0] != '\0' && has_epoch &&
                          audit_number(reply, SK_SNAPSHOT_STOCK, SK_TRUST_MAX, &snapshot->stock) &&
                          sk_trust_is_version(last) && audit_read_terms(reply, state, &snapshot->terms);
     if (sk_trust_is_version(last))

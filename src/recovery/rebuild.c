@@ -67,6 +67,7 @@ struct rebuild {
     uint64_t since_ms;
     size_t buyers;
     struct sk_account account;                                 // of the check, in doubt
+    int64_t found_epoch;                                       // in Redis; 0: not checked
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
     char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
     char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
@@ -225,6 +226,7 @@ static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
         rebuild_fail(rebuild);
         return;
     }
+    rebuild->found_epoch = seen.epoch;
     enum sk_books finding = sk_audit(&rebuild->account, &none, &seen);
     bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
     if (well && (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->voucher->seen.epoch))
@@ -259,10 +261,12 @@ static void rebuild_on_may_retire(void *arg, const struct sk_result *result)
 static void rebuild_fence(struct rebuild *rebuild)
 {
     const struct sk_voucher *voucher = rebuild->voucher;
-    int64_t checked = voucher->maintenance->watched.snapshot.epoch;
+    const int64_t checked = voucher->maintenance->watched.snapshot.epoch, found = rebuild->found_epoch;
+    int64_t newest = voucher->seen.epoch;
+    newest = checked > newest ? checked : newest;
+    newest = found > newest ? found : newest;
     char seen[SK_PARAM_NUMBER_SIZE], cache_ms[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {rebuild->slot, rebuild->id,
-                            sk_params_number(seen, checked > voucher->seen.epoch ? checked : voucher->seen.epoch),
+    const char *params[] = {rebuild->slot, rebuild->id, sk_params_number(seen, newest),
                             sk_params_number(cache_ms, rebuild->sale->options->sold_out_mark_ms)};
     rebuild_move(rebuild, REBUILD_EPOCH);
     rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch);

@@ -89,7 +89,14 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
                                         snapshot.present == rows[i].present),
                       "row %zu", i);
     }
+    // What another process of Redis opened has an epoch, too.
+    struct sk_reply items[sizeof good / sizeof good[0]];
+    const struct sk_reply reply = LIST_OF(items);
     struct sk_snapshot snapshot;
+    memcpy(items, good, sizeof good);
+    items[4] = (struct sk_reply)TEXT("");
+    ck_assert(sk_snapshot_read(&reply, &snapshot) && !snapshot.same_run);
+    ck_assert_int_eq(snapshot.epoch, 7);
     const struct sk_reply error = ERROR("ERR"), nothing = {.kind = REPLY_LIST};
     const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key holding the wrong kind of value");
     ck_assert(!sk_snapshot_read(&error, &snapshot));

@@ -472,6 +472,24 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
 }
 END_TEST
 
+// ... and that of Redis, also if another process of Redis opened the voucher: a file that is newer than PostgreSQL, say.
+static const struct {
+    struct sk_reply reply;
+    const char *question;
+} found_epochs[] = {{REDIS("open", "5003", "5-1", "98", ""), "ask-pg rebuild_epoch " SLOT " 7 5003 200"},
+                    {REDIS("open", "x", "5-1", "98", ""), "ask-pg rebuild_epoch " SLOT " 7 0 200"}};
+
+START_TEST(what_redis_has_goes_with_the_question_for_an_epoch)
+{
+    begin(SK_REBUILD_DOUBT);
+    pg_answers(&account_3);
+    redis_answers(&found_epochs[_i].reply);
+    ck_assert_str_eq(course_question(), found_epochs[_i].question);
+    course_lose();
+    must_have_ended(SK_REBUILD_FAILED);
+}
+END_TEST
+
 // ... and replaces them once both stores have it, not earlier.
 START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
 {
@@ -759,6 +777,7 @@ int main(void)
     tcase_add_test(tcase, what_cannot_begin_is_not_told);
     tcase_add_loop_test(tcase, what_is_well_is_left_alone, 0, SNAPSHOTS);
     tcase_add_loop_test(tcase, what_was_seen_goes_with_the_question_for_an_epoch, 0, 3);
+    tcase_add_loop_test(tcase, what_redis_has_goes_with_the_question_for_an_epoch, 0, 2);
     tcase_add_test(tcase, what_was_seen_is_forgotten_once_it_is_closed);
     tcase_add_test(tcase, what_cannot_be_retired_is_left_as_it_is);
     tcase_add_loop_test(tcase, buyers_come_in_chunks, 0, CROWDS);
