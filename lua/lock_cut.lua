@@ -1,5 +1,5 @@
 -- Cuts the remaining time of another's lock to the TTL that its token names. A clock that was set back, or a manual
--- change, may have given it more.
+-- change, may have given it more. No TTL is above 600,000 ms (SECKILL_LOCK_TTL_MS).
 --
 -- KEYS  1 lock
 -- ARGV  1 ttl_ms, for a token that names none
@@ -12,7 +12,7 @@ if found == 'none' then
 elseif found ~= 'string' then
   return redis.call('UNLINK', KEYS[1])
 end
-local ttl_ms = tonumber(string.match(redis.call('GET', KEYS[1]), '/(%d+)$') or ARGV[1])
+local ttl_ms = math.min(600000, tonumber(string.match(redis.call('GET', KEYS[1]), '/(%d+)$') or ARGV[1]))
 local left_ms = redis.call('PTTL', KEYS[1])
 if left_ms >= 0 and left_ms <= ttl_ms then
   return 0

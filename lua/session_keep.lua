@@ -2,7 +2,8 @@
 -- be read without a scan. A session lives if and only if it is in that list.
 --
 -- A clock that is set back would prolong all sessions. So the newest time seen is kept, and if the clock is behind it,
--- all expiry times go back by the difference.
+-- all expiry times go back by the difference. No session has a TTL above 600,000 ms (SECKILL_LOCK_TTL_MS): who expires
+-- later was written by hand, and is removed.
 --
 -- KEYS  1 session   2 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
 --       3 protocol version of the living sessions   4 the newest time seen, in ms
@@ -29,12 +30,18 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local seen_ms = tonumber(string.match(redis.call('GET', KEYS[4]) or '', '^%d+$') or now_ms)
 local back_ms = math.max(0, seen_ms - now_ms)
+local longest_ms = 600000
+
+-- How many sessions of a list live.
+local function living(list)
+  return redis.call('ZCOUNT', list, '(' .. now_ms + back_ms, now_ms + back_ms + longest_ms)
+end
 
 local protocol = redis.call('GET', KEYS[3])
-if protocol and protocol ~= ARGV[5] and redis.call('ZCOUNT', KEYS[2], '(' .. now_ms + back_ms, '+inf') > 0 then
+if protocol and protocol ~= ARGV[5] and living(KEYS[2]) > 0 then
   return { 0, protocol }
 end
-if KEYS[5] and ARGV[4] == 'take' and redis.call('ZCOUNT', KEYS[5], '(' .. now_ms + back_ms, '+inf') > 0 then
+if KEYS[5] and ARGV[4] == 'take' and living(KEYS[5]) > 0 then
   return { 0, '4' }
 end
 local expires_ms = redis.call('ZSCORE', KEYS[2], ARGV[3])
@@ -62,5 +69,6 @@ if back_ms > 0 then
 end
 redis.call('SET', KEYS[4], string.format('%.0f', now_ms))
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. now_ms + longest_ms, '+inf')
 redis.call('ZADD', KEYS[2], now_ms + tonumber(ARGV[2]), ARGV[3])
 return { 1, unpack(redis.call('ZRANGE', KEYS[2], 0, 4095)) }

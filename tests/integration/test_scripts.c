@@ -1119,6 +1119,23 @@ START_TEST(the_list_drops_who_has_expired)
 }
 END_TEST
 
+// Else a session that was written by hand would have vouchers assigned that no one maintains, for as long as it names.
+START_TEST(the_list_drops_who_expires_too_late)
+{
+    keep("a", "mine", "600000", "take");
+    redis_run("ZADD " SESSIONS " 9e15 forged %lld late", (long long)now_ms() + 700000);
+    keep("a", "mine", "600000", "renew");
+    must_be_kept(true, 1);
+    ck_assert_str_eq(element(1), "a");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a");
+    redis_run("ZADD " SESSIONS " 9e15 forged");
+    protocol = "other"; // which a forged session does not keep away
+    keep("b", "other", "60000", "take");
+    protocol = SK_PROTOCOL;
+    must_be_kept(true, 1);
+}
+END_TEST
+
 // ---- ... and a clock that steps ----
 
 // Simulates that Redis's clock was set back by an hour (forward if `ms` is negative): stored times are that much ahead.
@@ -1240,6 +1257,10 @@ START_TEST(a_lock_is_cut_to_its_ttl)
     ck_assert_int_gt(redis_number("PTTL lock:1"), 50000);
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
     must_return(0);
+    redis_run("SET lock:1 token-1/999999999999 PX 999999999999"); // no lock has such a TTL
+    CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
+    must_return(1);
+    ck_assert_int_le(redis_number("PTTL lock:1"), 600000);
     redis_run("SET lock:2 hand"); // without a TTL
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:2", "60000");
     must_return(1);
@@ -1347,6 +1368,7 @@ int main(void)
     tcase_add_test(tcase, sessions_of_version_4_must_end_first);
     tcase_add_test(tcase, two_protocol_versions_do_not_run_side_by_side);
     tcase_add_test(tcase, the_list_drops_who_has_expired);
+    tcase_add_test(tcase, the_list_drops_who_expires_too_late);
     tcase_add_test(tcase, a_session_lives_until_its_time_is_over);
     tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_session);
     tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_protocol);
