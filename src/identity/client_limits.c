@@ -210,6 +210,8 @@ static void limits_put_policy(struct sk_limits *limits, const char *name, int64_
 static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key);
 static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
                         struct sk_request *request);
+static bool limits_read_client(const struct sk_limits *limits, const struct sk_request *request,
+                               struct sk_address *client, bool *differ);
 static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
                                  struct sk_address *client);
 static bool limits_connects(void *arg, const struct sk_address *peer);
@@ -379,13 +381,21 @@ static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const voi
 
 // ---- addresses ----
 
+bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client)
+{
+    bool differ;
+    return limits_read_client(limits, request, client, &differ);
+}
+
 // A gateway sets one of the two fields, and may pass on a client's own in the other. So if both are sent and differ,
 // neither is trusted: such requests count for the gateway's address, which affects them alone.
-bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client)
+static bool limits_read_client(const struct sk_limits *limits, const struct sk_request *request,
+                               struct sk_address *client, bool *differ)
 {
     static const char *const names[] = {[SK_FORWARDED] = "forwarded", [SK_FORWARDED_FOR] = "x-forwarded-for"};
     struct sk_address peer, named[2];
     bool sent[2] = {false, false};
+    *differ = false;
     if (!sk_request_peer(request, &peer))
         return false;
     *client = peer;
@@ -397,9 +407,8 @@ bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *r
         sent[form] = count > 0;
         named[form] = sk_forwarded_client((enum sk_forwarded)form, &limits->trusted, &peer, values, count);
     }
-    if (sent[SK_FORWARDED] && sent[SK_FORWARDED_FOR] && memcmp(&named[0], &named[1], sizeof named[0]) != 0)
-        return true;
-    if (sent[SK_FORWARDED] || sent[SK_FORWARDED_FOR])
+    *differ = sent[SK_FORWARDED] && sent[SK_FORWARDED_FOR] && memcmp(&named[0], &named[1], sizeof named[0]) != 0;
+    if (!*differ && (sent[SK_FORWARDED] || sent[SK_FORWARDED_FOR]))
         *client = named[sent[SK_FORWARDED] ? SK_FORWARDED : SK_FORWARDED_FOR];
     return true;
 }
@@ -425,12 +434,14 @@ enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request
     return SK_LONG_MAY;
 }
 
-// A trusted proxy is not a client: it has not reported its client. Nor is a gateway that is not configured.
+// A trusted proxy is not a client: it has not reported its client, unless two fields name different ones. Nor is a
+// gateway that is not configured.
 static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
                                  struct sk_address *client)
 {
-    return (limits->direct || limits->trusted.count > 0) && sk_limits_client(limits, request, client) &&
-           !sk_networks_have(&limits->trusted, client);
+    bool differ;
+    return (limits->direct || limits->trusted.count > 0) && limits_read_client(limits, request, client, &differ) &&
+           (differ || !sk_networks_have(&limits->trusted, client));
 }
 
 void sk_limits_release(struct sk_limits *limits, const struct sk_hold *hold)

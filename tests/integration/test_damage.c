@@ -109,8 +109,8 @@ START_TEST(an_epoch_out_of_range_costs_no_unit)
 }
 END_TEST
 
-// As of a file of Redis that is newer than the PostgreSQL that was restored: it names another process of Redis. One rebuild
-// gets past it, not one for each epoch.
+// As of a file of Redis that is newer than the PostgreSQL that was restored: it names another process of Redis. One
+// rebuild gets past it, not one for each epoch.
 START_TEST(an_epoch_far_ahead_is_passed_at_once)
 {
     struct service *service = service_start(ENV(HASTY));

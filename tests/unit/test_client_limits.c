@@ -266,17 +266,19 @@ START_TEST(an_address_counts_where_it_is_known)
         char *listen;
         enum sk_auth auth;
         char *proxies;
-        const char *peer, *forwarded_for;
+        const char *peer, *forwarded_for, *forwarded;
         bool known;
     } rows[] = {
-        {loopback, SK_AUTH_GATEWAY, NULL, "127.0.0.1", "192.0.2.1", false},
-        {everywhere, SK_AUTH_GATEWAY, NULL, "10.0.0.1", "192.0.2.1", false}, // SECKILL_GATEWAY_TRUSTED
-        {everywhere, SK_AUTH_TOKEN, NULL, "192.0.2.1", NULL, true},
-        {loopback, SK_AUTH_TOKEN, NULL, "127.0.0.1", NULL, false},
-        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "192.0.2.1", true},
-        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", NULL, false}, // without the client's address
-        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "10.0.0.2", false},
-        {everywhere, SK_AUTH_GATEWAY, proxies, "192.0.2.1", "192.0.2.9", true},
+        {loopback, SK_AUTH_GATEWAY, NULL, "127.0.0.1", "192.0.2.1", NULL, false},
+        {everywhere, SK_AUTH_GATEWAY, NULL, "10.0.0.1", "192.0.2.1", NULL, false}, // SECKILL_GATEWAY_TRUSTED
+        {everywhere, SK_AUTH_TOKEN, NULL, "192.0.2.1", NULL, NULL, true},
+        {loopback, SK_AUTH_TOKEN, NULL, "127.0.0.1", NULL, NULL, false},
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "192.0.2.1", NULL, true},
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", NULL, NULL, false}, // without the client's address
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "10.0.0.2", NULL, false},
+        {everywhere, SK_AUTH_GATEWAY, proxies, "192.0.2.1", "192.0.2.9", NULL, true},
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "192.0.2.1", "for=192.0.2.2", true}, // for the gateway's own
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "192.0.2.1", "for=_x", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         server.listen = rows[i].listen;
@@ -285,6 +287,7 @@ START_TEST(an_address_counts_where_it_is_known)
         options.long_per_address = 1;
         peer = rows[i].peer;
         forwarded_for = rows[i].forwarded_for;
+        forwarded = rows[i].forwarded;
         open_limits();
         ck_assert_int_eq(hold(""), SK_LONG_MAY);
         ck_assert_msg(asked.hold.of_address == rows[i].known, "row %zu", i);

@@ -472,7 +472,8 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
 }
 END_TEST
 
-// ... and that of Redis, also if another process of Redis opened the voucher: a file that is newer than PostgreSQL, say.
+// ... and that of Redis, also if another process of Redis opened the voucher: a file that is newer than PostgreSQL,
+// say.
 static const struct {
     struct sk_reply reply;
     const char *question;
