@@ -73,7 +73,7 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     struct sk_cors *pictures = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", config->api.picture_origins, stderr);
     struct sk_limits *limits = sk_limits_open(&config->identity, &config->server, stderr);
     if (tokens != NULL && !sk_tokens_any(tokens))
-        sk_find(findings, SK_FINDING_OK, "admin tokens", "none: no voucher can be created, and /admin gets 401");
+        sk_find(findings, SK_FINDING_OK, "admin tokens", "none: no voucher can be created, and /admin gets 403");
     else
         check_read(findings, "admin tokens", tokens);
     check_read(findings, "ticket secrets", tickets);

@@ -103,7 +103,7 @@ static const struct key keys[] = {
     {"SECKILL_LOCK_TTL_MS", NUMBER, AT(sale.lock_ttl_ms), "3000", 100, 600000, "ms",
      "lifetime of a session or lock without renewal; after it other instances settle a dead one's orders"},
     {"SECKILL_RETIRE_AFTER_MS", NUMBER, AT(sale.retire_after_ms), "86400000", 0, INT64_C(315360000000), "ms",
-     "time from a sale's end until it leaves Redis"},
+     "time until a sale leaves Redis, after its end and the time to pay"},
     {"SECKILL_SOLD_OUT_MARK_MS", NUMBER, AT(sale.sold_out_mark_ms), "200", 0, 60000, "ms",
      "how long a refusal is cached in memory"},
     {"SECKILL_ORDERS_PER_USER", NUMBER, AT(sale.orders_per_user), "20", 1, 1000, "orders",
