@@ -522,16 +522,18 @@ static bool somebody_waits(void)
            1;
 }
 
-// The batch holds the voucher's row while the walk has already passed the place of its order.
+// The batch commits when the walk has passed the place of its order: the lock of the table holds the walk where it
+// would lock the voucher's row.
 START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
 {
-    PGconn *writer = sql_connect();
+    PGconn *writer = stack_connect_to(0);
     make_orders(11, WALK, 1);
     set(11, WALK + 10, "status = 'paid'");
     db_run("UPDATE voucher_stock SET stock = 5, units = units + 5");
     PQclear(PQexec(writer, "BEGIN"));
     sql_send_batch(writer, "3", 1, ORDERS({9, "late"}));
     sql_must_end(sql_receive(writer), 1, ENDS({"placed", 0}));
+    PQclear(PQexec(writer, "LOCK TABLE voucher_stock IN EXCLUSIVE MODE"));
     const char *params[] = {sql_slot, sql_voucher, NULL, "128"};
     ck_assert_int_eq(
         PQsendQueryParams(sql_service, sk_statements[SK_STATEMENT_DUE_ORDERS].text, 4, NULL, params, NULL, NULL, 0), 1);
@@ -543,6 +545,23 @@ START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
     ck_assert_int_le(due_after(), 9);
     set(9, 9, LONG_AGO);
     due = find(NULL, "128", 1, 9, 9, WALK + 9);
+}
+END_TEST
+
+// Another transaction has the voucher's row: a walk neither waits for it nor fails, and a later one moves due_after.
+START_TEST(a_walk_does_not_wait_for_a_locked_row)
+{
+    PGconn *other = stack_connect_to(0);
+    make_orders(1, WALK, 1);
+    set(1, WALK - 1, "status = 'paid'");
+    set(WALK, WALK, LONG_AGO);
+    PQclear(PQexec(other, "BEGIN; UPDATE voucher_stock SET stock = stock"));
+    (void)find(NULL, "128", 1, WALK, WALK, WALK);
+    ck_assert_int_eq(due_after(), 0);
+    PQclear(PQexec(other, "COMMIT"));
+    PQfinish(other);
+    (void)find(NULL, "128", 1, WALK, WALK, WALK);
+    ck_assert_int_eq(due_after(), WALK);
 }
 END_TEST
 
@@ -886,6 +905,7 @@ int main(void)
     tcase_add_test(tcase, due_after_moves_where_it_saves_much);
     tcase_add_test(tcase, an_order_that_is_settled_late_is_found);
     tcase_add_test(tcase, an_order_that_is_settled_during_a_walk_is_not_passed_by);
+    tcase_add_test(tcase, a_walk_does_not_wait_for_a_locked_row);
     tcase_add_test(tcase, a_walk_ends_where_orders_are_not_due);
     tcase_add_test(tcase, orders_that_were_settled_late_hide_none);
     tcase_add_test(tcase, a_walk_costs_what_is_new);
