@@ -127,10 +127,17 @@ void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer,
 
 // ---- orphans ----
 
+// The time begins anew whenever the journal could not be read or settled: a Redis that hung may still run calls that it
+// has received.
+static void sweep_wait_for_orphans(const struct sk_sweeper *sweeper, struct sk_voucher *voucher)
+{
+    voucher->maintenance->swept.orphans_until_ms = uv_now(sweeper->sale->loop) + ORPHANS_FOR_MS;
+}
+
 void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
     struct sk_swept *swept = &voucher->maintenance->swept;
-    swept->orphans_until_ms = uv_now(sweeper->sale->loop) + ORPHANS_FOR_MS;
+    sweep_wait_for_orphans(sweeper, voucher);
     swept->after[0] = '\0';
     if (swept->listed)
         return;
@@ -155,13 +162,15 @@ static void sweep_on_timer(void *arg)
     struct sk_swept *swept = sk_list_first(&sweeper->orphans), *next;
     for (size_t left = sweeper->listed; left > 0 && swept != NULL; left--, swept = next) {
         next = sk_list_next(&sweeper->orphans, &swept->list);
-        if (swept->sweep == NULL && !sweep_may_begin(sweeper, swept->voucher->shard))
+        if (swept->sweep == NULL && !sweep_may_begin(sweeper, swept->voucher->shard)) {
+            sweep_wait_for_orphans(sweeper, swept->voucher);
             continue; // it keeps its place: a later round begins with it
+        }
         sk_list_remove(&swept->list);
         if (now < swept->orphans_until_ms) {
             sk_list_add_last(&swept->list, &sweeper->orphans);
             if (swept->sweep == NULL && sk_sweep_voucher(sweeper, swept->voucher) != SK_OK)
-                continue; // until the next round; another may have another node
+                sweep_wait_for_orphans(sweeper, swept->voucher);
         } else {
             sweeper->listed--;
             swept->listed = false;
@@ -395,6 +404,7 @@ static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_jou
 {
     sk_log(SK_LOG_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
            sweep->voucher->id, found->id, found->count);
+    sweep_wait_for_orphans(sweep->sweeper, sweep->voucher);
     return false;
 }
 

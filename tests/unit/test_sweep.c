@@ -312,6 +312,22 @@ START_TEST(orphans_are_searched_for_from_the_start)
 }
 END_TEST
 
+// While Redis cannot be read, the time in which orphans may come does not pass.
+START_TEST(orphans_are_searched_for_once_redis_is_back)
+{
+    enum { TWO_ROUNDS_MS = 1900, LONG_MS = 600000 };
+    static const struct sk_reply nothing = {.kind = REPLY_LIST};
+    const uint64_t *until_ms = &voucher->maintenance->swept.orphans_until_ms;
+    fake_session.lost = true;
+    sk_sweep_orphans(sweeper, voucher);
+    voucher->maintenance->swept.orphans_until_ms = uv_now(&loop) + TWO_ROUNDS_MS; // nearly over
+    WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), *until_ms > uv_now(&loop) + LONG_MS));
+    fake_session.lost = false;
+    WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > fake_redis.answered));
+    redis_answers(&nothing);
+}
+END_TEST
+
 // The number of concurrent sweeps is limited; the others run in the next round.
 START_TEST(many_vouchers_with_orphans_take_turns)
 {
@@ -400,6 +416,7 @@ int main(void)
     tcase_add_test(tcase, a_session_that_is_not_listed_yet_keeps_the_cursor);
     tcase_add_test(tcase, only_what_is_not_held_is_an_orphan);
     tcase_add_test(tcase, orphans_are_searched_for_from_the_start);
+    tcase_add_test(tcase, orphans_are_searched_for_once_redis_is_back);
     tcase_add_test(tcase, many_vouchers_with_orphans_take_turns);
     tcase_add_test(tcase, orphans_of_a_node_that_is_away_delay_no_others);
     tcase_add_test(tcase, a_shard_that_is_away_keeps_no_sweep_of_another);
