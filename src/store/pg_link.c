@@ -284,6 +284,9 @@ static void pg_link_on_poll(uv_poll_t *poll, int status, int events)
     }
     if (status < 0 || (events & UV_READABLE) != 0)
         pg_link_receive(pg);
+    // After an error libuv watches no more. There may have been bytes before it; then the next read returns the error.
+    if (status < 0 && pg->poll == poll && pg_link_watch(pg, UV_READABLE) != SK_OK)
+        pg_link_drop(pg, "cannot watch the socket");
 }
 
 static void pg_link_connecting(struct sk_pg *pg)

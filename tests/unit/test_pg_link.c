@@ -534,6 +534,21 @@ START_TEST(a_call_on_a_dead_connection_ends_lost)
 }
 END_TEST
 
+// The server's last bytes and the reset that follows come in one event: the bytes are read, and the error must be, too.
+START_TEST(a_reset_behind_the_last_bytes_is_noticed)
+{
+    static const struct linger reset = {.l_onoff = 1};
+    uv_os_fd_t fd;
+    connect_link(1, false);
+    give_notice();
+    ck_assert_int_eq(uv_fileno((uv_handle_t *)stub.client, &fd), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+    stub_hang_up(&stub);
+    RUN_UNTIL(!sk_pg_ready(pg));
+    close_all();
+}
+END_TEST
+
 // ---- several hosts ----
 
 static int count(const char *text)
@@ -659,6 +674,7 @@ int main(void)
     tcase_add_test(tcase, who_did_not_ask_is_not_told);
     tcase_add_test(tcase, a_callback_may_call_or_close);
     tcase_add_test(tcase, a_call_on_a_dead_connection_ends_lost);
+    tcase_add_test(tcase, a_reset_behind_the_last_bytes_is_noticed);
     tcase_add_loop_test(tcase, a_host_that_is_away_or_silent_is_passed_over, 0, 2);
     tcase_add_loop_test(tcase, a_standby_is_not_taken, 0, 2);
     tcase_add_test(tcase, a_server_that_has_become_read_only_is_left);
