@@ -78,6 +78,25 @@ static void must_be_created(PGresult *result, const char *outcome, const char *i
     PQclear(result);
 }
 
+// A repeated creation of one that is not open: it sells to no one, whether Redis has it or not.
+START_TEST(only_what_is_open_is_shown_as_loading)
+{
+    static const char *const states[] = {"open", "paused", "closed", "retired"};
+    enum { LOADING = 4 };
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        PGresult *result = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
+        db_run("UPDATE seckill_voucher SET state = '%s' WHERE id = %s", states[i], PQgetvalue(result, 0, 1));
+        PQclear(result);
+        result = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
+        json_t *loading = sql_document(result, LOADING);
+        const char *state = json_string_value(json_object_get(loading, "state"));
+        ck_assert_str_eq(state, i == 0 ? "loading" : states[i]);
+        json_decref(loading);
+        PQclear(result);
+    }
+}
+END_TEST
+
 START_TEST(a_voucher_is_created_once_for_each_key)
 {
     PGresult *first = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
@@ -232,6 +251,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, a_voucher_is_shown_with_its_terms);
+    tcase_add_test(tcase, only_what_is_open_is_shown_as_loading);
     tcase_add_test(tcase, a_voucher_is_created_once_for_each_key);
     tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
     tcase_add_test(tcase, each_slot_has_the_shard_that_the_service_asks);

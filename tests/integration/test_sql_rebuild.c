@@ -34,6 +34,11 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
     PQclear(epoch);
     PQclear(ours);
     PQclear(old);
+    db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", sql_voucher); // while the new epoch waited
+    PGresult *retired = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, "4");
+    ck_assert_int_eq(PQntuples(retired), 0);
+    PQclear(retired);
+    db_run("UPDATE seckill_voucher SET state = 'open' WHERE id = %s", sql_voucher);
     do { // every live order once, cancelled ones never
         PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, after, "500", "20");
         count = PQntuples(chunk);
