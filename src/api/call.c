@@ -50,7 +50,7 @@ bool sk_call_hold(const struct sk_context *context, struct sk_request *request)
     };
     bool place = sk_request_hold(request);
     enum sk_long held = SK_LONG_MAY;
-    if (place && context->limits != NULL)
+    if (place && context->limits != NULL && !context->options->operators)
         held = sk_limits_hold(context->limits, request, sk_call_of(request)->user);
     if (place && held == SK_LONG_MAY)
         return true;

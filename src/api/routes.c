@@ -504,7 +504,7 @@ static bool routes_read_if_match(const struct sk_request *request, int64_t *vers
 static bool routes_asks_gateway(const struct sk_routes *routes, const struct sk_request *request,
                                 const struct sk_match *match)
 {
-    if (routes->options.users != NULL || match->route == NULL)
+    if (routes->options.users != NULL || routes->options.operators || match->route == NULL)
         return false;
     return match->route->caller == SK_ROUTE_USER ||
            (match->route->caller == SK_ROUTE_USER_OR_READ && sk_request_header(request, "authorization", NULL) == NULL);

@@ -121,6 +121,26 @@ START_TEST(operators_are_served_while_no_connection_is_left)
 }
 END_TEST
 
+// Clients that wait there have a token, and the listener's own share of its connections: no share of an address.
+START_TEST(operators_wait_without_a_share_of_their_address)
+{
+    enum { WAITING = 3 };
+    int fds[WAITING];
+    char id[HTTP_FIELD_SIZE], request[PATH_SIZE];
+    start(ENV("SECKILL_LONG_PER_ADDRESS=1", "SECKILL_TRUSTED_PROXIES=192.0.2.1"));
+    ck_assert_int_eq(http_buy_patiently(buyers, voucher, "alice", &reply), 201);
+    ck_assert(http_member(&reply, "id", id));
+    (void)snprintf(request, sizeof request, "GET /orders/%s?wait=60 HTTP/1.1\r\nHost: test\r\n%s\r\n", id, token);
+    for (int i = 0; i < WAITING; i++) {
+        fds[i] = http_connect(operators);
+        ck_assert(http_send_text(fds[i], request));
+        WAIT_FOR((int)http_sample(operators, "seckill_long_requests") == i + 1);
+    }
+    for (int i = 0; i < WAITING; i++)
+        (void)close(fds[i]);
+}
+END_TEST
+
 // The operators' listener answers probes for the whole process, so an orchestrator can replace one that has a hanging
 // loop.
 START_TEST(probes_find_a_loop_that_hangs)
@@ -166,6 +186,7 @@ int main(void)
     tcase_add_test(tcase, each_listener_serves_its_own);
     tcase_add_test(tcase, operators_are_no_users);
     tcase_add_test(tcase, operators_are_served_while_no_connection_is_left);
+    tcase_add_test(tcase, operators_wait_without_a_share_of_their_address);
     tcase_add_test(tcase, probes_find_a_loop_that_hangs);
     tcase_add_test(tcase, the_two_must_differ);
     return harness_main(tcase, CK_FORK);

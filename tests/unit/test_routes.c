@@ -1067,6 +1067,11 @@ START_TEST(a_challenge_is_what_helps)
     token = "Bearer wrong";
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
     ck_assert_str_eq(challenge, "");
+    token = NULL;
+    options.operators = true; // there no gateway names a user
+    open_again();
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    ck_assert_str_eq(challenge, "");
 }
 END_TEST
 
