@@ -80,7 +80,7 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     check_read(findings, "CORS origins", cors);
     check_read(findings, "picture origins", pictures);
     check_read(findings, "trusted proxies", limits);
-    if (config->api.login_url != NULL)
+    if (config->api.login_url != NULL && config->api.pages != 0)
         SK_FIND_UNLESS(findings, sk_text_url(config->api.login_url), SK_FINDING_FAIL, "login", "%s",
                        config->api.login_url);
     sk_tokens_close(tokens);
@@ -88,6 +88,18 @@ static void check_forms(struct sk_findings *findings, const struct sk_config *co
     sk_cors_close(cors);
     sk_cors_close(pictures);
     sk_limits_close(limits);
+}
+
+// The same conditions under which a start fails, except that an address may be in use.
+static void check_listeners(struct sk_findings *findings, const struct sk_config *config)
+{
+    const char *buyers = config->server.listen, *operators = config->api.admin_listen;
+    SK_FIND_UNLESS(findings, sk_listen_address_is_good(buyers), SK_FINDING_FAIL, "listener", "%s", buyers);
+    if (operators == NULL)
+        return;
+    bool good = sk_listen_address_is_good(operators), same = good && sk_listen_address_is_same(operators, buyers);
+    SK_FIND_UNLESS(findings, good && !same, SK_FINDING_FAIL, "operators' listener",
+                   same ? "%s is that of SECKILL_LISTEN" : "%s", operators);
 }
 
 // How users are identified: the same conditions under which serve.c refuses to start.
@@ -137,6 +149,7 @@ static void check_start(struct sk_findings *findings, const struct sk_config *co
     sk_find(findings, SK_FINDING_OK, "configuration", "is read");
     check_descriptors(findings, config);
     check_forms(findings, config);
+    check_listeners(findings, config);
     check_users(findings, config);
     check_addresses(findings, config);
     check_secrets(findings, config);

@@ -72,6 +72,14 @@ static struct addrinfo *listener_resolve(const char *address)
     return error == 0 ? found : NULL;
 }
 
+bool sk_listen_address_is_good(const char *address)
+{
+    struct addrinfo *found = listener_resolve(address);
+    if (found != NULL)
+        freeaddrinfo(found);
+    return found != NULL;
+}
+
 static bool listener_is_loopback(const struct sockaddr *at)
 {
     if (at->sa_family == AF_INET) {

@@ -10,6 +10,9 @@
 // and a log line on failure.
 int sk_listen(const char *address);
 
+// Whether it names an address. If not, the reason is logged.
+bool sk_listen_address_is_good(const char *address);
+
 // Whether no other machine can reach the address. False also if it cannot be resolved, which is logged.
 bool sk_listen_address_is_loopback(const char *address);
 

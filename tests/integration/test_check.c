@@ -704,6 +704,17 @@ START_TEST(a_wrong_configuration_is_found)
         ck_assert_int_eq(check_with(forms[i][0], NULL), FAILS);
         ck_assert_msg(found(forms[i][1]) && strstr(out, "nonsense") == NULL, "%s", out);
     }
+    static const char *const listeners[][3] = {
+        {"SECKILL_LISTEN=8080", "SECKILL_GATEWAY_TRUSTED=yes", "fail listener: 8080"},
+        {"SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=8082", "fail operators' listener: 8082"},
+        {"SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=localhost:1", "fail operators' listener: localhost:1 is"},
+    };
+    for (size_t i = 0; i < COUNT(listeners); i++) {
+        ck_assert_int_eq(check_with(listeners[i][0], listeners[i][1]), FAILS);
+        ck_assert_msg(found(listeners[i][2]), "%s", out);
+    }
+    ck_assert_int_eq(check_with("SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=127.0.0.1:2"), GOOD);
+    ck_assert_int_eq(check_with("SECKILL_LOGIN_URL=nowhere", "SECKILL_PAGES=off"), GOOD); // nothing reads it
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", NULL), FAILS);
     ck_assert_msg(found("fail gateway: 0.0.0.0:1 can be reached"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", "SECKILL_GATEWAY_TRUSTED=yes"), GOOD);
