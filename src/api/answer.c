@@ -517,8 +517,8 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
 static bool answer_is_plain(const struct sk_answer *answer)
 {
     return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL && answer->limit == NULL &&
-           answer->parameter == NULL && answer->challenge == NULL && answer->verdict != SK_VERDICT_NOT_ENOUGH &&
-           answer->verdict != SK_VERDICT_BELOW_SOLD;
+           answer->parameter == NULL && answer->member == NULL && answer->challenge == NULL &&
+           answer->verdict != SK_VERDICT_NOT_ENOUGH && answer->verdict != SK_VERDICT_BELOW_SOLD;
 }
 
 static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
@@ -544,10 +544,11 @@ static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answe
         n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
     if (answer->limit != NULL)
         n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"limit\":\"%s\"", answer->limit);
-    if (answer->parameter != NULL)
-        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n),
-                       ",\"errors\":[{\"parameter\":\"%.*s\",\"detail\":\"%.*s\"}]", PARAMETER_MAX, answer->parameter,
-                       DETAIL_MAX, answer->detail);
+    const char *wrong = answer->parameter != NULL ? answer->parameter : answer->member;
+    if (wrong != NULL)
+        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"errors\":[{\"%s%.*s\",\"detail\":\"%.*s\"}]",
+                       answer->parameter != NULL ? "parameter\":\"" : "pointer\":\"/", PARAMETER_MAX, wrong, DETAIL_MAX,
+                       answer->detail);
 }
 
 bool sk_answer_parameter(const struct sk_answers *answers, struct sk_request *request, const char *parameter,

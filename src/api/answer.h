@@ -134,7 +134,8 @@ struct sk_answer {
     int64_t left;            // units, a problem's member; only NOT_ENOUGH and BELOW_SOLD
     const char *limit;       // the setting whose limit was reached, a constant; a problem's member; NULL: none
     const char *parameter;   // of the query, which is wrong: a problem's member `errors`; needs no escaping; NULL: none
-    const char *detail;      // what is wrong with it; needs no escaping
+    const char *member;      // the same of the body
+    const char *detail;      // what is wrong with either; needs no escaping
     const char *challenge;   // WWW-Authenticate of a 401; NULL: Bearer
     uint64_t retry_after_ms; // 0: the verdict's own
 };

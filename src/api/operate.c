@@ -375,6 +375,11 @@ static void operate_refuse(struct operate *operate, enum sk_verdict verdict, con
         answer.status = sk_rows_text(rows, 0, COLUMN_STATE);
     if (verdict == SK_VERDICT_BELOW_SOLD)
         answer.left = sk_rows_number(rows, 0, COLUMN_LEFT);
+    if (verdict == SK_VERDICT_INVALID) { // together with what the voucher has
+        bool adds = operate->statement == SK_STATEMENT_ADD_UNITS;
+        answer.member = adds ? "add" : "end_at";
+        answer.detail = adds ? "would make it more than 100000000 units" : "must be later than begin_at";
+    }
     if (operate->taken)
         operate_mend(operate);
     sk_query_end_with(&operate->query, &answer);

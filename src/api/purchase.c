@@ -105,12 +105,8 @@ static void purchase_refuse_quantity(const struct sk_context *context, struct sk
 {
     char detail[64];
     (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, limit);
-    json_t *errors = json_pack("[{s:s,s:s}]", "pointer", "/quantity", "detail", detail);
-    if (errors != NULL)
-        sk_answer_errors(context->answers, request, SK_VERDICT_INVALID, errors);
-    else
-        sk_answer_refusal(context->answers, request, SK_VERDICT_OVERLOADED);
-    json_decref(errors);
+    sk_answer_send(context->answers, request,
+                   &(struct sk_answer){.verdict = SK_VERDICT_INVALID, .member = "quantity", .detail = detail});
 }
 
 // ---- the answer ----

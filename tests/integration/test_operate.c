@@ -187,6 +187,9 @@ START_TEST(terms_change_before_the_start)
     member_must_be(&reply, "currency", "EUR");
     (void)operate_on(ours, "PATCH", "", "", "{\"end_at\":\"2020-01-01T00:00:00Z\"}", &reply);
     http_must_be_problem(&reply, 422, "INVALID");
+    (void)operate_on(ours, "PATCH", "", "", "{\"begin_at\":\"2999-01-01T00:00:00Z\"}", &reply); // with the end it has
+    http_must_be_problem(&reply, 422, "INVALID");
+    ck_assert_ptr_nonnull(strstr(reply.body, "\"errors\":[{\"pointer\":\"/end_at\",\"detail\":"));
     (void)must_change("{\"begin_at\":\"2020-01-01T00:00:00Z\"}"); // starts the sale now
     WAIT_FOR(buys(other, "alice"));
     books_must_balance(voucher);
@@ -307,6 +310,8 @@ START_TEST(what_no_body_may_say)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         (void)operate_on(ours, rows[i].method, rows[i].what, "", rows[i].body, &reply);
         http_must_be_problem(&reply, rows[i].status, rows[i].code);
+        ck_assert_msg(rows[i].status != 422 || strstr(reply.body, "\"errors\":[{\"pointer\":\"/") != NULL, "%s",
+                      reply.body);
     }
     redis_must_have(5, change);
     (void)snprintf(voucher, sizeof voucher, "999999");

@@ -391,6 +391,8 @@ START_TEST(a_problem_says_what_is_known)
     } rows[] = {
         {{.verdict = SK_VERDICT_NOT_ENOUGH, .left = 3}, ",\"left\":3}\n"},
         {{.verdict = SK_VERDICT_NOT_ENOUGH}, ",\"left\":0}\n"},
+        {{.verdict = SK_VERDICT_INVALID, .member = "end_at", .detail = "must be later than begin_at"},
+         ",\"errors\":[{\"pointer\":\"/end_at\",\"detail\":\"must be later than begin_at\"}]}\n"},
         {{.verdict = SK_VERDICT_BAD_PARAMETER, .parameter = "limit", .detail = "must be an integer"},
          ",\"errors\":[{\"parameter\":\"limit\",\"detail\":\"must be an integer\"}]}\n"},
         {{.verdict = SK_VERDICT_BELOW_SOLD, .left = INT64_MAX}, ",\"left\":9223372036854775807}\n"},
