@@ -387,6 +387,8 @@ static void ticket_on_offer(const struct sk_context *context, struct sk_request 
             : NULL;
     if (voucher == NULL)
         sk_answer_send(context->answers, request, answer);
+    else if (!sk_tickets_on(context->tickets)) // the secret was taken away meanwhile
+        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
     else if (request->method == SK_METHOD_GET)
         ticket_give_challenge(context, request, voucher);
     else if (ticket_check_work(context, request, voucher) == SK_VERDICT_OK)

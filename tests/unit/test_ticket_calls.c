@@ -157,6 +157,17 @@ START_TEST(without_a_secret_nothing_is_checked)
 }
 END_TEST
 
+// ... also if it is taken away while the voucher is looked for.
+START_TEST(a_secret_may_go_meanwhile)
+{
+    sk_handle_ticket(&the_context, &asked);
+    open_with(NULL);
+    sk_call_of(&asked)->on_answer(&the_context, &asked, &(struct sk_answer){.verdict = SK_VERDICT_FOUND});
+    ck_assert_int_eq(refused, SK_VERDICT_TICKETS_OFF);
+    ck_assert_str_eq(answered, "");
+}
+END_TEST
+
 START_TEST(what_a_purchase_carries)
 {
     char ticket[64];
@@ -340,6 +351,7 @@ int main(void)
     TCase *tcase = tcase_create("tickets");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, without_a_secret_nothing_is_checked);
+    tcase_add_test(tcase, a_secret_may_go_meanwhile);
     tcase_add_test(tcase, what_a_purchase_carries);
     tcase_add_test(tcase, a_ticket_that_has_expired_is_told_apart);
     tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
