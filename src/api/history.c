@@ -103,6 +103,7 @@ static void sampler_on_shared(void *arg, const struct sk_reply *reply);
 static void sampler_read_others(struct sk_sampler *sampler, const struct sk_reply *reply);
 static bool instance_read(const char *text, struct instance *instance);
 static void history_take(struct sk_history *history, const struct instances *heard, bool shared);
+static void history_forget(struct sk_history *history, uint64_t now_ms);
 static struct instance *history_find(struct sk_history *history, const char *name);
 static void history_add_steps(struct sk_history *history, const struct instances *heard, uint64_t steps[FIGURES]);
 static int64_t history_quantile(const uint64_t counts[BUCKETS], uint64_t percent);
@@ -335,6 +336,7 @@ static void history_take(struct sk_history *history, const struct instances *hea
     if (shared) {
         history->seen = *heard;
     } else {
+        history_forget(history, now_ms);
         struct instance *own = history_find(history, heard->all[0].name);
         if (own == NULL && history->seen.count < SK_HISTORY_INSTANCES)
             own = &history->seen.all[history->seen.count++];
@@ -353,6 +355,17 @@ static void history_take(struct sk_history *history, const struct instances *hea
     history->count += history->count < SK_HISTORY_SAMPLES;
     history->shared = shared;
     (void)pthread_mutex_unlock(&history->lock);
+}
+
+// As share_figures.lua does, while Redis is away.
+static void history_forget(struct sk_history *history, uint64_t now_ms)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < history->seen.count; i++) {
+        if (now_ms - history->seen.all[i].heard_ms <= KEPT_MS)
+            history->seen.all[kept++] = history->seen.all[i];
+    }
+    history->seen.count = kept;
 }
 
 static struct instance *history_find(struct sk_history *history, const char *name)

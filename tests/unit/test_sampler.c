@@ -3,6 +3,7 @@
 
 #include "fake_control.h"
 
+#include "clock.h"
 #include "history.h"
 #include "request.h"
 #include "ticket.h"
@@ -202,6 +203,22 @@ START_TEST(without_redis_samples_go_on)
 }
 END_TEST
 
+// Also while Redis is away. (A machine that is up for less than that time has no such instance.)
+START_TEST(one_that_is_missed_for_long_is_forgotten)
+{
+    static const uint64_t kept_ms = 15 * 60 * 1000;
+    uint64_t heard_at_ms = sk_monotonic_ms();
+    heard("b:1", (int64_t)kept_ms, other(1, ""));
+    ck_assert_ptr_nonnull(strstr(shown, "\"name\":\"b:1\""));
+    fake_redis.down = true;
+    while (sk_monotonic_ms() < heard_at_ms + 2)
+        ;
+    time_comes();
+    sk_handle_history(&context, &request_asked);
+    ck_assert((strstr(shown, "\"name\":\"b:1\"") == NULL) == (heard_at_ms > kept_ms));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("sampler");
@@ -211,5 +228,6 @@ int main(void)
     tcase_add_test(tcase, quantiles_do_not_overflow);
     tcase_add_test(tcase, one_that_is_not_heard_is_missed);
     tcase_add_test(tcase, without_redis_samples_go_on);
+    tcase_add_test(tcase, one_that_is_missed_for_long_is_forgotten);
     return harness_main(tcase, CK_FORK);
 }
