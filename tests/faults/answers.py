@@ -163,7 +163,7 @@ def sold_out_is_true(world: World) -> list[str]:
 
 def reasons_are_true(world: World) -> list[str]:
     """ALREADY_ORDERED and its like require another order; a lack of units requires that all may have been gone."""
-    holders, complaints = world.holders(), []
+    holders, complaints, unasked = world.holders(), [], []
     for voucher in world.vouchers.values():
         placed = voucher.kept.keys() | {order.user for order in voucher.orders if order.status in ENDED}
         gone = world.could_be_gone(voucher, holders[voucher.id], float("inf"))
@@ -172,8 +172,9 @@ def reasons_are_true(world: World) -> list[str]:
                 complaints.append(f"{order.id} was refused as {order.reason}, but {order.user} had no order")
             enough = gone + order.quantity <= voucher.units_least
             if order.status == "refused" and order.reason in ("GRANT_LOST", "SOLD_OUT") and enough:
-                complaints.append(f"{order.id}: {order.reason} when at most {gone} of {voucher.units_least} were gone")
-    return complaints
+                found = complaints if order.reason == "SOLD_OUT" else unasked
+                found.append(f"{order.id}: {order.reason} when at most {gone} of {voucher.units_least} were gone")
+    return complaints + (unasked if len(unasked) > world.given_up else [])
 
 
 def known_orders(world: World, written: bool = False) -> dict[tuple[str, str], float]:

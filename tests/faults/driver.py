@@ -361,6 +361,7 @@ class Run:
             listed=self.listed,
             fresh=self.fresh,
             lost_202=self.fault.lost_202 + self.count_lost(),
+            given_up=self.fault.given_up,
             orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
             moves=[Move(row[0], row[1], row[2], float(row[3]), row[4]) for row in rows.get("move", [])],
             payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],

@@ -61,6 +61,7 @@ class Fault:
     known: str = ""  # the release that will fix it: until then the row is expected to fail
     known_by: tuple[str, ...] = ()  # by exactly these assertions
     lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places of them
+    given_up: int = 0  # accepted orders that an ending instance may refuse without asking Redis for their units
     full: bool = False  # with --all only
     alone: bool = False  # its time limits are so short that no other row may run beside it
 

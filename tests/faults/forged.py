@@ -25,19 +25,22 @@ def lived(*fields, **more) -> Event:
 
 def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
     """Ten units, up to three for each user: one order paid, one cancelled and bought again, one expired and paid too
-    late, two refunded, of which one returned its units."""
+    late, two refunded, of which one returned its units. Of the expired one Redis had lost the grant for a while, and had
+    another one in its place."""
     orders = [
         Order("p1", "u20", "paid", "", 2, due=100),
         Order("c1", "u21", "cancelled", "", 1, key="f1", due=100),
         Order("n1", "u21", "unpaid", "", 1, due=100),
-        Order("e1", "u22", "expired", "", 3, due=10),
+        Order("e1", "u22", "expired", "", 3, key="f2", due=10),
+        Order("b1", "u22", "refused", "ALREADY_ORDERED", 1),
         Order("k1", "u23", "refunded", "KEPT", 1, due=100),
         Order("s1", "u24", "refunded", "RESTOCKED", 2, due=100),
     ]
     history = [
         lived(1, 2, "buy", "u20", 201, "", "p1", "unpaid", quantity=2),
         lived(1, 2, "buy", "u21", 201, "", "c1", "unpaid", key="k"),
-        lived(1, 2, "buy", "u22", 202, "", "e1", "pending", quantity=3),
+        lived(1, 2, "buy", "u22", 202, "", "e1", "pending", key="k2", quantity=3),
+        lived(3, 4, "buy", "u22", 409, "ALREADY_ORDERED", "b1", key="k2", quantity=3),
         lived(1, 2, "buy", "u23", 201, "", "k1", "unpaid"),
         lived(1, 2, "buy", "u24", 201, "", "s1", "unpaid", quantity=2),
         lived(3, 4, "pay", "u20", 200, "", "p1", "paid", reference="r1", amount=10),
@@ -244,6 +247,7 @@ def corruptions() -> dict[str, list]:
             lambda world: world.samples.append(Sample("1", "open", 3, 3, "1")),
             lambda world: world.samples.append(Sample("1", "open", -1, 5, "1")),
             lambda world: world.samples.pop(0),
+            lambda world: world.samples.clear(),
         ],
         "buyers_are_the_orders": [
             voucher(lambda v: v.buyers.update(u0="o8")),
@@ -308,7 +312,11 @@ def corruptions() -> dict[str, list]:
             roomy,
             event(0.3, 0.5, "buy", "u8", 409, "SOLD_OUT"),  # before anybody had asked
         ],
-        "reasons_are_true": [refused("u8", "ALREADY_ORDERED"), roomy],
+        "reasons_are_true": [
+            refused("u8", "ALREADY_ORDERED"),
+            roomy,
+            lambda world: (roomy(world), refused("u8", "GRANT_LOST")(world), setattr(world, "given_up", 1)),
+        ],
         "winners_are_told": [
             event(5, 6, "buy", "u0", 409, "SOLD_OUT"),
             lambda world: (
@@ -405,6 +413,7 @@ def corruptions() -> dict[str, list]:
             order("n1", key="f1"),
             other(9, 10, "buy", "u21", 201, "", "n1", "unpaid", key="k"),
             other(9, 10, "buy", "u21", 409, "ALREADY_ORDERED", "c1", key="k"),
+            lambda world: setattr(world, "refused_most", 0),
             other(9, 10, "buy", "u21", 201, "", "c1", "unpaid", key="k", quantity=2),
         ],
         "feed_tells_each_move_once": [

@@ -191,7 +191,8 @@ def expiry_is_in_time(world: World) -> list[str]:
 
 def keys_made_one_order(world: World) -> list[str]:
     """The same Idempotency-Key gets the first answer again, whatever happened to the order, and makes no other order. A
-    202 given before PostgreSQL was queried may end as refused."""
+    202 given before PostgreSQL was queried may end as refused. Where Redis may lose grants, the user of an accepted order
+    may buy another one, which the repeat finds, and end it before the first is granted again."""
     complaints, orders = [], world.orders()
     rows: dict[tuple[str, str, str], int] = defaultdict(int)
     for voucher in world.vouchers.values():
@@ -201,6 +202,10 @@ def keys_made_one_order(world: World) -> list[str]:
     complaints += [f"{n} orders of {who[1]} under one key" for who, n in rows.items() if n > 1]
     lasting = {order.id for order in orders.values() if order.status != "refused"}
     first: dict[tuple[str, str, str], Event] = {}
+    written: dict[str, float] = {}  # since when an order was known to be in PostgreSQL
+    for event in world.history:
+        if event.status == 201 or event.state in LIVE | ENDED:
+            written[event.order] = min(event.ended, written.get(event.order, event.ended))
     keyed = sorted((e for e in world.buys() if e.key), key=lambda event: event.ended)
     for event in keyed:
         if event.status in (201, 202) and event.order in lasting:
@@ -213,7 +218,9 @@ def keys_made_one_order(world: World) -> list[str]:
             continue  # a key counts for a day, and by default no voucher is retired sooner
         said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
         refused = event.status == 202 and named and named.reason == KEY_REASON
-        if refused:
+        may_be_lost = world.refused_most > 0 and written.get(one.order, event.began) >= event.began
+        other = event.code == "ALREADY_ORDERED" and named and named.status in ENDED | {"refused"}
+        if refused or (may_be_lost and other):
             continue
         late_s = world.delays.between_s(one.ended - MARK_S, event.began)
         if event.code in REFUSALS and event.began <= one.ended + MARK_S + late_s:

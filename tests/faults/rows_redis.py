@@ -29,8 +29,8 @@ def redis_memory_full(run: Run) -> None:
 
 def redis_disk_full(run: Run) -> None:
     """Redis exits when it cannot write its file under appendfsync always; it comes back with room."""
-    run.redis.end(signal.SIGTERM)
     disk = run.stack.small_disk("disk", 3 + megabytes_of(run.redis.dir))
+    run.redis.end(signal.SIGTERM)
     target = disk / "redis"
     shutil.copytree(run.redis.dir, target)
     own, run.redis.dir = run.redis.dir, target

@@ -203,8 +203,27 @@ def session_of(instance: Instance) -> str:
     return re.findall('msg="session taken" session=([0-9a-f-]+)', instance.text())[-1]
 
 
+class Background(threading.Thread):
+    """What it finds broken is raised where it is awaited."""
+
+    def __init__(self, work):
+        super().__init__(target=self._try, args=(work,), daemon=True)
+        self.broken: Broken | None = None
+
+    def _try(self, work) -> None:
+        try:
+            work()
+        except Broken as broken:
+            self.broken = broken
+
+    def join(self, timeout: float | None = None) -> None:
+        super().join(timeout)
+        if self.broken is not None:
+            raise self.broken
+
+
 def in_background(work) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True)
+    thread = Background(work)
     thread.start()
     return thread
 

@@ -15,6 +15,8 @@ voucher if a rebuild is meant. Two simultaneous troubles may cost more than the 
   granted again later, when it may be gone.
 - Redis loses data when an instance has died and its orders are not settled yet, or the other way round: both places of
   an accepted order are gone, as in 37.
+- Redis loses data when an instance ends and PostgreSQL is away: what waits to be granted again is refused then, or has no
+  end at all.
 - A journal is cut when an instance has died, or the other way round: of a granted order that nobody holds, Redis has
   only the buyer. The audit finds that the books differ.
 """
@@ -38,7 +40,7 @@ from machine import Deadline
 from rows_attackers import go_on_slowly, hang_up, slow_clients
 from rows_operators import Operator, made_once, up_to_date
 from rows_tools import clock_env, in_background, instant, key, set_clock, terms, within
-from stack import OPERATE_TOKEN, OTHER_TOKEN, ROOT, Broken, Stack, free_port, wait_for
+from stack import OPERATE_TOKEN, OTHER_TOKEN, ROOT, Broken, NotInjectable, Stack, free_port, wait_for
 
 ROWS = {row.name: row for row in FAULTS}
 POINTS = sorted({
@@ -68,6 +70,7 @@ class Trouble:
     row: Fault | None = None  # the row whose allowances apply
     kills: bool = False  # kills an instance at once
     stops: bool = False  # pauses an instance, or commits: orders accepted meanwhile are in one place more than usual
+    ends: bool = False  # ends an instance, which gives up what it cannot settle in time
     loses: bool = False  # loses Redis's data on granted orders
 
     @property
@@ -179,8 +182,8 @@ LANES: dict[str, list[Trouble]] = {
         Trouble("an instance killed", instance_killed, ROWS["33c"], kills=True),
         Trouble("an instance killed at a point", instance_killed_at_a_point, ROWS["1l"], kills=True),
         Trouble("an instance stopped", instance_stopped, ROWS["2"], stops=True),
-        Trouble("an instance terminated", instance_terminated, ROWS["28"], stops=True),
-        Trouble("an instance's clock steps", instance_clock_steps, ROWS["23a"], stops=True),
+        Trouble("an instance terminated", instance_terminated, ROWS["28"], stops=True, ends=True),
+        Trouble("an instance's clock steps", instance_clock_steps, ROWS["23a"], stops=True, ends=True),
     ],
     "redis": [
         as_row(name) for name in ("4a", "5a", "5b", "6a", "6b", "6c", "7a", "8", "9", "10", "11a", "11b", "12a", "12b", "23b")
@@ -489,9 +492,15 @@ def live_through(run: SoakRun) -> None:
         one.expected_exits.add(-signal.SIGKILL)
     threads = [in_background(lambda lane=lane: trouble_of(run, lane)) for lane in run.round.lanes.values()]
     threads += [in_background(lambda name=name: operate(run, name)) for name in run.round.operators]
+    broken = []
     for thread in threads:
-        thread.join()
+        try:
+            thread.join()
+        except Broken as one:
+            broken.append(one)
     mend(run)
+    if broken:
+        raise broken[0]
 
 
 def trouble_of(run: SoakRun, lane: list[Step]) -> None:
@@ -502,7 +511,7 @@ def trouble_of(run: SoakRun, lane: list[Step]) -> None:
         done = run.note(step.what.name, step.what)
         try:
             step.what.make(run, random.Random(step.seed))
-        except (Broken, OSError, RuntimeError, ValueError) as error:
+        except (Broken, NotInjectable, OSError, RuntimeError, ValueError) as error:
             done.text += f" (half: {str(error)[:80]})"  # another trouble interfered; the end repairs it
             mend_own(run, step.what)
         done.ended = time.time()
@@ -666,12 +675,31 @@ def allowances(run: SoakRun) -> dict:
     rebuilds += sum(what == "reconcile" for one in run.staff.values() for what, _ in one.done + one.doubtful)
     rebuilds += sum(one.repeated for one in run.staff.values())  # see the_audit_had_nothing_to_mend
     rebuilds += 2 * len(run.vouchers)  # each may be retired, which is a rebuild, and may be tried too early
-    lost = 0
-    for loss in (one for one in done if one.what.loses):
+    losses = [one for one in done if one.what.loses]
+    lost, given_up = left_behind(run, bool(losses)), 0
+    for loss in losses:
         waiting = int(run.fault.rate * held_up_s(done, loss))
+        near = [one for one in done if meets(loss, one, NEAR_S + troubled_s(done, loss, one))]
+        ending = sum(gives_up(done, one) for one in near)
         refused += waiting
-        lost += sum(HELD + waiting for one in done if one.what.kills and meets(loss, one, NEAR_S + troubled_s(done, loss, one)))
-    return {"refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done)}
+        lost += (HELD + waiting) * sum(one.what.kills for one in near)
+        given_up += (HELD + waiting) * ending
+    return {
+        "refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "given_up": given_up,
+        "unknown": unknown_part(run, done),
+    }
+
+
+def left_behind(run: SoakRun, with_journal: bool) -> int:
+    """How many orders instances that were not drained in time have logged: those that nobody has, or only the journal."""
+    names = "without_end|kept_by_journal" if with_journal else "without_end"
+    return sum(int(number) for line in run.logs() for number in re.findall(f" (?:{names})=(\\d+)", line))
+
+
+def gives_up(done: list[Done], one: Done) -> bool:
+    """Whether an instance ended while something kept it from PostgreSQL."""
+    others = (other for other in done if other.what.stops and other.what not in LANES["instances"])
+    return one.what.ends and any(meets(other, one, AFTER_S) for other in others)
 
 
 def held_up_s(done: list[Done], loss: Done) -> float:

@@ -600,8 +600,10 @@ class Stack:
             instance.signal(signal.SIGTERM)
         for instance in self.instances:
             if instance.process is not None:
-                instance.end(signal.SIGTERM)
+                ended = instance.end(signal.SIGTERM) is not None
                 instance.note_exit()
+                if not ended:  # SIGKILL may be expected of an instance that a fault has killed before
+                    instance.exits.append("nothing but SIGKILL")
         for other in self.others:
             other.end(signal.SIGKILL)
         self.others, self.addresses = [], {}

@@ -163,6 +163,7 @@ class World:
     listed: int = 1  # vouchers that are not retired, those of other runs included
     fresh: list[Fresh] = field(default_factory=list)
     lost_202: int = 0  # accepted orders that may have no end
+    given_up: int = 0  # accepted orders that an ending instance may have refused without asking Redis for their units
     orders_most: int = 20  # SECKILL_ORDERS_PER_USER
     moves: list[Move] = field(default_factory=list)  # in the order of the feed
     payments: list[Payment] = field(default_factory=list)
