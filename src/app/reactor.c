@@ -170,7 +170,10 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
         return SK_FAIL;
     sk_routes_connect(reactor->routes, reactor->server, &reactor->shop->control);
     sk_metrics_set(reactor->metrics, SK_METRIC_REACTORS, 1);
-    sk_metrics_set(reactor->metrics, SK_METRIC_ORDERS_MAX, (uint64_t)reactor->config->sale.orders_max);
+    if (!reactor->options.operators) { // it takes no purchases: its room would hide that the buyers' is used up
+        sk_metrics_set(reactor->metrics, SK_METRIC_ORDERS_MAX, (uint64_t)config->sale.orders_max);
+        sk_metrics_set(reactor->metrics, SK_METRIC_CONNECTIONS_MAX, (uint64_t)config->server.max_connections);
+    }
     return SK_OK;
 }
 

@@ -280,7 +280,6 @@ size_t sk_connections_sending(const struct sk_connections *pool)
 void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics *metrics)
 {
     const size_t *in_phase = pool->in_phase;
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_MAX, pool->count);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
