@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from judge import DRIFT, DUPLICATES, ENDLESS, JOURNAL, LOST, OVERSOLD, UNSOLD, Books
+from judge import DRIFT, DUPLICATES, ENDLESS, JOURNAL, LOST, OVERSOLD, SHARED, UNSOLD, Books
 from lib import common
 
 
@@ -31,6 +32,11 @@ def plants(voucher: common.Voucher, books: Books) -> list[Plant]:
     forget, recall = ("HDEL", buyers, user), ("HSET", buyers, user, order)
     cancel = f"UPDATE voucher_order SET status = 'cancelled' WHERE id = '{order}'"
     swap = f"UPDATE voucher_order SET id = '{stranger}' WHERE id = '{order}'"
+    again = f"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES ('{stranger}', 0, '{user}', {voucher.id})"
+
+    def unanswered(seen: Books) -> Books:
+        return replace(seen, placed=seen.placed - Counter([order]))
+
     return [
         Plant(
             "an order more than there are units",
@@ -46,30 +52,32 @@ def plants(voucher: common.Voucher, books: Books) -> list[Plant]:
             [("HDEL", buyers, other_user)],
             [("HSET", buyers, other_user, other_order)],
         ),
+        Plant("two 201s with one order", SHARED, edit=lambda seen: replace(seen, placed=seen.placed + Counter([order]))),
         Plant("a row missing for a 201", LOST, swap, [("HSET", buyers, user, stranger)], [recall]),
         Plant(
             "a row refused after a 201",
             LOST,
-            f"UPDATE voucher_order SET status = 'refused', reason = 'SOLD_OUT' WHERE id = '{order}';"
-            f"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES ('{stranger}', 0, '{user}', {voucher.id})",
+            f"UPDATE voucher_order SET status = 'refused', reason = 'SOLD_OUT' WHERE id = '{order}'; {again}",
             [("HSET", buyers, user, stranger)],
             [recall],
         ),
+        Plant("a row cancelled after a 201", LOST, f"{cancel}; {again}", [("HSET", buyers, user, stranger)], [recall]),
         Plant(
             "a row missing for a 202",
             ENDLESS,
             swap,
             [("HSET", buyers, user, stranger)],
             [recall],
-            lambda seen: replace(seen, placed=seen.placed - {order}, accepted=seen.accepted | {order}),
+            lambda seen: replace(unanswered(seen), accepted=seen.accepted | {order}),
         ),
-        Plant("a unit in no order", UNSOLD, cancel, [forget], [recall]),
+        Plant("a unit in no order", UNSOLD, cancel, [forget], [recall], unanswered),
         Plant(
             "a unit left over after SOLD_OUT",
             UNSOLD,
             f"{cancel}; UPDATE voucher_stock SET stock = stock + 1 WHERE voucher_id = {voucher.id}",
             [forget, ("HINCRBY", terms, "stock", "1")],
             [recall, ("HINCRBY", terms, "stock", "-1")],
+            unanswered,
         ),
         Plant(
             "a unit too many in Redis",

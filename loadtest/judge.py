@@ -9,12 +9,15 @@ import settlement
 
 OVERSOLD = "oversold"
 DUPLICATES = "duplicate buyers"
+SHARED = "201s sharing an order"
 LOST = "201s without a row"
 ENDLESS = "202s without an end"
 UNSOLD = "unsold units"
 DRIFT = "Redis-PostgreSQL drift"
 JOURNAL = "journal entries left"
 REPORT = "settlement differs"
+
+LIVE = ("unpaid", "paid")
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,14 @@ class Books:
     redis_stock: int | None  # None: Redis does not know the voucher
     buyers: dict[str, str]  # Redis: user -> order id
     journal: int
-    placed: set[str]  # ids answered with 201
+    placed: Counter[str]  # ids answered with 201, and how often
     accepted: set[str]  # ids answered with 202
     sold_out: int  # number of SOLD_OUT answers
     reports: list[dict] = field(default_factory=list)  # the service's own, one from each instance; empty: not requested
 
     @property
     def live(self) -> list[tuple[str, str]]:
-        return [(order, user) for order, (user, status) in self.orders.items() if status in ("unpaid", "paid")]
+        return [(order, user) for order, (user, status) in self.orders.items() if status in LIVE]
 
     @property
     def live_units(self) -> int:
@@ -56,11 +59,14 @@ def check(books: Books) -> list[Finding]:
     """Checks the books against the promises. Returns every verdict, including the good ones."""
     live = books.live
     per_user = Counter(user for _, user in live)
-    lost = [order for order in books.placed if books.orders.get(order, ("", "refused"))[1] == "refused"]
+    # The crowd sends no Idempotency-Key, with which a 201 may be repeated, and cancels nothing.
+    shared = [order for order, times in books.placed.items() if times > 1]
+    lost = [order for order in books.placed if books.orders.get(order, ("", ""))[1] not in LIVE]
     endless = [order for order in books.accepted if order not in books.orders]
     return [
         Finding(OVERSOLD, max(0, books.live_units - books.units), f"{books.live_units} units sold of {books.units}"),
         Finding(DUPLICATES, sum(1 for count in per_user.values() if count > 1), "users with several live orders"),
+        Finding(SHARED, len(shared), f"of {books.placed.total()} answered; first: {min(shared, default='-')}"),
         Finding(LOST, len(lost), f"of {len(books.placed)} answered; first: {min(lost, default='-')}"),
         Finding(ENDLESS, len(endless), f"of {len(books.accepted)} answered; first: {min(endless, default='-')}"),
         unsold(books, books.live_units),
