@@ -235,9 +235,11 @@ node_is() {
 
 # stop_orphans FOLDER: servers whose pg_autoctl was killed
 stop_orphans() {
-    local file
+    local file pid
     for file in "$1"/*/postmaster.pid; do
-        [[ ! -e $file ]] || kill -s QUIT "$(head -n 1 "$file")" 2>/dev/null || true
+        pid=$(head -n 1 "$file" 2>/dev/null) || continue
+        # After a restart of the machine the id may be another process's. PostgreSQL runs in its data folder.
+        [[ ! /proc/$pid/cwd -ef ${file%/*} ]] || kill -s QUIT "$pid" 2>/dev/null || true
     done
 }
 
