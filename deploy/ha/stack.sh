@@ -97,12 +97,12 @@ ha_redis_settings() {
 bind 127.0.0.1
 port 0
 tls-port $2
-tls-cert-file $HA_TLS/server.crt
-tls-key-file $HA_TLS/server.key
-tls-ca-cert-file $HA_TLS/ca.crt
+tls-cert-file "$HA_TLS/server.crt"
+tls-key-file "$HA_TLS/server.key"
+tls-ca-cert-file "$HA_TLS/ca.crt"
 tls-auth-clients no
 tls-replication yes
-dir $PWD/$STATE/$1
+dir "$PWD/$STATE/$1"
 END
 }
 
@@ -116,7 +116,7 @@ appendonly yes
 appendfsync always
 save ""
 maxmemory-policy noeviction
-aclfile $PWD/$STATE/redis.acl
+aclfile "$PWD/$STATE/redis.acl"
 masteruser replica
 masterauth $replica_password
 repl-diskless-sync-delay 0
