@@ -33,9 +33,10 @@ start_kept() {
     start "$1" "$STATE/run/$1"
 }
 
-# keep FILE COMMAND...: a script that runs the command, with the words that it is given itself at the end
+# keep FILE COMMAND...: a script that runs the command, with the words that it is given itself at the end.
+# KEPT_AUTH: redis-cli's password, which no command line shows
 keep() {
-    printf '#!/bin/sh\nexec%s "$@"\n' "$(printf ' %q' "${@:2}")" >"$STATE/$1"
+    printf '#!/bin/sh\n%sexec%s "$@"\n' "${KEPT_AUTH:+export REDISCLI_AUTH=$KEPT_AUTH; }" "$(printf ' %q' "${@:2}")" >"$STATE/$1"
     chmod 700 "$STATE/$1"
 }
 
@@ -70,8 +71,8 @@ start_ha_redis() {
     sentinel_password=$(random_secret) judge_password=$(random_secret)
     SECKILL_SENTINEL_PASSWORD=$(random_secret) SECKILL_REDIS_CA=$HA_TLS/ca.crt
     {
-        sed "s/SECKILL_REDIS_PASSWORD/$service_password/" deploy/redis.acl
-        sed "s/REPLICA_PASSWORD/$replica_password/; s/SENTINEL_PASSWORD/$sentinel_password/" deploy/ha/users.acl
+        sed -f - deploy/redis.acl <<<"s/SECKILL_REDIS_PASSWORD/$service_password/"
+        sed -f - deploy/ha/users.acl <<<"s/REPLICA_PASSWORD/$replica_password/; s/SENTINEL_PASSWORD/$sentinel_password/"
         echo "user judge on >$judge_password ~* &* +@all"
     } >"$STATE/redis.acl"
 
@@ -85,7 +86,7 @@ start_ha_redis() {
     sentinels=("${sentinels[@]/#/127.0.0.1:}")
     SECKILL_REDIS_URL=$(IFS=, && echo "rediss+sentinel://seckill:$service_password@${sentinels[*]}/$HA_MASTER")
     REDIS_URL=${SECKILL_REDIS_URL/seckill:$service_password/judge:$judge_password}
-    keep sentinel env "REDISCLI_AUTH=$SECKILL_SENTINEL_PASSWORD" redis-cli --tls --cacert "$SECKILL_REDIS_CA" \
+    KEPT_AUTH=$SECKILL_SENTINEL_PASSWORD keep sentinel redis-cli --tls --cacert "$SECKILL_REDIS_CA" \
         -h 127.0.0.1 -p "${sentinels[0]#*:}"
     wait_for sentinel-1 redis_is_watched
 }
@@ -196,7 +197,7 @@ ha_create() {
 
 # give_password LOGIN PSQL...: the one of PGPASSFILE
 give_password() {
-    quietly "${@:2}" -c "alter role $1 password '$("${as[@]}" sed -n "s/.*:$1://p" passwords)'"
+    "${@:2}" -q -v ON_ERROR_STOP=1 <<<"alter role $1 password '$("${as[@]}" sed -n "s/.*:$1://p" passwords)'"
 }
 
 start_monitor() {
@@ -269,8 +270,8 @@ start_cluster() {
     service_password=$(random_secret) replica_password=$(random_secret) judge_password=$(random_secret)
     mkdir "$STATE/run"
     {
-        sed "s/SECKILL_REDIS_PASSWORD/$service_password/" deploy/redis.acl
-        sed "/^user replica /!d; s/REPLICA_PASSWORD/$replica_password/" deploy/ha/users.acl
+        sed -f - deploy/redis.acl <<<"s/SECKILL_REDIS_PASSWORD/$service_password/"
+        sed -f - deploy/ha/users.acl <<<"/^user replica /!d; s/REPLICA_PASSWORD/$replica_password/"
         echo "user judge on >$judge_password ~* &* +@all"
     } >"$STATE/redis.acl"
     for ((number = 1; number <= count; number++)); do
@@ -279,7 +280,7 @@ start_cluster() {
     done
     SECKILL_REDIS_URL=redis+cluster://seckill:$service_password@$(IFS=, && echo "${nodes[*]}")
     REDIS_URL=${SECKILL_REDIS_URL/seckill:$service_password/judge:$judge_password}
-    keep redis-cli env "REDISCLI_AUTH=$judge_password" redis-cli --user judge -c -h 127.0.0.1 -p "${nodes[0]#*:}"
+    KEPT_AUTH=$judge_password keep redis-cli redis-cli --user judge -c -h 127.0.0.1 -p "${nodes[0]#*:}"
     for ((number = 1; number <= count; number++)); do
         wait_for "redis-$number" cluster_node_answers "${nodes[number - 1]#*:}"
     done
@@ -291,10 +292,11 @@ start_cluster() {
 start_cluster_node() {
     say "starting $1 on port $2"
     mkdir "$STATE/$1"
-    start_kept "$1" redis-server --bind 127.0.0.1 --port "$2" --dir "$PWD/$STATE/$1" --save '' --appendonly yes \
-        --appendfsync always --maxmemory-policy noeviction --aclfile "$PWD/$STATE/redis.acl" --masteruser replica \
-        --masterauth "$replica_password" --repl-diskless-sync-delay 0 --cluster-enabled yes \
-        --cluster-port "$(free_port)" --cluster-node-timeout "$down_ms" --cluster-require-full-coverage no
+    echo "masterauth $replica_password" >"$STATE/$1.conf"
+    start_kept "$1" redis-server "$PWD/$STATE/$1.conf" --bind 127.0.0.1 --port "$2" --dir "$PWD/$STATE/$1" --save '' \
+        --appendonly yes --appendfsync always --maxmemory-policy noeviction --aclfile "$PWD/$STATE/redis.acl" \
+        --masteruser replica --repl-diskless-sync-delay 0 --cluster-enabled yes --cluster-port "$(free_port)" \
+        --cluster-node-timeout "$down_ms" --cluster-require-full-coverage no
 }
 
 cluster_node_answers() { [[ $("$STATE/redis-cli" -p "$1" ping) == PONG ]]; }
