@@ -87,11 +87,33 @@ test('an order that was just won is there at once, and an older list does not ta
     assert.equal(orders.all().length, 1);
 });
 
-test('an answer that is older than what is known does not make an order pending again', () => {
-    const { orders } = scene({});
-    orders.put(order(1, 'unpaid'));
-    orders.put(order(1, 'pending'));
-    assert.equal(orders.get(order(1).id).status, 'unpaid');
+test('an answer that is older than what is known does not take an order back', () => {
+    for (const [status, ...older] of [
+        ['unpaid', 'pending'],
+        ['paid', 'unpaid', 'pending'],
+        ['cancelled', 'unpaid', 'pending'],
+        ['refunded', 'paid', 'unpaid'],
+    ]) {
+        const { orders } = scene({});
+        [status, ...older].forEach((one) => orders.put(order(1, one)));
+        assert.equal(orders.get(order(1).id).status, status);
+    }
+});
+
+test('a list that was asked for before an order was cancelled does not bring it back', async () => {
+    let answer;
+    const { orders } = scene({
+        [FIRST]: new Promise((resolve) => {
+            answer = resolve;
+        }),
+        [`/orders/${order(1).id}/cancel`]: order(1, 'cancelled'),
+    });
+    orders.put(order(1));
+    const reading = orders.read();
+    await orders.cancel(order(1).id);
+    answer(page([order(1)]));
+    await reading;
+    assert.equal(orders.get(order(1).id).status, 'cancelled');
 });
 
 test('each order is told of once, and when it changes', async () => {

@@ -11,6 +11,9 @@ export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: '
 export const isFree = (order) => order.total_cents === 0 && order.expires_at === undefined;
 export const isToPay = (order) => order.status === 'unpaid' && !isFree(order);
 
+// A status never goes back to one of a lower rank.
+const RANK = { pending: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused: 3, refunded: 3 };
+
 const PAGE = 20;
 const LOGIN_TRIES = 4; // from then on a wait is long
 const ASK_AGAIN_MS = 1000;
@@ -47,7 +50,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
 
     function keep(order) {
         const before = known.get(order.id);
-        if (before !== undefined && settled(before) && !settled(order)) {
+        if (RANK[before?.status] > RANK[order.status]) {
             return; // an older answer
         }
         known.set(order.id, order);
