@@ -72,6 +72,17 @@ test('nothing found, but not all places read: is not empty', async () => {
     assert.equal(orders.isComplete(), false);
 });
 
+test('a list that does not have all orders takes none away', async () => {
+    const { orders, answers } = scene({ [FIRST]: page([order(2), order(1, 'pending')]) });
+    await orders.read();
+    answers[FIRST] = page([order(2)], { complete: false });
+    await orders.read();
+    assert.equal(orders.all().length, 2);
+    answers[FIRST] = page([order(2)]);
+    await orders.read();
+    assert.equal(orders.all().length, 1);
+});
+
 test('an order that was just won is there at once, and an older list does not take it away', async () => {
     const { orders, answers } = scene({ [FIRST]: page([]) });
     await orders.read();

@@ -73,7 +73,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
         const before = puts;
         try {
             const { body } = await api.call(`/orders?limit=${PAGE}`);
-            if (before === puts) {
+            if (before === puts && body.complete) {
                 forgetAll(body);
             }
             body.orders.forEach(keep);
