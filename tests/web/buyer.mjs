@@ -244,6 +244,14 @@ test('an order that is won is read again when its time to pay is over', async ()
     assert.equal(here.buyer.purchase('7').state(), STATE.IDLE);
 });
 
+test('orders that cannot be read are asked for again, after Retry-After', async () => {
+    const here = scene({ answers: { [FIRST]: new Problem('RATE_LIMITED', { status: 429, retryAfterMs: 1000 }) } });
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.UNREADABLE);
+    await new Promise((resolve) => setTimeout(resolve, 600)); // without it: after 300 ms
+    assert.deepEqual(here.asked, [FIRST]);
+});
+
 test('giving back: the purchase is over and may be tried again; other tabs are told', async () => {
     const here = scene({
         answers: {

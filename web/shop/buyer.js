@@ -49,7 +49,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         const left = untilExpiry();
         const most = UNPAID_EVERY_MS * (0.8 + 0.4 * random());
         if (failures > 0 || overdue > 0) {
-            await wait(retryDelay(undefined, Math.max(failures, overdue) - 1, random), pause.signal);
+            await wait(retryDelay(orders.retryAfterMs(), Math.max(failures, overdue) - 1, random), pause.signal);
         } else if (left === Infinity) {
             await aborted(pause.signal);
         } else {

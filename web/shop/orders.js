@@ -23,7 +23,7 @@ const ASK_AGAIN_MS = 1000;
 export function createOrders({ api, wait, shown = async () => {}, random = Math.random, onChange = () => {} }) {
     const known = new Map();
     let state = LIST.LOADING;
-    let why = null; // of UNREADABLE: the problem's code
+    let trouble = null; // of UNREADABLE: the problem
     let complete = true;
     let next; // cursor
     let puts = 0;
@@ -81,7 +81,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
                 next = body.next;
             }
             complete = body.complete;
-            why = null;
+            trouble = null;
             state = known.size > 0 || !complete ? LIST.READY : LIST.EMPTY;
         } catch (problem) {
             fail(problem);
@@ -120,7 +120,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
             throw problem;
         }
         state = LIST.UNREADABLE;
-        why = problem.code;
+        trouble = problem;
     }
 
     // ---- one order ----
@@ -179,7 +179,8 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
         get: (id) => known.get(id),
         all: () => [...known.values()].sort(newestFirst),
         state: () => state,
-        why: () => why,
+        why: () => trouble?.code ?? null,
+        retryAfterMs: () => trouble?.retryAfterMs,
         isComplete: () => complete,
         hasMore: () => next !== undefined,
         end() {
