@@ -252,6 +252,22 @@ test('orders that cannot be read are asked for again, after Retry-After', async 
     assert.deepEqual(here.asked, [FIRST]);
 });
 
+test('after older orders could not be read, the list is read again', async () => {
+    const here = scene({
+        answers: {
+            [FIRST]: { orders: [order('paid')], complete: true, next: 'c' },
+            [`${FIRST}&cursor=c`]: new Problem('NO_ANSWER'),
+        },
+    });
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.READY);
+    const { length } = here.asked;
+    await here.buyer.readMore();
+    assert.equal(here.buyer.orders.state(), LIST.UNREADABLE);
+    await until(() => here.buyer.orders.state() === LIST.READY);
+    assert.deepEqual(here.asked.slice(length), [`${FIRST}&cursor=c`, FIRST]);
+});
+
 test('giving back: the purchase is over and may be tried again; other tabs are told', async () => {
     const here = scene({
         answers: {

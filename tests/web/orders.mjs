@@ -160,6 +160,29 @@ test('pages', async () => {
         [order(9).id, order(8).id, order(3).id],
         'what older pages have brought stays',
     );
+    assert.ok(!orders.hasMore(), 'all are known');
+    answers[FIRST] = page([order(30), order(29)], { next: 'c3' });
+    await orders.read();
+    assert.ok(orders.hasMore(), 'there may be others between them');
+});
+
+test('a pending order at the end of the page hides no older ones', async () => {
+    const { orders } = scene({ [FIRST]: page([order(9), order(10, 'pending')], { next: 'c' }) });
+    orders.put(order(10, 'pending'));
+    await orders.read();
+    assert.ok(orders.hasMore());
+});
+
+test('more than a page: once the last was read, there is nothing more to show', async () => {
+    const numbers = Array.from({ length: 22 }, (_, i) => order(22 - i));
+    const { orders } = scene({
+        [FIRST]: page(numbers.slice(0, 20), { next: 'c' }),
+        [`${FIRST}&cursor=c`]: page(numbers.slice(20)),
+    });
+    await orders.read();
+    await orders.readMore();
+    await orders.read();
+    assert.ok(!orders.hasMore());
 });
 
 test("another user's orders go with the list", async () => {

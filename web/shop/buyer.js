@@ -73,6 +73,15 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         pause.abort();
     }
 
+    // Where that fails, the list is read again after a while.
+    async function readMore() {
+        await orders.readMore();
+        if (orders.state() === LIST.UNREADABLE) {
+            await wait(retryDelay(orders.retryAfterMs(), 0, random));
+            read();
+        }
+    }
+
     function changed(order, before) {
         if (order !== null) {
             purchases.get(order.voucher_id)?.learn(order);
@@ -178,6 +187,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         purchase,
         cancel,
         read,
+        readMore,
         start: () => keepReading(),
         // What another tab of this browser has written.
         overhear(key) {

@@ -32,7 +32,7 @@ const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
 const view = createView(voice, {
     buy,
     cancel: (id) => orderList.cancel(id),
-    more: () => buyer.orders.readMore(),
+    more: () => buyer.readMore(),
     moreVouchers: () => sales.readMore(),
     arrange: (wanted) => sales.arrange(wanted),
     logIn,

@@ -32,6 +32,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     const ending = new AbortController();
 
     const settled = (order) => order.status !== 'pending';
+    const oldestOf = (orders) => orders.filter(settled).at(-1)?.id; // pending ones come last
     const newestFirst = (one, other) => (one.id < other.id ? 1 : -1); // ids begin with the time
 
     function tell(order, before) {
@@ -76,10 +77,9 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
             if (before === puts && body.complete) {
                 forgetAll(body);
             }
+            const isReached = known.has(oldestOf(body.orders)); // older ones are known, or come after `next`
             body.orders.forEach(keep);
-            if (next === undefined || known.size <= PAGE) {
-                next = body.next;
-            }
+            next = isReached ? next : body.next;
             complete = body.complete;
             trouble = null;
             state = known.size > 0 || !complete ? LIST.READY : LIST.EMPTY;
@@ -92,7 +92,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     // What the page would have and does not.
     function forgetAll({ orders, next: more }) {
         const ids = new Set(orders.map((order) => order.id));
-        const last = more === undefined ? '' : (orders.filter(settled).at(-1)?.id ?? '');
+        const last = more === undefined ? '' : (oldestOf(orders) ?? '');
         for (const order of [...known.values()]) {
             if (!ids.has(order.id) && order.id > last) {
                 known.delete(order.id);
@@ -108,6 +108,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
             const { body } = await api.call(`/orders?limit=${PAGE}&cursor=${encodeURIComponent(next)}`);
             body.orders.forEach(keep);
             next = body.next;
+            trouble = null;
             state = LIST.READY;
         } catch (problem) {
             fail(problem);
