@@ -57,7 +57,7 @@ export function createRow(id, voice, { onCancel, payUrl }) {
             order.created_at ? voice.say('order.at', { at: voice.moment(Date.parse(order.created_at), now) }) : '',
         );
         renderActions(order, title, doing);
-        setText(parts.trouble, doing.failed ? voice.say('order.cancel_failed') : '');
+        setText(parts.trouble, doing.failed && order.status === 'unpaid' ? voice.say('order.cancel_failed') : '');
     }
 
     // A pending order has no price of its own yet.

@@ -147,7 +147,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
     function renderQuantity(voucher, phase, purchase) {
         const isAsked = voucher.limit > 1 && phase !== PHASE.ENDED;
         parts.quantity.hidden = !isAsked;
-        if (isAsked && limit !== voucher.limit) {
+        if (isAsked && (limit !== voucher.limit || parts.quantity.children.length === 0)) {
             const field = quantityField(voucher.limit, purchase.quantity());
             parts.quantity.replaceChildren(element('label', { for: `quantity-${id}` }), field);
         }
