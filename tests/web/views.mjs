@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { createForm } from '../../web/admin/form.js';
+import { createOrders } from '../../web/admin/orders.js';
 import { createRow } from '../../web/shop/view_order.js';
 import { createCard } from '../../web/shop/view_voucher.js';
 
@@ -40,6 +42,12 @@ class Part {
         this.listeners[name] = listener;
     }
     focus() {}
+    showModal() {
+        this.open = true;
+    }
+    close() {
+        this.open = false;
+    }
     // What the document would have: each selector has a part of its own.
     querySelector(selector) {
         return (this.found[selector] ??= new Part());
@@ -73,4 +81,89 @@ test('an order that was cancelled after all does not say that it could not be', 
     assert.ok(texts(row.root).includes('order.cancel_failed'));
     row.render({ ...order, status: 'cancelled' }, undefined, 0, { failed: true });
     assert.ok(!texts(row.root).includes('order.cancel_failed'));
+});
+
+// ---- the operators' dialogs ----
+
+const speech = { ...voice, tag: () => 'en', name: (_, name) => name, number: String, reason: String };
+const settled = () => new Promise(setImmediate);
+const submit = (dialog) => dialog.querySelector('form').listeners.submit({ preventDefault() {} });
+const noAnswer = { status: 0, code: null, body: null };
+
+// A call whose answers the test gives later: `answers` has a function for each that is under way.
+function calls() {
+    const answers = [];
+    return { answers, call: () => new Promise((resolve) => answers.push(resolve)) };
+}
+
+async function refunds() {
+    const id = '01a1ff71-fdd4-746e-a972-2a140b584401';
+    const order = { id, status: 'paid', voucher_id: '7', quantity: 1, payments: [{ reference: 'late', state: 'to_refund' }] };
+    const { answers, call } = calls();
+    const [section, dialog, told] = [new Part(), new Part(), []];
+    const orders = createOrders({ section, dialog, call, speech, may: () => true, show() {}, told: (one) => told.push(one.status) });
+    orders.find(id);
+    answers.shift()({ status: 200, code: null, body: order });
+    await settled();
+    const parts = () => under(section.querySelector('[data-found]'));
+    const buttons = parts().filter(({ dataset }) => dataset.action === 'refund');
+    const [whole, late] = buttons.map((button) => button.listeners.click);
+    return { dialog, answers, told, whole, late, order, found: () => parts().filter(({ dataset }) => dataset.order !== undefined) };
+}
+
+test('the answer to a refund neither closes nor marks the dialog of another one', async () => {
+    for (const isGood of [true, false]) {
+        const { dialog, answers, told, whole, late, order } = await refunds();
+        const [go, error] = ['[data-go]', '[data-refund-error]'].map((name) => dialog.querySelector(name));
+        whole();
+        submit(dialog);
+        dialog.close();
+        late();
+        submit(dialog);
+        answers.shift()(isGood ? { status: 200, code: null, body: { ...order, status: 'refunded' } } : noAnswer);
+        await settled();
+        assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, '', 'true']);
+        assert.deepEqual(told, isGood ? ['refunded'] : []);
+        answers.shift()(noAnswer);
+        await settled();
+        assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, 'no_answer', null]);
+    }
+});
+
+test('the answer to a refund does not replace another order that is open', async () => {
+    const { dialog, answers, whole, order, found } = await refunds();
+    whole();
+    submit(dialog);
+    dialog.close();
+    answers.shift()({ status: 200, code: null, body: { ...order, id: 'another', status: 'refunded' } });
+    await settled();
+    assert.deepEqual(found().map(({ dataset }) => dataset.order), [order.id]);
+});
+
+test('the answer to a form neither closes nor marks another one', async () => {
+    for (const answer of [{ status: 201, code: null, body: { id: '8' } }, noAnswer]) {
+        const { answers, call } = calls();
+        const [dialog, done] = [new Part(), []];
+        const names = 'title stock price currency begin end limit pay_within ticket work_bits description picture'.split(' ');
+        const inputs = names.map((field) => Object.assign(new Part(), { dataset: { field }, type: field === 'ticket' ? 'checkbox' : 'text' }));
+        dialog.querySelectorAll = () => inputs;
+        const form = createForm({ dialog, call, speech, now_ms: () => 0, done: ({ id }) => done.push(id), refresh() {} });
+        const open = () => {
+            form.open();
+            inputs[0].value = 'Tea';
+        };
+        const [go, error] = ['[data-go]', '[data-form-error]'].map((name) => dialog.querySelector(name));
+        open();
+        submit(dialog);
+        dialog.close();
+        open();
+        submit(dialog);
+        answers.shift()(answer);
+        await settled();
+        assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, '', 'true']);
+        assert.deepEqual(done, answer.status === 201 ? ['8'] : []);
+        answers.shift()(noAnswer);
+        await settled();
+        assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, 'no_answer', null]);
+    }
 });

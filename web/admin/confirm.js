@@ -96,8 +96,8 @@ export function createConfirm({ dialog, call, speech, done, refresh }) {
         setOff(go, true);
         setText(go, speech.say('working'));
         const answer = await call(pathOf(asked.action, asked), request);
-        setOff(go, false);
         if (sent === asked && !ended) {
+            setOff(go, false);
             finish(answer);
         } else if (isGood(answer)) { // the dialog was closed meanwhile
             done(sent, answer);

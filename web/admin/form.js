@@ -33,6 +33,7 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
         }
         setAttribute(part('frozen'), 'hidden', !started);
         setAttribute(part('stock-field'), 'hidden', what !== null);
+        setOff(go, false);
         ask(null);
         refused({});
         say();
@@ -104,10 +105,15 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
             return;
         }
         setOff(go, true);
-        const request = { method: changed === null ? 'POST' : 'PATCH', json, key: keyOf(json), etag: changed?.etag };
-        const answer = await call(changed === null ? '/admin/vouchers' : `/admin/vouchers/${changed.voucher.id}`, request);
-        setOff(go, false);
-        finish(answer);
+        const isNew = changed === null, mine = keyOf;
+        const request = { method: isNew ? 'POST' : 'PATCH', json, key: keyOf(json), etag: changed?.etag };
+        const answer = await call(isNew ? '/admin/vouchers' : `/admin/vouchers/${changed.voucher.id}`, request);
+        if (mine === keyOf && dialog.open) {
+            setOff(go, false);
+            finish(answer);
+        } else if (isGood(answer)) { // the dialog was closed meanwhile
+            done(answer.body, isNew);
+        }
     }
 
     function finish(answer) {

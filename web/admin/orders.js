@@ -62,7 +62,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
     // The answer to a refund is the order as it is now.
     function done(order) {
         told(order);
-        opened = order;
+        opened = order.id === opened?.id ? order : opened;
         say();
     }
 
@@ -179,10 +179,10 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
 function createRefund({ dialog, call, speech, done }) {
     const part = (name) => dialog.querySelector(`[data-${name}]`);
     const go = part('go'), restock = part('restock'), why = part('why'), error = part('refund-error');
-    let order = null, payment;
+    let asked = null; // {order, payment}
 
-    function open(what, of) {
-        [order, payment] = [what, of];
+    function open(order, payment) {
+        asked = { order, payment };
         restock.checked = false;
         why.value = '';
         setAttribute(part('restock-field'), 'hidden', payment !== undefined);
@@ -193,9 +193,10 @@ function createRefund({ dialog, call, speech, done }) {
     }
 
     function say() {
-        if (order === null) {
+        if (asked === null) {
             return;
         }
+        const { order, payment } = asked;
         const amount = payment === undefined ? speech.money(order.total_cents, order.currency) : speech.money(payment.amount_cents, payment.currency);
         const key = payment === undefined ? 'refund_text' : 'refund_payment_text';
         setText(part('refund-text'), speech.say(key, { amount, user: order.user_id, reference: payment?.reference }));
@@ -206,10 +207,19 @@ function createRefund({ dialog, call, speech, done }) {
         if (isOff(go)) {
             return;
         }
+        const sent = asked, { order, payment } = asked;
         const body = { ...(payment === undefined ? { restock: restock.checked } : { reference: payment.reference }), ...(why.value.trim() === '' ? {} : { why: why.value.trim() }) };
         setOff(go, true);
         const answer = await call(`/orders/${order.id}/refund`, { method: 'POST', json: JSON.stringify(body), timeout_ms: RETURN_MS });
-        setOff(go, false);
+        if (sent === asked && dialog.open) {
+            setOff(go, false);
+            finish(answer);
+        } else if (isGood(answer)) { // the dialog was closed meanwhile
+            done(answer.body);
+        }
+    }
+
+    function finish(answer) {
         if (isGood(answer)) {
             dialog.close();
             done(answer.body);
