@@ -113,7 +113,6 @@ function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {})
     here.vouchers = vouchers;
     here.view = view;
     here.cards = cards;
-    here.prepared = [];
     here.sales = createSales({
         api,
         clock,
@@ -124,7 +123,7 @@ function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {})
         onRead() {},
         purchase: (id) => here.buyer.purchase(id),
         orderOf: (id) => here.buyer.orders.get(here.buyer.purchase(id).outcome().orderId),
-        prepare: (id) => here.prepared.push(id),
+        prepare: (id) => here.buyer.purchase(id).prepare(),
         pagesAtFirst,
         makeLive: ({ read, wanted }) => ({
             adjust() {},
@@ -416,7 +415,7 @@ test('it opens by time alone, and a moment before that a ticket is got and the l
     assert.equal(here.cards.get('7').phase, 'upcoming');
     here.sales.press('7', 1);
     assert.equal(here.buyer.purchase('7').outcome().code, 'not_started');
-    assert.deepEqual(here.prepared, []);
+    assert.deepEqual(here.asked, ['/vouchers']);
     here.now = NOW + 12000;
     here.sales.tick();
     assert.deepEqual(here.view.said, ['announce.minute']);
@@ -424,7 +423,7 @@ test('it opens by time alone, and a moment before that a ticket is got and the l
     here.sales.tick();
     here.now = NOW + 31000;
     here.sales.tick();
-    assert.deepEqual(here.prepared, ['7']);
+    assert.deepEqual(here.asked, ['/vouchers', '/vouchers/7/ticket'], 'once, also after a tap');
     here.now = NOW + 69990;
     assert.ok(here.sales.tick() <= 10);
     here.now = NOW + 70000;
@@ -433,7 +432,6 @@ test('it opens by time alone, and a moment before that a ticket is got and the l
     assert.equal(here.buyer.purchase('7').outcome().code, null);
     assert.deepEqual(here.view.said, ['announce.minute', 'announce.ten', 'announce.on_sale']);
     assert.equal(here.hurries, 1);
-    assert.deepEqual(here.asked, ['/vouchers']);
 });
 
 const page = (from, count, next) => ({

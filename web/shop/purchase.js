@@ -95,6 +95,7 @@ export function createPurchase({
     let attempt = { key: null, quantity: 1, at: 0 };
     let ticket = null;
     let fetching = null; // the ticket, ahead of time
+    let isPrepared = false;
     const ending = new AbortController();
 
     // ---- the one function that moves ----
@@ -205,11 +206,12 @@ export function createPurchase({
         return ticket.text;
     }
 
-    // Before the start, so that the work is done by then. What fails here is done when the button is pressed.
+    // Before the start, once, so that the work is done by then. What fails here is done when the button is pressed.
     async function prepare() {
-        if (fetching !== null || state !== IDLE || isTicketGood(ticket, voucher(), now())) {
+        if (isPrepared || ![IDLE, REFUSED].includes(state) || isTicketGood(ticket, voucher(), now())) {
             return;
         }
+        isPrepared = true;
         fetching = getTicket(voucher());
         try {
             ticket = await fetching;

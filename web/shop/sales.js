@@ -18,7 +18,7 @@ const FOLLOWED_MS = 10000; // after the buyer's own order has ended
 const KEPT_MS = 1000; // so old an answer of the service may be
 
 // `purchase(id)` gives the buyer's purchase of a voucher, `orderOf(id)` the order that it has won, `prepare(id)` gets
-// its ticket. `onRead()` is called after each try to read.
+// its ticket, once. `onRead()` is called after each try to read.
 export function createSales({
     api,
     clock,
@@ -303,7 +303,6 @@ export function createSales({
             live.hurry();
         }
         if (left < card.prepareAt && voucher.ticket) {
-            card.prepareAt = 0;
             prepare(voucher.id);
         }
     }
