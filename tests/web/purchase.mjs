@@ -315,6 +315,14 @@ test('a reload in the middle: the same try goes on under its key', async () => {
     assert.deepEqual(second.sent[0].json, { quantity: 2 });
 });
 
+test('a reload: a refusal has had its time', async () => {
+    const first = scene({ answers: [refused('UNAUTHENTICATED', 401)] });
+    assert.equal(await first.press(), 'error');
+    const second = scene({ record: first.record });
+    second.purchase.resume();
+    assert.equal(second.purchase.state(), STATE.IDLE);
+});
+
 test('hours later it does not buy by itself, and a day later it has forgotten', async () => {
     const first = scene({ answers: [new Promise(() => {})] });
     await first.press();

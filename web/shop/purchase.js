@@ -226,15 +226,15 @@ export function createPurchase({
     const isRecent = (record, most) => now() === undefined || record.at === 0 || now() - record.at < most;
     const keyOf = ({ key, quantity, at }) => ({ key, quantity, at });
 
-    // After a load of the page.
+    // After a load of the page. A refusal is not shown again: its reason may have gone.
     function resume() {
         const kept = store.load();
-        if (state !== IDLE || !isRecord(kept) || !isRecent(kept, KEY_LASTS_MS)) {
+        if (state !== IDLE || !isRecord(kept) || kept.state === REFUSED || !isRecent(kept, KEY_LASTS_MS)) {
             return;
         }
         attempt = keyOf(kept);
-        if (kept.state === WON || kept.state === REFUSED) {
-            move(kept.state, kept.outcome);
+        if (kept.state === WON) {
+            move(WON, kept.outcome);
         } else if (kept.state === FOLLOWING) {
             conclude({ ...kept.outcome, to: FOLLOWING });
         } else if (isRecent(kept, GOES_ON_MS) && kept.state !== UNKNOWN) {
