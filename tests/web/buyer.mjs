@@ -54,7 +54,7 @@ function memory(items = {}) {
 }
 
 // `answers`: path -> body, Problem, or a function that gives one.
-function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {}) {
+function scene({ answers = {}, user = 'alice', local = memory(), now = NOW, pagesAtFirst } = {}) {
     const here = { answers, local, asked: [], shown: [], changes: [], now };
     const clock = { now: () => here.now, room: () => 0, monotonic: () => here.monotonic ?? 0, atLeast() {}, hasJumped: () => false };
     const vouchers = createVouchers(() => 0, () => []);
@@ -70,7 +70,7 @@ function scene({ answers = {}, local = memory(), now = NOW, pagesAtFirst } = {})
         },
     };
     here.buyer = createBuyer({
-        user: 'alice',
+        user,
         api,
         clock,
         local,
@@ -185,6 +185,21 @@ test('a purchase that is kept and is not theirs is forgotten, but not while that
     here.buyer.read();
     await until(() => here.buyer.purchase('7').state() === STATE.IDLE);
     assert.equal(here.buyer.orders.state(), LIST.EMPTY);
+});
+
+test('a try that leaving the page has interrupted goes on by itself only where it is known whose it is', async () => {
+    const record = { key: 'k', quantity: 1, at: NOW, state: 'asking', outcome: { code: null } };
+    for (const [user, state, asked] of [
+        ['alice', STATE.WON, ['/seckill/7']],
+        [null, STATE.UNKNOWN, []],
+    ]) {
+        const local = memory({ [`seckill.try.${user ?? ''}.7`]: JSON.stringify(record) });
+        const here = scene({ user, local, answers: { '/seckill/7': order('unpaid') } });
+        here.vouchers.put(voucher());
+        here.buyer.purchase('7');
+        await until(() => here.buyer.purchase('7').state() === state);
+        assert.deepEqual(here.asked, asked);
+    }
 });
 
 test('an accepted order is followed once, for the list and for its purchase', async () => {

@@ -167,6 +167,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
                 load: () => local.getJson(key),
                 save: (record) => (record === null ? local.remove(key) : local.setJson(key, record)),
             },
+            goesOn: user !== null, // else the try may be another buyer's
             getTicket: (voucher) => getTicket(api, voucher),
             followOrder: follow,
             onOrder: (order) => orders.put(order),

@@ -75,13 +75,15 @@ function judge({ outcome, code, orderId, order, body, retryAfterMs }) {
     }
 }
 
-// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves
-// with the order once it is not pending any more. `onOrder(order)` hears of each order that an answer shows.
+// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `goesOn`: a try that leaving the
+// page has interrupted goes on by itself. `followOrder(id)` resolves with the order once it is not pending any more.
+// `onOrder(order)` hears of each order that an answer shows.
 export function createPurchase({
     voucher,
     api,
     now,
     store,
+    goesOn = true,
     getTicket,
     followOrder,
     wait,
@@ -237,7 +239,7 @@ export function createPurchase({
             move(WON, kept.outcome);
         } else if (kept.state === FOLLOWING) {
             conclude({ ...kept.outcome, to: FOLLOWING });
-        } else if (isRecent(kept, GOES_ON_MS) && kept.state !== UNKNOWN) {
+        } else if (goesOn && isRecent(kept, GOES_ON_MS) && kept.state !== UNKNOWN) {
             run(true);
         } else {
             move(UNKNOWN, { code: 'unknown' });
