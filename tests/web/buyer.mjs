@@ -5,6 +5,7 @@ import { after, test } from 'node:test';
 import { Problem } from '../../clients/web/index.js';
 import { createBuyer } from '../../web/shop/buyer.js';
 import { LIST } from '../../web/shop/orders.js';
+import { onlyOurs } from '../../web/shop/ours.js';
 import { STATE } from '../../web/shop/purchase.js';
 import { createSales } from '../../web/shop/sales.js';
 import { createVouchers } from '../../web/shop/vouchers.js';
@@ -58,7 +59,7 @@ function scene({ answers = {}, user = 'alice', local = memory(), now = NOW, page
     const here = { answers, local, asked: [], shown: [], changes: [], now };
     const clock = { now: () => here.now, room: () => 0, monotonic: () => here.monotonic ?? 0, atLeast() {}, hasJumped: () => false };
     const vouchers = createVouchers(() => 0, () => []);
-    const api = {
+    const api = onlyOurs({
         call: async (path, options) => {
             here.asked.push(path);
             const found = here.answers[path];
@@ -66,9 +67,9 @@ function scene({ answers = {}, user = 'alice', local = memory(), now = NOW, page
             if (answer === undefined || answer instanceof Problem) {
                 throw answer ?? new Error(`asked for ${path}`);
             }
-            return { body: answer };
+            return { status: 200, body: answer };
         },
-    };
+    });
     here.buyer = createBuyer({
         user,
         api,
@@ -280,6 +281,30 @@ test('after older orders could not be read, the list is read again', async () =>
     assert.equal(here.buyer.orders.state(), LIST.UNREADABLE);
     await until(() => here.buyer.orders.state() === LIST.READY);
     assert.deepEqual(here.asked.slice(length), [`${FIRST}&cursor=c`, FIRST]);
+});
+
+test("a gateway's JSON with 200 is no order, no list of orders, and no page of sales", async () => {
+    const busy = { code: 500, msg: 'busy', id: 'r-1', status: 'error' };
+    let tries = 0;
+    const here = scene({
+        answers: {
+            [FIRST]: busy,
+            '/seckill/7': () => (tries++ === 0 ? busy : order('unpaid')),
+            '/vouchers': { vouchers: [voucher()], next: 'a' },
+            '/vouchers?cursor=a': busy,
+        },
+    });
+    await here.readList();
+    await here.sales.readMore();
+    assert.deepEqual([here.view.state, here.view.isBusy], ['stale', false]);
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.UNREADABLE);
+    here.answers[FIRST] = { orders: [], complete: true };
+    here.buyer.purchase('7').press(1);
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    assert.equal(here.buyer.purchase('7').state(), STATE.WON);
+    assert.equal(here.buyer.orders.state(), LIST.READY);
+    assert.deepEqual(here.buyer.orders.all(), [order('unpaid')]);
 });
 
 test('giving back: the purchase is over and may be tried again; other tabs are told', async () => {

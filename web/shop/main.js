@@ -6,6 +6,7 @@ import { createVoice, renderWords } from '../common/voice.js';
 import { createBuyer } from './buyer.js';
 import { createTicker } from './countdown.js';
 import { createOrderList } from './order_list.js';
+import { onlyOurs } from './ours.js';
 import { keepPlace, keptPlace, returnTo } from './place.js';
 import { createSales } from './sales.js';
 import { createView } from './view.js';
@@ -27,7 +28,7 @@ const clock = createClock();
 let early = readEarly();
 const voice = createVoice(WORDS, local);
 const vouchers = createVouchers(clock.monotonic, () => settings.pictures ?? []);
-const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
+const api = onlyOurs(createApi({ clock, credentials: () => identity?.headers() ?? {} }));
 
 const view = createView(voice, {
     buy,

@@ -7,12 +7,14 @@ import { askForChange, followOrder, Problem, retryDelay } from '../client/index.
 
 export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
 
+// A status never goes back to one of a lower rank.
+const RANK = { pending: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused: 3, refunded: 3 };
+
+export const isOrder = (body) => typeof body?.id === 'string' && Object.hasOwn(RANK, body.status);
+
 // There is nothing to pay for it, and no time to pay runs out.
 export const isFree = (order) => order.total_cents === 0 && order.expires_at === undefined;
 export const isToPay = (order) => order.status === 'unpaid' && !isFree(order);
-
-// A status never goes back to one of a lower rank.
-const RANK = { pending: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused: 3, refunded: 3 };
 
 const PAGE = 20;
 const LOGIN_TRIES = 4; // from then on a wait is long
