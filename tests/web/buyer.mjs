@@ -355,6 +355,18 @@ test('the list: cards, and none is no trouble', async () => {
     assert.equal(here.cards.get('7').phase, 'on_sale');
 });
 
+test('a list that the service could not read as a whole is not "nothing is on sale"', async () => {
+    const here = scene({ answers: { '/vouchers': { vouchers: [], complete: false } } });
+    await here.readList();
+    assert.equal(here.view.state, 'partial');
+    here.answers['/vouchers'] = { vouchers: [voucher()], complete: false };
+    await here.readList();
+    assert.equal(here.view.state, 'partial');
+    here.answers['/vouchers'] = { vouchers: [voucher()] };
+    await here.readList();
+    assert.equal(here.view.state, 'ready');
+});
+
 test('what could not be read is said, and is not "nothing is on sale"', async () => {
     const here = scene({ answers: { '/vouchers': new Problem('NO_ANSWER') } });
     await assert.rejects(here.readList());

@@ -140,6 +140,19 @@ test('the answer to a refund does not replace another order that is open', async
     assert.deepEqual(found().map(({ dataset }) => dataset.order), [order.id]);
 });
 
+test('where not all was read, nothing found is not "there is none"', async () => {
+    for (const [complete, hint] of [
+        [true, 'find_nothing'],
+        [false, 'find_partial'],
+    ]) {
+        const section = new Part();
+        const call = async () => ({ status: 200, code: null, body: { orders: [], payments: [], complete } });
+        createOrders({ section, dialog: new Part(), call, speech, may: () => true, show() {}, told() {} }).find('alice');
+        await settled();
+        assert.equal(section.querySelector('[data-find-hint]').textContent, hint);
+    }
+});
+
 test('the answer to a form neither closes nor marks another one', async () => {
     for (const answer of [{ status: 201, code: null, body: { id: '8' } }, noAnswer]) {
         const { answers, call } = calls();

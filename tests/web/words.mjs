@@ -80,6 +80,9 @@ test('keys that are put together have words, too', () => {
         assert.ok(SHOP.en[`phase.${phase}`], phase);
         assert.ok(SHOP.en[`buy.${phase}`], phase);
     }
+    for (const state of ['loading', 'empty', 'partial', 'unreadable', 'stale', 'offline']) {
+        assert.ok(SHOP.en[`vouchers.${state}`], state);
+    }
     for (const status of ['pending', 'unpaid', 'paid', 'cancelled', 'expired', 'refused', 'refunded']) {
         assert.ok(SHOP.en[`status.${status}`], status);
     }

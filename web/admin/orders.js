@@ -16,12 +16,12 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
     const part = (name) => section.querySelector(`[data-${name}]`);
     const input = part('find-text'), result = createFilled(part('found')), hint = part('find-hint');
     const refund = createRefund({ dialog, call, speech, done });
-    let orders = [], payments = [], asked = '', refusal = null, opened = null, more = false, turn = 0, waits = false;
+    let orders = [], payments = [], asked = '', refusal = null, opened = null, more = false, partial = false, turn = 0, waits = false;
 
     async function find(text) {
         const mine = ++turn;
         asked = text.trim();
-        [orders, payments, refusal, opened, more, waits] = [[], [], null, null, false, asked !== ''];
+        [orders, payments, refusal, opened, more, partial, waits] = [[], [], null, null, false, false, asked !== ''];
         say();
         if (ORDER_ID.test(asked.toLowerCase())) {
             await openOrder(asked.toLowerCase());
@@ -37,6 +37,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
         orders = ofUser?.body?.orders ?? [];
         more = ofUser?.body?.next !== undefined;
         payments = ofReference?.body?.payments ?? [];
+        partial = [ofUser, ofReference].some((answer) => answer?.body?.complete === false);
         const ids = new Set([...orders.map(({ id }) => id), ...payments.map(({ order_id: id }) => id)]);
         if (ids.size === 1) {
             await openOrder([...ids][0]);
@@ -81,6 +82,9 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
     function hintText() {
         if (refusal !== null || waits) {
             return waits ? speech.say('working') : speech.say(...refusal);
+        }
+        if (partial) {
+            return speech.say('find_partial');
         }
         const nothing = asked !== '' && opened === null && orders.length + payments.length === 0;
         return nothing ? speech.say('find_nothing', { text: asked }) : speech.say('find_hint');

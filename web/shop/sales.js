@@ -43,6 +43,7 @@ export function createSales({
     const followed = new Map(); // id -> until when its stream comes first, by the monotonic clock
     let shownAs = shownAtFirst;
     let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale', 'offline'
+    let isPartial = false; // the service could not read all of it
     let readAt; // the server's time, of the newest list
     let pages = 0; // of the list, that were read
     let round = 0, next = null, turning = false; // next: the cursor of what follows all that was read; null: nothing does
@@ -115,7 +116,10 @@ export function createSales({
         }
     }
 
-    const put = (body) => body.vouchers.forEach((voucher) => vouchers.put(voucher, body.can_sell));
+    function put(body) {
+        isPartial = body.complete === false;
+        body.vouchers.forEach((voucher) => vouchers.put(voucher, body.can_sell));
+    }
 
     // Those that have a card and are not listed any more, as closed ones; and those of later pages.
     function unlisted(listed) {
@@ -205,7 +209,8 @@ export function createSales({
     }
 
     function renderAll() {
-        view.renderVouchersState(trouble ?? (cards.size === 0 ? 'empty' : 'ready'), readAt, clock.now());
+        const state = isPartial ? 'partial' : cards.size === 0 ? 'empty' : 'ready';
+        view.renderVouchersState(trouble ?? state, readAt, clock.now());
         view.renderMore(next !== null, turning);
         cards.forEach((_, id) => render(id));
         renderFound();
