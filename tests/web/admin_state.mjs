@@ -364,6 +364,7 @@ test('a price is its digits', () => {
 test('a currency has the digits that it has', () => {
     assert.deepEqual(['EUR', 'JPY', 'KWD', '', 'NONE'].map(digitsOf), [2, 0, 3, 2, 2]);
     assert.deepEqual([centsOf('1500', 0), centsOf('1.5', 0), centsOf('1.5', 3)], [1500, null, 1500]);
+    assert.deepEqual([centsOf('1,000', 3), centsOf('1,000', 0), centsOf('1,5', 3), centsOf('1,5')], [null, null, null, 150]);
 });
 
 test('whole numbers from a least one on', () => {
@@ -397,6 +398,21 @@ test('a voucher goes into the form and out of it, and only what is another is se
     assert.deepEqual(changesOf(row, terms), {});
     assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), title: 'Cup', ticket: false, stock: '9' }).terms), { title: 'Cup', ticket: false });
     assert.deepEqual([priceText(1250), priceText(7), priceText(1500, 0), priceText(1500, 3)], ['12.50', '0.07', '1500', '1.500']);
+});
+
+test('a time in the hour that comes twice is no change', () => {
+    const zone = process.env.TZ;
+    process.env.TZ = 'Europe/Berlin';
+    const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'EUR', begin_at: '2026-10-25T00:30:00Z', end_at: '2026-10-25T01:45:00Z',
+        limit: 2, pay_within_s: 900, ticket: true, work_bits: 3 };
+    const { terms } = termsOf({ ...fieldsOf(row), title: 'Cup' });
+    assert.equal(terms.end_at, '2026-10-25T00:45:00.000Z');
+    assert.deepEqual(changesOf(row, terms), { title: 'Cup' });
+    if (zone === undefined) {
+        delete process.env.TZ;
+    } else {
+        process.env.TZ = zone;
+    }
 });
 
 // What the service refuses is said in its own words; these are for readers of Chinese.

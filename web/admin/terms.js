@@ -1,10 +1,10 @@
 // What a form says as what the service takes, and back. Pure.
 
 // "9.90" -> 990 by the digits alone, since a computer's 9.9 * 100 need not be 990. `digits`: how many the currency has
-// behind the point. null: it is no price.
+// behind the point; of 3, "1,000" could be a thousand. null: it is no price.
 export function centsOf(text, digits = 2) {
-    const [, whole, part = ''] = /^(\d{1,9})(?:[.,](\d+))?$/.exec(text.trim()) ?? [];
-    return whole === undefined || part.length > digits ? null : Number(whole + part.padEnd(digits, '0'));
+    const [, whole, mark, part = ''] = /^(\d{1,9})(?:([.,])(\d+))?$/.exec(text.trim()) ?? [];
+    return whole === undefined || part.length > digits || (mark === ',' && digits > 2) ? null : Number(whole + part.padEnd(digits, '0'));
 }
 
 // 990 -> "9.90".
@@ -91,11 +91,12 @@ export function fieldsOf(voucher) {
     };
 }
 
-// Which members of `terms` are others than the voucher's. A time that the form shows to the second is the same as long
-// as its second is. The stock has a call of its own.
+// Which members of `terms` are others than the voucher's. A time is the same as long as the form shows the same: it has
+// no parts of a second, and the hour that comes twice in autumn reads back as the first one. The stock has a call of its
+// own.
 export function changesOf(row, { stock: _, ...terms }) {
     const voucher = { description: '', picture: '', ...row };
-    const second = (time) => Math.floor(Date.parse(time) / 1000);
-    const same = (name) => (['begin_at', 'end_at'].includes(name) ? second(terms[name]) === second(voucher[name]) : terms[name] === voucher[name]);
+    const shown = (time) => localTime(Date.parse(time));
+    const same = (name) => (['begin_at', 'end_at'].includes(name) ? shown(terms[name]) === shown(voucher[name]) : terms[name] === voucher[name]);
     return Object.fromEntries(Object.entries(terms).filter(([name]) => !same(name)));
 }
