@@ -173,6 +173,14 @@ test('a pending order at the end of the page hides no older ones', async () => {
     assert.ok(orders.hasMore());
 });
 
+test('older orders can be shown once a shard is back', async () => {
+    const { orders, answers } = scene({ [FIRST]: page([order(9), order(3)], { complete: false }) });
+    await orders.read();
+    answers[FIRST] = page([order(10), order(9)], { next: 'c' });
+    await orders.read();
+    assert.ok(orders.hasMore());
+});
+
 test('more than a page: once the last was read, there is nothing more to show', async () => {
     const numbers = Array.from({ length: 22 }, (_, i) => order(22 - i));
     const { orders } = scene({

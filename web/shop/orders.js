@@ -27,7 +27,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     let state = LIST.LOADING;
     let trouble = null; // of UNREADABLE: the problem
     let complete = true;
-    let next; // cursor
+    let next; // cursor; null: there are no older ones, undefined: none are known
     let puts = 0;
     let reading = null;
     let waiting = false;
@@ -35,6 +35,8 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
 
     const settled = (order) => order.status !== 'pending';
     const oldestOf = (orders) => orders.filter(settled).at(-1)?.id; // pending ones come last
+    const nextOf = (body) => body.next ?? (body.complete ? null : undefined);
+    const hasMore = () => typeof next === 'string';
     const newestFirst = (one, other) => (one.id < other.id ? 1 : -1); // ids begin with the time
 
     function tell(order, before) {
@@ -79,9 +81,10 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
             if (before === puts && body.complete) {
                 forgetAll(body);
             }
-            const isReached = known.has(oldestOf(body.orders)); // older ones are known, or come after `next`
+            if (next === undefined || !known.has(oldestOf(body.orders))) {
+                next = nextOf(body); // else older ones are known, or come after `next`
+            }
             body.orders.forEach(keep);
-            next = isReached ? next : body.next;
             complete = body.complete;
             trouble = null;
             state = known.size > 0 || !complete ? LIST.READY : LIST.EMPTY;
@@ -103,13 +106,13 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     }
 
     async function readMore() {
-        if (next === undefined) {
+        if (!hasMore()) {
             return;
         }
         try {
             const { body } = await api.call(`/orders?limit=${PAGE}&cursor=${encodeURIComponent(next)}`);
             body.orders.forEach(keep);
-            next = body.next;
+            next = nextOf(body);
             trouble = null;
             state = LIST.READY;
         } catch (problem) {
@@ -185,7 +188,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
         why: () => trouble?.code ?? null,
         retryAfterMs: () => trouble?.retryAfterMs,
         isComplete: () => complete,
-        hasMore: () => next !== undefined,
+        hasMore,
         end() {
             ending.abort();
         },
