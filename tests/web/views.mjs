@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { createConfirm } from '../../web/admin/confirm.js';
 import { createForm } from '../../web/admin/form.js';
 import { createOrders } from '../../web/admin/orders.js';
 import { createRow } from '../../web/shop/view_order.js';
@@ -47,6 +48,7 @@ class Part {
     }
     close() {
         this.open = false;
+        this.listeners.close?.();
     }
     // What the document would have: each selector has a part of its own.
     querySelector(selector) {
@@ -179,4 +181,24 @@ test('the answer to a form neither closes nor marks another one', async () => {
         await settled();
         assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, 'no_answer', null]);
     }
+});
+
+test('the answer to an action does not free the button of another that is under way', async () => {
+    const { answers, call } = calls();
+    const dialog = new Part();
+    const confirm = createConfirm({ dialog, call, speech, done() {}, refresh() {} });
+    const go = dialog.querySelector('[data-go]');
+    const start = (action) => {
+        confirm.open({ action, voucher: { id: '7', title: 'Tea' }, etag: '"1"' });
+        submit(dialog);
+    };
+    start('pause');
+    dialog.close();
+    start('resume');
+    answers.shift()(noAnswer);
+    await settled();
+    assert.deepEqual([dialog.open, go.getAttribute('aria-disabled')], [true, 'true']);
+    answers.shift()(noAnswer);
+    await settled();
+    assert.equal(go.getAttribute('aria-disabled'), null);
 });
