@@ -192,7 +192,7 @@ export interface Accepted {
     order?: Order;
 }
 
-/** A purchase was won, or a payment recorded, but the order has ended: pay a late payment back. */
+/** A purchase was won, but the order has ended; or a payment came after that, and is to be paid back. */
 export interface Ended {
     outcome: 'ended';
     code?: Code;
@@ -256,6 +256,7 @@ export interface Client {
     cancel(orderId: string, options?: Options): Promise<CommandResult<Order>>;
 
     /** For a shop's own servers, with an admin token. */
+    /** `done`: the payment is `accepted`, or `refunded`, if it was given back since. */
     pay(orderId: string, payment: Payment, options?: Options): Promise<CommandResult<Order> | Ended>;
     refund(
         orderId: string,

@@ -43,11 +43,18 @@ export function createClient({ url, headers = {}, fetch } = {}) {
         return { ...(await post(path, json, options, { 'Idempotency-Key': key })), key };
     }
 
-    // A payment of an order that had ended is recorded, but it is no success: it is to be paid back.
+    // A payment of an order that had ended is recorded, but it is no success: it is to be paid back, once.
     async function pay(orderId, payment, options) {
         const result = await post(`/orders/${orderId}/pay`, payment, options);
-        const isLate = result.outcome === 'done' && result.body.status !== 'paid';
-        return isLate ? { outcome: 'ended', orderId, order: result.body } : result;
+        if (result.outcome !== 'done') {
+            return result;
+        }
+        const order = result.body;
+        const recorded = order.payments?.find(({ reference }) => reference === payment.reference);
+        if (recorded === undefined) {
+            return { outcome: 'unknown', code: 'NOT_OURS', orderId };
+        }
+        return recorded.state === 'to_refund' ? { outcome: 'ended', orderId, order } : result;
     }
 
     async function buy(voucherId, { key = makeKey(), ...options } = {}) {

@@ -24,6 +24,7 @@ KEY = "what is unknown has its key, and is asked for again under it"
 BOUNDED = "a call ends when its time is up"
 IN_TIME = "a purchase that is accepted when its time is up is accepted, and can be followed"
 PAID_LATE = "a payment of an order that has ended is no success"
+PAID_BACK = "a payment that was given back is reported again, and not given back twice"
 COMMANDED = "any other command is carried out once"
 FEED = "the feed of changes is read page by page"
 SALE_ENDS = "a sale's end ends a watch"
@@ -90,7 +91,11 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("a ticket's work has no bound", "ticket.js", "if (signal?.aborted) {", "if (false) {", BOUNDED),
     ("what is accepted is unknown", "index.js", "{ outcome: 'accepted', code: 'ABORTED', orderId }",
      "unknown('ABORTED')", IN_TIME),
-    ("a late payment is done", "index.js", "return isLate ? ", "return false ? ", PAID_LATE),
+    ("a late payment is done", "index.js", "recorded.state === 'to_refund' ? ", "false ? ", PAID_LATE),
+    ("a late payment is given back twice", "index.js", "recorded.state === 'to_refund' ? ",
+     "order.status !== 'paid' ? ", PAID_BACK),
+    ("an answer without the payment is a success", "index.js",
+     "return { outcome: 'unknown', code: 'NOT_OURS', orderId };", "return result;", PAID_BACK),
     ("the feed begins anew", "index.js", "query({ after, limit })", "query({ limit })", FEED),
     ("a watch outlives the sale", "events.js", "if (event.phase === 'ended') {",
      "if (LAST.includes(event.state)) {", SALE_ENDS),
@@ -155,7 +160,10 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
     ("a ticket's work has no bound", "nonce % 4096 == 0", "nonce < 0", BOUNDED),
     ("a stream has no bound", "lines.poll(Math.min(SILENCE_MS, leftMs(until)), ", "lines.poll(SILENCE_MS, ", BOUNDED),
     ("following has no bound", "if (delay < leftMs(until)) {", "if (delay >= 0) {", IN_TIME),
-    ("a late payment is done", "return isLate ? ", "return false ? ", PAID_LATE),
+    ("a late payment is done", '"to_refund".equals(recorded.get("state")) ? ', "false ? ", PAID_LATE),
+    ("a late payment is given back twice", '"to_refund".equals(recorded.get("state")) ? ',
+     '!"paid".equals(result.body().get("status")) ? ', PAID_BACK),
+    ("an answer without the payment is a success", 'result.as(Outcome.UNKNOWN, "NOT_OURS")', "result", PAID_BACK),
     ("the feed begins anew", 'query("after", after)', 'query("after", null)', FEED),
     ("a watch outlives the sale", '"ended".equals(event.get("phase"))', '"closed".equals(event.get("state"))',
      SALE_ENDS),
@@ -187,6 +195,8 @@ BROKEN_BLOCKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("Python cancels nothing", "python", "cancel", "/cancel", "/pay"),
     ("Java takes a late payment for a success", "java", "pay", "paid.outcome()", '"DONE"'),
     ("TypeScript takes a late payment for a success", "ts", "pay", "'too late, pay it back:'", "'done'"),
+    ("Python gives a payment back twice", "python", "pay", 'states.get(payment["reference"]) == "to_refund"',
+     'order["status"] != "paid"'),
     ("curl sends no token of the login", "sh", "a login's token", "Authorization: Bearer $LOGIN_TOKEN", "X-Token: 1"),
     ("Java sends another token", "java", "a login's token", 'getenv("LOGIN_TOKEN")', 'getenv("LANG")'),
     ("a block of the translation is another", "page", "", "sleep 1", "sleep 2"),

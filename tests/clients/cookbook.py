@@ -174,6 +174,8 @@ class Cook:
         assert self.statuses() == {cancelled: "cancelled"}, self.statuses()
         self.run("pay", r"((?:too late.*|ENDED |\"status\":\"))cancelled")
         assert [one["state"] for one in lab.payments(other)] == ["to_refund"], lab.payments(other)
+        lab.ask("POST", f"/orders/{cancelled}/refund", lab.ADMIN, {"reference": f"p-{cancelled}"})
+        self.run("pay", r"^(?!too late|ENDED)(.*\bcancelled)")
         self.values["VOUCHER"] = voucher
         self.run("settle", r"\b(open)\b")
 

@@ -407,6 +407,22 @@ def paid_late(client: Client) -> None:
     assert [one["state"] for one in lab.payments(voucher)] == ["to_refund"], lab.payments(voucher)
 
 
+@scenario("a payment that was given back is reported again, and not given back twice")
+def paid_back(client: Client) -> None:
+    for is_late in (True, False):
+        order = lab.buy(lab.voucher(), "alice")
+        payment = {"reference": f"p-{order[-8:]}", "amount_cents": 990, "currency": "CNY"}
+        if is_late:
+            lab.ask("POST", f"/orders/{order}/cancel", {"X-User-Id": "alice"})
+        lab.ask("POST", f"/orders/{order}/pay", lab.ADMIN, payment)
+        lab.ask("POST", f"/orders/{order}/refund", lab.ADMIN, {"reference": payment["reference"]})
+        told = expect(client.begin("pay", lab.URL, None, order=order, payment=payment).result(), "done")
+        assert [one["state"] for one in told["body"]["payments"]] == ["refunded"], told
+        other = json.dumps(told["body"] | {"payments": []})
+        with through(("/pay", [answer(200, other)])) as proxy:
+            expect(client.begin("pay", proxy.url, None, order=order, payment=payment).result(), "unknown", "NOT_OURS")
+
+
 @scenario("a voucher whose creation is not answered is one voucher")
 def created(client: Client) -> None:
     title = f"Once {time.time_ns()}"

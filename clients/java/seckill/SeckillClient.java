@@ -109,7 +109,7 @@ public final class SeckillClient {
         WON,
         /** A purchase was accepted, and its end has not come in time. It will: follow the order. */
         ACCEPTED,
-        /** A purchase was won, or a payment recorded, but the order has ended: pay a late payment back. */
+        /** A purchase was won, but the order has ended; or a payment came after that, and is to be paid back. */
         ENDED,
         /** The service has said no: nothing was done. */
         REFUSED,
@@ -315,14 +315,22 @@ public final class SeckillClient {
     // ---- for a shop's own servers, with an admin token ----
 
     /**
-     * Repeated under one reference, a payment is one payment. ENDED: the order is not {@code paid}, since it had ended
-     * before; the payment is recorded as {@code to_refund}.
+     * Repeated under one reference, a payment is one payment. ENDED: the order had ended before, and the payment is
+     * {@code to_refund}. DONE: it is {@code accepted}, or {@code refunded}, if it was given back since.
      */
     public Result pay(String orderId, String reference, long amountCents, String currency) {
         var payment = Map.of("reference", reference, "amount_cents", amountCents, "currency", currency);
         var result = command("/orders/" + orderId + "/pay", payment, Map.of());
-        boolean isLate = result.outcome() == Outcome.DONE && !"paid".equals(result.body().get("status"));
-        return isLate ? result.as(Outcome.ENDED, null) : result;
+        if (result.outcome() != Outcome.DONE) {
+            return result;
+        }
+        var payments = result.body().get("payments") instanceof List<?> list ? list : List.of();
+        for (var one : payments) {
+            if (one instanceof Map<?, ?> recorded && reference.equals(recorded.get("reference"))) {
+                return "to_refund".equals(recorded.get("state")) ? result.as(Outcome.ENDED, null) : result;
+            }
+        }
+        return result.as(Outcome.UNKNOWN, "NOT_OURS");
     }
 
     /** {@code details}: restock, why, reference. */
