@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 import lab
-from proxy import Proxy, problem
+from proxy import Proxy, half, problem
 
 PAGES = [lab.ROOT / "docs" / name for name in ("cookbook.md", "cookbook.zh-CN.md")]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -83,10 +83,11 @@ class Kitchen:
         return found
 
     def faults(self) -> list[tuple[str, list]]:
-        """Of each call the first answer is lost, and the second is a 503."""
+        """Of each call the first answer is lost, the second is half a 503 of a gateway, and the third a whole one."""
+        gateways = half(503, "UNAVAILABLE", Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")
         again = problem(503, "UNAVAILABLE", Retry_After="1")
         calls = ("/admin/vouchers$", "/seckill/", "GET /orders/", "/pay", "/cancel", "/settlement")
-        return [(call, ["lose", again]) for call in calls]
+        return [(call, ["lose", gateways, again]) for call in calls]
 
     def run_broken(self, language: str, step: str, old: str, new: str) -> None:
         """One block, or the page, with something changed."""

@@ -40,6 +40,7 @@ class Answer:
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     is_asked: bool = False  # whether the service is
+    missing: int = 0  # bytes of the body that do not come
 
 
 def answer(status: int, body: str, **headers: str) -> Answer:
@@ -53,6 +54,12 @@ def problem(status: int, code: str, **headers: str) -> Answer:
 def instead(status: int, body: str, **headers: str) -> Answer:
     made = answer(status, body, **headers)
     made.is_asked = True
+    return made
+
+
+def half(status: int, code: str, **headers: str) -> Answer:
+    made = problem(status, code, **headers)
+    made.missing = 9
     return made
 
 
@@ -126,7 +133,7 @@ class Handler(socketserver.StreamRequestHandler):
             self.send(401, {"Content-Type": "text/html"}, PAGE.encode(), len(PAGE))
             return
         if isinstance(fault, Answer) and not fault.is_asked:
-            self.send(fault.status, fault.headers, fault.body, len(fault.body))
+            self.send(fault.status, fault.headers, fault.body, len(fault.body) + fault.missing)
             return
         self.forward(method, path, headers, body, fault)
 
