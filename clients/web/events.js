@@ -98,9 +98,10 @@ export async function watchVouchers(
 
     const isQuiet = (id) => open.has(id) && !streams.some((stream) => stream.hears(id));
 
-    function show({ id, state, phase, remaining }, server_time) {
+    // While nothing can be sold, `remaining` is PostgreSQL's number; a stream's is null then.
+    function show({ id, state, phase, remaining }, { can_sell, server_time }) {
         if (isQuiet(id)) {
-            hear({ voucher_id: id, state, phase, remaining, server_time });
+            hear({ voucher_id: id, state, phase, remaining: can_sell === false ? null : remaining, server_time });
         }
     }
 
@@ -108,9 +109,9 @@ export async function watchVouchers(
     async function ask() {
         let quiet = [...open].filter(isQuiet);
         if (quiet.length > 1) {
-            const { vouchers, server_time } = (await api.call('/vouchers', { signal })).body;
-            vouchers.forEach((voucher) => show(voucher, server_time));
-            quiet = quiet.filter((id) => !vouchers.some((voucher) => voucher.id === id));
+            const { body } = await api.call('/vouchers', { signal });
+            body.vouchers.forEach((voucher) => show(voucher, body));
+            quiet = quiet.filter((id) => !body.vouchers.some((voucher) => voucher.id === id));
         }
         for (const id of quiet.filter(isQuiet)) {
             await askOne(id);
@@ -120,7 +121,7 @@ export async function watchVouchers(
     async function askOne(id) {
         try {
             const { body } = await api.call(`/vouchers/${id}`, { signal });
-            show(body, body.server_time);
+            show(body, body);
         } catch (problem) {
             if (!Array.isArray(ids) || !UNKNOWN.includes(problem.code)) {
                 throw problem;

@@ -33,6 +33,7 @@ NO_LOGIN = "without a login nothing is sent, and the caller's error is kept"
 ONLINE = "the browser's online event ends a pause, but no Retry-After"
 TIME = "the time is the service's"
 SEVERAL = "several sales are followed in one stream, without unknown ones"
+AWAY = "while Redis is away a watch tells no units"
 MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
 TROUBLES = "who follows a sale or an order hears of each try that fails"
@@ -99,8 +100,9 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("the feed begins anew", "index.js", "query({ after, limit })", "query({ limit })", FEED),
     ("a watch outlives the sale", "events.js", "if (event.phase === 'ended') {",
      "if (LAST.includes(event.state)) {", SALE_ENDS),
-    ("polls without a phase", "events.js", "hear({ voucher_id: id, state, phase, remaining, server_time });",
-     "hear({ voucher_id: id, state, remaining, server_time });", SALE_ENDS),
+    ("polls without a phase", "events.js", "hear({ voucher_id: id, state, phase, remaining:",
+     "hear({ voucher_id: id, state, remaining:", SALE_ENDS),
+    ("polls tell PostgreSQL's units", "events.js", "can_sell === false ? null : remaining", "remaining", AWAY),
     ("a sale's event has no phase", "index.d.ts", "    phase: Phase;\n    /** null", "    /** null", TYPES),
     ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
@@ -171,8 +173,8 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
      'HttpRequest.newBuilder(URI.create(url + "/vouchers/" + voucherId + "/events")).setHeader', LOGIN),
     ("a stream is opened once", "failures = readStream(voucherId, hear, until) ? 1 : failures;",
      "failures = failures == 1 && readStream(voucherId, hear, until) ? 2 : failures;", BROKEN_STREAM),
-    ("no polling without a stream", 'hear.test(get("/vouchers/" + voucherId, CALL_MS, until).body());',
-     'get("/vouchers/" + voucherId, CALL_MS, until);', NO_STREAM),
+    ("no polling without a stream", "                hear.test(voucher);\n", "", NO_STREAM),
+    ("polls tell PostgreSQL's units", 'voucher.put("remaining", null);', "", AWAY),
 )
 
 BROKEN_CLIENTS = [("web", what, *rest) for what, *rest in WEB] + [

@@ -608,6 +608,19 @@ def no_stream(client: Client) -> None:
             watch_to_the_end(client, proxy, voucher)
 
 
+@scenario("while Redis is away a watch tells no units")
+def away(client: Client) -> None:
+    ids = [lab.voucher(), lab.voucher()]
+    one = json.dumps(lab.ask("GET", f"/vouchers/{ids[0]}", {}) | {"can_sell": False})
+    some = json.dumps(lab.ask("GET", "/vouchers", {}) | {"can_sell": False})
+    rules = ("/events", 99 * ["drop"]), (r"GET /vouchers/\d+$", [answer(200, one)]), ("GET /vouchers$", [answer(200, some)])
+    for watched in (ids[0], ids) if client.name == "web" else (ids[0],):
+        with through(*rules) as proxy:
+            call = client.begin("watch", proxy.url, voucher=watched, at_most_ms=9000)
+            lab.until("the units again", lambda: call.events and call.events[-1]["remaining"] == 5)
+        assert call.events[0]["remaining"] is None, call.events
+
+
 @scenario("who follows a sale or an order hears of each try that fails", only="web")
 def troubles(client: Client) -> None:
     order = lab.buy(lab.voucher(), "alice")

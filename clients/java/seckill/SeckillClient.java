@@ -272,7 +272,8 @@ public final class SeckillClient {
 
     /**
      * Gives each state of a voucher to {@code hears} until that returns false or the sale is over ({@code phase} is
-     * {@code ended}): from the stream while there is one, and from the voucher itself while there is none.
+     * {@code ended}): from the stream while there is one, and from the voucher itself while there is none. {@code
+     * remaining} is null while it is not known, as while Redis is away.
      */
     public void watch(String voucherId, Predicate<Map<String, Object>> hears) throws Problem {
         long until = until();
@@ -300,7 +301,11 @@ public final class SeckillClient {
         for (int failures = 0; leftMs(streamAt) > 0 && !isOver[0]; ) {
             long delay = POLL_MS * 4 / 5 + random(POLL_MS * 2 / 5);
             try {
-                hear.test(get("/vouchers/" + voucherId, CALL_MS, until).body());
+                var voucher = get("/vouchers/" + voucherId, CALL_MS, until).body();
+                if (Boolean.FALSE.equals(voucher.get("can_sell"))) {
+                    voucher.put("remaining", null); // as in a stream; it is PostgreSQL's number
+                }
+                hear.test(voucher);
                 failures = 0;
             } catch (Problem problem) {
                 if (!judge(problem).isAgain) {
