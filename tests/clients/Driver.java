@@ -70,7 +70,11 @@ final class Driver {
         return task.get("at_most_ms") instanceof Long ms ? client.within(Duration.ofMillis(ms)) : client;
     }
 
+    // turn null: there is no login
     private static Map<String, String> with(Map<String, String> headers, String turn) {
+        if (turn == null) {
+            throw new IllegalStateException("no login");
+        }
         var more = new LinkedHashMap<>(headers);
         more.put("X-Turn", turn);
         return more;
@@ -104,6 +108,7 @@ final class Driver {
         told.put("code", result.code());
         told.put("id", result.orderId());
         told.put("key", result.key());
+        told.put("cause", result.cause() == null ? null : result.cause().getMessage());
         result.retryAfterMs().ifPresent(ms -> told.put("retry_after_ms", ms));
         return told;
     }

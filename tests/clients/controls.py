@@ -29,6 +29,7 @@ COMMANDED = "any other command is carried out once"
 FEED = "the feed of changes is read page by page"
 SALE_ENDS = "a sale's end ends a watch"
 LOGIN = "a gateway that wants a login has it of a stream, too"
+FAILING_LOGIN = "a login that fails ends no purchase, and proves nothing about a lost answer"
 NO_LOGIN = "without a login nothing is sent, and the caller's error is kept"
 ONLINE = "the browser's online event ends a pause, but no Retry-After"
 TIME = "the time is the service's"
@@ -75,7 +76,7 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("a promise of headers is not awaited", "api.js", "await loginOf(credentials, ending.signal)", "credentials()",
      HEADERS),
     ("a try without a login may have bought", "outcome.js", "code === 'PENDING' || code === 'NO_LOGIN' ||",
-     "code === 'PENDING' ||", NO_LOGIN),
+     "code === 'PENDING' ||", FAILING_LOGIN),
     ("what a login has thrown is lost", "api.js", "new Problem('NO_LOGIN', { cause })", "new Problem('NO_LOGIN')",
      NO_LOGIN),
     ("a login that does not come is waited for", "api.js",
@@ -156,6 +157,11 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
      "return new SeckillClient(HttpClient.newHttpClient(), url, headers, mostMs);", MANY),
     ("headers are asked for once", "        this.headers = headers;", "        this.headers = fixed(headers.get());",
      HEADERS),
+    ("a login that fails ends a purchase", "catch (RuntimeException cause)", "catch (IllegalCallerException cause)",
+     FAILING_LOGIN),
+    ("a try without a login may have bought", 'Set.of("PENDING", "NO_LOGIN").contains(problem.code)',
+     'problem.code.equals("PENDING")', FAILING_LOGIN),
+    ("what a login has thrown is lost", "Map.of()).from(cause);", "Map.of());", FAILING_LOGIN),
     ("an unknown purchase has no key", ": result).under(key);", ": result);", KEY),
     ("a call has no bound", "answer.get(timeoutMs,", "answer.get(CALL_MS,", BOUNDED),
     ("tries have no bound", " || delay >= leftMs(until);\n                if", ";\n                if", BOUNDED),

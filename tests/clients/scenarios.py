@@ -124,17 +124,29 @@ def headers(client: Client) -> None:
         assert turns[:2] == ["first", "second"], turns
 
 
-@scenario("without a login nothing is sent, and the caller's error is kept", only="web")
-def no_login(client: Client) -> None:
-    refusal = problem(401, "UNAUTHENTICATED")
-    with through(("POST /seckill/", [refusal])) as proxy:
+@scenario("a login that fails ends no purchase, and proves nothing about a lost answer")
+def failing_login(client: Client) -> None:
+    with through(("POST /seckill/", [problem(401, "UNAUTHENTICATED")])) as proxy:
         late = client.begin("buy", proxy.url, voucher="1", turns=[None, "late"])
         expect(late.result(), "refused", "UNAUTHENTICATED")
+        assert len(proxy.seen) == 1, proxy.seen
+    voucher = lab.voucher()
+    with through(("POST /seckill/", ["lose"])) as proxy:
+        told = client.begin("buy", proxy.url, voucher=voucher, turns=["first", *99 * [None]], at_most_ms=2000).result()
+        assert (told["outcome"], told["cause"]) == ("unknown", "no login"), told
+        again = client.begin("buy", proxy.url, voucher=voucher, key=told["key"], doubtful=True)
+        expect_one_order(voucher, expect(again.result(), "won"))
+        expect_one_key(proxy)
+
+
+@scenario("without a login nothing is sent, and the caller's error is kept", only="web")
+def no_login(client: Client) -> None:
+    with through() as proxy:
         for turns in ([None] * 9, []):
             told = client.begin("settlement", proxy.url, voucher="1", turns=turns, at_most_ms=1000).result(10)
             assert told.get("cause") == ("no login" if turns else "This operation was aborted"), told
             expect(told, "thrown", "ABORTED")
-        assert len(proxy.seen) == 1, proxy.seen
+        assert not proxy.seen, proxy.seen
 
 
 # ---- answers that are lost ----

@@ -64,7 +64,10 @@ public final class SeckillClient {
         this(url, fixed(headers));
     }
 
-    /** {@code headers} is called before each try, from any thread: for a token that expires. */
+    /**
+     * {@code headers} is called before each try, from any thread: for a token that expires. If it throws, nothing is
+     * sent, and the code is NO_LOGIN.
+     */
     public SeckillClient(String url, Supplier<Map<String, String>> headers) {
         this(HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build(), url, headers);
     }
@@ -119,7 +122,8 @@ public final class SeckillClient {
 
     /**
      * {@code body} is the order or voucher, or the problem; {@code code} is one of docs/http.md; {@code key} is the
-     * Idempotency-Key, under which the same can be asked again, and null where none was sent.
+     * Idempotency-Key, under which the same can be asked again, and null where none was sent; {@code cause} is what your
+     * {@code headers} have thrown.
      */
     public record Result(
             Outcome outcome,
@@ -127,22 +131,23 @@ public final class SeckillClient {
             int status,
             OptionalLong retryAfterMs,
             Map<String, Object> body,
-            String key) {
+            String key,
+            Throwable cause) {
         /** Of a purchase or a move; null: none is known. */
         public String orderId() {
             return (String) body.getOrDefault("order_id", body.get("id"));
         }
 
         private Result as(Outcome other, String otherCode) {
-            return new Result(other, otherCode, status, retryAfterMs, body, key);
+            return new Result(other, otherCode, status, retryAfterMs, body, key, cause);
         }
 
         private Result under(String usedKey) {
-            return new Result(outcome, code, status, retryAfterMs, body, usedKey);
+            return new Result(outcome, code, status, retryAfterMs, body, usedKey, cause);
         }
     }
 
-    /** A query that got no answer, or no success. {@code code}: the service's, NO_ANSWER, NOT_OURS or ABORTED. */
+    /** A query that got no answer, or no success. {@code code}: the service's, NO_ANSWER, NOT_OURS, NO_LOGIN or ABORTED. */
     public static final class Problem extends IOException {
         private static final long serialVersionUID = 1;
         public final String code;
@@ -160,6 +165,11 @@ public final class SeckillClient {
 
         static Problem noAnswer() {
             return new Problem("NO_ANSWER", 0, OptionalLong.empty(), Map.of());
+        }
+
+        Problem from(Throwable cause) {
+            initCause(cause);
+            return this;
         }
     }
 
@@ -189,7 +199,8 @@ public final class SeckillClient {
             // What asking again may change has only run out of time, or was interrupted.
             var outcome = judge(problem).isAgain ? Outcome.ACCEPTED : Outcome.UNKNOWN;
             var order = Map.<String, Object>of("order_id", result.orderId());
-            return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, order, null);
+            var cause = problem.getCause();
+            return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, order, null, cause);
         }
     }
 
@@ -367,7 +378,7 @@ public final class SeckillClient {
         long until = until();
         var result = insist(() -> get(path, CALL_MS, until), SeckillClient::judge, false, until);
         if (result.outcome() != Outcome.DONE) {
-            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body());
+            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body()).from(result.cause());
         }
         return result.body();
     }
@@ -506,7 +517,7 @@ public final class SeckillClient {
         if (problem.code.equals("TICKETS_OFF")) {
             return new Judged(false, false, false, null);
         }
-        if (problem.code.equals("PENDING") || LATER.contains(problem.status)) {
+        if (Set.of("PENDING", "NO_LOGIN").contains(problem.code) || LATER.contains(problem.status)) {
             return new Judged(true, isOther, false, null);
         }
         if (isClients) {
@@ -545,11 +556,12 @@ public final class SeckillClient {
     }
 
     private static Result resultOf(Problem problem, Outcome outcome) {
-        return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, problem.body, null);
+        var cause = problem.getCause();
+        return new Result(outcome, problem.code, problem.status, problem.retryAfterMs, problem.body, null, cause);
     }
 
     private static Result resultOf(Outcome outcome, String code, Map<String, Object> order) {
-        return new Result(outcome, code, 0, OptionalLong.empty(), order, null);
+        return new Result(outcome, code, 0, OptionalLong.empty(), order, null, null);
     }
 
     // When a call that begins now must have ended.
@@ -616,14 +628,18 @@ public final class SeckillClient {
         var body = Json.readObject(answer.body());
         boolean isGood = answer.statusCode() / 100 == 2;
         if (isGood && body != null) {
-            return new Result(Outcome.DONE, null, answer.statusCode(), OptionalLong.empty(), body, null);
+            return new Result(Outcome.DONE, null, answer.statusCode(), OptionalLong.empty(), body, null, null);
         }
         throw problemOf(answer, isGood ? null : body);
     }
 
-    private HttpRequest.Builder request(String path) {
+    private HttpRequest.Builder request(String path) throws Problem {
         var request = HttpRequest.newBuilder(URI.create(url + path));
-        headers.get().forEach(request::setHeader);
+        try {
+            headers.get().forEach(request::setHeader);
+        } catch (RuntimeException cause) {
+            throw new Problem("NO_LOGIN", 0, OptionalLong.empty(), Map.of()).from(cause);
+        }
         return request;
     }
 
