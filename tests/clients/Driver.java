@@ -12,6 +12,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
+import java.util.concurrent.locks.LockSupport;
 
 /** Calls the Java client as the lines of its input say, each a JSON object, and prints what came of each. */
 final class Driver {
@@ -97,6 +98,7 @@ final class Driver {
             throws SeckillClient.Problem {
         client.watch(voucher, event -> {
             say(task, Map.of("event", event));
+            LockSupport.parkNanos((Long) task.getOrDefault("slow_ms", 0L) * 1_000_000);
             return true;
         });
         return done(Map.of());

@@ -35,6 +35,7 @@ ONLINE = "the browser's online event ends a pause, but no Retry-After"
 TIME = "the time is the service's"
 SEVERAL = "several sales are followed in one stream, without unknown ones"
 AWAY = "while Redis is away a watch tells no units"
+SLOW = "who is slower than a sale hears its newest state"
 MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
 TROUBLES = "who follows a sale or an order hears of each try that fails"
@@ -180,6 +181,7 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
     ("a stream is opened once", "failures = readStream(voucherId, hear, until) ? 1 : failures;",
      "failures = failures == 1 && readStream(voucherId, hear, until) ? 2 : failures;", BROKEN_STREAM),
     ("no polling without a stream", "                hear.test(voucher);\n", "", NO_STREAM),
+    ("states queue up", "lines.clear();", "", SLOW),
     ("polls tell PostgreSQL's units", 'voucher.put("remaining", null);', "", AWAY),
 )
 

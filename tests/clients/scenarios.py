@@ -620,6 +620,18 @@ def no_stream(client: Client) -> None:
             watch_to_the_end(client, proxy, voucher)
 
 
+@scenario("who is slower than a sale hears its newest state", only="java")
+def slow(client: Client) -> None:
+    states = [{"voucher_id": "7", "state": "open", "phase": "on_sale", "remaining": n} for n in range(200, 0, -1)]
+    states.append(states[-1] | {"phase": "ended"})
+    stream = "".join(f"id: {n}\ndata: {json.dumps(one)}\n\n" for n, one in enumerate(states))
+    with through(("/events", [answer(200, stream, Content_Type="text/event-stream")])) as proxy:
+        call = client.begin("watch", proxy.url, voucher="7", slow_ms=300, at_most_ms=20_000)
+        expect(call.result(), "done")
+    assert call.events[-1]["phase"] == "ended", call.events[-1]
+    assert len(call.events) < 20, f"{len(call.events)} of {len(states)} states"
+
+
 @scenario("while Redis is away a watch tells no units")
 def away(client: Client) -> None:
     ids = [lab.voucher(), lab.voucher()]

@@ -282,9 +282,9 @@ public final class SeckillClient {
     }
 
     /**
-     * Gives each state of a voucher to {@code hears} until that returns false or the sale is over ({@code phase} is
-     * {@code ended}): from the stream while there is one, and from the voucher itself while there is none. {@code
-     * remaining} is null while it is not known, as while Redis is away.
+     * Gives states of a voucher to {@code hears}, each time the newest there is, until that returns false or the sale is
+     * over ({@code phase} is {@code ended}): from the stream while there is one, and from the voucher itself
+     * while there is none. {@code remaining} is null while it is not known, as while Redis is away.
      */
     public void watch(String voucherId, Predicate<Map<String, Object>> hears) throws Problem {
         long until = until();
@@ -688,7 +688,12 @@ public final class SeckillClient {
         var end = new String("end"); // told from a line by its identity
         var reader = new Thread(() -> {
             try (var text = new BufferedReader(new InputStreamReader(body, StandardCharsets.UTF_8))) {
-                text.lines().forEach(lines::add);
+                text.lines().forEach(line -> {
+                    if (line.startsWith("data:")) {
+                        lines.clear(); // who hears may be slower, and only the newest state counts
+                    }
+                    lines.add(line);
+                });
             } catch (IOException | RuntimeException broken) {
                 // the same as an end
             } finally {
