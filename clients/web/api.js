@@ -6,8 +6,8 @@ const TIMEOUT_MS = 10000;
 const SILENCE_MS = 40000; // the service writes into a stream every 15 s at least
 
 // `code` is the service's, or NO_ANSWER (nothing came: the outcome is not known), NOT_OURS (something else answered, as
-// a gateway's own page does) or NO_LOGIN (nothing was sent, because the headers that say who asks could not be had).
-// `cause` is what the caller's own `headers` or `fetch` has thrown.
+// a gateway does with a page or JSON of its own) or NO_LOGIN (nothing was sent, because the headers that say who asks
+// could not be had). `cause` is what the caller's own `headers` or `fetch` has thrown.
 export class Problem extends Error {
     constructor(code, { status = 0, retryAfterMs, body = {}, cause } = {}) {
         super(`${code} (${status})`, { cause });
@@ -29,8 +29,8 @@ export function createApi({
 } = {}) {
     const base = url.replace(/\/+$/, '');
 
-    // Resolves with {status, body}, rejects with a Problem.
-    async function call(path, { method = 'GET', json, headers = {}, timeoutMs = TIMEOUT_MS, signal } = {}) {
+    // Resolves with {status, body}, rejects with a Problem. `member`: one that the service's answer has.
+    async function call(path, { method = 'GET', json, headers = {}, member, timeoutMs = TIMEOUT_MS, signal } = {}) {
         const ending = endsAfter(timeoutMs, signal);
         try {
             const login = await loginOf(credentials, ending.signal);
@@ -39,13 +39,13 @@ export function createApi({
                 request.headers['Content-Type'] = 'application/json';
                 request.body = JSON.stringify(json);
             }
-            return await answerOf(path, request);
+            return await answerOf(path, request, member);
         } finally {
             ending.clear();
         }
     }
 
-    async function answerOf(path, request) {
+    async function answerOf(path, request, member) {
         let response, received, text;
         const sent = clock?.monotonic();
         try {
@@ -59,7 +59,7 @@ export function createApi({
         if (clock && typeof body?.server_time === 'string') {
             clock.sample(Date.parse(body.server_time), sent, received);
         }
-        if (response.ok && body !== undefined) {
+        if (response.ok && body instanceof Object && (member === undefined || member in body)) {
             return { status: response.status, body };
         }
         throw problemOf(response, body);

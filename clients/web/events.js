@@ -109,7 +109,7 @@ export async function watchVouchers(
     async function ask() {
         let quiet = [...open].filter(isQuiet);
         if (quiet.length > 1) {
-            const { body } = await api.call('/vouchers', { signal });
+            const { body } = await api.call('/vouchers', { member: 'vouchers', signal });
             body.vouchers.forEach((voucher) => show(voucher, body));
             quiet = quiet.filter((id) => !body.vouchers.some((voucher) => voucher.id === id));
         }
@@ -120,7 +120,7 @@ export async function watchVouchers(
 
     async function askOne(id) {
         try {
-            const { body } = await api.call(`/vouchers/${id}`, { signal });
+            const { body } = await api.call(`/vouchers/${id}`, { member: 'phase', signal });
             show(body, body);
         } catch (problem) {
             if (!Array.isArray(ids) || !UNKNOWN.includes(problem.code)) {

@@ -28,16 +28,16 @@ export function createClient({ url, headers = {}, fetch } = {}) {
     const done = (path, request, signal) =>
         insist(async () => ({ outcome: 'done', ...(await api.call(path, request)) }), { signal });
 
-    async function read(path, { signal } = {}) {
-        const result = await done(path, { signal }, signal);
+    async function read(path, { signal, member } = {}) {
+        const result = await done(path, { member, signal }, signal);
         if (result.outcome !== 'done') {
             throw new Problem(result.code, result);
         }
         return result.body;
     }
 
-    const post = (path, json, { signal } = {}, headers = {}) =>
-        done(path, { method: 'POST', json, headers, signal }, signal);
+    const post = (path, json, { signal, member } = {}, headers = {}) =>
+        done(path, { method: 'POST', json, headers, member, signal }, signal);
 
     async function command(path, json, { key = makeKey(), ...options } = {}) {
         return { ...(await post(path, json, options, { 'Idempotency-Key': key })), key };
@@ -45,12 +45,12 @@ export function createClient({ url, headers = {}, fetch } = {}) {
 
     // A payment of an order that had ended is recorded, but it is no success: it is to be paid back, once.
     async function pay(orderId, payment, options) {
-        const result = await post(`/orders/${orderId}/pay`, payment, options);
+        const result = await post(`/orders/${orderId}/pay`, payment, { ...options, member: 'payments' });
         if (result.outcome !== 'done') {
             return result;
         }
         const order = result.body;
-        const recorded = order.payments?.find(({ reference }) => reference === payment.reference);
+        const recorded = order.payments.find(({ reference }) => reference === payment.reference);
         if (recorded === undefined) {
             return { outcome: 'unknown', code: 'NOT_OURS', orderId };
         }
@@ -107,16 +107,22 @@ export function createClient({ url, headers = {}, fetch } = {}) {
         follow: (orderId, options) => followOrder(api, orderId, options),
         watch,
         now: () => clock.now(),
-        order: (orderId, options) => read(`/orders/${orderId}`, options),
-        orders: ({ limit, cursor, ...options } = {}) => read(`/orders${query({ limit, cursor })}`, options),
-        voucher: (voucherId, options) => read(`/vouchers/${voucherId}`, options),
-        vouchers: ({ limit, cursor, ...options } = {}) => read(`/vouchers${query({ limit, cursor })}`, options),
-        cancel: (orderId, options) => post(`/orders/${orderId}/cancel`, undefined, options),
+        order: (orderId, options) => read(`/orders/${orderId}`, { ...options, member: 'voucher_id' }),
+        orders: ({ limit, cursor, ...options } = {}) =>
+            read(`/orders${query({ limit, cursor })}`, { ...options, member: 'orders' }),
+        voucher: (voucherId, options) => read(`/vouchers/${voucherId}`, { ...options, member: 'phase' }),
+        vouchers: ({ limit, cursor, ...options } = {}) =>
+            read(`/vouchers${query({ limit, cursor })}`, { ...options, member: 'vouchers' }),
+        cancel: (orderId, options) =>
+            post(`/orders/${orderId}/cancel`, undefined, { ...options, member: 'voucher_id' }),
         pay,
-        refund: (orderId, details, options) => post(`/orders/${orderId}/refund`, details, options),
-        createVoucher: (terms, options) => command('/admin/vouchers', terms, options),
-        settlement: (voucherId, options) => read(`/admin/vouchers/${voucherId}/settlement`, options),
-        events: ({ after, limit, ...options } = {}) => read(`/admin/events${query({ after, limit })}`, options),
+        refund: (orderId, details, options) =>
+            post(`/orders/${orderId}/refund`, details, { ...options, member: 'voucher_id' }),
+        createVoucher: (terms, options) => command('/admin/vouchers', terms, { ...options, member: 'phase' }),
+        settlement: (voucherId, options) =>
+            read(`/admin/vouchers/${voucherId}/settlement`, { ...options, member: 'verdict' }),
+        events: ({ after, limit, ...options } = {}) =>
+            read(`/admin/events${query({ after, limit })}`, { ...options, member: 'events' }),
         read,
         command,
     };

@@ -14,14 +14,14 @@ export async function askForChange(
     { status = 'pending', seconds = WAIT_S, pause = wait, random = Math.random, signal } = {},
 ) {
     try {
-        const options = { timeoutMs: (seconds + 10) * 1000, signal };
+        const options = { member: 'voucher_id', timeoutMs: (seconds + 10) * 1000, signal };
         return (await api.call(`/orders/${id}?wait=${seconds}&while=${status}`, options)).body;
     } catch (problem) {
         if (problem.code !== 'OVERLOADED') {
             throw problem;
         }
         await pause(retryDelay(problem.retryAfterMs, 0, random), signal);
-        return (await api.call(`/orders/${id}`, { signal })).body;
+        return (await api.call(`/orders/${id}`, { member: 'voucher_id', signal })).body;
     }
 }
 

@@ -17,7 +17,9 @@ const OUTCOMES = {
 
 // Of an order: `accepted` will become another one by itself, `ended` was won once.
 export function outcomeOf(order) {
-    return { outcome: OUTCOMES[order.status], code: order.reason, orderId: order.id, order };
+    const { id: orderId, status, reason } = order;
+    const outcome = OUTCOMES[status] ?? 'unknown';
+    return { outcome, code: outcome === 'unknown' ? 'NOT_OURS' : reason, orderId, order };
 }
 
 export function judgePurchase(problem) {
@@ -56,7 +58,7 @@ export function placeOrder(
         }
         isAsked = true;
         onStep({ step: 'asking' });
-        const options = { method: 'POST', headers, json: { quantity }, timeoutMs: TIMEOUT_MS };
+        const options = { method: 'POST', headers, json: { quantity }, member: 'voucher_id', timeoutMs: TIMEOUT_MS };
         return outcomeOf((await api.call(`/seckill/${voucherId}`, options)).body);
     }
 

@@ -11,9 +11,9 @@ const KEEP_BACK_MS = 10000; // a ticket that ends so soon is not begun with
 // Asks for a ticket and does what it takes. Rejects with a Problem.
 export async function getTicket(api, voucher, { signal, breathe = nextTurn } = {}) {
     const path = `/vouchers/${voucher.id}/ticket`;
-    const { body: task } = await api.call(path, { signal });
+    const { body: task } = await api.call(path, { member: 'work_bits', signal });
     const json = task.challenge === undefined ? undefined : await solve(task, { signal, breathe });
-    const { body } = await api.call(path, { method: 'POST', json, signal });
+    const { body } = await api.call(path, { method: 'POST', json, member: 'ticket', signal });
     return { text: body.ticket, offer: voucher.offer, expiresMs: Date.parse(body.expires_at) };
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 LOST = "an answer that is lost is asked for again, under the same key"
 LATE = "an answer that does not come has its time-out, its body, too"
 PAGES = "a gateway's page is no answer, whatever its status"
+FOREIGN = "a gateway's JSON with 200 is no answer"
 DOUBTFUL = "after a lost answer only what the service knows of the order is a refusal"
 UNKNOWN = "where there is no answer in the end the outcome is unknown"
 RETRY_AFTER = "never before Retry-After"
@@ -48,6 +49,8 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("after a lost answer 401 is a refusal", "outcome.js", "isLost || (wasLost && !isKnown)", "isLost", DOUBTFUL),
     ("a gateway's page is a refusal", "outcome.js", "isLost: isOther, isKnown: status === 409 && !isOther",
      "isLost: false, isKnown: status === 409", PAGES),
+    ("a gateway's JSON is an answer", "api.js", "(member === undefined || member in body)", "true", FOREIGN),
+    ("a status that there is not is an outcome", "purchase.js", " ?? 'unknown'", "", FOREIGN),
     ("tries without end", "outcome.js", "tries === TRIES_MOST", "tries === 99", UNKNOWN),
     ("an earlier try is forgotten", "outcome.js", "let isLost = isDoubtful;", "let isLost = false;", DOUBTFUL),
     ("another key for each try", "purchase.js", "const headers = { 'Idempotency-Key': key };",
@@ -89,8 +92,8 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
      "code: settled.code ?? result.code, key: makeKey() };", KEY),
     ("a purchase has no bound", "index.js", "const call = (path, request) => api.call(path, { ...request, signal });",
      "const { call } = api;", BOUNDED),
-    ("a command has no bound", "index.js", "{ method: 'POST', json, headers, signal }, signal)",
-     "{ method: 'POST', json, headers })", BOUNDED),
+    ("a command has no bound", "index.js", "{ method: 'POST', json, headers, member, signal }, signal)",
+     "{ method: 'POST', json, headers, member })", BOUNDED),
     ("a ticket's work has no bound", "ticket.js", "if (signal?.aborted) {", "if (false) {", BOUNDED),
     ("what is accepted is unknown", "index.js", "{ outcome: 'accepted', code: 'ABORTED', orderId }",
      "unknown('ABORTED')", IN_TIME),
@@ -133,6 +136,7 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
      "judged.isLost", DOUBTFUL),
     ("a gateway's page is a refusal", "new Judged(false, isOther, problem.status == 409 && !isOther, null)",
      "new Judged(false, false, true, null)", PAGES),
+    ("a gateway's JSON is an answer", " && (member == null || body.containsKey(member))", "", FOREIGN),
     ("tries without end", "TRIES_MOST = 12", "TRIES_MOST = 99", UNKNOWN),
     ("an earlier try is forgotten", "boolean wasLost = isDoubtful;", "boolean wasLost = false;", DOUBTFUL),
     ("another key for each try", 'new LinkedHashMap<>(Map.of("Idempotency-Key", key))',
@@ -150,10 +154,9 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
      "Outcome.ACCEPTED : Outcome.REFUSED", ACCEPTED_UNKNOWN),
     ("does not wait for the start", "START_SOON_MS = 5_000", "START_SOON_MS = 0", SOON),
     ("gets no ticket", "needsTicket |= TICKET_CODES.contains(problem.code);", "needsTicket |= false;", TICKET),
-    ("commands without a key", 'command(path, json, Map.of("Idempotency-Key", key))',
-     "command(path, json, Map.of())", COMMANDED),
-    ("creates under another key than it tells", 'Map.of("Idempotency-Key", key)).under(key)',
-     'Map.of("Idempotency-Key", key)).under("k")', CREATED),
+    ("commands without a key", 'command(path, json, Map.of("Idempotency-Key", key), null)',
+     "command(path, json, Map.of(), null)", COMMANDED),
+    ("creates under another key than it tells", 'key), "phase").under(key)', 'key), "phase").under("k")', CREATED),
     ("each user has a client", "return new SeckillClient(http, url, headers, mostMs);",
      "return new SeckillClient(HttpClient.newHttpClient(), url, headers, mostMs);", MANY),
     ("headers are asked for once", "        this.headers = headers;", "        this.headers = fixed(headers.get());",

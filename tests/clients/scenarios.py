@@ -206,6 +206,36 @@ def pages(client: Client) -> None:
             assert len(proxy.seen) == 1, "nobody's refusal was asked for again"
 
 
+@scenario("a gateway's JSON with 200 is no answer")
+def foreign(client: Client) -> None:
+    busy = instead(200, '{"code":500,"status":500,"msg":"busy"}', Retry_After="0")
+    voucher = lab.voucher(ticket=True)
+    with through(("/seckill/", ["pass", busy, "async"]), ("GET .*/ticket", [busy]), ("POST .*/ticket", [busy]),
+                 ("GET /orders/", [busy])) as proxy:
+        bought = expect(client.begin("buy", proxy.url, voucher=voucher).result(), "won")
+        expect_one_order(voucher, bought)
+        expect_one_key(proxy)
+    order = {"order": bought["id"]}
+    payment = {"reference": f"p-{bought['id'][-8:]}", "amount_cents": 990, "currency": "CNY"}
+    terms = lab.TERMS | {"begin_at": lab.moment(60), "end_at": lab.moment(3600)}
+    with through(*((call, [busy]) for call in ("/pay", "/cancel", "/admin/vouchers$", "/settlement", "/admin/events"))) as proxy:
+        assert expect(client.begin("pay", proxy.url, None, payment=payment, **order).result(), "done")["id"], "no order"
+        expect(client.begin("cancel", proxy.url, **order).result(), "refused", "WRONG_STATE")
+        assert expect(client.begin("create", proxy.url, None, terms=terms).result(), "done")["id"], "no voucher"
+        report = expect(client.begin("settlement", proxy.url, None, voucher=voucher).result(), "done")
+        assert report["body"]["verdict"] == "open", report
+        assert "events" in expect(client.begin("events", proxy.url, None).result(), "done")["body"]
+    with through(("/events", 99 * ["drop"]), ("GET /vouchers", [busy])) as proxy:
+        call = client.begin("watch", proxy.url, voucher=voucher, at_most_ms=9000)
+        lab.until("a state", lambda: call.events)
+        assert call.events[0]["remaining"] == 4, call.events
+    strange = json.dumps(bought["body"] | {"status": "shipped"})
+    with through(("/seckill/", [answer(200, strange)])) as proxy:
+        expect(client.begin("buy", proxy.url, voucher=voucher).result(), "unknown", "NOT_OURS")
+    with through(("/seckill/", 99 * [busy])) as proxy:
+        expect(client.begin("buy", proxy.url, voucher=voucher).result(), "unknown", "NOT_OURS")
+
+
 @scenario("after a lost answer only what the service knows of the order is a refusal")
 def doubtful(client: Client) -> None:
     no_orders = {401: "UNAUTHENTICATED", 403: "CROSS_SITE", 404: "UNKNOWN_VOUCHER", 410: "ARCHIVED", 422: "INVALID"}
@@ -528,7 +558,7 @@ def page_compiles(client: Client) -> None:
 @scenario("the time is the service's", only="web")
 def service_time(client: Client) -> None:
     moment = "2030-01-01T00:00:00.000Z"
-    with through(("GET /vouchers/1$", [answer(200, f'{{"id":"1","server_time":"{moment}"}}')])) as proxy:
+    with through(("GET /vouchers/1$", [answer(200, f'{{"id":"1","phase":"on_sale","server_time":"{moment}"}}')])) as proxy:
         told = expect(client.begin("now", proxy.url, voucher="1").result(), "done")
     since_ms = told["body"]["now"] - 1000 * datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
     assert abs(since_ms) < 60_000, f"{since_ms} ms"

@@ -245,32 +245,32 @@ public final class SeckillClient {
         try {
             long waitS = Math.max(0, Math.min(WAIT_S, leftMs(until) / 1000 - 1));
             var path = "/orders/" + orderId + "?wait=" + waitS + "&while=" + status;
-            return get(path, waitS * 1000 + CALL_MS, until).body();
+            return get(path, "voucher_id", waitS * 1000 + CALL_MS, until).body();
         } catch (Problem problem) {
             long delay = retryDelay(problem.retryAfterMs, 0);
             if (!problem.code.equals("OVERLOADED") || delay >= leftMs(until)) {
                 throw problem;
             }
             pause(delay);
-            return get("/orders/" + orderId, CALL_MS, until).body();
+            return get("/orders/" + orderId, "voucher_id", CALL_MS, until).body();
         }
     }
 
     public Map<String, Object> order(String orderId) throws Problem {
-        return read("/orders/" + orderId);
+        return read("/orders/" + orderId, "voucher_id");
     }
 
     /** {@code cursor}: the {@code next} of the page before; null: the first page. */
     public Map<String, Object> orders(String cursor) throws Problem {
-        return read("/orders" + query("cursor", cursor));
+        return read("/orders" + query("cursor", cursor), "orders");
     }
 
     public Map<String, Object> voucher(String voucherId) throws Problem {
-        return read("/vouchers/" + voucherId);
+        return read("/vouchers/" + voucherId, "phase");
     }
 
     public Map<String, Object> vouchers(String cursor) throws Problem {
-        return read("/vouchers" + query("cursor", cursor));
+        return read("/vouchers" + query("cursor", cursor), "vouchers");
     }
 
     private static String query(String name, String value) {
@@ -278,7 +278,7 @@ public final class SeckillClient {
     }
 
     public Result cancel(String orderId) {
-        return command("/orders/" + orderId + "/cancel", null, Map.of());
+        return command("/orders/" + orderId + "/cancel", null, Map.of(), "voucher_id");
     }
 
     /**
@@ -312,7 +312,7 @@ public final class SeckillClient {
         for (int failures = 0; leftMs(streamAt) > 0 && !isOver[0]; ) {
             long delay = POLL_MS * 4 / 5 + random(POLL_MS * 2 / 5);
             try {
-                var voucher = get("/vouchers/" + voucherId, CALL_MS, until).body();
+                var voucher = get("/vouchers/" + voucherId, "phase", CALL_MS, until).body();
                 if (Boolean.FALSE.equals(voucher.get("can_sell"))) {
                     voucher.put("remaining", null); // as in a stream; it is PostgreSQL's number
                 }
@@ -336,7 +336,7 @@ public final class SeckillClient {
      */
     public Result pay(String orderId, String reference, long amountCents, String currency) {
         var payment = Map.of("reference", reference, "amount_cents", amountCents, "currency", currency);
-        var result = command("/orders/" + orderId + "/pay", payment, Map.of());
+        var result = command("/orders/" + orderId + "/pay", payment, Map.of(), "payments");
         if (result.outcome() != Outcome.DONE) {
             return result;
         }
@@ -351,32 +351,36 @@ public final class SeckillClient {
 
     /** {@code details}: restock, why, reference. */
     public Result refund(String orderId, Map<String, ?> details) {
-        return command("/orders/" + orderId + "/refund", details, Map.of());
+        return command("/orders/" + orderId + "/refund", details, Map.of(), "voucher_id");
     }
 
     public Result createVoucher(Map<String, ?> terms) {
-        return command("/admin/vouchers", terms);
+        return createVoucher(terms, UUID.randomUUID().toString());
     }
 
     public Result createVoucher(Map<String, ?> terms, String key) {
-        return command("/admin/vouchers", terms, key);
+        return command("/admin/vouchers", terms, Map.of("Idempotency-Key", key), "phase").under(key);
     }
 
     public Map<String, Object> settlement(String voucherId) throws Problem {
-        return read("/admin/vouchers/" + voucherId + "/settlement");
+        return read("/admin/vouchers/" + voucherId + "/settlement", "verdict");
     }
 
     /** The feed of changes of orders: {@code after} is the {@code next} of the time before; null: from the start. */
     public Map<String, Object> events(String after) throws Problem {
-        return read("/admin/events" + query("after", after));
+        return read("/admin/events" + query("after", after), "events");
     }
 
     // ---- any other call of docs/http.md ----
 
     /** What a GET of {@code path} answers; {@code path} may have a query. */
     public Map<String, Object> read(String path) throws Problem {
+        return read(path, null);
+    }
+
+    private Map<String, Object> read(String path, String member) throws Problem {
         long until = until();
-        var result = insist(() -> get(path, CALL_MS, until), SeckillClient::judge, false, until);
+        var result = insist(() -> get(path, member, CALL_MS, until), SeckillClient::judge, false, until);
         if (result.outcome() != Outcome.DONE) {
             throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body()).from(result.cause());
         }
@@ -389,12 +393,12 @@ public final class SeckillClient {
     }
 
     public Result command(String path, Map<String, ?> json, String key) {
-        return command(path, json, Map.of("Idempotency-Key", key)).under(key);
+        return command(path, json, Map.of("Idempotency-Key", key), null).under(key);
     }
 
-    private Result command(String path, Map<String, ?> json, Map<String, String> more) {
+    private Result command(String path, Map<String, ?> json, Map<String, String> more, String member) {
         long until = until();
-        return insist(() -> post(path, json, more, CALL_MS, until), SeckillClient::judge, false, until);
+        return insist(() -> post(path, json, more, member, CALL_MS, until), SeckillClient::judge, false, until);
     }
 
     // ---- one purchase ----
@@ -428,7 +432,7 @@ public final class SeckillClient {
             if (ticket != null) {
                 more.put("X-Seckill-Ticket", ticket);
             }
-            return outcomeOf(post(path, json, more, PURCHASE_MS, until).body());
+            return outcomeOf(post(path, json, more, "voucher_id", PURCHASE_MS, until).body());
         }
 
         Judged judge(Problem problem) {
@@ -460,12 +464,12 @@ public final class SeckillClient {
     // A ticket may take work: a nonce of which SHA-256 of challenge, dot and nonce begins with so many bits 0.
     private String takeTicket(String voucherId, long until) throws Problem {
         var path = "/vouchers/" + voucherId + "/ticket";
-        var task = get(path, CALL_MS, until).body();
+        var task = get(path, "work_bits", CALL_MS, until).body();
         var challenge = (String) task.get("challenge");
         var work = challenge == null ? null
                 : Map.<String, Object>of("challenge", challenge, "nonce",
                         solve(challenge, ((Number) task.get("work_bits")).intValue(), until));
-        return (String) post(path, work, Map.of(), CALL_MS, until).body().get("ticket");
+        return (String) post(path, work, Map.of(), "ticket", CALL_MS, until).body().get("ticket");
     }
 
     private static String solve(String challenge, int bits, long until) throws Problem {
@@ -607,15 +611,19 @@ public final class SeckillClient {
 
     // ---- one call ----
 
-    private Result get(String path, long mostMs, long until) throws Problem {
-        return call("GET", path, null, Map.of(), Math.min(mostMs, leftMs(until)));
+    private Result get(String path, String member, long mostMs, long until) throws Problem {
+        return call("GET", path, null, Map.of(), member, Math.min(mostMs, leftMs(until)));
     }
 
-    private Result post(String path, Object json, Map<String, String> more, long mostMs, long until) throws Problem {
-        return call("POST", path, json, more, Math.min(mostMs, leftMs(until)));
+    private Result post(
+            String path, Object json, Map<String, String> more, String member, long mostMs, long until)
+            throws Problem {
+        return call("POST", path, json, more, member, Math.min(mostMs, leftMs(until)));
     }
 
-    private Result call(String method, String path, Object json, Map<String, String> more, long timeoutMs)
+    // member: one that the service's answer has; null: not known
+    private Result call(
+            String method, String path, Object json, Map<String, String> more, String member, long timeoutMs)
             throws Problem {
         var request = request(path).method(method, json == null
                 ? HttpRequest.BodyPublishers.noBody()
@@ -627,7 +635,7 @@ public final class SeckillClient {
         var answer = await(http.sendAsync(request.build(), BodyHandlers.ofString()), timeoutMs);
         var body = Json.readObject(answer.body());
         boolean isGood = answer.statusCode() / 100 == 2;
-        if (isGood && body != null) {
+        if (isGood && body != null && (member == null || body.containsKey(member))) {
             return new Result(Outcome.DONE, null, answer.statusCode(), OptionalLong.empty(), body, null, null);
         }
         throw problemOf(answer, isGood ? null : body);
