@@ -146,7 +146,8 @@ const CONTROLS = [
         (context) => context.route(/\/orders\/[0-9a-f-]+/, async (route) => {
             const { pathname } = new URL(route.request().url());
             await sleep(300);
-            await route.fulfill({ json: { id: pathname.split('/')[2], status: 'pending', quantity: 1 } }).catch(() => {});
+            const json = { id: pathname.split('/')[2], voucher_id: '1', status: 'pending', quantity: 1 };
+            await route.fulfill({ json }).catch(() => {});
         })],
     ['a payment page that does not ask again', 'ends with the time to pay', /the order as over: not within/,
         kept((url) => /^\/orders\/./.test(url.pathname))],

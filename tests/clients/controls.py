@@ -50,7 +50,7 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("a gateway's page is a refusal", "outcome.js", "isLost: isOther, isKnown: status === 409 && !isOther",
      "isLost: false, isKnown: status === 409", PAGES),
     ("a gateway's JSON is an answer", "api.js", "(member === undefined || member in body)", "true", FOREIGN),
-    ("a status that there is not is an outcome", "purchase.js", " ?? 'unknown'", "", FOREIGN),
+    ("a status that there is not is an outcome", "purchase.js", " ?? 'unknown'", " ?? 'refused'", FOREIGN),
     ("tries without end", "outcome.js", "tries === TRIES_MOST", "tries === 99", UNKNOWN),
     ("an earlier try is forgotten", "outcome.js", "let isLost = isDoubtful;", "let isLost = false;", DOUBTFUL),
     ("another key for each try", "purchase.js", "const headers = { 'Idempotency-Key': key };",

@@ -218,7 +218,8 @@ def foreign(client: Client) -> None:
     order = {"order": bought["id"]}
     payment = {"reference": f"p-{bought['id'][-8:]}", "amount_cents": 990, "currency": "CNY"}
     terms = lab.TERMS | {"begin_at": lab.moment(60), "end_at": lab.moment(3600)}
-    with through(*((call, [busy]) for call in ("/pay", "/cancel", "/admin/vouchers$", "/settlement", "/admin/events"))) as proxy:
+    calls = ("/pay", "/cancel", "/admin/vouchers$", "/settlement", "/admin/events")
+    with through(*((call, [busy]) for call in calls)) as proxy:
         assert expect(client.begin("pay", proxy.url, None, payment=payment, **order).result(), "done")["id"], "no order"
         expect(client.begin("cancel", proxy.url, **order).result(), "refused", "WRONG_STATE")
         assert expect(client.begin("create", proxy.url, None, terms=terms).result(), "done")["id"], "no voucher"
@@ -558,7 +559,8 @@ def page_compiles(client: Client) -> None:
 @scenario("the time is the service's", only="web")
 def service_time(client: Client) -> None:
     moment = "2030-01-01T00:00:00.000Z"
-    with through(("GET /vouchers/1$", [answer(200, f'{{"id":"1","phase":"on_sale","server_time":"{moment}"}}')])) as proxy:
+    voucher = f'{{"id":"1","phase":"on_sale","server_time":"{moment}"}}'
+    with through(("GET /vouchers/1$", [answer(200, voucher)])) as proxy:
         told = expect(client.begin("now", proxy.url, voucher="1").result(), "done")
     since_ms = told["body"]["now"] - 1000 * datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
     assert abs(since_ms) < 60_000, f"{since_ms} ms"
@@ -667,9 +669,9 @@ def away(client: Client) -> None:
     ids = [lab.voucher(), lab.voucher()]
     one = json.dumps(lab.ask("GET", f"/vouchers/{ids[0]}", {}) | {"can_sell": False})
     some = json.dumps(lab.ask("GET", "/vouchers", {}) | {"can_sell": False})
-    rules = ("/events", 99 * ["drop"]), (r"GET /vouchers/\d+$", [answer(200, one)]), ("GET /vouchers$", [answer(200, some)])
+    rules = (r"GET /vouchers/\d+$", [answer(200, one)]), ("GET /vouchers$", [answer(200, some)])
     for watched in (ids[0], ids) if client.name == "web" else (ids[0],):
-        with through(*rules) as proxy:
+        with through(("/events", 99 * ["drop"]), *rules) as proxy:
             call = client.begin("watch", proxy.url, voucher=watched, at_most_ms=9000)
             lab.until("the units again", lambda: call.events and call.events[-1]["remaining"] == 5)
         assert call.events[0]["remaining"] is None, call.events

@@ -122,8 +122,8 @@ public final class SeckillClient {
 
     /**
      * {@code body} is the order or voucher, or the problem; {@code code} is one of docs/http.md; {@code key} is the
-     * Idempotency-Key, under which the same can be asked again, and null where none was sent; {@code cause} is what your
-     * {@code headers} have thrown.
+     * Idempotency-Key, under which the same can be asked again, and null where none was sent; {@code cause} is what
+     * your {@code headers} have thrown.
      */
     public record Result(
             Outcome outcome,
@@ -147,7 +147,9 @@ public final class SeckillClient {
         }
     }
 
-    /** A query that got no answer, or no success. {@code code}: the service's, NO_ANSWER, NOT_OURS, NO_LOGIN or ABORTED. */
+    /**
+     * A query that got no answer, or no success. {@code code}: the service's, NO_ANSWER, NOT_OURS, NO_LOGIN or ABORTED.
+     */
     public static final class Problem extends IOException {
         private static final long serialVersionUID = 1;
         public final String code;
@@ -282,9 +284,9 @@ public final class SeckillClient {
     }
 
     /**
-     * Gives states of a voucher to {@code hears}, each time the newest there is, until that returns false or the sale is
-     * over ({@code phase} is {@code ended}): from the stream while there is one, and from the voucher itself
-     * while there is none. {@code remaining} is null while it is not known, as while Redis is away.
+     * Gives states of a voucher to {@code hears}, each time the newest there is, until that returns false or the sale
+     * is over ({@code phase} is {@code ended}): from the stream while there is one, and from the voucher itself while
+     * there is none. {@code remaining} is null while it is not known, as while Redis is away.
      */
     public void watch(String voucherId, Predicate<Map<String, Object>> hears) throws Problem {
         long until = until();
@@ -382,7 +384,8 @@ public final class SeckillClient {
         long until = until();
         var result = insist(() -> get(path, member, CALL_MS, until), SeckillClient::judge, false, until);
         if (result.outcome() != Outcome.DONE) {
-            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body()).from(result.cause());
+            throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body())
+                    .from(result.cause());
         }
         return result.body();
     }
