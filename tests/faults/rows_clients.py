@@ -145,6 +145,7 @@ def ask(one: Instance, data: bytes) -> int:
 def try_one(run: Run, number: int, calls: list[tuple[bytes, tuple[int, ...]]]) -> bool:
     """Fails the n-th allocation since the first call, then repeats the calls. Returns whether it was theirs."""
     one = Instance(100 + number, run.stack.folder, run.stack.binary, run.stack.store_urls(False))
+    run.stack.others.append(one)
     one.run({"SECKILL_FAIL_MALLOC": f"{number}@http.request"})
     wait_for("stores", lambda: ready_by_its_log(one))
     wrong = []

@@ -231,6 +231,7 @@ def in_background(work) -> threading.Thread:
 def another(run: Run, env: dict[str, str]) -> Instance:
     """An instance besides those of the crowd, started."""
     one = Instance(90, run.stack.folder, run.stack.binary, run.stack.store_urls(False) | env)
+    run.stack.others.append(one)  # ends with the row, whatever becomes of it
     one.run()
     return one
 
