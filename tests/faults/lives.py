@@ -214,7 +214,8 @@ def keys_made_one_order(world: World) -> list[str]:
         one = first.get((event.voucher, event.user, event.key))
         if one is None or event.began <= one.ended or event.outcome == "unknown":
             continue
-        if event.code == "ENDED" and world.vouchers[event.voucher].retired:
+        own = event.code == "ALREADY_ORDERED" and event.order == one.order
+        if (event.code == "ENDED" or own) and world.vouchers[event.voucher].retired:
             continue  # a key counts for a day, and by default no voucher is retired sooner
         said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
         refused = event.status == 202 and named and named.reason == KEY_REASON
