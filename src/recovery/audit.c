@@ -104,7 +104,8 @@ bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot
         return false;
     snapshot->present = state[0] != '\0';
     snapshot->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
-    // The epoch counts whoever opened the voucher: a rebuild must be newer. An impossible value counts as lost.
+    // The epoch counts also if another process of Redis opened the voucher: a rebuild needs a newer one. An impossible
+    // value counts as lost.
     bool has_epoch = audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch);
     snapshot->same_run = opened[0] != '\0' && has_epoch &&
                          audit_number(reply, SK_SNAPSHOT_STOCK, SK_TRUST_MAX, &snapshot->stock) &&
