@@ -52,6 +52,7 @@ struct sk_rebuild_journal {
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
 
     // The page that is being settled.
+    uint64_t run_number; // the Redis process that has it
     char ids[PAGE][SK_JOURNAL_ID_SIZE];
     int entries;
     int page; // entries to read
@@ -171,6 +172,7 @@ static void journal_read(struct sk_rebuild_journal *journal, enum journal_state 
     char page[8];
     const char *argv[] = {"XRANGE", journal->voucher->keys.journal, "-", "+", "COUNT", page};
     journal_move(journal, state);
+    journal->run_number = sk_redis_run_number(sk_sale_ask_redis(journal->sale, journal->voucher));
     (void)snprintf(page, sizeof page, "%d", state == JOURNAL_READING_ONE ? 1 : journal->page);
     if (sk_redis_command(sk_sale_ask_redis(journal->sale, journal->voucher), 6, argv, NULL, journal_on_page, journal) !=
         SK_OK)
@@ -430,15 +432,17 @@ static void journal_go_on(struct sk_rebuild_journal *journal)
 
 // ---- removing ----
 
+// In another Redis process entries with these ids may be others: it gives lost ids again if its clock is behind.
 static void journal_remove_page(struct sk_rebuild_journal *journal)
 {
+    struct sk_redis *redis = sk_sale_ask_redis(journal->sale, journal->voucher);
     const char *argv[PAGE + 2] = {"XDEL", journal->voucher->keys.journal};
     for (int i = 0; i < journal->entries; i++)
         argv[i + 2] = journal->ids[i];
     journal_move(journal, JOURNAL_REMOVING);
     SK_FAILPOINT("rebuild.settling");
-    if (sk_redis_command(sk_sale_ask_redis(journal->sale, journal->voucher), journal->entries + 2, argv, NULL,
-                         journal_on_removed, journal) != SK_OK)
+    if (journal->run_number != sk_redis_run_number(redis) ||
+        sk_redis_command(redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) != SK_OK)
         journal_fail(journal);
 }
 

@@ -245,7 +245,8 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         if (result == SK_GRANT_TOO_FEW)
             (void)sk_grant_next_left(grant);
         if (result == SK_GRANT_PLACED && entry == NULL)
-            entry = sk_entry_new(regrant->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->journal_id);
+            entry = sk_entry_new(regrant->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->epoch,
+                                 grant->journal_id);
         if (result == SK_GRANT_PLACED && entry != NULL) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);

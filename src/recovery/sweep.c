@@ -428,7 +428,8 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
     if (!sk_entry_read_orders(sale, sweep->voucher, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
     uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
-    struct sk_entry *entry = sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, run_number, found->id);
+    struct sk_entry *entry =
+        sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, run_number, found->epoch, found->id);
     while (orders.head != NULL) {
         orders.head->epoch = found->epoch;
         if (entry != NULL)

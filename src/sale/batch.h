@@ -130,7 +130,7 @@ struct sk_settlement_more {
     const char *live_id;  // the user's live order, if it is another one
     const char *first_id; // the order of the same Idempotency-Key
     int64_t created_ms;   // Unix ms
-    const char *gone_by;  // GONE: the journal id of the refund; NULL: it is not known
+    const char *gone_by;  // GONE: the name of the refund's journal entry; NULL: it is not known
     const char *live;     // the live order as Redis stores it: id, quantity, key
 };
 

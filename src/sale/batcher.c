@@ -327,7 +327,8 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
-                entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->journal_id);
+                entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->epoch,
+                                     grant->journal_id);
             sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(batcher->writer, entry, order);

@@ -15,7 +15,7 @@ static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, s
 static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
 
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
-                              uint64_t run_number, const char *journal_id)
+                              uint64_t run_number, int64_t epoch, const char *journal_id)
 {
     size_t len = strlen(journal_id);
     struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
@@ -25,6 +25,7 @@ struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *vou
     entry->voucher = voucher;
     entry->kind = kind;
     entry->run_number = run_number;
+    entry->epoch = epoch;
     memcpy(entry->journal_id, journal_id, len + 1);
     sk_voucher_pin(voucher);
     if (kind == SK_ENTRY_OWN)
@@ -104,6 +105,7 @@ void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *use
     if (nth >= entry->sale->options->orders_per_user)
         (void)sk_params_number(ended + 1, nth);
     entry_note(entry, id, user, units, ended);
+    entry->ends = true;
 }
 
 // ---- the end ----
@@ -144,6 +146,7 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     const struct sk_sale *sale = entry->sale;
     const struct sk_voucher *voucher = entry->voucher;
     const char *argv[SK_REDIS_ARGS_MAX];
+    char epoch[SK_PARAM_NUMBER_SIZE];
     int n = 0;
     argv[n++] = voucher->keys.voucher;
     argv[n++] = voucher->keys.buyers;
@@ -151,6 +154,7 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     argv[n++] = voucher->keys.repeats;
     argv[n++] = voucher->keys.ended;
     argv[n++] = journal_id;
+    argv[n++] = entry->ends ? sk_params_number(epoch, entry->epoch) : "";
     if (entry->corrections.failed || (size_t)n + entry->correction_count * 4 > SK_REDIS_ARGS_MAX)
         return SK_NO_MEM;
     const char *at = entry->corrections.data;

@@ -18,6 +18,8 @@ struct sk_entry {
     struct sk_voucher *voucher;
     enum sk_entry_kind kind;
     uint64_t run_number;       // the Redis process that has it
+    int64_t epoch;             // under which it was made
+    bool ends;                 // its orders end: its corrections are only for that epoch
     size_t open;               // orders not settled
     size_t part;               // most of its orders in a batch, which has no others; 0: none was refused, no limit
     struct sk_buf corrections; // what settle_entry.lua needs: units, id, user, live id, NUL after each
@@ -26,9 +28,9 @@ struct sk_entry {
 };
 
 // The reactor's thread, as all functions. `run_number`: of the Redis process that has it, as it was when that process
-// was asked; a loose one has none. NULL: out of memory, or an id that is too long.
+// was asked; a loose one has none, and no epoch. NULL: out of memory, or an id that is too long.
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
-                              uint64_t run_number, const char *journal_id);
+                              uint64_t run_number, int64_t epoch, const char *journal_id);
 
 // Makes orders of the voucher from a text that sk_journal_parse can read: NEW and low priority, with this offer and no
 // entry yet. All or, if out of room or memory, none (false).

@@ -67,6 +67,15 @@ size_t sk_journal_raw(const struct sk_reply *element, size_t most, struct sk_buf
 // Orders two journal ids by their numbers: < 0, 0, > 0.
 int sk_journal_compare(const char *a, const char *b);
 
+// The name of an entry, "<id>@<epoch>". Under one epoch ids ascend. A Redis that has lost data gives the lost ids again
+// if its clock is behind, but then its vouchers get a newer epoch before they sell.
+enum { SK_JOURNAL_NAME_SIZE = SK_JOURNAL_ID_SIZE + 21 };
+const char *sk_journal_name(const char *id, int64_t epoch, char out[SK_JOURNAL_NAME_SIZE]);
+
+// Whether the entry of this id and epoch is younger than the named one. Old versions wrote names without an epoch: they
+// count as of the same epoch.
+bool sk_journal_is_younger(const char *id, int64_t epoch, const char *name);
+
 // ---- order ids ----
 //
 // The format of an order's id: a UUIDv7 whose last 24 bits are the slot of its voucher (14 bits) and then the low bits

@@ -65,7 +65,6 @@ struct returns_call {
     struct sk_voucher *voucher; // pinned
     enum returns_state state;
     struct sk_entry *entry; // owned from READY on; ending it frees it
-    int64_t epoch;
     uint64_t run_number;    // NOTING: of the Redis process that was asked
     uint64_t not_before_ms; // WAITING
     bool recovered;         // its session is gone
@@ -219,12 +218,11 @@ bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, 
     struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, found->move, found->by, found->why);
     if (call == NULL)
         return false;
-    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number, found->id);
+    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number, found->epoch, found->id);
     if (call->entry == NULL) {
         returns_remove_call(call);
         return false;
     }
-    call->epoch = found->epoch;
     call->recovered = true;
     (void)sk_journal_parse_returns(found->orders, found->orders_len, returns_add_item, call);
     returns_make_ready(call);
@@ -307,9 +305,10 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
         return;
     }
     const char *journal_id = sk_reply_text(sk_reply_at(reply, 2), NULL);
+    int64_t epoch;
     if (reply != NULL && journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
-        sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &call->epoch))
-        call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, call->run_number, journal_id);
+        sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &epoch))
+        call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, call->run_number, epoch, journal_id);
     if (call->entry != NULL) {
         returns_make_ready(call);
         return;
@@ -359,18 +358,19 @@ static enum sk_status returns_ask_one(struct sk_returns *returns)
 {
     const struct returns_call *call = returns->writing[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
+    char name[SK_JOURNAL_NAME_SIZE];
     struct sk_buf ids = {0};
     enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
     returns_add_ids(call, &ids);
     const char *params[] = {sk_params_number(slot, call->voucher->slot),
                             sk_params_number(voucher, call->voucher->id),
-                            sk_params_number(epoch, call->epoch),
+                            sk_params_number(epoch, call->entry->epoch),
                             sk_params_end(&ids),
                             call->move,
                             call->by,
                             call->why[0] == '\0' ? NULL : call->why,
-                            call->entry->journal_id};
+                            sk_journal_name(call->entry->journal_id, call->entry->epoch, name)};
     if (params[3] != NULL)
         status = sk_pg_call(returns->sale->ask_pg[returns->shard], SK_STATEMENT_RETURN_ORDERS, 8, params,
                             returns_on_written, returns);
@@ -389,12 +389,12 @@ static enum sk_status returns_ask_many(struct sk_returns *returns)
         sk_params_begin(&arrays[i]);
     for (size_t i = 0; i < returns->writing_count; i++) {
         const struct returns_call *call = returns->writing[i];
-        char number[SK_PARAM_NUMBER_SIZE];
+        char number[SK_PARAM_NUMBER_SIZE], name[SK_JOURNAL_NAME_SIZE];
         sk_params_add(&arrays[SLOTS], sk_params_number(number, call->voucher->slot));
         sk_params_add(&arrays[VOUCHERS], sk_params_number(number, call->voucher->id));
-        sk_params_add(&arrays[EPOCHS], sk_params_number(number, call->epoch));
+        sk_params_add(&arrays[EPOCHS], sk_params_number(number, call->entry->epoch));
         sk_params_add(&arrays[COUNTS], sk_params_number(number, (int64_t)call->count));
-        sk_params_add(&arrays[JOURNALS], call->entry->journal_id);
+        sk_params_add(&arrays[JOURNALS], sk_journal_name(call->entry->journal_id, call->entry->epoch, name));
         returns_add_ids(call, &arrays[IDS]);
     }
     for (int i = 0; i < ARRAYS; i++) {

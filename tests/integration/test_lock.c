@@ -157,8 +157,8 @@ static bool claim(const char *session, const char *user, const char *order, char
 // Releases the lock as a refusal does, so that it can be taken again.
 static void release(const char *user, const char *order, const char *journal_id)
 {
-    const char *argv[] = {journal_id, "1", order, user, ""};
-    freeReplyObject(eval(sk_scripts[SK_SCRIPT_SETTLE_ENTRY].text, 5, argv));
+    const char *argv[] = {journal_id, "", "1", order, user, ""};
+    freeReplyObject(eval(sk_scripts[SK_SCRIPT_SETTLE_ENTRY].text, 6, argv));
 }
 
 // ---- fixtures ----

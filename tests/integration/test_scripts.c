@@ -490,7 +490,7 @@ static void accept_two(char entry[TEXT_SIZE])
     (void)snprintf(entry, TEXT_SIZE, "%s", element(5));
 }
 
-#define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, __VA_ARGS__)
+#define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, "", __VA_ARGS__)
 
 START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
 {
@@ -584,7 +584,7 @@ START_TEST(only_the_entry_that_is_meant_is_dropped)
     char entry[TEXT_SIZE];
     accept_two(entry);
     place("carol", "o3", NULL);
-    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry);
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, "");
     must_return(0);
     ck_assert_int_eq(journal_length(), 1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
@@ -607,8 +607,8 @@ END_TEST
 START_TEST(the_largest_entry_is_settled_in_one_call)
 {
     static char names[BATCH_MAX][16];
-    const char *argv[6 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "1-1"};
-    int argc = 6;
+    const char *argv[7 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "1-1", ""};
+    int argc = 7;
     on_sale(0);
     redis_run("XADD " JOURNAL " 1-1 epoch 7 orders many");
     for (int i = 0; i < BATCH_MAX; i++) {

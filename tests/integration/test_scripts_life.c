@@ -22,7 +22,8 @@ static const int64_t day_ms = INT64_C(86400000), kept_ms = INT64_C(1000) * KEPT_
     CALL(SK_SCRIPT_PLACE_ORDERS, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "100", RUN, mode, "0", "", SESSION, \
          details, "3", "3", __VA_ARGS__)
 #define PLACE(details, ...) PLACE_AS("new", details, __VA_ARGS__)
-#define SETTLE(entry, ...)  CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, __VA_ARGS__)
+#define EPOCH               "7"
+#define SETTLE(entry, ...)  CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, EPOCH, __VA_ARGS__)
 #define NOTE_IN(run, ids, move, by, why) \
     CALL(SK_SCRIPT_NOTE_RETURN, 2, VOUCHER, JOURNAL, run, SESSION, ids, move, by, why)
 
@@ -502,6 +503,19 @@ START_TEST(an_order_whose_units_are_kept_holds_nothing)
 }
 END_TEST
 
+// A rebuild since has left the orders out. What is there was granted again, and its units return by its own entry.
+START_TEST(orders_that_ended_before_a_rebuild_are_not_corrected)
+{
+    char entry[64];
+    note_the_end(entry);
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, "6", "0", A, "alice", "-");
+    must_return(0);
+    must_be(BUYERS, "alice", A " 3");
+    ck_assert_int_eq(stock(), 5);
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0); // the entry has ended all the same
+}
+END_TEST
+
 // ---- the bound of orders for each user: 3 ----
 
 START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
@@ -734,6 +748,7 @@ int main(void)
     tcase_add_test(tcase, the_order_of_another_stays);
     tcase_add_test(tcase, the_first_units_that_return_are_held);
     tcase_add_test(tcase, an_order_whose_units_are_kept_holds_nothing);
+    tcase_add_test(tcase, orders_that_ended_before_a_rebuild_are_not_corrected);
     tcase_add_test(tcase, who_has_had_as_many_orders_as_one_may_gets_no_other);
     tcase_add_test(tcase, too_many_orders_are_checked_last);
     tcase_add_test(tcase, repeats_are_answered_whatever_a_user_has_had);

@@ -109,7 +109,7 @@ START_TEST(the_first_units_that_return_reopen)
     ck_assert_int_eq(place("bob"), 'p');
     ck_assert_int_eq(place("carol"), 's');
     redis_run("HSET " BUYERS " alice 018bcfe5-6800-7000-8000-00000000000a");
-    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "1",
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "", "1",
          "018bcfe5-6800-7000-8000-00000000000a", "alice", "-");
     must_be_held(true);
     ck_assert_int_eq(place("carol"), 'h');
@@ -187,11 +187,11 @@ START_TEST(a_hold_begins_again_with_the_next_reopening_alone)
     on_sale(0);
     for (int round = 0; round < 3; round++) {
         redis_run("HSET " BUYERS " alice %s bob %s", alice, bob);
-        CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "1", alice, "alice", "-");
+        CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "", "1", alice, "alice", "-");
         must_be_held(true);
         int64_t reopened = redis_number("HGET " VOUCHER " reopened_ms") - CACHE / 2;
         redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)reopened); // half of it has passed
-        CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "1", bob, "bob", "-");
+        CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "", "", "1", bob, "bob", "-");
         ck_assert_int_eq(redis_number("HGET " VOUCHER " reopened_ms"), reopened); // a unit was already for sale
         ck_assert_int_eq(place("carol"), 'h');
         pass_the_hold();

@@ -67,6 +67,9 @@ proctype Holder(byte me)
 #if RETURNS > 0
 	byte number;
 #endif
+#ifdef KEEPS
+	byte made; /* the epoch of its entry */
+#endif
 #ifdef SESSIONS
 	byte name = me;
 #endif

@@ -75,12 +75,12 @@ end_quiet:
 #ifdef IN_PLACE
 		NODE_LOST(false);
 #else
-		process++; NODE_LOST(true);
+		process++; NODE_LOST(true); NUMBERS_AGAIN;
 #endif
 		forget()
 	}
 	:: d_step { /* emptied: a new process; separate from the next one, because a d_step allows no choices */
-		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); process++; NODE_LOST(true); forget()
+		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); process++; NODE_LOST(true); NUMBERS_AGAIN; forget()
 	}
 	:: d_step { /* emptied by FLUSHALL */
 		losses > 0 -> losses--; note_lost_entries(0); redis_emptied(); NODE_LOST(false); forget()

@@ -14,7 +14,8 @@ byte status[IDS];
 byte owner[IDS];  /* the user of an order */
 byte live[USERS]; /* their live order */
 #ifdef KEEPS
-byte gone_number[IDS]; /* for UNIT_GONE: the newest purchase's entry at the refund; 0: a reconcile settled the refund */
+byte gone_epoch[IDS];  /* for UNIT_GONE: the epoch of the refund's entry; 0: a reconcile settled the refund */
+byte gone_number[IDS]; /* ... and the newest purchase's entry at the refund */
 #endif
 #ifdef RETIRES
 bit pg_retired;

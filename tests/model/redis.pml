@@ -34,15 +34,22 @@ byte s_j_epoch[IDS];
 #if RETURNS > 0
 byte j_number[IDS];
 #define NEW_NUMBER(id)   j_number[id]++
+#ifdef KEEPS
+#define NOTE_NUMBER      number = j_number[id]; made = j_epoch[id]
+#define FORGET_NUMBER    number = 0; made = 0
+#else
 #define NOTE_NUMBER      number = j_number[id]
-#define HAS_NUMBER(id)   (j_number[id] == number)
 #define FORGET_NUMBER    number = 0
+#endif
+#define HAS_NUMBER(id)   (j_number[id] == number)
+#define NUMBERS_AGAIN    j_number[1] = 0; j_number[2] = 0 /* a new process whose clock is behind */
 #define STILL_OURS(mine) (r_epoch == mine)
 #else
 #define NEW_NUMBER(id)   skip
 #define NOTE_NUMBER      skip
 #define HAS_NUMBER(id)   true
 #define FORGET_NUMBER    skip
+#define NUMBERS_AGAIN    skip
 #define STILL_OURS(mine) true
 #endif
 

@@ -17,19 +17,22 @@
 #define MAY_END(id, move) (status[id] == (move == CANCEL -> UNPAID : PAID))
 #endif
 
-/* Was it granted after its unit was gone? By the holder's entry. */
+/* Was it granted after its unit was gone? By the holder's entry: its epoch, then its number. */
 #if defined(BREAK_GONE_RETURNS)
 #define IS_LATE(id) true
 #elif defined(BREAK_GONE_KEEPS)
 #define IS_LATE(id) false
-#elif MOVES > 2
+#elif defined(BREAK_GONE_NUMBER)
 #define IS_LATE(id) (number > gone_number[id])
+#elif MOVES > 2
+#define IS_LATE(id) (made > gone_epoch[id] || (made == gone_epoch[id] && number > gone_number[id]))
 #endif
 
 #if RETURNS > 0
 
-/* return_orders(): the move ends the order, the order had ended before, or it does not change */
-inline pg_return(id, move, epoch, outcome)
+/* return_orders(): the move ends the order, the order had ended before, or it does not change. `by_entry`: a refund
+ * names the entry, since that one settles it in Redis; a reconcile leaves the order out */
+inline pg_return(id, move, epoch, by_entry, outcome)
 {
 	if
 #ifndef BREAK_RETURN_EPOCH
@@ -41,7 +44,8 @@ inline pg_return(id, move, epoch, outcome)
 			assert(status[id] != PAID || move != CANCEL); /* a paid order does not expire */
 			status[id] = (move == KEEP -> UNIT_GONE : CANCELLED);
 #if MOVES > 2
-			gone_number[id] = (move == KEEP -> j_number[id] : 0);
+			gone_epoch[id] = (move == KEEP && by_entry -> epoch : 0);
+			gone_number[id] = (move == KEEP && by_entry -> j_number[id] : 0);
 #endif
 			pg_stock = pg_stock + (move != KEEP);
 			live[owner[id]] = 0; won[owner[id]] = 0;
@@ -127,13 +131,6 @@ inline returns_forgotten()
 	e = 0
 }
 
-/* The stock that a rebuild reads from PostgreSQL excludes units gone by then. */
-#if MOVES > 2
-#define gone_before(id) gone_number[id] = (outcome == STALE -> gone_number[id] : 0)
-#else
-#define gone_before(id) skip
-#endif
-
 /* A rebuild and retiring settle the journal's returns. They leave Redis's stock alone: it is read from PostgreSQL later. */
 inline rebuild_drop(id, move, mine)
 {
@@ -151,14 +148,14 @@ inline rebuild_drop(id, move, mine)
 	:: atomic { !NO_RETURNS -> choose_entry(); noted[e] = 0; n_epoch[e] = 0; goto settle }
 #else
 #define settle_returns(epoch) \
-	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, epoch, outcome); gone_before(id) }; \
+	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, epoch, false, outcome) }; \
 		if \
 		:: outcome == STALE -> id = 0; move = 0; goto rest \
 		:: atomic { else -> rebuild_drop(id, move, epoch); goto settle } \
 		fi
 #endif
 #define return_retired() \
-	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, NO_EPOCH, outcome) }; \
+	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, NO_EPOCH, false, outcome) }; \
 		atomic { note_gone(id, move); id = 0; move = 0; goto drop }
 
 /* note_return.lua */
@@ -180,21 +177,27 @@ inline note_return(id, move)
 #endif
 
 /* If Redis still holds this very order, the field is deleted and the unit returns. Not if another refund has kept the unit: that
- * one handles the field. */
+ * one handles the field. Nor under a later epoch: a rebuild has left the order out, and what was granted again since is
+ * settled by its own entry. */
 #if MOVES > 2
-#define GONE_BY_ANOTHER(id, move) (status[id] == UNIT_GONE && (move != KEEP || gone_number[id] == 0))
+#define GONE_BY_ANOTHER(id, move) (status[id] == UNIT_GONE && (move != KEEP || gone_epoch[id] != epoch))
 #else
 #define GONE_BY_ANOTHER(id, move) false
+#endif
+#ifdef BREAK_RETURN_LATE
+#define NOT_HERE(id, move) GONE_BY_ANOTHER(id, move)
+#else
+#define NOT_HERE(id, move) (GONE_BY_ANOTHER(id, move) || (epoch != NO_EPOCH && r_epoch != epoch))
 #endif
 inline return_in_redis(id)
 {
 	if
-	:: GONE_BY_ANOTHER(id, move)
+	:: NOT_HERE(id, move)
 #ifdef BREAK_RETURN_FIELD
-	:: !GONE_BY_ANOTHER(id, move) ->
+	:: !NOT_HERE(id, move) ->
 #else
-	:: !GONE_BY_ANOTHER(id, move) && buyer[owner[id]] != id
-	:: !GONE_BY_ANOTHER(id, move) && buyer[owner[id]] == id ->
+	:: !NOT_HERE(id, move) && buyer[owner[id]] != id
+	:: !NOT_HERE(id, move) && buyer[owner[id]] == id ->
 #endif
 		buyer[owner[id]] = 0;
 		if
@@ -296,7 +299,7 @@ idle:
 	MAY_FAIL
 write:
 	atomic {
-		pg_return(id, move, epoch, outcome);
+		pg_return(id, move, epoch, true, outcome);
 		if
 		:: true
 		:: lost_replies > 0 -> lost_replies--; goto write /* retries */

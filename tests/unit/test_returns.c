@@ -144,8 +144,8 @@ static const struct sk_reply noted = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10
 #define NOTE(ids, move, by, why) \
     "redis note_return 2 seckill:{7}:voucher seckill:{7}:journal run-1 " FAKE_SESSION " " ids " " move " " by " " why
 #define WRITE(epoch, ids, move, by, why) \
-    "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1"
-#define SETTLE(orders) "redis settle_entry 5 " KEYS_7 " 10-1 " orders
+    "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1@" epoch
+#define SETTLE(orders) "redis settle_entry 5 " KEYS_7 " 10-1 7 " orders
 
 static void must_ask(const char *question)
 {
@@ -378,7 +378,7 @@ START_TEST(an_entry_has_its_bound)
     tick();
     ck_assert_int_eq(course_asked()->what, SK_STATEMENT_RETURN_ORDERS);
     all_returned(SK_RETURNS_MAX);
-    ck_assert_int_eq(fake_redis.asked[1].argc, 6 + 4 * SK_RETURNS_MAX);
+    ck_assert_int_eq(fake_redis.asked[1].argc, 7 + 4 * SK_RETURNS_MAX);
     redis_answers(&one);
     ck_assert_uint_eq(sk_returns_count(returns), 2);
     tick();
@@ -464,7 +464,7 @@ static const char *written(void)
     return text;
 }
 
-#define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1,10-1}"
+#define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1@7,10-1@7}"
 
 START_TEST(what_becomes_ready_meanwhile_is_written_together)
 {
@@ -527,9 +527,9 @@ START_TEST(what_fails_together_is_tried_alone)
     pg_fails(kinds[_i]);
     ck_assert_int_eq(waiters[2].told + waiters[3].told, 0);
     tick();
-    must_ask("ask-pg return_orders 14171 8 7 {" B "} cancelled user null 10-1");
+    must_ask("ask-pg return_orders 14171 8 7 {" B "} cancelled user null 10-1@7");
     pg_fails(kinds[_i]);
-    must_ask("ask-pg return_orders 10106 9 7 {" C "} cancelled user null 10-1");
+    must_ask("ask-pg return_orders 10106 9 7 {" C "} cancelled user null 10-1@7");
     all_returned(1);
     must_be_told(3, SK_RETURN_DONE);
     ck_assert_int_eq(waiters[2].told, kinds[_i] == SK_RESULT_REFUSED);
@@ -836,7 +836,7 @@ START_TEST(in_another_redis_process_no_entry_is_dropped)
     cancel_and_note(1);
     fake_redis.run_number++;
     all_returned(1);
-    must_ask("redis settle_entry 5 " KEYS_7 "  1 " A " user-1 -");
+    must_ask("redis settle_entry 5 " KEYS_7 "  7 1 " A " user-1 -");
     redis_answers(&one);
     fake_redis.run_number = 0;
 }
@@ -868,7 +868,7 @@ START_TEST(a_recovered_entry_is_written_at_once)
     ck_assert_uint_eq(sk_returns_count(returns), 2);
     ck_assert_int_eq(recoveries, 0);
     PG_ROWS(2, {"1", "returned", "u1", "2"}, {"2", "kept", "u2", "0"});
-    must_ask(SETTLE("2 " A " u1 -"));
+    must_ask("redis settle_entry 5 " KEYS_7 " 10-1 3 2 " A " u1 -");
     ck_assert_int_eq(recoveries, 1);
     redis_answers(&one);
     ck_assert_int_eq(recoveries, 1);

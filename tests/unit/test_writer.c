@@ -84,7 +84,7 @@ static void teardown(void)
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, voucher_id);
-    return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, journal_id);
+    return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, journal_id);
 }
 
 // Grants orders of user-<handle>, starting at handle `first`; they belong to one entry.
@@ -320,8 +320,8 @@ START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_of(1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
-    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, fake_redis.run_number, ""), 5, 6,
-                false);
+    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 5,
+                6, false);
     pump();
     must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
                         "{10-1,10-1,NULL}");
@@ -496,17 +496,36 @@ START_TEST(what_was_granted_after_its_units_were_gone_returns)
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     const char *const words[] = {"1", ids[0], "user-1", "", "1", ids[2], "user-3", "", "1", ids[3], "user-4", ""};
-    ck_assert_int_eq(asked->argc, 6 + 12);
+    ck_assert_int_eq(asked->argc, 7 + 12);
     for (int i = 0; i < 12; i++)
-        ck_assert_str_eq(asked->argv[6 + i], words[i]);
+        ck_assert_str_eq(asked->argv[7 + i], words[i]);
+}
+END_TEST
+
+// Ids are in order only under one epoch: a Redis that has lost data may give them again. What counts is the entry's
+// epoch: an order that was found again under a newer one has the entry of before.
+START_TEST(the_epoch_says_first_what_was_granted_after_a_refund)
+{
+    char ids[4][SK_UUID_SIZE];
+    grant_under(9, entry_of(1, "10-2"), 1, 4, false); // the entry is of epoch 7
+    pump();
+    for (int i = 0; i < 4; i++)
+        id_at(i, ids[i]);
+    OUTCOMES({"1", "gone", NULL, NULL, NULL, "99-1@6"}, {"2", "gone", NULL, NULL, NULL, "10-1@8"},
+             {"3", "gone", NULL, NULL, NULL, "10-1@7"}, {"4", "gone", NULL, NULL, NULL, "10-3@7"});
+    const struct asked *asked = &fake_redis.asked[0];
+    const char *const words[] = {"1", ids[0], "user-1", "", "1", ids[2], "user-3", ""};
+    ck_assert_int_eq(asked->argc, 7 + 8);
+    for (int i = 0; i < 8; i++)
+        ck_assert_str_eq(asked->argv[7 + i], words[i]);
 }
 END_TEST
 
 START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
 {
-    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, fake_redis.run_number, ""), 1, 1, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 1, 1, false);
     pump();
-    OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1"});
+    OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1@7"});
     must_be_told(1, SK_PURCHASE_UNAVAILABLE);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
@@ -538,7 +557,8 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         "seckill:{1}:journal",
         "seckill:{1}:repeats",
         "seckill:{1}:ended",
-        "10-1", //
+        "10-1",
+        "", //
         "1",
         ids[0],
         "user-1",
@@ -569,9 +589,9 @@ START_TEST(refusals_of_several_batches_gather_in_their_entry)
     ck_assert_uint_eq(fake_redis.count, 0);
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 6 + 2 * 4);
-    ck_assert_str_eq(fake_redis.asked[0].argv[8], "user-1");
-    ck_assert_str_eq(fake_redis.asked[0].argv[12], "user-6");
+    ck_assert_int_eq(fake_redis.asked[0].argc, 7 + 2 * 4);
+    ck_assert_str_eq(fake_redis.asked[0].argv[9], "user-1");
+    ck_assert_str_eq(fake_redis.asked[0].argv[13], "user-6");
 }
 END_TEST
 
@@ -612,7 +632,7 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     pump();
     ck_assert_str_eq(fake_pg.asked[0].argv[5], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, fake_redis.run_number, ""), 4, 1, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 4, 1, false);
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
@@ -810,7 +830,7 @@ END_TEST
 START_TEST(recovered_entries_are_reported_when_settled)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, fake_redis.run_number, "10-1");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, fake_redis.run_number, 7, "10-1");
     grant(entry, 0, 1, true);
     ck_assert_ptr_null(voucher->entries.oldest); // not one of our own
     pump();
@@ -1027,7 +1047,7 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     pg_answers(&result);
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 6 + 4 * LARGEST);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 7 + 4 * LARGEST);
 }
 END_TEST
 
@@ -1079,7 +1099,7 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump(); // these are being written, the others wait
     grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 2), SK_ENTRY_LOOSE, fake_redis.run_number, ""), 8, 3, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 2), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 8, 3, false);
     pump();
     sk_writer_count(writer, &left);
     ck_assert_uint_eq(left.in_journal, 7);
@@ -1126,6 +1146,7 @@ int main(void)
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
     tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
     tcase_add_test(tcase, what_was_granted_after_its_units_were_gone_returns);
+    tcase_add_test(tcase, the_epoch_says_first_what_was_granted_after_a_refund);
     tcase_add_test(tcase, a_loose_order_whose_units_are_gone_is_left_to_others);
     tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);
     tcase_add_test(tcase, refusals_of_several_batches_gather_in_their_entry);
