@@ -490,7 +490,8 @@ static void accept_two(char entry[TEXT_SIZE])
     (void)snprintf(entry, TEXT_SIZE, "%s", element(5));
 }
 
-#define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, "", __VA_ARGS__)
+#define SETTLE(entry, ...) \
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, "", __VA_ARGS__)
 
 START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
 {

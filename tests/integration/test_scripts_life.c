@@ -23,7 +23,8 @@ static const int64_t day_ms = INT64_C(86400000), kept_ms = INT64_C(1000) * KEPT_
          details, "3", "3", __VA_ARGS__)
 #define PLACE(details, ...) PLACE_AS("new", details, __VA_ARGS__)
 #define EPOCH               "7"
-#define SETTLE(entry, ...)  CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, EPOCH, __VA_ARGS__)
+#define SETTLE(entry, ...) \
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, EPOCH, __VA_ARGS__)
 #define NOTE_IN(run, ids, move, by, why) \
     CALL(SK_SCRIPT_NOTE_RETURN, 2, VOUCHER, JOURNAL, run, SESSION, ids, move, by, why)
 
