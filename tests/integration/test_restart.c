@@ -445,10 +445,11 @@ START_TEST(redis_restarted_empty)
 }
 END_TEST
 
-// An order is committed and refunded for good while the instance that accepted it is paused. Then Redis loses its data,
-// and the journal ids that it gives from now on are smaller, because its clock was ahead before. When the instance goes
-// on, Redis grants it the order once more. Its unit must return by that grant's own entry, not by the audit.
-START_TEST(a_refunded_order_that_is_granted_again_after_a_loss)
+// Orders are committed, and refunded without restock, while the instance that accepted them is paused. Then Redis loses
+// its data, and the journal ids that it gives from now on are smaller, because its clock was ahead before. When the
+// instance goes on, Redis grants it these orders once more. Their units must return with these grants' own entry, not by
+// the audit.
+START_TEST(refunded_orders_that_are_granted_again_after_a_loss)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300", "SECKILL_BATCH_MAX=1"));
     struct service *other = service_start(ENV(HASTY));
@@ -642,7 +643,7 @@ int main(void)
     tcase_add_test(tcase, service_ends_with_orders_that_lost_their_grant);
     tcase_add_test(tcase, redis_restarted_with_its_data);
     tcase_add_test(tcase, redis_restarted_empty);
-    tcase_add_test(tcase, a_refunded_order_that_is_granted_again_after_a_loss);
+    tcase_add_test(tcase, refunded_orders_that_are_granted_again_after_a_loss);
     tcase_add_test(tcase, forgotten_scripts_are_not_noticed);
     tcase_add_test(tcase, postgres_stopped);
     tcase_add_test(tcase, postgres_restarted_under_a_batch);
