@@ -447,8 +447,8 @@ END_TEST
 
 // Orders are committed, and refunded without restock, while the instance that accepted them is paused. Then Redis loses
 // its data, and the journal ids that it gives from now on are smaller, because its clock was ahead before. When the
-// instance goes on, Redis grants it these orders once more. Their units must return with these grants' own entry, not by
-// the audit.
+// instance goes on, Redis grants it these orders once more. Their units must return with these grants' own entry, not
+// by the audit.
 START_TEST(refunded_orders_that_are_granted_again_after_a_loss)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300", "SECKILL_BATCH_MAX=1"));
