@@ -6,8 +6,8 @@
 -- ARGV  1 journal id (empty: none)   2 epoch (empty: any)
 --       then for each such order: units, order id, user, live order
 --
--- epoch          of an entry of orders that end. If the voucher has another one, a rebuild has left these orders out.
---                What Redis has of them was granted again, and that entry settles it: nothing is corrected
+-- epoch          of an entry of orders that end. If the voucher has another one, nothing changes: a rebuild has left
+--                these orders out, or will. An order that was granted again is settled by its new entry
 -- units          so many return to the stock; 0: PostgreSQL has none for it
 -- live order     the user's, with quantity and key: replaces the buyer's field
 --                empty: there is none, and the buyer's field is removed
@@ -21,8 +21,10 @@
 
 local kept_s = 25 * 3600 -- after the last of these orders, none counts any more
 local corrected = 0
-local first = (ARGV[2] == '' or ARGV[2] == redis.call('HGET', KEYS[1], 'epoch')) and 3 or #ARGV + 1
-for i = first, #ARGV, 4 do
+if ARGV[2] ~= '' and ARGV[2] ~= redis.call('HGET', KEYS[1], 'epoch') then
+  return 0
+end
+for i = 3, #ARGV, 4 do
   local units, order, user, live = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local held = redis.call('HGET', KEYS[2], user)
   if held and string.sub(held, 1, 36) == order then

@@ -432,7 +432,7 @@ static void journal_go_on(struct sk_rebuild_journal *journal)
 
 // ---- removing ----
 
-// In another Redis process entries with these ids may be others: it gives lost ids again if its clock is behind.
+// Another Redis process may have given these ids to other entries, if it has lost data and its clock is behind.
 static void journal_remove_page(struct sk_rebuild_journal *journal)
 {
     struct sk_redis *redis = sk_sale_ask_redis(journal->sale, journal->voucher);

@@ -450,6 +450,7 @@ static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *fou
 
 struct bad_entry {
     const struct sk_sale *sale;
+    uint64_t run_number; // the Redis process that has it
     char journal_key[SK_KEY_SIZE];
     char id[SK_JOURNAL_ID_SIZE];
 };
@@ -463,9 +464,10 @@ static void sweep_on_dropped(void *arg, const struct sk_reply *reply)
 static void sweep_on_kept(void *arg, bool kept)
 {
     struct bad_entry *bad = arg;
+    struct sk_redis *redis = sk_nodes_orders(bad->sale->nodes, sk_key_slot(bad->journal_key));
     const char *argv[] = {"XDEL", bad->journal_key, bad->id};
-    if (kept && sk_redis_command(sk_nodes_orders(bad->sale->nodes, sk_key_slot(bad->journal_key)), 3, argv, NULL,
-                                 sweep_on_dropped, NULL) != SK_OK)
+    bool same_run = bad->run_number == sk_redis_run_number(redis); // else the id may be another entry's
+    if (kept && same_run && sk_redis_command(redis, 3, argv, NULL, sweep_on_dropped, NULL) != SK_OK)
         sk_log(SK_LOG_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
     free(bad);
 }
@@ -477,6 +479,7 @@ static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk
     enum sk_status status = SK_NO_MEM;
     if (bad != NULL) {
         bad->sale = sale;
+        bad->run_number = sweep->voucher->maintenance->swept.run_number;
         (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", sweep->voucher->keys.journal);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
         status = sk_dead_letter_put_unreadable(sale, sweep->voucher, id, element, sweep_on_kept, bad);

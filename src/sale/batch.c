@@ -138,13 +138,13 @@ static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, 
     return sk_pg_call(pg, SK_STATEMENT_PLACE_BATCHES, ARRAYS, params, done, arg);
 }
 
-// NULL: none of its orders belongs to a journal entry.
+// NULL: none of its orders belongs to a journal entry of this epoch. An order that was found again has that of before.
 static const char *batch_newest_journal(const struct sk_batch_part *part)
 {
     const char *newest = NULL;
     for (const struct sk_order *order = part->orders.head; order != NULL; order = order->next) {
         const char *journal_id = order->entry->journal_id;
-        if (journal_id[0] != '\0' && journal_id != newest &&
+        if (journal_id != newest && order->entry->epoch == part->epoch &&
             (newest == NULL || sk_journal_compare(journal_id, newest) > 0))
             newest = journal_id;
     }

@@ -233,13 +233,7 @@ int sk_journal_compare(const char *a, const char *b)
     return (a_n > b_n) - (a_n < b_n);
 }
 
-const char *sk_journal_name(const char *id, int64_t epoch, char out[SK_JOURNAL_NAME_SIZE])
-{
-    (void)snprintf(out, SK_JOURNAL_NAME_SIZE, "%s@%" PRId64, id, epoch);
-    return out;
-}
-
-bool sk_journal_is_younger(const char *id, int64_t epoch, const char *name)
+bool sk_journal_is_newer(const char *id, int64_t epoch, const char *name)
 {
     const char *at = strchr(name, '@');
     int64_t named = at == NULL ? epoch : strtoll(at + 1, NULL, 10);

@@ -67,14 +67,12 @@ size_t sk_journal_raw(const struct sk_reply *element, size_t most, struct sk_buf
 // Orders two journal ids by their numbers: < 0, 0, > 0.
 int sk_journal_compare(const char *a, const char *b);
 
-// The name of an entry, "<id>@<epoch>". Under one epoch ids ascend. A Redis that has lost data gives the lost ids again
-// if its clock is behind, but then its vouchers get a newer epoch before they sell.
-enum { SK_JOURNAL_NAME_SIZE = SK_JOURNAL_ID_SIZE + 21 };
-const char *sk_journal_name(const char *id, int64_t epoch, char out[SK_JOURNAL_NAME_SIZE]);
-
-// Whether the entry of this id and epoch is younger than the named one. Old versions wrote names without an epoch: they
-// count as of the same epoch.
-bool sk_journal_is_younger(const char *id, int64_t epoch, const char *name);
+// Whether the entry of this id and epoch is newer than the named one. `name`: "<id>@<epoch>", as PostgreSQL names an
+// entry (028_refund_entries.sql). Older names have no epoch: they count as of the same one.
+//
+// Ids ascend under one epoch. A Redis that has lost data gives ids again if its clock is behind, but then its vouchers
+// get a newer epoch before they sell.
+bool sk_journal_is_newer(const char *id, int64_t epoch, const char *name);
 
 // ---- order ids ----
 //

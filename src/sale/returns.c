@@ -358,7 +358,6 @@ static enum sk_status returns_ask_one(struct sk_returns *returns)
 {
     const struct returns_call *call = returns->writing[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
-    char name[SK_JOURNAL_NAME_SIZE];
     struct sk_buf ids = {0};
     enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
@@ -370,7 +369,7 @@ static enum sk_status returns_ask_one(struct sk_returns *returns)
                             call->move,
                             call->by,
                             call->why[0] == '\0' ? NULL : call->why,
-                            sk_journal_name(call->entry->journal_id, call->entry->epoch, name)};
+                            call->entry->journal_id};
     if (params[3] != NULL)
         status = sk_pg_call(returns->sale->ask_pg[returns->shard], SK_STATEMENT_RETURN_ORDERS, 8, params,
                             returns_on_written, returns);
@@ -389,12 +388,12 @@ static enum sk_status returns_ask_many(struct sk_returns *returns)
         sk_params_begin(&arrays[i]);
     for (size_t i = 0; i < returns->writing_count; i++) {
         const struct returns_call *call = returns->writing[i];
-        char number[SK_PARAM_NUMBER_SIZE], name[SK_JOURNAL_NAME_SIZE];
+        char number[SK_PARAM_NUMBER_SIZE];
         sk_params_add(&arrays[SLOTS], sk_params_number(number, call->voucher->slot));
         sk_params_add(&arrays[VOUCHERS], sk_params_number(number, call->voucher->id));
         sk_params_add(&arrays[EPOCHS], sk_params_number(number, call->entry->epoch));
         sk_params_add(&arrays[COUNTS], sk_params_number(number, (int64_t)call->count));
-        sk_params_add(&arrays[JOURNALS], sk_journal_name(call->entry->journal_id, call->entry->epoch, name));
+        sk_params_add(&arrays[JOURNALS], call->entry->journal_id);
         returns_add_ids(call, &arrays[IDS]);
     }
     for (int i = 0; i < ARRAYS; i++) {

@@ -273,12 +273,12 @@ static void writer_report_repeated(const struct sk_writer *writer, const struct 
     sk_sale_report_with(writer->sale, order, &result);
 }
 
-// Only units granted after the refund return: the refund has dealt with the earlier ones. Under an epoch after the
-// refund's all were: the rebuild has left the order out.
+// Only units that were granted after the refund return: the refund has dealt with the earlier ones. An entry of a newer
+// epoch is newer, since the rebuild in between has left the order out; a loose one never is.
 static void writer_note_gone(const struct sk_order *order, const char *gone_by)
 {
     struct sk_entry *entry = order->entry;
-    if (gone_by == NULL || sk_journal_is_younger(entry->journal_id, entry->epoch, gone_by))
+    if (gone_by == NULL || sk_journal_is_newer(entry->journal_id, entry->epoch, gone_by))
         sk_entry_note_refused(entry, order->id, order->user, order->quantity, NULL);
 }
 

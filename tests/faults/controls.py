@@ -386,7 +386,7 @@ CONTROLS = [
     Control(
         "return-epoch",
         "a return of an older epoch carried out",
-        "sql/migrations/005_returns.sql",
+        "sql/migrations/028_refund_entries.sql",
         "           AND e.epoch IS NOT DISTINCT FROM CASE WHEN v.state <> 'retired' THEN s.epoch END\n",
         "",
         "34l",
@@ -395,7 +395,7 @@ CONTROLS = [
     Control(
         "return-status",
         "a return whatever the order is by now",
-        "sql/migrations/005_returns.sql",
+        "sql/migrations/028_refund_entries.sql",
         "AND v.id = p_vouchers[a.batch] AND o.status = ANY (v_from)\n",
         "AND v.id = p_vouchers[a.batch]\n",
         "34a",
@@ -411,7 +411,7 @@ CONTROLS = [
         "ends_were_asked_for",
         more=(
             (
-                "sql/migrations/005_returns.sql",
+                "sql/migrations/028_refund_entries.sql",
                 "           AND (v_status <> 'expired' OR expires_at(o.created_at, v.pay_within_s) <= now())\n",
                 "",
             ),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "admit.h"
+#include "grant.h"
 #include "stack.h"
 #include "stage.h"
 #include "wait.h"
@@ -239,6 +240,26 @@ START_TEST(the_buyers_are_read_once_for_each_state)
     ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
     must_pass("bob");
     must_refuse("carol", SK_PURCHASE_SOLD_OUT);
+}
+END_TEST
+
+// A Redis that has lost data may give the same `last` again, for other buyers.
+START_TEST(the_buyers_are_read_again_under_another_epoch)
+{
+    const struct sk_grant grants[] = {{.epoch = 7, .last = "10-1"}, {.epoch = 8, .last = "10-1"}};
+    open_admit(MARK_MS);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        sk_grant_remember(&grants[epoch], voucher);
+        remember(SK_PURCHASE_SOLD_OUT, "10-1");
+        must_pass("alice");
+        answer_count(1);
+        ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+        must_refuse("bob", SK_PURCHASE_SOLD_OUT);
+        sk_grant_remember(&grants[epoch], voucher);
+        must_refuse("bob", SK_PURCHASE_SOLD_OUT);
+    }
+    sk_grant_forget(voucher, 9); // a rebuild
+    must_pass("bob");
 }
 END_TEST
 
@@ -542,6 +563,7 @@ int main(void)
     tcase_add_test(tcase, what_memory_refuses_is_no_load);
     tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
     tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
+    tcase_add_test(tcase, the_buyers_are_read_again_under_another_epoch);
     tcase_add_test(tcase, a_reading_that_fails_refuses_no_user_and_is_tried_again);
     tcase_add_test(tcase, buyers_that_go_while_they_are_read);
     tcase_add_test(tcase, a_voucher_may_be_retired_while_its_buyers_are_read);

@@ -144,7 +144,7 @@ static const struct sk_reply noted = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10
 #define NOTE(ids, move, by, why) \
     "redis note_return 2 seckill:{7}:voucher seckill:{7}:journal run-1 " FAKE_SESSION " " ids " " move " " by " " why
 #define WRITE(epoch, ids, move, by, why) \
-    "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1@" epoch
+    "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1"
 #define SETTLE(orders) "redis settle_entry 5 " KEYS_7 " 10-1 7 " orders
 
 static void must_ask(const char *question)
@@ -464,7 +464,7 @@ static const char *written(void)
     return text;
 }
 
-#define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1@7,10-1@7}"
+#define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1,10-1}"
 
 START_TEST(what_becomes_ready_meanwhile_is_written_together)
 {
@@ -527,9 +527,9 @@ START_TEST(what_fails_together_is_tried_alone)
     pg_fails(kinds[_i]);
     ck_assert_int_eq(waiters[2].told + waiters[3].told, 0);
     tick();
-    must_ask("ask-pg return_orders 14171 8 7 {" B "} cancelled user null 10-1@7");
+    must_ask("ask-pg return_orders 14171 8 7 {" B "} cancelled user null 10-1");
     pg_fails(kinds[_i]);
-    must_ask("ask-pg return_orders 10106 9 7 {" C "} cancelled user null 10-1@7");
+    must_ask("ask-pg return_orders 10106 9 7 {" C "} cancelled user null 10-1");
     all_returned(1);
     must_be_told(3, SK_RETURN_DONE);
     ck_assert_int_eq(waiters[2].told, kinds[_i] == SK_RESULT_REFUSED);

@@ -404,6 +404,26 @@ START_TEST(a_reading_without_an_answer_ends_the_sweep)
 }
 END_TEST
 
+// It becomes a dead letter first. In another Redis process its id may be another entry's.
+START_TEST(an_unreadable_entry_is_dropped_from_the_process_that_had_it)
+{
+    static const char *const sessions[] = {"no session"};
+    static const char *const row[][ROW_COLUMNS] = {{""}};
+    const struct sk_rows kept = {1, row};
+    for (int restarted = 0; restarted <= 1; restarted++) {
+        sweep();
+        journal_shows("-", 1, sessions);
+        journal_shows("-", 1, sessions); // under the lock
+        ck_assert(is_over());
+        fake_redis.run_number += (uint64_t)restarted;
+        pg_answers(&kept);
+        ck_assert_uint_eq(fake_redis.count - fake_redis.answered, restarted == 0);
+        if (restarted == 0)
+            redis_answers(&(struct sk_reply)NUMBER(1));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("sweep");
@@ -422,5 +442,6 @@ int main(void)
     tcase_add_test(tcase, a_shard_that_is_away_keeps_no_sweep_of_another);
     tcase_add_test(tcase, without_a_session_of_its_own_nothing_is_swept);
     tcase_add_test(tcase, a_reading_without_an_answer_ends_the_sweep);
+    tcase_add_test(tcase, an_unreadable_entry_is_dropped_from_the_process_that_had_it);
     return harness_main(tcase, CK_FORK);
 }

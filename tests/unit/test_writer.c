@@ -81,10 +81,15 @@ static void teardown(void)
 // Lets time pass until the condition holds, for orders that return after a pause.
 #define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
 
-static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
+static struct sk_entry *entry_under(int64_t epoch, int64_t voucher_id, const char *journal_id)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, voucher_id);
-    return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, journal_id);
+    return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, epoch, journal_id);
+}
+
+static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
+{
+    return entry_under(7, voucher_id, journal_id);
 }
 
 // Grants orders of user-<handle>, starting at handle `first`; they belong to one entry.
@@ -318,7 +323,7 @@ static void must_ask_pg_of_many(const char *vouchers, const char *epochs, const 
 START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
-    grant_under(8, entry_of(1, "10-2"), 3, 1, false);
+    grant_under(8, entry_under(8, 1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
     grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 5,
                 6, false);
@@ -637,6 +642,21 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
     ck_assert_uint_eq(fake_redis.count, 3); // without an entry there is no call
+}
+END_TEST
+
+// An order that was found again has the entry of before: its id says nothing under the newer epoch.
+START_TEST(the_newest_journal_id_is_of_the_batchs_epoch)
+{
+    grant_under(8, entry_of(1, "10-1"), 1, 1, false);
+    grant_under(8, entry_under(8, 1, "9-1"), 2, 1, false);
+    pump();
+    ck_assert_str_eq(fake_pg.asked[0].argv[5], "9-1");
+    OUTCOMES({"1", "placed"}, {"2", "placed"});
+    grant_under(8, entry_of(1, "10-2"), 3, 1, false);
+    pump();
+    ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
+    OUTCOMES({"1", "placed"});
 }
 END_TEST
 
@@ -1152,6 +1172,7 @@ int main(void)
     tcase_add_test(tcase, refusals_of_several_batches_gather_in_their_entry);
     tcase_add_test(tcase, a_stale_order_is_handed_out);
     tcase_add_test(tcase, postgres_learns_the_newest_journal_id_of_a_batch);
+    tcase_add_test(tcase, the_newest_journal_id_is_of_the_batchs_epoch);
     tcase_add_test(tcase, entries_of_another_redis_process_are_not_dropped);
     tcase_add_test(tcase, what_postgres_refuses_permanently_becomes_a_dead_letter);
     tcase_add_loop_test(tcase, only_the_bad_orders_of_an_entry_are_set_aside, 0, 4);
