@@ -1,5 +1,5 @@
 -- As in 005_returns.sql, but a refund that keeps the units names its journal entry "<id>@<epoch>". A Redis that has
--- lost data gives ids again if its clock is behind. Older events have the id alone.
+-- lost data reuses ids if its clock is behind. Older events have the id alone.
 CREATE OR REPLACE FUNCTION return_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
                                           p_ids uuid[], p_move text, p_by text, p_why text, p_journals text[])
 RETURNS TABLE (n integer, outcome text, user_id text, units integer, nth smallint, batch integer)

@@ -31,6 +31,7 @@ struct admit_reading {
     bool repeats;        // the buyers have been read: now those who bought before and may repeat it
     size_t names;        // of both hashes
     size_t pages_left;   // bounds the scan: a cursor of Redis ends
+    int64_t epoch;       // of the refusal, as the version
     char version[SK_VERSION_SIZE];
     int64_t cache_ms; // of `version`
 };
@@ -41,7 +42,8 @@ static bool admit_is_loaded(const struct sk_sale *sale, const struct sk_voucher 
                             struct sk_purchase_result *result);
 static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                                      struct sk_purchase_result *result);
-static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version);
+static bool admit_has_filter(const struct sk_voucher *voucher, const struct sk_refusal *refusal);
+static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_refusal *refusal);
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
 static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
 static void admit_on_repeats_counted(void *arg, const struct sk_reply *reply);
@@ -69,8 +71,7 @@ static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const cha
                                      struct sk_purchase_result *result)
 {
     const struct sk_refusal *refusal = &voucher->refusals.newest;
-    if (refusal->until_ms <= now_ms || voucher->refusals.filter == NULL ||
-        strcmp(voucher->refusals.filter_version, refusal->version) != 0 ||
+    if (refusal->until_ms <= now_ms || !admit_has_filter(voucher, refusal) ||
         sk_filter_maybe(voucher->refusals.filter, user, strlen(user)))
         return false;
     uint64_t precisely_ms = sk_monotonic_ms(); // uv_now() may be older than a pause of this process
@@ -115,10 +116,15 @@ void sk_admit_remember(const struct sk_sale *sale, struct sk_voucher *voucher, c
     voucher->refusals.newest = *refusal;
     voucher->refusals.newest.until_ms = until;
     bool may_read = !voucher->refusals.filtering && now >= voucher->refusals.read_after_ms;
-    bool has_filter =
-        voucher->refusals.filter != NULL && strcmp(voucher->refusals.filter_version, refusal->version) == 0;
-    if (!has_filter && may_read)
-        admit_read_buyers(sale, voucher, refusal->version);
+    if (!admit_has_filter(voucher, refusal) && may_read)
+        admit_read_buyers(sale, voucher, refusal);
+}
+
+// A Redis that has lost data may reuse a journal id, and so a version, but under a newer epoch.
+static bool admit_has_filter(const struct sk_voucher *voucher, const struct sk_refusal *refusal)
+{
+    return voucher->refusals.filter != NULL && voucher->refusals.filter_epoch == refusal->epoch &&
+           strcmp(voucher->refusals.filter_version, refusal->version) == 0;
 }
 
 void sk_admit_forget(struct sk_voucher *voucher)
@@ -128,14 +134,15 @@ void sk_admit_forget(struct sk_voucher *voucher)
 
 // ---- reading the buyers ----
 
-static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const char *version)
+static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_refusal *refusal)
 {
     struct admit_reading *reading = calloc(1, sizeof *reading);
     if (reading == NULL)
         return;
     reading->sale = sale;
     reading->voucher = voucher;
-    memcpy(reading->version, version, strlen(version) + 1);
+    reading->epoch = refusal->epoch;
+    memcpy(reading->version, refusal->version, sizeof reading->version);
     reading->since_ms = uv_now(sale->loop);
     reading->run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
     voucher->refusals.filtering = true;
@@ -218,22 +225,24 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 
 static void admit_confirm(struct admit_reading *reading)
 {
-    const char *argv[] = {"HMGET", reading->voucher->keys.voucher, "state", "last", "cache_ms"};
-    if (sk_redis_command(sk_sale_redis(reading->sale, reading->voucher), 5, argv, NULL, admit_on_confirmed, reading) !=
+    const char *argv[] = {"HMGET", reading->voucher->keys.voucher, "state", "last", "cache_ms", "epoch"};
+    if (sk_redis_command(sk_sale_redis(reading->sale, reading->voucher), 6, argv, NULL, admit_on_confirmed, reading) !=
         SK_OK)
         admit_end_reading(reading, false);
 }
 
 // A rebuild of the voucher, or a loss of all of Redis's data, may have deleted the buyers during the scan. Then the
-// state or the version differs now. While the version is the same, so is `cache_ms`.
+// state, the version or the epoch differs now. While they are the same, so is `cache_ms`.
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
     const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
     const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);
     (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms); // 0: nothing may be cached
+    int64_t epoch;
+    bool same_epoch = sk_trust_number(sk_reply_at(reply, 3), SK_TRUST_MAX, &epoch) && epoch == reading->epoch;
     admit_end_reading(reading, state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED && version != NULL &&
-                                   strcmp(version, reading->version) == 0);
+                                   strcmp(version, reading->version) == 0 && same_epoch);
 }
 
 static void admit_end_reading(struct admit_reading *reading, bool complete)
@@ -246,6 +255,7 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
     if (complete) {
         sk_filter_free(voucher->refusals.filter);
         voucher->refusals.filter = reading->filter;
+        voucher->refusals.filter_epoch = reading->epoch;
         memcpy(voucher->refusals.filter_version, reading->version, sizeof voucher->refusals.filter_version);
         voucher->refusals.cache_ms = (uint64_t)reading->cache_ms;
     } else {

@@ -310,6 +310,7 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
         return;
     if (refusal.code == SK_PURCHASE_NOT_STARTED)
         refusal.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
+    refusal.epoch = grant->epoch;
     memcpy(refusal.version, grant->last, strlen(grant->last) + 1);
     sk_admit_remember(batcher->sale, call->voucher, &refusal);
 }

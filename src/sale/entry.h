@@ -45,7 +45,8 @@ void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *u
 void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth);
 
 // Ends the entry in Redis once all its orders are settled: applies the corrections, drops the journal entry, and frees
-// this struct with the reply. After a failure recovery finds the entry in the journal and repeats this.
+// this struct with the reply. After a failure recovery finds the entry in the journal and repeats this. Under another
+// epoch an entry of orders that end is left to the rebuild.
 void sk_entry_end(struct sk_entry *entry);
 
 // Frees it without asking Redis: for the end of the process.

@@ -145,25 +145,16 @@ static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at)
     return sk_reply_text(more, NULL) != NULL;
 }
 
-// The filter of buyers is of one epoch: a Redis that has lost data may give the same `last` again.
-static void grant_forget_buyers(struct sk_voucher *voucher)
-{
-    voucher->refusals.filter_version[0] = '\0';
-}
-
 void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
 {
     if (!sk_trust_is_version(grant->last))
         return;
-    if (voucher->seen.epoch != grant->epoch)
-        grant_forget_buyers(voucher);
     voucher->seen.epoch = grant->epoch;
     memcpy(voucher->seen.last, grant->last, strlen(grant->last) + 1);
 }
 
 void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch)
 {
-    grant_forget_buyers(voucher);
     voucher->seen = (struct sk_seen){.epoch = epoch};
 }
 

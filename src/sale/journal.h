@@ -70,7 +70,7 @@ int sk_journal_compare(const char *a, const char *b);
 // Whether the entry of this id and epoch is newer than the named one. `name`: "<id>@<epoch>", as PostgreSQL names an
 // entry (028_refund_entries.sql). Older names have no epoch: they count as of the same one.
 //
-// Ids ascend under one epoch. A Redis that has lost data gives ids again if its clock is behind, but then its vouchers
+// Ids ascend under one epoch. A Redis that has lost data reuses ids if its clock is behind, but then its vouchers
 // get a newer epoch before they sell.
 bool sk_journal_is_newer(const char *id, int64_t epoch, const char *name);
 

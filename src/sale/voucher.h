@@ -30,7 +30,8 @@ struct sk_refusal {
     uint64_t asked_at_ms;          // monotonic, as all three: before Redis was asked
     uint64_t until_ms;             // by this instance's setting; 0: none
     uint64_t begin_at_ms;          // NOT_STARTED: when the sale starts, or a moment before
-    char version[SK_VERSION_SIZE]; // the voucher's `last`: which buyers there were
+    int64_t epoch;                 // this and the next one say which buyers there were
+    char version[SK_VERSION_SIZE]; // the voucher's `last`
 };
 
 // Requests that wait for Redis. Touched by batcher.c alone.
@@ -52,7 +53,8 @@ struct sk_filter;
 // The refusal cache. Touched by admit.c alone.
 struct sk_refusal_cache {
     struct sk_refusal newest;
-    struct sk_filter *filter; // owned: the buyers as of filter_version; NULL: not known
+    struct sk_filter *filter; // owned: the buyers as of the next two; NULL: not known
+    int64_t filter_epoch;
     char filter_version[SK_VERSION_SIZE];
     uint64_t cache_ms;      // how long any instance may cache a refusal of that version
     bool filtering;         // the filter is being read

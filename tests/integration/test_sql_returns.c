@@ -199,7 +199,7 @@ START_TEST(another_refund_leaves_kept_units_to_the_first)
 }
 END_TEST
 
-// A Redis that has lost data may give an id again, under a newer epoch. Old events have the id alone.
+// A Redis that has lost data may reuse an id, under a newer epoch. Old events have the id alone.
 START_TEST(a_refunds_entry_is_named_with_its_epoch)
 {
     make_orders(1, 1, 3);

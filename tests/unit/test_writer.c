@@ -507,9 +507,9 @@ START_TEST(what_was_granted_after_its_units_were_gone_returns)
 }
 END_TEST
 
-// Ids are in order only under one epoch: a Redis that has lost data may give them again. What counts is the entry's
+// Ids are in order only under one epoch: a Redis that has lost data may reuse them. What counts is the entry's
 // epoch: an order that was found again under a newer one has the entry of before.
-START_TEST(the_epoch_says_first_what_was_granted_after_a_refund)
+START_TEST(the_epoch_decides_first_what_was_granted_after_a_refund)
 {
     char ids[4][SK_UUID_SIZE];
     grant_under(9, entry_of(1, "10-2"), 1, 4, false); // the entry is of epoch 7
@@ -645,7 +645,7 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
 }
 END_TEST
 
-// An order that was found again has the entry of before: its id says nothing under the newer epoch.
+// An order that was found again has the entry of before: its id is of no use under the newer epoch.
 START_TEST(the_newest_journal_id_is_of_the_batchs_epoch)
 {
     grant_under(8, entry_of(1, "10-1"), 1, 1, false);
@@ -1166,7 +1166,7 @@ int main(void)
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
     tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
     tcase_add_test(tcase, what_was_granted_after_its_units_were_gone_returns);
-    tcase_add_test(tcase, the_epoch_says_first_what_was_granted_after_a_refund);
+    tcase_add_test(tcase, the_epoch_decides_first_what_was_granted_after_a_refund);
     tcase_add_test(tcase, a_loose_order_whose_units_are_gone_is_left_to_others);
     tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);
     tcase_add_test(tcase, refusals_of_several_batches_gather_in_their_entry);
