@@ -185,10 +185,11 @@ inline note_return(id, move)
 #define GONE_BY_ANOTHER(id, move) false
 #endif
 #ifdef BREAK_RETURN_LATE
-#define NOT_HERE(id, move) GONE_BY_ANOTHER(id, move)
+#define IS_LATE_RETURN false
 #else
-#define NOT_HERE(id, move) (GONE_BY_ANOTHER(id, move) || (epoch != NO_EPOCH && r_epoch != epoch))
+#define IS_LATE_RETURN (epoch != NO_EPOCH && r_epoch != epoch)
 #endif
+#define NOT_HERE(id, move) (GONE_BY_ANOTHER(id, move) || IS_LATE_RETURN)
 inline return_in_redis(id)
 {
 	if
@@ -208,11 +209,20 @@ inline return_in_redis(id)
 	assert_not_too_many()
 }
 
-/* settle_entry.lua, for a return: XDEL, unless Redis is not the process in which it was noted */
+/* XDEL of a return, unless Redis is not the process in which it was noted */
 inline drop_return(id, move)
 {
 	if
 	:: grant_run == process -> note_gone(id, move)
+	:: else
+	fi
+}
+
+/* settle_entry.lua: under another epoch the entry is left to the rebuild. Without corrections it is a plain XDEL. */
+inline settle_return(id, move)
+{
+	if
+	:: GONE_BY_ANOTHER(id, move) || !IS_LATE_RETURN -> drop_return(id, move)
 	:: else
 	fi
 }
@@ -314,7 +324,7 @@ write:
 #ifndef BREAK_REDIS_FIRST
 		return_in_redis(id);
 #endif
-		drop_return(id, move); put_down(); goto idle
+		settle_return(id, move); put_down(); goto idle
 	}
 	fi;
 again: /* stale: noted again under the new epoch; a retired voucher needs none */
