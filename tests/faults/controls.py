@@ -161,7 +161,13 @@ CONTROLS = [
         "    const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);",
         '    const char *version = reading->version;\n    state = "open";',
         "6g",
-        more=(("    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms);", "    reading->cache_ms = 60000;"),),
+        more=(
+            ("    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms);", "    reading->cache_ms = 60000;"),
+            (
+                "    bool same_epoch = sk_trust_number(sk_reply_at(reply, 3), SK_TRUST_MAX, &epoch) && epoch == reading->epoch;",
+                "    epoch = reading->epoch;\n    bool same_epoch = epoch == reading->epoch;",
+            ),
+        ),
         tries=LUCKY_TRIES,
     ),
     Control(
@@ -332,6 +338,7 @@ CONTROLS = [
         "local back_ms = 0",
         "23c",
         "seen_meanwhile",
+        more=(("local longest_ms = 600000", "local longest_ms = 6000000"),),  # else an hour is too long for a session
     ),
     Control(
         "unheard",
