@@ -4,17 +4,19 @@
 -- KEYS  1 lock
 -- ARGV  1 ttl_ms, for a token that names none
 --
--- Returns 1, or 0: there is nothing to cut.
+-- Returns the lock's token; or false: it is not held.
 
 local found = redis.call('TYPE', KEYS[1]).ok
 if found == 'none' then
-  return 0
+  return false
 elseif found ~= 'string' then
-  return redis.call('UNLINK', KEYS[1])
+  redis.call('UNLINK', KEYS[1])
+  return false
 end
-local ttl_ms = math.min(600000, tonumber(string.match(redis.call('GET', KEYS[1]), '/(%d+)$') or ARGV[1]))
+local token = redis.call('GET', KEYS[1])
+local ttl_ms = math.min(600000, tonumber(string.match(token, '/(%d+)$') or ARGV[1]))
 local left_ms = redis.call('PTTL', KEYS[1])
-if left_ms >= 0 and left_ms <= ttl_ms then
-  return 0
+if left_ms < 0 or left_ms > ttl_ms then
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl_ms))
 end
-return redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl_ms))
+return token

@@ -5,14 +5,19 @@
 -- all expiry times go back by the difference. No session has a TTL above 600,000 ms (SECKILL_LOCK_TTL_MS): who expires
 -- later was written by hand, and is removed.
 --
+-- For each shard there is a list of the sessions that are able to work there in the background. An entry lasts 1500 ms
+-- (SK_ABLE_MS), since a session is renewed at least once a second.
+--
 -- KEYS  1 session   2 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
 --       3 protocol version of the living sessions   4 the newest time seen, in ms
---       5 living sessions of protocol version 4, like 2; a cluster has no such key, since version 4 knew none
+--       5 ... for each shard its able sessions (sorted set: "session process" -> until when, in ms by Redis's clock)
+--       then living sessions of protocol version 4, like 2; a cluster has no such key, since version 4 knew none
 -- ARGV  1 token   2 ttl_ms   3 session id   4 'take' or 'renew': a session that is gone is not renewed
---       5 protocol version of the caller: no two of them run side by side
+--       5 protocol version of the caller: no two of them run side by side   6 "session process"
+--       7 how many shards   8 ... for each: '1' if the session is able to work there, or '0'
 --
--- Returns { 1, living session id ... }; or { 0 }: it is another's, or it is gone; or { 0, protocol version }: sessions
--- of that version live.
+-- Returns { 1, { living session id ... }, for each shard { "session process" ... } }; or { 0 }: it is another's, or it
+-- is gone; or { 0, protocol version }: sessions of that version live.
 
 local function drop_wrong_type(key, wanted)
   local found = redis.call('TYPE', key).ok
@@ -25,12 +30,18 @@ drop_wrong_type(KEYS[1], 'string')
 drop_wrong_type(KEYS[2], 'zset')
 drop_wrong_type(KEYS[3], 'string')
 drop_wrong_type(KEYS[4], 'string')
+local shards = tonumber(ARGV[7])
+for shard = 1, shards do
+  drop_wrong_type(KEYS[4 + shard], 'zset')
+end
+local of_version_4 = KEYS[5 + shards]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local seen_ms = tonumber(string.match(redis.call('GET', KEYS[4]) or '', '^%d+$') or now_ms)
 local back_ms = math.max(0, seen_ms - now_ms)
 local longest_ms = 600000
+local able_ms = 1500
 
 -- How many sessions of a list live.
 local function living(list)
@@ -41,7 +52,7 @@ local protocol = redis.call('GET', KEYS[3])
 if protocol and protocol ~= ARGV[5] and living(KEYS[2]) > 0 then
   return { 0, protocol }
 end
-if KEYS[5] and ARGV[4] == 'take' and living(KEYS[5]) > 0 then
+if of_version_4 and ARGV[4] == 'take' and living(of_version_4) > 0 then
   return { 0, '4' }
 end
 local expires_ms = redis.call('ZSCORE', KEYS[2], ARGV[3])
@@ -71,4 +82,16 @@ redis.call('SET', KEYS[4], string.format('%.0f', now_ms))
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. now_ms + longest_ms, '+inf')
 redis.call('ZADD', KEYS[2], now_ms + tonumber(ARGV[2]), ARGV[3])
-return { 1, unpack(redis.call('ZRANGE', KEYS[2], 0, 4095)) }
+local lists = { 1, redis.call('ZRANGE', KEYS[2], 0, 4095) }
+for shard = 1, shards do
+  local able = KEYS[4 + shard]
+  redis.call('ZREMRANGEBYSCORE', able, '-inf', now_ms)
+  redis.call('ZREMRANGEBYSCORE', able, '(' .. now_ms + able_ms, '+inf') -- of a clock that was set back
+  if ARGV[7 + shard] == '1' then
+    redis.call('ZADD', able, now_ms + able_ms, ARGV[6])
+  else
+    redis.call('ZREM', able, ARGV[6])
+  end
+  lists[2 + shard] = redis.call('ZRANGE', able, 0, 4095)
+end
+return lists

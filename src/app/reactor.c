@@ -93,7 +93,7 @@ static void reactor_on_drain_tick(uv_timer_t *timer);
 static void reactor_close_all(struct sk_reactor *reactor);
 static void reactor_on_last_wait_over(uv_timer_t *timer);
 static struct shop *shop_open(struct sk_reactor *reactor);
-static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config);
+static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config, uint64_t process);
 static bool shop_open_shard(struct shop *shop, const struct sk_config *config, size_t number);
 static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
 static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
@@ -285,6 +285,7 @@ static void reactor_on_stop(uv_async_t *async)
     reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
     sk_routes_drain(reactor->routes);
     sk_expiry_stop(reactor->shop->recovery.expiry); // it starts no more
+    sk_assignments_stop(reactor->shop->recovery.assignments);
     sk_server_drain(reactor->server);
     (void)uv_timer_start(&reactor->drain, reactor_on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
 }
@@ -374,7 +375,8 @@ static struct shop *shop_open(struct sk_reactor *reactor)
     shop->sale.recovery = &shop->recovery;
     shop->sale.on_result = sk_routes_result;
     shop->sale.arg = reactor->routes;
-    if (shop_open_stores(shop, reactor->config) != SK_OK || shop_open_parts(shop, reactor) != SK_OK) {
+    if (shop_open_stores(shop, reactor->config, reactor->options.process) != SK_OK ||
+        shop_open_parts(shop, reactor) != SK_OK) {
         shop_close(shop);
         return NULL;
     }
@@ -383,7 +385,7 @@ static struct shop *shop_open(struct sk_reactor *reactor)
 
 // Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds,
 // and all three for each shard.
-static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config)
+static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config *config, uint64_t process)
 {
     struct sk_sale *sale = &shop->sale;
     struct sk_nodes_options nodes = {
@@ -402,7 +404,8 @@ static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config
         opened = opened && shop_open_shard(shop, config, i);
     if (!opened)
         return SK_FAIL;
-    sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
+    const struct sk_session_options session = {(uint32_t)config->sale.lock_ttl_ms, sale->shards, process};
+    sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, &session);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)config->sale.lock_ttl_ms);
     sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
@@ -600,10 +603,17 @@ static void shop_end_process(const struct shop *shop)
         (void)kill(getpid(), SIGTERM);
 }
 
+static void shop_on_any_pg(const struct shop *shop)
+{
+    if (shop->recovery.assignments != NULL)
+        sk_assignments_check(shop->recovery.assignments);
+}
+
 static void shop_on_pg(void *arg, bool ready)
 {
     struct shop *shop = ((struct shop_shard *)arg)->shop;
     shop_count_pg(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, shop->sale.pg, ready);
+    shop_on_any_pg(shop);
     if (ready && shop->writer != NULL)
         sk_writer_pump(shop->writer, false);
 }
@@ -621,6 +631,7 @@ static void shop_on_ask_pg(void *arg, bool ready)
 {
     struct shop *shop = ((struct shop_shard *)arg)->shop;
     shop_count_pg(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, shop->sale.ask_pg, ready);
+    shop_on_any_pg(shop);
     if (ready)
         sk_recovery_hurry(&shop->recovery);
 }
@@ -674,7 +685,7 @@ static void shop_turn(struct shop *shop)
 
 // It can take orders: Redis is connected, or at least one node of a cluster, it has acknowledged the session, and the
 // catalogue of a shard has been read. PostgreSQL may have gone away since then: purchases get 202 meanwhile, which a
-// gateway that asks for readiness must not withhold from buyers.
+// gateway that asks for readiness must not withhold from buyers, unless another instance has PostgreSQL.
 static bool shop_ready(void *arg)
 {
     const struct shop *shop = arg;
@@ -684,6 +695,7 @@ static bool shop_ready(void *arg)
     while (shard < sale->shards && !sk_follow_complete(shop->recovery.follows[shard]))
         shard++;
     return shard < sale->shards && nodes.orders > 0 && nodes.queries > 0 &&
+           !sk_assignments_is_alone(shop->recovery.assignments) &&
            (sk_session_held(sale->session) || sk_session_away(sale->session));
 }
 

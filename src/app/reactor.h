@@ -23,6 +23,7 @@ struct sk_reactor_options {
     struct sk_secrets *secrets;     // borrowed until it is joined
     struct sk_limits *limits;       // borrowed; NULL: no rate limits
     unsigned number;                // its index in the process, from 0
+    uint64_t process;               // a random number, the same for all reactors of the process
     struct sk_spool_lane *lane;     // borrowed, for the access log; NULL: none
     struct sk_history *history;     // borrowed until it is joined
     bool samples;                   // it takes the samples of the history

@@ -27,6 +27,7 @@
 #include "spool.h"
 #include "text.h"
 #include "user_tokens.h"
+#include "uuid.h"
 
 enum { LAST_LINES_MS = 1000 };
 
@@ -68,6 +69,8 @@ struct command_line {
 static void serve_block_signals(sigset_t *signals);
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
 static void serve_warn(const struct sk_config *config);
+static enum sk_status serve_start(struct sk_reactor_options shared, const struct sk_config *of_operators,
+                                  struct sk_spool *log, struct sk_reactor **reactors, int64_t *started);
 static struct sk_config *serve_operators_config(const struct sk_config *config);
 static struct sk_identity_options *serve_read_secrets(void *arg, FILE *err);
 static void serve_release_secrets(struct sk_identity_options *options);
@@ -109,16 +112,10 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
     bool enough = reactors != NULL && limits != NULL && secrets != NULL && of_operators != NULL && history != NULL;
     if (status == SK_OK)
         status = enough ? serve_open_log(config, &log) : SK_NO_MEM;
-    while (status == SK_OK && started < sk_config_reactors(config)) {
-        struct sk_spool_lane *lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)started);
-        bool samples = started + 1 == sk_config_reactors(config); // the last: the operators', if they have one
-        struct sk_reactor_options options = {config, ring,    secrets, limits, (unsigned)started,
-                                             lane,   history, samples, false};
-        if (started == config->reactors)
-            options = (struct sk_reactor_options){of_operators, NULL, secrets, limits, 0, lane, history, samples, true};
-        status = sk_reactor_start(&options, &reactors[started]);
-        started += reactors[started] != NULL;
-    }
+    struct sk_reactor_options shared = {
+        .config = config, .ring = ring, .secrets = secrets, .limits = limits, .history = history};
+    if (status == SK_OK)
+        status = serve_start(shared, of_operators, log, reactors, &started);
     supervise_reactors(&supervisor, reactors, (size_t)started);
     if (status == SK_OK) {
         sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d admin_listen=%s", config->server.listen,
@@ -193,6 +190,30 @@ static void serve_warn(const struct sk_config *config)
         sk_log(SK_LOG_WARN, "SECKILL_DEMO is on: orders are paid without money", "");
     for (size_t i = 0; i < n; i++)
         sk_log(SK_LOG_WARN, "a secret has a value of the demo, which everybody knows", "setting=%s", names[i]);
+}
+
+// Starts the reactors, and the operators' one behind them if there is one. *started: so many are to be joined.
+static enum sk_status serve_start(struct sk_reactor_options shared, const struct sk_config *of_operators,
+                                  struct sk_spool *log, struct sk_reactor **reactors, int64_t *started)
+{
+    int64_t buyers = shared.config->reactors, count = sk_config_reactors(shared.config);
+    enum sk_status status = SK_OK;
+    sk_random_bytes(&shared.process, sizeof shared.process);
+    while (status == SK_OK && *started < count) {
+        struct sk_reactor_options options = shared;
+        options.lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)*started);
+        options.samples = *started + 1 == count; // the last
+        options.operators = *started == buyers;
+        if (options.operators) {
+            options.config = of_operators;
+            options.ring = NULL;
+        } else {
+            options.number = (unsigned)*started;
+        }
+        status = sk_reactor_start(&options, &reactors[*started]);
+        *started += reactors[*started] != NULL;
+    }
+    return status;
 }
 
 // The configuration of the operators' reactor; it shares the texts of `config`. NULL: out of memory.

@@ -7,15 +7,14 @@
 #include "beats.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "assignment.h"
 #include "log.h"
 #include "params.h"
-#include "roster.h"
 #include "timer.h"
 
-enum { BEAT_MS = 1000, STILL_MS = 3000, FIRST_MS = 50, WAIT_MS = 5000, NAME_SIZE = 32 };
+enum { BEAT_MS = 1000, STILL_MS = 3000, FIRST_MS = 50, WAIT_MS = 5000 };
 enum { COLUMN_SHARD, COLUMN_BEAT }; // of shard_beat.sql
 
 static const char restored_reason[] = "the shard was restored from an older copy, and lacks orders";
@@ -119,14 +118,13 @@ static void beats_ask(struct sk_beats *beats, size_t shard)
 {
     const struct sk_sale *sale = beats->sale;
     struct beats_shard *one = &beats->shards[shard];
-    char name[NAME_SIZE], number[SK_PARAM_NUMBER_SIZE];
+    char number[SK_PARAM_NUMBER_SIZE];
     struct sk_buf seen = {0};
     if (one->asking || !beats_can_read(one, shard))
         return;
-    (void)snprintf(name, sizeof name, "beat:%zu", shard);
     bool heard = beats_all_answered(beats);
-    bool raises =
-        heard && sk_session_held(sale->session) && (sk_assignment_has(sale->session, name) || beats_stands_still(one));
+    bool raises = heard && sk_session_held(sale->session) &&
+                  (sk_assignment_has(sale->session, shard, "beat") || beats_stands_still(one));
     sk_params_begin(&seen);
     for (size_t i = 0; i < sale->shards; i++)
         sk_params_add(&seen, sk_params_number(number, beats->shards[i].known));

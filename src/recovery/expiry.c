@@ -161,7 +161,7 @@ static uint64_t expiry_empty_until(const struct sk_voucher *voucher)
     return empty_at_ms == 0 ? 0 : empty_at_ms + within_ms - (within_ms / 2 < EARLY_MS ? within_ms / 2 : EARLY_MS);
 }
 
-static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, struct sk_voucher *voucher)
+static bool expiry_is_due(const struct sk_expiry *expiry, struct sk_voucher *voucher)
 {
     struct sk_expiring *expiring = &voucher->maintenance->expiring;
     uint64_t now = uv_now(expiry->sale->loop);
@@ -170,20 +170,19 @@ static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, stru
     return voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
            now >= expiry_empty_until(voucher) && sk_session_sells(expiry->sale->session, voucher->slot) &&
            sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) && sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
-           sk_assignment_has_voucher(expiry->sale->session, version, voucher);
+           sk_assignment_has_voucher(expiry->sale->session, voucher);
 }
 
 // Starts as many as may run at a time, of the vouchers not yet checked in this tick.
 static void expiry_start_due(struct sk_expiry *expiry)
 {
     const struct sk_sale *sale = expiry->sale;
-    uint64_t version = sk_assignment_version(sale->session);
     size_t count = sk_catalogue_count(sale->catalogue);
     if (expiry->stopped)
         return;
     for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shards; expiry->left--) {
         struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
-        if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, version, voucher))
+        if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, voucher))
             expiry_start(expiry, voucher);
     }
 }

@@ -2,11 +2,11 @@
 #ifndef SK_RECOVERY_MAINTENANCE_H
 #define SK_RECOVERY_MAINTENANCE_H
 
+#include "assignment.h"
 #include "audit.h"
 #include "follow.h"
 #include "list.h"
 #include "rebuild.h"
-#include "roster.h"
 #include "voucher.h"
 
 // Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c alone.

@@ -13,6 +13,13 @@ static void recovery_on_changed(void *arg, struct sk_voucher *voucher)
     sk_watch_soon(recovery->watch);
 }
 
+// Work may be this session's from now on.
+static void recovery_on_assigned(void *arg)
+{
+    const struct sk_recovery *recovery = arg;
+    sk_watch_soon(recovery->watch);
+}
+
 enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale)
 {
     recovery->sale = sale;
@@ -21,6 +28,8 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
         recovery->follows[i] = sk_follow_open(sale, (unsigned)i);
         complete = complete && recovery->follows[i] != NULL;
     }
+    recovery->assignments =
+        sk_assignments_open(sale, recovery->follows, &(struct sk_assignments_hook){recovery_on_assigned, recovery});
     recovery->beats = sk_beats_open(sale);
     recovery->rebuilds = sk_rebuilds_open(sale);
     recovery->sweeper = sk_sweeper_open(sale, recovery->rebuilds);
@@ -28,9 +37,9 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
     recovery->watch = sk_watch_open(sale, recovery->rebuilds, recovery->sweeper);
     recovery->expiry = sk_expiry_open(sale);
     recovery->roster = sk_roster_open(sale);
-    complete = complete && recovery->beats != NULL && recovery->rebuilds != NULL && recovery->sweeper != NULL &&
-               recovery->regrant != NULL && recovery->watch != NULL && recovery->expiry != NULL &&
-               recovery->roster != NULL;
+    complete = complete && recovery->assignments != NULL && recovery->beats != NULL && recovery->rebuilds != NULL &&
+               recovery->sweeper != NULL && recovery->regrant != NULL && recovery->watch != NULL &&
+               recovery->expiry != NULL && recovery->roster != NULL;
     for (size_t i = 0; complete && i < sale->shards; i++)
         sk_follow_on_change(recovery->follows[i], recovery_on_changed, recovery);
     return complete ? SK_OK : SK_NO_MEM;
@@ -52,6 +61,7 @@ void sk_recovery_close(struct sk_recovery *recovery)
     sk_sweeper_close(recovery->sweeper);
     sk_rebuilds_close(recovery->rebuilds);
     sk_beats_close(recovery->beats);
+    sk_assignments_close(recovery->assignments);
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)
         sk_follow_close(recovery->follows[i]);
 }

@@ -4,6 +4,7 @@
 #ifndef SK_RECOVERY_RECOVERY_H
 #define SK_RECOVERY_RECOVERY_H
 
+#include "assignment.h"
 #include "beats.h"
 #include "follow.h"
 #include "maintenance.h"
@@ -15,6 +16,7 @@
 struct sk_recovery {
     const struct sk_sale *sale;               // borrowed
     struct sk_follow *follows[SK_SHARDS_MAX]; // the catalogue, of each shard
+    struct sk_assignments *assignments;       // which work is this session's
     struct sk_beats *beats;                   // shards that were restored
     struct sk_rebuilds *rebuilds;             // vouchers that Redis may have lost
     struct sk_regrant *regrant;               // orders rejected for an old epoch
@@ -111,8 +113,8 @@ void sk_sweep_settled(void *arg, struct sk_voucher *voucher);
 
 // The watch checks vouchers in both stores once a second, and starts what they need. It rebuilds a voucher that Redis
 // has lost, applies an operator's change that has not arrived, sweeps a journal, and retires a sale that is over. The
-// living sessions divide the vouchers among them, so the work does not grow with the number of reactors. An idle
-// voucher is checked every five seconds.
+// sessions divide the vouchers among them (assignment.h), so the work does not grow with the number of reactors. An
+// idle voucher is checked every five seconds.
 
 struct sk_watch;
 
@@ -135,10 +137,10 @@ size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size
 
 // Expiry: unpaid orders end when their voucher's `pay_within_s` is over, and their units sell again.
 //
-// The living sessions divide the vouchers among them, as in the watch, and one session at a time works on a voucher:
-// the holder of its lock "expire". If that session dies, its lock ends with its TTL, and another goes on. PostgreSQL's
-// clock decides what is due, and when to check again. While its clock and Redis's differ by more than five seconds
-// nothing expires: one of them is wrong, and an order that ended too soon cannot be revived.
+// The sessions divide the vouchers among them, as in the watch, and one session at a time works on a voucher: the
+// holder of its lock "expire". If that session dies, its lock ends with it, and another goes on. PostgreSQL's clock
+// decides what is due, and when to check again. While its clock and Redis's differ by more than five seconds nothing
+// expires: one of them is wrong, and an order that ended too soon cannot be revived.
 
 struct sk_expiry;
 

@@ -30,25 +30,4 @@ const char *sk_roster_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
 // Any thread. False: the text is not valid.
 bool sk_roster_read(const char *text, struct sk_rostered *rostered);
 
-// ---- assignment ----
-
-// Assigns background work to the living sessions. The assignment follows from their list alone, so no one has to agree
-// (rendezvous hashing: D. Thaler and C. Ravishankar, "A name-based mapping scheme for rendezvous", 1996).
-
-// Whether a voucher is assigned to this session, computed once for each list of living sessions. Touched by
-// roster.c alone.
-struct sk_assignment {
-    uint64_t version; // of that list; 0: not computed
-    bool mine;
-};
-
-// The version of the list of living sessions: another list has another version; none has 0.
-uint64_t sk_assignment_version(const struct sk_session *session);
-
-// Whether the work of that name is assigned to this session.
-bool sk_assignment_has(const struct sk_session *session, const char *name);
-
-// The same for a voucher. `version` is that of the current list.
-bool sk_assignment_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher);
-
 #endif

@@ -92,7 +92,6 @@ struct sk_watch {
     bool all;           // this round checks all vouchers
     uint64_t all_round; // the last one that did
     size_t at;          // in the catalogue: what comes next
-    uint64_t assignment_version;
     struct watch_check page[PAGE];
     size_t count, answered;
     size_t asking; // shards that have not returned their accounts of this page yet
@@ -189,7 +188,6 @@ static void watch_on_time(void *arg)
     watch->round++;
     watch->all_round = watch->all ? watch->round : watch->all_round;
     watch->at = 0;
-    watch->assignment_version = sk_assignment_version(watch->sale->session);
     watch->busy.found_count = 0;
     watch->overview = (struct overview){0};
     watch->missed = false;
@@ -209,28 +207,34 @@ static void watch_on_letters_ended(void *arg, const struct sk_result *result)
 static void watch_end_letters(struct sk_watch *watch)
 {
     const struct sk_sale *sale = watch->sale;
-    if (watch->round % LETTERS_ROUNDS != 0 || !sk_assignment_has(sale->session, "letters"))
+    if (watch->round % LETTERS_ROUNDS != 0)
         return;
     for (size_t i = 0; i < sale->shards; i++) {
-        if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
-            SK_OK)
+        if (sk_assignment_has(sale->session, i, "letters") &&
+            sk_pg_call(sale->ask_pg[i], SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
+                SK_OK)
             sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
     }
 }
 
-static void watch_on_to_refund(void *arg, const struct sk_result *result)
+static void watch_note_to_refund(struct watch_shard *shard, uint64_t count)
 {
-    struct watch_shard *shard = arg;
-    struct sk_watch *watch = shard->watch;
+    const struct sk_watch *watch = shard->watch;
     uint64_t sum = 0;
-    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
-        shard->to_refund = (uint64_t)sk_rows_number(result->rows, 0, 0);
+    shard->to_refund = count;
     for (size_t i = 0; i < watch->sale->shards; i++)
         sum += watch->shards[i].to_refund;
     sk_metrics_set(watch->sale->metrics, SK_METRIC_TO_REFUND, sum);
 }
 
-// One session counts those of all vouchers, including retired ones.
+static void watch_on_to_refund(void *arg, const struct sk_result *result)
+{
+    struct watch_shard *shard = arg;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
+        watch_note_to_refund(shard, (uint64_t)sk_rows_number(result->rows, 0, 0));
+}
+
+// One session counts those of a shard, including retired vouchers'.
 static void watch_count_to_refund(struct sk_watch *watch)
 {
     const struct sk_sale *sale = watch->sale;
@@ -238,13 +242,11 @@ static void watch_count_to_refund(struct sk_watch *watch)
     const char *params[] = {sk_params_number(most, TO_REFUND_MOST)};
     if (watch->round % LETTERS_ROUNDS != 0)
         return;
-    if (!sk_assignment_has(sale->session, "payments")) {
-        sk_metrics_set(sale->metrics, SK_METRIC_TO_REFUND, 0);
-        return;
-    }
     for (size_t i = 0; i < sale->shards; i++) {
-        if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_COUNT_TO_REFUND, 1, params, watch_on_to_refund,
-                       &watch->shards[i]) != SK_OK)
+        if (!sk_assignment_has(sale->session, i, "payments"))
+            watch_note_to_refund(&watch->shards[i], 0);
+        else if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_COUNT_TO_REFUND, 1, params, watch_on_to_refund,
+                            &watch->shards[i]) != SK_OK)
             sk_log(SK_LOG_DEBUG, "payments to refund not counted now", "");
     }
 }
@@ -290,7 +292,7 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 {
     if (watch_is_old(voucher))
         return true;
-    if (!sk_assignment_has_voucher(watch->sale->session, watch->assignment_version, voucher))
+    if (!sk_assignment_has_voucher(watch->sale->session, voucher))
         return false;
     return watch->all || !watch_is_at_rest(voucher) || (watch->round + voucher->slot) % IDLE_ROUNDS == 0;
 }
@@ -298,7 +300,7 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 static void watch_note(struct sk_watch *watch, struct sk_voucher *voucher)
 {
     overview_voucher(&watch->overview, voucher);
-    if (sk_assignment_has_voucher(watch->sale->session, watch->assignment_version, voucher))
+    if (sk_assignment_has_voucher(watch->sale->session, voucher))
         overview_check(&watch->overview, voucher, voucher->maintenance->watched.differing >= DIFFERING_MAX);
 }
 

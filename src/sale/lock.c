@@ -17,12 +17,24 @@
 #include "keys.h"
 #include "list.h"
 #include "log.h"
+#include "params.h"
 #include "timer.h"
 
-enum { TOKEN_SIZE = 33, TICK_MS = 20, RENEW_MOST_MS = 1000, LIVING_MAX = 4096 };
+enum { TOKEN_SIZE = 33, PROCESS_SIZE = 17, TICK_MS = 20, RENEW_MOST_MS = 1000, LIVING_MAX = 4096 };
+enum { KEEP_KEYS = 5 + SK_SHARDS_MAX, KEEP_ARGS = KEEP_KEYS + 7 + SK_SHARDS_MAX };
+enum { ABLE_SIZE = SK_UUID_CHARS + PROCESS_SIZE + 1 }; // an element of a list of able sessions: "id process"
 
 // NONE -> TAKING -> HELD -> NONE (lost) ...; from each of them ENDING -> ENDED.
 enum session_state { SESSION_NONE, SESSION_TAKING, SESSION_HELD, SESSION_ENDING, SESSION_ENDED };
+
+// The sessions that are able to work in a shard.
+struct session_able {
+    bool own;                     // this session is
+    bool elsewhere;               // one of the others is of another process
+    char (*others)[SK_UUID_SIZE]; // sorted; owned
+    size_t count;
+    char key[SK_KEY_SIZE];
+};
 
 struct sk_session {
     const struct sk_nodes *nodes;
@@ -45,7 +57,11 @@ struct sk_session {
     char (*living)[SK_UUID_SIZE]; // sorted; owned
     size_t living_count;
     uint64_t deaths;
+    struct session_able able[SK_SHARDS_MAX];
+    size_t shards;
+    uint64_t lists; // changes of these lists
     char id[SK_UUID_SIZE];
+    char as_able[ABLE_SIZE];
     char token[TOKEN_SIZE];
     char ttl[12];
     char key[SK_KEY_SIZE];
@@ -60,7 +76,7 @@ static void session_ask(struct sk_session *session, const char *how);
 static void session_on_kept(void *arg, const struct sk_reply *reply);
 static void session_on_taken(struct sk_session *session, bool granted, const struct sk_reply *reply);
 static void session_lose(struct sk_session *session, const char *why);
-static void session_read_living(struct sk_session *session, const struct sk_reply *reply);
+static void session_read_lists(struct sk_session *session, const struct sk_reply *reply);
 static void session_on_ended(void *arg, const struct sk_reply *reply);
 static void session_on_judged(void *arg, const struct sk_reply *reply);
 
@@ -79,7 +95,7 @@ static void session_move(struct sk_session *session, enum session_state state)
 }
 
 struct sk_session *sk_session_open(uv_loop_t *loop, const struct sk_nodes *nodes, struct sk_metrics *metrics,
-                                   uint32_t ttl_ms)
+                                   const struct sk_session_options *options)
 {
     struct sk_session *session = calloc(1, sizeof *session);
     struct sk_uuid_gen *ids = calloc(1, sizeof *ids);
@@ -97,9 +113,14 @@ struct sk_session *sk_session_open(uv_loop_t *loop, const struct sk_nodes *nodes
     session->nodes = nodes;
     session->ticked_at_ms = sk_monotonic_ms();
     session->metrics = metrics;
-    session->ttl_ms = ttl_ms;
+    session->ttl_ms = options->ttl_ms;
+    session->shards = options->shards;
+    session->lists = 1;
     session->retry = (struct sk_backoff){.first_ms = 20, .most_ms = 1000};
-    (void)snprintf(session->ttl, sizeof session->ttl, "%" PRIu32, ttl_ms);
+    (void)snprintf(session->ttl, sizeof session->ttl, "%" PRIu32, session->ttl_ms);
+    (void)snprintf(session->as_able, sizeof session->as_able, "%s %016" PRIx64, session->id, options->process);
+    for (size_t i = 0; i < session->shards; i++)
+        sk_key_of_able(i, session->able[i].key);
     (void)snprintf(session->token, sizeof session->token, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     sk_key_of_session(session->id, session->key);
     return session;
@@ -201,8 +222,11 @@ static void session_keep(struct sk_session *session)
 
 static void session_ask(struct sk_session *session, const char *how)
 {
-    const char *argv[10] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK};
+    char shards[SK_PARAM_NUMBER_SIZE];
+    const char *argv[KEEP_ARGS] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK};
     int keys = 4;
+    for (size_t i = 0; i < session->shards; i++)
+        argv[keys++] = session->able[i].key;
     if (!sk_nodes_is_cluster(session->nodes)) // version 4 knew no cluster, and its key has another slot
         argv[keys++] = SK_KEY_SESSIONS_4;
     int n = keys;
@@ -211,6 +235,10 @@ static void session_ask(struct sk_session *session, const char *how)
     argv[n++] = session->id;
     argv[n++] = how;
     argv[n++] = SK_PROTOCOL;
+    argv[n++] = session->as_able;
+    argv[n++] = sk_params_number(shards, (int64_t)session->shards);
+    for (size_t i = 0; i < session->shards; i++)
+        argv[n++] = session->able[i].own ? "1" : "0";
     uint64_t now = sk_monotonic_ms(); // read before sending: Redis's TTL starts later
     if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_KEEP, keys, n, argv, NULL, session_on_kept,
                         session) != SK_OK)
@@ -249,7 +277,7 @@ static void session_on_kept(void *arg, const struct sk_reply *reply)
         session_lose(session, "Redis has lost it");
     } else if (session->state == SESSION_HELD && answer == 1) {
         session->held_until_ms = session->asked_at_ms + session->ttl_ms;
-        session_read_living(session, reply);
+        session_read_lists(session, reply);
     }
     session_keep(session); // if lost, or answered too late, asks again at once
 }
@@ -279,7 +307,7 @@ static void session_on_taken(struct sk_session *session, bool granted, const str
     session->held_until_ms = session->asked_at_ms + session->ttl_ms;
     session->taken_at_ms = now;
     session->takings++;
-    session_read_living(session, reply);
+    session_read_lists(session, reply);
     sk_log(SK_LOG_INFO, "session taken", "session=%s ttl_ms=%" PRIu32, session->id, session->ttl_ms);
 }
 
@@ -308,12 +336,19 @@ bool sk_session_await(struct sk_session *session)
 
 bool sk_session_end(struct sk_session *session)
 {
-    const char *argv[] = {session->key, SK_KEY_SESSIONS, session->token, session->id};
+    const char *argv[KEEP_ARGS] = {session->key, SK_KEY_SESSIONS};
+    int keys = 2;
     if (session->state == SESSION_ENDED || session->state == SESSION_ENDING)
         return session->state == SESSION_ENDED;
+    for (size_t i = 0; i < session->shards; i++)
+        argv[keys++] = session->able[i].key;
+    int n = keys;
+    argv[n++] = session->token;
+    argv[n++] = session->id;
+    argv[n++] = session->as_able;
     session_move(session, SESSION_ENDING);
-    if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_END, 2, 4, argv, NULL, session_on_ended, session) !=
-        SK_OK)
+    if (sk_redis_script(session_redis(session), SK_SCRIPT_SESSION_END, keys, n, argv, NULL, session_on_ended,
+                        session) != SK_OK)
         session_move(session, SESSION_ENDED); // its TTL ends it
     return session->state == SESSION_ENDED;
 }
@@ -331,6 +366,8 @@ void sk_session_close(struct sk_session *session)
         return;
     SK_ASSERT(!session->asking);
     sk_timer_close(session->tick);
+    for (size_t i = 0; i < session->shards; i++)
+        free(session->able[i].others);
     free(session->living);
     free(session);
 }
@@ -347,17 +384,31 @@ static bool session_is_among(const char *id, const char (*ids)[SK_UUID_SIZE], si
     return count > 0 && bsearch(id, ids, count, SK_UUID_SIZE, session_compare_ids) != NULL;
 }
 
-// Skips what is no session id. This session is in the list whatever Redis returns.
-static void session_read_living(struct sk_session *session, const struct sk_reply *reply)
+// Takes over a sorted list, and frees the old one. True: they differ.
+static bool session_replace(char (**list)[SK_UUID_SIZE], size_t *count, char (*with)[SK_UUID_SIZE], size_t with_count)
 {
-    size_t most = sk_reply_count(reply), count = 0;
-    if (most > LIVING_MAX + 1)
-        most = LIVING_MAX + 1;
+    bool differs = with_count != *count || (with_count > 0 && memcmp(with, *list, with_count * SK_UUID_SIZE) != 0);
+    free(*list);
+    *list = with;
+    *count = with_count;
+    return differs;
+}
+
+static size_t session_list_size(const struct sk_reply *reply)
+{
+    size_t count = sk_reply_count(reply);
+    return count < LIVING_MAX ? count : LIVING_MAX;
+}
+
+// Skips what is no session id. This session is in the list whatever Redis returns.
+static bool session_read_living(struct sk_session *session, const struct sk_reply *reply)
+{
+    size_t most = session_list_size(reply), count = 0;
     char(*living)[SK_UUID_SIZE] = calloc(most + 1, SK_UUID_SIZE);
     if (living == NULL)
-        return; // the list of the last renewal stays
+        return false; // the list of the last renewal stays
     memcpy(living[count++], session->id, SK_UUID_SIZE);
-    for (size_t i = 1; i < most; i++) {
+    for (size_t i = 0; i < most; i++) {
         const char *id = sk_reply_text(sk_reply_at(reply, i), NULL);
         if (id != NULL && sk_uuid_valid(id) && strcmp(id, session->id) != 0)
             memcpy(living[count++], id, SK_UUID_SIZE);
@@ -365,9 +416,38 @@ static void session_read_living(struct sk_session *session, const struct sk_repl
     qsort(living, count, SK_UUID_SIZE, session_compare_ids);
     for (size_t i = 0; i < session->living_count; i++)
         session->deaths += !session_is_among(session->living[i], (const char(*)[SK_UUID_SIZE])living, count);
-    free(session->living);
-    session->living = living;
-    session->living_count = count;
+    return session_replace(&session->living, &session->living_count, living, count);
+}
+
+// Skips this session, and what is none.
+static bool session_read_able(const struct sk_session *session, struct session_able *able, const struct sk_reply *reply)
+{
+    size_t most = session_list_size(reply), count = 0;
+    const char *process = session->as_able + SK_UUID_SIZE;
+    char(*others)[SK_UUID_SIZE] = calloc(most + 1, SK_UUID_SIZE);
+    if (others == NULL)
+        return false; // the same
+    able->elsewhere = false;
+    for (size_t i = 0; i < most; i++) {
+        const char *text = sk_reply_text(sk_reply_at(reply, i), NULL);
+        if (text == NULL || strlen(text) != ABLE_SIZE - 1 || text[SK_UUID_CHARS] != ' ')
+            continue;
+        memcpy(others[count], text, SK_UUID_CHARS);
+        if (!sk_uuid_valid(others[count]) || strcmp(others[count], session->id) == 0)
+            continue;
+        able->elsewhere = able->elsewhere || strcmp(text + SK_UUID_SIZE, process) != 0;
+        count++;
+    }
+    qsort(others, count, SK_UUID_SIZE, session_compare_ids);
+    return session_replace(&able->others, &able->count, others, count);
+}
+
+static void session_read_lists(struct sk_session *session, const struct sk_reply *reply)
+{
+    bool changed = session_read_living(session, sk_reply_at(reply, 1));
+    for (size_t i = 0; i < session->shards; i++)
+        changed |= session_read_able(session, &session->able[i], sk_reply_at(reply, 2 + i));
+    session->lists += changed;
 }
 
 const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
@@ -385,6 +465,41 @@ uint64_t sk_session_deaths(const struct sk_session *session)
 {
     return session->deaths;
 }
+
+// ---- who can do background work ----
+
+void sk_session_set_able(struct sk_session *session, size_t shard, bool able)
+{
+    if (session->able[shard].own == able)
+        return;
+    session->able[shard].own = able;
+    session->lists++;
+    session->renew_at_ms = 0;
+    session_keep(session);
+}
+
+bool sk_session_is_able(const struct sk_session *session, size_t shard)
+{
+    return session->able[shard].own;
+}
+
+const char (*sk_session_others_able(const struct sk_session *session, size_t shard, size_t *count))[SK_UUID_SIZE]
+{
+    *count = session->able[shard].count;
+    return (const char(*)[SK_UUID_SIZE])session->able[shard].others;
+}
+
+bool sk_session_able_elsewhere(const struct sk_session *session, size_t shard)
+{
+    return session->able[shard].elsewhere;
+}
+
+uint64_t sk_session_lists(const struct sk_session *session)
+{
+    return session->lists;
+}
+
+// ---- judging ----
 
 struct judgement {
     struct sk_session *session;
@@ -449,7 +564,7 @@ enum lock_state { LOCK_TAKING, LOCK_HELD, LOCK_MISSED, LOCK_RELEASED };
 
 struct sk_named_locks {
     const struct sk_nodes *nodes;
-    const struct sk_session *owner;
+    struct sk_session *owner;
     struct sk_timer *tick;
     struct sk_list all;
     uint64_t counter;
@@ -472,7 +587,9 @@ static void lock_on_taken(void *arg, const struct sk_reply *reply);
 static void lock_on_tick(void *arg);
 static void lock_on_renewed(void *arg, const struct sk_reply *reply);
 static void lock_send_cut(const struct sk_named_lock *lock);
-static void lock_send_release(const struct sk_named_lock *lock);
+static void lock_on_cut(void *arg, const struct sk_reply *reply);
+static void lock_on_judged(void *arg, const enum sk_life *lives, size_t n);
+static void lock_send_release(const struct sk_named_locks *locks, const char *key, const char *token);
 static void lock_on_sent(void *arg, const struct sk_reply *reply);
 static void lock_free_if_done(struct sk_named_lock *lock);
 
@@ -489,8 +606,8 @@ static void lock_move(struct sk_named_lock *lock, enum lock_state state)
     lock->state = state;
 }
 
-struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, const struct sk_nodes *nodes,
-                                           const struct sk_session *owner, uint32_t ttl_ms)
+struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, const struct sk_nodes *nodes, struct sk_session *owner,
+                                           uint32_t ttl_ms)
 {
     struct sk_named_locks *locks = calloc(1, sizeof *locks);
     if (locks != NULL)
@@ -548,7 +665,7 @@ static void lock_on_taken(void *arg, const struct sk_reply *reply)
         lock_move(lock, held ? LOCK_HELD : LOCK_MISSED);
         lock->taken(lock->arg, held); // may release it
     } else if (held) {
-        lock_send_release(lock); // it was released while it was being taken
+        lock_send_release(lock->locks, lock->key, lock->token); // it was released while it was being taken
     }
     lock->answers--;
     lock_free_if_done(lock);
@@ -579,23 +696,60 @@ void sk_named_lock_release(struct sk_named_lock *lock)
     if (lock == NULL)
         return;
     if (lock->state == LOCK_HELD)
-        lock_send_release(lock);
+        lock_send_release(lock->locks, lock->key, lock->token);
     lock_move(lock, LOCK_RELEASED);
     lock_free_if_done(lock);
 }
 
-// Another holds the lock. If the holder is dead, the TTL frees the lock, unless the clock was set back since.
+// A lock that another holds, whose session is looked at.
+struct suspect {
+    const struct sk_named_locks *locks;
+    char key[SK_KEY_SIZE];
+    char token[LOCK_TOKEN_SIZE];
+};
+
+// If the holder is dead, its TTL frees the lock, unless the clock was set back since.
 static void lock_send_cut(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->locks->ttl};
-    if (sk_redis_script(lock_redis(lock), SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
-        return; // the next attempt sends it
+    struct suspect *suspect = calloc(1, sizeof *suspect);
+    if (suspect == NULL)
+        return;
+    suspect->locks = lock->locks;
+    memcpy(suspect->key, lock->key, sizeof suspect->key);
+    if (sk_redis_script(lock_redis(lock), SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_cut, suspect) != SK_OK)
+        free(suspect); // the next attempt sends it
 }
 
-static void lock_send_release(const struct sk_named_lock *lock)
+// The token begins with the id of the holder's session.
+static void lock_on_cut(void *arg, const struct sk_reply *reply)
 {
-    const char *argv[] = {lock->key, lock->token};
-    if (sk_redis_script(lock_redis(lock), SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
+    struct suspect *suspect = arg;
+    struct sk_session *owner = suspect->locks->owner;
+    const char *token = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    char id[1][SK_UUID_SIZE] = {""};
+    if (token != NULL && strlen(token) > SK_UUID_CHARS && strlen(token) < sizeof suspect->token) {
+        memcpy(suspect->token, token, strlen(token));
+        memcpy(id[0], token, SK_UUID_CHARS);
+    }
+    if (!sk_uuid_valid(id[0]) || sk_session_lives(owner, id[0]) ||
+        sk_sessions_judge(owner, 1, (const char(*)[SK_UUID_SIZE])id, lock_on_judged, suspect) != SK_OK)
+        free(suspect);
+}
+
+static void lock_on_judged(void *arg, const enum sk_life *lives, size_t n)
+{
+    struct suspect *suspect = arg;
+    if (n == 1 && lives[0] == SK_LIFE_DEAD)
+        lock_send_release(suspect->locks, suspect->key, suspect->token);
+    free(suspect);
+}
+
+static void lock_send_release(const struct sk_named_locks *locks, const char *key, const char *token)
+{
+    const char *argv[] = {key, token};
+    if (sk_redis_script(sk_nodes_orders(locks->nodes, sk_key_slot(key)), SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL,
+                        lock_on_sent, NULL) != SK_OK)
         return; // Redis is down: the TTL frees it
 }
 

@@ -38,13 +38,20 @@
 #include "metrics.h"
 #include "nodes.h"
 #include "redis_link.h"
+#include "shards.h"
 #include "uuid.h"
 
 struct sk_session;
 
+struct sk_session_options {
+    uint32_t ttl_ms;
+    size_t shards;    // of PostgreSQL, SK_SHARDS_MAX at most
+    uint64_t process; // a random number that all sessions of the process have
+};
+
 // Gives a session with a new id, not taken yet; it borrows loop, nodes and metrics. NULL: out of memory.
 struct sk_session *sk_session_open(uv_loop_t *loop, const struct sk_nodes *nodes, struct sk_metrics *metrics,
-                                   uint32_t ttl_ms);
+                                   const struct sk_session_options *options);
 // Frees it here; Redis frees it by its TTL unless it was ended. End the Redis links first, so that no reply is
 // outstanding. NULL is fine.
 void sk_session_close(struct sk_session *session);
@@ -86,6 +93,26 @@ bool sk_session_lives(const struct sk_session *session, const char *id); // it i
 // Grows whenever a session leaves that list.
 uint64_t sk_session_deaths(const struct sk_session *session);
 
+// ---- who can do background work ----
+
+// For each shard Redis has a list of the sessions that are able to work there. A session writes itself into it with
+// each renewal, for SK_ABLE_MS from then on, and takes itself out as soon as it is not able any more.
+
+enum { SK_ABLE_MS = 1500 }; // as session_keep.lua has it
+
+// Notes whether this session is able to work in the shard. A change is written at once.
+void sk_session_set_able(struct sk_session *session, size_t shard, bool able);
+bool sk_session_is_able(const struct sk_session *session, size_t shard); // as set last
+
+// The other able sessions of the shard, sorted, as of the last renewal. Borrowed until the loop goes on.
+const char (*sk_session_others_able(const struct sk_session *session, size_t shard, size_t *count))[SK_UUID_SIZE];
+bool sk_session_able_elsewhere(const struct sk_session *session, size_t shard); // one of them is of another process
+
+// The version of all these lists and of sk_session_living(): grows whenever one of them changes. Never 0.
+uint64_t sk_session_lists(const struct sk_session *session);
+
+// ---- judging ----
+
 enum sk_life { SK_LIFE_UNKNOWN, SK_LIFE_LIVING, SK_LIFE_DEAD };
 
 enum { SK_SESSIONS_JUDGED_MAX = 32 };
@@ -105,7 +132,8 @@ enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const cha
 // renewed and released only under the same token (Redis documentation, "Distributed locks with Redis", the
 // single-instance algorithm). The token begins with the id of the owner's session and ends with the TTL. A caller that
 // finds the lock taken cuts its remaining time to that TTL (lock_cut.lua), so setting the clock back prolongs no lock.
-// A lock saves work; it never carries a promise, because its owner may be paused past the TTL and is not notified.
+// If the owner's session is judged dead, that caller frees the lock for the next attempt. A lock saves work; it never
+// carries a promise, because its owner may be paused past the TTL and is not notified.
 //
 // A lock is tried once; there is no waiting, no re-entrancy and no numbering.
 
@@ -113,8 +141,8 @@ struct sk_named_locks;
 struct sk_named_lock;
 
 // Gives a source of locks with this TTL; it borrows all three. NULL: out of memory.
-struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, const struct sk_nodes *nodes,
-                                           const struct sk_session *owner, uint32_t ttl_ms);
+struct sk_named_locks *sk_named_locks_open(uv_loop_t *loop, const struct sk_nodes *nodes, struct sk_session *owner,
+                                           uint32_t ttl_ms);
 // Frees all locks; their keys expire. End the Redis links first, so that no reply is outstanding. NULL is fine.
 void sk_named_locks_close(struct sk_named_locks *locks);
 

@@ -28,6 +28,11 @@ void sk_key_of_session(const char *id, char key[SK_KEY_SIZE])
     (void)snprintf(key, SK_KEY_SIZE, "seckill:{shared}:session:%s", id);
 }
 
+void sk_key_of_able(size_t shard, char key[SK_KEY_SIZE])
+{
+    (void)snprintf(key, SK_KEY_SIZE, "seckill:{shared}:session:able:%zu", shard);
+}
+
 unsigned sk_key_slot(const char *key)
 {
     const char *tag = strchr(key, '{');

@@ -5,6 +5,8 @@
 #ifndef SK_STORE_KEYS_H
 #define SK_STORE_KEYS_H
 
+#include <stddef.h>
+
 // The version of the data in Redis: keys, journal entries, and what scripts pass to each other. Instances of two
 // versions must not run at the same time. To upgrade: drain, migrate, start.
 #define SK_PROTOCOL "5"
@@ -51,6 +53,10 @@ void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);
 
 // The slot of a key, by its tag. Any thread.
 unsigned sk_key_slot(const char *key);
+
+// The sessions that are able to work in a shard: a sorted set, "session process" -> until when. It has the form of a
+// session's key, which the rights of earlier versions cover.
+void sk_key_of_able(size_t shard, char key[SK_KEY_SIZE]);
 
 // The newest time that any session has seen on Redis's clock.
 #define SK_KEY_CLOCK "seckill:{shared}:clock"

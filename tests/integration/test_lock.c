@@ -56,7 +56,7 @@ static struct party *open_party(uint32_t ttl_ms)
     struct part *part = parts;
     while (part->session != NULL)
         part++;
-    part->session = sk_session_open(&party->loop, party->nodes, NULL, ttl_ms);
+    part->session = sk_session_open(&party->loop, party->nodes, NULL, &(struct sk_session_options){ttl_ms, 1, 1});
     part->locks = sk_named_locks_open(&party->loop, party->nodes, part->session, ttl_ms);
     must(part->session != NULL && part->locks != NULL, "part");
     party->part = part;

@@ -1028,7 +1028,8 @@ static void keep(const char *id, const char *token, const char *ttl_ms, const ch
 {
     char key[TEXT_SIZE];
     (void)snprintf(key, sizeof key, "session:{shared}:%s", id);
-    CALL(SK_SCRIPT_SESSION_KEEP, 4, key, SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, token, ttl_ms, id, how, protocol);
+    CALL(SK_SCRIPT_SESSION_KEEP, 4, key, SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, token, ttl_ms, id, how, protocol,
+         "no able one", "0");
     ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
 }
 
@@ -1036,7 +1037,14 @@ static void keep(const char *id, const char *token, const char *ttl_ms, const ch
 static void must_be_kept(bool kept, size_t living)
 {
     ck_assert_int_eq(reply->element[0]->integer, kept);
-    ck_assert_uint_eq(reply->elements, kept ? 1 + living : 1);
+    ck_assert_uint_eq(reply->elements, kept ? 2 : 1);
+    if (kept)
+        ck_assert_uint_eq(reply->element[1]->elements, living);
+}
+
+static const char *living_at(size_t i)
+{
+    return reply->element[1]->element[i]->str;
 }
 
 START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
@@ -1046,7 +1054,7 @@ START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
     ck_assert_int_eq(redis_number("EXISTS session:{shared}:a " SESSIONS), 0);
     keep("a", "mine", "60000", "take");
     must_be_kept(true, 1);
-    ck_assert_str_eq(element(1), "a");
+    ck_assert_str_eq(living_at(0), "a");
     keep("a", "other", "120000", "take");
     must_be_kept(false, 0);
     keep("a", "other", "120000", "renew");
@@ -1069,14 +1077,14 @@ START_TEST(sessions_of_version_4_must_end_first)
     STACK_SKIP_CLUSTER("version 4 did not run on one");
     redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms() + 60000);
     CALL(SK_SCRIPT_SESSION_KEEP, 5, "session:{shared}:a", SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4,
-         "mine", "60000", "a", "take", protocol);
+         "mine", "60000", "a", "take", protocol, "no able one", "0");
     ck_assert_uint_eq(reply->elements, 2);
     ck_assert_int_eq(reply->element[0]->integer, 0);
     ck_assert_str_eq(element(1), "4");
     ck_assert_int_eq(redis_number("EXISTS session:{shared}:a"), 0);
     redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms()); // expired
     CALL(SK_SCRIPT_SESSION_KEEP, 5, "session:{shared}:a", SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_SESSIONS_4,
-         "mine", "60000", "a", "take", protocol);
+         "mine", "60000", "a", "take", protocol, "no able one", "0");
     must_be_kept(true, 1);
     redis_run("DEL " SK_KEY_SESSIONS_4);
 }
@@ -1098,7 +1106,7 @@ START_TEST(two_protocol_versions_do_not_run_side_by_side)
     protocol = "other";
     keep("b", "other", "60000", "take"); // another session lives
     ck_assert_int_eq(reply->element[0]->integer, 0);
-    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:c", SESSIONS, "third", "c");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:c", SESSIONS, "third", "c", "no able one");
     must_return(1);
     keep("b", "other", "60000", "take");
     must_be_kept(true, 1);
@@ -1115,8 +1123,8 @@ START_TEST(the_list_drops_who_has_expired)
     redis_run("ZADD " SESSIONS " %lld gone %lld soon", (long long)now_ms(), (long long)(now_ms() + 30000));
     keep("a", "mine", "60000", "renew");
     must_be_kept(true, 2);
-    ck_assert_str_eq(element(1), "soon"); // the next to expire
-    ck_assert_str_eq(element(2), "a");
+    ck_assert_str_eq(living_at(0), "soon"); // the next to expire
+    ck_assert_str_eq(living_at(1), "a");
 }
 END_TEST
 
@@ -1127,8 +1135,8 @@ START_TEST(the_list_drops_who_expires_too_late)
     redis_run("ZADD " SESSIONS " 9e15 forged %lld late", (long long)now_ms() + 700000);
     keep("a", "mine", "600000", "renew");
     must_be_kept(true, 1);
-    ck_assert_str_eq(element(1), "a");
-    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a");
+    ck_assert_str_eq(living_at(0), "a");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a", "no able one");
     redis_run("ZADD " SESSIONS " 9e15 forged");
     protocol = "other"; // which a forged session does not keep away
     keep("b", "other", "60000", "take");
@@ -1210,7 +1218,7 @@ START_TEST(a_clock_that_is_set_back_prolongs_no_protocol)
     keep("c", "third", "60000", "take");
     protocol = SK_PROTOCOL;
     must_be_kept(true, 1);
-    ck_assert_str_eq(element(1), "c");
+    ck_assert_str_eq(living_at(0), "c");
 }
 END_TEST
 
@@ -1249,28 +1257,81 @@ START_TEST(a_time_that_cannot_be_does_no_harm)
 }
 END_TEST
 
+// ---- ... and who can do background work ----
+
+#define ABLE(shard) "seckill:{shared}:session:able:" #shard
+
+// Of two shards; each has '1' or '0'.
+static void keep_able(const char *id, const char *in_0, const char *in_1)
+{
+    char key[TEXT_SIZE], as_able[TEXT_SIZE];
+    (void)snprintf(key, sizeof key, "session:{shared}:%s", id);
+    (void)snprintf(as_able, sizeof as_able, "%s process", id);
+    CALL(SK_SCRIPT_SESSION_KEEP, 6, key, SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, ABLE(0), ABLE(1), id, "60000", id,
+         "take", protocol, as_able, "2", in_0, in_1);
+    ck_assert_uint_eq(reply->elements, 4);
+    ck_assert_int_eq(reply->element[0]->integer, 1);
+}
+
+static size_t able_in(size_t shard)
+{
+    return reply->element[2 + shard]->elements;
+}
+
+START_TEST(a_session_is_able_where_it_says_so)
+{
+    keep_able("a", "1", "0");
+    ck_assert(able_in(0) == 1 && able_in(1) == 0);
+    keep_able("b", "1", "1");
+    ck_assert(able_in(0) == 2 && able_in(1) == 1);
+    ck_assert_str_eq(reply->element[3]->element[0]->str, "b process");
+    int64_t left = redis_number("ZSCORE " ABLE(1) " %s", "b process") - now_ms();
+    ck_assert(left > 500 && left <= 1500);
+    keep_able("a", "0", "0"); // not any more
+    ck_assert(able_in(0) == 1 && able_in(1) == 1);
+    redis_run("ZADD " ABLE(0) " %lld %s", (long long)now_ms(), "b process"); // it was not renewed
+    keep_able("a", "0", "1");
+    ck_assert(able_in(0) == 0 && able_in(1) == 2);
+    CALL(SK_SCRIPT_SESSION_END, 4, "session:{shared}:a", SESSIONS, ABLE(0), ABLE(1), "a", "a", "a process");
+    must_return(1);
+    ck_assert_int_eq(redis_number("ZCARD " ABLE(1)), 1);
+}
+END_TEST
+
+// Those would own work for as long as they say.
+START_TEST(nobody_is_able_for_longer_than_a_renewal_lasts)
+{
+    redis_run("ZADD " ABLE(0) " 9e15 forged %lld ahead", (long long)now_ms() + HOUR_MS);
+    redis_run("SET " ABLE(1) " x");
+    keep_able("a", "1", "1");
+    ck_assert(able_in(0) == 1 && able_in(1) == 1);
+}
+END_TEST
+
 START_TEST(a_lock_is_cut_to_its_ttl)
 {
     redis_run("SET lock:1 token-1/60000 PX 3600000"); // the clock was set back
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
-    must_return(1);
+    ck_assert_str_eq(reply->str, "token-1/60000");
     ck_assert_int_le(redis_number("PTTL lock:1"), 60000);
     ck_assert_int_gt(redis_number("PTTL lock:1"), 50000);
+    redis_run("PEXPIRE lock:1 55000");
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
-    must_return(0);
+    ck_assert_str_eq(reply->str, "token-1/60000");
+    ck_assert_int_le(redis_number("PTTL lock:1"), 55000);         // nothing was to be cut
     redis_run("SET lock:1 token-1/999999999999 PX 999999999999"); // no lock has such a TTL
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
-    must_return(1);
+    ck_assert_str_eq(reply->str, "token-1/999999999999");
     ck_assert_int_le(redis_number("PTTL lock:1"), 600000);
     redis_run("SET lock:2 hand"); // without a TTL
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:2", "60000");
-    must_return(1);
+    ck_assert_str_eq(reply->str, "hand");
     ck_assert_int_gt(redis_number("PTTL lock:2"), 50000);
     redis_run("RPUSH lock:3 hand");
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:3", "60000");
-    must_return(1);
+    ck_assert_int_eq(reply->type, REDIS_REPLY_NIL);
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:3", "60000");
-    must_return(0);
+    ck_assert_int_eq(reply->type, REDIS_REPLY_NIL);
     ck_assert_int_eq(redis_number("EXISTS lock:3"), 0);
 }
 END_TEST
@@ -1302,13 +1363,13 @@ END_TEST
 START_TEST(a_session_is_ended_by_its_owner_alone)
 {
     keep("a", "mine", "60000", "take");
-    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "other", "a");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "other", "a", "no able one");
     must_return(0);
     ck_assert_int_eq(redis_number("EXISTS session:{shared}:a " SESSIONS), 2);
-    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a", "no able one");
     must_return(1);
     ck_assert_int_eq(redis_number("EXISTS session:{shared}:a " SESSIONS), 0);
-    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a", "no able one");
     must_return(0);
 }
 END_TEST
@@ -1375,6 +1436,8 @@ int main(void)
     tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_protocol);
     tcase_add_test(tcase, a_clock_that_is_set_forward_ends_all_sessions);
     tcase_add_test(tcase, a_time_that_cannot_be_does_no_harm);
+    tcase_add_test(tcase, a_session_is_able_where_it_says_so);
+    tcase_add_test(tcase, nobody_is_able_for_longer_than_a_renewal_lasts);
     tcase_add_test(tcase, a_lock_is_cut_to_its_ttl);
     tcase_add_test(tcase, keys_of_a_wrong_type_give_way_to_a_session);
     tcase_add_test(tcase, a_session_is_renewed_though_memory_is_full);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "course.h"
+#include "fake_living.h"
 #include "fake_session.h"
 #include "fake_timer.h"
 #include "listening.h"
@@ -32,16 +33,6 @@ static struct sk_expiry *expiry;
 static struct sk_voucher *voucher;
 
 // ---- fakes ----
-
-static char living[2][SK_UUID_SIZE] = {FAKE_SESSION, OTHER};
-static size_t living_count;
-
-const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
-{
-    (void)session;
-    *count = living_count;
-    return (const char(*)[SK_UUID_SIZE])living;
-}
 
 static struct {
     bool cannot; // no lock can be requested
@@ -124,7 +115,7 @@ static void setup(void)
     stage_open((struct sk_sale_options){0}, sizeof(struct sk_maintenance), 0);
     course_links(&sale);
     voucher = a_voucher(sale.catalogue, VOUCHER);
-    living_count = 1;
+    fake_living_are(FAKE_SESSION, OTHER, 1);
     now_ms = 5000000;
     expiry = sk_expiry_open(&sale);
     ck_assert_ptr_nonnull(expiry);
@@ -314,14 +305,14 @@ START_TEST(each_session_has_its_share)
 {
     enum { MANY = 100 };
     size_t own = 0;
-    living_count = 2;
+    fake_living.count = 2;
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
         (void)a_voucher(sale.catalogue, id);
     for (int id = VOUCHER; id < VOUCHER + MANY; id++)
-        own += sk_assignment_has(NULL, a_voucher(sale.catalogue, id)->tag);
+        own += sk_assignment_has(NULL, 0, a_voucher(sale.catalogue, id)->tag);
     ck_assert_uint_gt(own, MANY / 4);
     ck_assert_uint_lt(own, MANY * 3 / 4);
-    for (living_count = 2; living_count > 0; living_count--) { // then the other dies
+    for (fake_living.count = 2; fake_living.count > 0; fake_living.count--) { // then the other dies
         for (int i = 0; i < MANY; i++) {
             size_t before = locks.count;
             tick();
@@ -329,9 +320,9 @@ START_TEST(each_session_has_its_share)
                 locks.taken[lock](locks.args[lock], false);
             now_ms -= TICK_MS; // a checked voucher is not checked again
         }
-        ck_assert_uint_eq(locks.count, living_count == 2 ? own : MANY);
+        ck_assert_uint_eq(locks.count, fake_living.count == 2 ? own : MANY);
     }
-    living_count = 1;
+    fake_living.count = 1;
 }
 END_TEST
 

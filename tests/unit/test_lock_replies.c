@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-enum { TTL_MS = 400 };
+enum { TTL_MS = 400, SHARDS = 2 };
 
 #define OTHER "018bcfe5-6800-7000-8000-00000000000b"
 #define THIRD "018bcfe5-6800-7000-8000-00000000000c"
@@ -26,7 +26,7 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     fake_redis.run_number = 1;
-    session = sk_session_open(&loop, NULL, &metrics, TTL_MS);
+    session = sk_session_open(&loop, NULL, &metrics, &(struct sk_session_options){TTL_MS, SHARDS, 0xabc});
     locks = sk_named_locks_open(&loop, NULL, session, TTL_MS);
     ck_assert_ptr_nonnull(session);
     ck_assert_ptr_nonnull(locks);
@@ -59,17 +59,19 @@ static void must_ask_to(const char *how)
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
     const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
     ck_assert_int_eq(asked->what, SK_SCRIPT_SESSION_KEEP);
-    ck_assert_int_eq(asked->keys, fake_redis.cluster ? 4 : 5);
+    ck_assert_int_eq(asked->keys, SHARDS + (fake_redis.cluster ? 4 : 5));
     ck_assert_str_eq(asked->argv[asked->keys + 2], sk_session_id(session));
     ck_assert_str_eq(asked->argv[asked->keys + 3], how);
     ck_assert_str_eq(asked->argv[asked->keys + 4], SK_PROTOCOL);
 }
 
-#define KEPT(...)                                                    \
-    do {                                                             \
-        const struct sk_reply items_[] = {NUMBER(1), ##__VA_ARGS__}; \
-        const struct sk_reply reply_ = LIST_OF(items_);              \
-        redis_answers(&reply_);                                      \
+// Redis has renewed or granted it, and lists these living sessions. None is able.
+#define KEPT(...)                                                       \
+    do {                                                                \
+        const struct sk_reply living_[] = {__VA_ARGS__};                \
+        const struct sk_reply items_[] = {NUMBER(1), LIST_OF(living_)}; \
+        const struct sk_reply reply_ = LIST_OF(items_);                 \
+        redis_answers(&reply_);                                         \
     } while (0)
 
 START_TEST(a_session_is_held_once_redis_has_said_so)
@@ -337,6 +339,99 @@ START_TEST(the_living_are_known_and_deaths_are_counted)
 }
 END_TEST
 
+// ---- who can do background work ----
+
+#define EMPTY              \
+    {                      \
+        .kind = REPLY_LIST \
+    }
+
+// Redis lists these sessions as able in shard 1, and none in shard 0.
+#define KEPT_WITH_ABLE(...)                                                         \
+    do {                                                                            \
+        const struct sk_reply able_[] = {__VA_ARGS__};                              \
+        const struct sk_reply items_[] = {NUMBER(1), EMPTY, EMPTY, LIST_OF(able_)}; \
+        const struct sk_reply reply_ = LIST_OF(items_);                             \
+        redis_answers(&reply_);                                                     \
+    } while (0)
+
+#define SAME_PROCESS  " 0000000000000abc"
+#define OTHER_PROCESS " 0000000000000def"
+
+static size_t able_count(size_t shard)
+{
+    size_t count;
+    (void)sk_session_others_able(session, shard, &count);
+    return count;
+}
+
+START_TEST(the_able_sessions_of_each_shard_are_known)
+{
+    char own[80];
+    size_t count;
+    (void)snprintf(own, sizeof own, "%s" SAME_PROCESS, sk_session_id(session));
+    link_up();
+    KEPT();
+    uint64_t lists = sk_session_lists(session);
+    ck_assert_uint_gt(lists, 0);
+    RUN_UNTIL(fake_redis.count == 2);
+    KEPT_WITH_ABLE(TEXT(THIRD SAME_PROCESS), TEXT(own), TEXT("junk"), NUMBER(7), NIL, TEXT(OTHER),
+                   TEXT(OTHER "+0000000000000abc"), TEXT("x18bcfe5-6800-7000-8000-00000000000b" SAME_PROCESS),
+                   TEXT(OTHER SAME_PROCESS));
+    const char(*able)[SK_UUID_SIZE] = sk_session_others_able(session, 1, &count);
+    ck_assert_uint_eq(count, 2); // without itself
+    ck_assert_str_eq(able[0], OTHER);
+    ck_assert_str_eq(able[1], THIRD);
+    ck_assert_uint_eq(able_count(0), 0);
+    ck_assert(!sk_session_able_elsewhere(session, 1));
+    ck_assert_uint_gt(sk_session_lists(session), lists);
+    lists = sk_session_lists(session);
+    RUN_UNTIL(fake_redis.count == 3);
+    KEPT_WITH_ABLE(TEXT(OTHER SAME_PROCESS), TEXT(THIRD OTHER_PROCESS)); // the same ones, in the sequence of their ends
+    ck_assert_uint_eq(sk_session_lists(session), lists);
+    ck_assert(sk_session_able_elsewhere(session, 1));
+    ck_assert(!sk_session_able_elsewhere(session, 0));
+    RUN_UNTIL(fake_redis.count == 4);
+    KEPT();
+    ck_assert_uint_eq(able_count(1), 0);
+    ck_assert(!sk_session_able_elsewhere(session, 1));
+    ck_assert_uint_gt(sk_session_lists(session), lists);
+}
+END_TEST
+
+static void must_be_written(const char *in_0, const char *in_1)
+{
+    const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
+    must_ask_to("renew");
+    ck_assert_str_eq(asked->argv[4], "seckill:{shared}:session:able:0");
+    ck_assert_str_eq(asked->argv[5], "seckill:{shared}:session:able:1");
+    ck_assert_int_eq(strncmp(asked->argv[asked->keys + 5], sk_session_id(session), SK_UUID_CHARS), 0);
+    ck_assert_str_eq(asked->argv[asked->keys + 5] + SK_UUID_CHARS, SAME_PROCESS);
+    ck_assert_str_eq(asked->argv[asked->keys + 6], "2");
+    ck_assert_str_eq(asked->argv[asked->keys + 7], in_0);
+    ck_assert_str_eq(asked->argv[asked->keys + 8], in_1);
+}
+
+START_TEST(ability_is_written_at_once)
+{
+    link_up();
+    KEPT();
+    uint64_t lists = sk_session_lists(session);
+    ck_assert(!sk_session_is_able(session, 1));
+    sk_session_set_able(session, 1, true);
+    ck_assert(sk_session_is_able(session, 1) && !sk_session_is_able(session, 0));
+    ck_assert_uint_gt(sk_session_lists(session), lists);
+    must_be_written("0", "1"); // long before the next renewal
+    sk_session_set_able(session, 0, true);
+    sk_session_set_able(session, 1, false);
+    KEPT();
+    must_be_written("1", "0"); // what changed during a renewal, right behind it
+    KEPT();
+    sk_session_set_able(session, 0, true);
+    ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // no change
+}
+END_TEST
+
 // ---- judging ----
 
 static enum sk_life said[2];
@@ -536,6 +631,58 @@ START_TEST(a_lock_is_held_if_redis_says_ok)
 }
 END_TEST
 
+// A lock of another session, which has this token.
+static void find_taken(const char *token)
+{
+    const struct sk_reply nil = NIL, found = TEXT(token);
+    struct sk_named_lock *lock = sk_named_lock_take(locks, "key", on_taken, &taken);
+    redis_answers(&nil);
+    sk_named_lock_release(lock);
+    ck_assert_int_eq(fake_redis.asked[fake_redis.count - 1].what, SK_SCRIPT_LOCK_CUT);
+    redis_answers(&found);
+}
+
+// Else the next attempt would wait for the lock's own TTL.
+START_TEST(a_lock_of_a_dead_session_is_freed)
+{
+    static const struct sk_reply dead_items[] = {NUMBER(1), NUMBER(0)}, living_items[] = {NUMBER(1), NUMBER(1)};
+    static const struct sk_reply dead = LIST_OF(dead_items), living = LIST_OF(living_items);
+    static const struct sk_reply *const answers[] = {&dead, &living, &error, NULL};
+    link_up();
+    KEPT();
+    wait_for_the_right_to_judge();
+    redis_answers(NULL);
+    find_taken(OTHER "-7/400");
+    const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
+    ck_assert_int_eq(asked->what, SK_SCRIPT_SESSIONS_JUDGE);
+    ck_assert_str_eq(asked->argv[2], OTHER);
+    redis_answers(answers[_i]);
+    if (_i > 0) {
+        ck_assert_uint_eq(fake_redis.count, fake_redis.answered);
+        return;
+    }
+    asked = &fake_redis.asked[fake_redis.count - 1];
+    ck_assert_int_eq(asked->what, SK_SCRIPT_LOCK_RELEASE);
+    ck_assert_str_eq(asked->argv[0], "key");
+    ck_assert_str_eq(asked->argv[1], OTHER "-7/400"); // only if it is still that one
+}
+END_TEST
+
+START_TEST(a_lock_of_a_session_that_is_listed_or_none_stays)
+{
+    static const char *const tokens[] = {OTHER "-7/400", "hand", "",
+                                         OTHER "-7/400 and much more, which no lock of ours would ever have behind it"};
+    link_up();
+    KEPT(TEXT(OTHER));
+    wait_for_the_right_to_judge();
+    redis_answers(NULL);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    KEPT(TEXT(OTHER));
+    find_taken(tokens[_i]);
+    ck_assert_uint_eq(fake_redis.count, fake_redis.answered);
+}
+END_TEST
+
 START_TEST(what_is_granted_after_the_release_is_released_at_once)
 {
     static const struct sk_reply ok = TEXT("OK");
@@ -629,6 +776,10 @@ int main(void)
     tcase_add_loop_test(tcase, a_judge_that_is_gone_itself_says_nothing, 0, 5);
     tcase_add_test(tcase, a_node_that_refuses_writes_ends_no_sale_and_judges_nobody);
     tcase_add_test(tcase, after_a_refusal_nobody_is_judged_within_a_ttl);
+    tcase_add_test(tcase, the_able_sessions_of_each_shard_are_known);
+    tcase_add_test(tcase, ability_is_written_at_once);
+    tcase_add_loop_test(tcase, a_lock_of_a_dead_session_is_freed, 0, 4);
+    tcase_add_loop_test(tcase, a_lock_of_a_session_that_is_listed_or_none_stays, 0, 4);
     tcase_add_loop_test(tcase, a_session_ends_once, 0, 2);
     tcase_add_test(tcase, without_redis_a_session_ends_by_its_ttl);
     tcase_add_loop_test(tcase, a_lock_is_held_if_redis_says_ok, 0, 4);

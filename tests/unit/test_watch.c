@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "entry.h"
+#include "fake_living.h"
 #include "fake_timer.h"
 #include "maintenance.h"
 #include "recovery.h"
 #include "stack.h"
 #include "stage.h"
 
-enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
+enum { DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
 
 #define OWN   "00000000-0000-7000-8000-000000000001"
 #define OTHER "00000000-0000-7000-8000-000000000002"
@@ -21,28 +22,17 @@ static struct sk_watch *watch;
 
 // ---- sessions ----
 
-static char living[LIVING_MAX][SK_UUID_SIZE] = {OWN};
-static size_t living_count, living_read;
-
 const char *sk_session_id(const struct sk_session *session)
 {
     (void)session;
     return OWN;
 }
 
-const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
-{
-    (void)session;
-    living_read++;
-    *count = living_count;
-    return (const char(*)[SK_UUID_SIZE])living;
-}
-
 bool sk_session_lives(const struct sk_session *session, const char *id)
 {
     (void)session;
-    for (size_t i = 0; i < living_count; i++) {
-        if (strcmp(living[i], id) == 0)
+    for (size_t i = 0; i < fake_living.count; i++) {
+        if (strcmp(fake_living.ids[i], id) == 0)
             return true;
     }
     return false;
@@ -50,8 +40,7 @@ bool sk_session_lives(const struct sk_session *session, const char *id)
 
 static void another_session_comes(void)
 {
-    (void)snprintf(living[1], sizeof living[1], "%s", OTHER);
-    living_count = 2;
+    fake_living.count = 2;
 }
 
 // ---- reactions ----
@@ -86,7 +75,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
 static void setup(void)
 {
     now_ms = 100000;
-    living_count = 1;
+    fake_living_are(OWN, OTHER, 1);
     rebuilt_count = swept_count = 0;
     memset(&metrics, 0, sizeof metrics);
     stage_open((struct sk_sale_options){.retire_after_ms = RETIRE_AFTER_MS}, sizeof(struct sk_maintenance), 0);
@@ -319,10 +308,10 @@ START_TEST(sessions_share_the_vouchers)
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), mine);
     ck_assert_mem_eq(first, checked_ids, mine * sizeof first[0]); // always the same ones
-    living_read = 0;
+    fake_living.reads = 0;
     (void)go_round();
-    ck_assert_uint_lt(living_read, MANY / 10); // the assignment is not computed again
-    living_count = 1;                          // the other session is gone
+    ck_assert_uint_lt(fake_living.reads, MANY / 10); // the assignment is not computed again
+    fake_living.count = 1;                           // the other session is gone
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), MANY);
     another_session_comes();
@@ -393,7 +382,7 @@ START_TEST(payments_to_refund_are_counted_by_one_session)
     another_session_comes();
     for (int round = 0; round < ROUNDS; round++)
         (void)go_round();
-    ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, "payments") ? 4 : 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, 0, "payments") ? 4 : 0);
 }
 END_TEST
 
@@ -540,7 +529,7 @@ START_TEST(a_session_that_knows_of_none_checks_all)
 {
     all_is_well();
     (void)on_sale(1);
-    living_count = 0;
+    fake_living.count = 0;
     ck_assert_uint_eq(go_round(), 1);
 }
 END_TEST

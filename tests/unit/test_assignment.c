@@ -1,0 +1,330 @@
+// The assignment of background work: when a session is able, who owns which work, and when an instance is alone in its
+// trouble. The links, the session's lists and the time are fakes.
+#include <stdio.h>
+#include <string.h>
+
+#include "assignment.h"
+#include "fake_stores.h"
+#include "fake_timer.h"
+#include "maintenance.h"
+#include "stack.h"
+
+enum { SHARDS = 2, NAMES = 200, OTHERS = 2 };
+
+#define OWN   "018bcfe5-6800-7000-8000-0000000000a1"
+#define OTHER "018bcfe5-6800-7000-8000-0000000000b2"
+#define THIRD "018bcfe5-6800-7000-8000-0000000000c3"
+
+static uv_loop_t loop;
+static struct sk_sale sale;
+static struct sk_assignments *assignments;
+static char links[SHARDS * 2];
+static unsigned changes; // reported to the hook
+
+// ---- fakes ----
+
+static struct {
+    bool unheld;
+    bool able[SHARDS];     // this session, as it was set
+    size_t others[SHARDS]; // so many of OTHER and THIRD are able
+    bool elsewhere;        // ... and belong to another process
+    size_t living;         // so many of OWN, OTHER and THIRD live
+    uint64_t lists;
+} fake;
+
+static const char sessions[][SK_UUID_SIZE] = {OWN, OTHER, THIRD};
+
+const char *sk_session_id(const struct sk_session *session)
+{
+    (void)session;
+    return OWN;
+}
+
+bool sk_session_held(const struct sk_session *session)
+{
+    (void)session;
+    return !fake.unheld;
+}
+
+const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
+{
+    (void)session;
+    *count = fake.living;
+    return sessions;
+}
+
+const char (*sk_session_others_able(const struct sk_session *session, size_t shard, size_t *count))[SK_UUID_SIZE]
+{
+    (void)session;
+    *count = fake.others[shard];
+    return sessions + 1;
+}
+
+bool sk_session_able_elsewhere(const struct sk_session *session, size_t shard)
+{
+    (void)session;
+    return fake.others[shard] > 0 && fake.elsewhere;
+}
+
+bool sk_session_is_able(const struct sk_session *session, size_t shard)
+{
+    (void)session;
+    return fake.able[shard];
+}
+
+void sk_session_set_able(struct sk_session *session, size_t shard, bool able)
+{
+    (void)session;
+    fake.lists += fake.able[shard] != able;
+    fake.able[shard] = able;
+}
+
+uint64_t sk_session_lists(const struct sk_session *session)
+{
+    (void)session;
+    return fake.lists;
+}
+
+static bool incomplete[SHARDS]; // the catalogue
+
+bool sk_follow_complete(const struct sk_follow *follow)
+{
+    return !*(const bool *)(const void *)follow;
+}
+
+// ---- fixture ----
+
+static void on_changed(void *arg)
+{
+    ck_assert_ptr_eq(arg, &changes);
+    changes++;
+}
+
+static struct sk_follow *follows[SHARDS];
+
+static void setup(void)
+{
+    const struct sk_assignments_hook hook = {on_changed, &changes};
+    now_ms = 100000;
+    changes = 0;
+    memset(&fake, 0, sizeof fake);
+    fake.lists = 1;
+    fake.living = 1;
+    sale = (struct sk_sale){.loop = &loop, .shards = SHARDS};
+    for (size_t i = 0; i < SHARDS; i++) {
+        incomplete[i] = false;
+        follows[i] = (struct sk_follow *)(void *)&incomplete[i];
+        sale.pg[i] = (struct sk_pg *)(void *)&links[2 * i];
+        sale.ask_pg[i] = (struct sk_pg *)(void *)&links[2 * i + 1];
+    }
+    assignments = sk_assignments_open(&sale, follows, &hook);
+    ck_assert_ptr_nonnull(assignments);
+}
+
+static void teardown(void)
+{
+    sk_assignments_close(assignments);
+    fake_stores_forget();
+}
+
+// Checks ten times a second.
+static void run_for(uint64_t ms)
+{
+    for (uint64_t until_ms = now_ms + ms; now_ms < until_ms; now_ms += 100)
+        on_time(on_time_arg);
+    on_time(on_time_arg);
+}
+
+static bool is_able(size_t shard)
+{
+    return fake.able[shard];
+}
+
+static void become_able(void)
+{
+    run_for(SK_ABLE_AFTER_MS);
+    ck_assert(is_able(0) && is_able(1));
+}
+
+// ---- ability ----
+
+START_TEST(a_session_is_able_after_two_seconds_without_a_break)
+{
+    run_for(SK_ABLE_AFTER_MS - 100);
+    ck_assert(!is_able(0) && !is_able(1));
+    run_for(100);
+    ck_assert(is_able(0) && is_able(1));
+    ck_assert_uint_gt(changes, 0);
+}
+END_TEST
+
+START_TEST(any_trouble_ends_it_at_once)
+{
+    become_able();
+    if (_i == 0)
+        fake_pg.down = true;
+    else if (_i == 1)
+        fake_lagging = sale.pg[0];
+    else if (_i == 2)
+        fake_lagging = sale.ask_pg[0];
+    else
+        incomplete[0] = true;
+    sk_assignments_check(assignments);
+    ck_assert(!is_able(0));
+    ck_assert_int_eq(is_able(1), _i > 0); // each shard by itself
+    fake_pg.down = false;
+    fake_lagging = NULL;
+    incomplete[0] = false;
+    sk_assignments_check(assignments);
+    ck_assert(!is_able(0)); // two seconds again
+    become_able();
+}
+END_TEST
+
+START_TEST(who_flickers_is_never_able)
+{
+    for (int i = 0; i < 20; i++) {
+        run_for(SK_ABLE_AFTER_MS - 200);
+        fake_pg.down = true;
+        sk_assignments_check(assignments);
+        fake_pg.down = false;
+        ck_assert(!is_able(0));
+    }
+}
+END_TEST
+
+START_TEST(who_ends_is_not_able)
+{
+    become_able();
+    sk_assignments_stop(assignments);
+    ck_assert(!is_able(0) && !is_able(1));
+    run_for(2 * SK_ABLE_AFTER_MS);
+    ck_assert(!is_able(0));
+}
+END_TEST
+
+START_TEST(without_a_node_of_redis_others_do_the_work)
+{
+    become_able();
+    fake.others[0] = 1;
+    fake_redis.down = true;
+    run_for(900);
+    ck_assert(is_able(0));
+    run_for(200);
+    ck_assert(!is_able(0));
+    ck_assert(is_able(1)); // nobody else is
+    fake.others[0] = 0;    // they have left, too
+    run_for(100);
+    ck_assert(is_able(0));
+    fake.others[0] = fake.others[1] = 1;
+    run_for(100);
+    ck_assert(!is_able(0) && !is_able(1));
+    fake_redis.down = false;
+    run_for(100);
+    ck_assert(is_able(0) && is_able(1));
+}
+END_TEST
+
+// ---- owners ----
+
+static size_t owned(size_t shard)
+{
+    char name[16];
+    size_t count = 0;
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof name, "%d", i);
+        count += sk_assignment_has(NULL, shard, name);
+    }
+    return count;
+}
+
+START_TEST(the_able_share_the_work)
+{
+    fake.living = 3;
+    fake.able[0] = true;
+    ck_assert_uint_eq(owned(0), NAMES); // the others live, but are not able
+    fake.others[0] = 1;
+    ck_assert_uint_gt(owned(0), NAMES / 4);
+    ck_assert_uint_lt(owned(0), NAMES * 3 / 4);
+    fake.others[0] = 2;
+    ck_assert_uint_gt(owned(0), NAMES / 6);
+    ck_assert_uint_lt(owned(0), NAMES / 2);
+    fake.able[0] = false;
+    ck_assert_uint_eq(owned(0), 0);
+    ck_assert_uint_gt(owned(1), NAMES / 6); // nobody is able there: all living share it
+    ck_assert_uint_lt(owned(1), NAMES / 2);
+    fake.living = 1;
+    ck_assert_uint_eq(owned(1), NAMES);
+    fake.living = 0; // before the first list
+    ck_assert_uint_eq(owned(1), NAMES);
+}
+END_TEST
+
+START_TEST(a_vouchers_owner_is_computed_once_for_each_list)
+{
+    struct sk_maintenance maintenance = {.assignment = {.version = 0}};
+    struct sk_voucher voucher = {.shard = 1, .tag = "7", .maintenance = &maintenance};
+    fake.living = 1;
+    ck_assert(sk_assignment_has_voucher(NULL, &voucher));
+    fake.others[1] = 1;
+    ck_assert(sk_assignment_has_voucher(NULL, &voucher)); // the lists have the same version
+    fake.lists++;
+    ck_assert(!sk_assignment_has_voucher(NULL, &voucher));
+}
+END_TEST
+
+// ---- alone ----
+
+START_TEST(who_alone_has_lost_postgresql_is_not_ready_after_three_seconds)
+{
+    become_able();
+    fake.others[1] = 1;
+    fake.elsewhere = true;
+    run_for(5000);
+    ck_assert(!sk_assignments_is_alone(assignments)); // it has it
+    fake_lagging = sale.ask_pg[1];
+    run_for(2900);
+    ck_assert(!sk_assignments_is_alone(assignments));
+    run_for(200);
+    ck_assert(sk_assignments_is_alone(assignments));
+    if (_i == 0)
+        fake.others[1] = 0; // the other has lost it, too
+    else if (_i == 1)
+        fake.unheld = true; // nothing is known
+    else
+        fake_lagging = NULL; // it is back
+    run_for(100);
+    ck_assert(!sk_assignments_is_alone(assignments));
+    fake.others[1] = 1;
+    fake.unheld = false;
+    fake_lagging = sale.ask_pg[1];
+    run_for(2900);
+    ck_assert(!sk_assignments_is_alone(assignments)); // three seconds again
+}
+END_TEST
+
+// Reactors of one process have the same gateway's address, and mostly the same trouble.
+START_TEST(another_reactor_of_the_process_is_no_other_instance)
+{
+    fake.others[0] = 1;
+    fake_pg.down = true;
+    run_for(10000);
+    ck_assert(!sk_assignments_is_alone(assignments));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("assignment");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_session_is_able_after_two_seconds_without_a_break);
+    tcase_add_loop_test(tcase, any_trouble_ends_it_at_once, 0, 4);
+    tcase_add_test(tcase, who_flickers_is_never_able);
+    tcase_add_test(tcase, who_ends_is_not_able);
+    tcase_add_test(tcase, without_a_node_of_redis_others_do_the_work);
+    tcase_add_test(tcase, the_able_share_the_work);
+    tcase_add_test(tcase, a_vouchers_owner_is_computed_once_for_each_list);
+    tcase_add_loop_test(tcase, who_alone_has_lost_postgresql_is_not_ready_after_three_seconds, 0, 3);
+    tcase_add_test(tcase, another_reactor_of_the_process_is_no_other_instance);
+    return harness_main(tcase, CK_FORK);
+}
