@@ -89,6 +89,7 @@ for shard = 1, shards do
   redis.call('ZREMRANGEBYSCORE', able, '(' .. now_ms + able_ms, '+inf') -- of a clock that was set back
   if ARGV[7 + shard] == '1' then
     redis.call('ZADD', able, now_ms + able_ms, ARGV[6])
+    redis.call('PEXPIRE', able, able_ms)
   else
     redis.call('ZREM', able, ARGV[6])
   end

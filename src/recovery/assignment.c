@@ -115,6 +115,8 @@ static void assignment_check_shard(struct sk_assignments *assignments, size_t sh
     struct sk_session *session = assignments->sale->session;
     size_t others = 0;
     bool well = assignment_shard_is_well(assignments, shard);
+    if (!well && of->well_since_ms != 0)
+        sk_named_locks_yield(assignments->sale->locks, shard, assignments->sale->shards);
     if (!well)
         of->well_since_ms = 0;
     else if (of->well_since_ms == 0)

@@ -701,6 +701,15 @@ void sk_named_lock_release(struct sk_named_lock *lock)
     lock_free_if_done(lock);
 }
 
+void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t shards)
+{
+    for (struct sk_named_lock *lock = sk_list_first(&locks->all); lock != NULL;
+         lock = sk_list_next(&locks->all, &lock->list)) {
+        if (lock->state == LOCK_HELD && sk_shard_of_slot(lock->slot, shards) == shard)
+            lock_send_release(locks, lock->key, lock->token);
+    }
+}
+
 // A lock that another holds, whose session is looked at.
 struct suspect {
     const struct sk_named_locks *locks;

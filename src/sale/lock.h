@@ -158,4 +158,8 @@ struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const cha
 // called while the lock is being taken (then `taken` does not run), and inside `taken`. NULL is fine.
 void sk_named_lock_release(struct sk_named_lock *lock);
 
+// Lets other sessions take the locks that this one holds for vouchers of a shard, one of `shards`: it cannot do their
+// work now. Its callers are not notified, as if the locks had expired.
+void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t shards);
+
 #endif

@@ -17,6 +17,7 @@ import re
 
 import rows_admin
 import rows_again
+import rows_alone
 import rows_attackers
 import rows_clients
 import rows_clocks
@@ -50,6 +51,7 @@ from fault import Fault
 MODULES = [
     rows_admin,
     rows_again,
+    rows_alone,
     rows_attackers,
     rows_clients,
     rows_clocks,

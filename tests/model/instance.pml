@@ -128,7 +128,7 @@ idle:
 			marked[me] = 0; older[me] = 0; known[2 * me] = 0; known[2 * me + 1] = 0; goto idle
 #endif
 #ifdef SESSIONS
-		:: me == 2 && CAN_RECOVER && (CAN_TAKE(1) || CAN_TAKE(2)) ->
+		:: SWEEPS && CAN_RECOVER && (CAN_TAKE(1) || CAN_TAKE(2)) ->
 			/* scan_journal.lua, then a check of the entries' sessions */
 			if
 			:: CAN_TAKE(1) -> id = 1
@@ -172,6 +172,12 @@ granted:
 	:: DIES
 	fi;
 write:
+#ifdef ABILITY
+	if
+	:: IS_CUT -> atomic { let_go(); goto idle } /* its write comes some time, and changes nothing */
+	:: !IS_CUT
+	fi;
+#endif
 	atomic {
 		WAITS_NOT;
 		pg_place(id, epoch, outcome, instead);

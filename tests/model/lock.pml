@@ -109,6 +109,25 @@ inline lock_lost(noticed)
 #define ALL_BACK (IS_BACK(0) && IS_BACK(1) && IS_BACK(2))
 #endif
 
+/* Who settles entries of dead sessions: two instances share the work, and one of them may lose PostgreSQL for good. */
+#ifdef ABILITY
+bit able[3]; /* by Redis's lists */
+bit cut;     /* the second one has lost PostgreSQL */
+byte cuts = CUTS;
+#define IS_CUT (me == 2 && cut)
+#define NONE_ABLE (!able[1] && !able[2])
+#if defined(BREAK_FALLBACK)
+#define OWNS able[me]
+#elif defined(BREAK_ABILITY)
+#define OWNS (me == 2) /* the highest hash among the living */
+#else
+#define OWNS (able[me] || (NONE_ABLE && me == 2))
+#endif
+#define SWEEPS (me > 0 && OWNS && !IS_CUT)
+#else
+#define SWEEPS (me == 2)
+#endif
+
 proctype Time()
 {
 	byte i;
@@ -132,6 +151,14 @@ end_time:
 		fi;
 		session[i] = 0; broken[i] = 1; i = 0
 	}
+#ifdef ABILITY
+	:: atomic { cuts > 0 -> cuts--; cut = 1 }
+	:: atomic { cut && able[2] -> able[2] = 0 }
+#ifndef NOBODY_ABLE
+	:: atomic { !able[1] -> able[1] = 1 }
+	:: atomic { !able[2] && !cut -> able[2] = 1 }
+#endif
+#endif
 #if AWAYS > 0
 	:: atomic { aways > 0 && !away -> aways--; away = 1 }
 	:: atomic { /* it is back, with its data; or as another process, without */

@@ -42,6 +42,9 @@
 #ifndef PAUSES
 #define PAUSES 0 /* instances paused for longer than a session's TTL */
 #endif
+#ifndef CUTS
+#define CUTS 0 /* how often the second of two that share the work loses PostgreSQL */
+#endif
 #ifndef AWAYS
 #define AWAYS 0 /* how often the node of the sessions goes away: it is another node than the voucher's */
 #endif

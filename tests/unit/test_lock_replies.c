@@ -683,6 +683,27 @@ START_TEST(a_lock_of_a_session_that_is_listed_or_none_stays)
 }
 END_TEST
 
+START_TEST(locks_of_a_shard_can_be_yielded)
+{
+    static const struct sk_reply ok = TEXT("OK");
+    static const char *const keys[] = {"seckill:lock:expire:{1}", "seckill:lock:expire:{2}"};
+    struct sk_named_lock *taking = sk_named_lock_take(locks, keys[0], on_taken, &taken);
+    struct sk_named_lock *held_one = sk_named_lock_take(locks, keys[1], on_taken, &taken);
+    size_t shard = sk_shard_of_slot(sk_key_slot(keys[1]), SHARDS);
+    redis_answers(NULL);
+    redis_answers(&ok);
+    sk_named_locks_yield(locks, 1 - shard, SHARDS); // another shard's
+    ck_assert_uint_eq(fake_redis.count, 2);
+    sk_named_locks_yield(locks, shard, SHARDS);
+    ck_assert_uint_eq(fake_redis.count, 3);
+    ck_assert_int_eq(fake_redis.asked[2].what, SK_SCRIPT_LOCK_RELEASE);
+    ck_assert_str_eq(fake_redis.asked[2].argv[0], keys[1]);
+    ck_assert_str_eq(fake_redis.asked[2].argv[1], fake_redis.asked[1].argv[2]);
+    sk_named_lock_release(taking);
+    sk_named_lock_release(held_one);
+}
+END_TEST
+
 START_TEST(what_is_granted_after_the_release_is_released_at_once)
 {
     static const struct sk_reply ok = TEXT("OK");
@@ -778,6 +799,7 @@ int main(void)
     tcase_add_test(tcase, after_a_refusal_nobody_is_judged_within_a_ttl);
     tcase_add_test(tcase, the_able_sessions_of_each_shard_are_known);
     tcase_add_test(tcase, ability_is_written_at_once);
+    tcase_add_test(tcase, locks_of_a_shard_can_be_yielded);
     tcase_add_loop_test(tcase, a_lock_of_a_dead_session_is_freed, 0, 4);
     tcase_add_loop_test(tcase, a_lock_of_a_session_that_is_listed_or_none_stays, 0, 4);
     tcase_add_loop_test(tcase, a_session_ends_once, 0, 2);
