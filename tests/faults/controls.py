@@ -71,7 +71,7 @@ CONTROLS = [
         "src/recovery/assignment.c",
         "        if (count > 0)\n            return false;",
         "        return false;",
-        "34t",
+        "67d",
         "expiry_is_in_time",
     ),
     Control(

@@ -152,6 +152,10 @@ ROWS = [
         seconds=LOOP_S + 4, late_s=LATE_S["refused"], unknown=0.7, **MANY,
     ),
     Fault(
+        "67d", "all instances in a crash loop: none is ever able", crash_loop,
+        instances=1, seconds=LOOP_S + 4, late_s=LATE_S["dead"], unknown=0.9, **MANY | {"env": {}},
+    ),
+    Fault(
         "67b", "three of four instances die at once", most_die,
         instances=4, seconds=12.0, late_s=LATE_S["dead"], unknown=0.8, **MANY,
     ),
