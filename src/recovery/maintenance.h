@@ -9,7 +9,8 @@
 #include "rebuild.h"
 #include "voucher.h"
 
-// Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c alone.
+// Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c; a
+// rebuild resets `stale_epoch`, and watch.c reads how many wait.
 enum sk_lost_state {
     SK_LOST_IDLE,
     SK_LOST_ASKING,           // Redis is asked about some
