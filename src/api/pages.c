@@ -280,9 +280,17 @@ void sk_document_answer(const struct sk_document *document, struct sk_request *r
     sk_response_free(own);
 }
 
-// If-None-Match is `*`, or a list with our tag in it. The quotes are part of the tag, so a longer tag does not match.
+// If-None-Match is `*`, or a list with our tag in it: as it was sent, weak, or with a suffix that a gateway has put
+// before the closing quote ("5-gzip"), because it compresses answers. Neither changes what the tag is of.
 static bool document_is_known(const struct form *form, const struct sk_request *request)
 {
     const char *value = sk_request_header(request, "if-none-match", NULL);
-    return value != NULL && (strcmp(value, "*") == 0 || strstr(value, form->tag) != NULL);
+    if (value == NULL || strcmp(value, "*") == 0)
+        return value != NULL;
+    size_t len = strlen(form->tag) - 1; // without the closing quote
+    for (const char *at = strchr(value, '"'); at != NULL; at = strchr(at + 1, '"')) {
+        if (strncmp(at, form->tag, len) == 0 && (at[len] == '"' || at[len] == '-'))
+            return true;
+    }
+    return false;
 }

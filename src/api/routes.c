@@ -487,17 +487,20 @@ static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE])
     return sk_uuid_valid(id);
 }
 
-// Reads the version of our ETag, "<number>"; `*` or no If-Match leave it unchanged.
+// Reads the version of our ETag, "<number>"; `*` or no If-Match leave it unchanged. Gateways that compress answers
+// rewrite the tag to W/"5" or "5-gzip". A version is the same in each coding, so these count as "5".
 static bool routes_read_if_match(const struct sk_request *request, int64_t *version)
 {
     unsigned count;
-    const char *value = sk_request_header(request, "if-match", &count);
-    if (count == 0 || (count == 1 && strcmp(value, "*") == 0))
+    const char *tag = sk_request_header(request, "if-match", &count);
+    if (count == 0 || (count == 1 && strcmp(tag, "*") == 0))
         return true;
-    size_t len = strlen(value);
-    if (count != 1 || len < 2 || value[0] != '"' || value[len - 1] != '"')
+    if (strncmp(tag, "W/", 2) == 0)
+        tag += 2;
+    const char *end = tag[0] == '"' ? strchr(tag + 1, '"') : NULL;
+    if (count != 1 || end == NULL || end[1] != '\0')
         return false;
-    return routes_read_number((struct sk_route_part){value + 1, len - 2}, version);
+    return routes_read_number((struct sk_route_part){tag + 1, strcspn(tag + 1, "-\"")}, version);
 }
 
 // Whether the call was refused for want of a user whom only the gateway can name: no token of the client's would help.
