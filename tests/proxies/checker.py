@@ -3,23 +3,27 @@
 - one answer for each request, and none for bytes that are not a request;
 - the next request on the same connection gets its own answer;
 - other users, who share the gateway's connections to the service, get theirs;
+- what a gateway refuses looks like a refusal of the service;
 - a user has an order if and only if he was answered 201 or 202; nobody has one from a hidden request.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from roads import Road
+from roads import ROOT, Road
 from rows import ANY, Ask, Row
 from wire import Answer, Link, Odd
 
 QUIET_S = 0.12
 VICTIMS = 2
+CODES = set(re.findall(r"X\((\w+), [45]\d\d, ", (ROOT / "src/api/answer.h").read_text()))  # of the service's problems
+MALFORMED = (400, 405, 414, 422, 431, 501, 505)  # parsers refuse a request with any text, that of the service, too
 
 
 class Target(Protocol):
@@ -113,7 +117,9 @@ class Checker:
             self.finding("status", row, f"{first}, not {allowed}: {answers[:1]}")
         if row.code and answers and self.road.gateway is False and self.code(answers[0]) != row.code:
             self.finding("code", row, f"{self.code(answers[0])}, not {row.code}")
-        if row.same and answers and answers[0].fields.get("content-type") == "application/problem+json":
+        for answer in answers:
+            self.must_be_ours(row, answer)
+        if row.same and answers and first in row.direct and answers[0].fields.get("content-type") == "application/problem+json":
             self.bodies.setdefault(row.same, set()).add(answers[0].body)
             if len(self.bodies[row.same]) > 1:
                 self.finding("another body", row, f"{answers[0].body!r}")
@@ -124,6 +130,13 @@ class Checker:
         for answer in answers:
             if answer.status in (201, 202):
                 self.note_order(row, answer)
+
+    def must_be_ours(self, row: Row, answer: Answer) -> None:
+        if not self.road.gateway or answer.status < 400 or answer.status in MALFORMED or answer.body == b"":
+            return
+        kind = answer.fields.get("content-type")
+        if kind != "application/problem+json" or self.code(answer) not in CODES:
+            self.finding("not ours", row, f"{answer.status} {kind} {answer.body[:80]!r}")
 
     @staticmethod
     def code(answer: Answer) -> str:
