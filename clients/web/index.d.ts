@@ -333,6 +333,18 @@ export function createClient(settings?: {
     fetch?: typeof fetch;
 }): Client;
 
+/**
+ * `cents` of an ISO 4217 currency as people read them, such as 990 of CNY as 9.90. Intl alone takes other digits: those
+ * of CLDR. `locale`: of Intl; the reader's own unless given.
+ */
+export function formatMoney(cents: number, currency: string, locale?: string | string[]): string;
+
+/** How many digits a currency of ISO 4217 has behind the point: 2 of CNY, 0 of JPY, 3 of KWD. */
+export function digitsOf(currency: string): number;
+
+/** The currencies that a voucher may have. */
+export const CURRENCIES: readonly string[];
+
 /** A new Idempotency-Key, where crypto.randomUUID() is missing, too, as in pages without TLS. */
 export function makeKey(): string;
 

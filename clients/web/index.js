@@ -11,6 +11,7 @@ import { getTicket } from './ticket.js';
 export { createApi, Problem } from './api.js';
 export { createClock } from './clock.js';
 export { openStream, STREAM_MOST } from './events.js';
+export { CURRENCIES, digitsOf, formatMoney } from './money.js';
 export { askForChange, followOrder } from './orders.js';
 export { AGAIN, insist, judge } from './outcome.js';
 export { makeKey, outcomeOf, placeOrder } from './purchase.js';

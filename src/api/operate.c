@@ -893,7 +893,7 @@ enum member {
 };
 
 // The money of ISO 4217 that is in use: no funds, metals, bonds or test codes. Only new terms are checked, so what is
-// taken from this list stays on older vouchers.
+// taken from this list stays on older vouchers. clients/web/money.js has the same with the digits of each.
 static const char currencies[] = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN "
                                  "BWP BYN BZD CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB "
                                  "EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR "

@@ -215,6 +215,8 @@ const CONTROLS = [
             });
             await kept(isList)(context);
         }],
+    ["prices with the browser's own digits", 'digits of their currency', /the price in forints as .*: not within/,
+        rewritten(`**${SHOP}`, (text) => text.replace(/(minimum|maximum)FractionDigits/g, 'no$1'))],
     ['an ended sale that looks open', 'that has ended says so', /an ended sale does not say so/,
         always("for (const one of page.querySelectorAll('article .count')) { one.textContent = 'On sale'; }")],
     ['a free item with a price', 'a free item needs no payment', /Free|nothing to pay/,

@@ -238,7 +238,25 @@ async function morePages(scene) {
     await ends(page, first, 'won');
 }
 
+/** Digits behind the point are those of ISO 4217; this browser's own are others for every tenth currency. */
+async function money(scene) {
+    const forint = await scene.voucher({ price_cents: 990000, currency: 'HUF' });
+    const dinar = await scene.voucher({ price_cents: 990000, currency: 'IQD' });
+    const page = await scene.shop();
+    await hasText(card(page, forint), /HUF\s9,900\.00(?!\d)/, 'the price in forints');
+    await hasText(card(page, dinar), /IQD\s990\.000(?!\d)/, 'the price in dinars');
+    const [count, wrong] = await page.evaluate(async () => {
+        const { CURRENCIES, digitsOf, formatMoney } = await import('/web/client/money.js');
+        const { centsOf } = await import('/web/admin/terms.js');
+        const typed = (currency, locale) => formatMoney(765, currency, locale).match(/[\d.]+$/)[0];
+        const isWrong = (currency) => ['en', 'zh-CN'].some((locale) => centsOf(typed(currency, locale), digitsOf(currency)) !== 765);
+        return [CURRENCIES.length, CURRENCIES.filter(isWrong)];
+    });
+    assert.deepEqual([count > 150, wrong], [true, []], 'currencies that do not read back');
+}
+
 export const tests = [
+    { name: 'prices have the digits of their currency', run: money },
     { name: 'both languages', answers: [409], run: bothLanguages },
     { name: 'on a screen of 320 px', run: narrowScreen },
     { name: 'a card on three screens', run: sharedRows },

@@ -3,6 +3,7 @@ package seckill;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -56,6 +57,7 @@ final class Driver {
             case "read" -> done(client.read(path));
             case "command" -> told(client.command(path, (Map<String, Object>) task.get("json")));
             case "watch" -> watch(client, voucher, task);
+            case "money" -> money((Long) task.get("cents"), (String) task.get("currency"));
             default -> throw new IllegalArgumentException(String.valueOf(task));
         };
     }
@@ -102,6 +104,12 @@ final class Driver {
             return true;
         });
         return done(Map.of());
+    }
+
+    private static Map<String, Object> money(long cents, String currency) {
+        var text = SeckillClient.amountOf(cents, currency).toPlainString();
+        boolean isSame = SeckillClient.centsOf(new BigDecimal(text), currency) == cents;
+        return done(Map.of("text", isSame ? text : "other cents"));
     }
 
     private static Map<String, Object> told(SeckillClient.Result result) {

@@ -40,6 +40,7 @@ SLOW = "who is slower than a sale hears its newest state"
 MANY_SALES = "more sales than a stream takes are followed in several"
 TYPES = "the types have every member that the service sends"
 TROUBLES = "who follows a sale or an order hears of each try that fails"
+MONEY = "an amount has the digits of its currency"
 NO_STREAM = "where no stream can be had the voucher is asked for"
 
 # What is broken, in which file, by which change; and the scenario that must fail.
@@ -127,6 +128,8 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("each voucher has a stream of its own", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 2;", SEVERAL),
     ("a stream has more vouchers than the service takes", "events.js", "STREAM_MOST = 32;", "STREAM_MOST = 33;",
      MANY_SALES),
+    ("money has the digits of Intl", "money.js", "{ ...options, style: 'currency', currency }",
+     "{ style: 'currency', currency }", MONEY),
 )
 
 JAVA: tuple[tuple[str, str, str, str], ...] = (
@@ -186,6 +189,7 @@ JAVA: tuple[tuple[str, str, str, str], ...] = (
     ("no polling without a stream", "                hear.test(voucher);\n", "", NO_STREAM),
     ("states queue up", "lines.clear();", "", SLOW),
     ("polls tell PostgreSQL's units", 'voucher.put("remaining", null);', "", AWAY),
+    ("all money has two digits", "THREE_DIGITS.contains(currency) ? 3 : 2", "2", MONEY),
 )
 
 BROKEN_CLIENTS = [("web", what, *rest) for what, *rest in WEB] + [

@@ -3,7 +3,7 @@
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-const { createClient } = await import(pathToFileURL(`${process.argv[2]}/index.js`));
+const { createClient, formatMoney } = await import(pathToFileURL(`${process.argv[2]}/index.js`));
 
 const page = new EventTarget(); // `online`, as a browser has it
 globalThis.addEventListener = page.addEventListener.bind(page);
@@ -49,6 +49,7 @@ const CALLS = {
     watch: (client, { n, voucher, signal }) =>
         done(client.watch(voucher, (event) => say(n, { event }), { signal, onTrouble: hearTrouble(n) })),
     now: (client, { voucher }) => done(client.voucher(voucher).then(() => ({ now: client.now() }))),
+    money: (client, { cents, currency }) => done({ text: formatMoney(cents, currency, 'en') }),
     online: () => done(page.dispatchEvent(new Event('online'))),
 };
 

@@ -566,6 +566,18 @@ def service_time(client: Client) -> None:
     assert abs(since_ms) < 60_000, f"{since_ms} ms"
 
 
+@scenario("an amount has the digits of its currency")
+def money(client: Client) -> None:
+    table = re.search(r"const CODES = \{(.*?)\};", (lab.WEB / "money.js").read_text(), re.DOTALL)[1]
+    lists = re.findall(r"(\d):\s*('[^:]*'),", table)
+    digits = {code: int(count) for count, codes in lists for code in re.findall("[A-Z]{3}", codes)}
+    assert len(digits) > 150 and digits["HUF"] == 2, digits
+    for currency, count in digits.items():
+        told = expect(client.begin("money", lab.URL, cents=1234567, currency=currency).result(), "done")
+        shown = re.search(r"[\d,]+(?:\.(\d+))?$", told["body"]["text"])
+        assert shown and len(shown[1] or "") == count and re.sub(r"\D", "", shown[0]) == "1234567", (currency, told)
+
+
 def watch_to_the_end(client: Client, proxy: Proxy, voucher: str) -> None:
     """Each change comes, until the sale is closed."""
     call = client.begin("watch", proxy.url, voucher=voucher)

@@ -13,7 +13,7 @@ import { lonelyOf, OUTCOMES } from '../../web/admin/charts.js';
 import { createHistory } from '../../web/admin/history.js';
 import { ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
-import { centsOf, changesOf, digitsOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
+import { centsOf, changesOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
 import { KINDS, STOPS, troublesOf } from '../../web/admin/troubles.js';
 import { reasons, words } from '../../web/admin/words.js';
 
@@ -362,7 +362,9 @@ test('a price is its digits', () => {
 });
 
 test('a currency has the digits that it has', () => {
-    assert.deepEqual(['EUR', 'JPY', 'KWD', '', 'NONE'].map(digitsOf), [2, 0, 3, 2, 2]);
+    const centsIn = (price, currency) => termsOf(form({ price, currency })).terms?.price_cents;
+    assert.deepEqual(['EUR', 'jpy', 'kwd', '', 'NONE'].map((currency) => centsIn('9', currency)), [900, 9, 9000, 900, 900]);
+    assert.deepEqual([centsIn('9900', 'HUF'), centsIn('9900', ' huf '), centsIn('1.5', 'IQD')], [990000, 990000, 1500]);
     assert.deepEqual([centsOf('1500', 0), centsOf('1.5', 0), centsOf('1.5', 3)], [1500, null, 1500]);
     assert.deepEqual([centsOf('1,000', 3), centsOf('1,000', 0), centsOf('1,5', 3), centsOf('1,5')], [null, null, null, 150]);
 });

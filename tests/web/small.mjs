@@ -1,11 +1,12 @@
 // The small pure parts: countdown, jitter, phases, money and languages, names and tokens, the proof of work.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { createHasher, isTicketGood, readRetryAfter, retryDelay, solve, wait } from '../../clients/web/index.js';
+import { createHasher, CURRENCIES, digitsOf, formatMoney, isTicketGood, readRetryAfter, retryDelay, solve, wait } from '../../clients/web/index.js';
 import { isUserName, subjectOf, takeToken } from '../../web/common/identity.js';
-import { chooseLanguage, createSay, formatMoney } from '../../web/common/language.js';
+import { chooseLanguage, createSay } from '../../web/common/language.js';
 import { createStorage } from '../../web/common/storage.js';
 import { countdown, createTicker, milestone, untilNextSecond } from '../../web/shop/countdown.js';
 import { createVouchers, inOrder, PHASE, phaseOf } from '../../web/shop/vouchers.js';
@@ -217,11 +218,24 @@ test('words with values and plurals', () => {
     assert.throws(() => say('c'));
 });
 
-test('money by its currency', () => {
+test('money has the digits of ISO 4217, whatever Intl says', () => {
     assert.match(formatMoney(1250, 'CNY', 'en'), /12\.50/);
-    assert.match(formatMoney(1250, 'CNY', 'zh'), /¥12\.50/);
+    assert.match(formatMoney(1250, 'CNY', 'zh-CN'), /¥12\.50/);
     assert.match(formatMoney(1250, 'JPY', 'en'), /1,250/);
     assert.equal(formatMoney(1250, '???', 'en'), '12.50 ???');
+    for (const [currency, text] of Object.entries({ HUF: '9,900.00', IQD: '990.000', CLP: '990,000', XXX: '9,900.00' })) {
+        assert.ok(formatMoney(990000, currency, 'en').endsWith(text), currency);
+    }
+});
+
+test('the service and the Java client know the same currencies', () => {
+    const textOf = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+    const codesIn = (path, pattern) => [...pattern.exec(textOf(path))[1].matchAll(/[A-Z]{3}/g)].map(([code]) => code);
+    const ofDigits = (digits) => CURRENCIES.filter((code) => digitsOf(code) === digits);
+    assert.deepEqual(codesIn('src/api/operate.c', /currencies\[\] = ([^;]*);/), [...CURRENCIES].sort());
+    const java = 'clients/java/seckill/SeckillClient.java';
+    assert.deepEqual(codesIn(java, /NO_DIGITS = ([^;]*);/), ofDigits(0));
+    assert.deepEqual(codesIn(java, /THREE_DIGITS = ([^;]*);/), ofDigits(3));
 });
 
 // ---- who buys ----

@@ -1,4 +1,7 @@
 // What a form says as what the service takes, and back. Pure.
+import { digitsOf } from '../client/money.js';
+
+const CURRENCY = 'CNY'; // the service's default
 
 // "9.90" -> 990 by the digits alone, since a computer's 9.9 * 100 need not be 990. `digits`: how many the currency has
 // behind the point; of 3, "1,000" could be a thousand. null: it is no price.
@@ -11,15 +14,6 @@ export function centsOf(text, digits = 2) {
 export function priceText(cents, digits = 2) {
     const text = String(cents).padStart(digits + 1, '0');
     return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`;
-}
-
-// Of ISO 4217: 2 of the euro, 0 of the yen.
-export function digitsOf(currency) {
-    try {
-        return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits;
-    } catch {
-        return 2; // it is none: the service says so
-    }
 }
 
 // A whole number of `least` or more. null: it is none.
@@ -46,10 +40,11 @@ export function localTime(ms) {
 // `fields`: the form's texts; of a tick whether it is set. Gives {terms} or {wrong: [names of members]}. A field that may
 // be missing and is empty is left to the service's default.
 export function termsOf(fields) {
+    const currency = fields.currency.trim().toUpperCase();
     const terms = {
         title: fields.title.trim() === '' ? null : fields.title.trim(),
         stock: wholeOf(fields.stock, 0),
-        price_cents: centsOf(fields.price, digitsOf(fields.currency.trim() || 'CNY')),
+        price_cents: centsOf(fields.price, digitsOf(currency || CURRENCY)),
         begin_at: timeOf(fields.begin),
         end_at: timeOf(fields.end),
         ticket: fields.ticket === true,
@@ -63,8 +58,8 @@ export function termsOf(fields) {
     if (fields.pay_within.trim() !== '') {
         terms.pay_within_s = wholeOf(fields.pay_within, 0);
     }
-    if (fields.currency.trim() !== '') {
-        terms.currency = fields.currency.trim().toUpperCase();
+    if (currency !== '') {
+        terms.currency = currency;
     }
     const wrong = Object.keys(terms).filter((name) => terms[name] === null);
     if (wrong.length === 0 && terms.begin_at >= terms.end_at) {

@@ -45,16 +45,6 @@ export function createSay(words, language) {
     };
 }
 
-// Cents of an ISO 4217 currency are its smallest unit, of which there are 100 to one, 1 or 1000.
-export function formatMoney(cents, currency, language) {
-    try {
-        const format = new Intl.NumberFormat(LANGUAGES[language], { style: 'currency', currency });
-        return format.format(cents / 10 ** format.resolvedOptions().maximumFractionDigits);
-    } catch {
-        return `${(cents / 100).toFixed(2)} ${currency}`; // three letters that are no currency
-    }
-}
-
 // A moment in the reader's own zone; the date only if it is another day.
 export function formatMoment(ms, nowMs, language) {
     const options = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };

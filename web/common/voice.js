@@ -1,6 +1,7 @@
 // What a page says, in the language that its reader has: a voice, and the words that stand in the document.
 import { setAttribute, setText } from './dom.js';
-import { createSay, formatMoment, formatMoney, keepLanguage, LANGUAGES, pageLanguage } from './language.js';
+import { formatMoney } from '../client/money.js';
+import { createSay, formatMoment, keepLanguage, LANGUAGES, pageLanguage } from './language.js';
 
 // `words` as of createSay(), `storage` where a choice by hand is kept.
 export function createVoice(words, storage) {
@@ -11,7 +12,7 @@ export function createVoice(words, storage) {
     return {
         say: (key, values) => say(key, values),
         number: (value) => new Intl.NumberFormat(LANGUAGES[language]).format(value),
-        money: (cents, currency) => formatMoney(cents, currency, language),
+        money: (cents, currency) => formatMoney(cents, currency, LANGUAGES[language]),
         moment: (ms, now) => formatMoment(ms, now ?? ms, language),
         tag: () => LANGUAGES[language],
         otherTag: () => LANGUAGES[other()],

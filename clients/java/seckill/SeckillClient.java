@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.math.BigDecimal;
 import java.net.URI;
 import java.net.URLEncoder;
 import java.net.http.HttpClient;
@@ -53,6 +54,11 @@ public final class SeckillClient {
     private static final Set<Integer> LATER = Set.of(408, 425, 429);
     private static final Set<String> TICKET_CODES =
             Set.of("TICKET_REQUIRED", "TICKET_INVALID", "WORK_REQUIRED", "WORK_INVALID");
+    // Of ISO 4217; all others have 2. web/money.js names the edition. The JDK's Currency has that of the JDK.
+    private static final Set<String> NO_DIGITS = Set.of(
+            "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF",
+            "XPF");
+    private static final Set<String> THREE_DIGITS = Set.of("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND");
 
     private final HttpClient http;
     private final String url;
@@ -371,6 +377,22 @@ public final class SeckillClient {
     /** The feed of changes of orders: {@code after} is the {@code next} of the time before; null: from the start. */
     public Map<String, Object> events(String after) throws Problem {
         return read("/admin/events" + query("after", after), "events");
+    }
+
+    // ---- money ----
+
+    /** Cents of an ISO 4217 currency as people write them: 990 of CNY is 9.90. */
+    public static BigDecimal amountOf(long cents, String currency) {
+        return BigDecimal.valueOf(cents, digitsOf(currency));
+    }
+
+    /** The same backwards. Throws an ArithmeticException if the amount has more digits than the currency. */
+    public static long centsOf(BigDecimal amount, String currency) {
+        return amount.movePointRight(digitsOf(currency)).longValueExact();
+    }
+
+    private static int digitsOf(String currency) {
+        return NO_DIGITS.contains(currency) ? 0 : THREE_DIGITS.contains(currency) ? 3 : 2;
     }
 
     // ---- any other call of docs/http.md ----
