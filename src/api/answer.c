@@ -199,8 +199,7 @@ static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct 
 static void answer_free_set(struct answer_set *set);
 static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request);
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len);
-static struct sk_response *answer_make_shared(struct sk_request *request, const char *type, const char *body,
-                                              size_t len);
+static struct sk_response *answer_make_bare(struct sk_request *request, const char *type, const char *body, size_t len);
 static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
 static struct sk_response *answer_make_ok(struct sk_request *request);
 static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
@@ -269,13 +268,12 @@ static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct 
 // `request` NULL: for any request. No cache may keep it: it concerns one user, or one moment.
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
 {
-    struct sk_response *response = answer_make_shared(request, type, body, len);
+    struct sk_response *response = answer_make_bare(request, type, body, len);
     sk_response_header(response, "Cache-Control", "no-store");
     return response;
 }
 
-static struct sk_response *answer_make_shared(struct sk_request *request, const char *type, const char *body,
-                                              size_t len)
+static struct sk_response *answer_make_bare(struct sk_request *request, const char *type, const char *body, size_t len)
 {
     if (request != NULL)
         request->trace.bytes = len;
@@ -499,8 +497,7 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
 {
     const char *type = answer->type == NULL ? type_json : answer->type;
     size_t len = strlen(answer->body);
-    struct sk_response *response = request->shared ? answer_make_shared(request, type, answer->body, len)
-                                                   : answer_make(request, type, answer->body, len);
+    struct sk_response *response = answer_make(request, type, answer->body, len);
     if (answer->version != 0) {
         char tag[TAG_SIZE];
         (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", answer->version);
@@ -622,7 +619,7 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
     char body[SK_ORDER_JSON_SIZE];
     size_t n = sk_order_json(body, &order->order);
     body[n++] = '\n';
-    struct sk_response *response = answer_make_shared(request, type_json, body, n);
+    struct sk_response *response = answer_make_bare(request, type_json, body, n);
     if (verdict == SK_VERDICT_ACCEPTED && order->respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
     answer_order_at(answers, request, verdict, response, order->order.id);
@@ -632,7 +629,7 @@ void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *req
                         const struct sk_answer *answer)
 {
     bool pending = answer->status != NULL && strcmp(answer->status, "pending") == 0;
-    struct sk_response *response = answer_make_shared(request, type_json, answer->body, strlen(answer->body));
+    struct sk_response *response = answer_make_bare(request, type_json, answer->body, strlen(answer->body));
     answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
 }
 

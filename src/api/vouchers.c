@@ -299,7 +299,6 @@ static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_
 void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    request->shared = true;
     if (sk_page_read_query(context, request, "cursor", &asked))
         sk_list_vouchers(context->control, &asked, request->handle);
 }

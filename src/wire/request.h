@@ -66,7 +66,6 @@ struct sk_request {
     struct sk_buf body;
     uint64_t handle; // identifies this request as long as it lives; never 0
     struct sk_limit limit;
-    bool shared; // the requested document is the same for all: caches may keep it
     struct sk_hold hold;
     bool *lease; // NULL: none. Set to false when the request has ended: its answer may be reused
     // For trace.h: where it is measured, when it was complete, and the number of its route.

@@ -161,6 +161,7 @@ const CONTROLS = [
             await new Promise((done) => setTimeout(done, 200));
             fetch('/seckill/' + at.dataset.voucher, { method: 'POST',
                 headers: { 'X-User-Id': localStorage.getItem('seckill.user') } }); }, true)`)],
+    ['a list that is kept over Back', 'after Back the list', /units of the first visit|4 left: not within/, kept(isList)],
     ['an action that is not confirmed', 'dashboard: pause and resume', /done without being confirmed|the question before/,
         added(`new MutationObserver(() => { document.querySelector('dialog[open] form')?.requestSubmit?.(
             [...document.querySelectorAll('dialog[open] button')].at(-1)); }).observe(document.body,

@@ -122,6 +122,32 @@ async function withoutStreams(scene) {
     await leaves(page, voucher, 2);
 }
 
+/** For context.addInitScript: notes each number of units that a card shows. */
+function noteUnits() {
+    globalThis.units = [];
+    new MutationObserver(() => {
+        for (const one of document.querySelectorAll('[data-remaining]')) {
+            const text = `${one.closest('article').dataset.voucher}: ${one.dataset.remaining}`;
+            globalThis.units.push(...(globalThis.units.includes(text) ? [] : [text]));
+        }
+    }).observe(document, { subtree: true, childList: true, attributes: true });
+}
+
+/** After Back a browser takes what its cache has, whatever its age. */
+async function backIsFresh(scene) {
+    const voucher = await scene.voucher({ stock: 5 });
+    const page = await scene.shop(scene.user(), { init: [noteUnits] });
+    await leaves(page, voucher, 5);
+    await page.goto('/web/settings.json');
+    await scene.api.buy(voucher, scene.user('other'));
+    const inList = async () => (await scene.api.must('GET', '/vouchers')).vouchers.find(({ id }) => id === voucher).remaining;
+    await until('the purchase in the list', async () => (await inList()) === 4);
+    await page.goBack();
+    await leaves(page, voucher, 4);
+    const shown = await page.evaluate(() => globalThis.units);
+    assert.ok(!shown.includes(`${voucher}: 5`), 'after Back the page shows the units of the first visit');
+}
+
 async function hiddenIsSilent(scene) {
     const voucher = await scene.voucher({ stock: 5 });
     const page = await scene.shop(scene.user());
@@ -184,6 +210,7 @@ export const tests = [
     // screen, too, two seconds are not promised.
     { name: 'pause, resume and more stock are followed within two seconds', alone: true, run: pauseIsFollowed },
     { name: 'a sale that is paused under the click', answers: [409], run: pausedUnderClick },
+    { name: 'after Back the list is a new one', run: backIsFresh },
     { name: 'without streams', answers: ['net'], run: withoutStreams },
     { name: 'a hidden shop page is silent', run: hiddenIsSilent },
 ];
