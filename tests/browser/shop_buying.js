@@ -256,8 +256,8 @@ async function gatewayIsNotBelieved(scene) {
     await appears(shown('payable'), 'the order, behind a gateway that is well again');
 }
 
-async function tokenOfFragment(scene) {
-    const user = scene.user('token');
+/** An instance of its own that takes users' tokens, and what makes them. */
+async function tokenInstance(scene) {
     const own = new Instance();
     scene.instances.push(own);
     const keys = join(own.folder, 'keys');
@@ -267,9 +267,16 @@ async function tokenOfFragment(scene) {
     await own.run();
     const tokenOf = (name) =>
         String(execFileSync(join(ROOT, 'build/seckill'), ['token', name, '600'], { env: { ...process.env, ...env } })).trim();
+    return { at: own.url, tokenOf };
+}
+
+async function tokenOfFragment(scene) {
+    const { at, tokenOf } = await tokenInstance(scene);
+    const user = scene.user('token');
     const token = tokenOf(user);
     const voucher = await scene.voucher();
-    const page = await scene.shop(undefined, { at: own.url, path: `/#token=${token}` });
+    const context = await scene.visitor({ at });
+    const page = await scene.open(context, `/#token=${token}`);
     await shows(page, voucher, 'on_sale');
     assert.equal(new URL(page.url()).hash, '', 'the token is still in the address bar');
     await buyButton(page, voucher).click();
@@ -278,12 +285,55 @@ async function tokenOfFragment(scene) {
     await appears(order(page, undefined, 'unpaid'), 'the order, after a reload');
     const kept = await page.evaluate(() => JSON.stringify(localStorage));
     assert.ok(!kept.includes(token), 'the token is kept beyond the tab');
-    const stranger = scene.user('stranger');
+    const stranger = scene.user('stranger'), link = `/#token=${tokenOf(stranger)}`;
+    const buysAs = (one, name) => one.getByText(`You buy as ${name}`, { exact: true });
     await page.goto('about:blank'); // else the address would change within the page
-    await page.goto(`/#token=${tokenOf(stranger)}`);
+    await page.goto(link);
     await appears(order(page, undefined, 'unpaid'), 'the order, after a link with the token of another user');
     assert.equal(new URL(page.url()).hash, '', 'the token of another user is still in the address bar');
-    assert.equal(await page.getByText(stranger).count(), 0, 'a link has made another user of the buyer');
+    assert.equal(await buysAs(page, stranger).count(), 0, 'a link has made another user of the buyer');
+
+    const newTab = await scene.open(context, link);
+    await shows(newTab, voucher, 'on_sale');
+    assert.equal(await buysAs(newTab, stranger).count(), 0, 'a link in a new tab has made another user of the buyer');
+    await hasText(newTab.locator('main'), new RegExp(`a login of ${stranger}, but ${user} is logged in`), 'whose link it is');
+    await newTab.getByRole('button', { name: `Buy as ${stranger}` }).click();
+    await appears(buysAs(newTab, stranger), 'the login that was wanted');
+    await buyButton(newTab, voucher).click();
+    await ends(newTab, voucher, 'won');
+    assert.equal(await newTab.getByRole('button', { name: 'Buy as' }).count(), 0, 'the login is still offered');
+}
+
+/** For context.addInitScript: Android's WebView until its app turns DOM storage on, and a browser that blocks it. */
+function withoutStorage(blocks) {
+    for (const area of ['localStorage', 'sessionStorage']) {
+        const get = () => {
+            if (blocks) {
+                throw new DOMException('denied', 'SecurityError');
+            }
+            return null;
+        };
+        Object.defineProperty(globalThis, area, { get });
+    }
+}
+
+async function noStorage(scene) {
+    const { at, tokenOf } = await tokenInstance(scene);
+    const voucher = await scene.voucher();
+    for (const blocks of [false, true]) {
+        const path = `/#token=${tokenOf(scene.user('token'))}`;
+        const page = await scene.shop(undefined, { at, path, init: [withoutStorage, blocks] });
+        await shows(page, voucher, 'on_sale');
+        await buyButton(page, voucher).click();
+        await ends(page, voucher, 'won');
+        await appears(order(page, undefined, 'unpaid'), 'the order');
+    }
+    const named = await scene.shop(undefined, { init: [withoutStorage, true] });
+    await named.getByRole('textbox').first().fill(scene.user());
+    await named.getByRole('textbox').first().press('Enter');
+    await shows(named, voucher, 'on_sale');
+    await buyButton(named, voucher).click();
+    await ends(named, voucher, 'won');
 }
 
 async function ticketWithWork(scene) {
@@ -317,6 +367,7 @@ export const tests = [
     { name: 'the payment page ends with the time to pay', run: timeToPayEnds },
     { name: 'the payment page does not believe a gateway', answers: [404], run: gatewayIsNotBelieved },
     { name: "the token of the page's fragment", run: tokenOfFragment },
+    { name: 'a browser without storage', run: noStorage },
     { name: 'a ticket that takes work', answers: [403], run: ticketWithWork },
     { name: 'the end of a sale', run: endedSale },
 ];

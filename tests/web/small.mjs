@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import { createHasher, CURRENCIES, digitsOf, formatMoney, isTicketGood, readRetryAfter, retryDelay, solve, wait } from '../../clients/web/index.js';
-import { isUserName, subjectOf, takeToken } from '../../web/common/identity.js';
+import { createIdentity, isUserName, subjectOf, takeToken } from '../../web/common/identity.js';
 import { chooseLanguage, createSay } from '../../web/common/language.js';
 import { createStorage } from '../../web/common/storage.js';
 import { countdown, createTicker, milestone, untilNextSecond } from '../../web/shop/countdown.js';
@@ -240,6 +240,9 @@ test('the service and the Java client know the same currencies', () => {
 
 // ---- who buys ----
 
+const memory = () => createStorage('area', {}); // as a browser without storage, so it is in memory alone
+const history = { replaceState() {} };
+const openLink = (text, tab) => takeToken({ hash: `#token=${text}`, pathname: '/', search: '' }, history, tab);
 const token = (claims) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
 
 test('names and subjects', () => {
@@ -253,47 +256,80 @@ test('names and subjects', () => {
 
 test('a token leaves the address at once', () => {
     const urls = [];
-    const kept = new Map();
-    const session = { get: (key) => kept.get(key) ?? null, set: (key, value) => kept.set(key, value) };
+    const tab = { local: memory(), session: memory() };
     const history = { replaceState: (state, title, url) => urls.push(url) };
-    takeToken({ hash: '#token=a.b.c', pathname: '/', search: '?lang=zh' }, history, session);
-    takeToken({ hash: '#orders', pathname: '/', search: '' }, history, session);
+    takeToken({ hash: '#token=a.b.c', pathname: '/', search: '?lang=zh' }, history, tab);
+    takeToken({ hash: '#orders', pathname: '/', search: '' }, history, tab);
     assert.deepEqual(urls, ['/?lang=zh']);
-    assert.deepEqual([...kept.values()], ['a.b.c']);
+    assert.deepEqual(createIdentity({ auth: 'token' }, tab).headers(), { Authorization: 'Bearer a.b.c' });
 });
 
-test('a token in the address does not replace that of another user who is logged in', () => {
+test('a token in the address does not replace another user who is logged in, in whichever tab', () => {
     const inSeconds = (seconds) => Math.floor(Date.now() / 1000) + seconds;
     const alice = token({ sub: 'alice', exp: inSeconds(600) });
     const mallory = token({ sub: 'mallory', exp: inSeconds(600) });
     const renewed = token({ sub: 'alice', exp: inSeconds(1200) });
     const expired = token({ sub: 'alice', exp: inSeconds(-1) });
-    for (const [kept, offered, wanted] of [
-        [null, alice, alice],
-        [alice, mallory, alice],
-        [alice, 'x', alice],
-        [alice, renewed, renewed],
-        [expired, mallory, mallory], // nobody is logged in any more
-        ['x', alice, alice], // that was no token
+    const [nameless, another] = ['a', 'b'].map((other) => token({ other, exp: inSeconds(600) }));
+    for (const [kept, offered, inSameTab, inNewTab] of [
+        [null, alice, alice, alice],
+        [alice, mallory, alice, null],
+        [alice, 'x', alice, null],
+        [alice, renewed, renewed, renewed],
+        [expired, mallory, mallory, mallory], // nobody is logged in any more
+        ['x', alice, alice, alice], // that was no token
+        [nameless, nameless, nameless, null],
+        [nameless, another, nameless, null], // both name nobody: that is not the same user
     ]) {
-        let is = kept;
-        const urls = [];
-        const session = { get: () => is, set: (_, value) => (is = value) };
-        const history = { replaceState: (state, title, url) => urls.push(url) };
-        takeToken({ hash: `#token=${offered}`, pathname: '/', search: '' }, history, session);
-        assert.equal(is, wanted);
-        assert.deepEqual(urls, ['/'], 'it leaves the address all the same');
+        const local = memory();
+        const first = { local, session: memory() };
+        for (const [tab, wanted] of [[first, inSameTab], [{ local, session: memory() }, inNewTab]]) {
+            local.remove('seckill.login');
+            if (kept !== null) {
+                openLink(kept, first);
+            }
+            openLink(offered, tab);
+            const identity = createIdentity({ auth: 'token' }, tab);
+            assert.deepEqual(identity.headers(), wanted === null ? {} : { Authorization: `Bearer ${wanted}` });
+            assert.equal(identity.offered() === null, wanted === offered);
+        }
     }
 });
 
-test('storage that is not there, or holds something else, is no error', () => {
-    const storage = createStorage('localStorage', {
-        get localStorage() {
+test('the login of a link that waits is taken when the reader wants it', () => {
+    const exp = Math.floor(Date.now() / 1000) + 600;
+    const [alice, bob] = ['alice', 'bob'].map((sub) => token({ sub, exp }));
+    const tab = { local: memory(), session: memory() };
+    openLink(alice, tab);
+    openLink(bob, tab);
+    const identity = createIdentity({ auth: 'token' }, tab);
+    assert.deepEqual([identity.user(), identity.offered()], ['alice', { user: 'bob', instead: 'alice' }]);
+    identity.takeOffered();
+    assert.deepEqual([identity.user(), identity.offered()], ['bob', null]);
+    openLink(alice, tab);
+    openLink(bob, tab);
+    assert.equal(identity.offered(), null, 'the own login again: nothing waits');
+});
+
+test('what the storage does not take is kept as long as the page lives', () => {
+    const full = new Map([['a', 'old']]);
+    const refuse = () => {
+        throw new Error('full');
+    };
+    const areas = {
+        get denied() {
             throw new Error('denied');
         },
-    });
-    storage.set('a', 'b');
-    assert.equal(storage.get('a'), null);
+        off: null,
+        full: { getItem: (key) => full.get(key) ?? null, setItem: refuse, removeItem: (key) => full.delete(key) },
+    };
+    for (const area of Object.keys(areas)) {
+        const storage = createStorage(area, areas);
+        storage.setJson('a', { b: 1 });
+        assert.deepEqual([storage.get('a'), storage.getJson('a')], ['{"b":1}', { b: 1 }], area);
+        storage.remove('a');
+        assert.equal(storage.get('a'), null, area);
+    }
     const odd = createStorage('localStorage', { localStorage: { getItem: () => '{' } });
     assert.equal(odd.getJson('a'), null);
 });

@@ -1,12 +1,15 @@
 // Who buys, as far as the page knows.
 //
 // Token mode: the login leads to /#token=<JWT>. The token leaves the address at once, so that it is neither kept in the
-// history nor sent on, and lives as long as the tab. It never makes another user of one who is logged in: else a link
-// with a token of its maker would let the reader buy in the maker's name without noticing. Gateway mode: the gateway says it, and the page sends nothing; in
-// the demo there is no gateway, and the page sends a name that the reader chooses.
+// history nor sent on, and lives as long as the tab. While somebody else is logged in, here or in another tab, such a
+// link only offers its login: else one with a token of its maker would let the reader buy in the maker's name without
+// noticing. Gateway mode: the gateway names the buyer, and the page sends nothing. In the demo there is no gateway, and
+// the page sends a name that the reader chooses.
 
 const USER_KEY = 'seckill.user';
 const TOKEN_KEY = 'seckill.token';
+const OFFERED_KEY = 'seckill.offered'; // a token that waits for the reader's word
+const LOGIN_KEY = 'seckill.login'; // {user, until}: the last login in this browser, of whichever tab
 
 export function isUserName(name) {
     return typeof name === 'string' && /^[A-Za-z0-9_.-]{1,64}$/.test(name);
@@ -27,17 +30,33 @@ export function subjectOf(token) {
     return isUserName(subject) ? subject : null;
 }
 
+const loginOf = (token) => ({ user: subjectOf(token), until: claimsOf(token).exp * 1000 });
+
+// {user}: it is null if the token does not name one. undefined: nobody is logged in, in no tab.
+function currentLogin({ local, session }) {
+    const logins = [loginOf(session.get(TOKEN_KEY) ?? ''), local.getJson(LOGIN_KEY)];
+    return logins.find((login) => login?.until > Date.now());
+}
+
+function keepToken(token, { local, session }) {
+    session.set(TOKEN_KEY, token);
+    session.remove(OFFERED_KEY);
+    local.setJson(LOGIN_KEY, loginOf(token));
+}
+
 // To be called before anything else of the page runs.
-export function takeToken(place, history, session) {
+export function takeToken(place, history, storages) {
     const token = new URLSearchParams(place.hash.slice(1)).get('token');
     if (token === null) {
         return;
     }
     history.replaceState(null, '', place.pathname + place.search);
-    const kept = session.get(TOKEN_KEY);
-    const hasExpired = kept !== null && !(claimsOf(kept).exp * 1000 > Date.now());
-    if (kept === null || hasExpired || subjectOf(kept) === subjectOf(token)) {
-        session.set(TOKEN_KEY, token);
+    const login = currentLogin(storages);
+    const isSame = login !== undefined && login.user !== null && login.user === subjectOf(token);
+    if (login === undefined || isSame || token === storages.session.get(TOKEN_KEY)) {
+        keepToken(token, storages);
+    } else {
+        storages.session.set(OFFERED_KEY, token);
     }
 }
 
@@ -62,6 +81,14 @@ export function createIdentity(settings, { local, session }) {
         // Whether asking for what is the buyer's own makes sense.
         isThere: () => (byToken ? token() !== null : byName ? name() !== null : true),
 
+        // The login that a link has offered: {user, instead}. null: none waits.
+        offered() {
+            const token = byToken ? session.get(OFFERED_KEY) : null;
+            return token && { user: subjectOf(token), instead: currentLogin({ local, session })?.user ?? null };
+        },
+
+        takeOffered: () => keepToken(session.get(OFFERED_KEY), { local, session }),
+
         headers() {
             if (byToken) {
                 return token() === null ? {} : { Authorization: `Bearer ${token()}` };
@@ -75,9 +102,7 @@ export function createIdentity(settings, { local, session }) {
             }
         },
 
-        logOut() {
-            local.remove(USER_KEY);
-            session.remove(TOKEN_KEY);
-        },
+        // Of the name; a token ends by itself.
+        logOut: () => local.remove(USER_KEY),
     };
 }

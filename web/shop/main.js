@@ -17,7 +17,7 @@ const EARLY_MS = 5000;
 
 const local = createStorage('localStorage');
 const session = createStorage('sessionStorage');
-takeToken(location, history, session);
+takeToken(location, history, { local, session });
 
 const { pages = 1, search = '', sort = 'open', ...place } = keptPlace();
 let settings = { demo: false };
@@ -38,6 +38,7 @@ const view = createView(voice, {
     arrange: (wanted) => sales.arrange(wanted),
     logIn,
     logOut,
+    takeOffered,
     language: changeLanguage,
     seen: () => sales.live.adjust(),
     payUrl: (order) => (settings.demo ? `/pay?order=${order.id}` : null),
@@ -170,10 +171,17 @@ function logOut() {
     openBuyer();
 }
 
+function takeOffered() {
+    identity.takeOffered();
+    renderIdentity(true);
+    openBuyer();
+}
+
 function renderIdentity(moveFocus) {
     const isThere = identity.isThere() && buyer?.orders.why() !== 'UNAUTHENTICATED';
     const { login = null } = settings;
-    view.renderIdentity({ mode: identity.mode, isThere, user: identity.user(), login }, moveFocus);
+    const shown = { mode: identity.mode, isThere, user: identity.user(), login, offered: identity.offered() };
+    view.renderIdentity(shown, moveFocus);
 }
 
 // Another tab of this browser has written something.

@@ -11,7 +11,7 @@ const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: 
     "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
 // `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(),
-// arrange({search, sort}), logIn(name), logOut(), language(), seen(), payUrl(order), isDemo().
+// arrange({search, sort}), logIn(name), logOut(), takeOffered(), language(), seen(), payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
@@ -34,6 +34,7 @@ export function createView(voice, on) {
         field.addEventListener('input', () => on.arrange(arranged()));
     }
     at('change').addEventListener('click', on.logOut);
+    at('take').addEventListener('click', on.takeOffered);
     at('login').addEventListener('submit', (event) => {
         event.preventDefault();
         on.logIn(at('name').value.trim());
@@ -41,8 +42,9 @@ export function createView(voice, on) {
 
     // ---- who buys ----
 
-    // `login`: the address of the login, null: not known. `moveFocus`: what had the focus is not shown any more.
-    function renderIdentity({ mode, isThere, user, login }, moveFocus) {
+    // `login`: the address of the login, null: not known. `offered`: as of common/identity.js. `moveFocus`: what had the
+    // focus is not shown any more.
+    function renderIdentity({ mode, isThere, user, login, offered }, moveFocus) {
         const asks = mode === 'name' && !isThere;
         at('identity').hidden = false;
         at('login').hidden = !asks;
@@ -51,6 +53,7 @@ export function createView(voice, on) {
         setText(at('name-hint'), voice.say('identity.hint'));
         setAttribute(at('name'), 'aria-invalid', null);
         setText(at('who'), voice.say(identityKey(mode, isThere, user, login), { user }));
+        renderOffer(offered);
         at('log-in').hidden = isThere;
         setAttribute(at('log-in'), 'href', asks ? '#name' : (login ?? '#who'));
         setText(at('log-in'), voice.say(asks ? 'identity.choose' : 'identity.login'));
@@ -64,6 +67,14 @@ export function createView(voice, on) {
             return user === null ? 'identity.gateway' : 'identity.hello';
         }
         return login !== null ? 'identity.out' : mode === 'token' ? 'identity.token' : 'identity.elsewhere';
+    }
+
+    function renderOffer(offered) {
+        const nameOf = (user) => user ?? voice.say('identity.somebody');
+        const values = offered && { user: nameOf(offered.user), instead: nameOf(offered.instead) };
+        setText(at('offer'), offered ? voice.say('identity.offer', values) : '');
+        setText(at('take'), offered ? voice.say('identity.take', values) : '');
+        at('take').hidden = !offered;
     }
 
     function refuseName() {

@@ -19,6 +19,9 @@ export const WORDS = {
         'identity.first': 'Say first who you are: choose a name here.',
         'identity.choose': 'Choose a name',
         'identity.login': 'Log in',
+        'identity.offer': 'The link that you opened is a login of {user}, but {instead} is logged in in this browser. Go on only if you are {user}: what you buy then belongs to {user}.',
+        'identity.take': 'Buy as {user}',
+        'identity.somebody': 'somebody else',
 
         'summary.orders': 'My orders ({number})',
         'summary.due': 'My orders ({number}), to pay within {left}',
@@ -172,6 +175,9 @@ export const WORDS = {
         'identity.first': '请先在这里填写您的名字。',
         'identity.choose': '填写名字',
         'identity.login': '去登录',
+        'identity.offer': '您打开的链接是 {user} 的登录链接，但此浏览器中登录的是 {instead}。只有您就是 {user} 时才继续：之后的订单都归 {user}。',
+        'identity.take': '以 {user} 的身份购买',
+        'identity.somebody': '另一位用户',
 
         'summary.orders': '我的订单（{number}）',
         'summary.due': '我的订单（{number}），请在 {left} 内付款',
