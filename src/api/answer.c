@@ -215,6 +215,8 @@ static void answer_noted(const struct sk_answers *answers, struct sk_request *re
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
+static void answer_send_as(struct sk_request *request, enum sk_verdict verdict, unsigned status,
+                           struct sk_response *response);
 static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
                         struct sk_response *response);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
@@ -466,11 +468,16 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
 // log line. A kept refusal contains the trace already.
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
 {
+    answer_send_as(request, verdict, sk_verdict_http_status(verdict), response);
+}
+
+static void answer_send_as(struct sk_request *request, enum sk_verdict verdict, unsigned status,
+                           struct sk_response *response)
+{
     sk_measure_answered(request, verdict, sk_trace_id(request));
     if (answer_is_noted(request))
-        sk_trace_answer(request, sk_verdict_http_status(verdict), sk_verdict_code(verdict),
-                        request->lease == NULL ? response : NULL);
-    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+        sk_trace_answer(request, status, sk_verdict_code(verdict), request->lease == NULL ? response : NULL);
+    sk_request_answer(request, status, response);
 }
 
 static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
@@ -576,6 +583,16 @@ void sk_answer_allow(const struct sk_answers *answers, struct sk_request *reques
     struct sk_response *response = answer_make_refusal(request, verdict);
     sk_response_header(response, "Allow", allow);
     answer_once(answers, request, verdict, response);
+}
+
+void sk_answer_nothing(const struct sk_answers *answers, struct sk_request *request)
+{
+    struct sk_response *response = answer_make(request, NULL, "", 0);
+    answer_mark(answers, request, response);
+    if (!answer_stays(answers, request))
+        response = answer_make_last(response);
+    answer_send_as(request, SK_VERDICT_FOUND, 204, response);
+    sk_response_free(response);
 }
 
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)

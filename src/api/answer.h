@@ -172,6 +172,9 @@ void sk_answer_allow(const struct sk_answers *answers, struct sk_request *reques
 // 200 with the status "ok".
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 
+// 204: nothing is to come.
+void sk_answer_nothing(const struct sk_answers *answers, struct sk_request *request);
+
 // Begins a stream with this head. Takes the head.
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head);
 

@@ -8,7 +8,9 @@
 // than the limit allows, each waits longer, and then receives the newest states. A text costs a system call, whatever
 // is in it: so the news of all vouchers of a listener go out as one, and cost one of the limit.
 //
-// There is no history, deliberately: Last-Event-ID only avoids repeating the current state of a single voucher.
+// There is no history, deliberately: Last-Event-ID only avoids repeating the current state of a single voucher. A
+// stream of which no more is to come ends with an id of its own: an EventSource opens every stream again that ends,
+// unless it then gets 204.
 #include "live.h"
 
 #include <inttypes.h>
@@ -30,10 +32,13 @@
 #include "vouchers.h"
 
 enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
-enum { SHOWN_SIZE = 128, EVENT_SIZE = 256, TEXT_SIZE = SK_LIVE_VOUCHERS_MAX * EVENT_SIZE, DETAIL_SIZE = 64 };
-enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
+#define END_ID "end" // of streams: the ids of events are numbers
 
-static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n";
+static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n", end_text[] = "id: " END_ID "\n\n";
+
+enum { SHOWN_SIZE = 128, EVENT_SIZE = 256, DETAIL_SIZE = 64 };
+enum { TEXT_SIZE = SK_LIVE_VOUCHERS_MAX * EVENT_SIZE + (int)sizeof end_text };
+enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 
 struct live_feed {
     struct sk_list list; // first member; in `fresh`, or in `feeds` in the order of the snapshots
@@ -82,6 +87,7 @@ static void live_on_slice(void *arg);
 static void live_ask_redis(struct live_feed *feed);
 static void live_on_snapshot(void *arg, const struct sk_reply *reply);
 static void live_show(struct live_feed *feed);
+static bool live_is_over(const struct sk_voucher *voucher);
 static void live_free(struct live_listener *listener);
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
 static void live_note_sent(struct sk_live *live, struct live_listener *listener);
@@ -238,6 +244,8 @@ void sk_live_close(struct sk_live *live)
 
 static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUCHERS_MAX]);
 static void live_check(const struct sk_context *context, struct sk_request *request);
+static bool live_has_ended(const struct sk_catalogue *catalogue, struct sk_request *request, const int64_t *ids,
+                           size_t count);
 static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer);
 static void live_on_gone(const struct sk_context *context, struct sk_request *request);
 
@@ -287,7 +295,8 @@ static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUC
     return 0;
 }
 
-// Checks one voucher after the other, those of the catalogue at once. If all exist, the stream begins.
+// Checks one voucher after the other, those of the catalogue at once. If all exist, the stream begins, unless the
+// client has seen its end.
 static void live_check(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
@@ -300,8 +309,22 @@ static void live_check(const struct sk_context *context, struct sk_request *requ
         sk_check_offer(context->control, ids[call->checked], request->handle);
         return;
     }
+    if (live_has_ended(catalogue, request, ids, count)) {
+        sk_answer_nothing(context->answers, request);
+        return;
+    }
     call->on_gone = live_on_gone;
     sk_answer_stream(context->answers, request, sk_stream_new(request));
+}
+
+static bool live_has_ended(const struct sk_catalogue *catalogue, struct sk_request *request, const int64_t *ids,
+                           size_t count)
+{
+    const char *last_id = sk_request_header(request, "last-event-id", NULL);
+    bool ended = last_id != NULL && strcmp(last_id, END_ID) == 0;
+    for (size_t i = 0; ended && i < count; i++)
+        ended = live_is_over(sk_catalogue_find(catalogue, ids[i]));
+    return ended;
 }
 
 // The listener receives the state of a retired voucher, too. A refusal names the unknown one of several vouchers.
@@ -384,16 +407,22 @@ static bool live_is_news(const struct live_subscription *subscription)
     return subscription->feed->event_len > 0 && subscription->feed->id != subscription->sent_id;
 }
 
-// What the listener is to receive now: all news, or a comment after a long silence. Returns its length.
+// What the listener is to receive now: all news and the end, or a comment after a long silence. Returns its length.
 static size_t live_put_text(const struct live_listener *listener, uint64_t now, char out[TEXT_SIZE])
 {
     size_t len = 0;
+    bool ends = true;
     for (size_t i = 0; i < listener->count; i++) {
         const struct live_feed *feed = listener->subscriptions[i].feed;
+        ends = ends && feed->over;
         if (!live_is_news(&listener->subscriptions[i]))
             continue;
         memcpy(out + len, feed->event, feed->event_len);
         len += feed->event_len;
+    }
+    if (ends) {
+        memcpy(out + len, end_text, sizeof end_text - 1);
+        len += sizeof end_text - 1;
     }
     if (len == 0 && now - listener->sent_ms >= SK_LIVE_BEAT_MS) {
         len = sizeof beat_text - 1;
@@ -440,14 +469,15 @@ static void live_note_sent(struct sk_live *live, struct live_listener *listener)
 
 // ---- a snapshot ----
 
-static enum sk_voucher_state live_state(const struct live_feed *feed)
+// NULL: it is not in the catalogue.
+static enum sk_voucher_state live_state(const struct sk_voucher *voucher)
 {
-    return feed->voucher == NULL || feed->voucher->left ? SK_VOUCHER_RETIRED : feed->voucher->state;
+    return voucher == NULL || voucher->left ? SK_VOUCHER_RETIRED : voucher->state;
 }
 
-static bool live_is_over(const struct live_feed *feed)
+static bool live_is_over(const struct sk_voucher *voucher)
 {
-    return live_state(feed) == SK_VOUCHER_CLOSED || live_state(feed) == SK_VOUCHER_RETIRED;
+    return live_state(voucher) == SK_VOUCHER_CLOSED || live_state(voucher) == SK_VOUCHER_RETIRED;
 }
 
 static void live_ask_redis(struct live_feed *feed)
@@ -500,7 +530,7 @@ static void live_on_snapshot(void *arg, const struct sk_reply *reply)
         live_count(feed, stock, uv_now(sale->loop));
     else if (away)
         feed->remaining = NOT_KNOWN; // nothing can be bought now
-    if (known || away || live_is_over(feed))
+    if (known || away || live_is_over(feed->voucher))
         live_show(feed);
     live_feed_let_go(feed);
 }
@@ -509,7 +539,7 @@ static void live_on_snapshot(void *arg, const struct sk_reply *reply)
 
 static void live_put_shown(const struct live_feed *feed, uint64_t now, char out[SHOWN_SIZE])
 {
-    struct sk_phase_terms terms = {.state = live_state(feed), .remaining = feed->remaining};
+    struct sk_phase_terms terms = {.state = live_state(feed->voucher), .remaining = feed->remaining};
     if (feed->voucher != NULL) {
         terms.begin_ms = feed->voucher->begin_ms;
         terms.end_ms = feed->voucher->end_ms;
@@ -527,7 +557,7 @@ static void live_show(struct live_feed *feed)
     char shown[SHOWN_SIZE], time[SK_TIME_SIZE];
     uint64_t now = sk_wall_ms();
     live_put_shown(feed, now, shown);
-    feed->over = live_is_over(feed);
+    feed->over = live_is_over(feed->voucher);
     if (strcmp(shown, feed->shown) == 0)
         return;
     memcpy(feed->shown, shown, sizeof shown);

@@ -37,6 +37,7 @@ function rewritten(pattern, change) {
 
 const isList = (url) => /^\/vouchers(\/\d+)?$/.test(url.pathname);
 const isOrders = (url) => url.pathname === '/orders';
+const isEvents = (url) => url.pathname.endsWith('/events');
 const isPath = (...paths) => (url) => paths.includes(url.pathname); // a module of the dashboard may be called like its call
 
 /** Always the same answer, whatever changes. */
@@ -165,6 +166,15 @@ const CONTROLS = [
             await new Promise((done) => setTimeout(done, 200));
             fetch('/seckill/' + at.dataset.voucher, { method: 'POST',
                 headers: { 'X-User-Id': localStorage.getItem('seckill.user') } }); }, true)`)],
+    ['a stream that never stops', 'EventSource of a sale', /the end of both: not within/,
+        (context) => {
+            const seen = new Set();
+            return context.route(isEvents, (route) => {
+                const isFirst = !seen.has(route.request().url());
+                seen.add(route.request().url());
+                return isFirst ? route.continue() : route.fulfill({ contentType: 'text/event-stream', body: 'id: end\n\n' });
+            });
+        }],
     ['a list that is kept over Back', 'after Back the list', /units of the first visit|4 left: not within/, kept(isList)],
     ['an action that is not confirmed', 'dashboard: pause and resume', /done without being confirmed|the question before/,
         added(`new MutationObserver(() => { document.querySelector('dialog[open] form')?.requestSubmit?.(

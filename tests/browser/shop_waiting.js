@@ -12,6 +12,7 @@ const HOUR_MS = 3600 * 1000;
 const EARLY_MS = 50; // clocks are read in ms, and timers may be rounded
 const LATE_MS = bound(1500); // after the opening, on a machine that runs all of this at once
 const FOLLOW_MS = bound(2000);
+const EVENT_SOURCE_MS = 10000; // it comes back after 3 s
 
 const countdown = (page, voucher) => card(page, voucher).locator('[data-countdown]');
 
@@ -148,6 +149,27 @@ async function backIsFresh(scene) {
     assert.ok(!shown.includes(`${voucher}: 5`), 'after Back the page shows the units of the first visit');
 }
 
+/** A page's own EventSource, which opens again whatever has ended, stops for a sale that is over. */
+async function eventSourceStops(scene) {
+    const vouchers = [await scene.voucher(), await scene.voucher()];
+    const page = await scene.shop();
+    await page.evaluate((ids) => {
+        globalThis.sources = [`${ids[0]}/events`, `events?ids=${ids}`].map((path) => {
+            const source = new EventSource(`/vouchers/${path}`);
+            source.onmessage = ({ data }) => (source.states = [...(source.states ?? []), JSON.parse(data).state]);
+            return source;
+        });
+    }, vouchers);
+    const states = () => page.evaluate(() => globalThis.sources.map(({ states = [] }) => states));
+    await until('a state of each', async () => (await states()).map(({ length }) => length).join() === '1,2');
+    for (const voucher of vouchers) {
+        await scene.api.admin('POST', `/admin/vouchers/${voucher}/close`);
+    }
+    const isClosed = () => page.evaluate(() => globalThis.sources.every(({ readyState }) => readyState === EventSource.CLOSED));
+    await until('the end of both', isClosed, EVENT_SOURCE_MS);
+    assert.deepEqual(await states(), [['open', 'closed'], ['open', 'open', 'closed', 'closed']]);
+}
+
 async function hiddenIsSilent(scene) {
     const voucher = await scene.voucher({ stock: 5 });
     const page = await scene.shop(scene.user());
@@ -210,6 +232,7 @@ export const tests = [
     // screen, too, two seconds are not promised.
     { name: 'pause, resume and more stock are followed within two seconds', alone: true, run: pauseIsFollowed },
     { name: 'a sale that is paused under the click', answers: [409], run: pausedUnderClick },
+    { name: 'an EventSource of a sale that is over stops', run: eventSourceStops },
     { name: 'after Back the list is a new one', run: backIsFresh },
     { name: 'without streams', answers: ['net'], run: withoutStreams },
     { name: 'a hidden shop page is silent', run: hiddenIsSilent },

@@ -193,6 +193,8 @@ def operators(shop: Shop) -> None:
     for add in (1, 2):  # IDEMPOTENCY_KEY_REUSED
         main.ask("POST", f"{at}/stock", bearer() + [("Idempotency-Key", f"s-{voucher}")], {"add": add})
     main.ask("POST", f"{at}/close", bearer())
+    for headers in ([], [("traceparent", TRACE)]):  # 204
+        main.ask("GET", f"{at.removeprefix('/admin')}/events", [("Last-Event-ID", "end"), *headers])
     main.ask("POST", f"{at}/resume", bearer())  # WRONG_STATE
     main.ask("GET", f"{at}/audit?limit=1", bearer())
     main.ask("GET", "/admin/vouchers/999999", bearer())

@@ -325,6 +325,19 @@ static uint64_t last_id(const struct stream *stream)
     return id;
 }
 
+// A client that has seen the end of these vouchers' stream gets 204, from any instance.
+static void must_not_return(const struct service *service, const char *list)
+{
+    char path[PATH_SIZE], value[HTTP_FIELD_SIZE];
+    static const char *const forms[] = {"/vouchers/%s/events", "/vouchers/events?ids=%s"};
+    for (size_t i = strchr(list, ',') == NULL ? 0 : 1; i < sizeof forms / sizeof forms[0]; i++) {
+        (void)snprintf(path, sizeof path, forms[i], list);
+        WAIT_FOR(http_ask(service, "GET", path, "Last-Event-ID: end\r\n", NULL, &reply) == 204);
+        ck_assert(http_header(&reply, "Cache-Control", value) && strcmp(value, "no-store") == 0);
+        ck_assert_uint_eq(strlen(reply.body), 0);
+    }
+}
+
 START_TEST(a_sale_is_followed)
 {
     static struct stream stream, other;
@@ -364,6 +377,8 @@ START_TEST(a_sale_is_followed)
     WAIT_FOR(hears(&other, "\"state\":\"closed\"") && has_ended(&other));
     (void)close(other.fd);
     (void)close(stream.fd);
+    ck_assert_ptr_nonnull(strstr(stream.text, "\n\nid: end\n\n"));
+    must_not_return(here, voucher);
 }
 END_TEST
 
@@ -402,12 +417,17 @@ START_TEST(several_sales_are_followed)
 
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", voucher);
     WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":999,\"state\":\"closed\""));
+    (void)close(stream.fd);
+    open_stream(&stream, later, path, "Last-Event-ID: end\r\n"); // one of the three goes on
+    WAIT_FOR(hears_of(&stream, voucher, "\"remaining\":999,\"state\":\"closed\""));
     http_must_buy(here, other, "bob");
     WAIT_FOR(hears_of(&stream, other, "\"remaining\":998,"));
     ck_assert(!has_ended(&stream));
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", other);
     WAIT_FOR(hears_of(&stream, other, "\"remaining\":998,\"state\":\"closed\"") && has_ended(&stream));
     (void)close(stream.fd);
+    (void)snprintf(path, sizeof path, "%s,%s,%s", voucher, old, other);
+    must_not_return(later, path);
 }
 END_TEST
 
