@@ -255,7 +255,55 @@ async function money(scene) {
     assert.deepEqual([count > 150, wrong], [true, []], 'currencies that do not read back');
 }
 
+/** For context.addInitScript: takes away what the oldest browsers of docs/pages.md do not have. */
+function takeNewerAway() {
+    const newer = [
+        [Object, 'hasOwn', 'groupBy'],
+        [Array.prototype, 'at', 'findLast', 'findLastIndex', 'toSorted', 'toReversed', 'toSpliced', 'with'],
+        [String.prototype, 'at', 'replaceAll', 'isWellFormed'],
+        [Promise, 'any', 'try', 'withResolvers'],
+        [AbortSignal, 'any', 'abort', 'timeout'],
+        [AbortSignal.prototype, 'reason', 'throwIfAborted'],
+        [globalThis, 'structuredClone', 'reportError', 'scheduler', 'WeakRef', 'FinalizationRegistry', 'AggregateError'],
+        [Crypto.prototype, 'randomUUID'],
+    ];
+    for (const [from, ...names] of newer) {
+        names.forEach((name) => delete from[name]);
+    }
+}
+
+async function olderBrowser(scene) {
+    const voucher = await scene.voucher();
+    const page = await scene.shop(scene.user(), { init: [takeNewerAway] });
+    await shows(page, voucher, 'on_sale');
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    await order(page, undefined, 'unpaid').locator('button[data-cancel]').click();
+    await page.locator('dialog[open]').getByRole('button').last().click();
+    await appears(order(page, undefined, 'cancelled'), 'the cancelled order');
+    await page.goto(`/pay?order=${await order(page).getAttribute('data-order')}`);
+    await appears(page.locator('[data-pay-state="over"]'), 'the order on the payment page');
+}
+
+/** An engine that cannot read the script: here nothing can. */
+async function tooOldBrowser(scene) {
+    const context = await scene.visitor();
+    await context.route(/\/(shop|pay|admin\/main|help\/main)\.js$/, (route) => route.fulfill({ contentType: 'text/javascript', body: '?' }));
+    await Promise.all(['/', '/pay', '/admin/ui', '/web/help.html'].map(async (path) => {
+        const page = await scene.open(context, path);
+        await page.getByText(/needs JavaScript, and Chrome or Android WebView \d+/).waitFor();
+        await page.getByText(/需要 JavaScript，以及 Chrome/).waitFor();
+    }));
+    const wrong = scene.faults.splice(0).filter((fault) => !/uncaught: SyntaxError/.test(fault));
+    assert.deepEqual(wrong, []);
+    const fine = await scene.shop();
+    await appears(fine.locator('[data-vouchers-state="ready"], [data-vouchers-state="empty"]'), 'the list');
+    assert.equal(await fine.getByText(/needs JavaScript/).count(), 0, 'a page that runs says that it does not');
+}
+
 export const tests = [
+    { name: 'an older browser', run: olderBrowser },
+    { name: 'a browser that is too old is told so', run: tooOldBrowser },
     { name: 'prices have the digits of their currency', run: money },
     { name: 'both languages', answers: [409], run: bothLanguages },
     { name: 'on a screen of 320 px', run: narrowScreen },

@@ -52,6 +52,25 @@ test('nothing needs what the policy forbids, and nothing comes from outside', ()
     }
 });
 
+// Of ES2021 and later, which the browsers of docs/pages.md do not have. esbuild lowers syntax, but adds no functions.
+const NEWER = [
+    /Object\.(hasOwn|groupBy)\b/,
+    /\.at\(-?\d/,
+    /\.(replaceAll|findLast|findLastIndex|toSorted|toReversed|toSpliced|with)\(/,
+    /\b(structuredClone|reportError|WeakRef|AggregateError|Promise\.(any|withResolvers)|Array\.fromAsync)\b/,
+    /AbortSignal\.(any|timeout)|throwIfAborted/,
+];
+
+test('no page needs what only newer browsers have', () => {
+    const needed = (text) => NEWER.filter((pattern) => pattern.test(text)).map(String);
+    for (const path of [...OURS, ...['admin/', 'help/'].flatMap(filesIn)]) {
+        assert.deepEqual(needed(read(path)), [], path);
+    }
+    for (const text of ['Object.hasOwn(a, b)', 'all.at(-1)', "a.replaceAll('b', '')", 'structuredClone(a)']) {
+        assert.equal(needed(text).length, 1, text);
+    }
+});
+
 test('that check notices', () => {
     for (const text of [
         'a.innerHTML = b',
@@ -61,6 +80,14 @@ test('that check notices', () => {
         '<script>x()</script>',
     ]) {
         assert.equal(broken(text).length, 1, text);
+    }
+});
+
+test('each page says which browsers it needs', () => {
+    const needs = (page) => /<p class="needs">.*?(Chrome .*?), or a newer .*?(Chrome .*?) 或更新/s.exec(read(page)).slice(1).map((text) => text.match(/[\d.]+/g).join());
+    const [, ...documented] = /need Chrome or Android WebView (\d+), Firefox (\d+), Safari ([\d.]+),/.exec(read('../docs/pages.md'));
+    for (const page of ['index.html', 'pay.html', 'admin.html', 'help.html']) {
+        assert.deepEqual(needs(page), [documented.join(), documented.join()], page);
     }
 });
 

@@ -45,7 +45,7 @@ export function createSpeech(storage) {
     return {
         ...voice,
         // What the service names, as it names it if there are no words for that.
-        name: (prefix, name) => (Object.hasOwn(words.en, `${prefix}_${name}`) ? say(`${prefix}_${name}`) : String(name)),
+        name: (prefix, name) => (words.en[`${prefix}_${name}`] !== undefined ? say(`${prefix}_${name}`) : String(name)),
         number,
         rate: (value) => known(value, () => say('per_second', { n: format({ maximumFractionDigits: value < 10 ? 1 : 0 }, value) })),
         ms: (value) => unit('millisecond', value, value < 10 ? 2 : value < 100 ? 1 : 0),

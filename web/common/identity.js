@@ -18,7 +18,7 @@ export function isUserName(name) {
 // What a token says, which the service alone checks. {}: it cannot be read.
 function claimsOf(token) {
     try {
-        return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))) ?? {};
+        return JSON.parse(atob(token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/'))) ?? {};
     } catch {
         return {};
     }

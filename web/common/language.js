@@ -7,7 +7,7 @@ export function chooseLanguage({ search = '', stored = null, preferred = [] }) {
     const asked = new URLSearchParams(search).get('lang');
     for (const tag of [asked, stored, ...preferred]) {
         const short = String(tag ?? '').toLowerCase().split('-')[0];
-        if (Object.hasOwn(LANGUAGES, short)) {
+        if (Object.keys(LANGUAGES).includes(short)) {
             return short;
         }
     }

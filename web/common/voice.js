@@ -25,7 +25,11 @@ export function createVoice(words, storage) {
 }
 
 // What stands in the document, and the button that changes the language, which names the other one in its own words.
+// The page runs now, so it does not need to say which browsers it needs; the youngest thing that it needs is <dialog>.
 export function renderWords(voice, title = voice.say('page.title')) {
+    if (typeof HTMLDialogElement === 'function') {
+        document.querySelector('.needs')?.remove();
+    }
     document.documentElement.lang = voice.tag();
     document.title = title;
     renderMarked(voice, document);

@@ -28,7 +28,7 @@ export function milestone(beforeMs, afterMs) {
     if (beforeMs === undefined) {
         return undefined;
     }
-    return MILESTONES_MS.filter((at) => beforeMs > at && afterMs <= at).at(-1);
+    return MILESTONES_MS.filter((at) => beforeMs > at && afterMs <= at).pop();
 }
 
 // tick() shows what there is to show now, and gives the ms until it wants to be called again. In a hidden tab it is not

@@ -10,7 +10,7 @@ export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: '
 // A status never goes back to one of a lower rank.
 const RANK = { pending: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused: 3, refunded: 3 };
 
-export const isOrder = (body) => typeof body?.id === 'string' && Object.hasOwn(RANK, body.status);
+export const isOrder = (body) => typeof body?.id === 'string' && Object.keys(RANK).includes(body.status);
 
 // There is nothing to pay for it, and no time to pay runs out.
 export const isFree = (order) => order.total_cents === 0 && order.expires_at === undefined;
@@ -34,7 +34,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     const ending = new AbortController();
 
     const settled = (order) => order.status !== 'pending';
-    const oldestOf = (orders) => orders.filter(settled).at(-1)?.id; // pending ones come last
+    const oldestOf = (orders) => orders.filter(settled).pop()?.id; // pending ones come last
     const nextOf = (body) => body.next ?? (body.complete ? null : undefined);
     const hasMore = () => typeof next === 'string';
     const newestFirst = (one, other) => (one.id < other.id ? 1 : -1); // ids begin with the time

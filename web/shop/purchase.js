@@ -328,7 +328,7 @@ function isRecord(kept) {
     return (
         typeof key === 'string' &&
         Number.isInteger(quantity) &&
-        Object.hasOwn(ALLOWED, state) &&
+        Object.keys(ALLOWED).includes(state) &&
         typeof outcome === 'object' &&
         outcome !== null &&
         CODES.includes(outcome.code ?? null) &&
