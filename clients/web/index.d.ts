@@ -152,31 +152,32 @@ export interface SaleEvent {
     server_time?: string;
 }
 
-/** Nothing was done. `code` is the service's, or an accepted order's `reason`. */
-export interface Refused {
-    outcome: 'refused';
-    code: Code;
+/** The last answer, if it was an error: also of a purchase that is won, because an earlier one has won it. */
+export interface LastError {
     status?: number;
     retryAfterMs?: number;
     body?: ProblemBody;
     /** What your own `headers` or `fetch` has thrown. */
     cause?: unknown;
+}
+
+/** Nothing was done. `code` is the service's, or an accepted order's `reason`. */
+export interface Refused extends LastError {
+    outcome: 'refused';
+    code: Code;
     /** Of an order that was accepted first. */
     order?: Order;
     orderId?: string;
 }
 
 /** It may have been done or not: show neither success nor failure, and ask again. */
-export interface Unknown {
+export interface Unknown extends LastError {
     outcome: 'unknown';
     code: Code;
-    status?: number;
-    retryAfterMs?: number;
-    cause?: unknown;
     orderId?: string;
 }
 
-export interface Won {
+export interface Won extends LastError {
     outcome: 'won';
     /** ALREADY_ORDERED: by an earlier purchase. */
     code?: Code;
@@ -185,7 +186,7 @@ export interface Won {
 }
 
 /** The purchase was accepted, and then aborted before its end. It will come: follow the order. */
-export interface Accepted {
+export interface Accepted extends LastError {
     outcome: 'accepted';
     code: Code;
     orderId: string;
@@ -193,7 +194,7 @@ export interface Accepted {
 }
 
 /** A purchase was won, but the order has ended; or a payment came after that, and is to be paid back. */
-export interface Ended {
+export interface Ended extends LastError {
     outcome: 'ended';
     code?: Code;
     orderId: string;
@@ -231,7 +232,11 @@ export interface BuyOptions extends KeyOptions {
 export interface Client {
     /** Buys, and follows an accepted order to its end. Rejects only for mistakes in the program. */
     buy(voucherId: string, options?: BuyOptions): Promise<PurchaseResult>;
-    /** The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. */
+    /**
+     * The order once its status is not `status` (pending) any more; null: there is none, or it was aborted. Rejects with
+     * a Problem that asking again does not change, such as UNAUTHENTICATED when the login has expired: log in, and
+     * follow again.
+     */
     follow(orderId: string, options?: FollowOptions & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
     /**
      * Calls `onEvent` with each state of a voucher, or of a list of up to 96, at once and at each change, until all

@@ -230,6 +230,8 @@ const CONTROLS = [
             });
             await kept(isList)(context);
         }],
+    ['an example page without states', "client's example page", /the sale as .*: not within/,
+        rewritten('**/events.js', (text) => text.replaceAll('onEvent(event);', ''))],
     ['a page that needs a newer browser', 'an older browser', /voucher shown as on_sale: not within|uncaught: TypeError/,
         rewritten(`**${SHOP}`, (text) => `[].at(-1);${text}`)],
     ['a page that stays empty without a word', 'too old is told so', /getByText/,

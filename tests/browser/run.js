@@ -9,6 +9,7 @@
 import { spawnSync } from 'node:child_process';
 
 import { launch } from './browser.js';
+import { tests as example } from './client_example.js';
 import { controls } from './controls.js';
 import { tests as dashboard } from './dashboard.js';
 import { tests as doing } from './dashboard_doing.js';
@@ -26,7 +27,7 @@ const AT_ONCE = Number(process.env.BROWSER_JOBS ?? 3);
 const TEST_MS = 90000;
 
 // The dashboard lists every voucher, so it comes before the tests that make many.
-const tests = [...seeing, ...finding, ...doing, ...dashboard, ...first, ...waiting, ...buying, ...orders, ...many, ...showing];
+const tests = [...seeing, ...finding, ...doing, ...dashboard, ...first, ...waiting, ...buying, ...orders, ...many, ...showing, ...example];
 
 /** Runs one test in its own scene. Returns undefined if it passed, else the error. */
 async function attempt(browser, { name, answers, run }, breakage) {

@@ -49,6 +49,7 @@ const CALLS = {
     watch: (client, { n, voucher, signal }) =>
         done(client.watch(voucher, (event) => say(n, { event }), { signal, onTrouble: hearTrouble(n) })),
     now: (client, { voucher }) => done(client.voucher(voucher).then(() => ({ now: client.now() }))),
+    result: (client, { voucher, quantity }) => done(client.buy(voucher, { quantity })),
     money: (client, { cents, currency }) => done({ text: formatMoney(cents, currency, 'en') }),
     online: () => done(page.dispatchEvent(new Event('online'))),
 };

@@ -540,6 +540,11 @@ def typed(client: Client) -> None:
     lines = ["import type { Client, SaleEvent } from 'seckill-client';"]
     for name, body in sent.items():
         lines.append(f"const of_{name}: Awaited<ReturnType<Client['{name}']>> = {json.dumps(body)};")
+    sale = lab.voucher(stock=1)
+    for n, outcome in enumerate(("won", "won", "refused")):  # won before; above the limit
+        told = client.begin("result", lab.URL, voucher=sale, quantity=99 if outcome == "refused" else 1).result()["body"]
+        assert told["outcome"] == outcome, told
+        lines.append(f"const result_{n}: Awaited<ReturnType<Client['buy']>> = {json.dumps(told)};")
     lines += [f"const event: SaleEvent = {json.dumps(lab.first_event(voucher))};", ""]
     with tempfile.TemporaryDirectory() as folder:
         lab.compile_ts(Path(folder), client.source, {"sent.ts": "\n".join(lines)})

@@ -147,6 +147,13 @@ test('96 are watched in 3 streams; more, and none, are a mistake', async () => {
     await assert.rejects(watchAll({}, []), RangeError);
 });
 
+test('an expired login ends what is followed and watched', async () => {
+    const expired = () => json({ code: 'UNAUTHENTICATED', status: 401 }, 401);
+    const { fetch } = service({ '/orders/1?wait=20&while=pending': expired });
+    await assert.rejects(createClient({ fetch }).follow('1'), { code: 'UNAUTHENTICATED' });
+    await assert.rejects(watchAll({ '/vouchers/7': expired }, '7'), { code: 'UNAUTHENTICATED' });
+});
+
 // ---- the time ----
 
 test("the service's time is known from the first answer that has it, and from a stream", async () => {
