@@ -8,9 +8,9 @@
 // than the limit allows, each waits longer, and then receives the newest states. A text costs a system call, whatever
 // is in it: so the news of all vouchers of a listener go out as one, and cost one of the limit.
 //
-// There is no history, deliberately: Last-Event-ID only avoids repeating the current state of a single voucher. A
-// stream of which no more is to come ends with an id of its own: an EventSource opens every stream again that ends,
-// unless it then gets 204.
+// There is no history, deliberately: Last-Event-ID only avoids repeating the current state of a single voucher. The
+// last event of a stream has an id of its own, which any instance knows: an EventSource opens every stream again that
+// ends, unless it then gets 204.
 #include "live.h"
 
 #include <inttypes.h>
@@ -32,12 +32,11 @@
 #include "vouchers.h"
 
 enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
-#define END_ID "end" // of streams: the ids of events are numbers
+#define END_ID "end" // all other ids are numbers
 
-static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n", end_text[] = "id: " END_ID "\n\n";
+static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n", end_line[] = "id: " END_ID;
 
-enum { SHOWN_SIZE = 128, EVENT_SIZE = 256, DETAIL_SIZE = 64 };
-enum { TEXT_SIZE = SK_LIVE_VOUCHERS_MAX * EVENT_SIZE + (int)sizeof end_text };
+enum { SHOWN_SIZE = 128, EVENT_SIZE = 256, TEXT_SIZE = SK_LIVE_VOUCHERS_MAX * EVENT_SIZE, DETAIL_SIZE = 64 };
 enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 
 struct live_feed {
@@ -402,28 +401,41 @@ static void live_on_slice(void *arg)
         sk_timer_once(live->timer, SLICE_MS);
 }
 
+// The last state is news in any case: the listener does not know yet that it is the last one.
 static bool live_is_news(const struct live_subscription *subscription)
 {
-    return subscription->feed->event_len > 0 && subscription->feed->id != subscription->sent_id;
+    const struct live_feed *feed = subscription->feed;
+    return feed->event_len > 0 && (feed->over || feed->id != subscription->sent_id);
 }
 
-// What the listener is to receive now: all news and the end, or a comment after a long silence. Returns its length.
+// Gives an event, which begins with its id, the id of the last one. Returns its length.
+static size_t live_put_end(char *event, size_t len)
+{
+    size_t end_len = sizeof end_line - 1;
+    const char *after_id = memchr(event, '\n', len);
+    SK_ASSERT(after_id != NULL && (size_t)(after_id - event) >= end_len);
+    size_t rest = len - (size_t)(after_id - event);
+    memmove(event + end_len, after_id, rest);
+    memcpy(event, end_line, end_len);
+    return end_len + rest;
+}
+
+// What the listener is to receive now: all news, or a comment after a long silence. Returns its length.
 static size_t live_put_text(const struct live_listener *listener, uint64_t now, char out[TEXT_SIZE])
 {
-    size_t len = 0;
+    size_t len = 0, last_at = 0;
     bool ends = true;
     for (size_t i = 0; i < listener->count; i++) {
         const struct live_feed *feed = listener->subscriptions[i].feed;
         ends = ends && feed->over;
         if (!live_is_news(&listener->subscriptions[i]))
             continue;
+        last_at = len;
         memcpy(out + len, feed->event, feed->event_len);
         len += feed->event_len;
     }
-    if (ends) {
-        memcpy(out + len, end_text, sizeof end_text - 1);
-        len += sizeof end_text - 1;
-    }
+    if (ends)
+        len = last_at + live_put_end(out + last_at, len - last_at);
     if (len == 0 && now - listener->sent_ms >= SK_LIVE_BEAT_MS) {
         len = sizeof beat_text - 1;
         memcpy(out, beat_text, len);

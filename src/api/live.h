@@ -9,8 +9,8 @@
 //
 // `remaining`: units that Redis can give out; null: not known. `state`: the voucher's, as everywhere else. `phase`: of
 // these two, the window and the time (phase.h). `rate`: units sold per second, smoothed. If a voucher is closed or
-// retired, that state is the last that the listener receives of it. The stream ends with the last of its vouchers, and
-// with `id: end`. A client that returns with that id gets 204.
+// retired, that state is the last that the listener receives of it. The stream ends with the last of its vouchers,
+// whose event has the id `end`. A client that returns with that id gets 204.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_API_LIVE_H

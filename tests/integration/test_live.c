@@ -377,7 +377,7 @@ START_TEST(a_sale_is_followed)
     WAIT_FOR(hears(&other, "\"state\":\"closed\"") && has_ended(&other));
     (void)close(other.fd);
     (void)close(stream.fd);
-    ck_assert_ptr_nonnull(strstr(stream.text, "\n\nid: end\n\n"));
+    ck_assert_ptr_nonnull(strstr(stream.text, "\n\nid: end\ndata: {"));
     must_not_return(here, voucher);
 }
 END_TEST

@@ -136,8 +136,8 @@ static void must_say(uint64_t handle, const char *what)
     ck_assert_msg(strstr(heard[handle].last, what) != NULL, "%s, not %s", heard[handle].last, what);
 }
 
-// By the last text it knows that no more is to come.
-static const char end[] = "\n\nid: end\n\n";
+// By the id of its last event a client knows that no more is to come.
+static const char end[] = "id: end\ndata: {\"voucher_id\":\"";
 
 static void must_end(uint64_t handle)
 {
@@ -440,6 +440,9 @@ START_TEST(the_longest_text)
     (void)pass(1000, SK_TRUST_MAX, 0);
     ck_assert_uint_eq(heard[1].events, SK_LIVE_VOUCHERS_MAX);
     ck_assert_uint_eq(heard[1].texts, 2);
+    const char *at = strstr(newest, end);
+    ck_assert((at != NULL) == (states[_i] == SK_VOUCHER_CLOSED));
+    ck_assert(at == NULL || strstr(at + 1, "id: ") == NULL); // the last of them alone
 }
 END_TEST
 
