@@ -29,12 +29,14 @@ export function createApi({
 } = {}) {
     const base = url.replace(/\/+$/, '');
 
-    // Resolves with {status, body}, rejects with a Problem. `member`: one that the service's answer has.
-    async function call(path, { method = 'GET', json, headers = {}, member, timeoutMs = TIMEOUT_MS, signal } = {}) {
-        const ending = endsAfter(timeoutMs, signal);
+    // Resolves with {status, body}, rejects with a Problem. `member`: one that the service's answer has. `cache`: of
+    // fetch(); a gateway's page may be one that caches keep.
+    async function call(path, options = {}) {
+        const { method = 'GET', json, headers = {}, member, timeoutMs = TIMEOUT_MS, cache = 'no-store' } = options;
+        const ending = endsAfter(timeoutMs, options.signal);
         try {
             const login = await loginOf(credentials, ending.signal);
-            const request = { method, cache: 'no-store', headers: { ...login, ...headers }, signal: ending.signal };
+            const request = { method, cache, headers: { ...login, ...headers }, signal: ending.signal };
             if (json !== undefined) {
                 request.headers['Content-Type'] = 'application/json';
                 request.body = JSON.stringify(json);

@@ -43,7 +43,7 @@ test('what the documents name is there', () => {
 test('what is asked for early is what the script asks for first', () => {
     const early = [...read('index.html').matchAll(/rel="preload" href="([^"]+)" as="fetch" crossorigin="anonymous"/g)].map(([, path]) => path);
     assert.deepEqual(early, ['/vouchers', '/web/settings.json']);
-    early.forEach((path) => assert.ok(read('shop/main.js').includes(`call('${path}')`), path));
+    early.forEach((path) => assert.ok(read('shop/main.js').includes(`call('${path}', EARLY)`), path));
 });
 
 test('nothing needs what the policy forbids, and nothing comes from outside', () => {

@@ -14,6 +14,7 @@ import { createVouchers } from './vouchers.js';
 import { WORDS } from './words.js';
 
 const EARLY_MS = 5000;
+const EARLY = { cache: 'default' }; // else Firefox asks again for what the document has asked for
 
 const local = createStorage('localStorage');
 const session = createStorage('sessionStorage');
@@ -94,7 +95,7 @@ async function start() {
 async function readSettings() {
     for (let failures = 0; ; failures++) {
         try {
-            return (await api.call('/web/settings.json')).body;
+            return (await api.call('/web/settings.json', EARLY)).body;
         } catch (problem) {
             view.renderVouchersState('unreadable');
             await wait(retryDelay(problem.retryAfterMs, failures));
@@ -106,7 +107,7 @@ async function readSettings() {
 // browser would give it to a later question, too. null: it could not be read.
 async function readEarly() {
     try {
-        const answer = await createApi().call('/vouchers');
+        const answer = await createApi().call('/vouchers', EARLY);
         const [asked, ...more] = performance.getEntriesByName(new URL('/vouchers', location.href).href);
         const { requestStart: sent, responseStart: received } = more.length === 0 ? (asked ?? {}) : {};
         clock.sample(Date.parse(answer.body.server_time), sent || 0, received || clock.monotonic());
