@@ -183,7 +183,7 @@ export class Api {
     }
 }
 
-function freePort() {
+export function freePort() {
     return new Promise((resolve, reject) => {
         const server = createServer();
         server.once('error', reject);
