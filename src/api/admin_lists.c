@@ -581,10 +581,9 @@ static void dead_letter_requeue(struct dead_letter_query *letter, const char *or
         sk_query_end(&letter->query, SK_VERDICT_UNREADABLE, NULL);
         return;
     }
-    struct sk_entry *entry = sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, 0, 0, "");
+    struct sk_entry *entry = sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, 0);
     if (entry == NULL || !sk_entry_read_orders(sale, letter->query.voucher, orders, strlen(orders), offer, &list)) {
-        if (entry != NULL)
-            sk_entry_forget(entry);
+        sk_entry_forget(entry);
         sk_query_end(&letter->query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
@@ -599,7 +598,7 @@ static void dead_letter_on_written_off(void *arg, const struct sk_result *result
     struct dead_letter_query *letter = arg;
     const struct sk_sale *sale = letter->query.control->sale;
     const struct sk_rows *rows = result->rows;
-    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, 0, 0, "");
+    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->query.voucher, SK_ENTRY_LOOSE, 0);
     if (entry == NULL) {
         sk_query_end(&letter->query, SK_VERDICT_UNAVAILABLE, NULL);
         return;

@@ -40,7 +40,7 @@ struct sk_regrant {
 struct regrant_call {
     struct sk_regrant *regrant;
     struct sk_voucher *voucher;
-    uint64_t run_number; // of the Redis process that is asked
+    struct sk_entry *entry; // owned: for those that are granted; NULL: the writer has it, or Redis is not asked
     struct sk_order_list orders;
     struct sk_order_list refused; // being written to PostgreSQL
 };
@@ -171,21 +171,24 @@ static void regrant_on_tick(void *arg)
 
 static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
+    const struct sk_sale *sale = regrant->sale;
     struct regrant_call *call = calloc(1, sizeof *call);
-    if (call == NULL)
+    struct sk_entry *entry = sk_entry_new(sale, voucher, SK_ENTRY_OWN, sk_sale_run_number(sale, voucher));
+    if (call == NULL || entry == NULL) {
+        sk_entry_forget(entry);
+        free(call);
         return;
-    call->regrant = regrant;
-    call->voucher = voucher;
-    size_t most = (size_t)regrant->sale->options->batch_max;
+    }
+    *call = (struct regrant_call){.regrant = regrant, .voucher = voucher, .entry = entry};
+    size_t most = (size_t)sale->options->batch_max;
     int32_t offer = voucher->maintenance->lost.orders.head->offer;
     struct sk_order *order;
     while (call->orders.count < most && (order = voucher->maintenance->lost.orders.head) != NULL &&
            order->offer == offer)
-        sk_order_move(regrant->sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
+        sk_order_move(sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
     regrant_move(voucher, SK_LOST_ASKING);
     sk_voucher_pin(voucher);
-    call->run_number = sk_redis_run_number(sk_sale_redis(regrant->sale, voucher));
-    if (sk_grant_ask(regrant->sale, voucher, &call->orders, true, regrant_on_reply, call) != SK_OK)
+    if (sk_grant_ask(sale, voucher, &call->orders, true, regrant_on_reply, call) != SK_OK)
         regrant_end_call(call);
     else
         SK_FAILPOINT("regrant.asked");
@@ -194,13 +197,14 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
 static void regrant_on_reply(void *arg, const struct sk_reply *reply)
 {
     struct regrant_call *call = arg;
+    const struct sk_sale *sale = call->regrant->sale;
     struct sk_voucher *voucher = call->voucher;
     struct sk_grant grant = {.status = SK_GRANT_MALFORMED};
     struct sk_buf reasons = {0};
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     else
-        call->regrant->sale->orphaned(call->regrant->sale->recovery, voucher); // the script may still run
+        sale->orphaned(sale->recovery, voucher); // the script may still run
     if (grant.status == SK_GRANT_OK) {
         sk_grant_remember(&grant, voucher);
         sk_admit_forget(voucher); // a refusal that is cached knows none of these users
@@ -235,7 +239,7 @@ static enum sk_doubt regrant_doubt(enum sk_grant_status status)
 static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons)
 {
     struct sk_regrant *regrant = call->regrant;
-    struct sk_entry *entry = NULL;
+    struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
     struct sk_order *order;
     sk_params_begin(reasons);
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
@@ -244,10 +248,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         const char *existing = already ? sk_grant_next_existing(grant) : NULL;
         if (result == SK_GRANT_TOO_FEW)
             (void)sk_grant_next_left(grant);
-        if (result == SK_GRANT_PLACED && entry == NULL)
-            entry = sk_entry_new(regrant->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->epoch,
-                                 grant->journal_id);
-        if (result == SK_GRANT_PLACED && entry != NULL) {
+        if (result == SK_GRANT_PLACED) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
             sk_writer_add(regrant->writer, entry, order);
@@ -263,8 +264,6 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
         } else {
-            if (result == SK_GRANT_PLACED) // out of memory: the journal has an entry that is not held
-                regrant->sale->orphaned(regrant->sale->recovery, call->voucher);
             regrant_wait(regrant, call->voucher, order);
         }
     }
@@ -352,6 +351,7 @@ static void regrant_end_call(struct regrant_call *call)
 {
     regrant_wait_all(call, &call->orders);
     regrant_move(call->voucher, SK_LOST_IDLE);
+    sk_entry_forget(call->entry);
     sk_voucher_unpin(call->voucher);
     free(call);
 }

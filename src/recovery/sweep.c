@@ -86,7 +86,8 @@ static void sweep_on_locked(void *arg, bool held);
 static void sweep_end(struct sweep *sweep);
 static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *found);
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found);
-static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element);
+static void sweep_set_aside(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found);
+static struct sk_entry *sweep_entry(const struct sweep *sweep, const struct sk_journal_entry *found);
 
 static void sweep_move(struct sweep *sweep, enum sweep_state state)
 {
@@ -192,7 +193,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (sweep == NULL)
         return SK_NO_MEM;
-    uint64_t deaths = sk_session_deaths(sale->session), run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
+    uint64_t deaths = sk_session_deaths(sale->session), run_number = sk_sale_run_number(sale, voucher);
     if (swept->deaths != deaths || swept->run_number != run_number)
         swept->after[0] = '\0';
     swept->deaths = deaths;
@@ -389,7 +390,7 @@ static void sweep_end(struct sweep *sweep)
 static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found)
 {
     if (found->orders == NULL) {
-        sweep_set_aside(sweep, found->id, element);
+        sweep_set_aside(sweep, element, found);
         return true;
     }
     if (!(found->move != NULL ? sweep_return(sweep, found) : sweep_refill(sweep, found)))
@@ -427,9 +428,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
         return sweep_settle_by_rebuild(sweep, found);
     if (!sk_entry_read_orders(sale, sweep->voucher, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
-    uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
-    struct sk_entry *entry =
-        sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, run_number, found->epoch, found->id);
+    struct sk_entry *entry = sweep_entry(sweep, found);
     while (orders.head != NULL) {
         orders.head->epoch = found->epoch;
         if (entry != NULL)
@@ -448,44 +447,33 @@ static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *fou
            sweep_leave_for_later(sweep, found);
 }
 
-struct bad_entry {
-    const struct sk_sale *sale;
-    uint64_t run_number; // the Redis process that has it
-    char journal_key[SK_KEY_SIZE];
-    char id[SK_JOURNAL_ID_SIZE];
-};
-
-static void sweep_on_dropped(void *arg, const struct sk_reply *reply)
-{
-    (void)arg;
-    (void)reply; // if it is still there, a later sweep finds it, and its letter is kept only once
-}
-
+// If the entry stays, a later sweep finds it again, and its letter is kept only once.
 static void sweep_on_kept(void *arg, bool kept)
 {
-    struct bad_entry *bad = arg;
-    struct sk_redis *redis = sk_nodes_orders(bad->sale->nodes, sk_key_slot(bad->journal_key));
-    const char *argv[] = {"XDEL", bad->journal_key, bad->id};
-    bool same_run = bad->run_number == sk_redis_run_number(redis); // else the id may be another entry's
-    if (kept && same_run && sk_redis_command(redis, 3, argv, NULL, sweep_on_dropped, NULL) != SK_OK)
-        sk_log(SK_LOG_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
-    free(bad);
+    struct sk_entry *entry = arg;
+    if (kept)
+        sk_entry_end(entry);
+    else
+        sk_entry_forget(entry);
 }
 
-static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element)
+static void sweep_set_aside(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found)
 {
     const struct sk_sale *sale = sweep->sweeper->sale;
-    struct bad_entry *bad = calloc(1, sizeof *bad);
-    enum sk_status status = SK_NO_MEM;
-    if (bad != NULL) {
-        bad->sale = sale;
-        bad->run_number = sweep->voucher->maintenance->swept.run_number;
-        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", sweep->voucher->keys.journal);
-        (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        status = sk_dead_letter_put_unreadable(sale, sweep->voucher, id, element, sweep_on_kept, bad);
-    }
-    if (status != SK_OK)
-        free(bad); // a later sweep finds it again
+    struct sk_entry *entry = sweep_entry(sweep, found);
+    if (entry != NULL &&
+        sk_dead_letter_put_unreadable(sale, sweep->voucher, found->id, element, sweep_on_kept, entry) != SK_OK)
+        sk_entry_forget(entry);
+}
+
+// NULL: out of memory.
+static struct sk_entry *sweep_entry(const struct sweep *sweep, const struct sk_journal_entry *found)
+{
+    struct sk_entry *entry = sk_entry_new(sweep->sweeper->sale, sweep->voucher, SK_ENTRY_RECOVERED,
+                                          sweep->voucher->maintenance->swept.run_number);
+    if (entry != NULL)
+        sk_entry_name(entry, found->epoch, found->id);
+    return entry;
 }
 
 // ---- closing ----

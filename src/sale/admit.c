@@ -144,7 +144,7 @@ static void admit_read_buyers(const struct sk_sale *sale, struct sk_voucher *vou
     reading->epoch = refusal->epoch;
     memcpy(reading->version, refusal->version, sizeof reading->version);
     reading->since_ms = uv_now(sale->loop);
-    reading->run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
+    reading->run_number = sk_sale_run_number(sale, voucher);
     voucher->refusals.filtering = true;
     sk_voucher_pin(voucher);
     admit_count(reading, voucher->keys.buyers, admit_on_buyers_counted);

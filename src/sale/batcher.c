@@ -35,7 +35,7 @@ struct batcher_call {
     struct sk_batcher *batcher;
     struct sk_voucher *voucher;
     struct sk_order_list orders;
-    uint64_t run_number; // of the Redis process that is asked
+    struct sk_entry *entry; // owned: for those that are granted; NULL: the writer has it
     uint64_t asked_at_ms, asked_ns, answered_ns;
 };
 
@@ -44,6 +44,7 @@ static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number);
 static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher);
 static bool batcher_may_ask(struct sk_batcher *batcher, struct sk_voucher *first);
 static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher);
+static struct batcher_call *batcher_begin_call(struct sk_batcher *batcher, struct sk_voucher *voucher);
 static void batcher_gather(struct batcher_call *call);
 static void batcher_on_reply(void *arg, const struct sk_reply *reply);
 static void batcher_send_again(struct batcher_call *call);
@@ -56,7 +57,6 @@ static void batcher_hold(struct batcher_call *call, int32_t offer);
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id);
 static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
                                 const struct sk_purchase_result *result);
-static void batcher_give_up(struct batcher_call *call, struct sk_order *order);
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code);
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
                            const char *order_id, uint64_t retry_after_ms);
@@ -174,22 +174,17 @@ bool sk_batcher_busy(const struct sk_batcher *batcher)
 
 static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
-    struct batcher_call *call = calloc(1, sizeof *call);
+    struct batcher_call *call = batcher_begin_call(batcher, voucher);
     if (call == NULL) {
         batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_OVERLOADED);
         return;
     }
-    call->batcher = batcher;
-    call->voucher = voucher;
-    sk_voucher_pin(voucher);
-    call->asked_at_ms = uv_now(batcher->sale->loop);
     batcher_gather(call);
     if (call->orders.count == 0) {
         batcher_end_call(call);
         return;
     }
     SK_PROBE2(asked, voucher->id, call->orders.count);
-    call->run_number = sk_redis_run_number(sk_sale_redis(batcher->sale, voucher));
     if (sk_grant_ask(batcher->sale, voucher, &call->orders, false, batcher_on_reply, call) != SK_OK) {
         batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         batcher_end_call(call);
@@ -197,6 +192,25 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
     }
     batcher->asked_at_ms = call->asked_at_ms;
     call->asked_ns = sk_durable_asked(batcher->sale, &call->orders);
+}
+
+// NULL: out of memory. After the reply nothing is allocated any more: what Redis has granted would have no place.
+static struct batcher_call *batcher_begin_call(struct sk_batcher *batcher, struct sk_voucher *voucher)
+{
+    const struct sk_sale *sale = batcher->sale;
+    struct batcher_call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    call->entry = sk_entry_new(sale, voucher, SK_ENTRY_OWN, sk_sale_run_number(sale, voucher));
+    if (call->entry == NULL) {
+        free(call);
+        return NULL;
+    }
+    call->batcher = batcher;
+    call->voucher = voucher;
+    sk_voucher_pin(voucher);
+    call->asked_at_ms = uv_now(sale->loop);
+    return call;
 }
 
 // The catalogue's offer may have changed since an order was checked: such an order is checked again.
@@ -237,7 +251,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     switch (grant.status) {
     case SK_GRANT_OK:
     case SK_GRANT_OTHER:
-        if (call->run_number == sk_redis_run_number(sk_sale_redis(batcher->sale, voucher))) { // else it has moved since
+        if (call->entry->run_number == sk_sale_run_number(batcher->sale, voucher)) { // else it has moved since
             sk_grant_remember(&grant, voucher);
             batcher_remember(call, &grant);
         }
@@ -288,6 +302,7 @@ static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
 
 static void batcher_end_call(struct batcher_call *call)
 {
+    sk_entry_forget(call->entry);
     sk_voucher_unpin(call->voucher);
     free(call);
 }
@@ -317,7 +332,7 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
 
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)
 {
-    struct sk_entry *entry = NULL;
+    struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
     uint64_t begin_in_ms = grant->begin_ms > grant->now_ms ? (uint64_t)(grant->begin_ms - grant->now_ms) : 0;
     struct sk_order *order;
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
@@ -327,14 +342,8 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             order->granted_ns = call->answered_ns;
             SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
-            if (entry == NULL)
-                entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, call->run_number, grant->epoch,
-                                     grant->journal_id);
             sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
-            if (entry != NULL)
-                sk_writer_add(batcher->writer, entry, order);
-            else
-                batcher_give_up(call, order);
+            sk_writer_add(batcher->writer, entry, order);
             break;
         case SK_GRANT_ALREADY:
             batcher_refuse(batcher, order, SK_PURCHASE_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
@@ -413,13 +422,6 @@ static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *ord
 {
     sk_sale_report_with(batcher->sale, order, result);
     sk_order_give(batcher->sale->orders, order);
-}
-
-static void batcher_give_up(struct batcher_call *call, struct sk_order *order)
-{
-    const struct sk_sale *sale = call->batcher->sale;
-    sale->orphaned(sale->recovery, call->voucher);
-    sk_order_give(sale->orders, order);
 }
 
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code)

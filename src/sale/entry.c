@@ -8,36 +8,46 @@
 #include "params.h"
 #include "probe.h"
 
-static bool entry_is_of_this_run(const struct sk_entry *entry);
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id);
 static void entry_on_ended(void *arg, const struct sk_reply *reply);
 static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, struct sk_entry *entry);
 static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
 
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
-                              uint64_t run_number, int64_t epoch, const char *journal_id)
+                              uint64_t run_number)
 {
-    size_t len = strlen(journal_id);
-    struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
+    struct sk_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL)
         return NULL;
     entry->sale = sale;
     entry->voucher = voucher;
     entry->kind = kind;
     entry->run_number = run_number;
+    sk_voucher_pin(voucher);
+    return entry;
+}
+
+void sk_entry_name(struct sk_entry *entry, int64_t epoch, const char *journal_id)
+{
+    struct sk_voucher *voucher = entry->voucher;
+    size_t len = strlen(journal_id);
+    SK_ASSERT(entry->kind != SK_ENTRY_LOOSE && len > 0 && len < SK_JOURNAL_ID_SIZE);
     entry->epoch = epoch;
     memcpy(entry->journal_id, journal_id, len + 1);
-    sk_voucher_pin(voucher);
-    if (kind == SK_ENTRY_OWN)
+    if (entry->kind == SK_ENTRY_OWN)
         entry_list(&voucher->entries, voucher, entry);
-    return entry;
+}
+
+bool sk_entry_is_here(const struct sk_entry *entry)
+{
+    return entry->run_number == sk_sale_run_number(entry->sale, entry->voucher);
 }
 
 bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher, const struct sk_entry **at,
                     const char *journal_id)
 {
     const struct sk_entry *entry = *at == NULL ? voucher->entries.oldest : *at;
-    uint64_t run_number = sk_redis_run_number(sk_sale_redis(sale, voucher));
+    uint64_t run_number = sk_sale_run_number(sale, voucher);
     while (entry != NULL &&
            (entry->run_number != run_number || sk_journal_compare(entry->journal_id, journal_id) < 0)) {
         *at = entry;
@@ -113,17 +123,14 @@ void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *use
 void sk_entry_end(struct sk_entry *entry)
 {
     const struct sk_sale *sale = entry->sale;
-    // A different Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells. So the
-    // entry is not there, and an entry with its id may be another's. But a slot of a cluster may return to the process
-    // that has the entry.
-    bool same_run = entry_is_of_this_run(entry);
-    if (!same_run && entry->kind != SK_ENTRY_LOOSE)
+    bool in_journal = entry->kind != SK_ENTRY_LOOSE, here = in_journal && sk_entry_is_here(entry);
+    if (in_journal && !here) // a slot of a cluster may return to the process that has the entry
         sale->orphaned(sale->recovery, entry->voucher);
     const char *argv[] = {"XDEL", entry->voucher->keys.journal, entry->journal_id};
     enum sk_status status;
     if (entry->correction_count > 0) {
-        status = entry_correct_and_drop(entry, same_run ? entry->journal_id : "");
-    } else if (same_run && entry->kind != SK_ENTRY_LOOSE) {
+        status = entry_correct_and_drop(entry, here ? entry->journal_id : "");
+    } else if (here) {
         status = sk_redis_command(sk_sale_redis(sale, entry->voucher), 3, argv, NULL, entry_on_ended, entry);
     } else {
         sk_entry_forget(entry);
@@ -134,11 +141,6 @@ void sk_entry_end(struct sk_entry *entry)
         sale->orphaned(sale->recovery, entry->voucher);
         sk_entry_forget(entry);
     }
-}
-
-static bool entry_is_of_this_run(const struct sk_entry *entry)
-{
-    return entry->run_number == sk_redis_run_number(sk_sale_redis(entry->sale, entry->voucher));
 }
 
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id)
@@ -180,8 +182,10 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
 
 void sk_entry_forget(struct sk_entry *entry)
 {
+    if (entry == NULL)
+        return;
     struct sk_voucher *voucher = entry->voucher;
-    if (entry->kind == SK_ENTRY_OWN)
+    if (entry->kind == SK_ENTRY_OWN && entry->journal_id[0] != '\0')
         entry_unlist(&voucher->entries, entry);
     sk_buf_free(&entry->corrections);
     free(entry);

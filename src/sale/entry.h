@@ -24,13 +24,17 @@ struct sk_entry {
     size_t part;               // most of its orders in a batch, which has no others; 0: none was refused, no limit
     struct sk_buf corrections; // what settle_entry.lua needs: units, id, user, live id, NUL after each
     size_t correction_count;
-    char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty
+    char journal_id[SK_JOURNAL_ID_SIZE]; // empty: LOOSE, or not in the journal so far
 };
 
-// The reactor's thread, as all functions. `run_number`: of the Redis process that has it, as it was when that process
-// was asked; a loose one has none, and no epoch. NULL: out of memory, or an id that is too long.
+// The reactor's thread, as all functions. A call of Redis that may make an entry takes it before it is sent: what Redis
+// has granted must not be lost for lack of memory. `run_number`: of the Redis process that is asked, or was; a loose
+// one has none. NULL: out of memory.
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
-                              uint64_t run_number, int64_t epoch, const char *journal_id);
+                              uint64_t run_number);
+
+// It is in the journal, under an id that sk_trust_is_journal_id accepts. Cannot fail.
+void sk_entry_name(struct sk_entry *entry, int64_t epoch, const char *journal_id);
 
 // Makes orders of the voucher from a text that sk_journal_parse can read: NEW and low priority, with this offer and no
 // entry yet. All or, if out of room or memory, none (false).
@@ -49,8 +53,12 @@ void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *use
 // epoch an entry of orders that end is left to the rebuild.
 void sk_entry_end(struct sk_entry *entry);
 
-// Frees it without asking Redis: for the end of the process.
+// Frees it without asking Redis: one that is not in the journal, or for the end of the process. NULL is fine.
 void sk_entry_forget(struct sk_entry *entry);
+
+// Whether the journal that the link reaches now may still have the entry under its id. Another Redis process is rebuilt
+// from PostgreSQL before it sells, and may have given the id to another entry.
+bool sk_entry_is_here(const struct sk_entry *entry);
 
 // Whether this reactor holds the entry. Walks the voucher's own entries in step with a reply of XRANGE, whose ids
 // ascend. *at starts as NULL.

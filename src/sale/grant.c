@@ -158,6 +158,16 @@ void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch)
     voucher->seen = (struct sk_seen){.epoch = epoch};
 }
 
+struct sk_entry *sk_grant_take_entry(const struct sk_grant *grant, struct sk_entry **entry)
+{
+    struct sk_entry *taken = *entry;
+    if (strchr(grant->results, SK_GRANT_PLACED) == NULL)
+        return NULL;
+    sk_entry_name(taken, grant->epoch, grant->journal_id);
+    *entry = NULL;
+    return taken;
+}
+
 bool sk_grant_has_existing(char result)
 {
     return result != '\0' && strchr("akdq", result) != NULL;

@@ -2,7 +2,7 @@
 #ifndef SK_SALE_GRANT_H
 #define SK_SALE_GRANT_H
 
-#include "sale.h"
+#include "entry.h"
 
 // The outcome for one user of a batch: a result of place_orders.lua.
 enum sk_grant_result {
@@ -60,6 +60,9 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
 
 // The voucher was closed under this epoch a moment ago: forgets what was seen before.
 void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch);
+
+// If some were granted: names their journal entry, *entry, and hands it out, for the writer. Else NULL. Cannot fail.
+struct sk_entry *sk_grant_take_entry(const struct sk_grant *grant, struct sk_entry **entry);
 
 // Whether a result comes with an existing order's id.
 bool sk_grant_has_existing(char result);

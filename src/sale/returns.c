@@ -64,8 +64,7 @@ struct returns_call {
     struct sk_returns *returns;
     struct sk_voucher *voucher; // pinned
     enum returns_state state;
-    struct sk_entry *entry; // owned from READY on; ending it frees it
-    uint64_t run_number;    // NOTING: of the Redis process that was asked
+    struct sk_entry *entry; // owned from NOTING on; ending it frees it
     uint64_t not_before_ms; // WAITING
     bool recovered;         // its session is gone
     bool alone;             // a statement with others failed, perhaps because of it
@@ -218,11 +217,12 @@ bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, 
     struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, found->move, found->by, found->why);
     if (call == NULL)
         return false;
-    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number, found->epoch, found->id);
+    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number);
     if (call->entry == NULL) {
         returns_remove_call(call);
         return false;
     }
+    sk_entry_name(call->entry, found->epoch, found->id);
     call->recovered = true;
     (void)sk_journal_parse_returns(found->orders, found->orders_len, returns_add_item, call);
     returns_make_ready(call);
@@ -271,8 +271,8 @@ static void returns_note(struct returns_call *call)
         keys->voucher, keys->journal, sk_redis_run(redis), sk_session_id(sale->session), ids.data, call->move,
         call->by,      call->why};
     returns_move(call, RETURNS_NOTING);
-    call->run_number = sk_redis_run_number(redis);
-    if (!ids.failed && sk_session_sells(sale->session, call->voucher->slot))
+    call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, sk_redis_run_number(redis));
+    if (!ids.failed && call->entry != NULL && sk_session_sells(sale->session, call->voucher->slot))
         status = sk_redis_script(redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
     sk_buf_free(&ids);
     if (status != SK_OK)
@@ -306,10 +306,9 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
     }
     const char *journal_id = sk_reply_text(sk_reply_at(reply, 2), NULL);
     int64_t epoch;
-    if (reply != NULL && journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
-        sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &epoch))
-        call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, call->run_number, epoch, journal_id);
-    if (call->entry != NULL) {
+    if (journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
+        sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &epoch)) {
+        sk_entry_name(call->entry, epoch, journal_id);
         returns_make_ready(call);
         return;
     }
@@ -547,8 +546,7 @@ static void returns_end(struct returns_call *call, enum sk_return_end end)
     struct sk_voucher *voucher = call->voucher;
     bool recovered = call->recovered;
     returns_report_all(call, end, 0);
-    if (call->entry != NULL)
-        sk_entry_forget(call->entry);
+    sk_entry_forget(call->entry);
     sk_voucher_pin(voucher);
     returns_remove_call(call);
     if (recovered)
@@ -576,8 +574,7 @@ static void returns_close_one(struct sk_returns *returns)
 {
     for (struct returns_call *call; (call = sk_list_first(&returns->calls)) != NULL;) {
         returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
-        if (call->entry != NULL)
-            sk_entry_forget(call->entry);
+        sk_entry_forget(call->entry);
         returns_remove_call(call);
     }
     sk_timer_close(returns->timer);

@@ -63,6 +63,12 @@ static inline struct sk_redis *sk_sale_redis(const struct sk_sale *sale, const s
     return sk_nodes_orders(sale->nodes, voucher->slot);
 }
 
+// The Redis process that has it, by that link.
+static inline uint64_t sk_sale_run_number(const struct sk_sale *sale, const struct sk_voucher *voucher)
+{
+    return sk_redis_run_number(sk_sale_redis(sale, voucher));
+}
+
 static inline struct sk_redis *sk_sale_ask_redis(const struct sk_sale *sale, const struct sk_voucher *voucher)
 {
     return sk_nodes_queries(sale->nodes, voucher->slot);

@@ -67,7 +67,7 @@ static void writer_on_refused(struct sk_writer *writer);
 static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *order);
 static void writer_set_aside(struct sk_writer *writer, struct sk_order *order);
 static void writer_on_set_aside(void *arg, bool kept);
-static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left);
+static void writer_count_list(const struct sk_order_list *list, struct sk_left *left);
 
 struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events)
 {
@@ -454,23 +454,20 @@ void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
 {
     for (const struct sk_writer *end = writer + writer->sale->shards; writer < end; writer++) {
         for (size_t i = 0; i < writer->batch.part_count; i++)
-            writer_count_list(writer, &writer->batch.parts[i].orders, left);
-        writer_count_list(writer, &writer->delayed, left);
-        writer_count_list(writer, &writer->letters, left);
+            writer_count_list(&writer->batch.parts[i].orders, left);
+        writer_count_list(&writer->delayed, left);
+        writer_count_list(&writer->letters, left);
         for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
-            writer_count_list(writer, &voucher->granted.orders, left);
+            writer_count_list(&voucher->granted.orders, left);
     }
 }
 
-static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left)
+static void writer_count_list(const struct sk_order_list *list, struct sk_left *left)
 {
     for (const struct sk_order *order = list->head; order != NULL; order = order->next) {
-        // A different Redis process than the one that made the entry may not have it, or has lost it.
-        bool same_run =
-            order->entry->run_number == sk_redis_run_number(sk_sale_redis(writer->sale, order->entry->voucher));
         if (order->entry->kind == SK_ENTRY_LOOSE)
             left->in_letters++;
-        else if (same_run)
+        else if (sk_entry_is_here(order->entry))
             left->in_journal++;
         else
             left->nowhere++;

@@ -19,7 +19,8 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *text);
 
-static int allocations_left; // the allocation that makes it 0 fails; 0: none does
+static int allocations_left;    // the allocation that makes it 0 fails; 0: none does
+static bool memory_stays_short; // ... and all after it, until allocations_left is set again
 static bool memory_has_failed;
 
 static bool memory_fails(void)
@@ -27,6 +28,7 @@ static bool memory_fails(void)
     if (allocations_left == 0 || --allocations_left > 0)
         return false;
     memory_has_failed = true;
+    allocations_left = memory_stays_short;
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <uv.h>
 
+#include "entry.h"
 #include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "sale.h"
@@ -76,6 +77,14 @@ static void stage_open(struct sk_sale_options with, size_t maintenance_size, siz
                             .orphaned = stage_on_orphaned,
                             .recovery = &suspicions};
     ck_assert_ptr_nonnull(sale.catalogue);
+}
+
+// An entry that this reactor's own call has made.
+static inline struct sk_entry *own_entry(struct sk_voucher *voucher, int64_t epoch, const char *journal_id)
+{
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number);
+    sk_entry_name(entry, epoch, journal_id);
+    return entry;
 }
 
 // After the unit was closed: nothing of it may be left.

@@ -25,7 +25,7 @@ static void teardown(void)
 static struct sk_voucher *voucher_with(int64_t id, size_t orders)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_LOOSE, fake_redis.run_number, 0, "");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_LOOSE, 0);
     for (size_t i = 0; i < orders; i++) {
         struct sk_order *order = sk_order_take(sale.orders, 0);
         order->entry = entry;

@@ -114,7 +114,7 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
                                         "-20"};
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     const struct sk_reply four = NUMBER(4);
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, "10-1");
+    struct sk_entry *entry = own_entry(voucher, 7, "10-1");
     sk_entry_note_refused(entry, A, "alice", 3, B);
     sk_entry_note_refused(entry, B, "bob", 0, NULL);
     sk_entry_note_ended(entry, C, "carol", 2, 19);
@@ -151,7 +151,9 @@ START_TEST(an_entry_whose_slot_has_moved_may_be_an_orphan)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t before = fake_redis.count;
         uint64_t run_number = sk_redis_run_number(sk_sale_redis(&sale, voucher));
-        struct sk_entry *entry = sk_entry_new(&sale, voucher, rows[i].kind, run_number, 7, "10-1");
+        struct sk_entry *entry = sk_entry_new(&sale, voucher, rows[i].kind, run_number);
+        if (rows[i].kind != SK_ENTRY_LOOSE)
+            sk_entry_name(entry, 7, "10-1");
         if (rows[i].corrected)
             sk_entry_note_refused(entry, A, "alice", 3, NULL);
         orphans = 0;

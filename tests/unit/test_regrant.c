@@ -80,7 +80,7 @@ static void setup(void)
     stage_open((struct sk_sale_options){.batch_max = 4}, sizeof(struct sk_maintenance), POOL);
     regrant = sk_regrant_open(&sale, NULL);
     ck_assert_ptr_nonnull(regrant);
-    own = sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_OWN, fake_redis.run_number, 7, "10-1");
+    own = own_entry(a_voucher(sale.catalogue, 1), 7, "10-1");
 }
 
 static void teardown(void)
@@ -337,7 +337,7 @@ END_TEST
 START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 {
     struct sk_left left_over = {0};
-    struct sk_entry *loose = sk_entry_new(&sale, own->voucher, SK_ENTRY_LOOSE, fake_redis.run_number, 0, "");
+    struct sk_entry *loose = sk_entry_new(&sale, own->voucher, SK_ENTRY_LOOSE, 0);
     fake_redis.down = true;
     for (int i = 0; i < 2; i++)
         sk_regrant_requeue(regrant, loose, sk_order_take(sale.orders, 0));

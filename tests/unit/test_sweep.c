@@ -283,8 +283,8 @@ END_TEST
 START_TEST(only_what_is_not_held_is_an_orphan)
 {
     static const char *const sessions[] = {FAKE_SESSION, FAKE_SESSION, FAKE_SESSION};
-    struct sk_entry *first = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, "1-0");
-    struct sk_entry *third = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, "3-0");
+    struct sk_entry *first = own_entry(voucher, 7, "1-0");
+    struct sk_entry *third = own_entry(voucher, 7, "3-0");
     sweep();
     journal_shows("-", 3, sessions);
     journal_shows("(1-0", 3, sessions);
@@ -299,7 +299,7 @@ END_TEST
 START_TEST(orphans_are_searched_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, "1-0");
+    struct sk_entry *entry = own_entry(voucher, 7, "1-0");
     sweep();
     journal_shows("-", 1, sessions);
     ck_assert(is_over());

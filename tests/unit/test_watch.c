@@ -733,7 +733,7 @@ END_TEST
 START_TEST(own_orders_are_busy_before_any_check)
 {
     struct sk_voucher *voucher = on_sale(1);
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, 7, "10-1");
+    struct sk_entry *entry = own_entry(voucher, 7, "10-1");
     ck_assert_uint_eq(busy(8), 1);
     ck_assert_ptr_eq(out[0], voucher);
     ck_assert(complete);

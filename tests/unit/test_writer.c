@@ -84,7 +84,7 @@ static void teardown(void)
 static struct sk_entry *entry_under(int64_t epoch, int64_t voucher_id, const char *journal_id)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, voucher_id);
-    return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number, epoch, journal_id);
+    return own_entry(voucher, epoch, journal_id);
 }
 
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
@@ -325,8 +325,7 @@ START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_under(8, 1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
-    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 5,
-                6, false);
+    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, 0), 5, 6, false);
     pump();
     must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
                         "{10-1,10-1,NULL}");
@@ -528,7 +527,7 @@ END_TEST
 
 START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
 {
-    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 1, 1, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, 0), 1, 1, false);
     pump();
     OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1@7"});
     must_be_told(1, SK_PURCHASE_UNAVAILABLE);
@@ -637,7 +636,7 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     pump();
     ck_assert_str_eq(fake_pg.asked[0].argv[5], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 4, 1, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, 0), 4, 1, false);
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
@@ -850,7 +849,8 @@ END_TEST
 START_TEST(recovered_entries_are_reported_when_settled)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
-    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, fake_redis.run_number, 7, "10-1");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, fake_redis.run_number);
+    sk_entry_name(entry, 7, "10-1");
     grant(entry, 0, 1, true);
     ck_assert_ptr_null(voucher->entries.oldest); // not one of our own
     pump();
@@ -1119,7 +1119,7 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump(); // these are being written, the others wait
     grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 2), SK_ENTRY_LOOSE, fake_redis.run_number, 0, ""), 8, 3, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 2), SK_ENTRY_LOOSE, 0), 8, 3, false);
     pump();
     sk_writer_count(writer, &left);
     ck_assert_uint_eq(left.in_journal, 7);
