@@ -206,7 +206,8 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
     else
         sale->orphaned(sale->recovery, voucher); // the script may still run
     if (grant.status == SK_GRANT_OK) {
-        sk_grant_remember(&grant, voucher);
+        if (call->entry->run_number == sk_sale_run_number(sale, voucher)) // else it has moved since
+            sk_grant_remember(&grant, voucher);
         sk_admit_forget(voucher); // a refusal that is cached knows none of these users
     }
     if (grant.status == SK_GRANT_OK && grant.epoch > voucher->maintenance->lost.stale_epoch) {

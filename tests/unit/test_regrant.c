@@ -229,6 +229,20 @@ START_TEST(without_a_clear_answer_orders_wait)
 }
 END_TEST
 
+// The reply counts for its orders, but shows nothing of the node that has the voucher now.
+START_TEST(what_the_old_node_answers_is_not_remembered)
+{
+    bool moves = _i == 1;
+    fake_redis.cluster = true;
+    fake_redis.second_run_number = fake_redis.run_number + 1;
+    lose(1);
+    fake_redis.swapped = moves;
+    ANSWER("8", "p");
+    ck_assert_uint_eq(added, 1);
+    ck_assert_int_eq(own->voucher->seen.epoch, moves ? 0 : 8);
+}
+END_TEST
+
 // The instance that should have rebuilt Redis under the new epoch died before it could.
 START_TEST(an_epoch_that_is_stale_itself_is_no_answer)
 {
@@ -406,6 +420,7 @@ int main(void)
     tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
     tcase_add_test(tcase, what_postgres_has_after_all_is_placed);
     tcase_add_test(tcase, without_a_clear_answer_orders_wait);
+    tcase_add_loop_test(tcase, what_the_old_node_answers_is_not_remembered, 0, 2);
     tcase_add_test(tcase, an_epoch_that_is_stale_itself_is_no_answer);
     tcase_add_test(tcase, a_refusal_that_is_not_written_is_no_refusal);
     tcase_add_test(tcase, at_the_end_what_waits_is_refused);
