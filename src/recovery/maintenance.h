@@ -57,7 +57,8 @@ struct sk_swept {
     uint64_t orphans_until_ms; // the sweep searches for orphans until then
     // All entries up to this one were held by living sessions ...; empty: to be read from the start.
     char after[SK_JOURNAL_ID_SIZE];
-    uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
+    uint64_t deaths, run_number; // ... after so many deaths, in this Redis process ...
+    int64_t epoch;               // ... and under the newest epoch that was known
 };
 
 // The last check of it. Touched by watch.c; a rebuild resets `snapshot`. watch.c and expiry.c read it.

@@ -432,7 +432,8 @@ static void journal_go_on(struct sk_rebuild_journal *journal)
 
 // ---- removing ----
 
-// Another Redis process may have given these ids to other entries, if it has lost data and its clock is behind.
+// Another Redis process may have given these ids to other entries, if it has lost data and its clock is behind; so may
+// this one, if another took its place meanwhile. Then there is a newer epoch.
 static void journal_remove_page(struct sk_rebuild_journal *journal)
 {
     struct sk_redis *redis = sk_sale_ask_redis(journal->sale, journal->voucher);
@@ -442,6 +443,7 @@ static void journal_remove_page(struct sk_rebuild_journal *journal)
     journal_move(journal, JOURNAL_REMOVING);
     SK_FAILPOINT("rebuild.settling");
     if (journal->run_number != sk_redis_run_number(redis) ||
+        journal->voucher->seen.epoch > strtoll(journal->epoch, NULL, 10) ||
         sk_redis_command(redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) != SK_OK)
         journal_fail(journal);
 }

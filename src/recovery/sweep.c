@@ -194,10 +194,11 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
     if (sweep == NULL)
         return SK_NO_MEM;
     uint64_t deaths = sk_session_deaths(sale->session), run_number = sk_sale_run_number(sale, voucher);
-    if (swept->deaths != deaths || swept->run_number != run_number)
+    if (swept->deaths != deaths || swept->run_number != run_number || swept->epoch != voucher->seen.epoch)
         swept->after[0] = '\0';
     swept->deaths = deaths;
     swept->run_number = run_number;
+    swept->epoch = voucher->seen.epoch;
     sweep->sweeper = sweeper;
     sweep->voucher = voucher;
     sweep->page = PAGE_FIRST;
@@ -272,7 +273,7 @@ static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_jour
     if (found->session == NULL)
         return SWEEP_SETTLE;
     if (sweep_is_own(sweep, found))
-        return sk_entry_holds(sale, sweep->voucher, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
+        return sk_entry_holds(sale, sweep->voucher, own, found->id, found->epoch) ? SWEEP_HELD : SWEEP_SETTLE;
     if (sk_session_lives(sale->session, found->session))
         return SWEEP_HELD;
     return sweep_note_session(sweep, found->session);

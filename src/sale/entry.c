@@ -33,6 +33,7 @@ void sk_entry_name(struct sk_entry *entry, int64_t epoch, const char *journal_id
     size_t len = strlen(journal_id);
     SK_ASSERT(entry->kind != SK_ENTRY_LOOSE && len > 0 && len < SK_JOURNAL_ID_SIZE);
     entry->epoch = epoch;
+    entry->newest_epoch = voucher->seen.epoch > epoch ? voucher->seen.epoch : epoch;
     memcpy(entry->journal_id, journal_id, len + 1);
     if (entry->kind == SK_ENTRY_OWN)
         entry_list(&voucher->entries, voucher, entry);
@@ -40,20 +41,26 @@ void sk_entry_name(struct sk_entry *entry, int64_t epoch, const char *journal_id
 
 bool sk_entry_is_here(const struct sk_entry *entry)
 {
-    return entry->run_number == sk_sale_run_number(entry->sale, entry->voucher);
+    return entry->run_number == sk_sale_run_number(entry->sale, entry->voucher) &&
+           entry->voucher->seen.epoch <= entry->newest_epoch;
+}
+
+// Own entries of one process are listed by epoch and, within an epoch, by id.
+static bool entry_is_before(const struct sk_entry *entry, const char *journal_id, int64_t epoch)
+{
+    return entry->epoch == epoch ? sk_journal_compare(entry->journal_id, journal_id) < 0 : entry->epoch < epoch;
 }
 
 bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher, const struct sk_entry **at,
-                    const char *journal_id)
+                    const char *journal_id, int64_t epoch)
 {
     const struct sk_entry *entry = *at == NULL ? voucher->entries.oldest : *at;
     uint64_t run_number = sk_sale_run_number(sale, voucher);
-    while (entry != NULL &&
-           (entry->run_number != run_number || sk_journal_compare(entry->journal_id, journal_id) < 0)) {
+    while (entry != NULL && (entry->run_number != run_number || entry_is_before(entry, journal_id, epoch))) {
         *at = entry;
         entry = entry->next;
     }
-    return entry != NULL && strcmp(entry->journal_id, journal_id) == 0;
+    return entry != NULL && entry->epoch == epoch && strcmp(entry->journal_id, journal_id) == 0;
 }
 
 // ---- orders ----

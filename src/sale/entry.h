@@ -19,6 +19,7 @@ struct sk_entry {
     enum sk_entry_kind kind;
     uint64_t run_number;       // the Redis process that has it
     int64_t epoch;             // under which it was made
+    int64_t newest_epoch;      // of the voucher, as far as it was known then
     bool ends;                 // its orders end: its corrections are only for that epoch
     size_t open;               // orders not settled
     size_t part;               // most of its orders in a batch, which has no others; 0: none was refused, no limit
@@ -57,12 +58,13 @@ void sk_entry_end(struct sk_entry *entry);
 void sk_entry_forget(struct sk_entry *entry);
 
 // Whether the journal that the link reaches now may still have the entry under its id. Another Redis process is rebuilt
-// from PostgreSQL before it sells, and may have given the id to another entry.
+// from PostgreSQL before it sells, and so is the same one if another took its place meanwhile, which a newer epoch
+// shows. Such a journal may have given the id to another entry.
 bool sk_entry_is_here(const struct sk_entry *entry);
 
-// Whether this reactor holds the entry. Walks the voucher's own entries in step with a reply of XRANGE, whose ids
-// ascend. *at starts as NULL.
+// Whether this reactor holds the entry of this id and epoch. Walks the voucher's own entries in step with a reply of
+// XRANGE, whose ids ascend. *at starts as NULL.
 bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher, const struct sk_entry **at,
-                    const char *journal_id);
+                    const char *journal_id, int64_t epoch);
 
 #endif

@@ -130,19 +130,30 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
 }
 END_TEST
 
-// It may return to the node that has the entry. A loose one is nowhere.
-START_TEST(an_entry_whose_slot_has_moved_may_be_an_orphan)
+// Its slot may return to the node that has the entry. A loose one is nowhere. Under a newer epoch, the same process may
+// have been away meanwhile, and have given the id to another entry.
+START_TEST(an_entry_that_may_be_elsewhere_is_not_dropped)
 {
+    enum { STAYS, MOVES, HAS_NEWER_EPOCH };
     static const struct {
         enum sk_entry_kind kind;
-        bool moved, corrected;
+        int what;
+        bool corrected;
         int calls, orphans;
     } rows[] = {
-        {SK_ENTRY_OWN, true, false, 0, 1},        {SK_ENTRY_OWN, true, true, 1, 1},
-        {SK_ENTRY_RECOVERED, true, false, 0, 1},  {SK_ENTRY_RECOVERED, true, true, 1, 1},
-        {SK_ENTRY_LOOSE, true, false, 0, 0},      {SK_ENTRY_LOOSE, true, true, 1, 0},
-        {SK_ENTRY_OWN, false, false, 1, 0},       {SK_ENTRY_OWN, false, true, 1, 0},
-        {SK_ENTRY_RECOVERED, false, false, 1, 0},
+        {SK_ENTRY_OWN, MOVES, false, 0, 1},
+        {SK_ENTRY_OWN, MOVES, true, 1, 1},
+        {SK_ENTRY_RECOVERED, MOVES, false, 0, 1},
+        {SK_ENTRY_RECOVERED, MOVES, true, 1, 1},
+        {SK_ENTRY_LOOSE, MOVES, false, 0, 0},
+        {SK_ENTRY_LOOSE, MOVES, true, 1, 0},
+        {SK_ENTRY_OWN, STAYS, false, 1, 0},
+        {SK_ENTRY_OWN, STAYS, true, 1, 0},
+        {SK_ENTRY_RECOVERED, STAYS, false, 1, 0},
+        {SK_ENTRY_OWN, HAS_NEWER_EPOCH, false, 0, 1},
+        {SK_ENTRY_OWN, HAS_NEWER_EPOCH, true, 1, 1},
+        {SK_ENTRY_RECOVERED, HAS_NEWER_EPOCH, false, 0, 1},
+        {SK_ENTRY_LOOSE, HAS_NEWER_EPOCH, true, 1, 0},
     };
     const struct sk_reply one = NUMBER(1);
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
@@ -150,19 +161,62 @@ START_TEST(an_entry_whose_slot_has_moved_may_be_an_orphan)
     fake_redis.second_run_number = fake_redis.run_number + 1;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t before = fake_redis.count;
-        uint64_t run_number = sk_redis_run_number(sk_sale_redis(&sale, voucher));
+        uint64_t run_number = sk_sale_run_number(&sale, voucher);
+        voucher->seen.epoch = 7;
         struct sk_entry *entry = sk_entry_new(&sale, voucher, rows[i].kind, run_number);
         if (rows[i].kind != SK_ENTRY_LOOSE)
             sk_entry_name(entry, 7, "10-1");
         if (rows[i].corrected)
             sk_entry_note_refused(entry, A, "alice", 3, NULL);
         orphans = 0;
-        fake_redis.swapped ^= rows[i].moved;
+        fake_redis.swapped ^= rows[i].what == MOVES;
+        voucher->seen.epoch += rows[i].what == HAS_NEWER_EPOCH;
         sk_entry_end(entry);
         ck_assert_msg(fake_redis.count == before + (size_t)rows[i].calls && orphans == rows[i].orphans, "row %zu", i);
+        if (rows[i].corrected) // its journal id; none: the entry stays
+            ck_assert_str_eq(fake_redis.asked[before].argv[5],
+                             rows[i].orphans > 0 || rows[i].kind == SK_ENTRY_LOOSE ? "" : "10-1");
         if (rows[i].calls > 0)
             redis_answers(&one);
     }
+}
+END_TEST
+
+// A sweep may find an old entry, or a forged one, in a journal of a newer epoch. It is dropped if that epoch was known.
+START_TEST(an_entry_of_an_older_epoch_can_be_dropped)
+{
+    const struct sk_reply one = NUMBER(1);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
+    voucher->seen.epoch = 9;
+    for (int epoch = 9; epoch <= 10; epoch++) {
+        struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, fake_redis.run_number);
+        sk_entry_name(entry, 1, "10-1");
+        voucher->seen.epoch = epoch;
+        sk_entry_end(entry);
+        ck_assert_uint_eq(fake_redis.count, 1);
+        ck_assert_int_eq(orphans, epoch - 9);
+        if (epoch == 9)
+            redis_answers(&one);
+    }
+}
+END_TEST
+
+// The same process gave one id twice: it was replaced meanwhile, and its clock is behind.
+START_TEST(own_entries_of_one_id_are_told_by_their_epochs)
+{
+    static const struct {
+        const char *id;
+        int64_t epoch;
+        bool held;
+    } rows[] = {{"10-1", 7, true}, {"30-1", 7, true}, {"10-1", 8, false}, {"10-1", 9, true}, {"30-1", 9, false}};
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
+    const struct sk_entry *at = NULL;
+    struct sk_entry *entries[] = {own_entry(voucher, 7, "10-1"), own_entry(voucher, 7, "30-1"),
+                                  own_entry(voucher, 9, "10-1")};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(sk_entry_holds(&sale, voucher, &at, rows[i].id, rows[i].epoch) == rows[i].held, "row %zu", i);
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
+        sk_entry_forget(entries[i]);
 }
 END_TEST
 
@@ -174,6 +228,8 @@ int main(void)
     tcase_add_test(tcase, without_room_none_is_taken);
     tcase_add_test(tcase, quantity_and_key_are_read);
     tcase_add_test(tcase, what_is_not_placed_is_corrected_with_its_units);
-    tcase_add_test(tcase, an_entry_whose_slot_has_moved_may_be_an_orphan);
+    tcase_add_test(tcase, an_entry_that_may_be_elsewhere_is_not_dropped);
+    tcase_add_test(tcase, an_entry_of_an_older_epoch_can_be_dropped);
+    tcase_add_test(tcase, own_entries_of_one_id_are_told_by_their_epochs);
     return harness_main(tcase, CK_FORK);
 }

@@ -198,6 +198,9 @@ START_TEST(entries_of_living_sessions_are_read_once_and_left_alone)
     fake_redis.run_number++; // another Redis, another journal
     sweep();
     journal_shows("-", 3, sessions);
+    voucher->seen.epoch++; // another may have taken its place meanwhile
+    sweep();
+    journal_shows("-", 3, sessions);
     ck_assert_uint_eq(taken_count, 0);
 }
 END_TEST
@@ -404,21 +407,24 @@ START_TEST(a_reading_without_an_answer_ends_the_sweep)
 }
 END_TEST
 
-// It becomes a dead letter first. In another Redis process its id may be another entry's.
+// It becomes a dead letter first. In another Redis process, or under a newer epoch, its id may be another entry's.
 START_TEST(an_unreadable_entry_is_dropped_from_the_process_that_had_it)
 {
     static const char *const sessions[] = {"no session"};
     static const char *const row[][ROW_COLUMNS] = {{""}};
     const struct sk_rows kept = {1, row};
-    for (int restarted = 0; restarted <= 1; restarted++) {
+    enum { STAYS, RESTARTS, WAS_REPLACED, WAYS };
+    for (int way = STAYS; way < WAYS; way++) {
         sweep();
         journal_shows("-", 1, sessions);
         journal_shows("-", 1, sessions); // under the lock
         ck_assert(is_over());
-        fake_redis.run_number += (uint64_t)restarted;
+        fake_redis.run_number += way == RESTARTS;
+        voucher->seen.epoch += way == WAS_REPLACED;
         pg_answers(&kept);
-        ck_assert_uint_eq(fake_redis.count - fake_redis.answered, restarted == 0);
-        if (restarted == 0)
+        ck_assert_uint_eq(fake_redis.count - fake_redis.answered, way == STAYS);
+        ck_assert_int_eq(orphans, way); // it is searched for
+        if (way == STAYS)
             redis_answers(&(struct sk_reply)NUMBER(1));
     }
 }

@@ -1020,10 +1020,10 @@ START_TEST(an_entry_is_held_until_it_is_dropped)
     grant(entry, 1, 1, false);
     pump();
     OUTCOMES({"1", "placed"});
-    ck_assert(sk_entry_holds(&sale, voucher, &at, "10-1"));
+    ck_assert(sk_entry_holds(&sale, voucher, &at, "10-1", 7));
     redis_answers(answers[_i]);
     at = NULL;
-    ck_assert(!sk_entry_holds(&sale, voucher, &at, "10-1"));
+    ck_assert(!sk_entry_holds(&sale, voucher, &at, "10-1", 7));
     ck_assert_int_eq(orphans, _i == 0 ? 0 : 1);
 }
 END_TEST
@@ -1038,10 +1038,10 @@ START_TEST(own_entries_are_told_from_others_along_the_journal)
     grant(entry_of(1, "10-1"), 1, 1, false);
     grant(entry_of(1, "10-3"), 2, 1, false);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert(sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, rows[i].id) == rows[i].held);
+        ck_assert(sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, rows[i].id, 7) == rows[i].held);
     fake_redis.run_number++; // another process: its entries are not ours
     at = NULL;
-    ck_assert(!sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, "10-1"));
+    ck_assert(!sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, "10-1", 7));
 }
 END_TEST
 
