@@ -198,14 +198,39 @@ static void make_older(const char *schema, const char *missing, char url[URL_SIZ
     PQfinish(owner);
 }
 
+// Indexes whose texts are ordered by a collation of the C library, which an upgrade of it may change.
+static void indexes_without_fixed_order(const char *schema, char out[TEXT_SIZE])
+{
+    db_text(out, TEXT_SIZE,
+            "SELECT coalesce(string_agg(DISTINCT i.indexrelid::regclass::text, ','), '')"
+            "  FROM pg_index i JOIN pg_class t ON t.oid = i.indexrelid, unnest(i.indcollation::oid[]) AS used (id)"
+            "  JOIN pg_collation c ON c.oid = used.id"
+            " WHERE t.relnamespace = '%s'::regnamespace AND c.collname <> 'C'",
+            schema);
+}
+
+START_TEST(texts_in_indexes_have_a_fixed_order)
+{
+    char found[TEXT_SIZE];
+    indexes_without_fixed_order("public", found);
+    ck_assert_str_eq(found, "");
+    db_run("CREATE TABLE of_words (word text PRIMARY KEY)");
+    indexes_without_fixed_order("public", found);
+    db_run("DROP TABLE of_words");
+    ck_assert_str_eq(found, "of_words_pkey");
+}
+END_TEST
+
 // Missing migrations are applied and recorded, with details that the first versions did not record.
 START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
 {
-    char url[URL_SIZE];
+    char url[URL_SIZE], found[TEXT_SIZE];
     make_older("older", "012", url);
-    db_run("ALTER TABLE older.seckill_migration DROP text_sha256");
+    db_run("ALTER TABLE older.seckill_migration DROP text_sha256, ALTER name TYPE text COLLATE \"default\"");
     ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     must_be_migrated("older");
+    indexes_without_fixed_order("older", found);
+    ck_assert_str_eq(found, "");
     ck_assert_int_eq(db_number("SELECT count(*) FROM older.seckill_migration WHERE text_sha256 IS NULL"), 0);
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE proname = 'erase_in_part'"
                                " AND pronamespace = 'older'::regnamespace"),
@@ -239,6 +264,7 @@ int main(void)
     tcase_add_test(tcase, roles_that_the_owner_may_not_create_are_asked_for);
     tcase_add_test(tcase, a_database_of_another_line_is_refused_and_left_alone);
     tcase_add_test(tcase, a_database_of_a_newer_version_is_left_alone);
+    tcase_add_test(tcase, texts_in_indexes_have_a_fixed_order);
     tcase_add_test(tcase, a_database_of_an_older_version_is_brought_up_to_date);
     tcase_add_test(tcase, a_lock_is_not_waited_for_long);
     return harness_main(tcase, CK_NOFORK);
