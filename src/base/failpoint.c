@@ -2,6 +2,7 @@
 // the __wrap functions below.
 #include "failpoint.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POINTS_MAX = 16, NAME_SIZE = 40 };
+enum { POINTS_MAX = 16, NAME_SIZE = 40, FAILS = INT_MIN };
 
 struct point {
     char name[NAME_SIZE];
@@ -24,7 +25,8 @@ static struct point points[POINTS_MAX];
 static size_t point_count;
 static pthread_once_t points_once = PTHREAD_ONCE_INIT;
 
-static atomic_long allocations_left; // 0: none fails
+static atomic_long allocations_left; // 0: none fails; FAILS: all do
+static bool all_from_then_on;        // not only the one that makes it 0
 static atomic_bool counting;
 static char counting_from[NAME_SIZE]; // the point whose first passing starts the count; empty: the start
 static pthread_once_t allocations_once = PTHREAD_ONCE_INIT;
@@ -75,7 +77,9 @@ static void failpoint_read_allocations(void)
     if (from != NULL)
         (void)snprintf(counting_from, sizeof counting_from, "%s",
                        strcmp(from, "@request") == 0 ? "place.sent" : from + 1);
-    atomic_store(&allocations_left, strtol(text, NULL, 10));
+    char *end;
+    atomic_store(&allocations_left, strtol(text, &end, 10));
+    all_from_then_on = *end == '+';
     atomic_store(&counting, from == NULL);
 }
 
@@ -108,10 +112,15 @@ char *__wrap_strdup(const char *text);
 static bool failpoint_fails(void)
 {
     (void)pthread_once(&allocations_once, failpoint_read_allocations);
-    if (!atomic_load(&counting) || atomic_load(&allocations_left) <= 0 || atomic_fetch_sub(&allocations_left, 1) != 1)
+    if (!atomic_load(&counting))
         return false;
-    failpoint_say("malloc", "fail");
-    return true;
+    long left = atomic_load(&allocations_left);
+    if (left > 0 && atomic_fetch_sub(&allocations_left, 1) == 1) {
+        failpoint_say("malloc", "fail");
+        atomic_store(&allocations_left, all_from_then_on ? FAILS : 0);
+        return true;
+    }
+    return left == FAILS;
 }
 
 void *__wrap_malloc(size_t size)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-import urllib.request
 
 from crowd import Event
 from driver import Run
 from fault import PLAIN, Fault
 from life import move, tell
 from machine import Deadline
-from rows_tools import buy, in_background, key, terms
+from rows_tools import buy, counter, in_background, key, terms
 from stack import Broken, wait_for
 
 ACCOUNTS, THREADS, BOUND, UNITS = 64, 8, 5, 32  # BOUND: SECKILL_ORDERS_PER_USER
@@ -40,11 +38,7 @@ def memory_of(run: Run, voucher: str) -> int:
 
 def refused_from_memory(run: Run) -> int:
     """By all instances together, since their start."""
-    total = 0
-    for one in run.stack.instances:
-        with urllib.request.urlopen(f"http://127.0.0.1:{one.port}/metrics", timeout=5) as answer:
-            total += sum(int(n) for n in re.findall(r"^seckill_refused_from_memory_total (\d+)$", answer.read().decode(), re.M))
-    return total
+    return sum(counter(one, "seckill_refused_from_memory_total") for one in run.stack.instances)
 
 
 def own_voucher(run: Run, units: int) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+from crowd import Event
 from driver import Run
 from fault import Fault
 from machine import Deadline
-from rows_tools import another
-from stack import Broken, Instance
+from rows_tools import another, buy, counter, open_voucher
+from stack import Broken, Instance, wait_for
 
 START_S = 10.0
 
@@ -43,6 +45,56 @@ def every_allocation_fails(where: str, most: int, step_by: int):
     return inject
 
 
+WINNERS = 6
+MOST = 100  # more allocations than there are
+# The first purchase holds the loop, so that all that come meanwhile are one batch.
+GATHERS = {"SECKILL_FAILPOINTS": "place.sent=pause:200", "SECKILL_DRAIN_TIMEOUT_MS": "1000"}
+
+
+def a_batch_fails(all_from_then_on: bool):
+    """A separate instance, again and again: several win in one batch. One allocation fails after the first answer of
+    Redis, or that one and all after it. Each order that was accepted comes to an end."""
+
+    def inject(run: Run) -> None:
+        voucher = open_voucher(run, WINNERS * MOST)
+        wait_for("its first order", lambda: buy(run, voucher, "first").status == 201)
+        whole = gathers(run, voucher, "whole", {})
+        if (calls := counter(whole, "seckill_script_calls_total")) > 3:
+            raise Broken(f"{WINNERS} purchases were {calls} batches")
+        number, failed = 1, True
+        while failed and number <= MOST:
+            fails = f"{number}{'+' if all_from_then_on else ''}@place.answered"
+            one = gathers(run, voucher, f"f{number}", {"SECKILL_FAIL_MALLOC": fails})
+            failed = "name=malloc" in one.text()
+            code = one.end(signal.SIGTERM)
+            if code not in (0, 1):
+                run.leaks.append(f"allocation {fails}: ended with {code}: {one.text()[-200:]}")
+            number += 1
+        if number == 2:
+            raise Broken("no allocation failed")
+
+    return inject
+
+
+def gathers(run: Run, voucher: str, users: str, env: dict[str, str]) -> Instance:
+    """An instance at which several have bought in one batch, or tried to."""
+    one = another(run, GATHERS | env)
+    one.wait_ready()
+    with ThreadPoolExecutor(WINNERS) as pool:
+        pool.submit(buy_at, run, one, voucher, users)
+        wait_for("the first purchase sent", lambda: "name=place.sent" in one.text(), pause=0.005)
+        for n in range(1, WINNERS):
+            pool.submit(buy_at, run, one, voucher, f"{users}-{n}", later=n % 2 == 0)
+    return one
+
+
+def buy_at(run: Run, one: Instance, voucher: str, user: str, later: bool = False) -> None:
+    event = Event(time.time(), 0, "buy", user, voucher, one.number)
+    headers = {"Prefer": "respond-async"} if later else {}
+    event.hear(*one.ask("POST", f"/seckill/{voucher}", user, timeout=2.0, headers=headers))
+    run.history.append(event)
+
+
 def ready(one: Instance) -> bool:
     return one.ask("GET", "/readyz")[0] == 200
 
@@ -60,5 +112,7 @@ def descriptors_exhausted(run: Run) -> None:
 ROWS = [
     Fault("26a", "the n-th allocation of a start fails", every_allocation_fails("", 400, 7), seconds=2.0),
     Fault("26b", "the n-th allocation of a request fails", every_allocation_fails("@request", 60, 1), seconds=2.0),
+    Fault("26e", "an allocation fails in a batch of several winners", a_batch_fails(False), seconds=2.0),
+    Fault("26f", "... and all after it", a_batch_fails(True), seconds=2.0),
     Fault("27", "descriptors exhausted", descriptors_exhausted),
 ]

@@ -9,13 +9,14 @@ import struct
 import subprocess
 import threading
 import time
+import urllib.request
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from crowd import Crowd, Event
 from driver import Run
 from machine import Deadline
-from stack import Broken, Instance, wait_for
+from stack import ADMIN_TOKEN, Broken, Instance, wait_for
 
 HOUR_S = 3600.0
 
@@ -185,6 +186,13 @@ def entry_by_hand(run: Run, voucher: str, user: str, order: str, session: str) -
     keys = [key(voucher, part) for part in ("voucher", "buyers", "journal")]
     run.redis.call("EVAL", ENTRY_BY_HAND, 3, *keys, user, order, session)
     run.unseen[voucher] = run.unseen.get(voucher, 0) + 1
+
+
+def counter(instance: Instance, name: str) -> int:
+    who = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{instance.admin_port}/metrics", headers=who)
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return sum(int(n) for n in re.findall(rf"^{name} (\d+)$", answer.read().decode(), re.M))
 
 
 def recoveries(instance: Instance) -> int:
