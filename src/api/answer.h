@@ -30,7 +30,7 @@
     X(TOO_MANY_ORDERS, 409, 0, "You have reached the order limit of this voucher")    \
     X(PENDING, 409, 1000, "The order is not settled yet")                             \
     X(WRONG_STATE, 409, 0, "The current state does not allow that")                   \
-    X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
+    X(ALREADY_PAID, 409, 0, "The order is already paid: refund this payment")         \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(UNKNOWN_PAYMENT, 409, 0, "The order has no payment with this reference")        \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency differs from the order")      \

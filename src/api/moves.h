@@ -27,12 +27,12 @@ struct sk_payment {
 struct sk_refund {
     bool restock;          // its units can be bought again
     const char *why;       // at most SK_WHY_MAX bytes; NULL: none
-    const char *reference; // the refunded payment; NULL: all payments before the order's first refund
+    const char *reference; // the refunded payment; NULL: what paid the order, or all that came before its first refund
 };
 
 // `by`: the admin or system that reports the payment. FOUND also if the order had ended: the money must then be
-// refunded. These record nothing: ALREADY_PAID: under another reference; REFERENCE_USED: for another order;
-// WRONG_AMOUNT.
+// refunded. So must it for ALREADY_PAID: another payment has paid the order. These record nothing: REFERENCE_USED: for
+// another order; WRONG_AMOUNT.
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
                  uint64_t handle);
 
@@ -43,8 +43,8 @@ void sk_move_pay_own(struct sk_control *control, const char *order_id, const cha
 // Another user's order is NOT_FOUND.
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
 
-// Refunds a paid order. For an order that had ended, records late payments as refunded. UNKNOWN_PAYMENT: the order has
-// no payment of that reference; nothing is done.
+// Refunds a paid order. For an order that had ended, records late payments as refunded; for a paid one, the second
+// payment that is named. UNKNOWN_PAYMENT: the order has no payment of that reference; nothing is done.
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
                     uint64_t handle);
 

@@ -92,7 +92,7 @@ enum sk_report_missing {
     SK_REPORT_JOURNAL,      // entries
     SK_REPORT_PENDING,      // buyers in Redis that PostgreSQL does not have yet
     SK_REPORT_DEAD_LETTERS, // that wait for a decision
-    SK_REPORT_TO_REFUND,    // payments that came too late, and were not given back yet
+    SK_REPORT_TO_REFUND,    // payments that came too late or twice, and were not given back yet
     SK_REPORT_REDIS,        // 1: it could not be compared
     SK_REPORT_MISSING_COUNT
 };

@@ -633,7 +633,7 @@ CONTROLS = [
     Control(
         "refunds",
         "a repeated refund settles what was noted since",
-        "sql/migrations/024_money.sql",
+        "sql/migrations/031_paid_twice.sql",
         "IF NOT v_done AND 'to_refund' = ANY (v_states) THEN",
         "IF 'to_refund' = ANY (v_states) THEN",
         "34w",

@@ -24,8 +24,8 @@ def lived(*fields, **more) -> Event:
 
 
 def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
-    """Ten units, up to three for each user: one order paid, one cancelled and bought again, one expired and paid too
-    late, two refunded, of which one returned its units. Of the expired one Redis had lost the grant for a while, and had
+    """Ten units, up to three for each user: one order paid, and paid twice more, one cancelled and bought again, one expired
+    and paid too late, two refunded, of which one returned its units. Of the expired one Redis had lost the grant for a while, and had
     another one in its place."""
     orders = [
         Order("p1", "u20", "paid", "", 2, due=100),
@@ -44,7 +44,6 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         lived(1, 2, "buy", "u23", 201, "", "k1", "unpaid"),
         lived(1, 2, "buy", "u24", 201, "", "s1", "unpaid", quantity=2),
         lived(3, 4, "pay", "u20", 200, "", "p1", "paid", reference="r1", amount=10),
-        lived(4, 5, "pay", "u20", 409, "ALREADY_PAID", "p1", reference="r9", amount=10),
         lived(4, 5, "cancel", "u20", 409, "WRONG_STATE", "p1"),
         lived(3, 4, "cancel", "u21", 200, "", "c1", "cancelled"),
         lived(5, 6, "buy", "u21", 201, "", "c1", "cancelled", key="k"),
@@ -59,6 +58,9 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         lived(12, 13, "pay", "u24", 200, "", "s1", "refunded", reference="r6", amount=10),
         lived(13, 14, "refund", "u24", 200, "", "s1", "refunded", restock=True, reference="r5"),
         lived(14, 15, "refund", "u24", 200, "", "s1", "refunded", restock=True),
+        lived(14, 15, "pay", "u20", 409, "ALREADY_PAID", "p1", reference="r9", amount=10),
+        lived(15, 16, "pay", "u20", 409, "ALREADY_PAID", "p1", reference="r10", amount=9),
+        lived(16, 17, "refund", "u20", 200, "", "p1", "paid", reference="r10"),
         lived(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=2),
     ]
     moves = [
@@ -73,6 +75,9 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         Move("s1", "refunded", "shop", 11.5, "PAYMENT_TO_REFUND"),
         Move("s1", "refunded", "shop", 12.5, "PAYMENT_TO_REFUND"),
         Move("s1", "refunded", "olga", 13.5, "sent"),
+        Move("p1", "paid", "shop", 14.5, "PAYMENT_TO_REFUND"),
+        Move("p1", "paid", "shop", 15.5, "PAYMENT_TO_REFUND"),
+        Move("p1", "paid", "olga", 16.5, "PAYMENT_REFUNDED"),
     ]
     payments = [
         Payment("r1", "p1", "accepted", 10, 3.5),
@@ -81,6 +86,8 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         Payment("r4", "s1", "refunded", 10, 3.5),
         Payment("r5", "s1", "refunded", 10, 11.5),
         Payment("r6", "s1", "to_refund", 10, 12.5),
+        Payment("r9", "p1", "to_refund", 10, 14.5),
+        Payment("r10", "p1", "refunded", 9, 15.5),
     ]
     buyers = {"u20": "p1", "u21": "n1"}
     return Voucher("2", 10, 6, 2, orders, {}, 6, buyers, 0, limit=3, price=5), history, moves, payments
@@ -214,6 +221,9 @@ def corruptions() -> dict[str, list]:
                     event.reference = ""
 
         return change
+
+    def unmoved(id: str):
+        return lambda world: world.moves.__setitem__(slice(None), [move for move in world.moves if move.order != id])
 
     def payment(n: int, **more):
         return lambda world: [setattr(world.payments[n], name, value) for name, value in more.items()]
@@ -361,7 +371,7 @@ def corruptions() -> dict[str, list]:
             moved("o9", "paid", "shop", 12),
             moved("x9", "paid", "shop", 12),
             order("p1", status="expired"),
-            lambda world: world.moves.pop(0),
+            unmoved("p1"),
         ],
         "ends_were_asked_for": [
             lambda world: setattr(world.moves[6], "at", 9.0),
@@ -378,6 +388,7 @@ def corruptions() -> dict[str, list]:
             order("k1", status="paid"),
             payment(2, state="accepted"),
             payment(1, state="accepted"),
+            payment(7, state="to_refund"),
             payment(0, order="n1"),
             lambda world: world.payments.pop(0),
             other(3, 4, "cancel", "u26", 200, "", "x1", "cancelled"),
@@ -394,14 +405,17 @@ def corruptions() -> dict[str, list]:
             payment(0, state="refunded"),
             payment(0, amount=9),
             payment(1, state="accepted"),
-            payment(0, reference="r9"),
+            payment(0, reference="r8"),
             payment(0, order="x1"),
-            lambda world: world.payments.append(Payment("r9", "p1", "accepted", 10)),
+            payment(6, state="accepted"),
+            lambda world: world.payments.pop(6),  # a second payment that is not recorded
+            lambda world: world.payments.append(Payment("r2", "p1", "accepted", 10)),
             lambda world: world.payments.pop(0),
-            lambda world: world.moves.pop(0),
+            unmoved("p1"),
         ],
         "refunds_settle_what_they_name": [
             payment(5, state="refunded"),  # the repeated refund has settled a later payment
+            payment(6, state="refunded"),  # no refund names this second payment
             payment(1, state="refunded"),  # no refund at all
             unnamed("r5"),
             lambda world: world.payments.append(Payment("r7", "k1", "refunded", 5, 9.5)),

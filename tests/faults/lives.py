@@ -13,7 +13,7 @@ from world import ENDED, FORGIVEN_S, LIVE, World
 ALLOWED = {("unpaid", "paid"), ("unpaid", "cancelled"), ("unpaid", "expired"), ("paid", "refunded")}
 # The final states in which a refused cancel is justified.
 NOT_CANCELLED = {"paid", "refunded", "expired", "refused"}
-TO_REFUND = "PAYMENT_TO_REFUND"  # the reason in an event for a payment of an ended order
+TO_REFUND = "PAYMENT_TO_REFUND"  # the reason in an event for a payment of an ended order, or a second one of a paid order
 
 
 def paths(world: World) -> dict[str, list[str]]:
@@ -68,7 +68,7 @@ def ends_were_asked_for(world: World) -> list[str]:
 
 def moves_answered_are_done(world: World) -> list[str]:
     """Each 200 of cancel, pay and refund."""
-    orders, complaints = world.orders(), []
+    orders, complaints, seconds = world.orders(), [], seconds_of(world)
     payments = {payment.reference: payment for payment in world.payments}
     for event in world.asked("pay", "cancel", "refund"):
         order = orders.get(event.order)
@@ -78,6 +78,9 @@ def moves_answered_are_done(world: World) -> list[str]:
             complaints.append(f"{event.what} of {event.order} answered 200, and there is no such order")
         elif event.what == "cancel" and order.status != "cancelled":
             complaints.append(f"cancel of {order.id} answered 200, and it is {order.status}")
+        elif event.what == "refund" and event.reference in seconds:
+            if event.reference in payments and payments[event.reference].state != "refunded":
+                complaints.append(f"refund of {event.reference} answered 200, and it is owed")
         elif event.what == "refund" and (
             order.status in ("unpaid", "paid")
             or any(p.order == order.id and p.state == "accepted" for p in world.payments)
@@ -121,11 +124,21 @@ def refusals_of_moves_are_true(world: World) -> list[str]:
     return complaints
 
 
+def seconds_of(world: World) -> set[str]:
+    """Payments that were refused because their order was paid."""
+    return {event.reference for event in world.asked("pay") if event.code == "ALREADY_PAID"}
+
+
 def payments_are_accounted_for(world: World) -> list[str]:
-    """An accepted payment belongs to a paid order, one for each; a late payment belongs to an ended order."""
+    """An accepted payment belongs to a paid order, one for each; all others to an ended order, or they are second ones,
+    each of which is recorded."""
     orders, complaints = world.orders(), []
     prices = {order.id: order.quantity * v.price for v in world.vouchers.values() for order in v.orders}
-    asked = {event.reference for event in world.asked("pay") if event.outcome != "refused"}
+    seconds = seconds_of(world)
+    asked = {event.reference for event in world.asked("pay") if event.outcome != "refused"} | seconds
+    may_be_second = seconds | {event.reference for event in world.asked("pay") if event.outcome == "unknown"}
+    for reference in sorted(seconds - {one.reference for one in world.payments}):
+        complaints.append(f"payment {reference} was ALREADY_PAID, and is not recorded")
     paid = [move.order for move in world.moves if move.status == "paid"]
     accepted: dict[str, int] = defaultdict(int)
     for one in world.payments:
@@ -137,9 +150,10 @@ def payments_are_accounted_for(world: World) -> list[str]:
             accepted[order.id] += 1
         if (one.state == "accepted") and (order.status != "paid" or one.amount != prices[order.id]):
             complaints.append(f"payment {one.reference} of {one.amount} is accepted, its order {order.status}")
-        if one.state == "to_refund" and order.status in ("unpaid", "paid"):
+        is_kept = order.status == "unpaid" or (order.status == "paid" and one.reference not in may_be_second)
+        if one.state == "to_refund" and is_kept:
             complaints.append(f"payment {one.reference} is to be given back, its order {order.status}")
-        if one.state == "refunded" and order.status in ("unpaid", "paid"):
+        if one.state == "refunded" and is_kept:
             complaints.append(f"payment {one.reference} was given back, its order is {order.status}")
         if one.reference not in asked:
             complaints.append(f"payment {one.reference} is noted, and nobody asked for it in earnest")
@@ -150,13 +164,16 @@ def payments_are_accounted_for(world: World) -> list[str]:
 
 
 def refunds_settle_what_they_name(world: World) -> list[str]:
-    """A payment is refunded by a refund naming it, or, if recorded before, by the order's first refund."""
+    """A payment is refunded by a refund naming it, or, if recorded before, by the order's first refund. Second payments of
+    a paid order only by name."""
     named = {(e.order, e.reference) for e in world.asked("refund") if e.reference and e.outcome != "refused"}
     early: set[tuple[str, float]] = set()  # payments recorded before a refund; one has the time of its event
     noted: dict[str, set[tuple[str, float]]] = defaultdict(set)
     refunded_once: set[str] = set()
     now: dict[str, str] = defaultdict(lambda: "unpaid")
     for move in world.moves:
+        if now[move.order] == move.status == "paid":
+            continue  # a second payment came, or was given back
         if move.status == "paid" or move.why == TO_REFUND:
             noted[move.order].add((move.order, move.at))
         elif move.status in ("refunded", now[move.order]) and move.order not in refunded_once:

@@ -320,6 +320,8 @@ START_TEST(what_is_not_over_stays)
         "UPDATE seckill_voucher SET end_at = now() - interval '79 days'",
         "UPDATE payment SET state = 'to_refund' WHERE order_id IN (SELECT id FROM voucher_order WHERE status = "
         "'refunded')",
+        "INSERT INTO payment SELECT 'second', slot, voucher_id, id, 100, 'CNY', 'to_refund', 'shop'"
+        " FROM voucher_order WHERE status = 'paid' LIMIT 1",
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         teardown();

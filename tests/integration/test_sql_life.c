@@ -116,6 +116,27 @@ START_TEST(an_order_of_several_units_costs_their_sum)
 }
 END_TEST
 
+// It is recorded once, and refunded by itself.
+START_TEST(a_second_payment_is_to_be_refunded)
+{
+    must_pay(SQL_ID1, "ref-1", "paid");
+    for (int i = 0; i < 2; i++)
+        must_pay(SQL_ID1, "ref-2", "already_paid");
+    must_pay(SQL_ID1, "ref-1", "already");
+    must_pay(SQL_ID2, "ref-2", "reference_used");
+    must_be_noted(2, 2);
+    ck_assert_int_eq(db_number("SELECT payments FROM count_to_refund(10)"), 1);
+    for (int i = 0; i < 2; i++) {
+        must_come_to((struct call){REFUND, SQL_ID1, "ref-2"}, "refunded");
+        must_pay(SQL_ID1, "ref-2", "already_paid");
+    }
+    must_be_noted(2, 3);
+    sql_must_be(1, "paid", "");
+    must_come_to((struct call){REFUND, SQL_ID1, "ref-1"}, "returns");
+    must_come_to((struct call){REFUND, SQL_ID1, NULL}, "returns");
+}
+END_TEST
+
 // ---- the moves ----
 
 // As in docs/internals.md.
@@ -178,7 +199,7 @@ static const struct race {
     int payments, events, live, to_refund; // afterwards
 } races[] = {
     {false, {PAY, SQL_ID1, "ref-1"}, "paid", "COMMIT", {PAY, SQL_ID1, "ref-1"}, "already", 1, 1, 2, 0},
-    {false, {PAY, SQL_ID1, "ref-1"}, "paid", "COMMIT", {PAY, SQL_ID1, "ref-2"}, "already_paid", 1, 1, 2, 0},
+    {false, {PAY, SQL_ID1, "ref-1"}, "paid", "COMMIT", {PAY, SQL_ID1, "ref-2"}, "already_paid", 2, 2, 2, 1},
     // The two calls lock different orders; the reference decides.
     {false, {PAY, SQL_ID1, "ref-1"}, "paid", "COMMIT", {PAY, SQL_ID2, "ref-1"}, "reference_used", 1, 1, 2, 0},
     {false, {PAY, SQL_ID1, "ref-1"}, "paid", "ROLLBACK", {PAY, SQL_ID1, "ref-1"}, "paid", 1, 1, 2, 0},
@@ -284,6 +305,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, sql_teardown);
     tcase_add_test(tcase, another_slot_has_not_the_order);
     tcase_add_test(tcase, an_order_of_several_units_costs_their_sum);
+    tcase_add_test(tcase, a_second_payment_is_to_be_refunded);
     tcase_add_test(tcase, allowed_is_what_the_table_says);
     tcase_add_test(tcase, moves_are_looked_up);
     tcase_add_test(tcase, an_order_in_a_letter_is_pending);

@@ -147,7 +147,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
         });
     }
 
-    // A paid order is refunded as a whole; of one that had ended each payment that came too late is given back by itself.
+    // A paid order is refunded as a whole; each payment that came too late, or a second time, is given back by itself.
     function refundButtons(order) {
         const due = (order.payments ?? []).filter(({ state }) => state === 'to_refund');
         const targets = order.status === 'paid' ? [undefined, ...due] : due;

@@ -97,7 +97,7 @@ async function pay() {
         const json = { amount_cents: amount(), currency: currency() };
         const { body } = await api.call(`/demo/orders/${order.id}/pay`, { method: 'POST', json });
         order = body;
-        const isLate = order.payments?.some((payment) => payment.state === 'to_refund');
+        const isLate = stateOf(order) === 'over' && order.payments?.some((payment) => payment.state === 'to_refund');
         become(isLate ? 'late' : stateOf(order));
         local.set(CHANGED_KEY, `${Math.random()}`);
     } catch (problem) {
