@@ -106,6 +106,7 @@ static void shop_show_servers(const struct shop *shop);
 static void shop_on_redis(void *arg, bool ready);
 static void shop_on_pg(void *arg, bool ready);
 static void shop_on_ask_redis(void *arg, bool ready);
+static void shop_on_elected(void *arg);
 static void shop_on_ask_pg(void *arg, bool ready);
 static void shop_on_report_pg(void *arg, bool ready);
 static void shop_on_notified(void *arg);
@@ -396,6 +397,7 @@ static enum sk_status shop_open_stores(struct shop *shop, const struct sk_config
                   .most_waiting = REDIS_WAITING_MAX},
         .on_orders = shop_on_redis,
         .on_queries = shop_on_ask_redis,
+        .on_elected = shop_on_elected,
         .arg = shop,
     };
     sale->nodes = sk_nodes_open(sale->loop, &nodes);
@@ -551,6 +553,12 @@ static void shop_on_redis(void *arg, bool ready)
         sk_session_link(shop->sale.session);
     if (ready)
         sk_recovery_hurry(&shop->recovery); // Redis may have lost data
+}
+
+static void shop_on_elected(void *arg)
+{
+    struct shop *shop = arg;
+    sk_recovery_hurry(&shop->recovery); // a node may have lost data
 }
 
 // Up means all shards.

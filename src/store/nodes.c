@@ -35,6 +35,7 @@ struct scout {
     bool hurry;
     size_t refused;    // nodes since one was believed
     const char *unfit; // why this one is not believed; NULL: it is
+    bool elected;      // the epoch has grown since the last map
 };
 
 struct sk_nodes {
@@ -386,6 +387,7 @@ static const char *scout_judge(struct scout *scout, const char *info)
     if (!sk_redis_info_value(info, "cluster_current_epoch", digits, sizeof digits) ||
         !sk_text_number(digits, UINT64_MAX / 2, &epoch) || epoch < nodes->epoch)
         return "its epoch is behind";
+    scout->elected = scout->elected || (nodes->epoch != 0 && epoch > nodes->epoch);
     nodes->epoch = epoch;
     return NULL;
 }
@@ -437,5 +439,8 @@ static const char *scout_take_map(struct scout *scout, const struct sk_reply *re
                sk_nodes_state(nodes).nodes, nodes->nodes[0].slots);
     }
     scout->refused = 0;
+    if (scout->elected && nodes->options.on_elected != NULL)
+        nodes->options.on_elected(nodes->options.arg);
+    scout->elected = false;
     return NULL;
 }

@@ -31,6 +31,9 @@ struct sk_nodes_options {
     // A link has become ready or has stopped being so. They run before the callbacks of the calls that it loses.
     void (*on_orders)(void *arg, bool ready);
     void (*on_queries)(void *arg, bool ready);
+    // A cluster has a newer epoch: a master may have been replaced and taken back between two readings of the map. Then
+    // neither the map nor the process shows that its data may be older. NULL: not wanted.
+    void (*on_elected)(void *arg);
     void *arg;
 };
 

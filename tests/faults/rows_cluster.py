@@ -9,7 +9,7 @@ import time
 from clusters import Node
 from driver import Run
 from fault import Fault
-from rows_tools import is_open, key, sells
+from rows_tools import is_open, key, sells, within
 from stack import Broken, wait_for
 
 SHARED = "seckill:{shared}:sessions"
@@ -17,6 +17,7 @@ VOUCHERS = 6  # so that each node has some
 LAGS_S = 0.4
 AWAY_S = 3.0  # longer than a TTL
 SOLD_S = 6.0
+NOTICED_S = 2.5  # the map is read once a second
 
 
 def node_of(run: Run, voucher: str) -> Node:
@@ -51,15 +52,20 @@ def master_killed(run: Run) -> None:
     mended(run, master)
 
 
-def master_killed_before_a_laggard(run: Run) -> None:
-    """Its replica has missed the last writes."""
-    master = another(run)
-    vouchers, replica = on(run, master), run.redis.replica_of(master)
+def cut_off(replica: Node, master: Node) -> None:
+    """From now on it misses the master's writes."""
     replica.call("CONFIG", "SET", "masteruser", "nobody", "masterauth", "wrong")
     master.call("CLIENT", "KILL", "TYPE", "replica")
     time.sleep(LAGS_S)
     if replica.follows():
         raise Broken("the replica follows all the same")
+
+
+def master_killed_before_a_laggard(run: Run) -> None:
+    """Its replica has missed the last writes."""
+    master = another(run)
+    vouchers, replica = on(run, master), run.redis.replica_of(master)
+    cut_off(replica, master)
     run.redis.kill(master)
     for voucher in vouchers:
         sells(run, voucher, SOLD_S, "the new master")
@@ -67,6 +73,27 @@ def master_killed_before_a_laggard(run: Run) -> None:
     for one in run.redis.living():
         one.call("CONFIG", "SET", "masteruser", "", "masterauth", "")
     mended(run, master)
+
+
+def taken_over_and_back(run: Run) -> None:
+    """A master is replaced by a replica without its last writes, and takes its place again before any instance has
+    noticed: the same process, with older data. The epoch of the cluster shows it."""
+    master = another(run)
+    voucher, replica = on(run, master)[0], run.redis.replica_of(master)
+    sells(run, voucher, SOLD_S, "the master")
+    cut_off(replica, master)
+    for n in range(3):
+        run.buy(f"lost{n}", 0, voucher=voucher)
+    epoch = lambda: run.postgres.sql(f"select epoch from voucher_stock where voucher_id = {voucher}")
+    before = epoch()
+    replica.call("CONFIG", "SET", "repl-diskless-sync-delay", 0)
+    replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
+    wait_for("a replica", lambda: not master.is_master() and master.follows(), pause=0.005)
+    master.call("CLUSTER", "FAILOVER", "TAKEOVER")
+    within(run, "rebuilt", lambda: epoch() != before, NOTICED_S)
+    run.healed()
+    replica.call("CONFIG", "SET", "masteruser", "", "masterauth", "", "repl-diskless-sync-delay", 5)
+    wait_for("a whole cluster", run.redis.is_whole, 60)
 
 
 def slots_moved(run: Run) -> None:
@@ -183,5 +210,9 @@ ROWS = [
     Fault("64g", "cluster: an instance with an old slot map", old_map, rebuilds=2, unknown=0.3, **OF_A_CLUSTER),
     Fault("64h", "cluster: the majority lost and back", majority_lost, rebuilds=VOUCHERS, unknown=0.9, **OF_A_CLUSTER),
     Fault("64i", "cluster: only the bus of a master is cut", bus_cut, refused_202=25, rebuilds=VOUCHERS, unknown=0.5, **OF_A_CLUSTER),
+    Fault(
+        "64k", "cluster: a master replaced and taken back at once", taken_over_and_back,
+        refused_202=25, rebuilds=2 * VOUCHERS, unknown=0.5, rate=0, **OF_A_CLUSTER,
+    ),
     Fault("64j", "cluster: only the buses are cut, all of them", all_buses_cut, rebuilds=VOUCHERS, unknown=0.9, **OF_A_CLUSTER),
 ]

@@ -23,7 +23,7 @@ static struct {
     const char *state, *map;
     int epoch;
 } nodes_say[SEEDS];
-static int asked[SEEDS];
+static int asked[SEEDS], elections;
 static struct sk_nodes *nodes;
 
 // A command comes with one write.
@@ -64,6 +64,12 @@ static void on_change(void *arg, bool ready)
     (void)ready;
 }
 
+static void on_elected(void *arg)
+{
+    ck_assert_ptr_eq(arg, &elections);
+    elections++;
+}
+
 static void begin(int count)
 {
     size_t (*const receivers[SEEDS])(const char *, size_t) = {receive_0, receive_1};
@@ -76,7 +82,9 @@ static void begin(int count)
     }
     const struct sk_nodes_options options = {.redis = {.url = text, .timeout_ms = TIMEOUT_MS, .most_waiting = 8},
                                              .on_orders = on_change,
-                                             .on_queries = on_change};
+                                             .on_queries = on_change,
+                                             .on_elected = on_elected,
+                                             .arg = &elections};
     nodes = sk_nodes_open(&loop, &options);
     ck_assert_ptr_nonnull(nodes);
     ck_assert(sk_nodes_is_cluster(nodes));
@@ -154,6 +162,23 @@ START_TEST(a_node_is_not_believed_blindly)
 }
 END_TEST
 
+// A master may have been replaced and taken back meanwhile, which the map does not show.
+START_TEST(a_newer_epoch_is_reported_once)
+{
+    nodes_say[0].state = nodes_say[1].state = "ok";
+    nodes_say[0].map = nodes_say[1].map = WHOLE;
+    for (int epoch = 5; epoch < 7; epoch++) {
+        nodes_say[0].epoch = nodes_say[1].epoch = epoch;
+        if (epoch == 5)
+            begin(SEEDS);
+        asked[0] = asked[1] = 0;
+        RUN_UNTIL(asked[0] + asked[1] > 2); // twice under this epoch at least
+        ck_assert_int_eq(elections, epoch - 5);
+    }
+    end(SEEDS);
+}
+END_TEST
+
 // At the same addresses: its epochs begin again. Nodes without a majority are not believed meanwhile.
 START_TEST(a_cluster_that_was_made_anew_is_believed)
 {
@@ -210,6 +235,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, slots_lead_to_nodes);
     tcase_add_loop_test(tcase, a_node_is_not_believed_blindly, 0, sizeof unfit / sizeof unfit[0]);
+    tcase_add_test(tcase, a_newer_epoch_is_reported_once);
     tcase_add_test(tcase, a_cluster_that_was_made_anew_is_believed);
     tcase_add_test(tcase, one_redis_has_all_slots);
     tcase_add_test(tcase, a_wrong_url_opens_nothing);
