@@ -51,7 +51,11 @@ static const char *auth_bearer(const struct sk_request *request)
     static const char scheme[] = "Bearer ";
     unsigned count;
     const char *value = sk_request_header(request, "authorization", &count);
-    return count == 1 && strncasecmp(value, scheme, sizeof scheme - 1) == 0 ? value + sizeof scheme - 1 : NULL;
+    if (count != 1 || strncasecmp(value, scheme, sizeof scheme - 1) != 0)
+        return NULL;
+    for (value += sizeof scheme - 1; *value == ' '; value++) // RFC 9110 11.4
+        continue;
+    return value;
 }
 
 enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,

@@ -199,5 +199,5 @@ bool sk_request_is_json(const struct sk_request *request)
     if (type == NULL || strncasecmp(type, json, sizeof json - 1) != 0)
         return false;
     char after = type[sizeof json - 1];
-    return after == '\0' || after == ';' || after == ' ';
+    return after == '\0' || after == ';' || after == ' ' || after == '\t';
 }

@@ -10,6 +10,7 @@
 #include "text.h"
 
 enum { RECORD_SIZE = 64 }; // of libmicrohttpd's struct MHD_HTTP_Header
+enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
 
 static enum sk_method head_method(const char *method);
 static bool header_bytes_is_token(const char *name, size_t n);
@@ -41,6 +42,7 @@ void sk_head_begin(struct sk_head *head, const char *method, const char *target,
                              .target = head->target,
                              .has_query = head->has_query,
                              .query_bad = head->query_bad};
+    head->hosts_least = version[VERSION_CHARS - 1] != '0'; // of HTTP/1.0 on
     head->is_head = head->method == SK_METHOD_GET && method[0] == 'H';
     head->bad = head->method == SK_METHOD_UNKNOWN && !header_bytes_is_token(method, strlen(method));
     sk_header_bytes_begin(&head->bytes, method, target, version);
@@ -66,7 +68,7 @@ static enum sk_method head_method(const char *method)
 
 #define IS(text) (name_len == sizeof(text) - 1 && strcasecmp(name, text) == 0)
 
-void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len)
+void sk_head_field(struct sk_head *head, const char *name, size_t name_len, char *value, size_t value_len)
 {
     sk_header_bytes_field(&head->bytes, name, name_len, value, value_len);
     head->names |= SK_NAME_BIT(name, name_len);
@@ -80,12 +82,15 @@ void sk_head_field(struct sk_head *head, const char *name, size_t name_len, cons
         head->encodings++;
         head->chunked = strcasecmp(value, "chunked") == 0;
     } else if (IS("expect")) {
-        head->expects = true;
+        head->expect = head->expect == NULL ? value : head->expect;
     } else if (IS("cookie")) {
         head->used += value_len; // libmicrohttpd splits a copy
     } else if (IS("traceparent")) {
         head->traceparent = head->traceparent == NULL ? value : "";
     }
+    // Last: libmicrohttpd has read the framing with its blanks.
+    while (value_len > 0 && (value[value_len - 1] == ' ' || value[value_len - 1] == '\t'))
+        value[--value_len] = '\0';
 }
 
 #undef IS
@@ -97,19 +102,18 @@ void sk_head_use(struct sk_head *head, size_t records, size_t bytes)
 
 bool sk_head_good(const struct sk_head *head, size_t len)
 {
-    // "Expect: 100-continue" without a body is rejected: if more bytes follow, libmicrohttpd would call the handler
-    // again after the answer, when it accepts none.
-    bool no_body_expected = head->expects && head->length == 0 && head->encodings == 0;
-    bool framed_twice = head->lengths + head->encodings > 1;
-    return !head->bad && sk_header_bytes_end(&head->bytes, len) && head->hosts <= 1 && !framed_twice &&
-           !no_body_expected && (head->encodings == 0 || head->chunked);
+    bool no_body = head->length == 0 && head->encodings == 0, framed_twice = head->lengths + head->encodings > 1;
+    // Where no body follows, libmicrohttpd must not see "Expect: 100-continue": if the next request followed, it would
+    // call the handler again after the answer, when it accepts none.
+    if (no_body && head->expect != NULL)
+        *head->expect = '\0';
+    return !head->bad && sk_header_bytes_end(&head->bytes, len) && head->hosts <= 1 &&
+           head->hosts >= head->hosts_least && !framed_twice && (head->encodings == 0 || head->chunked);
 }
 
 // ---- header bytes ----
 
 // Costs a few instructions for a field, and one for each byte of a name. Values are checked eight bytes at a time.
-
-enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
@@ -189,7 +193,8 @@ void sk_header_bytes_target(struct sk_header_bytes *check, const char *target)
 {
     size_t n = strlen(target);
     check->target_end = target + n;
-    check->bad = header_bytes_has_control(target, n) || memchr(target, '\t', n) != NULL;
+    check->bad =
+        header_bytes_has_control(target, n) || memchr(target, '\t', n) != NULL || memchr(target, ' ', n) != NULL;
 }
 
 void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, const char *target, const char *version)

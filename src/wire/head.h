@@ -20,7 +20,10 @@
 // - a NUL overwrites the blank after the method, the one before the version, and the colon after a name; the value
 //   begins after the blanks and tabs that follow the colon, and nothing is removed from its end;
 // - a continued line (obs-fold) stays between its value and the next line, and its name may move elsewhere;
-// - a line that begins with a NUL counts as the empty line that ends the head.
+// - a line that begins with a NUL counts as the empty line that ends the head;
+// - the target may hold blanks, and Host may be missing, as long as MHD_OPTION_STRICT_FOR_CLIENT is not set. With it
+// the
+//   library itself rejects both: the first without an answer, the second with two heads.
 //
 // So without a forbidden byte each value ends two bytes before the next name, or before the empty line. Any other
 // layout makes the request malformed. That includes a bare LF at the end of a line, which could hide a NUL further up.
@@ -50,10 +53,11 @@ struct sk_head {
     struct sk_header_bytes bytes;
     enum sk_method method;
     const char *target; // for comparison only
-    unsigned hosts, lengths, encodings;
+    unsigned hosts, hosts_least, lengths, encodings;
     uint64_t length; // of the body; 0: none, or not known in advance
     size_t used;     // bytes of libmicrohttpd's memory
-    bool chunked, expects, bad;
+    char *expect;    // the first field of this name; NULL: not sent
+    bool chunked, bad;
     bool has_query, query_bad; // as in request.h
     bool is_head;
     const char *traceparent; // as in request.h, as is the next one
@@ -68,11 +72,13 @@ size_t sk_head_target(struct sk_head *head, const char *target);
 // Undoes the escapes of a name or a value, not of the path: "/seckill/1%00x" is not "/seckill/1". Returns the length.
 size_t sk_head_unescape(struct sk_head *head, char *text);
 void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version);
-void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len);
+// Cuts off the blanks and tabs at the end of the value, in libmicrohttpd's memory: they are no part of it (RFC 9112 5).
+// In Content-Length and Transfer-Encoding they are rejected: libmicrohttpd has read these before, blanks included.
+void sk_head_field(struct sk_head *head, const char *name, size_t name_len, char *value, size_t value_len);
 // Counts the records that libmicrohttpd keeps, one for each field, cookie and parameter of the query, and what else it
 // takes.
 void sk_head_use(struct sk_head *head, size_t records, size_t bytes);
-// Whether to go on reading the request. `len`: of the whole head.
+// Whether to go on reading the request. `len`: of the whole head. Empties Expect where no body follows.
 bool sk_head_good(const struct sk_head *head, size_t len);
 
 // ---- the target ----

@@ -154,7 +154,6 @@ static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                             server_connection_bytes(server->options),                       //
                             MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT, //
-                            MHD_OPTION_STRICT_FOR_CLIENT, 1,                                //
                             MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,          //
                             MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,          //
                             MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,     //
@@ -387,7 +386,7 @@ static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const
 {
     struct sk_connection *connection = arg;
     if (kind == MHD_HEADER_KIND)
-        sk_head_field(&connection->head, name, name_len, value, value_len);
+        sk_head_field(&connection->head, name, name_len, (char *)(uintptr_t)value, value_len); // lies in its pool
     return MHD_YES;
 }
 

@@ -212,9 +212,9 @@ START_TEST(wrong_bodies)
         {BODY("Content-Length : 5\r\n") "12345", 400, "BAD_REQUEST"},
         {BODY("Transfer-Encoding : chunked\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
         {BODY("Host: other\r\n"), 400, "BAD_REQUEST"},
-        {BODY("Expect: 100-continue\r\n") "1234", 400, "BAD_REQUEST"},
-        {BODY("Expect: 100-continue\r\nContent-Length: 0\r\n") "1234", 400, "BAD_REQUEST"},
-        {"POST /seckill/%s HTTP/1.1\r\n" USER "\r\n", 400, NULL},
+        {BODY("Content-Length: 5 \r\n") "12345", 400, NULL},
+        {BODY("Transfer-Encoding: chunked \r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
+        {"POST /seckill/%s HTTP/1.1\r\n" USER "\r\n", 400, "BAD_REQUEST"},
     };
     refuse_all(rows, COUNT(rows), true);
 }
@@ -332,6 +332,9 @@ START_TEST(heads_out_of_form)
         ROW("POST /seckill/", "\x01 HTTP/1.1\r\n" HOST USER "\r\n"),
         ROW("POST /seckill/", "\t HTTP/1.1\r\n" HOST USER "\r\n"),
         ROW("POST  /seckill/", " HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", "  HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/ ", " HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", "?a=1, 2 HTTP/1.1\r\n" HOST USER "\r\n"),
         ROW("POST /seckill/", " HTTP/1.1\n" HOST USER "\r\n"),
         ROW("POST /seckill/", " HTTP/1.1\nHost: test\nX-User-Id: alice\n\n"),
         ROW("POST /seckill/", " HTTP/1.1\r\n" HOST "X-User-Id: al\0ice\nX: y\n\r\n"),
@@ -373,7 +376,11 @@ START_TEST(odd_heads_that_are_good)
         int status;
     } rows[] = {
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nX:\r\nY: \t \r\nZ:\ta\tb c \t\r\n\r\n", 201},
-        {"POST /seckill/%s HTTP/1.1\r\nHost: test \t\r\nX-User-Id:\t user%d\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\nHost: test \t\r\nX-User-Id:\t user%d\t \r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: k \r\nPrefer: wait=5 \r\n\r\n",
+         201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: k k\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.0\r\nX-User-Id: user%d\r\n\r\n", 201},
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id:user%d\r\nX: \xc3\xa9\xff\r\n\r\n", 201},
         {"\r\nPOST /seckill/%s? HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
         {"POST /seckill/%s?a=%%00&b HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 422},
@@ -719,6 +726,35 @@ START_TEST(slow_reader)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
     WAIT_FOR(others_are_served(service) && !send_more(fd, "GET /vouchers HTTP/1.1\r\n" HOST "\r\n"));
     (void)close(fd);
+}
+END_TEST
+
+// Where no body follows there is nothing to expect; the next request may follow at once.
+START_TEST(expecting_without_a_body)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    (void)snprintf(request, sizeof request,
+                   BODY("Expect: 100-continue\r\nExpect: x\r\n") BODY("Content-Length: 0\r\nExpect: 100-continue \r\n"),
+                   voucher, voucher);
+    int fd = http_connect(service);
+    ck_assert(http_send_text(fd, request));
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_int_eq(reply.status, 201);
+    ck_assert(http_receive(fd, &reply));
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    (void)snprintf(request, sizeof request, BODY(JSON "Content-Length: 14\r\nExpect: 100-continue\t \r\n"), voucher);
+    ck_assert(http_send_text(fd, request));
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_int_eq(reply.status, 100);
+    ck_assert(http_send_text(fd, "{\"quantity\":1}"));
+    ck_assert(http_receive(fd, &reply));
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    (void)close(fd);
+    stock_must_be(voucher, STOCK - 1);
+    books_must_balance(voucher);
 }
 END_TEST
 
@@ -1381,6 +1417,7 @@ int main(void)
     tcase_add_test(tcase, connection_limit);
     tcase_add_test(tcase, slow_senders);
     tcase_add_test(tcase, slow_reader);
+    tcase_add_test(tcase, expecting_without_a_body);
     tcase_add_test(tcase, pipelined_requests);
     tcase_add_test(tcase, clients_that_leave);
     tcase_add_test(tcase, placed);

@@ -112,6 +112,7 @@ def users() -> list[Row]:
     x = b"X-User-Id: "
     return [
         Row("no user", lambda a: a.buy(plain, who=b""), (401,)),
+        Row("a blank behind the user", lambda a: a.buy(plain, who=a.who.replace(b"\r\n", b" \t\r\n")), (PLACED,), (401,)),
         Row("two users", lambda a: a.buy(plain, who=a.who + x + b"smuggled\r\n"), (401,), (PLACED,)),
         Row("two users, the other first", lambda a: a.buy(plain, who=x + b"smuggled\r\n" + a.who), (401,), (PLACED,)),
         Row("a user in another case", lambda a: a.buy(plain, who=b"x-uSER-iD: smuggled\r\n" + a.who), (401,), (PLACED,)),
@@ -194,7 +195,7 @@ def bodies() -> list[Row]:
 def heads() -> list[Row]:
     plain = b"Content-Length: 0\r\n"
     rows = [
-        Row("no Host", lambda a: a.buy(plain).replace(b"Host: test\r\n", b""), (400,), library=True),
+        Row("no Host", lambda a: a.buy(plain).replace(b"Host: test\r\n", b""), (400,), closes=True),
         Row("two Hosts", lambda a: a.buy(plain + b"Host: other\r\n"), (400,), closes=True),
         Row("a Host and another target", lambda a: a.buy(plain, target=f"http://other/seckill/{a.voucher}"), (PLACED,), (400,)),
         Row("a folded line", lambda a: a.buy(plain + b"X: a\r\n b\r\n"), (400,), (PLACED,), closes=True),
@@ -209,9 +210,14 @@ def heads() -> list[Row]:
         Row("an HTTP/2 preface", lambda a: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", (400, 404, 405, 501, 505, 0), ANY, most=2, raw=True),
         Row("a TLS hello", lambda a: b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + b"r" * 189, (400, 0), ANY, raw=True),
         Row("h2c", lambda a: a.buy(plain + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"), (PLACED,), ANY),
-        Row("Expect without a body", lambda a: a.buy(b"Expect: 100-continue\r\n"), (400,), ANY, closes=True),
+        Row("Expect without a body", lambda a: a.buy(b"Expect: 100-continue\r\n"), (PLACED,), ANY),
         Row("an unknown Expect", lambda a: a.buy(plain + b"Expect: x\r\n"), (400, 417, PLACED), ANY),
         Row("two blanks", lambda a: a.buy(plain).replace(b"POST ", b"POST  "), (400,), ANY, closes=True),
+        Row("two blanks behind the target", lambda a: a.buy(plain).replace(b" HTTP/1.1", b"  HTTP/1.1"), (400,), ANY, closes=True),
+        Row("a blank in the target", lambda a: a.buy(plain, target=f"/seckill/ {a.voucher}"), (400,), ANY, closes=True),
+        Row("a blank in the query", lambda a: a.head("GET", "/vouchers/events?ids=1, 2"), (400,), ANY, closes=True),
+        Row("blanks behind values", lambda a: a.buy(plain + b"Idempotency-Key: k \t\r\n").replace(b"Host: test", b"Host: test \t"), (PLACED,), (400,)),
+        Row("a blank behind a length", lambda a: a.buy(b"Content-Length: 0 \r\n"), (400,), (PLACED,), library=True),
         Row("a line without a colon", lambda a: a.buy(plain + b"nothing\r\n"), (400, PLACED), ANY),
         Row("an empty name", lambda a: a.buy(plain + b": x\r\n"), (400,), ANY),
     ]
@@ -272,7 +278,7 @@ def pairs() -> list[Row]:
         row("0.CL", lambda a: a.head("GET", "/vouchers", chunked) + end, (200,), False),
         row("a body behind HEAD", lambda a: a.head("HEAD", "/vouchers", cl(a, a.smuggled)) + a.smuggled, (200,), False),
         row("Expect and a body", lambda a: a.buy(cl(a, a.smuggled) + b"Expect: 100-continue\r\n", a.smuggled), (415, 400), False),
-        row("Expect and no body", lambda a: a.buy(b"Content-Length: 0\r\nExpect: 100-continue\r\n", a.smuggled), (400,)),
+        row("Expect and no body", lambda a: a.buy(b"Content-Length: 0\r\nExpect: 100-continue\r\n") + a.head("GET", f"/vouchers/{a.voucher}"), (PLACED,), False, 2),
     ]
     forms = (
         b"Transfer-Encoding: xchunked\r\n",

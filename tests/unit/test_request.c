@@ -253,6 +253,8 @@ START_TEST(json_is_told_apart)
         {"Content-Type: APPLICATION/JSON\r\n", true},
         {"Content-Type: application/json;charset=utf-8\r\n", true},
         {"Content-Type: application/json ; x\r\n", true},
+        {"Content-Type: application/json\t; x\r\n", true},
+        {"Content-Type: \tapplication/json \t \r\n", true},
         {"Content-Type: application/jsonx\r\n", false},
         {"Content-Type: text/json\r\n", false},
         {"Content-Type: application/json,text\r\n", false},
