@@ -82,7 +82,8 @@ static uint64_t purchase_fingerprint(const char *key)
 // False: the request was answered.
 static bool purchase_read_quantity(const struct sk_context *context, struct sk_request *request)
 {
-    static const struct sk_field members[] = {{.name = "quantity", .detail = "must be an integer from 1 to the limit"}};
+    static const struct sk_field members[] = {
+        {.name = "quantity", .detail = "must be an integer from 1 to the limit", .optional = true}};
     struct sk_fields read;
     const json_t *value;
     int64_t quantity = 1;
@@ -90,7 +91,7 @@ static bool purchase_read_quantity(const struct sk_context *context, struct sk_r
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
         return false;
     }
-    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value))
+    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value) && value != NULL)
         sk_fields_check(&read, &members[0], value, sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity));
     enum sk_verdict verdict = sk_fields_end(&read);
     bool good = sk_call_body_good(context, request, verdict, &read);
@@ -449,14 +450,19 @@ static enum sk_verdict ticket_check_work(const struct sk_context *context, struc
         verdict = SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
     } else if (request->body.len > 0) {
         const char *text;
-        if (sk_fields_open(&read, request->body.data, request->body.len, members, MEMBERS, values)) {
+        bool object = sk_fields_open(&read, request->body.data, request->body.len, members, MEMBERS, values);
+        if (object) {
             sk_fields_check(&read, &members[CHALLENGE], values[CHALLENGE],
                             sk_fields_text(values[CHALLENGE], 0, SIZE_MAX, &text));
             sk_fields_check(&read, &members[NONCE], values[NONCE], sk_fields_text(values[NONCE], 1, NONCE_MAX, &text));
         }
-        verdict = sk_fields_end(&read);
-        if (verdict == SK_VERDICT_OK && voucher->work_bits > 0)
-            verdict = ticket_check_solution(context, request, voucher, values[CHALLENGE], values[NONCE]);
+        if (object && json_object_size(read.document) == 0) {
+            sk_fields_free(&read); // as no body
+        } else {
+            verdict = sk_fields_end(&read);
+            if (verdict == SK_VERDICT_OK && voucher->work_bits > 0)
+                verdict = ticket_check_solution(context, request, voucher, values[CHALLENGE], values[NONCE]);
+        }
     }
     (void)sk_call_body_good(context, request, verdict, &read);
     sk_fields_free(&read);

@@ -204,8 +204,10 @@ START_TEST(what_is_no_quantity_changes_nothing)
         {JSON, "{\"quantity\":2147483648}", "INVALID", 422},
         {JSON, "{\"quantity\":4294967297}", "INVALID", 422},
         {JSON, "{\"quantity\":9223372036854775808}", "BAD_JSON", 400},
-        {JSON, "{}", "BAD_JSON", 400},
+        {JSON, "null", "BAD_JSON", 400},
+        {JSON, "[]", "BAD_JSON", 400},
         {JSON, "[1]", "BAD_JSON", 400},
+        {JSON, "{\"amount\":1}", "BAD_JSON", 400},
         {JSON, "quantity=1", "BAD_JSON", 400},
         {"Content-Type: text/plain\r\n", "{\"quantity\":1}", "UNSUPPORTED_MEDIA_TYPE", 415},
         {"", "{\"quantity\":1}", "UNSUPPORTED_MEDIA_TYPE", 415},
@@ -222,6 +224,9 @@ START_TEST(what_is_no_quantity_changes_nothing)
     ck_assert_int_eq(units_left(), 9);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
     ck_assert_int_eq(buy_units(one, "alice", "", 3), 201); // the largest
+    ck_assert_int_eq(buy(other, "carol", JSON, "{}"), 201); // as without a body
+    must_have_member("quantity", "1");
+    ck_assert_int_eq(units_left(), 5);
     books_must_balance(voucher);
 }
 END_TEST

@@ -497,7 +497,7 @@ START_TEST(work_that_is_malformed)
         int status;
         const char *code;
     } rows[] = {
-        {"{}", 400, "BAD_JSON"},
+        {"{}", 403, "WORK_REQUIRED"}, // as no body
         {"{\"challenge\":\"x\"}", 400, "BAD_JSON"},
         {"{\"challenge\":\"x\",\"nonce\":\"1\",\"more\":1}", 400, "BAD_JSON"},
         {"[]", 400, "BAD_JSON"},

@@ -279,6 +279,8 @@ START_TEST(a_ticket_takes_its_work)
     ck_assert_int_eq(refused, SK_VERDICT_BAD_JSON);
     say("{\"challenge\":\"x\",\"nonce\":\"y\"}");
     ck_assert_int_eq(refused, SK_VERDICT_FOUND);
+    say("{}");
+    ck_assert_int_eq(refused, SK_VERDICT_FOUND);
 }
 END_TEST
 
