@@ -99,7 +99,7 @@ class Redis:
         hosts = hosts_of(parts, 26379 if watched else 6379) or [("127.0.0.1", "6379")]
         self.sentinels, self.master = (hosts, parts.path.strip("/")) if watched else ([], "")
         (self.host, self.port), self.db = hosts[0], "" if watched else parts.path.lstrip("/")
-        self.user = parts.username or ""
+        self.user = urllib.parse.unquote(parts.username or "")
         self.password = urllib.parse.unquote(parts.password) if parts.password else None
         self.env = {"REDISCLI_AUTH": self.password} if self.password else {}
         self.tls = ["--tls", "--cacert", environment()["SECKILL_REDIS_CA"]] if kind == "rediss" else []

@@ -43,7 +43,7 @@ static const struct key keys[] = {
     {"SECKILL_REDIS_URL", SECRET, AT(stores.redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
      "redis://[[user]:password@]host[:port][/db], redis+sentinel://[[user]:password@]host[:port],.../name[/db], "
      "redis+cluster://[[user]:password@]host[:port],..., unix://[[user]:password@]/path; with rediss instead of redis "
-     "by TLS"},
+     "by TLS; %40 in user or password is @, %25 is %"},
     {"SECKILL_SENTINEL_PASSWORD", SECRET, AT(stores.sentinel_password), NULL, 0, 0, "",
      "password of the sentinels; that of Redis is in the URL"},
     {"SECKILL_REDIS_CA", TEXT, AT(stores.redis_ca), NULL, 0, 0, "path",

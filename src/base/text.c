@@ -212,6 +212,49 @@ size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE])
     return len;
 }
 
+// ---- escapes ----
+
+// A control byte is of no use in a parameter or a password, and could do harm in a log, a header or a C string.
+
+enum { ESCAPE_LEN = 3, DEL = 0x7f };
+
+int sk_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// The byte that an escape stands for; -1: it is invalid, or not allowed.
+static int url_byte(const char *escape)
+{
+    int high = sk_hex_digit(escape[1]), low = high < 0 ? -1 : sk_hex_digit(escape[2]);
+    int byte = low < 0 ? -1 : high * 16 + low;
+    return byte < ' ' || byte == DEL ? -1 : byte;
+}
+
+bool sk_url_unescape(char *text, size_t *len)
+{
+    size_t n = 0;
+    for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 1, '%')) {
+        if (url_byte(at) < 0)
+            return false;
+    }
+    for (const char *at = text; *at != '\0'; n++) {
+        bool escape = *at == '%';
+        if (escape)
+            text[n] = (char)url_byte(at);
+        else
+            text[n] = *at; // never ahead of `at`
+        at += escape ? ESCAPE_LEN : 1;
+    }
+    text[n] = '\0';
+    *len = n;
+    return true;
+}
+
 // ---- base64url ----
 
 enum { DIGIT = 0x80 };

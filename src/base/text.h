@@ -46,6 +46,17 @@ void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE]);
 enum { SK_NUMBER_SIZE = 21 };
 size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE]);
 
+// ---- escapes ----
+
+// Of a URL (RFC 3986 2.1).
+
+// -1: not a hexadecimal digit.
+int sk_hex_digit(char c);
+
+// Undoes the escapes of a text in place; *len is the new length. False: an escape is truncated or invalid, or stands
+// for a NUL or another control byte; the text is unchanged.
+bool sk_url_unescape(char *text, size_t *len);
+
 // ---- base64url ----
 
 // base64url without padding (RFC 4648, 5), the encoding of tokens and keys in JSON Web formats. Any thread.

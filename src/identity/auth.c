@@ -12,7 +12,6 @@
 
 #include "buf.h"
 #include "clock.h"
-#include "head.h"
 #include "log.h"
 #include "text.h"
 

@@ -245,7 +245,7 @@ static bool redis_check_find(struct redis_check *check)
 {
     struct sk_redis_url *url = &check->url;
     if (sk_redis_url_parse(check->options->redis_url, url) != SK_OK) {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of a form that --help shows");
+        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "%s", url->wrong);
         return false;
     }
     if (url->seed_count > 0)

@@ -75,7 +75,7 @@ struct sk_nodes *sk_nodes_open(uv_loop_t *loop, const struct sk_nodes_options *o
     nodes->options = *options;
     bool good = sk_redis_url_parse(options->redis.url, &nodes->url) == SK_OK;
     if (!good) {
-        sk_log(SK_LOG_ERROR, "SECKILL_REDIS_URL is not of a form that --help shows", "");
+        sk_log_text(SK_LOG_ERROR, "SECKILL_REDIS_URL", "reason", nodes->url.wrong);
     } else if (sk_nodes_is_cluster(nodes)) {
         nodes->scout = scout_open(nodes);
         good = nodes->scout != NULL;

@@ -160,7 +160,7 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
     redis->on_moved = options->on_moved;
     redis->arg = options->arg;
     if (sk_redis_url_parse(options->url, &redis->url) != SK_OK)
-        sk_log(SK_LOG_ERROR, "SECKILL_REDIS_URL is not of a form that --help shows", "");
+        sk_log_text(SK_LOG_ERROR, "SECKILL_REDIS_URL", "reason", redis->url.wrong);
     else if (redis_link_open(redis, options))
         return redis;
     sk_redis_url_free(&redis->url);

@@ -36,6 +36,20 @@ bool sk_redis_host_read(const char *name, size_t n, uint64_t port, struct sk_red
     return false;
 }
 
+// A user or a password of n bytes (RFC 3986 3.2.1).
+static enum sk_status redis_url_decode(const char *text, size_t n, struct sk_redis_url *url, char **out)
+{
+    *out = strndup(text, n);
+    if (*out == NULL) {
+        url->wrong = "cannot be read: out of memory";
+        return SK_NO_MEM;
+    }
+    if (sk_url_unescape(*out, &n))
+        return SK_OK;
+    url->wrong = "has a % in its user or password that begins no escape of a printable byte: write %25 for it";
+    return SK_FAIL;
+}
+
 // Takes "[user]:password" of n bytes. A user without a password could not log in.
 static enum sk_status redis_url_take_login(const char *login, size_t n, struct sk_redis_url *url)
 {
@@ -43,10 +57,8 @@ static enum sk_status redis_url_take_login(const char *login, size_t n, struct s
     if (colon == NULL)
         return SK_FAIL;
     size_t user_len = (size_t)(colon - login);
-    url->password = strndup(colon + 1, n - user_len - 1);
-    if (user_len > 0)
-        url->user = strndup(login, user_len);
-    return url->password == NULL || (user_len > 0 && url->user == NULL) ? SK_NO_MEM : SK_OK;
+    enum sk_status status = redis_url_decode(colon + 1, n - user_len - 1, url, &url->password);
+    return status != SK_OK || user_len == 0 ? status : redis_url_decode(login, user_len, url, &url->user);
 }
 
 static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url *url)
@@ -152,6 +164,7 @@ static enum sk_status redis_url_take_seeds(const char *rest, struct sk_redis_url
 enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url)
 {
     const struct scheme *scheme = NULL;
+    url->wrong = "is not of a form that --help shows";
     memcpy(url->db, "0", 2);
     for (size_t i = 0; scheme == NULL && i < sizeof schemes / sizeof schemes[0]; i++) {
         if (strncmp(text, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)

@@ -4,6 +4,8 @@
 //   redis+sentinel://[[user]:password@]host[:port],host[:port].../name[/db]     sentinels, and the name of the master
 //   redis+cluster://[[user]:password@]host[:port],host[:port]...                  any nodes of a cluster
 //   unix://[[user]:password@]/path
+//
+// User and password may have escapes (RFC 3986 2.1), as %40 for @. Other bytes may also stand as they are.
 #ifndef SK_STORE_REDIS_URL_H
 #define SK_STORE_REDIS_URL_H
 
@@ -23,8 +25,9 @@ struct sk_redis_host {
 struct sk_redis_url {
     struct sk_redis_host at; // of Redis; with sentinels, or a cluster, not known
     bool tls;
-    char *user;     // owned; NULL: Redis's `default`, or none
-    char *password; // owned; NULL: none
+    char *user;        // owned; NULL: Redis's `default`, or none
+    char *password;    // owned; NULL: none
+    const char *wrong; // what SK_FAIL means: a constant
     char db[8];
     struct sk_redis_host sentinels[SK_SENTINELS_MAX];
     size_t sentinel_count;

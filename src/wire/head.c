@@ -243,49 +243,11 @@ const char *sk_target_path(const char *target)
     return authority[n] == '\0' ? "/" : authority + n;
 }
 
-// A control byte is of no use in a parameter, and could do harm in a log, a header or a C string. libmicrohttpd has
-// already turned `+` into a blank.
+// libmicrohttpd has already turned `+` into a blank.
 
 enum { ESCAPE_LEN = 3 };
 
 static const char query_digits[] = "0123456789ABCDEF";
-
-int sk_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// The byte that an escape stands for; -1: it is invalid, or not allowed.
-static int query_byte(const char *escape)
-{
-    int high = sk_hex_digit(escape[1]), low = high < 0 ? -1 : sk_hex_digit(escape[2]);
-    int byte = low < 0 ? -1 : high * 16 + low;
-    return byte < ' ' || byte == DEL ? -1 : byte;
-}
-
-bool sk_url_unescape(char *text, size_t *len)
-{
-    size_t n = 0;
-    for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 1, '%')) {
-        if (query_byte(at) < 0)
-            return false;
-    }
-    for (const char *at = text; *at != '\0'; n++) {
-        bool escape = *at == '%';
-        if (escape)
-            text[n] = (char)query_byte(at);
-        else
-            text[n] = *at; // never ahead of `at`
-        at += escape ? ESCAPE_LEN : 1;
-    }
-    text[n] = '\0';
-    *len = n;
-    return true;
-}
 
 void sk_url_put(struct sk_buf *out, const char *text)
 {

@@ -83,20 +83,13 @@ bool sk_head_good(const struct sk_head *head, size_t len);
 
 // ---- the target ----
 //
-// In the forms that a server must know (RFC 9112 3.2), and the escapes of its query (RFC 3986 2.1).
+// In the forms that a server must know (RFC 9112 3.2).
 //
 // Any thread, as all below.
 
 // The path of a target, borrowed from it: "/path" of "http://host/path", "/" of "http://host", and all of a
 // target in another form. NULL: it begins as an http or https URL but is not valid.
 const char *sk_target_path(const char *target);
-
-// -1: not a hexadecimal digit.
-int sk_hex_digit(char c);
-
-// Undoes the escapes of a name or a value in place; *len is the new length. False: an escape is
-// truncated or invalid, or stands for a NUL or another control byte; the text is unchanged.
-bool sk_url_unescape(char *text, size_t *len);
 
 // Appends the text, escaped: only letters, digits and -._~ stay as they are.
 void sk_url_put(struct sk_buf *out, const char *text);

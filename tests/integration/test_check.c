@@ -257,8 +257,9 @@ START_TEST(rights_that_loading_lacks_are_found)
     };
     static const char *const enough[] = {"+@all allkeys", "-@dangerous", "resetkeys ~seckill:*", "off"};
     char url[ENV_SIZE], line[NAME_SIZE];
-    redis_run("ACL SETUSER operator on >" PASSWORD " ~* &* +@all");
-    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=redis://operator:" PASSWORD "@127.0.0.1:%d", stack_redis_port());
+    redis_run("ACL SETUSER operator on >%s ~* &* +@all", PASSWORD "/@%");
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=redis://oper%%61tor:" PASSWORD "%%2F%%40%%25@127.0.0.1:%d",
+                   stack_redis_port());
     for (size_t i = 0; i < COUNT(lacking); i++) {
         redis_set_default(lacking[i][0]);
         ck_assert_int_eq(check_with(url, NULL), FAILS);
@@ -290,7 +291,9 @@ START_TEST(other_redises_are_found)
     ck_assert_int_eq(check_with("SECKILL_REDIS_URL=redis://127.0.0.1:1", NULL), FAILS);
     ck_assert_msg(found("fail redis reachable: ") && found("ok   postgresql schema: "), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_REDIS_URL=http://127.0.0.1", NULL), FAILS);
-    ck_assert_msg(found("fail redis url: "), "%s", out);
+    ck_assert_msg(found("fail redis url: is not of a form"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_REDIS_URL=redis://:100%@127.0.0.1", NULL), FAILS);
+    ck_assert_msg(found("fail redis url: has a % in its user or password"), "%s", out);
     redis_pause(); // accepts connections, and never answers
     int code = check_with("SECKILL_REDIS_TIMEOUT_MS=200", NULL);
     redis_resume();

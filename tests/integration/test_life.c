@@ -223,7 +223,7 @@ START_TEST(what_is_no_quantity_changes_nothing)
     }
     ck_assert_int_eq(units_left(), 9);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
-    ck_assert_int_eq(buy_units(one, "alice", "", 3), 201); // the largest
+    ck_assert_int_eq(buy_units(one, "alice", "", 3), 201);  // the largest
     ck_assert_int_eq(buy(other, "carol", JSON, "{}"), 201); // as without a body
     must_have_member("quantity", "1");
     ck_assert_int_eq(units_left(), 5);

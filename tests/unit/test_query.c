@@ -5,6 +5,7 @@
 
 #include "head.h"
 #include "stack.h"
+#include "text.h"
 
 enum { TEXT_SIZE = 64 };
 

@@ -24,6 +24,10 @@ START_TEST(addresses_are_taken_apart)
         {"redis://user:secret@redis", "redis", 6379, "secret", "0", "user", false},
         {"redis://a.b-c_d:s:e@c@redis:1/2", "redis", 1, "s:e@c", "2", "a.b-c_d", false},
         {"redis://user:@redis", "redis", 6379, "", "0", "user", false},
+        {"redis://us%3Aer:s%2fe%2Bc%3D%40%25%C3%A9@redis", "redis", 6379, "s/e+c=@%\xc3\xa9", "0", "us:er", false},
+        {"redis://:%2541+@redis", "redis", 6379, "%41+", "0", NULL, false}, // decoded once, and + is no blank
+        {"unix://us%65r:s%40/x@/run/redis.sock", "/run/redis.sock", 0, "s@/x", "0", "user", false},
+        {"unix:///run/%41.sock", "/run/%41.sock", 0, NULL, "0", NULL, false}, // a path is as it is
         {"rediss://redis.example", "redis.example", 6379, NULL, "0", NULL, true},
         {"rediss://user:secret@[::1]:7000/3", "::1", 7000, "secret", "3", "user", true},
         {"unix://user:s@cret@/run/redis.sock", "/run/redis.sock", 0, "s@cret", "0", "user", false},
@@ -48,7 +52,7 @@ END_TEST
 START_TEST(sentinels_are_taken_apart)
 {
     struct sk_redis_url url = {0};
-    ck_assert_int_eq(sk_redis_url_parse("rediss+sentinel://u:p@a,[::1]:7,c.example:26380/my-master/3", &url), SK_OK);
+    ck_assert_int_eq(sk_redis_url_parse("rediss+sentinel://u:%70@a,[::1]:7,c.example:26380/my-master/3", &url), SK_OK);
     ck_assert(url.tls);
     ck_assert_str_eq(url.user, "u");
     ck_assert_str_eq(url.password, "p");
@@ -72,7 +76,7 @@ END_TEST
 START_TEST(nodes_of_a_cluster_are_taken_apart)
 {
     struct sk_redis_url url = {0};
-    ck_assert_int_eq(sk_redis_url_parse("rediss+cluster://u:p@a,[::1]:7,c.example:7000", &url), SK_OK);
+    ck_assert_int_eq(sk_redis_url_parse("rediss+cluster://%75:p@a,[::1]:7,c.example:7000", &url), SK_OK);
     ck_assert(url.tls);
     ck_assert_str_eq(url.user, "u");
     ck_assert_str_eq(url.password, "p");
@@ -98,6 +102,25 @@ static void must_refuse(const char *url)
     ck_assert_msg(sk_redis_url_parse(url, &endpoint) == SK_FAIL, "taken for an address: '%s'", url);
     sk_redis_url_free(&endpoint);
 }
+
+START_TEST(wrong_escapes_are_refused_with_their_reason)
+{
+    static const char *const wrong[] = {
+        "redis://user:100%@h",       "redis://user:%4@h",      "redis://user:%zz@h",
+        "redis://user:a%00b@h",      "redis://user:%0a@h",     "redis://%:p@h",
+        "redis+sentinel://u:%x@a/m", "redis+cluster://u:%x@a", "unix://u:p%@/run/redis.sock"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct sk_redis_url url = {0};
+        ck_assert_msg(sk_redis_url_parse(wrong[i], &url) == SK_FAIL, "%s", wrong[i]);
+        ck_assert_ptr_nonnull(strstr(url.wrong, "%25"));
+        sk_redis_url_free(&url);
+    }
+    struct sk_redis_url url = {0};
+    ck_assert_int_eq(sk_redis_url_parse("redis", &url), SK_FAIL);
+    ck_assert_ptr_nonnull(strstr(url.wrong, "--help"));
+    sk_redis_url_free(&url);
+}
+END_TEST
 
 START_TEST(wrong_addresses_are_refused)
 {
@@ -178,6 +201,7 @@ int main(void)
     tcase_add_test(tcase, addresses_are_taken_apart);
     tcase_add_test(tcase, sentinels_are_taken_apart);
     tcase_add_test(tcase, nodes_of_a_cluster_are_taken_apart);
+    tcase_add_test(tcase, wrong_escapes_are_refused_with_their_reason);
     tcase_add_test(tcase, wrong_addresses_are_refused);
     return harness_main(tcase, CK_FORK);
 }
