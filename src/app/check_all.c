@@ -102,12 +102,27 @@ static void check_listeners(struct sk_findings *findings, const struct sk_config
                    same ? "%s is that of SECKILL_LISTEN" : "%s", operators);
 }
 
+static void check_keys(struct sk_findings *findings, struct sk_token_ring *ring)
+{
+    uint64_t version;
+    const struct sk_token_keys *keys = sk_token_ring_take(ring, &version);
+    for (size_t i = 0; i < sk_token_keys_unused_count(keys); i++) {
+        struct sk_token_key_unused unused = sk_token_keys_unused(keys, i);
+        if (!unused.foreign)
+            sk_find(findings, SK_FINDING_WARN, "keys of users' tokens", "keys[%zu] is not used: %s", unused.place,
+                    unused.reason);
+    }
+    sk_token_ring_give_back(ring, keys);
+}
+
 // How users are identified: the same conditions under which serve.c refuses to start.
 static void check_users(struct sk_findings *findings, const struct sk_config *config)
 {
     if (config->identity.auth == SK_AUTH_TOKEN) {
         struct sk_token_ring *ring = sk_token_ring_open(&config->identity, (unsigned)config->reactors);
         check_read(findings, "keys of users' tokens", ring);
+        if (ring != NULL)
+            check_keys(findings, ring);
         sk_token_ring_close(ring);
         return;
     }

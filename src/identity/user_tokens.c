@@ -341,10 +341,13 @@ void sk_token_cache_put(struct sk_token_cache *cache, uint64_t key_number, const
 
 // ---- keys ----
 //
-// A file with any error is rejected as a whole: an operator who believes that a key is gone, or has another algorithm,
-// must not be mistaken. A published set has keys for other purposes, too, and those are no error.
+// Lines with any error are rejected as a whole: an operator who believes that a key is gone, or has another algorithm,
+// must not be mistaken. A set is the login's: a key of it that we cannot use must not take the others away (RFC 7517
+// 5).
 
 enum { KEYS_MAX_BYTES = 65536 };
+
+static const char no_memory[] = "out of memory";
 
 struct sk_token_keys {
     size_t count, unused_count;
@@ -368,7 +371,8 @@ struct reading {
 
 static char *keys_load_text(const char *path, size_t room, size_t *len, char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
 static void keys_read_set(struct reading *reading, const char *text, size_t len, char place[SK_TOKEN_KEYS_WRONG_SIZE]);
-static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, size_t place);
+static const char *keys_none(const struct sk_token_keys *keys, char place[SK_TOKEN_KEYS_WRONG_SIZE]);
+static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, bool *foreign);
 static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm *out);
 static void keys_read_lines(struct reading *reading, const char *text, size_t len,
                             char place[SK_TOKEN_KEYS_WRONG_SIZE]);
@@ -422,7 +426,7 @@ struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned 
     while (blank < len && (text[blank] == ' ' || text[blank] == '\t' || text[blank] == '\r' || text[blank] == '\n'))
         blank++;
     if (reading.keys == NULL) {
-        reading.wrong = "out of memory";
+        reading.wrong = no_memory;
     } else {
         reading.keys->next_number = before == NULL ? 1 : before->next_number;
         if (blank < len && text[blank] == '{')
@@ -430,13 +434,22 @@ struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned 
         else
             keys_read_lines(&reading, text, len, place);
         if (reading.wrong == NULL && reading.keys->count == 0)
-            reading.wrong = "there is no key for HS256, EdDSA, RS256 or ES256";
+            reading.wrong = keys_none(reading.keys, place);
     }
     if (reading.wrong == NULL)
         return reading.keys;
     (void)snprintf(wrong, SK_TOKEN_KEYS_WRONG_SIZE, "%s%s", place, reading.wrong);
     sk_token_keys_free(reading.keys);
     return NULL;
+}
+
+static const char *keys_none(const struct sk_token_keys *keys, char place[SK_TOKEN_KEYS_WRONG_SIZE])
+{
+    static const char none[] = "there is no key for HS256, EdDSA, RS256 or ES256";
+    if (keys->unused_count == 0)
+        return none;
+    (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "%s; keys[%zu]: ", none, keys->unused[0].place);
+    return keys->unused[0].reason;
 }
 
 void sk_token_keys_free(struct sk_token_keys *keys)
@@ -457,18 +470,21 @@ static void keys_read_set(struct reading *reading, const char *text, size_t len,
     const json_t *list = json_object_get(document, "keys");
     if (document == NULL) {
         (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "line %d: ", error.line);
-        reading->wrong = error.text[0] == '\0' ? "out of memory" : "is not JSON, or has a member twice";
+        reading->wrong = error.text[0] == '\0' ? no_memory : "is not JSON, or has a member twice";
     } else if (!json_is_array(list)) {
         reading->wrong = "is not an object with a list of `keys`";
     } else if (json_array_size(list) > SK_TOKEN_KEYS_MAX) {
         reading->wrong = "there are more than 64 keys";
     }
     for (size_t i = 0; reading->wrong == NULL && i < json_array_size(list); i++) {
-        (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "keys[%zu]: ", i);
-        reading->wrong = keys_read_jwk(reading, json_array_get(list, i), i);
+        struct sk_token_keys *keys = reading->keys;
+        bool foreign = false;
+        const char *unused = keys_read_jwk(reading, json_array_get(list, i), &foreign);
+        if (unused == no_memory)
+            reading->wrong = unused;
+        else if (unused != NULL)
+            keys->unused[keys->unused_count++] = (struct sk_token_key_unused){i, unused, foreign};
     }
-    if (reading->wrong == NULL)
-        place[0] = '\0';
     json_decref(document);
 }
 
@@ -483,23 +499,24 @@ static bool keys_is(struct sk_span word, const char *text)
     return word.len == strlen(text) && memcmp(word.at, text, word.len) == 0;
 }
 
-static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, size_t place)
+// Returns why the key is not used; NULL: it is. Of two keys with one kid the first that can be used is: a token has one
+// key, and so one algorithm.
+static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, bool *foreign)
 {
     struct keys_entry entry = {.kid = keys_member(jwk, "kid")};
     if (!json_is_object(jwk) || keys_member(jwk, "kty").len == 0)
-        return "is not an object with a `kty`";
+        return "it is not an object with a `kty`";
     const char *unused = keys_find_algorithm(jwk, &entry.algorithm);
-    if (unused != NULL) {
-        reading->keys->unused[reading->keys->unused_count++] = (struct sk_token_key_unused){place, unused};
-        return NULL;
-    }
+    *foreign = unused != NULL;
+    if (*foreign)
+        return unused;
     const struct sk_jws_names *names = sk_jws_names(entry.algorithm);
     for (size_t i = 0; i < 2 && names->parts[i] != NULL; i++)
         entry.parts[i] = keys_member(jwk, names->parts[i]);
     if (entry.algorithm != SK_JWS_HS256 && json_object_get(jwk, "d") != NULL) {
         entry.private_key = keys_member(jwk, "d");
         if (entry.private_key.len == 0)
-            return "has a `d` that is no text";
+            return "its `d` is no text";
     }
     return keys_add(reading, &entry);
 }
@@ -612,7 +629,7 @@ static const char *keys_open(const struct reading *reading, const struct keys_en
     if (wrong == NULL) {
         enum sk_status status = sk_jws_open(entry->algorithm, &parts, reading->readers, &key->jws);
         if (status != SK_OK)
-            wrong = status == SK_NO_MEM ? "out of memory" : reasons[entry->algorithm];
+            wrong = status == SK_NO_MEM ? no_memory : reasons[entry->algorithm];
     }
     explicit_bzero(bytes, sizeof bytes);
     return wrong;
@@ -827,7 +844,8 @@ static bool ring_reload_keys(const struct sk_token_ring *ring)
     }
     for (size_t i = 0; i < set->unused_count; i++) {
         (void)snprintf(wrong, sizeof wrong, "keys[%zu]: %s", set->unused[i].place, set->unused[i].reason);
-        sk_log_text(SK_LOG_INFO, "a key of users' tokens is not used", "reason", wrong);
+        sk_log_text(set->unused[i].foreign ? SK_LOG_INFO : SK_LOG_WARN, "a key of users' tokens is not used", "reason",
+                    wrong);
     }
     size_t keys = set->count;
     if (!ring_publish(ring->sets, set, ring_free_set))

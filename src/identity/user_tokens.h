@@ -15,14 +15,15 @@
 // A set that is read from a file and never changes. The file is one of
 // - a JWK Set (RFC 7517): {"keys": [...]}, as logins publish it. kty and crv determine the algorithm: "oct" HS256;
 // "RSA"
-//   RS256; "EC" with "P-256" ES256; "OKP" with "Ed25519" EdDSA. A key of another type, alg or use is not used, and
-//   listed with the reason. Other members are ignored;
+//   RS256; "EC" with "P-256" ES256; "OKP" with "Ed25519" EdDSA. A key of another type, alg or use (a foreign one), and
+//   one that is wrong, are not used, and listed with the reason. One key at least must be usable. Other members are
+//   ignored;
 // - lines "kid HS256 secret" or "kid EdDSA public-key [private-key]", with the keys in base64url; empty lines and those
-//   that begin with # are ignored.
+//   that begin with # are ignored. Any other line is an error.
 //
 // A token's algorithm is that of its key, whatever the token names.
 
-enum { SK_TOKEN_KEYS_MAX = 64, SK_TOKEN_KEYS_WRONG_SIZE = 160 };
+enum { SK_TOKEN_KEYS_MAX = 64, SK_TOKEN_KEYS_WRONG_SIZE = 200 };
 
 struct sk_token_key {
     char kid[SK_JWT_KID_SIZE];
@@ -48,6 +49,7 @@ const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, 
 struct sk_token_key_unused {
     size_t place;       // in the list
     const char *reason; // a constant
+    bool foreign;       // it is not for us; false: it would be, but something is wrong with it
 };
 
 size_t sk_token_keys_unused_count(const struct sk_token_keys *keys);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "key_texts.h"
 #include "proc.h"
 #include "stack.h"
 #include "stores.h"
@@ -635,6 +636,28 @@ START_TEST(keys_of_users_that_cannot_be_read_are_found)
 }
 END_TEST
 
+// Keys for other purposes are usual, keys that are wrong are not.
+START_TEST(wrong_keys_of_a_set_are_found)
+{
+    char path[] = "/tmp/seckill-keys-XXXXXX", keys[NAME_SIZE];
+    static const char set[] =
+        JWK_SET("{\"kty\":\"AKP\",\"kid\":\"k\"}," JWK_OKP("good", ED_PUBLIC) "," JWK_OCT("weak", "AAAA"));
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, set, sizeof set - 1), (ssize_t)(sizeof set - 1));
+    (void)snprintf(keys, sizeof keys, "SECKILL_TOKEN_KEYS=%s", path);
+    const char *const env[] = {
+        database, redis, "SECKILL_AUTH=token", keys, "SECKILL_TOKEN_ISSUER=i", "SECKILL_TOKEN_AUDIENCE=a", NULL};
+    ck_assert_int_eq(service_run(CHECK, env, out, sizeof out), WARNS);
+    ck_assert_msg(found("ok   keys of users' tokens: read") &&
+                      found("warn keys of users' tokens: keys[2] is not used: a secret of HS256"),
+                  "%s", out);
+    ck_assert_msg(!found("keys of users' tokens: keys[0]"), "%s", out);
+    (void)close(fd);
+    (void)unlink(path);
+}
+END_TEST
+
 static long descriptors_needed(const char *database_of, const char *redis_of)
 {
     const char *const env[] = {database_of, redis_of, NULL};
@@ -768,6 +791,7 @@ int main(void)
     tcase_add_test(tcase, each_shard_is_looked_at);
     tcase_add_test(tcase, a_wrong_configuration_is_found);
     tcase_add_test(tcase, keys_of_users_that_cannot_be_read_are_found);
+    tcase_add_test(tcase, wrong_keys_of_a_set_are_found);
     tcase_set_timeout(tcase, 150);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -363,7 +363,7 @@ static void refuse_fields(void)
     (void)snprintf(refuse("two tokens in one field"), TEXT_SIZE, "%.*s, %s", (int)strlen(alice) - 2, alice,
                    strstr(alice, "Bearer"));
     (void)snprintf(refuse("an admin's token"), TEXT_SIZE, "Authorization: Bearer admin-token-of-the-testz\r\n");
-    (void)snprintf(refuse("a blank behind it"), TEXT_SIZE, "%.*s \r\n", (int)strlen(alice) - 2, alice);
+    (void)snprintf(refuse("a word behind it"), TEXT_SIZE, "%.*s x\r\n", (int)strlen(alice) - 2, alice);
     (void)snprintf(refuse("nothing"), TEXT_SIZE, "Authorization: Bearer \r\n");
 }
 
@@ -634,9 +634,12 @@ START_TEST(keys_rotate)
     service_signal(service, SIGHUP);
     service_log_must_have(service, 2, "the old ones stay");
     ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 200);
-    write_keys("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"b\",\"alg\":\"HS256\",\"k\":\"" SECRET_B "\"}]}");
+    // A key that cannot be used takes no other away, and is named once.
+    write_keys(JWK_SET("{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"n\"}," JWK_OCT("b", SECRET_B)));
     service_signal(service, SIGHUP);
     service_log_must_have(service, 1, "keys=1 version=3");
+    ck_assert_int_eq(service_log_count(service, "a key of users' tokens is not used"), 1);
+    service_log_must_have(service, 1, "level=warn msg=\"a key of users' tokens is not used\" reason=\"keys[0]: ");
     for (int i = 0; i < 16; i++) { // at either reactor
         ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 401);
         ck_assert_int_eq(http_ask(service, "GET", "/orders", point, NULL, &reply), 401);
@@ -731,6 +734,8 @@ START_TEST(a_file_of_keys_can_be_checked)
         {JWK_SET(JWK_RSA("rs", RSA_N, RSA_E) ",{\"kty\":\"RSA\",\"use\":\"enc\"}"), 0,
          "rs RS256\nkeys[1] is not used: it is for another `use` than sig\n"},
         {JWK_SET(JWK_RSA("rs", RSA_N_2047_BITS, RSA_E)), 1, "keys[0]: a key of RS256 has 2048"},
+        {JWK_SET(JWK_RSA("rs", RSA_N, RSA_E) "," JWK_OCT("rs", SECRET_A)), 0,
+         "rs RS256\nkeys[1] is not used: the kid is taken\n"},
         {"<html>", 1, "line 1: "},
     };
     char out[TEXT_SIZE];

@@ -10,6 +10,7 @@
 #define OCT(kid, k) JWK_OCT(kid, k)
 #define OKP(kid)    JWK_OKP(kid, ED_PUBLIC)
 #define SET(list)   JWK_SET(list)
+#define NO_KEY      "there is no key for HS256, EdDSA, RS256 or ES256; "
 #define U64         "0123456789012345678901234567890123456789012345678901234567890123"
 
 static struct sk_token_keys *keys;
@@ -160,10 +161,58 @@ START_TEST(a_key_that_is_not_used_has_a_reason)
         struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
         ck_assert_uint_eq(unused.place, 1);
         ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
+        ck_assert(unused.foreign);
         (void)snprintf(text, sizeof text, SET("%s"), rows[i].jwk);
         ck_assert(!read_keys(text));
         ck_assert_ptr_nonnull(strstr(wrong, "no key"));
+        ck_assert_ptr_nonnull(strstr(wrong, rows[i].reason));
     }
+}
+END_TEST
+
+// A set is the login's: its other keys stay.
+START_TEST(a_wrong_key_takes_no_other_away)
+{
+    static const struct {
+        const char *jwk, *reason;
+    } rows[] = {
+        {"7", "`kty`"},
+        {"{\"kid\":\"k\"}", "`kty`"},
+        {"{\"kty\":\"RSA\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "kid is missing"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"n\":\"" RSA_N "\"}", "exponent"},
+        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"e\":\"AQAB\"}", "missing"},
+        {JWK_RSA("k", RSA_N_2047_BITS, RSA_E), "2048 to 4096 bits"},
+        {JWK_RSA("k", RSA_N RSA_N RSA_N, RSA_E), "too long"},
+        {JWK_EC("k", EC_X, EC_Y "A"), "x and y of 32 bytes"},
+        {JWK_EC("k", "AA", EC_Y), "x and y of 32 bytes"},
+        {JWK_EC("k", EC_X, EC_OTHER_Y), "a point of P-256"},
+        {JWK_OKP("k", SECRET_A "AA"), "32 bytes"},
+        {JWK_OCT("k", "AAAA"), "32 to 256 bytes"},
+        {JWK_OCT("good", SECRET_B), "taken"},
+        {JWK_OKP("good", ED_PUBLIC), "taken"},
+        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"k\",\"x\":\"" ED_PUBLIC "\",\"d\":1}", "`d`"},
+    };
+    static const char good[] = JWK_RSA("good", RSA_N, RSA_E) "," JWK_EC("next", EC_X, EC_Y);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[4096];
+        // Before the others, and behind them; of one kid the first is used.
+        for (size_t behind = strcmp(rows[i].reason, "taken") == 0; behind <= 1; behind++) {
+            (void)snprintf(text, sizeof text, SET("%s,%s"), behind ? good : rows[i].jwk, behind ? rows[i].jwk : good);
+            ck_assert_msg(read_keys(text), "row %zu: %s", i, wrong);
+            ck_assert_uint_eq(sk_token_keys_count(keys), 2);
+            must_have("good", SK_JWS_RS256, false);
+            must_have("next", SK_JWS_ES256, false);
+            ck_assert_uint_eq(sk_token_keys_unused_count(keys), 1);
+            struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
+            ck_assert_uint_eq(unused.place, behind ? 2 : 0);
+            ck_assert(!unused.foreign);
+            ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
+        }
+    }
+    // One that cannot be used holds no kid.
+    ck_assert(read_keys(SET("{\"kty\":\"AKP\",\"kid\":\"good\"}," JWK_OCT("good", "AAAA") "," OKP("good"))));
+    must_have("good", SK_JWS_EDDSA, false);
+    ck_assert(sk_token_keys_unused(keys, 0).foreign && !sk_token_keys_unused(keys, 1).foreign);
 }
 END_TEST
 
@@ -197,26 +246,28 @@ START_TEST(what_is_wrong_is_refused)
         {"{\"keys\":{}}", "", "list of `keys`"},
         {"{\"keys\":[]}", "", "no key"},
         {"{\"keys\":[],\"keys\":[]}", "line 1: ", "twice"},
-        {SET("1"), "keys[0]: ", "kty"},
-        {SET("{\"kid\":\"a\"}"), "keys[0]: ", "kty"},
-        {SET("{\"kty\":\"RSA\",\"kid\":\"a\"}"), "keys[0]: ", "missing"},
-        {SET(JWK_RSA("a", RSA_N_2047_BITS, RSA_E)), "keys[0]: ", "2048 to 4096 bits"},
-        {SET(JWK_RSA("a", RSA_N, "AQ")), "keys[0]: ", "exponent"},
-        {SET(JWK_RSA("a", RSA_N, "")), "keys[0]: ", "exponent"},
-        {SET(JWK_RSA("a", "", RSA_E)), "keys[0]: ", "missing"},
-        {SET("{\"kty\":\"RSA\",\"kid\":\"a\",\"n\":\"" RSA_N "\"}"), "keys[0]: ", "exponent"},
-        {SET(JWK_RSA("a", RSA_N RSA_N RSA_N, RSA_E)), "keys[0]: ", "too long"},
-        {SET(JWK_RSA("a", RSA_N "=", RSA_E)), "keys[0]: ", "base64url"},
-        {SET(JWK_EC("a", EC_X, EC_OTHER_Y)), "keys[0]: ", "a point of P-256"},
-        {SET(JWK_EC("a", EC_X, "")), "keys[0]: ", "a point of P-256"},
-        {SET(JWK_EC("a", EC_X, EC_Y "=")), "keys[0]: ", "base64url"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\"}"), "keys[0]: ", "missing"},
+        {SET("1"), NO_KEY "keys[0]: ", "kty"},
+        {SET("{\"kid\":\"a\"}"), NO_KEY "keys[0]: ", "kty"},
+        {SET("{\"kty\":\"RSA\",\"kid\":\"a\"}"), NO_KEY "keys[0]: ", "missing"},
+        {SET(JWK_RSA("a", RSA_N_2047_BITS, RSA_E)), NO_KEY "keys[0]: ", "2048 to 4096 bits"},
+        {SET(JWK_RSA("a", RSA_N, "AQ")), NO_KEY "keys[0]: ", "exponent"},
+        {SET(JWK_RSA("a", RSA_N, "")), NO_KEY "keys[0]: ", "exponent"},
+        {SET(JWK_RSA("a", "", RSA_E)), NO_KEY "keys[0]: ", "missing"},
+        {SET("{\"kty\":\"RSA\",\"kid\":\"a\",\"n\":\"" RSA_N "\"}"), NO_KEY "keys[0]: ", "exponent"},
+        {SET(JWK_RSA("a", RSA_N RSA_N RSA_N, RSA_E)), NO_KEY "keys[0]: ", "too long"},
+        {SET(JWK_RSA("a", RSA_N "=", RSA_E)), NO_KEY "keys[0]: ", "base64url"},
+        {SET(JWK_EC("a", EC_X, EC_OTHER_Y)), NO_KEY "keys[0]: ", "a point of P-256"},
+        {SET(JWK_EC("a", EC_X, "")), NO_KEY "keys[0]: ", "a point of P-256"},
+        {SET(JWK_EC("a", EC_X, EC_Y "=")), NO_KEY "keys[0]: ", "base64url"},
+        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\"}"), NO_KEY "keys[0]: ", "missing"},
         {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\",\"d\":1}"),
-         "keys[0]: ", "`d`"},
-        {SET("{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"), "keys[0]: ", "kid is missing"},
-        {SET("{\"kty\":\"oct\",\"kid\":7,\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"), "keys[0]: ", "kid is missing"},
-        {SET("{\"kty\":\"oct\",\"kid\":\"a b\",\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"), "keys[0]: ", "visible"},
-        {SET(OCT("a", SECRET_A) "," OCT("b", SECRET_B) "," OCT("a", SECRET_B)), "keys[2]: ", "taken"},
+         NO_KEY "keys[0]: ", "`d`"},
+        {SET("{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"), NO_KEY "keys[0]: ", "kid is missing"},
+        {SET("{\"kty\":\"oct\",\"kid\":7,\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"),
+         NO_KEY "keys[0]: ", "kid is missing"},
+        {SET("{\"kty\":\"oct\",\"kid\":\"a b\",\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"),
+         NO_KEY "keys[0]: ", "visible"},
+        {SET("{\"kty\":\"x\"},1"), NO_KEY "keys[0]: ", "`kty`"}, // the first one's
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert_msg(!read_keys(rows[i].text), "%s", rows[i].text);
@@ -428,6 +479,7 @@ int main(void)
     tcase_add_test(tcase, a_set_is_read);
     tcase_add_test(tcase, sets_of_logins_are_read);
     tcase_add_test(tcase, a_key_that_is_not_used_has_a_reason);
+    tcase_add_test(tcase, a_wrong_key_takes_no_other_away);
     tcase_add_test(tcase, what_is_wrong_is_refused);
     tcase_add_test(tcase, there_is_a_most);
     tcase_add_test(tcase, numbers_last_as_long_as_the_key);
