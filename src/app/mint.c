@@ -23,8 +23,10 @@ char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint)
     char text[SK_BASE64URL_CHARS(SK_JWS_SIGNATURE_MAX)];
     json_t *header =
         json_pack("{s:s,s:s,s:s}", "alg", sk_jws_names(sk_jws_algorithm(key->jws))->alg, "typ", "JWT", "kid", key->kid);
-    json_t *claims = json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", mint->issuer, "aud", mint->audience, mint->claim,
-                               mint->user, "iat", (json_int_t)mint->now_s, "exp", (json_int_t)mint->exp_s);
+    // With `sub` in any case: where tokens can be revoked, each must have a claim that a line can name.
+    json_t *claims =
+        json_pack("{s:s,s:s,s:s,s:s,s:I,s:I}", "iss", mint->issuer, "aud", mint->audience, "sub", mint->user,
+                  mint->claim, mint->user, "iat", (json_int_t)mint->now_s, "exp", (json_int_t)mint->exp_s);
     bool done = mint_put_part(&token, header);
     sk_buf_puts(&token, ".");
     done = done && mint_put_part(&token, claims);

@@ -42,6 +42,7 @@ static struct value jwt_value_of(const json_t *member);
 static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt_header *out);
 static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
                                           struct sk_jwt_claims *out);
+static bool jwt_can_be_named(struct value id);
 static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk_jwt_claims *claims);
 static bool jwt_take_time(struct value value, bool round_up, int64_t *out);
 static bool jwt_take_audience(struct value value, const char *audience, bool *found);
@@ -180,7 +181,7 @@ static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt
 
 // ---- the claims ----
 
-static const char *const ids[SK_JWT_IDS] = {[SK_JWT_ID_JTI] = "jti", [SK_JWT_ID_SUB] = "sub"};
+static const char *const ids[SK_JWT_IDS] = {[SK_JWT_ID_SUB] = "sub", [SK_JWT_ID_JTI] = "jti"};
 
 enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
                                       struct sk_jwt_claims *out)
@@ -210,14 +211,25 @@ static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct 
         return SK_JWT_AUDIENCE;
     if (!jwt_take_text(user, out->user, sizeof out->user) || !sk_text_user(out->user))
         return SK_JWT_SUBJECT;
-    out->revocable = true;
+    bool named = false, texts = true;
     for (int i = 0; i < SK_JWT_IDS; i++) {
         struct value id = jwt_get(part, ids[i]);
-        out->revocable = out->revocable && (id.kind == TEXT || id.kind == ABSENT);
+        texts = texts && (id.kind == TEXT || id.kind == ABSENT);
+        named = named || jwt_can_be_named(id);
         out->ids[i] = id.kind == TEXT ? sk_siphash(&expected->id_keys[i], id.text.at, id.text.len) : 0;
     }
+    out->revocable = texts && named;
     return expected->lifetime_s == 0 || jwt_take_lifetime(part, expected->lifetime_s, out) ? SK_JWT_GOOD
                                                                                            : SK_JWT_LIFETIME;
+}
+
+// By a line of the file of revoked tokens, whose ids have no blanks.
+static bool jwt_can_be_named(struct value id)
+{
+    size_t n = 0;
+    while (id.kind == TEXT && n < id.text.len && (unsigned char)id.text.at[n] > ' ')
+        n++;
+    return n > 0 && n == id.text.len;
 }
 
 static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk_jwt_claims *claims)

@@ -89,7 +89,7 @@ enum { SK_JWT_MAX_BYTES = 4096, SK_JWT_KID_MAX = 128, SK_JWT_KID_SIZE = SK_JWT_K
     X(EXPIRED, "it has expired")                                                                     \
     X(EARLY, "it is not yet good")                                                                   \
     X(REVOKED, "it is revoked")                                                                      \
-    X(NOT_REVOCABLE, "its jti or sub is no text, and so not to be found in SECKILL_TOKEN_REVOKED")   \
+    X(NOT_REVOCABLE, "no line of SECKILL_TOKEN_REVOKED could name it by jti or sub")                 \
     X(NO_MEM, "out of memory")
 
 enum sk_jwt_result {
@@ -114,12 +114,12 @@ struct sk_jwt_header {
 };
 
 // The claims by which a token may be revoked.
-enum sk_jwt_id { SK_JWT_ID_JTI, SK_JWT_ID_SUB, SK_JWT_IDS };
+enum sk_jwt_id { SK_JWT_ID_SUB, SK_JWT_ID_JTI, SK_JWT_IDS };
 
 struct sk_jwt_claims {
     int64_t exp_s, nbf_s;     // Unix time; nbf_s 0: the claim is absent
     uint64_t ids[SK_JWT_IDS]; // hashes; 0: the claim is not there, or no text
-    bool revocable;           // each is a text, or not there
+    bool revocable;           // each is a text, or not there, and one of them can stand in a line (without blanks)
     char user[SK_USER_SIZE];
 };
 

@@ -90,7 +90,7 @@ static bool take_line(struct sk_span line, const char **name, struct sk_span *id
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { TRIED_MAX = 20 };
-    static const char other[] = "a text that no case has";
+    static const char other[] = "a-text-that-no-case-has", unnamed[] = "what no line can hold";
     char *text = fuzz_bytes(data, size);
     int keys_fd = make_file(KEYS, sizeof KEYS - 1, keys_path), fd = make_file(text, size, revoked_path);
     struct sk_token_ring *ring = sk_token_ring_open(&options, 1);
@@ -111,6 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(wrong == (ring == NULL));
     if (ring != NULL) {
         MUST(check(tokens, keys, "jti", (struct sk_span){other, sizeof other - 1}) == SK_JWT_GOOD);
+        MUST(check(tokens, keys, "sub", (struct sk_span){unnamed, sizeof unnamed - 1}) == SK_JWT_NOT_REVOCABLE);
         sk_token_ring_give_back(ring, keys);
     }
     sk_user_tokens_close(tokens);

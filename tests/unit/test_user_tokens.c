@@ -323,6 +323,39 @@ START_TEST(what_cannot_be_revoked_is_refused)
 }
 END_TEST
 
+// Where another claim names the user, a token may have neither jti nor sub, or such as no line can hold.
+START_TEST(what_has_no_name_is_refused)
+{
+#define OF_UID "\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"uid\":\"alice\",\"exp\":2000}"
+    static const struct {
+        const char *claims;
+        bool named;
+    } rows[] = {
+        {"{" OF_UID, false},
+        {"{\"sub\":\"\"," OF_UID, false},
+        {"{\"sub\":\"two words\"," OF_UID, false},
+        {"{\"sub\":\"two words\",\"jti\":\"a\\tb\"," OF_UID, false},
+        {"{\"jti\":\"a\\nb\"," OF_UID, false},
+        {"{\"sub\":\"s1\"," OF_UID, true},
+        {"{\"jti\":\"j1\"," OF_UID, true},
+        {"{\"sub\":\"two words\",\"jti\":\"j1\"," OF_UID, true},
+        {"{\"sub\":\"s1\",\"jti\":7," OF_UID, false},
+    };
+    static char uid[] = "uid";
+    options.token_user = uid;
+    for (int with_list = 0; with_list <= 1; with_list++) {
+        write_file(revoked_path, "");
+        options.token_revoked = with_list ? revoked_path : NULL;
+        open_tokens();
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+            ck_assert_msg(check(&key_a, HEADER_A, rows[i].claims) ==
+                              (with_list && !rows[i].named ? SK_JWT_NOT_REVOCABLE : SK_JWT_GOOD),
+                          "row %zu", i);
+    }
+    options.token_user = sub;
+}
+END_TEST
+
 START_TEST(a_list_that_is_wrong_changes_nothing)
 {
     static const char *const wrong[] = {"jti:two\nalice", "jti:",     "sub: \n",      "JTI:one",
@@ -731,6 +764,7 @@ int main(void)
     tcase_add_test(tcase, no_algorithm_passes_for_another);
     tcase_add_test(tcase, what_is_revoked_is_refused);
     tcase_add_test(tcase, what_cannot_be_revoked_is_refused);
+    tcase_add_test(tcase, what_has_no_name_is_refused);
     tcase_add_test(tcase, a_list_that_is_wrong_changes_nothing);
     tcase_add_loop_test(tcase, many_may_be_revoked, 0, 2);
     tcase_add_test(tcase, a_lifetime_has_a_most);
