@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "status.h"
 
-enum { COUNTER_MAX = 0xfff };
+enum { COUNTER_MAX = 0xfff, DASHES = 4 };
 
 void sk_random_bytes(void *out, size_t n)
 {
@@ -72,15 +72,32 @@ void sk_uuid_next(struct sk_uuid_gen *gen, char out[SK_UUID_SIZE])
     sk_uuid_at(gen, sk_wall_ms(), out);
 }
 
+static bool uuid_has_dash(int at)
+{
+    return at == 8 || at == 13 || at == 18 || at == 23;
+}
+
 bool sk_uuid_valid(const char *text)
 {
     for (int i = 0; i < SK_UUID_CHARS; i++) {
         char c = text[i];
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (uuid_has_dash(i) ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
             return false;
     }
     return text[SK_UUID_CHARS] == '\0';
+}
+
+bool sk_uuid_read(const char *text, size_t n, char out[SK_UUID_SIZE])
+{
+    bool dashes = n == SK_UUID_CHARS;
+    if (!dashes && n != SK_UUID_CHARS - DASHES)
+        return false;
+    for (int i = 0; i < SK_UUID_CHARS; i++) {
+        char c = uuid_has_dash(i) && !dashes ? '-' : *text++;
+        out[i] = (char)(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+    }
+    out[SK_UUID_CHARS] = '\0';
+    return sk_uuid_valid(out);
 }
 
 enum { TAIL_DIGITS = SK_UUID_TAIL_BITS / 4 };

@@ -34,6 +34,10 @@ async function findsOrders(scene) {
     await page.locator(`[data-open-order="${other}"]`).click();
     await appears(order(page, other, 'unpaid'), 'another order of the user');
     assert.equal(await order(page, other).locator('button[data-action="refund"]').count(), 0, 'nothing to refund');
+    await find(page, id.replaceAll('-', '').toUpperCase());
+    await appears(order(page, id, 'paid'), 'the order by its id as a payment provider shows it');
+    await find(page, user);
+    await appears(page.locator(`[data-open-order="${id}"]`), 'both orders again');
     await find(page, reference);
     await appears(order(page, id, 'paid'), 'the order by its payment');
 

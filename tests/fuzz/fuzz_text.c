@@ -68,6 +68,17 @@ static void uuid_must_be_right(const char *text)
     if (sscanf(text, "%8x-%4x-%4x-%4x-%12" SCNx64 "%n", &a, &b, &c, &d, &e, &end) == 5)
         (void)snprintf(printed, sizeof printed, "%08x-%04x-%04x-%04x-%012" PRIx64, a, b, c, d, e);
     MUST(sk_uuid_valid(text) == (strlen(text) == SK_UUID_CHARS && strcmp(printed, text) == 0));
+    // What is read in another form differs from it in case and dashes only.
+    char read[SK_UUID_SIZE];
+    if (sk_uuid_read(text, strlen(text), read)) {
+        size_t at = 0;
+        MUST(sk_uuid_valid(read));
+        for (size_t i = 0; read[i] != '\0'; i++)
+            at += (size_t)(tolower((unsigned char)text[at]) == read[i]);
+        MUST(text[at] == '\0');
+    } else {
+        MUST(!sk_uuid_valid(text));
+    }
 }
 
 // Each position has only one accepted text, and a cursor of one kind is no cursor of another.

@@ -12,6 +12,7 @@
 //
 // The tests below the table are about what has no place in it: bodies, references of several payments, and races.
 #include <check.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <openssl/evp.h>
@@ -682,6 +683,52 @@ static int refund_of(const struct order *order, const char *reference)
     return reply.status;
 }
 
+// The id in capitals, or only its digits.
+static struct order written(const struct order *order, bool capitals)
+{
+    struct order other_form = *order;
+    char *out = other_form.id;
+    for (const char *at = order->id; *at != '\0'; at++) {
+        if (capitals)
+            *out++ = (char)toupper((unsigned char)*at);
+        else if (*at != '-')
+            *out++ = *at;
+    }
+    *out = '\0';
+    return other_form;
+}
+
+// As some databases give ids back, and as payment providers keep them. Each is the order, and answers have the usual
+// form. What is signed is the path as it was sent.
+START_TEST(an_id_in_another_form_is_the_order)
+{
+    struct order order, another;
+    start();
+    voucher_on_sale(service, STOCK, voucher);
+    for (int capitals = 0; capitals <= 1; capitals++) {
+        char member[ORDER_ID_SIZE + 16];
+        buy(voucher, &order);
+        (void)snprintf(member, sizeof member, "{\"id\":\"%s\"", order.id);
+        another = written(&order, capitals);
+        must_show(other, &another, "unpaid", "", "");
+        ck_assert_msg(strncmp(reply.body, member, strlen(member)) == 0, "%s", reply.body);
+        ck_assert_int_eq(make_move(other, &another, PAY, SIGNED, order.user), 200);
+        ck_assert_int_eq(make_move(service, &order, PAY, SHOP, order.user), 200); // again
+        ck_assert_int_eq(make_move(other, &another, PAY, FORGED, order.user), 401);
+        (void)refund_of(&another, order.user);
+        ck_assert_msg(reply.status == 200 && strstr(reply.body, member) != NULL, "%s", reply.body);
+        buy(voucher, &order);
+        another = written(&order, capitals);
+        ck_assert_int_eq(make_move(other, &another, CANCEL, OWNER, NULL), 200);
+        must_show(other, &order, "cancelled", "", "cancelled user");
+    }
+    another.id[5] = 'g';
+    (void)make_move(other, &another, CANCEL, OWNER, NULL);
+    http_must_be_problem(&reply, 400, "BAD_ORDER_ID");
+    books_must_balance(voucher);
+}
+END_TEST
+
 // The refund's answer was lost, and a payment came before the repeat: it is owed until a refund names it.
 START_TEST(a_refund_settles_the_payment_that_it_names)
 {
@@ -859,6 +906,7 @@ int main(void)
     tcase_add_test(tcase, every_status_allows_its_moves_to_those_who_may);
     tcase_add_test(tcase, no_move_is_made_without_the_stores_that_it_needs);
     tcase_add_test(tcase, a_payment_that_does_not_fit_changes_nothing);
+    tcase_add_test(tcase, an_id_in_another_form_is_the_order);
     tcase_add_test(tcase, a_refund_settles_the_payment_that_it_names);
     tcase_add_test(tcase, a_second_payment_is_owed);
     tcase_add_test(tcase, a_pending_order_without_a_journal_is_pending);

@@ -148,6 +148,37 @@ START_TEST(only_the_usual_form_is_valid)
 }
 END_TEST
 
+START_TEST(ids_are_read_in_any_case_with_dashes_or_without)
+{
+    static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    static const char *const good[] = {id, "018BCFE5-6800-7000-8000-0123456789AB",
+                                       "018bCFE5-6800-7000-8000-0123456789aB", "018bcfe56800700080000123456789ab",
+                                       "018BCFE56800700080000123456789AB"};
+    static const char *const bad[] = {
+        "",
+        "018bcfe5-6800-7000-8000-0123456789a",
+        "018bcfe5-6800-7000-8000-0123456789abc",
+        "018bcfe56800700080000123456789a",
+        "018bcfe56800700080000123456789abc",
+        "018bcfe56800700080000123456789ag",
+        "018bcfe5-680070008000-0123456789ab",   // some of the dashes
+        "018bcfe5-68007000-8000-0123456789abc", // of 36
+        "018bcfe56800700080000123456789ab----",
+        "018bcfe5-6800-7000-8000-01234567", // of 32
+        "{018bcfe5-6800-7000-8000-0123456789ab}",
+        "018bcfe5-6800-7000-8000-0123456789a\xe1",
+    };
+    char read[SK_UUID_SIZE];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ck_assert_msg(sk_uuid_read(good[i], strlen(good[i]), read), "%s", good[i]);
+        ck_assert_str_eq(read, id);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!sk_uuid_read(bad[i], strlen(bad[i]), read), "taken for a UUID: '%s'", bad[i]);
+    ck_assert(sk_uuid_read("018bcfe5-6800-7000-8000-0123456789ab/pay", SK_UUID_CHARS, read));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("uuid");
@@ -159,5 +190,6 @@ int main(void)
     tcase_add_test(tcase, generators_do_not_repeat_each_other);
     tcase_add_test(tcase, every_random_bit_varies);
     tcase_add_test(tcase, only_the_usual_form_is_valid);
+    tcase_add_test(tcase, ids_are_read_in_any_case_with_dashes_or_without);
     return harness_main(tcase, CK_FORK);
 }

@@ -6,6 +6,7 @@ import { isGood, mayRepeat, wordsFor } from './answer.js';
 import { createFilled, rowsOf } from './details.js';
 
 const ORDER_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const BARE_ID = /^[0-9a-f]{32}$/; // without dashes, as payment providers keep it; a user or a reference may look so, too
 const USER = /^[A-Za-z0-9_.-]{1,64}$/;
 const REFERENCE = /^[!-~]{1,64}$/;
 const SHOWN = 50; // orders of a user
@@ -23,8 +24,13 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
         asked = text.trim();
         [orders, payments, refusal, opened, more, partial, waits] = [[], [], null, null, false, false, asked !== ''];
         say();
-        if (ORDER_ID.test(asked.toLowerCase())) {
-            await openOrder(asked.toLowerCase());
+        const id = asked.toLowerCase();
+        const bare = BARE_ID.test(id) ? await call(`/orders/${id}`) : null;
+        if (mine !== turn) {
+            return;
+        }
+        if (ORDER_ID.test(id) || (bare !== null && isGood(bare))) {
+            await openOrder(id);
             return;
         }
         const ofUser = USER.test(asked) ? await call(`/admin/orders/find?user=${asked}&limit=${SHOWN}`) : null;
