@@ -50,6 +50,7 @@ export type ServiceCode =
     | 'NOT_IMPLEMENTED'
     | 'BODY_TOO_LARGE'
     | 'UNSUPPORTED_MEDIA_TYPE'
+    | 'UNSUPPORTED_ENCODING'
     | 'INTERNAL';
 /** Why an order was refused or refunded. */
 export type Reason = 'SOLD_OUT' | 'ALREADY_ORDERED' | 'GRANT_LOST' | 'REPEATED' | 'WRITTEN_OFF' | 'RESTOCKED' | 'KEPT';

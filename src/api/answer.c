@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,10 +49,12 @@ static size_t problem_put(char out[PROBLEM_SIZE], enum sk_verdict verdict, const
                      code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members,
                      trace_id == NULL ? "" : ",\"trace_id\":\"", trace_id == NULL ? "" : trace_id,
                      trace_id == NULL ? "" : "\"");
+    SK_ASSERT(n > 0 && n < PROBLEM_SIZE);
     return (size_t)n;
 }
 
-// `retry_after_ms` 0: the verdict's own; rounded up to seconds. `challenge` NULL: Bearer. `response` may be NULL.
+// `retry_after_ms` 0: the verdict's own; rounded up to seconds. `challenge` NULL: Bearer. `response` may be NULL. The
+// field Accept-Encoding tells this 415 apart from that of a media type (RFC 9110 12.5.3).
 static void problem_add_fields(struct sk_response *response, enum sk_verdict verdict, uint64_t retry_after_ms,
                                const char *challenge)
 {
@@ -62,6 +65,8 @@ static void problem_add_fields(struct sk_response *response, enum sk_verdict ver
         (void)sk_text_put_number((retry_after_ms + 999) / 1000, seconds);
         sk_response_header(response, "Retry-After", seconds);
     }
+    if (verdict == SK_VERDICT_UNSUPPORTED_ENCODING)
+        sk_response_header(response, "Accept-Encoding", "identity");
     if (sk_verdict_http_status(verdict) == 401)
         sk_response_header(response, "WWW-Authenticate", challenge == NULL ? "Bearer" : challenge);
 }
@@ -521,7 +526,7 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
 static bool answer_is_plain(const struct sk_answer *answer)
 {
     return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL && answer->limit == NULL &&
-           answer->parameter == NULL && answer->member == NULL && answer->challenge == NULL &&
+           answer->parameter == NULL && answer->member == NULL && answer->detail == NULL && answer->challenge == NULL &&
            answer->verdict != SK_VERDICT_NOT_ENOUGH && answer->verdict != SK_VERDICT_BELOW_SOLD;
 }
 
@@ -535,24 +540,37 @@ static struct sk_response *answer_make_problem(struct sk_request *request, const
     return response;
 }
 
+// Appends to the members, which must have room: a part of them would be no JSON. Returns their new length.
+__attribute__((format(printf, 3, 4))) static int answer_put(char members[MEMBERS_SIZE], int n, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(members + n, (size_t)(MEMBERS_SIZE - n), format, args);
+    va_end(args);
+    SK_ASSERT(len >= 0 && len < MEMBERS_SIZE - n);
+    return n + len;
+}
+
 static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answer *answer)
 {
     bool has_left = answer->verdict == SK_VERDICT_NOT_ENOUGH || answer->verdict == SK_VERDICT_BELOW_SOLD;
     int n = 0;
     members[0] = '\0';
     if (answer->order_id != NULL)
-        n += snprintf(members, MEMBERS_SIZE, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, answer->order_id);
+        n = answer_put(members, n, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, answer->order_id);
     if (has_left)
-        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, answer->left);
+        n = answer_put(members, n, ",\"left\":%" PRId64, answer->left);
     if (answer->status != NULL)
-        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
+        n = answer_put(members, n, ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
     if (answer->limit != NULL)
-        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"limit\":\"%s\"", answer->limit);
+        n = answer_put(members, n, ",\"limit\":\"%s\"", answer->limit);
     const char *wrong = answer->parameter != NULL ? answer->parameter : answer->member;
     if (wrong != NULL)
-        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"errors\":[{\"%s%.*s\",\"detail\":\"%.*s\"}]",
-                       answer->parameter != NULL ? "parameter\":\"" : "pointer\":\"/", PARAMETER_MAX, wrong, DETAIL_MAX,
-                       answer->detail);
+        (void)answer_put(members, n, ",\"errors\":[{\"%s%.*s\",\"detail\":\"%.*s\"}]",
+                         answer->parameter != NULL ? "parameter\":\"" : "pointer\":\"/", PARAMETER_MAX, wrong,
+                         DETAIL_MAX, answer->detail);
+    else if (answer->detail != NULL)
+        (void)answer_put(members, n, ",\"detail\":\"%.*s\"", DETAIL_MAX, answer->detail);
 }
 
 bool sk_answer_parameter(const struct sk_answers *answers, struct sk_request *request, const char *parameter,

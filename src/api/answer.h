@@ -68,6 +68,7 @@
     X(METHOD_NOT_ALLOWED, 405, 0, "The method is not allowed here")                   \
     X(BODY_TOO_LARGE, 413, 0, "The body is too large")                                \
     X(UNSUPPORTED_MEDIA_TYPE, 415, 0, "The body must be application/json")            \
+    X(UNSUPPORTED_ENCODING, 415, 0, "The body must not be compressed or encoded")     \
     X(INVALID, 422, 0, "A value is out of range")                                     \
     X(BAD_IDEMPOTENCY_KEY, 422, 0, "The Idempotency-Key is malformed or sent twice")  \
     X(IDEMPOTENCY_KEY_REUSED, 422, 0, "This key was used for another request")        \
@@ -135,7 +136,7 @@ struct sk_answer {
     const char *limit;       // the setting whose limit was reached, a constant; a problem's member; NULL: none
     const char *parameter;   // of the query, which is wrong: a problem's member `errors`; needs no escaping; NULL: none
     const char *member;      // the same of the body
-    const char *detail;      // what is wrong with either; needs no escaping
+    const char *detail;      // what is wrong with either, or, without both, with the request; needs no escaping
     const char *challenge;   // WWW-Authenticate of a 401; NULL: Bearer
     uint64_t retry_after_ms; // 0: the verdict's own
 };

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "client_limits.h"
 #include "jwt.h"
@@ -22,6 +23,20 @@ bool sk_call_read_key(const struct sk_context *context, struct sk_request *reque
     if (!good)
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
     return good;
+}
+
+static bool call_is_encoded(const char *coding)
+{
+    return coding[0] != '\0' && strcasecmp(coding, "identity") != 0;
+}
+
+enum sk_verdict sk_call_body_type(const struct sk_request *request)
+{
+    if (!sk_request_is_json(request))
+        return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
+    bool encoded = SK_REQUEST_MAY_HAVE(request, "content-encoding") &&
+                   sk_request_header_any(request, "content-encoding", call_is_encoded);
+    return encoded ? SK_VERDICT_UNSUPPORTED_ENCODING : SK_VERDICT_OK;
 }
 
 bool sk_call_body_good(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,

@@ -70,6 +70,9 @@ static inline struct sk_call *sk_call_of(struct sk_request *request)
 // Reads Idempotency-Key: 1 to 255 visible ASCII characters; *key NULL: not sent. False: the request was refused.
 bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key);
 
+// Whether a body that was sent can be read: OK, UNSUPPORTED_MEDIA_TYPE or UNSUPPORTED_ENCODING.
+enum sk_verdict sk_call_body_type(const struct sk_request *request);
+
 // Whether the verdict of a body is OK. False: the request was refused, with all errors of the body.
 bool sk_call_body_good(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
                        const struct sk_fields *read);

@@ -55,7 +55,7 @@ struct move {
 };
 
 // The columns of pay_order.sql, find_for_move.sql and note_refunds.sql.
-enum { PAY_OUTCOME, PAY_DOCUMENT };
+enum { PAY_OUTCOME, PAY_DOCUMENT, PAY_CENTS, PAY_CURRENCY };
 enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
 enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
@@ -69,6 +69,7 @@ static void pay_own_start(struct sk_query *query);
 static void pay_own_on_row(void *arg, const struct sk_result *result);
 static void pay_start(struct sk_query *query);
 static void pay_on_row(void *arg, const struct sk_result *result);
+static void pay_end_wrong_amount(struct move *move, const struct sk_rows *rows);
 static void cancel_start(struct sk_query *query);
 static void cancel_on_row(void *arg, const struct sk_result *result);
 static void refund_start(struct sk_query *query);
@@ -256,9 +257,25 @@ static void pay_on_row(void *arg, const struct sk_result *result)
         i++;
     if (i == sizeof ends / sizeof ends[0]) // unknown
         move_lookup(move);
+    else if (ends[i].verdict == SK_VERDICT_WRONG_AMOUNT)
+        pay_end_wrong_amount(move, result->rows);
     else
         sk_query_end(&move->query, ends[i].verdict,
                      ends[i].verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
+}
+
+// Names the member that differs, and what is due. An order that another transaction has just changed may show nothing.
+static void pay_end_wrong_amount(struct move *move, const struct sk_rows *rows)
+{
+    const char *cents = sk_rows_text(rows, 0, PAY_CENTS), *currency = sk_rows_text(rows, 0, PAY_CURRENCY);
+    struct sk_answer answer = {.verdict = SK_VERDICT_WRONG_AMOUNT};
+    char detail[64];
+    if (cents != NULL && currency != NULL) {
+        (void)snprintf(detail, sizeof detail, "must be %.20s %.3s, in its smallest unit", cents, currency);
+        answer.member = strcmp(currency, move->currency) == 0 ? "amount_cents" : "currency";
+        answer.detail = detail;
+    }
+    sk_query_end_with(&move->query, &answer);
 }
 
 // ---- cancel ----

@@ -87,13 +87,14 @@ static bool purchase_read_quantity(const struct sk_context *context, struct sk_r
     struct sk_fields read;
     const json_t *value;
     int64_t quantity = 1;
-    if (!sk_request_is_json(request)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
+    enum sk_verdict verdict = sk_call_body_type(request);
+    if (verdict != SK_VERDICT_OK) {
+        sk_answer_refusal(context->answers, request, verdict);
         return false;
     }
     if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value) && value != NULL)
         sk_fields_check(&read, &members[0], value, sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity));
-    enum sk_verdict verdict = sk_fields_end(&read);
+    verdict = sk_fields_end(&read);
     bool good = sk_call_body_good(context, request, verdict, &read);
     if (good)
         sk_call_of(request)->quantity = (uint16_t)quantity;
@@ -446,8 +447,9 @@ static enum sk_verdict ticket_check_work(const struct sk_context *context, struc
     struct sk_fields read = {0};
     const json_t *values[MEMBERS];
     enum sk_verdict verdict = voucher->work_bits == 0 ? SK_VERDICT_OK : SK_VERDICT_WORK_REQUIRED;
-    if (request->body.len > 0 && !sk_request_is_json(request)) {
-        verdict = SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
+    enum sk_verdict type = request->body.len == 0 ? SK_VERDICT_OK : sk_call_body_type(request);
+    if (type != SK_VERDICT_OK) {
+        verdict = type;
     } else if (request->body.len > 0) {
         const char *text;
         bool object = sk_fields_open(&read, request->body.data, request->body.len, members, MEMBERS, values);

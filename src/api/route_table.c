@@ -64,11 +64,12 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 #define V(name) SK_VERDICT_BIT(SK_VERDICT_##name)
 
 // Verdicts that come together.
-#define VOUCHER  (V(FOUND) | V(UNKNOWN_VOUCHER))
-#define MOVED    (V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(WRONG_STATE))
-#define KEY      (V(BAD_IDEMPOTENCY_KEY) | V(IDEMPOTENCY_KEY_REUSED))
-#define MEMBERS  (V(BAD_JSON) | V(INVALID))
-#define OPERATED (VOUCHER | KEY | V(VERSION_CHANGED) | V(WRONG_STATE) | V(INTERNAL))
+#define VOUCHER   (V(FOUND) | V(UNKNOWN_VOUCHER))
+#define MOVED     (V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(WRONG_STATE))
+#define KEY       (V(BAD_IDEMPOTENCY_KEY) | V(IDEMPOTENCY_KEY_REUSED))
+#define BODY_TYPE (V(UNSUPPORTED_MEDIA_TYPE) | V(UNSUPPORTED_ENCODING))
+#define MEMBERS   (V(BAD_JSON) | V(INVALID))
+#define OPERATED  (VOUCHER | KEY | V(VERSION_CHANGED) | V(WRONG_STATE) | V(INTERNAL))
 
 // The first line of a row is what the service does, the rest is for the OpenAPI document.
 // clang-format off
@@ -80,7 +81,7 @@ const struct sk_route sk_route_table[] = {
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
           | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING)
-          | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
+          | V(INTERNAL) | MEMBERS | KEY | BODY_TYPE}},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, TRIES, BOTH, 0, sk_handle_order,
@@ -108,7 +109,7 @@ const struct sk_route sk_route_table[] = {
     {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
      {"getTicket", "Gives the caller a purchase ticket", "", "TicketWork", "Ticket",
       VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS |
-          V(UNSUPPORTED_MEDIA_TYPE)}},
+          BODY_TYPE}},
     {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers,
      {"listAllVouchers", "Lists vouchers, of one state or any, with a text in their title or any", "state title limit cursor", NULL, "Vouchers", V(FOUND)}},
     {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create,
@@ -289,7 +290,7 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
         verdicts |= strstr(route->pattern, id_names[i]) != NULL ? of_ids[i] : 0;
     verdicts |= of_callers[route->caller];
     verdicts |= sk_route_is_unsafe(route) ? V(CROSS_SITE) : 0;
-    verdicts |= route->body == JSON ? V(UNSUPPORTED_MEDIA_TYPE) | MEMBERS : 0;
+    verdicts |= route->body == JSON ? BODY_TYPE | MEMBERS : 0;
     verdicts |= route->wait != AT_ONCE || (route->flags & VITAL) == 0 ? V(OVERLOADED) : 0;
     verdicts |= route->counts != UNCOUNTED ? V(RATE_LIMITED) : 0;
     return verdicts | route->doc.verdicts;

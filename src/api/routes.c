@@ -267,8 +267,10 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_RATE_LIMITED;
     if (!routes_read_order(match->ids[SK_ROUTE_ORDER], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
-    if (match->route->body == SK_ROUTE_JSON && !sk_request_is_json(request))
-        return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
+    if (match->route->body == SK_ROUTE_JSON)
+        verdict = sk_call_body_type(request);
+    if (verdict != SK_VERDICT_OK)
+        return verdict;
     if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
     return SK_VERDICT_OK;
@@ -504,8 +506,26 @@ static bool routes_asks_gateway(const struct sk_routes *routes, const struct sk_
 {
     if (routes->options.users != NULL || routes->options.operators || match->route == NULL)
         return false;
-    return match->route->caller == SK_ROUTE_USER ||
-           (match->route->caller == SK_ROUTE_USER_OR_READ && sk_request_header(request, "authorization", NULL) == NULL);
+    return match->route->caller == SK_ROUTE_USER || (match->route->caller == SK_ROUTE_USER_OR_READ &&
+                                                     (sk_request_header(request, "x-user-id", NULL) != NULL ||
+                                                      sk_request_header(request, "authorization", NULL) == NULL));
+}
+
+// Refuses a caller with the reason, where naming it helps nobody to become another caller. False: it does not.
+static bool routes_refuse_caller(const struct sk_routes *routes, struct sk_request *request,
+                                 const struct sk_match *match, enum sk_verdict verdict)
+{
+    struct sk_answer answer = {.verdict = verdict};
+    if (verdict == SK_VERDICT_UNAUTHENTICATED && routes_asks_gateway(routes, request, match)) {
+        answer.challenge = "Gateway";
+        answer.detail = sk_auth_user_fault(request);
+    } else if (verdict == SK_VERDICT_BAD_SIGNATURE) {
+        answer.detail = sk_auth_payment_fault(request, routes->checks.payment_secret);
+    } else {
+        return false;
+    }
+    sk_answer_send(routes->answers, request, &answer);
+    return true;
 }
 
 static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct sk_match *match,
@@ -514,10 +534,8 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
     static const char *const names[] = {
         [SK_ROUTE_GET] = "GET, HEAD", [SK_ROUTE_POST] = "POST", [SK_ROUTE_PATCH] = "PATCH"};
     char allow[ALLOW_SIZE] = "";
-    if (verdict == SK_VERDICT_UNAUTHENTICATED && routes_asks_gateway(routes, request, match)) {
-        sk_answer_send(routes->answers, request, &(struct sk_answer){.verdict = verdict, .challenge = "Gateway"});
+    if (routes_refuse_caller(routes, request, match, verdict))
         return;
-    }
     if (verdict != SK_VERDICT_METHOD_NOT_ALLOWED && verdict != SK_VERDICT_NOT_IMPLEMENTED) {
         sk_answer_refusal(routes->answers, request, verdict);
         return;

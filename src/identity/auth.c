@@ -18,6 +18,7 @@
 static enum sk_caller auth_token(const struct sk_request *request, struct sk_user_tokens *users,
                                  char user[SK_USER_SIZE]);
 static const char *auth_bearer(const struct sk_request *request);
+static bool signature_is_of_now(const char *timestamp, int64_t now_s);
 
 enum sk_caller sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE])
 {
@@ -29,6 +30,15 @@ enum sk_caller sk_auth_user(const struct sk_request *request, struct sk_user_tok
         return SK_CALLER_UNKNOWN;
     memcpy(user, value, strlen(value) + 1);
     return SK_CALLER_KNOWN;
+}
+
+const char *sk_auth_user_fault(const struct sk_request *request)
+{
+    unsigned count;
+    (void)sk_request_header(request, "x-user-id", &count);
+    return count == 0  ? "X-User-Id is missing; the gateway sets it"
+           : count > 1 ? "X-User-Id was sent more than once"
+                       : "X-User-Id is not 1 to 64 of A-Za-z0-9_.-";
 }
 
 // All refusals look the same to the client: none of them shows how near it came.
@@ -69,17 +79,23 @@ enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_t
     return (roles & role) != 0 ? SK_CALLER_KNOWN : SK_CALLER_FORBIDDEN;
 }
 
-enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
-                               char name[SK_ADMIN_NAME_SIZE])
+// What is signed, and how often each field was sent.
+static struct sk_signed auth_signed(const struct sk_request *request, unsigned *stamps, unsigned *signatures)
 {
-    unsigned stamps, signatures;
-    struct sk_signed message = {
-        .timestamp = sk_request_header(request, "x-seckill-timestamp", &stamps),
-        .signature = sk_request_header(request, "x-seckill-signature", &signatures),
+    return (struct sk_signed){
+        .timestamp = sk_request_header(request, "x-seckill-timestamp", stamps),
+        .signature = sk_request_header(request, "x-seckill-signature", signatures),
         .path = request->path,
         .body = request->body.data,
         .body_len = request->body.len,
     };
+}
+
+enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
+                               char name[SK_ADMIN_NAME_SIZE])
+{
+    unsigned stamps, signatures;
+    struct sk_signed message = auth_signed(request, &stamps, &signatures);
     if (stamps + signatures == 0 && (sk_tokens_any(tokens) || secret == NULL))
         return sk_auth_admin(request, tokens, SK_ROLE_PAYMENTS, name);
     if (stamps != 1 || signatures != 1 || secret == NULL ||
@@ -87,6 +103,19 @@ enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk
         return SK_CALLER_BAD_SIGNATURE;
     (void)snprintf(name, SK_ADMIN_NAME_SIZE, "payment callback");
     return SK_CALLER_KNOWN;
+}
+
+const char *sk_auth_payment_fault(const struct sk_request *request, const char *secret)
+{
+    unsigned stamps, signatures;
+    struct sk_signed message = auth_signed(request, &stamps, &signatures);
+    if (secret == NULL)
+        return "signatures are off: no payment secret is configured";
+    if (stamps != 1 || signatures != 1)
+        return "X-Seckill-Timestamp and X-Seckill-Signature must be there, once each";
+    return signature_is_of_now(message.timestamp, (int64_t)(sk_wall_ms() / 1000))
+               ? "X-Seckill-Signature is not the HMAC-SHA256 of time stamp, path and body, in hexadecimal digits"
+               : "X-Seckill-Timestamp is not a Unix time in seconds, within 300 s of the service's clock";
 }
 
 // ---- signature ----

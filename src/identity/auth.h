@@ -82,6 +82,9 @@ enum sk_caller {
 // identifies the user.
 enum sk_caller sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE]);
 
+// Why the gateway's field identifies no user: a constant, without the value. Only after sk_auth_user has found so.
+const char *sk_auth_user_fault(const struct sk_request *request);
+
 // Whether the request may make calls that need the role: KNOWN, and the token's name; or the refusal.
 enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
                              char name[SK_ADMIN_NAME_SIZE]);
@@ -91,6 +94,9 @@ enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_t
 // signature is valid.
 enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
                                char name[SK_ADMIN_NAME_SIZE]);
+
+// Why it has rejected the request's signature: a constant. A guess at the secret learns nothing from it.
+const char *sk_auth_payment_fault(const struct sk_request *request, const char *secret);
 
 // ---- signature ----
 

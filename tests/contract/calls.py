@@ -198,7 +198,8 @@ class Caller:
                 continue
             who = self.callers(operation, path, body)[0]
             yield ask(operation.method, path, who + [("Content-Type", "application/json")], body)
-        for kind in ([], [("Content-Type", "text/plain")], [("Content-Type", "application/jsonx")]):
+        encoded = [("Content-Type", "application/json"), ("Content-Encoding", "gzip")]
+        for kind in ([], [("Content-Type", "text/plain")], [("Content-Type", "application/jsonx")], encoded):
             who = self.callers(operation, path, b"{}")[0]
             yield ask(operation.method, path, who + kind, b'{"quantity":1}')
 

@@ -187,6 +187,28 @@ START_TEST(unknown_users)
 }
 END_TEST
 
+// The gateway's people learn what is wrong with what it sets; the value is not repeated.
+START_TEST(a_user_of_a_wrong_form_is_told_why)
+{
+    static const char *const rows[][2] = {
+        {"", "X-User-Id is missing"},
+        {USER USER, "X-User-Id was sent more than once"},
+        {"X-User-Id: a@b\r\n", "X-User-Id is not 1 to 64 of A-Za-z0-9_.-"},
+        {ADMIN "X-User-Id: a@b\r\n", "X-User-Id is not 1 to 64 of A-Za-z0-9_.-"}, // a token does not help
+    };
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    char challenge[HTTP_FIELD_SIZE];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)http_ask(service, "GET", "/orders/018bcfe5-6800-7000-8000-0123456789ab", rows[i][0], NULL, &reply);
+        http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+        ck_assert(http_header(&reply, "WWW-Authenticate", challenge));
+        ck_assert_str_eq(challenge, "Gateway");
+        ck_assert_msg(strstr(reply.body, rows[i][1]) != NULL && strstr(reply.body, "a@b") == NULL, "%s", reply.body);
+    }
+}
+END_TEST
+
 START_TEST(wrong_bodies)
 {
     // Half of these have no body at all: the service must not wait for one.
@@ -1207,6 +1229,7 @@ START_TEST(voucher_terms_are_checked)
     } rows[] = {
         {ADMIN, TERMS("\"x\"", "1", "1", T1, T2), 415, "UNSUPPORTED_MEDIA_TYPE"},
         {ADMIN "Content-Type: text/plain\r\n", TERMS("\"x\"", "1", "1", T1, T2), 415, "UNSUPPORTED_MEDIA_TYPE"},
+        {ADMIN JSON "Content-Encoding: gzip\r\n", "\x1f\x8b", 415, "UNSUPPORTED_ENCODING"},
         {ADMIN "Content-Type: application/jsonx\r\n", TERMS("\"x\"", "1", "1", T1, T2), 415, "UNSUPPORTED_MEDIA_TYPE"},
         {ADMIN JSON, NULL, 400, "BAD_JSON"},
         {ADMIN JSON, "", 400, "BAD_JSON"},
@@ -1404,6 +1427,7 @@ int main(void)
     tcase_add_test(tcase, bad_voucher_ids);
     tcase_add_test(tcase, unknown_places);
     tcase_add_test(tcase, unknown_users);
+    tcase_add_test(tcase, a_user_of_a_wrong_form_is_told_why);
     tcase_add_test(tcase, wrong_bodies);
     tcase_add_test(tcase, bytes_that_no_field_may_have);
     tcase_add_test(tcase, heads_out_of_form);

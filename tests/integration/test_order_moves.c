@@ -611,6 +611,16 @@ END_TEST
 
 // ---- payments and their references ----
 
+// The refusal names the member that differs from what is due.
+static void must_name_what_is_due(const char *due, const char *currency)
+{
+    char error[BODY_SIZE];
+    bool amount = strcmp(due + strlen(due) - strlen(currency), currency) == 0;
+    (void)snprintf(error, sizeof error, "{\"pointer\":\"/%s\",\"detail\":\"must be %s,",
+                   amount ? "amount_cents" : "currency", due);
+    ck_assert_msg(strstr(reply.body, error) != NULL, "%s", reply.body);
+}
+
 START_TEST(a_payment_that_does_not_fit_changes_nothing)
 {
     enum { ALICES, BOBS, ENDED, NOBODYS };
@@ -654,6 +664,8 @@ START_TEST(a_payment_that_does_not_fit_changes_nothing)
             ck_assert_ptr_nonnull(strstr(reply.body, "\"amount_cents\":7,\"currency\":\"USD\""));
         } else
             http_must_be_problem(&reply, payments[i].status, payments[i].code);
+        if (payments[i].code != NULL && strcmp(payments[i].code, "WRONG_AMOUNT") == 0)
+            must_name_what_is_due(payments[i].order == ENDED ? "7 USD" : "100 CNY", payments[i].currency);
     }
     must_show(other, &orders_of[ALICES], "paid", "ref-1 accepted", "paid admin");
     must_show(other, &orders_of[BOBS], "unpaid", "", "");
@@ -682,6 +694,35 @@ static int refund_of(const struct order *order, const char *reference)
     WAIT_FOR(ask(other, order, "refund", DESK, body) != 503);
     return reply.status;
 }
+
+START_TEST(a_signature_that_is_rejected_is_told_why)
+{
+    static const struct {
+        enum caller caller;
+        const char *says;
+    } wrong[] = {{FORGED, "X-Seckill-Signature is not the HMAC"},
+                 {COPIED, "X-Seckill-Signature is not the HMAC"},
+                 {TOO_OLD, "X-Seckill-Timestamp is not a Unix time in seconds, within 300 s"}};
+    struct order order;
+    start();
+    voucher_on_sale(service, STOCK, voucher);
+    buy(voucher, &order);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        (void)make_move(service, &order, PAY, wrong[i].caller, "s-1");
+        http_must_be_problem(&reply, 401, "BAD_SIGNATURE");
+        ck_assert_msg(strstr(reply.body, wrong[i].says) != NULL, "%s", reply.body);
+    }
+    (void)http_ask(service, "POST", "/orders/" MADE_UP "/pay", "X-Seckill-Timestamp: 1\r\n", "{}", &reply);
+    http_must_be_problem(&reply, 401, "BAD_SIGNATURE");
+    ck_assert_msg(strstr(reply.body, "must be there, once each") != NULL, "%s", reply.body);
+    service_stop_all();
+    service = service_start(ENV(HASTY, SOON, TOKENS));
+    (void)make_move(service, &order, PAY, SIGNED, "s-1");
+    http_must_be_problem(&reply, 401, "BAD_SIGNATURE");
+    ck_assert_msg(strstr(reply.body, "signatures are off") != NULL, "%s", reply.body);
+    books_must_balance(voucher);
+}
+END_TEST
 
 // The id in capitals, or only its digits.
 static struct order written(const struct order *order, bool capitals)
@@ -906,6 +947,7 @@ int main(void)
     tcase_add_test(tcase, every_status_allows_its_moves_to_those_who_may);
     tcase_add_test(tcase, no_move_is_made_without_the_stores_that_it_needs);
     tcase_add_test(tcase, a_payment_that_does_not_fit_changes_nothing);
+    tcase_add_test(tcase, a_signature_that_is_rejected_is_told_why);
     tcase_add_test(tcase, an_id_in_another_form_is_the_order);
     tcase_add_test(tcase, a_refund_settles_the_payment_that_it_names);
     tcase_add_test(tcase, a_second_payment_is_owed);

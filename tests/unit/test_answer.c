@@ -201,6 +201,51 @@ START_TEST(a_challenge_may_be_another)
 }
 END_TEST
 
+// The longest of all, and all at once that an answer can have.
+START_TEST(members_fit)
+{
+    static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    char name[200], detail[200];
+    memset(name, 'n', sizeof name - 1);
+    memset(detail, 'd', sizeof detail - 1);
+    name[sizeof name - 1] = detail[sizeof detail - 1] = '\0';
+    const struct sk_answer all[] = {
+        {.verdict = SK_VERDICT_NOT_ENOUGH, .order_id = id, .left = INT64_MIN, .status = name},
+        {.verdict = SK_VERDICT_OVERLOADED, .limit = "SECKILL_LONG_PER_ADDRESS", .order_id = id, .status = name},
+        {.verdict = SK_VERDICT_BAD_PARAMETER, .parameter = name, .detail = detail},
+        {.verdict = SK_VERDICT_WRONG_AMOUNT, .member = name, .detail = detail},
+        {.verdict = SK_VERDICT_UNAUTHENTICATED, .detail = detail},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        sk_answer_send(answers, &asked, &all[i]);
+        json_decref(read_body());
+    }
+}
+END_TEST
+
+START_TEST(what_is_wrong_with_the_request_is_told)
+{
+    const char *detail;
+    sk_answer_send(answers, &asked,
+                   &(struct sk_answer){.verdict = SK_VERDICT_BAD_SIGNATURE, .detail = "it is too old"});
+    json_t *json = read_body();
+    ck_assert_int_eq(json_unpack(json, "{s:s}", "detail", &detail), 0);
+    ck_assert_str_eq(detail, "it is too old");
+    ck_assert_ptr_null(json_object_get(json, "errors"));
+    json_decref(json);
+}
+END_TEST
+
+// RFC 9110 12.5.3: it tells a wrong coding from a wrong media type.
+START_TEST(only_a_wrong_coding_names_those_that_are_right)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        answer_problem((enum sk_verdict)i, NULL, 0);
+        ck_assert_pstr_eq(field("Accept-Encoding"), i == SK_VERDICT_UNSUPPORTED_ENCODING ? "identity" : NULL);
+    }
+}
+END_TEST
+
 START_TEST(only_401_asks_for_credentials)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
@@ -246,7 +291,8 @@ START_TEST(every_503_says_when_to_try_again)
         answer_problem(verdict, NULL, 5000); // what is known better
         ck_assert_pstr_eq(field("Retry-After"), "5");
         sk_answer_last(answers, &asked, verdict);
-        ck_assert_int_eq(made.fields, 2 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
+        ck_assert_int_eq(made.fields, 2 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401 ||
+                                           verdict == SK_VERDICT_UNSUPPORTED_ENCODING));
     }
 }
 END_TEST
@@ -873,6 +919,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, every_refusal_is_a_problem_document);
     tcase_add_test(tcase, a_challenge_may_be_another);
+    tcase_add_test(tcase, members_fit);
+    tcase_add_test(tcase, what_is_wrong_with_the_request_is_told);
+    tcase_add_test(tcase, only_a_wrong_coding_names_those_that_are_right);
     tcase_add_test(tcase, only_401_asks_for_credentials);
     tcase_add_test(tcase, a_limit_is_named);
     tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);

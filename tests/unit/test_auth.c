@@ -180,7 +180,7 @@ START_TEST(an_admin_has_the_one_token)
         {"", 1, SK_CALLER_UNKNOWN},
         {"Bearer", 1, SK_CALLER_UNKNOWN},
         {"Bearer ", 1, SK_CALLER_UNKNOWN},
-        {"Bearer  s3cret-token-123", 1, SK_CALLER_UNKNOWN},
+        {"Bearer  s3cret-token-123", 1, SK_CALLER_KNOWN},
         {"Bearer s3cret-token-123 ", 1, SK_CALLER_UNKNOWN},
         {"Bearer\ts3cret-token-123", 1, SK_CALLER_UNKNOWN},
         {"Bearers3cret-token-123", 1, SK_CALLER_UNKNOWN},

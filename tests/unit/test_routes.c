@@ -1074,8 +1074,17 @@ START_TEST(a_challenge_is_what_helps)
     user = token = NULL;
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
     ck_assert_str_eq(challenge, "Gateway");
+    ck_assert_ptr_nonnull(strstr(answered, "\"detail\":\"X-User-Id is missing"));
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
     ck_assert_str_eq(challenge, "Gateway");
+    // A user of a wrong form is named, not repeated, and no token helps.
+    user = "a@b";
+    token = "Bearer " TOKEN;
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    ck_assert_str_eq(challenge, "Gateway");
+    ck_assert_ptr_nonnull(strstr(answered, "\"detail\":\"X-User-Id is not 1 to 64 of A-Za-z0-9_.-\""));
+    ck_assert_ptr_null(strstr(answered, "a@b"));
+    user = token = NULL;
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 401);
     ck_assert_str_eq(challenge, ""); // the one made at the start: Bearer
     token = "Bearer wrong";
