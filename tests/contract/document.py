@@ -19,6 +19,7 @@ METHODS = ("get", "post", "patch", "put", "delete")
 PROBLEM = "application/problem+json"
 SHOWN_ANYWAY = {"cache-control", "content-length", "content-type"}  # to pages, by the Fetch standard
 NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive", "x-accel-buffering"}  # for the connection, caches and gateways
+NOT_FOR_PAGES |= {"accept-encoding"}  # a browser does not encode what a page sends
 SECRETS = {"paymentSignature", "paymentTimestamp"}  # of the shop's payment side, which is not a page
 
 
