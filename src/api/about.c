@@ -205,18 +205,20 @@ static void openapi_put_operation(struct sk_buf *out, const struct sk_route *rou
     sk_buf_puts(out, "}");
 }
 
+// All schemes send Authorization. A generated client sends what its one callback gives for every scheme of a call, so
+// what the gateway sets and what is computed for a request are parameters, and `{}` stands for them.
 static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller)
 {
     static const char *const schemes[] = {
         [SK_ROUTE_PROBER] = "",
         [SK_ROUTE_ANYONE] = "",
-        [SK_ROUTE_USER] = "{\"gatewayUser\":[]},{\"userToken\":[]}",
-        [SK_ROUTE_USER_OR_READ] = "{\"gatewayUser\":[]},{\"userToken\":[]},{\"adminToken\":[\"read\"]}",
+        [SK_ROUTE_USER] = "{},{\"userToken\":[]}",
+        [SK_ROUTE_USER_OR_READ] = "{},{\"userToken\":[]},{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_READ] = "{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_OPERATE] = "{\"adminToken\":[\"operate\"]}",
         [SK_ROUTE_REFUNDS] = "{\"adminToken\":[\"refunds\"]}",
         [SK_ROUTE_SCRAPER] = "{\"adminToken\":[\"metrics\"]}",
-        [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{\"paymentSignature\":[],\"paymentTimestamp\":[]}",
+        [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{}",
     };
     sk_buf_printf(out, ",\"security\":[%s]", schemes[caller]);
 }
@@ -227,17 +229,26 @@ static void openapi_put_param(struct sk_buf *out, const char *name, size_t len, 
     sk_buf_printf(out, "%s{\"$ref\":\"#/components/parameters/%.*s%s\"}", first ? "" : ",", (int)len, name, suffix);
 }
 
-static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
+static void openapi_put_named_params(struct sk_buf *out, const char *names)
 {
-    sk_buf_puts(out, ",\"parameters\":[");
-    for (const char *at = strchr(route->pattern, '{'); at != NULL; at = strchr(at + 1, '{'))
-        openapi_put_param(out, at + 1, strcspn(at + 1, "}"), "Id");
-    for (const char *at = route->doc.params; *at != '\0';) {
+    for (const char *at = names; *at != '\0';) {
         size_t len = strcspn(at, " ");
         openapi_put_param(out, at, len, "");
         at += len + strspn(at + len, " ");
     }
-    openapi_put_param(out, "Traceparent", strlen("Traceparent"), ""); // every call accepts it
+}
+
+static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
+{
+    enum sk_route_caller caller = route->caller;
+    sk_buf_puts(out, ",\"parameters\":[");
+    for (const char *at = strchr(route->pattern, '{'); at != NULL; at = strchr(at + 1, '{'))
+        openapi_put_param(out, at + 1, strcspn(at + 1, "}"), "Id");
+    openapi_put_named_params(out, route->doc.params);
+    openapi_put_named_params(out, caller == SK_ROUTE_USER || caller == SK_ROUTE_USER_OR_READ ? "GatewayUser"
+                                  : caller == SK_ROUTE_PAYMENTS ? "PaymentTimestamp PaymentSignature"
+                                                                : "");
+    openapi_put_named_params(out, "Traceparent"); // every call accepts it
     sk_buf_puts(out, "]");
 }
 

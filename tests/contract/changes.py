@@ -36,7 +36,9 @@ def odd_documents(tree: dict) -> Iterator[tuple[str, dict]]:
         ("a body without content", lambda t: parts(t)["requestBodies"]["Payment"].pop("content")),
         ("a schema that is none", lambda t: parts(t)["schemas"]["Order"].update(type="objekt")),
         ("a security scheme without a type", lambda t: parts(t)["securitySchemes"]["adminToken"].pop("type")),
-        ("a security scheme that is not there", lambda t: parts(t)["securitySchemes"].pop("gatewayUser")),
+        ("a security scheme that is not there", lambda t: parts(t)["securitySchemes"].pop("userToken")),
+        ("a security scheme with a field of its own", lambda t: parts(t)["securitySchemes"].update(
+            {"paymentSignature": {"type": "apiKey", "in": "header", "name": "X-Seckill-Signature"}})),
         ("a reference to nothing", lambda t: parts(t)["schemas"].pop("Cents")),
         ("a header that is not there", lambda t: parts(t)["headers"].pop("RetryAfter")),
         ("an operation's name twice", lambda t: buy(t).update(operationId="getOrder")),
