@@ -26,6 +26,11 @@ file == 1 && !in_settings && /^      / && commands > 0 {
     next
 }
 
+file == 1 && in_settings && /^[A-Z].*:$/ {
+    heading[settings + 1] = substr($0, 1, length($0) - 1)
+    next
+}
+
 file == 1 && /^  SECKILL_/ {
     setting[++settings] = $1
     next
@@ -84,6 +89,8 @@ $0 == "@COMMANDS@" {
 $0 == "@SETTINGS@" {
     for (i = 1; i <= settings; i++) {
         split(option[i], part, " ")
+        if (i in heading)
+            printf ".SS %s\n", roff(heading[i])
         printf ".TP\n.B %s\n.TQ\n.BI %s \" %s\"\n%s\n", roff(setting[i]), roff(part[1]), part[2], roff(setting_help[i])
     }
     next
@@ -91,6 +98,8 @@ $0 == "@SETTINGS@" {
 
 $0 == "@ASSIGNMENTS@" {
     for (i = 1; i <= settings; i++) {
+        if (i in heading)
+            printf "\n# ---- %s ----\n", heading[i]
         printf "\n# %s\n", setting_help[i]
         if (is_path(i))
             printf "# Or as the credential %s, a copy that only a restart makes again.\n#%s=\n", credential(i), setting[i]

@@ -143,6 +143,21 @@ static const struct key keys[] = {
      "which requests have a trace: auto: those with a traceparent; on: all; off: none"},
 };
 
+// The headings of --help: each stands before the setting that it names.
+static const struct {
+    const char *before, *heading;
+} headings[] = {
+    {"SECKILL_LISTEN", "Addresses and stores"},
+    {"SECKILL_ADMIN_TOKEN", "Operators and payments"},
+    {"SECKILL_AUTH", "Users and their tokens"},
+    {"SECKILL_TICKET_SECRET", "Purchase tickets and pages of other origins"},
+    {"SECKILL_MAX_CONNECTIONS", "Connections and waiting"},
+    {"SECKILL_BATCH_MAX", "Orders and sales"},
+    {"SECKILL_USER_RATE", "Limits"},
+    {"SECKILL_DRAIN_TIMEOUT_MS", "Shutdown, metrics and built-in pages"},
+    {"SECKILL_LOG_LEVEL", "Logs and traces"},
+};
+
 struct command {
     const char *name;
     enum sk_command command;
@@ -526,10 +541,14 @@ void sk_config_help(FILE *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         (void)fprintf(out, "  %s%s%s\n      %s\n", commands[i].name, commands[i].words[0] == '\0' ? "" : " ",
                       commands[i].words, commands[i].help);
-    (void)fprintf(out, "\nEach setting is an environment variable or the option below it.\n\n");
+    (void)fprintf(out, "\nEach setting is an environment variable or the option below it.\n");
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const struct key *key = &keys[i];
         char name[NAME_MAX_CHARS];
+        for (size_t j = 0; j < sizeof headings / sizeof headings[0]; j++) {
+            if (strcmp(headings[j].before, key->env) == 0)
+                (void)fprintf(out, "\n%s:\n\n", headings[j].heading);
+        }
         config_option_name(key, name);
         (void)fprintf(out, "  %s\n  --%s%s\n      %s", key->env, name, key->kind == SECRET ? "-file PATH" : " VALUE",
                       key->help);

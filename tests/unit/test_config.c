@@ -661,6 +661,22 @@ START_TEST(help_lists_every_key_with_its_default)
     }
     must_mention(help, "--listen VALUE");
     must_mention(help, "--log-level VALUE");
+    // The settings stand under headings, each with at least one below it.
+    static const char *const headings[] = {"Addresses and stores",
+                                           "Operators and payments",
+                                           "Users and their tokens",
+                                           "Purchase tickets and pages of other origins",
+                                           "Connections and waiting",
+                                           "Orders and sales",
+                                           "Limits",
+                                           "Shutdown, metrics and built-in pages",
+                                           "Logs and traces"};
+    const char *at = help;
+    for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++) {
+        (void)snprintf(text, sizeof text, "\n\n%s:\n\n  SECKILL_", headings[i]);
+        at = strstr(at, text);
+        ck_assert_msg(at != NULL, "no heading, or not in this order: %s", headings[i]);
+    }
     free(help);
 }
 END_TEST
