@@ -197,10 +197,11 @@ struct erase {
     struct folder *folder; // NULL: only PostgreSQL
     const char *user;
     size_t shard, shards;
+    int64_t *places; // of the user, in all shards
 };
 
 static enum sk_status erase_everywhere(const struct erase *erase);
-static enum sk_status erase_report(const struct sk_rows *rows);
+static enum sk_status erase_report(const struct erase *erase, const struct sk_rows *rows);
 static enum sk_status erase_archive(const struct erase *erase, const char *pseudonym);
 
 enum sk_status sk_erase_run(const struct sk_config *config)
@@ -214,13 +215,17 @@ enum sk_status sk_erase_run(const struct sk_config *config)
     if (path != NULL && folder == NULL)
         return SK_FAIL;
     enum sk_status status = SK_OK;
+    int64_t places = 0;
     for (size_t i = 0; i < config->stores.shards.count; i++) {
-        struct erase erase = {sk_pg_once_open(&config->stores.shards, i), folder, user, i, config->stores.shards.count};
+        struct erase erase = {
+            sk_pg_once_open(&config->stores.shards, i), folder, user, i, config->stores.shards.count, &places};
         if (erase.pg == NULL || erase_everywhere(&erase) != SK_OK)
             status = SK_FAIL; // the other shards go on
         sk_pg_once_close(erase.pg);
     }
     folder_close(folder);
+    if (status == SK_OK && places == 0) // no error: it may have been erased before, by a run that was killed
+        sk_log(SK_LOG_WARN, "nothing of this user was found, so nothing is erased: check the id", "");
     return status;
 }
 
@@ -230,7 +235,8 @@ static enum sk_status erase_everywhere(const struct erase *erase)
     char pseudonym[SK_USER_SIZE] = "";
     const char *params[] = {erase->user};
     const struct sk_rows *rows;
-    if (sk_pg_once_run(erase->pg, SK_KEEPING_ERASE_USER, 1, params, &rows) != SK_OK || erase_report(rows) != SK_OK)
+    if (sk_pg_once_run(erase->pg, SK_KEEPING_ERASE_USER, 1, params, &rows) != SK_OK ||
+        erase_report(erase, rows) != SK_OK)
         return SK_FAIL;
     if (erase->folder == NULL)
         return SK_OK;
@@ -238,16 +244,18 @@ static enum sk_status erase_everywhere(const struct erase *erase)
     return erase_archive(erase, pseudonym);
 }
 
-static enum sk_status erase_report(const struct sk_rows *rows)
+static enum sk_status erase_report(const struct erase *erase, const struct sk_rows *rows)
 {
+    int64_t orders = sk_rows_number(rows, 0, COLUMN_ORDERS), letters = sk_rows_number(rows, 0, COLUMN_LETTERS);
     if (sk_rows_text(rows, 0, COLUMN_OUTCOME)[0] == 'r') { // refused
         sk_log_text(SK_LOG_ERROR, "the user has orders of vouchers that are not retired", "vouchers",
                     sk_rows_text(rows, 0, COLUMN_VOUCHERS));
         return SK_FAIL;
     }
-    sk_log(SK_LOG_INFO, "user erased", "pseudonym=%s orders=%" PRId64 " letters=%" PRId64,
-           sk_rows_text(rows, 0, COLUMN_PSEUDONYM), sk_rows_number(rows, 0, COLUMN_ORDERS),
-           sk_rows_number(rows, 0, COLUMN_LETTERS));
+    if (orders + letters > 0)
+        sk_log(SK_LOG_INFO, "user erased", "pseudonym=%s orders=%" PRId64 " letters=%" PRId64,
+               sk_rows_text(rows, 0, COLUMN_PSEUDONYM), orders, letters);
+    *erase->places += orders + letters;
     return SK_OK;
 }
 
@@ -279,10 +287,13 @@ static enum sk_status erase_archive(const struct erase *erase, const char *pseud
     if (sk_pg_once_run(erase->pg, SK_KEEPING_ARCHIVE_WAIT, 0, NULL, &rows) != SK_OK)
         return SK_FAIL;
     enum sk_status status = folder_visit(erase->folder, erase_archive_visit, &archive);
-    if (archive.files > 0 && folder_sync(erase->folder) != SK_OK)
+    if (archive.files == 0)
+        return status;
+    if (folder_sync(erase->folder) != SK_OK)
         status = SK_FAIL;
     sk_log(SK_LOG_INFO, "user erased in the archive", "pseudonym=%s files=%" PRId64 " orders=%" PRId64, pseudonym,
            archive.files, archive.orders);
+    *erase->places += archive.orders;
     return status;
 }
 

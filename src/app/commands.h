@@ -44,6 +44,7 @@ enum sk_status sk_archive_run(const struct sk_config *config) SK_MUST_CHECK;
 // files that `seckill archive` has written to the folder, one by one. Logs what it did, without the id. SK_FAIL: the
 // word is not a user id, the folder does not exist, or PostgreSQL could not be asked. Also if the user has orders of
 // vouchers that are not retired, or a file is not as it was archived. Finished work stays; another run does the rest.
+// Logs it, and returns SK_OK, if nothing of the user was found: the id is misspelt, or was erased before.
 enum sk_status sk_erase_run(const struct sk_config *config) SK_MUST_CHECK;
 
 // ---- token ----

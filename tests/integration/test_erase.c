@@ -77,8 +77,10 @@ START_TEST(an_id_is_erased_everywhere_and_counts_stay)
                   " AND voucher_id = %s AND (detail->>'orders')::int = 2 AND (detail->>'letters')::int = 1",
                   sql_voucher),
         1);
-    // A second run has nothing to do and records nothing.
+    // A second run has nothing to do, says so, and records nothing.
     erase("alice");
+    ck_assert_msg(strstr(output, "nothing of this user was found") != NULL && strstr(output, "user erased") == NULL,
+                  "%s", output);
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'erased'"), 1);
 }
 END_TEST

@@ -122,11 +122,12 @@ START_TEST(a_user_is_erased_in_files_and_sums_fit)
                      1);
     // A second run has nothing to do.
     ck_assert_int_eq(RUN("erase", "alice", folder), 0);
-    ck_assert_ptr_nonnull(strstr(output, "files=0 orders=0"));
+    ck_assert_ptr_nonnull(strstr(output, "nothing of this user was found"));
     alice_must_be_erased();
     // Erases another user in the same file.
     ck_assert_int_eq(RUN("erase", "al.ce", folder), 0);
     ck_assert_ptr_nonnull(strstr(output, "files=1 orders=1"));
+    ck_assert_ptr_null(strstr(output, "nothing of this user"));
     ck_assert(sums_fit());
 }
 END_TEST
