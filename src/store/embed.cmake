@@ -3,7 +3,8 @@
 #   cmake -DSOURCE_DIR=... -DOUT_DIR=... -DNAME=embedded -DGUARD=SK_EMBEDDED_H [-DINCLUDE=header]
 #         "-DGROUPS=script=SK_SCRIPT=lua/*.lua;..." -P embed.cmake
 # A line "-- include: FILE" stands for that file, which lies beside it: without its comments and as one line, so that the
-# numbers of all other lines stay.
+# numbers of all other lines stay. In such a file a comment may not follow a quote or a long bracket on its line: it
+# could be a part of a text, which would be cut.
 # A group gives enum sk_<name> with <prefix>_<FILE>, and the array sk_<name>s of the texts. INCLUDE names a header
 # of ours that has struct sk_embedded already.
 
@@ -11,7 +12,12 @@ function(embed_include folder variable)
   set(text "${${variable}}")
   while("\n${text}" MATCHES "\n(-- include: ([a-z_/]+[.]lua))\n")
     set(line "${CMAKE_MATCH_1}")
-    file(READ "${folder}/${CMAKE_MATCH_2}" included)
+    set(file "${folder}/${CMAKE_MATCH_2}")
+    file(READ "${file}" included)
+    string(REGEX REPLACE "(^|\n) *--[^\n]*" "\\1" included "${included}")
+    if(included MATCHES "(['\"]|\\[=*\\[)[^\n]*--")
+      message(FATAL_ERROR "${file}: `--` behind a quote or a long bracket")
+    endif()
     string(REGEX REPLACE " *--[^\n]*" "" included "${included}")
     string(REGEX REPLACE "[ \n]+" " " included "${included}")
     string(REPLACE "${line}" "${included}" text "${text}")
