@@ -119,11 +119,13 @@ def users() -> list[Row]:
         Row("a user with underscores", lambda a: a.buy(plain, who=b"X_User_Id: smuggled\r\n"), (401,)),
         Row("a user with an underscore", lambda a: a.buy(plain, who=b"X-User_Id: smuggled\r\n"), (401,)),
         Row("a user with underscores, too", lambda a: a.buy(plain, who=b"X_User_Id: smuggled\r\n" + a.who), (PLACED,)),
+        Row("a user of a wrong form", lambda a: a.buy(plain, who=x + b"a@b\r\n"), (401,), code="UNAUTHENTICATED"),
         Row("bytes above 127", lambda a: a.buy(plain, who=x + b"al\xc3\xafce\r\n"), (401,), (400,)),
         Row("a user that is hop-by-hop", lambda a: a.buy(plain + b"Connection: keep-alive, X-User-Id\r\n"), (PLACED,), (401,)),
         Row("a user in a trailer", lambda a: a.buy(b"Transfer-Encoding: chunked\r\nTrailer: X-User-Id\r\n", b"0\r\nX-User-Id: smuggled\r\n\r\n"), (PLACED, 401), ANY),
         Row("a user behind a bare CR", lambda a: a.buy(plain, who=b"X-A: b\r" + x + b"smuggled\r\n"), (400,), (401, 400), closes=True),
         Row("another's token", lambda a: a.buy(plain, who=b"Authorization: Bearer a.b.c\r\n"), (401,)),
+        Row("an order in capitals, without dashes", lambda a: a.head("GET", f"/orders/{a.others['ORDER'].replace('-', '').upper()}"), (404,), code="NOT_FOUND"),
         Row("another user's order", lambda a: a.head("GET", f"/orders/{a.others['ORDER']}"), (404,)),
     ]
 
@@ -181,6 +183,8 @@ def bodies() -> list[Row]:
     rows += [
         Row("text/plain", lambda a: a.body(b'{"quantity":1}', b"text/plain"), (415,)),
         Row("no type", lambda a: a.body(b'{"quantity":1}', b""), (415,)),
+        Row("an empty object", lambda a: a.body(b"{}"), (PLACED,)),
+        Row("a body in gzip", lambda a: a.buy(b"Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n", b"\x1f\x8b"), (415,), code="UNSUPPORTED_ENCODING"),
         Row("a body over the limit", lambda a: a.body(b" " * 20000), (413,), (400,)),
         Row("a length over the limit", lambda a: a.buy(b"Content-Length: 9223372036854775807\r\n"), (413,), (400, 0)),
         Row("a chunked body over the limit", lambda a: a.buy(b"Transfer-Encoding: chunked\r\n", (b"2000\r\n" + b" " * 8192 + b"\r\n") * 3 + b"0\r\n\r\n"), (413,), (400,)),
