@@ -164,21 +164,27 @@ int sk_listen(const char *address)
 
 // ---- what was sent ----
 
+typedef bool finder(const char *sent, size_t n, const char *text);
+
 // Whether one of the clients has sent it.
-static bool bytes_were_sent(const char *bytes, size_t n)
+static bool is_found(finder *find, const char *text)
 {
     for (int i = 0; i < CLIENTS; i++) {
         size_t from = later ? 0 : clients[i].from;
-        if (clients[i].sent.len > from &&
-            memmem(clients[i].sent.data + from, clients[i].sent.len - from, bytes, n) != NULL)
+        if (clients[i].sent.len > from && find(clients[i].sent.data + from, clients[i].sent.len - from, text))
             return true;
     }
     return false;
 }
 
+static bool has_text(const char *sent, size_t n, const char *text)
+{
+    return memmem(sent, n, text, strlen(text)) != NULL;
+}
+
 static bool was_sent(const char *text)
 {
-    return bytes_were_sent(text, strlen(text));
+    return is_found(has_text, text);
 }
 
 static void must_be_a_voucher(int64_t id)
@@ -192,26 +198,49 @@ static void must_be_a_voucher(int64_t id)
     MUST(id > 0 && sent);
 }
 
-// A whole value was sent, not the part of one before a NUL. NUL LF leaves the same in the library's memory as CR LF.
+// Whether a line ends with the text, and maybe blanks. NUL LF leaves the same in the library's memory as CR LF.
+static bool has_end_of_line(const char *sent, size_t n, const char *text)
+{
+    const char *end = sent + n, *at = sent;
+    for (; (at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL; at++) {
+        const char *behind = at + strlen(text);
+        while (behind < end && (*behind == ' ' || *behind == '\t'))
+            behind++;
+        if (end - behind >= 2 && (behind[0] == '\r' || behind[0] == '\0') && behind[1] == '\n')
+            return true;
+    }
+    return false;
+}
+
+// A whole value was sent, not the part of one before a NUL.
 static void must_be_a_user(const char *user)
 {
-    char line[2][SK_USER_SIZE + 2];
     MUST(user != NULL && sk_text_user(user));
-    size_t len = strlen(user);
-    bool whole = false;
-    for (int i = 0; i < 2; i++) {
-        memcpy(line[i], user, len);
-        memcpy(line[i] + len, i == 0 ? "\r\n" : "\0\n", 2);
-        whole = whole || bytes_were_sent(line[i], len + 2);
+    MUST(is_found(has_end_of_line, user));
+}
+
+// In any case, with dashes or without.
+static bool has_order(const char *sent, size_t n, const char *id)
+{
+    for (size_t from = 0; from < n; from++) {
+        size_t at = from, chars = 0;
+        for (; chars < SK_UUID_CHARS && at < n; chars++) {
+            bool same = tolower((unsigned char)sent[at]) == id[chars];
+            if (!same && id[chars] != '-')
+                break;
+            at += same;
+        }
+        if (chars == SK_UUID_CHARS)
+            return true;
     }
-    MUST(whole);
+    return false;
 }
 
 // Of a repeated purchase the order is the one that its key has made. Returns its last digit.
 static int64_t must_be_an_order(const char *id)
 {
     MUST(sk_uuid_valid(id));
-    MUST(was_sent(id) || (strcmp(id, ORDER_ID) == 0 && was_sent("POST")));
+    MUST(is_found(has_order, id) || (strcmp(id, ORDER_ID) == 0 && was_sent("POST")));
     return strtol(id + SK_UUID_CHARS - 1, NULL, 16);
 }
 
