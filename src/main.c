@@ -18,7 +18,11 @@ int main(int argc, char **argv)
     enum sk_command command;
     bool left_behind = false;
     int found = 0;
-    enum sk_status status = sk_config_read(&config, &command, argc, argv, stderr);
+    sk_log_open();
+    FILE *err = sk_log_stream();
+    enum sk_status status = sk_config_read(&config, &command, argc, argv, err == NULL ? stderr : err);
+    if (err != NULL)
+        (void)fclose(err);
     if (status != SK_OK) {
         sk_config_free(&config);
         return 2;

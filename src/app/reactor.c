@@ -253,6 +253,8 @@ static void reactor_on_pulse(uv_timer_t *timer)
     shop_show_servers(reactor->shop);
     atomic_store(&reactor->ready, !reactor->draining && shop_ready(reactor->shop));
     sk_metrics_set(reactor->metrics, SK_METRIC_LOOP_AT, sk_monotonic_ms());
+    if (reactor->options.samples) // one for all
+        sk_metrics_set(reactor->metrics, SK_METRIC_LOG_DROPPED, sk_log_dropped());
     atomic_fetch_add(&reactor->beats, 1);
 }
 

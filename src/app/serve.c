@@ -118,6 +118,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         status = serve_start(shared, of_operators, log, reactors, &started);
     supervise_reactors(&supervisor, reactors, (size_t)started);
     if (status == SK_OK) {
+        sk_log_set_patience(0);
         sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d admin_listen=%s", config->server.listen,
                (int)config->reactors, config->api.admin_listen == NULL ? "none" : config->api.admin_listen);
         sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, secrets, &supervisor));
@@ -132,6 +133,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         status = sk_reactor_misfits(reactors[i]) ? SK_FAIL : status;
     for (int64_t i = 0; i < started; i++)
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
+    sk_log_set_patience(SK_LOG_PATIENCE_MS);
     free(reactors);
     supervise_close(&supervisor);
     if (!*left_behind) { // else a thread that uses them may still run

@@ -73,6 +73,7 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(LONG_OF_ADDRESS, "seckill_long_requests_refused_total", "reason=\"address\"", "")                            \
     X(CROWDED, "seckill_crowded_requests_total", "", "Requests refused because nearly all connections were taken") \
     X(LINES_DROPPED, "seckill_access_log_dropped_total", "", "Lines of the access log that were not written")      \
+    X(LOG_DROPPED, "seckill_log_dropped_total", "", "Lines of the log that were not written")                      \
     X(TICKETS_OFF, "seckill_tickets_refused_total", "reason=\"off\"", "Purchases refused for their ticket")        \
     X(TICKETS_MISSING, "seckill_tickets_refused_total", "reason=\"missing\"", "")                                  \
     X(TICKETS_EXPIRED, "seckill_tickets_refused_total", "reason=\"expired\"", "")                                  \

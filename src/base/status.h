@@ -18,12 +18,13 @@ enum sk_status {
 
 #define SK_MUST_CHECK __attribute__((warn_unused_result))
 
-#define SK_ASSERT(condition)                                                                          \
-    do {                                                                                              \
-        if (!(condition)) {                                                                           \
-            (void)fprintf(stderr, "level=fatal msg=\"%s:%d: %s\"\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                                  \
-        }                                                                                             \
+#define SK_ASSERT(condition)                                  \
+    do {                                                      \
+        if (!(condition))                                     \
+            sk_assert_failed(__FILE__, __LINE__, #condition); \
     } while (0)
+
+// In log.c. Any thread. Logs it, for which it waits a second at most, and ends the process with abort().
+_Noreturn void sk_assert_failed(const char *file, int line, const char *condition);
 
 #endif

@@ -164,7 +164,7 @@ static void become(const struct proc_options *options, int log_fd, pid_t parent)
     } words = {.in = options->argv};
     sigset_t none;
     (void)dup2(options->out_fd == 0 ? log_fd : options->out_fd, STDOUT_FILENO);
-    (void)dup2(log_fd, STDERR_FILENO);
+    (void)dup2(options->err_fd > 0 ? options->err_fd : log_fd, STDERR_FILENO);
     if (options->as_postgres && !become_postgres()) {
         (void)fprintf(stderr, "cannot become the user postgres\n");
         _exit(EXIT_CANNOT_START);
@@ -180,6 +180,8 @@ static void become(const struct proc_options *options, int log_fd, pid_t parent)
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     set_environment(options->env);
+    for (int fd = STDIN_FILENO; options->err_fd < 0 && fd <= STDERR_FILENO; fd++)
+        (void)close(fd);
     (void)execvp(words.out[0], words.out);
     (void)fprintf(stderr, "cannot run %s: %s\n", words.out[0], strerror(errno));
     _exit(EXIT_CANNOT_START);

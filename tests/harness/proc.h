@@ -21,6 +21,7 @@ struct proc_options {
     // Its limits of file descriptors; 0: our own.
     unsigned soft_descriptors, hard_descriptors;
     int out_fd; // its standard output; 0: the log, too
+    int err_fd; // its standard error; 0: the log; -1: none of the three standard streams is open
 };
 
 // Our own folder, created on first use and removed when the program ends, also after a crash.

@@ -65,7 +65,7 @@ static struct {
     struct service services[SERVICES_MAX];
     int service_count; // in this test
     unsigned soft_descriptors, hard_descriptors;
-    int out_fd;
+    int out_fd, err_fd;
 } stack;
 
 const char *stack_redis_url(void)
@@ -591,7 +591,7 @@ struct service *service_launch(const char *const *env)
     }
     const char *const argv[] = {SECKILL_BINARY, NULL};
     struct proc_options options = {
-        name, argv, all, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors, stack.out_fd};
+        name, argv, all, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors, stack.out_fd, stack.err_fd};
     proc_start(&service->proc, &options);
     return service;
 }
@@ -613,6 +613,11 @@ void service_limit_descriptors(unsigned soft, unsigned hard)
 void service_direct_output(int fd)
 {
     stack.out_fd = fd;
+}
+
+void service_direct_errors(int fd)
+{
+    stack.err_fd = fd;
 }
 
 // An instance that has ended counts as an answer, so that no caller waits for it in vain.
@@ -721,6 +726,7 @@ void service_stop_all(void)
     stack.service_count = 0;
     service_limit_descriptors(0, 0);
     service_direct_output(0);
+    service_direct_errors(0);
     ck_assert_msg(bad == 0, "%d instances did not end with exit code 0", bad);
 }
 
@@ -735,7 +741,8 @@ int service_run(const char *const *words, const char *const *env, char *out, siz
     }
     (void)snprintf(name, sizeof name, "run-%d", ++runs);
     struct proc proc = {0};
-    struct proc_options options = {name, argv, env, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors, 0};
+    struct proc_options options = {name, argv, env, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors,
+                                   0,    0};
     proc_start(&proc, &options);
     int status = proc_wait(&proc);
     proc_read_log(name, out, size);

@@ -97,6 +97,8 @@ void service_limit_descriptors(unsigned soft, unsigned hard);
 
 // Sets the standard output of instances started from now until the end of the test, which keeps it open; 0: their log.
 void service_direct_output(int fd);
+// The same for standard error; -1: none of their standard streams is open.
+void service_direct_errors(int fd);
 
 // Polls /readyz until the instance is ready and reaches every PostgreSQL, or until one of these is not so.
 void service_await(struct service *service, bool whole);

@@ -372,6 +372,52 @@ START_TEST(a_slow_output_costs_lines_only)
 }
 END_TEST
 
+// The same for standard error: no answer, purchase or shutdown waits for its reader.
+START_TEST(a_log_that_nobody_reads_costs_lines_only)
+{
+    int ends[2];
+    char some[PIPE_SIZE];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    service_direct_errors(ends[1]);
+    struct service *service = service_start(ENV("SECKILL_LOG_LEVEL=debug"));
+    int fd = http_connect(service);
+    while (http_sample(service, "seckill_log_dropped_total") == 0) {
+        for (int i = 0; i < 100; i++) { // each is a line
+            ck_assert(http_send_text(fd, "GET /none HTTP/1.1\r\nHost: h\r\n" SENT "\r\n"));
+            ck_assert(http_receive(fd, &reply));
+            ck_assert_int_eq(reply.status, 404);
+        }
+    }
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    ck_assert_int_gt(read(ends[0], some, sizeof some), 0); // the reader is back
+    service_signal(service, SIGTERM);
+    ck_assert_int_eq(service_wait(service), 0);
+    (void)close(fd);
+    (void)close(ends[1]);
+    (void)close(ends[0]);
+    service_direct_errors(0);
+    service_start(NULL);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// A connection that got the number of standard error would receive the log.
+START_TEST(closed_standard_streams_are_no_connections)
+{
+    service_direct_errors(-1);
+    const struct service *service = service_start(ENV("SECKILL_LOG_LEVEL=debug", "SECKILL_ACCESS_LOG=1"));
+    voucher_on_sale(service, STOCK, voucher);
+    for (int i = 0; i < 10; i++) {
+        ck_assert_int_eq(http_ask(service, "GET", "/none", SENT, NULL, &reply), 404);
+        ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), i == 0 ? 201 : 409);
+    }
+    ck_assert(http_sample(service, "seckill_link_lost_total{store=\"redis\",link=\"orders\"}") == 0);
+    ck_assert(http_sample(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}") == 0);
+    books_must_balance(voucher);
+}
+END_TEST
+
 START_TEST(nothing_is_written_unless_it_is_asked_for)
 {
     const struct service *service = service_start(NULL);
@@ -395,6 +441,8 @@ int main(void)
     tcase_add_test(tcase, each_answer_has_a_line);
     tcase_add_test(tcase, lines_and_answers_have_the_same_trace);
     tcase_add_test(tcase, a_slow_output_costs_lines_only);
+    tcase_add_test(tcase, a_log_that_nobody_reads_costs_lines_only);
+    tcase_add_test(tcase, closed_standard_streams_are_no_connections);
     tcase_add_test(tcase, nothing_is_written_unless_it_is_asked_for);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -1,14 +1,24 @@
-// Log lines: always one line whatever the value, cut if too long, dropped below the level, and rate-limited.
+// Log lines: always one line whatever the value, cut if too long, dropped below the level, and rate-limited. A standard
+// error that nobody reads costs lines, and blocks nobody.
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "clock.h"
 #include "listening.h"
 #include "log.h"
 #include "stack.h"
+#include "status.h"
 
-enum { LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000 };
+enum { LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000, MANY = 20000, TEXT_SIZE = 1 << 22 };
 
 // The line after its time stamp, whose form is checked.
 static const char *after_time(void)
@@ -54,8 +64,9 @@ START_TEST(values_from_outside_are_quoted_and_escaped)
         {"back\\slash", "back\\\\slash"},
         {"ends in \\", "ends in \\\\"},
         {"ends in \"", "ends in \\\""},
-        {"two\nlines level=info msg=\"forged\"", "two\\x0alines level=info msg=\\\"forged\\\""},
-        {"carriage\r\nreturn", "carriage\\x0d\\x0areturn"},
+        {"two\nlines level=info msg=\"forged\"", "two lines level=info msg=\\\"forged\\\""},
+        {"carriage\r\nreturn", "carriage return"},
+        {"connection refused\n\tIs the server running?\n", "connection refused Is the server running?"},
         {"tab\tbell\aescape\x1b[31m", "tab\\x09bell\\x07escape\\x1b[31m"},
         {"libpq ends its messages so\n", "libpq ends its messages so"},
         {"\n\n\n", ""},
@@ -239,6 +250,231 @@ START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
 }
 END_TEST
 
+// ---- repeats ----
+
+START_TEST(what_a_retry_repeats_is_logged_twice_a_minute)
+{
+    static struct sk_log_repeats repeats;
+    static const char message[] = "cannot connect";
+    const uint64_t begin_ms = 1000;
+    uint32_t suppressed;
+    for (uint64_t ms = begin_ms; ms < begin_ms + 3 * SK_LOG_REPEAT_MS; ms += 500) {
+        bool due = (ms - begin_ms) % SK_LOG_REPEAT_MS == 0;
+        ck_assert_int_eq(sk_log_repeats_pass(&repeats, message, "refused", ms, &suppressed), due);
+        if (due)
+            ck_assert_uint_eq(suppressed, ms == begin_ms ? 0 : SK_LOG_REPEAT_MS / 500 - 1);
+    }
+    // Another reason, and another message, are news.
+    ck_assert(sk_log_repeats_pass(&repeats, message, "wrong password", begin_ms, &suppressed));
+    ck_assert(sk_log_repeats_pass(&repeats, "gone", "refused", begin_ms, &suppressed));
+}
+END_TEST
+
+// With more reasons than places the oldest are forgotten, and each is still logged.
+START_TEST(repeats_past_the_table_forget_the_oldest)
+{
+    static struct sk_log_repeats repeats;
+    char reason[32];
+    uint32_t suppressed;
+    for (int i = 0; i < 3 * SK_LOG_REPEATS_MAX; i++) {
+        (void)snprintf(reason, sizeof reason, "reason %d", i);
+        ck_assert(sk_log_repeats_pass(&repeats, "m", reason, (uint64_t)i + 1, &suppressed));
+        ck_assert(!sk_log_repeats_pass(&repeats, "m", reason, (uint64_t)i + 1, &suppressed));
+    }
+    ck_assert(!sk_log_repeats_pass(&repeats, "m", "reason 191", SK_LOG_REPEAT_MS, &suppressed));
+    ck_assert(sk_log_repeats_pass(&repeats, "m", "reason 0", SK_LOG_REPEAT_MS, &suppressed));
+}
+END_TEST
+
+START_TEST(a_repeated_line_is_one_line)
+{
+    begin_listening();
+    for (int i = 0; i < 1000; i++)
+        sk_log_repeat(SK_LOG_WARN, "cannot connect", "reason", "refused\n");
+    sk_log_repeat(SK_LOG_DEBUG, "not at this level", "reason", "refused");
+    end_listening();
+    ck_assert_str_eq(after_time(), "level=warn msg=\"cannot connect\" reason=\"refused\"\n");
+}
+END_TEST
+
+// ---- standard error ----
+
+static int ends[2], others;
+
+// Standard error becomes a pipe, or a socket, whose other end is ends[0]; `others` is another process's view of it.
+static void become_stderr(bool is_socket)
+{
+    if (is_socket)
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    else
+        ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    others = ends[1];
+    sk_log_open();
+}
+
+// What ends[0] has now.
+static size_t read_some(char *out, size_t size)
+{
+    size_t n = 0;
+    struct pollfd in = {.fd = ends[0], .events = POLLIN};
+    while (n < size - 1 && poll(&in, 1, 0) > 0) {
+        ssize_t got = read(ends[0], out + n, size - 1 - n);
+        ck_assert_int_gt(got, 0);
+        n += (size_t)got;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static char text[TEXT_SIZE];
+
+// A blocking write would never return. _i: 0 a pipe, 1 a socket, 2 a pipe that cannot be opened again.
+START_TEST(a_reader_that_does_not_read_blocks_nobody)
+{
+    become_stderr(_i == 1);
+    if (_i == 2)
+        ck_assert_int_eq(dup2(others, STDERR_FILENO), STDERR_FILENO);
+    sk_log_set_patience(0);
+    for (int i = 0; i < MANY; i++)
+        sk_log(SK_LOG_INFO, "line", "number=%d", i);
+    ck_assert_int_eq(fcntl(others, F_GETFL) & O_NONBLOCK, 0); // of the others' it changes nothing
+    uint64_t dropped = sk_log_dropped();
+    ck_assert_uint_gt(dropped, 0);
+    (void)read_some(text, sizeof text);
+    int lines = count_lines(text);
+    ck_assert_int_eq(text[strlen(text) - 1], '\n');
+    ck_assert_ptr_null(strstr(text, "dropped"));
+    ck_assert_uint_eq((uint64_t)lines + dropped, MANY);
+    // The reader is back: one line reports it, with the next line or without.
+    if (_i == 0)
+        sk_log(SK_LOG_INFO, "next", "");
+    ck_assert_uint_eq(sk_log_dropped(), dropped);
+    (void)read_some(text, sizeof text);
+    char expected[128];
+    (void)snprintf(expected, sizeof expected,
+                   "level=warn msg=\"log: lines dropped\" dropped=%" PRIu64 " dropped_in_all=%" PRIu64 "\n", dropped,
+                   dropped);
+    ck_assert_msg(strstr(text, expected) != NULL, "%s is not in %s", expected, text);
+    ck_assert_int_eq(count_lines(text), _i == 0 ? 2 : 1);
+}
+END_TEST
+
+static void *read_to_the_end(void *arg)
+{
+    int *lines = arg;
+    char some[512];
+    for (ssize_t n; (n = read(ends[0], some, sizeof some)) > 0;) {
+        for (ssize_t i = 0; i < n; i++)
+            *lines += some[i] == '\n';
+    }
+    return NULL;
+}
+
+// What commands log, and what a start that fails does.
+START_TEST(a_slow_reader_gets_every_line)
+{
+    pthread_t reader;
+    int lines = 0;
+    become_stderr(_i == 1);
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_to_the_end, &lines), 0);
+    for (int i = 0; i < MANY; i++)
+        sk_log(SK_LOG_INFO, "line", "number=%d", i);
+    FILE *err = sk_log_stream();
+    ck_assert_ptr_nonnull(err);
+    (void)fprintf(err, "seckill: a setting is wrong\nseckill: another, too\n");
+    ck_assert_int_eq(fclose(err), 0);
+    ck_assert_uint_eq(sk_log_dropped(), 0);
+    (void)close(others);
+    (void)close(STDERR_FILENO);
+    ck_assert_int_eq(pthread_join(reader, NULL), 0);
+    ck_assert_int_eq(lines, MANY + 2);
+}
+END_TEST
+
+START_TEST(where_there_is_no_reader_lines_are_dropped)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    become_stderr(_i == 1);
+    (void)close(ends[0]);
+    for (int i = 0; i < 100; i++)
+        sk_log(SK_LOG_INFO, "line", "");
+    ck_assert_uint_eq(sk_log_dropped(), 100);
+}
+END_TEST
+
+// Else the next socket would be standard error.
+START_TEST(closed_streams_lead_to_null)
+{
+    struct stat null, at;
+    ck_assert_int_eq(stat("/dev/null", &null), 0);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (_i & 1 << fd)
+            (void)close(fd);
+    }
+    sk_log_open();
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        ck_assert_int_eq(fstat(fd, &at), 0);
+        if (_i & 1 << fd)
+            ck_assert_uint_eq(at.st_rdev, null.st_rdev);
+    }
+    sk_log(SK_LOG_ERROR, "line", "");
+    ck_assert_uint_eq(sk_log_dropped(), 0);
+}
+END_TEST
+
+// As systemd defines it: the journal if JOURNAL_STREAM is the device and inode of standard error.
+START_TEST(lines_for_the_journal_have_a_priority)
+{
+    static const char *const begins[] = {"<7>ts=", "<6>ts=", "<4>ts=", "<3>ts=", "<3>seckill: "};
+    struct stat at;
+    char stream[64];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    ck_assert_int_eq(fstat(STDERR_FILENO, &at), 0);
+    (void)snprintf(stream, sizeof stream, "%" PRIu64 ":%" PRIu64, (uint64_t)at.st_dev, (uint64_t)at.st_ino + (_i == 1));
+    ck_assert_int_eq(_i == 2 ? unsetenv("JOURNAL_STREAM") : setenv("JOURNAL_STREAM", stream, 1), 0);
+    sk_log_open();
+    sk_log_set_level(SK_LOG_DEBUG);
+    for (int level = SK_LOG_DEBUG; level <= SK_LOG_ERROR; level++)
+        sk_log((enum sk_log_level)level, "line", "");
+    FILE *err = sk_log_stream();
+    ck_assert_ptr_nonnull(err);
+    (void)fprintf(err, "seckill: a setting is wrong\n");
+    (void)fclose(err);
+    (void)read_some(text, sizeof text);
+    const char *line = text;
+    for (int i = 0; i < 5; i++) {
+        const char *begin = begins[i] + (_i == 0 ? 0 : strlen("<7>"));
+        ck_assert_msg(strncmp(line, begin, strlen(begin)) == 0, "line %d begins otherwise: %s", i, line);
+        line = strchr(line, '\n') + 1;
+    }
+    ck_assert_str_eq(line, "");
+}
+END_TEST
+
+// _i: whether standard error is full.
+START_TEST(a_failed_assertion_is_logged_and_ends_the_process)
+{
+    int status;
+    become_stderr(false);
+    sk_log_set_patience(0);
+    for (int i = 0; _i == 1 && i < MANY; i++)
+        sk_log(SK_LOG_INFO, "line", "");
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        SK_ASSERT(_i > 1);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    (void)read_some(text, sizeof text);
+    const char *fatal = strstr(text, "level=fatal msg=\"");
+    ck_assert_int_eq(fatal != NULL && strstr(fatal, ": _i > 1\"\n") != NULL, _i == 0);
+}
+END_TEST
+
 START_TEST(levels_are_known_by_name)
 {
     static const char *const good[] = {"debug", "info", "warn", "error"};
@@ -268,6 +504,15 @@ int main(void)
     tcase_add_test(tcase, messages_past_the_table_share_one_place);
     tcase_add_test(tcase, threads_share_the_limit);
     tcase_add_test(tcase, warnings_and_errors_are_limited_and_work_done_is_not);
+    tcase_add_test(tcase, what_a_retry_repeats_is_logged_twice_a_minute);
+    tcase_add_test(tcase, repeats_past_the_table_forget_the_oldest);
+    tcase_add_test(tcase, a_repeated_line_is_one_line);
+    tcase_add_loop_test(tcase, a_reader_that_does_not_read_blocks_nobody, 0, 3);
+    tcase_add_loop_test(tcase, a_slow_reader_gets_every_line, 0, 2);
+    tcase_add_loop_test(tcase, where_there_is_no_reader_lines_are_dropped, 0, 2);
+    tcase_add_loop_test(tcase, closed_streams_lead_to_null, 0, 8);
+    tcase_add_loop_test(tcase, lines_for_the_journal_have_a_priority, 0, 3);
+    tcase_add_loop_test(tcase, a_failed_assertion_is_logged_and_ends_the_process, 0, 2);
     tcase_add_test(tcase, levels_are_known_by_name);
     return harness_main(tcase, CK_FORK);
 }
