@@ -601,7 +601,7 @@ static const char *shop_check_shard(const struct shop_shard *shard, const char *
     const struct shop *shop = shard->shop;
     if (misfit == NULL)
         return NULL;
-    sk_log_text(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
+    sk_log_repeat(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
     if (!shop->was_ready)
         shop_end_process(shop);
     return "it is another shard";

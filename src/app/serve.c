@@ -22,6 +22,7 @@
 #include "listener.h"
 #include "log.h"
 #include "nodes.h"
+#include "outages.h"
 #include "reactor.h"
 #include "secrets.h"
 #include "spool.h"
@@ -77,7 +78,7 @@ static void serve_release_secrets(struct sk_identity_options *options);
 static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log);
 static bool serve_close_log(struct sk_spool *log);
 static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_secrets *secrets,
-                              struct supervisor *supervisor);
+                              struct supervisor *supervisor, struct sk_outages *outages);
 
 static enum sk_status supervise_open(struct supervisor *supervisor);
 static void supervise_close(struct supervisor *supervisor);
@@ -108,8 +109,10 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
     struct sk_reactor **reactors = calloc((size_t)sk_config_reactors(config), sizeof(struct sk_reactor *));
     struct sk_config *of_operators = serve_operators_config(config);
     struct sk_history *history = sk_history_open();
+    struct sk_outages *outages = sk_outages_open();
     int64_t started = 0;
-    bool enough = reactors != NULL && limits != NULL && secrets != NULL && of_operators != NULL && history != NULL;
+    bool enough = reactors != NULL && limits != NULL && secrets != NULL && of_operators != NULL && history != NULL &&
+                  outages != NULL;
     if (status == SK_OK)
         status = enough ? serve_open_log(config, &log) : SK_NO_MEM;
     struct sk_reactor_options shared = {
@@ -121,7 +124,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_log_set_patience(0);
         sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d admin_listen=%s", config->server.listen,
                (int)config->reactors, config->api.admin_listen == NULL ? "none" : config->api.admin_listen);
-        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, secrets, &supervisor));
+        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, secrets, &supervisor, outages));
     } else {
         sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)sk_config_reactors(config));
     }
@@ -135,6 +138,7 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     sk_log_set_patience(SK_LOG_PATIENCE_MS);
     free(reactors);
+    sk_outages_close(outages);
     supervise_close(&supervisor);
     if (!*left_behind) { // else a thread that uses them may still run
         sk_token_ring_close(ring);
@@ -254,12 +258,13 @@ static void serve_release_secrets(struct sk_identity_options *options)
 
 // Returns the signal that ends the service.
 static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_secrets *secrets,
-                              struct supervisor *supervisor)
+                              struct supervisor *supervisor, struct sk_outages *outages)
 {
     for (;;) {
+        sk_outages_check(outages, sk_monotonic_ms());
         int64_t ms = supervise_check(supervisor);
         const struct timespec most = {ms / 1000, ms % 1000 * 1000000};
-        int caught = ms < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
+        int caught = sigtimedwait(signals, NULL, &most);
         if (caught > 0 && caught != SIGHUP)
             return caught;
         if (caught != SIGHUP)
@@ -379,12 +384,12 @@ static void supervise_extend(struct supervisor *supervisor, uint64_t now, bool t
         supervisor->extend_ms = now;
 }
 
-// Checks the reactors and notifies the manager. Returns in how many ms to call again; -1: never.
+// Checks the reactors and notifies the manager. Returns in how many ms to call again.
 static int64_t supervise_check(struct supervisor *supervisor)
 {
     const struct notify *notify = &supervisor->notify;
     if (notify->fd < 0)
-        return -1;
+        return SELDOM_MS;
     uint64_t now = sk_monotonic_ms(), ping_ms = notify->watchdog_ms / PINGS;
     ping_ms = ping_ms < SOON_MS ? SOON_MS : ping_ms;
     bool extending = !supervisor->ready_sent || supervisor->stopping;
@@ -516,7 +521,7 @@ static bool notify_send(const struct notify *notify, const char *lines)
                           notify->address_len);
     if (sent >= 0)
         return true;
-    sk_log_text(SK_LOG_WARN, "the service manager does not take a notification", "reason", strerror(errno));
+    sk_log_repeat(SK_LOG_WARN, "the service manager does not take a notification", "reason", strerror(errno));
     return false;
 }
 

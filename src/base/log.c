@@ -160,6 +160,8 @@ void sk_log_text(enum sk_log_level level, const char *message, const char *key, 
 void sk_log_repeat(enum sk_log_level level, const char *message, const char *key, const char *value)
 {
     uint32_t repeated, suppressed;
+    if (level < lowest)
+        return; // it is not counted either
     (void)pthread_mutex_lock(&log_lock);
     bool passes = sk_log_repeats_pass(&repeats, message, value, sk_monotonic_ms(), &repeated);
     (void)pthread_mutex_unlock(&log_lock);

@@ -277,7 +277,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
         break;
     case SK_GRANT_MALFORMED: {
         const char *error = sk_reply_error(reply);
-        sk_log_text(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
+        sk_log_repeat(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
         batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         break;
     }

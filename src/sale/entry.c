@@ -183,7 +183,7 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
     else
         SK_PROBE3(settled, entry->voucher->id, entry->journal_id, entry->correction_count);
     if (reply != NULL && sk_reply_error(reply) != NULL)
-        sk_log_text(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+        sk_log_repeat(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
     sk_entry_forget(entry);
 }
 

@@ -286,9 +286,9 @@ static void session_log_refusal(const struct sk_reply *reply)
 {
     const char *error = sk_reply_error(reply), *protocol = sk_reply_text(sk_reply_at(reply, 1), NULL);
     if (error == NULL && protocol != NULL)
-        sk_log_text(SK_LOG_ERROR, "instances of another protocol version run; end them first", "version", protocol);
+        sk_log_repeat(SK_LOG_ERROR, "instances of another protocol version run; end them first", "version", protocol);
     else
-        sk_log_text(SK_LOG_WARN, "Redis gives no session", "reason", error != NULL ? error : "it is another's");
+        sk_log_repeat(SK_LOG_WARN, "Redis gives no session", "reason", error != NULL ? error : "it is another's");
 }
 
 static void session_on_taken(struct sk_session *session, bool granted, const struct sk_reply *reply)

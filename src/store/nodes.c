@@ -293,7 +293,7 @@ static void node_on_moved(void *arg, const char *error)
     struct sk_nodes *nodes = node->nodes;
     struct sk_moved moved;
     if (!sk_moved_read(error, &node->at, &moved)) {
-        sk_log_text(SK_LOG_WARN, "a Redis node names no other one", "reason", error);
+        sk_log_repeat(SK_LOG_WARN, "a Redis node names no other one", "reason", error);
         return;
     }
     unsigned to = nodes_take(nodes, &moved.to), from = nodes->of_slot[moved.slot];
@@ -367,11 +367,10 @@ static uint32_t scout_tick(void *arg)
 static void scout_dropped(void *arg, const char *why)
 {
     struct scout *scout = arg;
-    if (scout->refused++ == 0) {
-        char text[WHY_SIZE];
-        (void)snprintf(text, sizeof text, "%s:%d: %s", scout->at.name, scout->at.port, why);
-        sk_log_text(SK_LOG_WARN, "no slot map from a Redis node", "reason", text);
-    }
+    char text[WHY_SIZE];
+    (void)snprintf(text, sizeof text, "%s:%d: %s", scout->at.name, scout->at.port, why);
+    sk_log_repeat(SK_LOG_WARN, "no slot map from a Redis node", "reason", text);
+    scout->refused++;
     scout_next(scout);
     sk_asking_next(scout->asking, &scout->at, scout->turn != 0);
 }

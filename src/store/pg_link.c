@@ -410,7 +410,7 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
     if (pg->kind == SK_RESULT_FAILED && sk_pg_hosts_leave_read_only(pg->hosts))
         pg->read_only = sk_result_is_read_only((const struct sk_rows *)(const void *)result);
     if (pg->kind != SK_RESULT_ROWS)
-        sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
+        sk_log_repeat(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
 
 // Why the database is not to be used, after the step that sets up the session. NULL: it is.
@@ -502,7 +502,8 @@ static const char *pg_link_tick(void *owner)
 static void pg_link_drop(void *owner, const char *why)
 {
     struct sk_pg *pg = owner;
-    sk_log_text(SK_LOG_WARN, pg_link_is_up(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    sk_log_repeat(SK_LOG_WARN, pg_link_is_up(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason",
+                  why);
     if (!pg_link_is_up(pg) || pg->read_only)
         pg_link_next_host(pg);
     pg_link_disconnect(pg);

@@ -547,7 +547,7 @@ static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *re
         return;
     const char *error = reply == NULL ? "no answer" : sk_reply_error(reply);
     if (error != NULL) {
-        sk_log_text(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
+        sk_log_repeat(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
         redis->fault = "it refused the greeting";
     } else if (--redis->greetings_left == 0) {
         sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->url.at.name, redis->url.at.port);
@@ -604,8 +604,8 @@ static void redis_link_drop(void *owner, const char *why)
     const struct sk_redis_host *at = &redis->url.at;
     char text[WHY_SIZE];
     (void)snprintf(text, sizeof text, "%s:%d: %s", at->name, at->port, why);
-    sk_log_text(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
-                "reason", at->name[0] == '\0' ? why : text); // the sentinels may name none
+    sk_log_repeat(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
+                  "reason", at->name[0] == '\0' ? why : text); // the sentinels may name none
     sk_link_move(redis->link, SK_LINK_DOWN); // before the callbacks run, so that they cannot queue anything
     redis_link_disconnect(redis);
     redis_link_end_calls(redis);

@@ -28,7 +28,7 @@ void sk_reply_log_denial(const struct sk_reply *reply)
     const char *error = reply == NULL ? NULL : sk_reply_error(reply);
     if (error != NULL && (strstr(error, "NOPERM") != NULL || strstr(error, "ACL failure") != NULL ||
                           strstr(error, "The user executing the script can't") != NULL))
-        sk_log_text(SK_LOG_ERROR, "Redis denies what the service needs; see deploy/redis.acl", "reason", error);
+        sk_log_repeat(SK_LOG_ERROR, "Redis denies what the service needs; see deploy/redis.acl", "reason", error);
 }
 
 bool sk_reply_is_list(const struct sk_reply *reply)

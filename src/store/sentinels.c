@@ -20,7 +20,6 @@ struct seat {
     struct sk_asking *asking; // owned
     const struct sk_redis_host *at;
     struct sk_redis_host *named; // the master, in its last answer; port 0: none
-    bool logged;                 // why it is away
 };
 
 struct sk_sentinels {
@@ -119,21 +118,16 @@ static const char *sentinels_on_reply(void *arg, unsigned left, const struct sk_
     if (left > 0)
         return NULL;
     (void)sk_sentinels_read(reply, seat->named); // one that names none has no vote
-    seat->logged = false;
     sentinels_judge(seat->sentinels);
     return NULL;
 }
 
-// Logs the first reason since the sentinel has last answered, not each attempt's.
 static void sentinels_dropped(void *arg, const char *why)
 {
     struct seat *seat = arg;
-    if (!seat->logged) {
-        char text[WHY_SIZE];
-        (void)snprintf(text, sizeof text, "%s:%d: %s", seat->at->name, seat->at->port, why);
-        sk_log_text(SK_LOG_WARN, "a sentinel does not answer", "reason", text);
-        seat->logged = true;
-    }
+    char text[WHY_SIZE];
+    (void)snprintf(text, sizeof text, "%s:%d: %s", seat->at->name, seat->at->port, why);
+    sk_log_repeat(SK_LOG_WARN, "a sentinel does not answer", "reason", text);
     *seat->named = (struct sk_redis_host){0};
 }
 

@@ -529,9 +529,12 @@ START_TEST(postgres_stopped)
         (void)http_buy(service, voucher, user, &reply);
         http_must_be_problem(&reply, 409, "SOLD_OUT");
     }
+    service_log_must_have(service, 1,
+                          "msg=\"PostgreSQL is away: purchases of its vouchers get 202, and their orders wait\"");
     postgres_start();
     service_await(service, true);
     orders_must_be_placed(service, voucher, orders);
+    service_log_must_have(service, 1, "msg=\"PostgreSQL is back\" server=0 for_s=");
 }
 END_TEST
 
