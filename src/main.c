@@ -29,6 +29,11 @@ int main(int argc, char **argv)
     }
     enum sk_log_level level = SK_LOG_INFO;
     (void)sk_log_parse_level(config.log_level, &level); // was checked
+    sk_log_set_level(SK_LOG_WARN);                      // a start itself reports what it has read
+    if (!sk_check_settings(&config, command)) {
+        sk_config_free(&config);
+        return 2;
+    }
     sk_log_set_level(level);
     switch (command) {
     case SK_COMMAND_HELP:
@@ -39,6 +44,9 @@ int main(int argc, char **argv)
         break;
     case SK_COMMAND_CHECK:
         found = sk_check_run(&config, stdout);
+        break;
+    case SK_COMMAND_CHECK_FILES:
+        found = sk_check_files_run(&config, stdout);
         break;
     case SK_COMMAND_MIGRATE:
         status = sk_migrate(&config.stores.shards);

@@ -1,4 +1,5 @@
-// Checks first what would prevent a start, then each store, then both stores together.
+// Checks first what would make a start refuse the configuration, then each store, then both stores together. A start
+// runs the first part itself, so the two agree.
 #include "commands.h"
 
 #include <inttypes.h>
@@ -14,6 +15,8 @@
 #include "cors.h"
 #include "findings.h"
 #include "listener.h"
+#include "pg_hosts.h"
+#include "redis_url.h"
 #include "text.h"
 #include "ticket.h"
 #include "user_tokens.h"
@@ -22,10 +25,29 @@
 // warning.
 enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
 
+static void check_urls(struct sk_findings *findings, const struct sk_store_options *stores, bool redis);
 static void check_start(struct sk_findings *findings, const struct sk_config *config);
 static void check_own_clock(struct sk_findings *findings, const struct sk_clocks_seen *redis);
 static void check_clocks(struct sk_findings *findings, const struct sk_clocks_seen *redis,
                          const struct sk_clock_seen *postgres);
+
+bool sk_check_settings(const struct sk_config *config, enum sk_command command)
+{
+    struct sk_findings findings = {.out = NULL};
+    bool serves = command == SK_COMMAND_SERVE;
+    if (serves)
+        check_start(&findings, config);
+    if (serves || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE || command == SK_COMMAND_ERASE)
+        check_urls(&findings, &config->stores, serves);
+    return findings.counts[SK_FINDING_FAIL] == 0;
+}
+
+int sk_check_files_run(const struct sk_config *config, FILE *out)
+{
+    struct sk_findings findings = {.out = out};
+    check_start(&findings, config);
+    return findings.counts[SK_FINDING_FAIL] > 0 ? SK_CHECK_FAILS : SK_CHECK_GOOD;
+}
 
 int sk_check_run(const struct sk_config *config, FILE *out)
 {
@@ -50,56 +72,100 @@ int sk_check_run(const struct sk_config *config, FILE *out)
                                                   : SK_CHECK_GOOD;
 }
 
+// Their form only.
+static void check_urls(struct sk_findings *findings, const struct sk_store_options *stores, bool redis)
+{
+    struct sk_redis_url url = {0};
+    if (redis && sk_redis_url_parse(stores->redis_url, &url) != SK_OK)
+        sk_find(findings, SK_FINDING_FAIL, "SECKILL_REDIS_URL", "is not of a form that --help shows");
+    sk_redis_url_free(&url);
+    for (size_t i = 0; i < stores->shards.count; i++) {
+        struct sk_pg_hosts *hosts = sk_pg_hosts_open(stores->shards.urls[i]);
+        findings->counts[SK_FINDING_FAIL] += hosts == NULL; // which is logged
+        sk_pg_hosts_close(hosts);
+    }
+}
+
 static void check_descriptors(struct sk_findings *findings, const struct sk_config *config)
 {
     struct rlimit limit = {0};
     uint64_t needed = sk_descriptors_needed(config);
     (void)getrlimit(RLIMIT_NOFILE, &limit); // cannot fail with these arguments
     SK_FIND_UNLESS(findings, limit.rlim_max >= needed, SK_FINDING_FAIL, "file descriptors",
-                   "%" PRIu64 " needed, the hard limit here is %" PRIu64, needed, (uint64_t)limit.rlim_max);
+                   "%" PRIu64 " needed, the hard limit here is %" PRIu64
+                   "; raise it, or lower SECKILL_MAX_CONNECTIONS or SECKILL_REACTORS",
+                   needed, (uint64_t)limit.rlim_max);
 }
 
-static void check_read(struct sk_findings *findings, const char *what, const void *part)
+// What the parsers of settings print.
+struct reasons {
+    FILE *out; // NULL: out of memory
+    char *text;
+    size_t len, used;
+};
+
+static void check_read(struct sk_findings *findings, const char *what, const void *part, struct reasons *reasons)
 {
-    sk_find(findings, part == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, what, "%s", part == NULL ? "wrong" : "read");
+    static const char program[] = "seckill: ";
+    const char *reason = "out of memory";
+    if (reasons->out != NULL && fflush(reasons->out) == 0 && reasons->len > reasons->used) {
+        reason = reasons->text + reasons->used;
+        reason += strncmp(reason, program, sizeof program - 1) == 0 ? sizeof program - 1 : 0;
+        reasons->used = reasons->len;
+    }
+    sk_find(findings, part == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, what, "%s", part == NULL ? reason : "read");
 }
 
-// Parses settings that have a format of their own, as a start does. Their errors go to standard error.
+// Parses settings that have a format of their own, as a start does.
 static void check_forms(struct sk_findings *findings, const struct sk_config *config)
 {
-    struct sk_tokens *tokens = sk_tokens_open(&config->identity, stderr);
-    struct sk_tickets *tickets = sk_tickets_open(&config->identity, stderr);
-    struct sk_cors *cors = sk_cors_open(config->identity.cors_origins, stderr);
-    struct sk_cors *pictures = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", config->api.picture_origins, stderr);
-    struct sk_limits *limits = sk_limits_open(&config->identity, &config->server, stderr);
+    struct reasons reasons = {0};
+    reasons.out = open_memstream(&reasons.text, &reasons.len);
+    FILE *err = reasons.out == NULL ? stderr : reasons.out;
+    struct sk_tokens *tokens = sk_tokens_open(&config->identity, err);
     if (tokens != NULL && !sk_tokens_any(tokens))
         sk_find(findings, SK_FINDING_OK, "admin tokens", "none: no voucher can be created, and /admin gets 403");
     else
-        check_read(findings, "admin tokens", tokens);
-    check_read(findings, "ticket secrets", tickets);
-    check_read(findings, "CORS origins", cors);
-    check_read(findings, "picture origins", pictures);
-    check_read(findings, "trusted proxies", limits);
+        check_read(findings, "admin tokens", tokens, &reasons);
+    struct sk_tickets *tickets = sk_tickets_open(&config->identity, err);
+    check_read(findings, "ticket secrets", tickets, &reasons);
+    struct sk_cors *cors = sk_cors_open(config->identity.cors_origins, err);
+    check_read(findings, "CORS origins", cors, &reasons);
+    struct sk_cors *pictures = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", config->api.picture_origins, err);
+    check_read(findings, "picture origins", pictures, &reasons);
+    struct sk_limits *limits = sk_limits_open(&config->identity, &config->server, err);
+    check_read(findings, "trusted proxies", limits, &reasons);
     if (config->api.login_url != NULL && config->api.pages != 0)
-        SK_FIND_UNLESS(findings, sk_text_url(config->api.login_url), SK_FINDING_FAIL, "login", "%s",
-                       config->api.login_url);
+        SK_FIND_UNLESS(findings, sk_text_url(config->api.login_url), SK_FINDING_FAIL, "login",
+                       "%s; SECKILL_LOGIN_URL is of the form https://host/path", config->api.login_url);
     sk_tokens_close(tokens);
     sk_tickets_close(tickets);
     sk_cors_close(cors);
     sk_cors_close(pictures);
     sk_limits_close(limits);
+    if (reasons.out != NULL)
+        (void)fclose(reasons.out);
+    free(reasons.text);
 }
 
 // The same conditions under which a start fails, except that an address may be in use.
+static void check_listener(struct sk_findings *findings, const char *what, const char *setting, const char *address,
+                           const char *other)
+{
+    if (!sk_listen_address_is_formed(address))
+        sk_find(findings, SK_FINDING_FAIL, what, "%s: '%s' is not of the form host:port", setting, address);
+    else if (other != NULL && sk_listen_address_is_same(address, other))
+        sk_find(findings, SK_FINDING_FAIL, what, "%s is that of SECKILL_LISTEN", setting);
+    else if (findings->out != NULL) // a restart may find the host: a start waits for the name service
+        SK_FIND_UNLESS(findings, sk_listen_address_is_good(address), SK_FINDING_FAIL, what, "%s", address);
+}
+
 static void check_listeners(struct sk_findings *findings, const struct sk_config *config)
 {
-    const char *buyers = config->server.listen, *operators = config->api.admin_listen;
-    SK_FIND_UNLESS(findings, sk_listen_address_is_good(buyers), SK_FINDING_FAIL, "listener", "%s", buyers);
-    if (operators == NULL)
-        return;
-    bool good = sk_listen_address_is_good(operators), same = good && sk_listen_address_is_same(operators, buyers);
-    SK_FIND_UNLESS(findings, good && !same, SK_FINDING_FAIL, "operators' listener",
-                   same ? "%s is that of SECKILL_LISTEN" : "%s", operators);
+    check_listener(findings, "listener", "SECKILL_LISTEN", config->server.listen, NULL);
+    if (config->api.admin_listen != NULL)
+        check_listener(findings, "operators' listener", "SECKILL_ADMIN_LISTEN", config->api.admin_listen,
+                       config->server.listen);
 }
 
 static void check_keys(struct sk_findings *findings, struct sk_token_ring *ring)
@@ -115,23 +181,28 @@ static void check_keys(struct sk_findings *findings, struct sk_token_ring *ring)
     sk_token_ring_give_back(ring, keys);
 }
 
-// How users are identified: the same conditions under which serve.c refuses to start.
 static void check_users(struct sk_findings *findings, const struct sk_config *config)
 {
     if (config->identity.auth == SK_AUTH_TOKEN) {
         struct sk_token_ring *ring = sk_token_ring_open(&config->identity, (unsigned)config->reactors);
-        check_read(findings, "keys of users' tokens", ring);
-        if (ring != NULL)
+        if (findings->out != NULL)
+            sk_find(findings, ring == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, "keys of users' tokens", "%s",
+                    ring == NULL ? "wrong; the reason is on standard error" : "read");
+        else
+            findings->counts[SK_FINDING_FAIL] += ring == NULL; // which is logged
+        if (ring != NULL && findings->out != NULL)
             check_keys(findings, ring);
         sk_token_ring_close(ring);
         return;
     }
-    bool near = sk_listen_address_is_loopback(config->server.listen);
+    if (!sk_listen_address_is_formed(config->server.listen))
+        return;
+    bool near = !sk_listen_address_is_reachable(config->server.listen);
     SK_FIND_UNLESS(findings, near || config->identity.gateway_trusted != 0, SK_FINDING_FAIL, "gateway",
                    near ? "%s is this machine's alone"
-                        : "%s can be reached from other machines; without"
-                          " SECKILL_GATEWAY_TRUSTED=yes or SECKILL_AUTH=token it does"
-                          " not start",
+                        : "SECKILL_LISTEN, %s, can be reached from other machines, and SECKILL_AUTH=gateway believes"
+                          " every X-User-Id: set SECKILL_GATEWAY_TRUSTED=yes if only your gateway can, or"
+                          " SECKILL_AUTH=token",
                    config->server.listen);
 }
 

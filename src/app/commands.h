@@ -17,8 +17,8 @@
 // lines of the access log. The process must then end with _exit.
 enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, bool *left_behind) SK_MUST_CHECK;
 
-// Raises the soft limit of file descriptors if it is too low for the configuration. SK_FAIL: even the hard limit is too
-// low, or the limit cannot be read or raised.
+// Raises the soft limit of file descriptors if it is too low for the configuration. SK_FAIL: it cannot be read or
+// raised.
 enum sk_status sk_descriptors_reserve(const struct sk_config *config) SK_MUST_CHECK;
 
 // Any thread. Descriptors that the configuration needs when every client connection is in use.
@@ -27,6 +27,13 @@ uint64_t sk_descriptors_needed(const struct sk_config *config);
 // ---- check ----
 
 enum { SK_CHECK_GOOD = 0, SK_CHECK_WARNS = 1, SK_CHECK_FAILS = 2 };
+
+// Whether the settings that this command needs are right, with the files that they name; asks no store. What is wrong
+// is logged. A restart would not cure it.
+bool sk_check_settings(const struct sk_config *config, enum sk_command command);
+
+// `seckill --check-files`: the same for the service, with a line for each finding. Returns the exit status.
+int sk_check_files_run(const struct sk_config *config, FILE *out) SK_MUST_CHECK;
 
 // `seckill --check`: finds which parts of the configuration, stores, roles and settings break which promise. It has a
 // time limit for each query. Prints one line for each finding to `out`: "ok|warn|fail what: why". Returns the exit

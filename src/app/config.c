@@ -170,6 +170,8 @@ static const struct command commands[] = {
     {"--check", SK_COMMAND_CHECK, 0, 0, "",
      "checks configuration, stores, roles and settings, reports which promise each finding breaks, and ends: "
      "0 good, 1 warnings, 2 failures"},
+    {"--check-files", SK_COMMAND_CHECK_FILES, 0, 0, "",
+     "checks the settings and the files that they name, asks no store, and ends: 0 good, 2 failures"},
     {"--migrate", SK_COMMAND_MIGRATE, 0, 0, "", "updates the database's tables and functions and ends"},
     {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the OpenAPI document of the interface and ends"},
     {"token", SK_COMMAND_TOKEN, 1, 2, "USER [SECONDS]",
@@ -487,7 +489,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         (void)fprintf(err, "seckill: SECKILL_LOG_LEVEL: '%s' is none of debug, info, warn, error\n", config->log_level);
         return SK_FAIL;
     }
-    bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK;
+    bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK || *command == SK_COMMAND_CHECK_FILES;
     status = config_read_shards(config, serves || config_needs_database(*command), err);
     if (status != SK_OK)
         return status;

@@ -32,6 +32,7 @@ struct sk_config {
 enum sk_command {
     SK_COMMAND_SERVE,
     SK_COMMAND_CHECK,
+    SK_COMMAND_CHECK_FILES,
     SK_COMMAND_MIGRATE,
     SK_COMMAND_OPENAPI,
     SK_COMMAND_TOKEN,

@@ -19,7 +19,6 @@
 #include "clock.h"
 #include "history.h"
 #include "jwt.h"
-#include "listener.h"
 #include "log.h"
 #include "nodes.h"
 #include "outages.h"
@@ -171,18 +170,6 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
         *ring = sk_token_ring_open(&config->identity, (unsigned)config->reactors);
         if (*ring == NULL)
             return SK_FAIL;
-    } else if (config->identity.gateway_trusted == 0 && !sk_listen_address_is_loopback(config->server.listen)) {
-        sk_log_text(SK_LOG_ERROR,
-                    "SECKILL_LISTEN can be reached from other machines, and SECKILL_AUTH=gateway believes every "
-                    "X-User-Id: set SECKILL_GATEWAY_TRUSTED=yes if only your gateway can, or SECKILL_AUTH=token",
-                    "value", config->server.listen);
-        return SK_FAIL;
-    }
-    if (config->api.admin_listen != NULL &&
-        sk_listen_address_is_same(config->api.admin_listen, config->server.listen)) {
-        sk_log_text(SK_LOG_ERROR, "SECKILL_ADMIN_LISTEN and SECKILL_LISTEN are the same", "value",
-                    config->server.listen);
-        return SK_FAIL;
     }
     serve_warn(config);
     return sk_descriptors_reserve(config);
@@ -565,13 +552,6 @@ enum sk_status sk_descriptors_reserve(const struct sk_config *config)
     }
     if (limit.rlim_cur >= needed)
         return SK_OK;
-    if (limit.rlim_max < needed) {
-        sk_log(SK_LOG_ERROR,
-               "too few file descriptors: raise the hard limit, or lower SECKILL_MAX_CONNECTIONS or SECKILL_REACTORS",
-               "needed=%" PRIu64 " hard_limit=%" PRIu64 " max_connections=%" PRId64 " reactors=%" PRId64, needed,
-               (uint64_t)limit.rlim_max, config->server.max_connections, config->reactors);
-        return SK_FAIL;
-    }
     limit.rlim_cur = needed;
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
         return SK_OK;

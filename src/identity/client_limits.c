@@ -228,7 +228,7 @@ struct sk_limits *sk_limits_open(const struct sk_identity_options *options, cons
         sk_limits_close(limits);
         return NULL;
     }
-    limits->direct = options->auth == SK_AUTH_TOKEN && !sk_listen_address_is_loopback(server->listen);
+    limits->direct = options->auth == SK_AUTH_TOKEN && sk_listen_address_is_reachable(server->listen);
     limits_put_policy(limits, "user", options->user_rate);
     limits_put_policy(limits, "address", options->address_rate);
     sk_rate_begin(&limits->purchases, (uint64_t)options->purchase_rate);

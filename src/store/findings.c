@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "address.h"
+#include "log.h"
 
 enum { WHY_SIZE = 512 };
 
@@ -26,8 +27,14 @@ void sk_find(struct sk_findings *findings, enum sk_finding kind, const char *wha
     }
     while (n > 0 && why[n - 1] == ' ')
         why[--n] = '\0';
-    (void)fprintf(findings->out, "%-4s %s: %s\n", names[kind], what, why);
     findings->counts[kind]++;
+    if (findings->out != NULL) {
+        (void)fprintf(findings->out, "%-4s %s: %s\n", names[kind], what, why);
+    } else if (kind == SK_FINDING_FAIL) {
+        char text[2 * WHY_SIZE];
+        (void)snprintf(text, sizeof text, "%s: %s", what, why);
+        sk_log_text(SK_LOG_ERROR, "the configuration is refused", "reason", text);
+    }
 }
 
 void sk_find_way(struct sk_findings *findings, const char *what, const struct sockaddr *peer, bool encrypted)

@@ -14,7 +14,7 @@ enum sk_finding {
 };
 
 struct sk_findings {
-    FILE *out; // borrowed
+    FILE *out; // borrowed; NULL: failures are logged as errors, and nothing else is said
     size_t counts[SK_FINDING_KINDS];
 };
 

@@ -44,8 +44,10 @@ static void pg_hosts_put_all(struct pg_params *params, const struct sk_pg_hosts 
 struct sk_pg_hosts *sk_pg_hosts_open(const char *url)
 {
     struct sk_pg_hosts *hosts = calloc(1, sizeof *hosts);
-    if (hosts == NULL)
+    if (hosts == NULL) {
+        sk_log(SK_LOG_ERROR, "no memory for SECKILL_DATABASE_URL", "");
         return NULL;
+    }
     const char *wrong = NULL;
     if (pg_hosts_splits_password(url))
         wrong = "it has an @ behind the user's part: write the / and @ of a password as %2F and %40";

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,9 +14,10 @@
 #include "log.h"
 #include "text.h"
 
-enum { BACKLOG = 4096, UNSENT_MAX_BYTES = 65536 };
+enum { BACKLOG = 4096, UNSENT_MAX_BYTES = 65536, HOST_SIZE = 256, WHY_SIZE = HOST_SIZE + 256 };
 
 static struct addrinfo *listener_resolve(const char *address);
+static void listener_log(const char *address, const char *reason);
 
 // Connections inherit the last option. It limits what the kernel keeps for a client that does not read, which is
 // megabytes otherwise. It does not limit the data in flight to a client that reads.
@@ -43,33 +45,51 @@ int sk_listen(const char *address)
         return -1;
     int fd = listener_try(found);
     if (fd < 0)
-        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", strerror(errno));
+        listener_log(address, strerror(errno));
     freeaddrinfo(found);
     return fd;
 }
 
 // ---- the address ----
 
-// The caller frees the result with freeaddrinfo. NULL: the reason is logged.
-static struct addrinfo *listener_resolve(const char *address)
+static void listener_log(const char *address, const char *reason)
 {
-    char host[256];
+    char text[WHY_SIZE];
+    (void)snprintf(text, sizeof text, "%s: %s", address, reason);
+    sk_log_repeat(SK_LOG_ERROR, "cannot listen", "reason", text);
+}
+
+// Splits host:port; returns the port, or NULL: it is not of that form.
+static const char *listener_split(const char *address, char host[HOST_SIZE])
+{
     const char *colon = strrchr(address, ':');
     uint64_t port; // the resolver would truncate a larger number
-    if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
-        sk_log_text(SK_LOG_ERROR, "an address to listen on is not of the form host:port", "value", address);
+    if (colon == NULL || (size_t)(colon - address) >= HOST_SIZE || !sk_text_number(colon + 1, UINT16_MAX, &port))
         return NULL;
-    }
     bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
     size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
     memcpy(host, address + bracketed, n);
     host[n] = '\0';
+    return colon + 1;
+}
+
+bool sk_listen_address_is_formed(const char *address)
+{
+    char host[HOST_SIZE];
+    return listener_split(address, host) != NULL;
+}
+
+// The caller frees the result with freeaddrinfo. NULL: the reason is logged.
+static struct addrinfo *listener_resolve(const char *address)
+{
+    char host[HOST_SIZE];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
-    if (error != 0)
-        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", gai_strerror(error));
-    return error == 0 ? found : NULL;
+    const char *port = listener_split(address, host);
+    int error = port == NULL ? 0 : getaddrinfo(host[0] == '\0' ? NULL : host, port, &hints, &found);
+    if (port == NULL || error != 0)
+        listener_log(address, port == NULL ? "it is not of the form host:port" : gai_strerror(error));
+    return found;
 }
 
 bool sk_listen_address_is_good(const char *address)
@@ -95,15 +115,15 @@ static bool listener_is_loopback(const struct sockaddr *at)
            (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) && in6.sin6_addr.s6_addr[12] == 127);
 }
 
-bool sk_listen_address_is_loopback(const char *address)
+bool sk_listen_address_is_reachable(const char *address)
 {
     struct addrinfo *found = listener_resolve(address);
-    bool all = found != NULL;
+    bool any = false;
     for (const struct addrinfo *at = found; at != NULL; at = at->ai_next)
-        all = all && listener_is_loopback(at->ai_addr);
+        any = any || !listener_is_loopback(at->ai_addr);
     if (found != NULL)
         freeaddrinfo(found);
-    return all;
+    return any;
 }
 
 bool sk_listen_address_is_same(const char *one, const char *other)

@@ -10,11 +10,14 @@
 // and a log line on failure.
 int sk_listen(const char *address);
 
-// Whether it names an address. If not, the reason is logged.
+// Whether it is of that form.
+bool sk_listen_address_is_formed(const char *address);
+
+// Whether it names an address: it is of that form, and its host is known. If not, the reason is logged.
 bool sk_listen_address_is_good(const char *address);
 
-// Whether no other machine can reach the address. False also if it cannot be resolved, which is logged.
-bool sk_listen_address_is_loopback(const char *address);
+// Whether other machines can reach the address. False also if it cannot be resolved, which is logged.
+bool sk_listen_address_is_reachable(const char *address);
 
 // Whether the two have an address in common, however it is written (localhost:8080 and 127.0.0.1:8080). If so, the
 // kernel would give each connection to either of them.

@@ -126,7 +126,7 @@ START_TEST(tokens_come_from_a_file)
     (void)close(fd);
     int code = service_run((const char *const[]){NULL},
                            ENV("SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none", env), out, sizeof out);
-    ck_assert_msg(code == 1 && strstr(out, "SECKILL_ADMIN_TOKENS: line 7: the name is taken") != NULL, "%d: %s", code,
+    ck_assert_msg(code == 2 && strstr(out, "SECKILL_ADMIN_TOKENS: line 7: the name is taken") != NULL, "%d: %s", code,
                   out);
     ck_assert_ptr_null(strstr(out, "another-token"));
     (void)unlink(path);

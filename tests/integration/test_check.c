@@ -122,7 +122,7 @@ START_TEST(what_is_right_is_good)
         "ok   redis role: master",
         "ok   redis appendonly: yes",
         "ok   redis appendfsync: always",
-        "ok   redis auto-aof-rewrite-percentage: 0",
+        "ok   redis auto-aof-rewrite-percentage: 100, from 1073741824",
         "ok   redis user default: may do all that scripts write",
         "ok   redis maxmemory-policy: noeviction",
         "ok   redis commands: ",
@@ -169,7 +169,7 @@ START_TEST(settings_of_redis_are_found)
         {"appendfsync", "everysec", "always", WARNS, "warn redis appendfsync: everysec"},
         {"appendfsync", "no", "always", FAILS, "fail redis appendfsync: no"},
         {"no-appendfsync-on-rewrite", "yes", "no", WARNS, "warn redis no-appendfsync-on-rewrite: yes"},
-        {"auto-aof-rewrite-percentage", "100", "0", WARNS,
+        {"auto-aof-rewrite-min-size", "64mb", "1gb", WARNS,
          "warn redis auto-aof-rewrite-percentage: 100, from 67108864"},
         {"maxmemory-policy", "allkeys-lru", "noeviction", WARNS, "warn redis maxmemory-policy: allkeys-lru"},
         {"maxmemory-policy", "volatile-ttl", "noeviction", WARNS, "warn redis maxmemory-policy: volatile-ttl"},
@@ -183,7 +183,7 @@ START_TEST(settings_of_redis_are_found)
         must_find(rows[i].code, rows[i].line);
         redis_run("CONFIG SET %s %s", rows[i].name, rows[i].good);
     }
-    redis_run("CONFIG SET auto-aof-rewrite-percentage 100 auto-aof-rewrite-min-size 1gb");
+    redis_run("CONFIG SET auto-aof-rewrite-percentage 0 auto-aof-rewrite-min-size 64mb");
     must_be_good();
     redis_run("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
     must_find(FAILS, "fail redis maxmemory-policy: allkeys-lru");
@@ -718,22 +718,24 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_int_eq(code, FAILS);
     ck_assert_msg(found("fail file descriptors: 4176 needed, the hard limit here is 300"), "%s", out);
     static const char *const forms[][2] = {
-        {"SECKILL_ADMIN_TOKENS=nonsense", "fail admin tokens: "},
-        {"SECKILL_ADMIN_TOKEN=nonsense", "fail admin tokens: "},
-        {"SECKILL_TICKET_SECRET=nonsense", "fail ticket secrets: "},
-        {"SECKILL_CORS_ORIGINS=nowhere", "fail CORS origins: "},
-        {"SECKILL_TRUSTED_PROXIES=nowhere", "fail trusted proxies: "},
+        {"SECKILL_ADMIN_TOKENS=nonsense", "fail admin tokens: SECKILL_ADMIN_TOKENS: line 1: "},
+        {"SECKILL_ADMIN_TOKEN=nonsense", "fail admin tokens: SECKILL_ADMIN_TOKEN: "},
+        {"SECKILL_TICKET_SECRET=nonsense", "fail ticket secrets: SECKILL_TICKET_SECRET: "},
+        {"SECKILL_CORS_ORIGINS=nowhere", "fail CORS origins: SECKILL_CORS_ORIGINS: "},
+        {"SECKILL_TRUSTED_PROXIES=nowhere", "fail trusted proxies: SECKILL_TRUSTED_PROXIES: "},
         {"SECKILL_LOGIN_URL=nowhere", "fail login: "},
-        {"SECKILL_PICTURE_ORIGINS=nowhere", "fail picture origins: "},
+        {"SECKILL_PICTURE_ORIGINS=nowhere", "fail picture origins: SECKILL_PICTURE_ORIGINS: "},
     };
     for (size_t i = 0; i < COUNT(forms); i++) {
         ck_assert_int_eq(check_with(forms[i][0], NULL), FAILS);
         ck_assert_msg(found(forms[i][1]) && strstr(out, "nonsense") == NULL, "%s", out);
     }
     static const char *const listeners[][3] = {
-        {"SECKILL_LISTEN=8080", "SECKILL_GATEWAY_TRUSTED=yes", "fail listener: 8080"},
-        {"SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=8082", "fail operators' listener: 8082"},
-        {"SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=localhost:1", "fail operators' listener: localhost:1 is"},
+        {"SECKILL_LISTEN=8080", "SECKILL_GATEWAY_TRUSTED=yes", "fail listener: SECKILL_LISTEN: '8080' is not"},
+        {"SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=8082",
+         "fail operators' listener: SECKILL_ADMIN_LISTEN: '8082' is not"},
+        {"SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=localhost:1",
+         "fail operators' listener: SECKILL_ADMIN_LISTEN is that of"},
     };
     for (size_t i = 0; i < COUNT(listeners); i++) {
         ck_assert_int_eq(check_with(listeners[i][0], listeners[i][1]), FAILS);
@@ -742,7 +744,7 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_int_eq(check_with("SECKILL_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=127.0.0.1:2"), GOOD);
     ck_assert_int_eq(check_with("SECKILL_LOGIN_URL=nowhere", "SECKILL_PAGES=off"), GOOD); // nothing reads it
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", NULL), FAILS);
-    ck_assert_msg(found("fail gateway: 0.0.0.0:1 can be reached"), "%s", out);
+    ck_assert_msg(found("fail gateway: SECKILL_LISTEN, 0.0.0.0:1, can be reached"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", "SECKILL_GATEWAY_TRUSTED=yes"), GOOD);
     static const struct {
         const char *env, *more, *line;

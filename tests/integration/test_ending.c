@@ -199,13 +199,14 @@ END_TEST
 START_TEST(resolver_hangs_at_a_start_that_fails)
 {
     static char out[LOG_SIZE];
-    ck_assert_int_eq(service_run(ENV("--log-level=info"),
-                                 ENV("LD_PRELOAD=" HANGING_RESOLVER, service_preload_options(),
-                                     "SECKILL_LISTEN=127.0.0.1:65536", "SECKILL_REDIS_URL=redis://hangs.test:6379",
-                                     "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"),
-                                 out, sizeof out),
-                     1);
-    ck_assert_ptr_nonnull(strstr(out, "SECKILL_LISTEN"));
+    ck_assert_int_eq(
+        service_run(ENV("--log-level=info"),
+                    ENV("LD_PRELOAD=" HANGING_RESOLVER, service_preload_options(), "SECKILL_LISTEN=192.0.2.1:1",
+                        "SECKILL_GATEWAY_TRUSTED=yes", "SECKILL_REDIS_URL=redis://hangs.test:6379",
+                        "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"),
+                    out, sizeof out),
+        1);
+    ck_assert_ptr_nonnull(strstr(out, "cannot listen"));
 }
 END_TEST
 

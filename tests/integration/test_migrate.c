@@ -91,7 +91,7 @@ START_TEST(without_rights_or_server_migrating_fails)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=postgresql://nobody:%s@127.0.0.1:1/nothing", wrong[i]);
         int code = service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output);
-        ck_assert_msg(code == 1 && strstr(output, "SECKILL_DATABASE_URL is wrong") != NULL, "%d: %s", code, output);
+        ck_assert_msg(code == 2 && strstr(output, "SECKILL_DATABASE_URL is wrong") != NULL, "%d: %s", code, output);
         ck_assert_msg(strstr(output, "sesame") == NULL, "%s", output);
     }
 }

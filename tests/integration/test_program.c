@@ -1,11 +1,15 @@
 // The program as its operator sees it: the arguments it accepts, those it rejects, and its output.
 #include <check.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "proc.h"
 #include "stack.h"
 
-enum { OUTPUT_SIZE = 16384 };
+enum { OUTPUT_SIZE = 16384, SETTING_SIZE = 64 };
 
 #define DATABASE   "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -113,37 +117,94 @@ START_TEST(wrong_settings_are_refused)
 }
 END_TEST
 
-// What everybody knows is named at each start, this one fails later.
+static int count(const char *out, const char *text)
+{
+    int times = 0;
+    for (; (out = strstr(out, text)) != NULL; out++)
+        times++;
+    return times;
+}
+
+// Gives a port in use, so that a start gets that far and fails.
+static int take_port(char setting[SETTING_SIZE])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    (void)snprintf(setting, SETTING_SIZE, "SECKILL_LISTEN=127.0.0.1:%d", ntohs(at.sin_port));
+    return fd;
+}
+
+// What everybody knows is named at each start, also if this one fails later.
 START_TEST(secrets_of_the_demo_are_named)
 {
-    char out[OUTPUT_SIZE];
-    static const char token[] = "SECKILL_ADMIN_TOKEN=demo-admin-token", none[] = "SECKILL_REDIS_URL=http://127.0.0.1";
-    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, none, token), out, sizeof out), 1);
+    char out[OUTPUT_SIZE], taken[SETTING_SIZE];
+    int fd = take_port(taken);
+    static const char token[] = "SECKILL_ADMIN_TOKEN=demo-admin-token";
+    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, taken, token), out, sizeof out), 1);
     ck_assert_msg(strstr(out, "setting=SECKILL_ADMIN_TOKEN") != NULL, "%s", out);
     ck_assert_msg(strstr(out, "demo-admin-token") == NULL, "%s", out);
-    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, none), out, sizeof out), 1);
+    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, taken), out, sizeof out), 1);
     ck_assert_msg(strstr(out, "everybody knows") == NULL, "%s", out);
+    (void)close(fd);
 }
 END_TEST
 
-START_TEST(wrong_addresses_are_refused)
+// A restart would not cure these: exit status 2, and one line that names the setting.
+START_TEST(settings_with_a_form_of_their_own_are_refused)
 {
     static const char *const rows[][2] = {
         {"SECKILL_LISTEN=nowhere", "SECKILL_LISTEN"},
+        {"SECKILL_LISTEN=18991", "SECKILL_LISTEN"},
         {"SECKILL_LISTEN=127.0.0.1:65536", "SECKILL_LISTEN"},
+        {"SECKILL_LISTEN=0.0.0.0:18991", "SECKILL_LISTEN"}, // without SECKILL_GATEWAY_TRUSTED
+        {"SECKILL_ADMIN_LISTEN=nowhere", "SECKILL_ADMIN_LISTEN"},
+        {"SECKILL_ADMIN_LISTEN=localhost:8080", "SECKILL_ADMIN_LISTEN"}, // that of SECKILL_LISTEN
         {"SECKILL_REDIS_URL=http://127.0.0.1", "SECKILL_REDIS_URL"},
         {"SECKILL_REDIS_URL=redis://127.0.0.1:99999", "SECKILL_REDIS_URL"},
         {"SECKILL_REDIS_URL=redis://:100%@127.0.0.1", "write %25 for it"},
         {"SECKILL_DATABASE_URL=nonsense=1", "SECKILL_DATABASE_URL"},
+        {"SECKILL_DATABASE_URL=jdbc:postgresql://x", "SECKILL_DATABASE_URL"},
         {"SECKILL_TRUSTED_PROXIES=10.0.0.0/33", "SECKILL_TRUSTED_PROXIES"},
         {"SECKILL_TRUSTED_PROXIES=0.0.0.0/0", "SECKILL_TRUSTED_PROXIES"},
+        {"SECKILL_TRUSTED_PROXIES=10.0.0.1/8", "SECKILL_TRUSTED_PROXIES"},
         {"SECKILL_TRUSTED_PROXIES=gateway", "SECKILL_TRUSTED_PROXIES"},
+        {"SECKILL_CORS_ORIGINS=shop.example", "SECKILL_CORS_ORIGINS"},
+        {"SECKILL_PICTURE_ORIGINS=shop.example", "SECKILL_PICTURE_ORIGINS"},
+        {"SECKILL_LOGIN_URL=shop.example", "SECKILL_LOGIN_URL"},
+        {"SECKILL_TICKET_SECRET=short", "SECKILL_TICKET_SECRET"},
+        {"SECKILL_ADMIN_TOKEN=short", "SECKILL_ADMIN_TOKEN"},
+        {"SECKILL_ADMIN_TOKENS=alice", "SECKILL_ADMIN_TOKENS"},
     };
     char out[OUTPUT_SIZE];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, rows[i][0]), out, sizeof out), 1);
+        int code = service_run(NO_WORDS, ENV(DATABASE, rows[i][0]), out, sizeof out);
+        ck_assert_msg(code == 2, "%s: exit code %d: %s", rows[i][0], code, out);
+        ck_assert_msg(count(out, "\n") == 1 && strstr(out, "level=error") != NULL, "%s: %s", rows[i][0], out);
         ck_assert_msg(strstr(out, rows[i][1]) != NULL, "%s is not named: %s", rows[i][1], out);
     }
+    ck_assert_int_eq(service_run(NO_WORDS,
+                                 ENV(DATABASE, "SECKILL_AUTH=token", "SECKILL_TOKEN_KEYS=/nowhere",
+                                     "SECKILL_TOKEN_ISSUER=i", "SECKILL_TOKEN_AUDIENCE=a"),
+                                 out, sizeof out),
+                     2);
+    ck_assert_msg(count(out, "\n") == 1 && strstr(out, "SECKILL_TOKEN_KEYS") != NULL, "%s", out);
+}
+END_TEST
+
+// A restart may find it free.
+START_TEST(a_port_in_use_is_no_wrong_setting)
+{
+    char out[OUTPUT_SIZE], taken[SETTING_SIZE], reason[SETTING_SIZE + 64];
+    int fd = take_port(taken);
+    ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, taken), out, sizeof out), 1);
+    (void)snprintf(reason, sizeof reason, "msg=\"cannot listen\" reason=\"%s: Address already in use\"",
+                   strchr(taken, '=') + 1);
+    ck_assert_msg(strstr(out, reason) != NULL, "not '%s': %s", reason, out);
+    (void)close(fd);
 }
 END_TEST
 
@@ -154,11 +215,35 @@ START_TEST(too_few_descriptors_are_refused)
     int code =
         service_run(NO_WORDS, ENV(DATABASE, "SECKILL_REACTORS=2", "SECKILL_MAX_CONNECTIONS=103"), out, sizeof out);
     service_limit_descriptors(0, 0);
-    ck_assert_int_eq(code, 1);
+    ck_assert_int_eq(code, 2);
     // 2 x (103 + 16) + 64
-    static const char *const named[] = {"needed=302", "hard_limit=300", "SECKILL_MAX_CONNECTIONS", "SECKILL_REACTORS"};
+    static const char *const named[] = {"302 needed", "hard limit here is 300", "SECKILL_MAX_CONNECTIONS",
+                                        "SECKILL_REACTORS"};
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         ck_assert_msg(strstr(out, named[i]) != NULL, "%s is not said: %s", named[i], out);
+}
+END_TEST
+
+// What `systemctl reload` asks: no store takes part.
+START_TEST(files_are_checked_without_a_store)
+{
+    char out[OUTPUT_SIZE], path[PROC_PATH_SIZE + 16], setting[PROC_PATH_SIZE + 64];
+    (void)snprintf(path, sizeof path, "%s/tokens", proc_scratch());
+    (void)snprintf(setting, sizeof setting, "SECKILL_ADMIN_TOKENS_FILE=%s", path);
+    static const char *const rows[][2] = {
+        {"alice read 0123456789abcdef\n", "ok   admin tokens: read"},
+        {"alice read short\n", "fail admin tokens: SECKILL_ADMIN_TOKENS: line 1: "},
+        {"alice read 0123456789abcdef\nbob write 0123456789abcdef\n",
+         "fail admin tokens: SECKILL_ADMIN_TOKENS: line 2: "},
+    };
+    for (int i = 0; i < 3; i++) {
+        FILE *file = fopen(path, "we");
+        ck_assert_ptr_nonnull(file);
+        (void)fputs(rows[i][0], file);
+        (void)fclose(file);
+        ck_assert_int_eq(service_run(WORDS("--check-files"), ENV(DATABASE, setting), out, sizeof out), i == 0 ? 0 : 2);
+        ck_assert_msg(strstr(out, rows[i][1]) != NULL, "not '%s': %s", rows[i][1], out);
+    }
 }
 END_TEST
 
@@ -176,8 +261,10 @@ int main(void)
     tcase_add_test(tcase, help_lists_every_key);
     tcase_add_test(tcase, wrong_settings_are_refused);
     tcase_add_test(tcase, secrets_of_the_demo_are_named);
-    tcase_add_test(tcase, wrong_addresses_are_refused);
+    tcase_add_test(tcase, settings_with_a_form_of_their_own_are_refused);
+    tcase_add_test(tcase, a_port_in_use_is_no_wrong_setting);
     tcase_add_test(tcase, too_few_descriptors_are_refused);
+    tcase_add_test(tcase, files_are_checked_without_a_store);
     tcase_add_test(tcase, migrate_needs_a_database);
     return harness_main(tcase, CK_NOFORK);
 }
