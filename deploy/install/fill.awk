@@ -8,6 +8,8 @@
 #   @CHOICES@                  of a completion: the words that an option with a choice takes
 #   @WORDS@ @WITH_VALUE@ @WITH_PATH@   of a completion: all words; the options with a value, with a path, divided by |
 #   @VERSION@ @BINDIR@ @DEFAULTS@
+#   @INSTANCE@ @INSTANCE_SETTINGS@   of a template unit, made with -v instance=%i: after the name; a line that reads the
+#                              settings of each instance
 
 # ---- the help ----
 
@@ -118,6 +120,12 @@ $0 == "@CREDENTIALS@" {
     next
 }
 
+$0 == "@INSTANCE_SETTINGS@" {
+    if (instance != "")
+        printf "# Settings of this instance alone, above all SECKILL_LISTEN.\nEnvironmentFile=-%s-%s\n", defaults, instance
+    next
+}
+
 $0 == "@CHOICES@" {
     for (i = 1; i <= settings; i++)
         if (match(setting_help[i], /\[[a-z]+(\|[a-z]+)+\]/)) {
@@ -136,5 +144,6 @@ $0 == "@CHOICES@" {
     gsub(/@VERSION@/, version)
     gsub(/@BINDIR@/, bindir)
     gsub(/@DEFAULTS@/, defaults)
+    gsub(/@INSTANCE@/, instance == "" ? "" : ", instance " instance)
     print
 }

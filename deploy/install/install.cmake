@@ -7,7 +7,7 @@ set(made ${CMAKE_BINARY_DIR}/install)
 set(templates ${CMAKE_SOURCE_DIR}/deploy/install)
 set(defaults ${CMAKE_INSTALL_FULL_SYSCONFDIR}/default/seckill)
 
-# The program says what there is to set; the rest is made of that.
+# The program says what there is to set; the rest is made of that, and seckill@.service of the unit's template.
 add_custom_command(
   OUTPUT ${made}/help
   COMMAND ${CMAKE_COMMAND} -E make_directory ${made}
@@ -15,12 +15,16 @@ add_custom_command(
   DEPENDS seckill
   COMMENT "Asking seckill for its settings"
   VERBATIM)
-function(make_from_help name)
+function(make_from_help name) # [TEMPLATE INSTANCE]
+  set(template ${name})
+  if(ARGC GREATER 1)
+    set(template ${ARGV1})
+  endif()
   add_custom_command(
     OUTPUT ${made}/${name}
     COMMAND ${AWK} -v version=${SK_RELEASE} -v bindir=${CMAKE_INSTALL_FULL_BINDIR} -v defaults=${defaults}
-            -f ${templates}/fill.awk ${made}/help ${templates}/${name}.in > ${made}/${name}
-    DEPENDS ${made}/help ${templates}/fill.awk ${templates}/${name}.in
+            -v instance=${ARGV2} -f ${templates}/fill.awk ${made}/help ${templates}/${template}.in > ${made}/${name}
+    DEPENDS ${made}/help ${templates}/fill.awk ${templates}/${template}.in
     COMMENT "Making ${name}"
     VERBATIM)
 endfunction()
@@ -28,18 +32,20 @@ make_from_help(seckill.1)
 make_from_help(seckill.bash)
 make_from_help(seckill.default)
 make_from_help(seckill.service)
+make_from_help(seckill@.service seckill.service %i)
 add_custom_command(
   OUTPUT ${made}/seckill.1.gz
   COMMAND ${GZIP} -9n < ${made}/seckill.1 > ${made}/seckill.1.gz
   DEPENDS ${made}/seckill.1
   VERBATIM)
 add_custom_target(installed_files ALL
-                  DEPENDS ${made}/seckill.1.gz ${made}/seckill.bash ${made}/seckill.default ${made}/seckill.service)
+                  DEPENDS ${made}/seckill.1.gz ${made}/seckill.bash ${made}/seckill.default ${made}/seckill.service
+                          ${made}/seckill@.service)
 
 install(TARGETS seckill RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${made}/seckill.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${made}/seckill.bash DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions RENAME seckill)
-install(FILES ${made}/seckill.service DESTINATION ${SK_UNIT_DIR})
+install(FILES ${made}/seckill.service ${made}/seckill@.service DESTINATION ${SK_UNIT_DIR})
 install(FILES README.md README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY deploy/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples

@@ -221,7 +221,7 @@ static void write_acl(const char *path)
 {
     static const char placeholder[] = "SECKILL_REDIS_PASSWORD";
     char text[ACL_SIZE];
-    FILE *from = fopen(SECKILL_ACL, "re"), *to = fopen(path, "we");
+    FILE *from = fopen(SECKILL_DEPLOY "/redis.acl", "re"), *to = fopen(path, "we");
     ck_assert(from != NULL && to != NULL);
     size_t n = fread(text, 1, sizeof text - 1, from);
     ck_assert_uint_lt(n, sizeof text - 1);
@@ -263,20 +263,13 @@ static void redis_start_node(int node, const char *acl)
     (void)snprintf(port, sizeof port, "%d", stack.redis_ports[node]);
     (void)snprintf(bus, sizeof bus, "%d", stack.bus_ports[node]);
     const char *const argv[] = {"redis-server",
+                                SECKILL_DEPLOY "/redis.conf",
                                 "--bind",
                                 "127.0.0.1",
                                 "--port",
                                 port,
                                 "--dir",
                                 folder,
-                                "--save",
-                                "",
-                                "--appendonly",
-                                "yes",
-                                "--appendfsync",
-                                "always",
-                                "--auto-aof-rewrite-percentage",
-                                "0",
                                 "--aclfile",
                                 acl,
                                 cluster ? "--cluster-enabled" : NULL,
@@ -406,6 +399,20 @@ static void postgres_folder(char out[PROC_PATH_SIZE], int shard)
     (void)snprintf(out, PROC_PATH_SIZE, "%s/%s", proc_scratch(), name);
 }
 
+// As deploy/postgresql.conf, without fsync: the tests crash processes, not the machine. All is set in the cluster's own
+// file, where a test may change it.
+static void postgres_set(const char *path)
+{
+    char line[256];
+    FILE *from = fopen(SECKILL_DEPLOY "/postgresql.conf", "re"), *to = fopen(path, "ae");
+    ck_assert(from != NULL && to != NULL);
+    while (fgets(line, sizeof line, from) != NULL)
+        (void)fputs(line, to);
+    (void)fputs("fsync = off\n", to);
+    (void)fclose(from);
+    ck_assert_int_eq(fclose(to), 0);
+}
+
 static void make_cluster(int shard)
 {
     char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], password_file[PROC_PATH_SIZE + 16];
@@ -423,13 +430,8 @@ static void make_cluster(int shard)
                                 "--pwfile",      password_file, "--locale", "C.UTF-8",    "--auth",
                                 "scram-sha-256", "--no-sync",   NULL};
     run_to_end("initdb", argv, NULL, true);
-    // No fsync: the tests crash processes, not the machine. All is set in the file, where a test may change it.
     (void)snprintf(data, sizeof data, "%s/data/postgresql.conf", folder);
-    file = fopen(data, "ae");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs("fsync = off\nmax_wal_size = 2GB\nmin_wal_size = 512MB\ncheckpoint_timeout = 15min\n", file),
-                     0);
-    ck_assert_int_eq(fclose(file), 0);
+    postgres_set(data);
 }
 
 static void postgres_start_shard(int shard)
