@@ -28,7 +28,8 @@ def redis_memory_full(run: Run) -> None:
 
 
 def redis_disk_full(run: Run) -> None:
-    """Redis exits when it cannot write its file under appendfsync always; it comes back with room."""
+    """Redis exits when it cannot write its file under appendfsync always. Started again it loads its data, and exits at
+    the first write, until there is room."""
     disk = run.stack.small_disk("disk", 3 + megabytes_of(run.redis.dir))
     run.redis.end(signal.SIGTERM)
     target = disk / "redis"
@@ -38,7 +39,9 @@ def redis_disk_full(run: Run) -> None:
         run.redis.run(*run.stack.redis_settings)
         ballast = disk / "ballast"
         fill(ballast)
-        time.sleep(1.0)
+        wait_for("Redis's end", lambda: not run.redis.alive())
+        run.redis.run(*run.stack.redis_settings)
+        wait_for("Redis's end", lambda: not run.redis.alive())
         ballast.unlink()
     finally:
         run.redis.end(signal.SIGTERM)

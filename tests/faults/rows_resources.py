@@ -1,16 +1,18 @@
-"""Memory and descriptors run out: 26, 27."""
+"""Memory and descriptors run out: 26, 27. No standard stream can be used: 69."""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from crowd import Event
 from driver import Run
 from fault import Fault
 from machine import Deadline
-from rows_tools import another, buy, counter, open_voucher
+from rows_tools import another, buy, counter, open_voucher, restart
 from stack import Broken, Instance, wait_for
 
 START_S = 10.0
@@ -109,10 +111,51 @@ def descriptors_exhausted(run: Run) -> None:
     resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE, old)
 
 
+def log_is_not_read(run: Run) -> None:
+    """Standard error is a pipe that is full and has no reader, the other two streams are closed. Each refusal is a line."""
+    fifo, script, binary = run.stack.folder / "unread", run.stack.folder / "unread.sh", run.first.binary
+    os.mkfifo(fifo)
+    pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    script.write_text(f"#!/bin/sh\nexec '{binary}' <&- >&- 2>'{fifo}'\n")
+    script.chmod(0o755)
+    fill_pipe(pipe)
+    run.first.binary = script
+    try:
+        restart(run.first, {"SECKILL_LOG_LEVEL": "debug", "SECKILL_TRACE": "on"})
+        time.sleep(1.0)
+        empty_pipe(pipe)
+        wait_for("the number of lost lines", lambda: b'msg="log: lines dropped"' in empty_pipe(pipe))
+        fill_pipe(pipe)
+        code = run.first.end(signal.SIGTERM, 10)
+        if code != 0:
+            run.leaks.append(f"SIGTERM with a log that is not read: ended with {code}")
+    finally:
+        run.first.binary = binary
+        os.close(pipe)
+        fifo.unlink()
+    run.first.run()
+    run.first.wait_ready()
+
+
+def fill_pipe(pipe: int) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"x" * 512)
+
+
+def empty_pipe(pipe: int) -> bytes:
+    text = b""
+    with suppress(BlockingIOError):
+        while True:
+            text += os.read(pipe, 65536)
+    return text
+
+
 ROWS = [
     Fault("26a", "the n-th allocation of a start fails", every_allocation_fails("", 400, 7), seconds=2.0),
     Fault("26b", "the n-th allocation of a request fails", every_allocation_fails("@request", 60, 1), seconds=2.0),
     Fault("26e", "an allocation fails in a batch of several winners", a_batch_fails(False), seconds=2.0),
     Fault("26f", "... and all after it", a_batch_fails(True), seconds=2.0),
     Fault("27", "descriptors exhausted", descriptors_exhausted),
+    Fault("69", "a log that is not read, closed streams", log_is_not_read, unknown=0.5),
 ]
