@@ -5,7 +5,8 @@
 //
 // Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
 // themselves. So one broken voucher delays no other. A shard whose statement fails is left out for the rest of the
-// round, so it delays the vouchers of the others by one deadline.
+// round, so it delays the vouchers of the others by one deadline. Of its vouchers, and of those of a shard that is away,
+// only Redis's side is read: the journals are long when PostgreSQL is away. They are not judged.
 #include "recovery.h"
 
 #include <inttypes.h>
@@ -55,7 +56,8 @@ static void busy_note(struct busy *busy, const struct sk_voucher *voucher);
 static void busy_publish(struct busy *busy);
 static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher);
 static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs);
-static void overview_publish(const struct overview *overview, struct sk_metrics *metrics);
+static void overview_publish_redis(const struct overview *overview, struct sk_metrics *metrics);
+static void overview_publish_books(const struct overview *overview, struct sk_metrics *metrics);
 
 struct watch_check {
     struct sk_watch *watch;
@@ -100,6 +102,7 @@ struct sk_watch {
     struct busy busy;
     struct overview overview;
     bool missed; // this round has not seen all that was due
+    bool unseen; // ... in Redis
 };
 
 static void watch_on_time(void *arg);
@@ -111,7 +114,8 @@ static void watch_on_accounts(void *arg, const struct sk_result *result);
 static void watch_take_accounts(struct sk_watch *watch, const struct sk_result *result);
 static void watch_ask_redis(struct sk_watch *watch);
 static void watch_on_snapshot(void *arg, const struct sk_reply *reply);
-static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms);
+static void watch_note_snapshot(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms);
+static void watch_judge(struct watch_check *check, const struct sk_snapshot *before, const struct sk_snapshot *seen);
 static void watch_answered(struct sk_watch *watch);
 static void watch_end_page(struct sk_watch *watch);
 
@@ -190,7 +194,7 @@ static void watch_on_time(void *arg)
     watch->at = 0;
     watch->busy.found_count = 0;
     watch->overview = (struct overview){0};
-    watch->missed = false;
+    watch->missed = watch->unseen = false;
     for (size_t i = 0; i < watch->sale->shards; i++)
         watch->shards[i].failed = false;
     watch_next_page(watch);
@@ -256,8 +260,10 @@ static void watch_end_round(struct sk_watch *watch)
     watch_end_letters(watch);
     watch_count_to_refund(watch);
     busy_publish(&watch->busy);
+    if (!watch->unseen)
+        overview_publish_redis(&watch->overview, watch->sale->metrics);
     if (!watch->missed)
-        overview_publish(&watch->overview, watch->sale->metrics);
+        overview_publish_books(&watch->overview, watch->sale->metrics);
     watch_move(watch, WATCH_IDLE);
     uint32_t pause_ms = ROUND_MS / 2 + sk_backoff_next(&watch->jitter);
     if (watch->soon)
@@ -319,10 +325,11 @@ static void watch_next_page(struct sk_watch *watch)
         if (watch->count == PAGE)
             break;
         watch_note(watch, voucher);
-        bool away = !sk_redis_ready(sk_sale_redis(sale, voucher)) || !sk_pg_ready(sale->ask_pg[voucher->shard]) ||
-                    watch->shards[voucher->shard].failed;
-        watch->missed |= away;
-        if (away || !watch_is_due(watch, voucher))
+        if (!sk_redis_ready(sk_sale_redis(sale, voucher))) {
+            watch->missed = watch->unseen = true;
+            continue;
+        }
+        if (!watch_is_due(watch, voucher))
             continue;
         watch->page[watch->count++] = (struct watch_check){.watch = watch, .voucher = voucher};
         sk_voucher_pin(voucher);
@@ -356,6 +363,8 @@ static void watch_ask_shard(struct sk_watch *watch, size_t shard)
     struct sk_account_query query;
     enum sk_status status = SK_NO_MEM;
     size_t count = 0;
+    if (watch->shards[shard].failed)
+        return;
     sk_account_query_begin(&query);
     for (size_t i = 0; i < watch->count; i++) {
         if (watch->page[i].voucher->shard != shard)
@@ -408,10 +417,10 @@ static void watch_ask_redis(struct sk_watch *watch)
     watch_move(watch, WATCH_SNAPSHOTS);
     for (size_t i = 0; i < watch->count; i++) {
         struct watch_check *check = &watch->page[i];
-        if (check->known && sk_snapshot_ask(sk_sale_redis(watch->sale, check->voucher), &check->voucher->keys, NULL,
-                                            watch_on_snapshot, check) == SK_OK)
+        if (sk_snapshot_ask(sk_sale_redis(watch->sale, check->voucher), &check->voucher->keys, NULL, watch_on_snapshot,
+                            check) == SK_OK)
             continue;
-        watch->missed |= check->known;
+        watch->missed = watch->unseen = true;
         watch->answered++;
     }
     watch_answered(watch);
@@ -422,10 +431,14 @@ static void watch_on_snapshot(void *arg, const struct sk_reply *reply)
     struct watch_check *check = arg;
     struct sk_watch *watch = check->watch;
     struct sk_snapshot seen;
-    if (reply != NULL && sk_snapshot_read(reply, &seen))
-        watch_judge(check, &seen, sk_snapshot_age_ms(reply));
-    else
-        watch->missed = true;
+    if (reply != NULL && sk_snapshot_read(reply, &seen)) {
+        const struct sk_snapshot before = check->voucher->maintenance->watched.snapshot;
+        watch_note_snapshot(check, &seen, sk_snapshot_age_ms(reply));
+        if (check->known)
+            watch_judge(check, &before, &seen);
+    } else {
+        watch->missed = watch->unseen = true;
+    }
     watch->answered++;
     watch_answered(watch);
 }
@@ -502,7 +515,17 @@ static void watch_sweep(struct sk_watch *watch, struct sk_voucher *voucher)
         sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, voucher->id);
 }
 
-static void watch_judge(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms)
+static void watch_note_snapshot(struct watch_check *check, const struct sk_snapshot *seen, int64_t age_ms)
+{
+    struct sk_watched *watched = &check->voucher->maintenance->watched;
+    watched->snapshot = *seen;
+    watched->checked_at_ms = uv_now(check->watch->sale->loop);
+    watched->journal_age_ms = age_ms;
+    if (seen->journal > 0)
+        busy_note(&check->watch->busy, check->voucher);
+}
+
+static void watch_judge(struct watch_check *check, const struct sk_snapshot *before, const struct sk_snapshot *seen)
 {
     static const enum sk_metric counters[] = {
         [SK_BOOKS_AGREE] = SK_METRIC_FINDING_AGREE,     [SK_BOOKS_MISSING] = SK_METRIC_FINDING_MISSING,
@@ -513,21 +536,15 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *see
     struct sk_watch *watch = check->watch;
     struct sk_voucher *voucher = check->voucher;
     struct sk_watched *watched = &voucher->maintenance->watched;
-    uint64_t now = uv_now(watch->sale->loop);
-    enum sk_books finding = sk_audit(&check->account, &watched->snapshot, seen);
-    watched->snapshot = *seen;
-    watched->checked_at_ms = now;
+    enum sk_books finding = sk_audit(&check->account, before, seen);
     watched->letters = check->letters;
-    watched->journal_age_ms = age_ms;
     sk_metrics_add(watch->sale->metrics, counters[finding], 1);
     if (seen->terms.change > watched->change)
         watched->change = seen->terms.change;
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
-    if (seen->journal > 0)
-        busy_note(&watch->busy, voucher);
     if (finding == SK_BOOKS_DIFFER) {
-        if (watch_believes(watched, now)) {
+        if (watch_believes(watched, uv_now(watch->sale->loop))) {
             watch_log_finding(check, seen, finding);
             watch_rebuild(watch, voucher, SK_REBUILD_ORDERED);
         }
@@ -701,16 +718,23 @@ static void overview_check(struct overview *overview, const struct sk_voucher *v
         sk_remaining_note(&overview->remaining, voucher->id, seen->stock);
 }
 
-static void overview_publish(const struct overview *overview, struct sk_metrics *metrics)
+// The journals' lengths and ages are most wanted while PostgreSQL is away.
+static void overview_publish_redis(const struct overview *overview, struct sk_metrics *metrics)
 {
     if (metrics == NULL)
         return;
     sk_metrics_set(metrics, SK_METRIC_JOURNAL_ENTRIES, overview->entries);
     sk_metrics_set(metrics, SK_METRIC_JOURNAL_OLDEST, overview->oldest_ms);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS_ON_SALE, overview->on_sale);
+    sk_remaining_publish(&metrics->remaining, &overview->remaining);
+}
+
+static void overview_publish_books(const struct overview *overview, struct sk_metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
     sk_metrics_set(metrics, SK_METRIC_BOOKS_DIFFER, overview->differ);
     sk_metrics_set(metrics, SK_METRIC_LETTERS_WAITING, overview->letters);
-    sk_metrics_set(metrics, SK_METRIC_VOUCHERS_ON_SALE, overview->on_sale);
     sk_metrics_set(metrics, SK_METRIC_ROUND_AT, sk_monotonic_ms());
-    sk_remaining_publish(&metrics->remaining, &overview->remaining);
     sk_remaining_publish(&metrics->differing, &overview->differing);
 }
