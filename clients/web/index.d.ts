@@ -134,10 +134,13 @@ export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'pi
     picture?: string;
     state: VoucherState;
     phase: Phase;
-    remaining: number;
+    /** null: not known now; only with `stale`. */
+    remaining: number | null;
     offer: number;
     version: number;
     can_sell?: boolean;
+    /** PostgreSQL is away: the terms are those that the instance has read last. */
+    stale?: true;
     server_time?: string;
 }
 
@@ -297,8 +300,10 @@ export interface Orders {
 export interface Vouchers {
     vouchers: Voucher[];
     can_sell: boolean;
+    /** PostgreSQL, or a shard, is away: as of a voucher. */
+    stale?: true;
     server_time: string;
-    /** A shard is away, and its rows are missing. */
+    /** Some vouchers are missing: the instance has not read them yet, as while a shard is away. */
     complete?: false;
     next?: string;
 }

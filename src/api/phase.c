@@ -28,14 +28,14 @@ struct sk_phase_span sk_phase_span_now(void)
 static bool phase_read(const char *voucher, struct sk_phase_terms *terms)
 {
     const char *state, *begin, *end;
-    json_int_t remaining;
+    json_t *remaining;
     json_t *members = json_loads(voucher, 0, NULL);
     bool good = members != NULL &&
-                json_unpack(members, "{s:s,s:s,s:s,s:I}", "state", &state, "begin_at", &begin, "end_at", &end,
+                json_unpack(members, "{s:s,s:s,s:s,s:o}", "state", &state, "begin_at", &begin, "end_at", &end,
                             "remaining", &remaining) == 0 &&
                 sk_text_time(begin, &terms->begin_ms) && sk_text_time(end, &terms->end_ms);
     if (good) {
-        terms->remaining = remaining;
+        terms->remaining = json_is_integer(remaining) ? json_integer_value(remaining) : -1;
         // One that is being loaded is as good as open.
         terms->state = strcmp(state, "loading") == 0 ? SK_VOUCHER_OPEN : sk_voucher_state_of(state);
     }

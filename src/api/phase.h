@@ -35,7 +35,8 @@ struct sk_phase_span {
 
 struct sk_phase_span sk_phase_span_now(void);
 
-// Appends a voucher's JSON, as PostgreSQL wrote it, with the member `phase`. *span includes it afterwards.
+// Appends a voucher's JSON, as PostgreSQL wrote it, with the member `phase`. `remaining` may be null in it: not known.
+// *span includes it afterwards.
 void sk_phase_put(struct sk_buf *out, const char *voucher, struct sk_phase_span *span);
 
 #endif

@@ -214,6 +214,8 @@ static void gather_end(struct sk_gather *gather)
         any = any || gathered.rows[i] != NULL;
     if (any)
         gather->done(query, &gathered);
+    else if (gather->none != NULL && gather->failure == SK_VERDICT_UNAVAILABLE)
+        gather->none(query);
     else
         sk_query_end(query, gather->failure, NULL);
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)

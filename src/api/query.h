@@ -136,6 +136,7 @@ struct sk_gathered {
 struct sk_gather {
     struct sk_query *query;
     void (*done)(struct sk_query *query, struct sk_gathered *gathered);
+    void (*none)(struct sk_query *query); // runs instead if all shards are away; NULL: the query ends
     struct sk_gathered gathered;
     struct sk_rows *copies[SK_SHARDS_MAX];
     size_t waiting;          // for so many shards
@@ -148,7 +149,7 @@ struct sk_gather {
 
 // Part of the query, and begun once a round: then sk_gather_ask() for each shard, then sk_gather_end(). `done` runs
 // once, when all that were asked have answered; the rows are its as long as it runs. If no shard has returned rows, the
-// query ends instead, UNAVAILABLE or OVERLOADED.
+// query ends instead, UNAVAILABLE or OVERLOADED; or, if all are away, `none` runs, where the caller has set it.
 void sk_gather_begin(struct sk_gather *gather, struct sk_query *query,
                      void (*done)(struct sk_query *query, struct sk_gathered *gathered));
 void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement statement, int n,

@@ -1,6 +1,9 @@
 // The catalogue decides whether a voucher exists. An id newer than the catalogue waits for its next update, which all
 // such calls share. An older id that is not in it is retired, or was never given out: PostgreSQL is asked, for a
 // few at a time. So made-up ids cost next to nothing.
+//
+// While PostgreSQL is away, buyers are shown what the catalogue has, so that a page can open and sell (stale.h).
+// Operators are shown what the stores have, or nothing.
 #include "vouchers.h"
 
 #include <inttypes.h>
@@ -12,6 +15,7 @@
 #include "clock.h"
 #include "params.h"
 #include "phase.h"
+#include "stale.h"
 #include "text.h"
 
 enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
@@ -20,10 +24,15 @@ struct voucher_read {
     struct sk_query query;
     int64_t version;
     bool inspect;
+    struct sk_stale *stale; // owned; NULL: PostgreSQL was asked
 };
 
 static void voucher_on_found(struct sk_query *query, enum sk_found found);
 static void voucher_on_row(void *arg, const struct sk_result *result);
+static void voucher_show_stale(struct voucher_read *read);
+static void voucher_on_units(struct sk_query *query);
+static void voucher_show(struct voucher_read *read, struct sk_buf *document, const struct sk_phase_span *span);
+static void voucher_release(struct sk_query *query);
 static void voucher_keep(struct voucher_read *read, struct sk_buf *document, int64_t until_ms);
 static void voucher_end(struct voucher_read *read);
 static void voucher_ask_redis(struct voucher_read *read, const char *document);
@@ -45,7 +54,10 @@ static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, int
 
 struct sk_voucher_cache *sk_voucher_cache_open(void)
 {
-    return calloc(1, sizeof(struct sk_voucher_cache));
+    struct sk_voucher_cache *cache = calloc(1, sizeof *cache);
+    if (cache != NULL)
+        cache->stale_reads = sk_pace_begin(SK_STALE_READS_PER_S, SK_STALE_READS_PER_S, 0);
+    return cache;
 }
 
 void sk_voucher_cache_close(struct sk_voucher_cache *cache)
@@ -81,6 +93,13 @@ static bool voucher_answer_shown(struct sk_control *control, const struct sk_sho
     return true;
 }
 
+// Whether a shard cannot be asked, or would let the call wait.
+static bool voucher_shard_is_away(const struct sk_control *control, size_t shard)
+{
+    const struct sk_pg *pg = control->sale->ask_pg[shard];
+    return !sk_pg_ready(pg) || sk_pg_lags(pg);
+}
+
 // ---- one voucher ----
 
 void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
@@ -96,12 +115,16 @@ void sk_handle_inspect(const struct sk_context *context, struct sk_request *requ
 static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t handle)
 {
     char key[SK_QUERY_KEY_SIZE];
-    (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
+    const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
+    // A call does not join one that already waits for a shard that hangs.
+    bool away = voucher != NULL && voucher_shard_is_away(control, voucher->shard);
+    (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : away ? "stale" : "voucher", id);
     enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUERIES;
     struct voucher_read *read = sk_query_new_about(control, class, handle, key, sizeof *read, id, voucher_on_found);
     if (read == NULL)
         return;
     read->inspect = inspect;
+    read->query.release = voucher_release;
     sk_query_start(&read->query);
 }
 
@@ -123,35 +146,87 @@ static void voucher_on_found(struct sk_query *query, enum sk_found found)
 {
     char id[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(id, query->finding.id)};
-    if (found == SK_FOUND_NONE) {
+    struct voucher_read *read = (struct voucher_read *)query;
+    if (found == SK_FOUND_NONE)
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-        return;
-    }
-    sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
+    else if (found == SK_FOUND_LISTED && !read->inspect && voucher_shard_is_away(query->control, query->shard))
+        voucher_show_stale(read);
+    else
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
 }
 
 static void voucher_on_row(void *arg, const struct sk_result *result)
 {
     struct voucher_read *read = arg;
     struct sk_query *query = &read->query;
-    if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
-        sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    if (result->rows == NULL) {
+        voucher_show_stale(read);
+        return;
+    }
+    if (sk_rows_count(result->rows) == 0) {
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
     struct sk_buf document = {0};
     struct sk_phase_span span = sk_phase_span_now();
     sk_phase_put(&document, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT), &span);
     read->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
-    if (document.failed) {
-        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-    } else if (read->inspect) {
+    if (!document.failed && read->inspect)
         voucher_ask_redis(read, document.data);
-    } else {
-        voucher_put_time(query->control->sale, &query->body, query->finding.id, document.data, span.now_ms);
-        voucher_keep(read, &document, span.until_ms);
-        voucher_end(read);
-    }
+    else
+        voucher_show(read, &document, &span);
     sk_buf_free(&document);
+}
+
+// PostgreSQL cannot be asked.
+static void voucher_show_stale(struct voucher_read *read)
+{
+    struct sk_query *query = &read->query;
+    if (query->voucher == NULL || read->inspect) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    read->version = query->voucher->change;
+    read->stale = sk_stale_new(query, voucher_on_units);
+    if (read->stale == NULL)
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+    else if (!sk_stale_add(read->stale, query->voucher))
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_stale_ask(read->stale);
+}
+
+static void voucher_on_units(struct sk_query *query)
+{
+    struct voucher_read *read = (struct voucher_read *)query;
+    struct sk_buf voucher = {0}, document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    sk_stale_put(read->stale, &voucher, &span);
+    document.failed = voucher.failed;
+    if (!voucher.failed)
+        sk_buf_printf(&document, "{\"stale\":true,%s", voucher.data + 1);
+    sk_buf_free(&voucher);
+    voucher_show(read, &document, &span);
+    sk_buf_free(&document);
+}
+
+static void voucher_show(struct voucher_read *read, struct sk_buf *document, const struct sk_phase_span *span)
+{
+    struct sk_query *query = &read->query;
+    if (document->failed) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    voucher_put_time(query->control->sale, &query->body, query->finding.id, document->data, span->now_ms);
+    voucher_keep(read, document, span->until_ms);
+    voucher_end(read);
+}
+
+static void voucher_release(struct sk_query *query)
+{
+    struct voucher_read *read = (struct voucher_read *)query;
+    sk_stale_free(read->stale);
+    read->stale = NULL;
 }
 
 // Caches the document, whose bytes it takes.
@@ -285,6 +360,8 @@ struct voucher_list {
     struct sk_query query;
     struct sk_page page;
     struct sk_gather gather;
+    struct sk_stale *stale; // owned; NULL: PostgreSQL was asked
+    bool complete;          // no voucher is missing in it
     char state[STATE_SIZE]; // as in list_vouchers.sql; empty: all
     char title[TITLE_SIZE]; // what titles must contain; empty: anything
     bool kept;              // its answer is cached
@@ -294,6 +371,9 @@ struct voucher_list {
 static void list_start(struct sk_query *query);
 static void list_release(struct sk_query *query);
 static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered);
+static void list_show_stale(struct sk_query *query);
+static void list_on_units(struct sk_query *query);
+static void list_show(struct voucher_list *list, struct sk_buf *document, const struct sk_phase_span *span);
 static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_t until_ms);
 
 void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
@@ -336,6 +416,14 @@ static void list_begin(struct sk_control *control, uint64_t handle, const char *
     sk_query_start(&list->query);
 }
 
+static bool list_any_is_away(const struct sk_control *control)
+{
+    bool away = false;
+    for (size_t i = 0; i < control->sale->shards; i++)
+        away = away || voucher_shard_is_away(control, i);
+    return away;
+}
+
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
 {
     char key[SK_QUERY_KEY_SIZE];
@@ -345,7 +433,8 @@ void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *as
         return;
     if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->shown->list, next, handle))
         return;
-    (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
+    (void)snprintf(key, sizeof key, "%s:%u:%s", list_any_is_away(control) ? "stale" : "vouchers", page.limit,
+                   page.first ? "" : ask->cursor);
     list_begin(control, handle, key, &page, "listed", "");
 }
 
@@ -374,7 +463,12 @@ static void list_start(struct sk_query *query)
         query->control->shown->pages++;
         list->counted = true;
     }
+    if (query->key[0] != '\0' && list_any_is_away(query->control)) {
+        list_show_stale(query);
+        return;
+    }
     sk_gather_begin(&list->gather, query, list_on_rows);
+    list->gather.none = query->key[0] == '\0' ? NULL : list_show_stale;
     for (size_t i = 0; i < list->page.places; i++) {
         const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
                                 sk_page_is_new(&list->page, i) ? NULL : sk_page_first(&list->page, i, before),
@@ -392,6 +486,8 @@ static void list_release(struct sk_query *query)
     struct voucher_list *list = (struct voucher_list *)query;
     query->control->shown->pages -= list->counted;
     list->counted = false;
+    sk_stale_free(list->stale);
+    list->stale = NULL;
 }
 
 static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
@@ -399,20 +495,105 @@ static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
     struct voucher_list *list = (struct voucher_list *)query;
     struct sk_buf document = {0};
     struct sk_phase_span span = sk_phase_span_now();
+    if (!gathered->complete && list->gather.none != NULL) {
+        list_show_stale(query);
+        return;
+    }
     sk_buf_puts(&document, "{\"vouchers\":[");
     sk_page_add(&list->page, &document, gathered,
                 &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT, .phases = &span});
-    sk_buf_puts(&document, gathered->complete ? "]" : "],\"complete\":false");
-    if (document.failed) {
-        sk_buf_free(&document);
+    list->complete = gathered->complete;
+    list_show(list, &document, &span);
+}
+
+// The list's vouchers, and no more.
+static void list_show(struct voucher_list *list, struct sk_buf *document, const struct sk_phase_span *span)
+{
+    struct sk_query *query = &list->query;
+    sk_buf_puts(document, list->complete ? "]" : "],\"complete\":false");
+    if (document->failed) {
+        sk_buf_free(document);
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    voucher_put_time(query->control->sale, &query->body, 0, document.data, span.now_ms);
+    voucher_put_time(query->control->sale, &query->body, 0, document->data, span->now_ms);
     if (list->kept)
-        list_keep(list, &document, span.until_ms);
-    sk_buf_free(&document);
+        list_keep(list, document, span->until_ms);
+    sk_buf_free(document);
     sk_page_end(&list->page, query);
+}
+
+// Whether the page has a place for it: the last one did not show it.
+static bool list_goes_on_with(const struct voucher_list *list, const struct sk_voucher *voucher)
+{
+    return sk_page_is_new(&list->page, voucher->shard) || voucher->id < (int64_t)list->page.after[voucher->shard].first;
+}
+
+// The first voucher of the page, among those of the catalogue, the highest id first.
+static size_t list_first(const struct voucher_list *list, struct sk_voucher *const *listed, size_t count)
+{
+    int64_t before = 0;
+    for (size_t i = 0; i < list->page.places; i++) {
+        int64_t last = sk_page_is_new(&list->page, i) ? INT64_MAX : (int64_t)list->page.after[i].first;
+        before = last > before ? last : before;
+    }
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (listed[middle]->id < before)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+// A shard cannot be asked: the page is from the catalogue.
+static void list_show_stale(struct sk_query *query)
+{
+    struct voucher_list *list = (struct voucher_list *)query;
+    const struct sk_control *control = query->control;
+    size_t count, shown = 0, known = 0;
+    bool missing = false;
+    struct sk_voucher *const *listed = sk_catalogue_listed(control->sale->catalogue, &count);
+    for (size_t i = 0; i < control->sale->shards; i++)
+        known += sk_follow_complete(control->recovery->follows[i]);
+    list->stale = known == 0 ? NULL : sk_stale_new(query, list_on_units);
+    if (list->stale == NULL) {
+        sk_query_end(query, known == 0 ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    list->complete = known == control->sale->shards;
+    memcpy(list->page.last, list->page.after, sizeof list->page.last);
+    for (size_t i = list_first(list, listed, count); i < count; i++) {
+        if (!list_goes_on_with(list, listed[i]))
+            continue;
+        if (shown == list->page.limit) {
+            sk_page_go_on(&list->page);
+            break;
+        }
+        if (sk_stale_add(list->stale, listed[i])) {
+            list->page.last[listed[i]->shard] = (struct sk_position){.first = (uint64_t)listed[i]->id};
+            shown++;
+        } else {
+            list->complete = false;
+            missing = true;
+        }
+    }
+    if (shown == 0 && missing)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_stale_ask(list->stale);
+}
+
+static void list_on_units(struct sk_query *query)
+{
+    const struct voucher_list *list = (struct voucher_list *)query;
+    struct sk_buf document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    sk_buf_puts(&document, "{\"stale\":true,\"vouchers\":[");
+    sk_stale_put(list->stale, &document, &span);
+    list_show((struct voucher_list *)query, &document, &span);
 }
 
 // If memory is out, the next call asks PostgreSQL again.

@@ -7,6 +7,7 @@
 
 #include "call.h"
 #include "page.h"
+#include "rates.h"
 
 sk_handle sk_handle_voucher, sk_handle_vouchers, sk_handle_inspect, sk_handle_admin_vouchers;
 
@@ -29,12 +30,14 @@ struct sk_voucher_cache {
     struct sk_shown list;                   // the first page of GET /vouchers
     char list_next[SK_CURSOR_SIZE];         // cursor of its next page
     unsigned pages;                         // other pages of that list that are being read
+    struct sk_pace stale_reads;             // of stale.c
 };
 
 struct sk_voucher_cache *sk_voucher_cache_open(void);        // NULL: out of memory
 void sk_voucher_cache_close(struct sk_voucher_cache *cache); // NULL is fine
 
-// FOUND and the voucher; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
+// FOUND and the voucher; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED. While PostgreSQL is away, a voucher of the catalogue
+// is shown as stale.h has it, with "stale":true.
 void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle);
 
 // For operators: the voucher as both stores have it.
@@ -46,7 +49,7 @@ void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t han
 
 // FOUND and a page of open and paused vouchers, the newest first; BAD_PARAMETER; UNAVAILABLE; OVERLOADED. A crowd asks
 // for the first page of the usual length, so that is cached for a second. For other pages equal calls share one answer,
-// and at most 16 are read at a time.
+// and at most 16 are read at a time. While a shard is away, the whole page is from the catalogue, as of one voucher.
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle);
 
 // The same for vouchers in this state, and with this text in their title; NULL: any.

@@ -8,6 +8,9 @@
 //
 // A page that fails ends the read. The next one continues after the last change that was applied.
 //
+// After a read, one page of documents is read, in the same order, with the priority of users' queries. A document costs
+// PostgreSQL ten times as much as the terms, and no purchase needs it.
+//
 // The newest change of a database never gets lower. If it does, the database lacks commits, and the catalogue has
 // vouchers and terms that do not exist. New changes would have numbers that are already behind. Nothing more is read
 // then: only a new process gets a right catalogue.
@@ -26,6 +29,7 @@ enum {
     POLL_MS = 1000,
     SHARED_READ_MS = 100, // between two reads that callers wait for
     PAGE_VOUCHERS = 500,
+    PAGE_DOCUMENTS = 100,
 };
 
 // The columns of catalogue_changes.sql.
@@ -48,6 +52,9 @@ enum {
     COLUMN_CURRENCY,
 };
 
+// The columns of catalogue_documents.sql.
+enum { DOCUMENT_CHANGE, DOCUMENT_VOUCHER, DOCUMENT_TEXT };
+
 enum follow_state {
     FOLLOW_DUE,     // the next read begins at once
     FOLLOW_WAITING, // for the time of the next read
@@ -67,6 +74,8 @@ struct sk_follow {
     int64_t change;       // up to this number all changes are known
     int64_t first_newest; // the newest change at the first page of the initial read
     int64_t newest_id;
+    int64_t documented;         // up to this change all documents are known
+    int64_t documenting;        // a page of them is being read, and `change` was this; 0: none is
     sk_follow_changed *changed; // NULL: no hook
     void *arg;
     struct sk_follow_waiter *waiting;  // for the next read
@@ -79,6 +88,8 @@ static void follow_ask_page(struct sk_follow *follow);
 static void follow_on_page(void *arg, const struct sk_result *result);
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
 static void follow_end_read(struct sk_follow *follow, bool ok);
+static void follow_ask_documents(struct sk_follow *follow);
+static void follow_on_documents(void *arg, const struct sk_result *result);
 static void follow_plan(struct sk_follow *follow);
 
 static void follow_move(struct sk_follow *follow, enum follow_state state)
@@ -290,6 +301,46 @@ static void follow_end_read(struct sk_follow *follow, bool ok)
     follow_move(follow, ok && follow->state == FOLLOW_READING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);
     follow_plan(follow);
     follow_end_waiters(&answered, ok);
+    if (ok)
+        follow_ask_documents(follow);
+}
+
+// ---- documents ----
+
+static void follow_ask_documents(struct sk_follow *follow)
+{
+    char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(after, follow->documented), sk_params_number(most, PAGE_DOCUMENTS),
+                            sk_params_number(first, follow->first_newest)};
+    if (follow->documenting != 0 || follow->documented == follow->change)
+        return;
+    if (sk_pg_call_as(follow->sale->ask_pg[follow->shard], SK_PG_QUERIES, SK_STATEMENT_CATALOGUE_DOCUMENTS, 3, params,
+                      follow_on_documents, follow) == SK_OK)
+        follow->documenting = follow->change;
+}
+
+// What was not taken is asked for after the next read.
+static void follow_on_documents(void *arg, const struct sk_result *result)
+{
+    struct sk_follow *follow = arg;
+    const struct sk_rows *rows = result->rows;
+    int64_t known = follow->documenting;
+    follow->documenting = 0;
+    if (rows == NULL)
+        return;
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        int64_t change = sk_rows_number(rows, i, DOCUMENT_CHANGE);
+        struct sk_voucher *voucher =
+            sk_catalogue_find(follow->sale->catalogue, sk_rows_number(rows, i, DOCUMENT_VOUCHER));
+        const char *document = sk_rows_text(rows, i, DOCUMENT_TEXT);
+        if (change > follow->change) // the voucher may not be in the catalogue yet
+            return;
+        if (voucher != NULL && document != NULL && sk_voucher_keep_document(voucher, document) != SK_OK)
+            return;
+        follow->documented = change;
+    }
+    if (sk_rows_count(rows) < PAGE_DOCUMENTS && follow->documented < known)
+        follow->documented = known;
 }
 
 // ---- what is known ----

@@ -1,6 +1,7 @@
 // Keeps the catalogue up to date: reads it in pages at start, then only what changed. Each shard has a follow of its
 // own. PostgreSQL numbers the changes in commit order, so none is missed. A notification starts the next read at once;
-// if none gets through, the poll of each second finds the change.
+// if none gets through, the poll of each second finds the change. The documents of vouchers, which buyers are shown
+// while PostgreSQL is away, follow at a slower pace.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_FOLLOW_H

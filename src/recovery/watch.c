@@ -5,8 +5,8 @@
 //
 // Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
 // themselves. So one broken voucher delays no other. A shard whose statement fails is left out for the rest of the
-// round, so it delays the vouchers of the others by one deadline. Of its vouchers, and of those of a shard that is away,
-// only Redis's side is read: the journals are long when PostgreSQL is away. They are not judged.
+// round, so it delays the vouchers of the others by one deadline. Of its vouchers, and of those of a shard that is
+// away, only Redis's side is read: the journals are long when PostgreSQL is away. They are not judged.
 #include "recovery.h"
 
 #include <inttypes.h>

@@ -54,6 +54,7 @@ static void voucher_free(struct sk_voucher *voucher)
     SK_ASSERT(voucher->pins == 0);
     sk_filter_free(voucher->refusals.filter);
     sk_histogram_close(voucher->durable);
+    free(voucher->document);
     free(voucher->maintenance);
     free(voucher);
 }
@@ -68,6 +69,16 @@ void sk_voucher_unpin(struct sk_voucher *voucher)
     SK_ASSERT(voucher->pins > 0);
     if (--voucher->pins == 0 && voucher->left)
         voucher_free(voucher);
+}
+
+enum sk_status sk_voucher_keep_document(struct sk_voucher *voucher, const char *document)
+{
+    char *copy = strdup(document);
+    if (copy == NULL)
+        return SK_NO_MEM;
+    free(voucher->document);
+    voucher->document = copy;
+    return SK_OK;
 }
 
 const char *sk_purchase_code_name(enum sk_purchase_code code)
@@ -93,6 +104,9 @@ struct sk_catalogue {
     size_t bucket_count;         // a power of two, no less than the number of vouchers
     struct sk_voucher **vouchers;
     size_t count, room;
+    struct sk_voucher **listed; // with room for all
+    size_t listed_count;
+    bool sorted;             // `listed` is up to date
     struct sk_voucher *open; // see struct sk_entries
     struct sk_voucher *slots[SK_SLOTS];
 };
@@ -117,6 +131,7 @@ void sk_catalogue_free(struct sk_catalogue *catalogue)
     for (size_t i = 0; i < catalogue->count; i++)
         voucher_free(catalogue->vouchers[i]);
     free((void *)catalogue->vouchers);
+    free((void *)catalogue->listed);
     free((void *)catalogue->buckets);
     free(catalogue);
 }
@@ -133,6 +148,7 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
     if (!catalogue_row_can_be(row))
         return SK_FAIL;
     struct sk_voucher *voucher = sk_catalogue_find(catalogue, row->voucher_id);
+    catalogue->sorted = false;
     if (row->state == SK_VOUCHER_RETIRED) {
         if (voucher != NULL && row->change >= voucher->change)
             catalogue_remove(catalogue, voucher);
@@ -176,24 +192,31 @@ static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const st
     return voucher;
 }
 
+static bool catalogue_widen(struct sk_voucher ***vouchers, size_t room)
+{
+    struct sk_voucher **wide = realloc((void *)*vouchers, room * sizeof(struct sk_voucher *));
+    if (wide != NULL)
+        *vouchers = wide;
+    return wide != NULL;
+}
+
 static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue)
 {
     if (catalogue->count < catalogue->room)
         return SK_OK;
     size_t room = catalogue->room == 0 ? BUCKETS_FIRST : catalogue->room * 2;
     struct sk_voucher **buckets = calloc(room, sizeof(struct sk_voucher *));
-    struct sk_voucher **vouchers =
-        buckets == NULL ? NULL : realloc((void *)catalogue->vouchers, room * sizeof(struct sk_voucher *));
-    if (vouchers == NULL) {
+    bool has_room =
+        buckets != NULL && catalogue_widen(&catalogue->vouchers, room) && catalogue_widen(&catalogue->listed, room);
+    if (!has_room) {
         free((void *)buckets);
         return SK_NO_MEM;
     }
-    catalogue->vouchers = vouchers;
     catalogue->room = room;
     for (size_t i = 0; i < catalogue->count; i++) {
-        struct sk_voucher **bucket = catalogue_bucket(buckets, room, vouchers[i]->id);
-        vouchers[i]->next_in_bucket = *bucket;
-        *bucket = vouchers[i];
+        struct sk_voucher *voucher = catalogue->vouchers[i], **bucket = catalogue_bucket(buckets, room, voucher->id);
+        voucher->next_in_bucket = *bucket;
+        *bucket = voucher;
     }
     free((void *)catalogue->buckets);
     catalogue->buckets = buckets;
@@ -255,4 +278,27 @@ struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t 
 {
     SK_ASSERT(i < catalogue->count);
     return catalogue->vouchers[i];
+}
+
+static int catalogue_compare(const void *left, const void *right)
+{
+    const struct sk_voucher *one = *(struct sk_voucher *const *)left, *other = *(struct sk_voucher *const *)right;
+    return one->id < other->id ? 1 : -1;
+}
+
+struct sk_voucher *const *sk_catalogue_listed(struct sk_catalogue *catalogue, size_t *count)
+{
+    if (!catalogue->sorted) {
+        catalogue->listed_count = 0;
+        for (size_t i = 0; i < catalogue->count; i++) {
+            struct sk_voucher *voucher = catalogue->vouchers[i];
+            if (voucher->state == SK_VOUCHER_OPEN || voucher->state == SK_VOUCHER_PAUSED)
+                catalogue->listed[catalogue->listed_count++] = voucher;
+        }
+        if (catalogue->listed_count > 0)
+            qsort((void *)catalogue->listed, catalogue->listed_count, sizeof(struct sk_voucher *), catalogue_compare);
+        catalogue->sorted = true;
+    }
+    *count = catalogue->listed_count;
+    return catalogue->listed;
 }

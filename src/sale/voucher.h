@@ -97,8 +97,9 @@ struct sk_voucher {
     int32_t offer;        // version of price, limit, pay_within_s, ticket and work: an order agrees to one
     struct sk_price price;
     enum sk_voucher_state state;
-    bool left;     // it has left the catalogue: the last pin frees it
-    unsigned pins; // kept pointers to it
+    char *document; // owned: PostgreSQL's JSON of it, as of a moment ago; NULL: not read yet
+    bool left;      // it has left the catalogue: the last pin frees it
+    unsigned pins;  // kept pointers to it
     uint16_t slot;
     uint16_t shard; // of PostgreSQL: the one that has it
     char tag[SK_TAG_SIZE];
@@ -117,6 +118,9 @@ struct sk_voucher {
 // catalogue frees it.
 void sk_voucher_pin(struct sk_voucher *voucher);
 void sk_voucher_unpin(struct sk_voucher *voucher);
+
+// Keeps a copy. SK_NO_MEM: the document is as before.
+enum sk_status sk_voucher_keep_document(struct sk_voucher *voucher, const char *document) SK_MUST_CHECK;
 
 // ---- catalogue ----
 
@@ -158,5 +162,8 @@ struct sk_voucher *sk_catalogue_open(const struct sk_catalogue *catalogue);
 // The vouchers, in no order: 0 to count - 1. When a voucher leaves, the last one takes its place.
 size_t sk_catalogue_count(const struct sk_catalogue *catalogue);
 struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t i);
+
+// The open and paused vouchers, the highest id first; valid until the next put. The first call after a put sorts them.
+struct sk_voucher *const *sk_catalogue_listed(struct sk_catalogue *catalogue, size_t *count);
 
 #endif

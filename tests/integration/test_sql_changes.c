@@ -93,6 +93,32 @@ START_TEST(orders_change_nothing_and_admins_do)
 }
 END_TEST
 
+// Each with its document, in the order of their changes; no row where nothing has changed.
+START_TEST(documents_follow_in_the_order_of_changes)
+{
+    char first[24], second[24], from[24], document[1024];
+    sql_make_voucher(10);
+    forget();
+    (void)snprintf(first, sizeof first, "%s", sql_voucher);
+    sql_make_voucher(10);
+    (void)snprintf(second, sizeof second, "%s", sql_voucher);
+    (void)snprintf(from, sizeof from, "%lld", (long long)after);
+    db_run("UPDATE seckill_voucher SET title = 'later' WHERE id = %s", first);
+    PGresult *found = SQL_RUN(SK_STATEMENT_CATALOGUE_DOCUMENTS, from, "10", from);
+    ck_assert_int_eq(PQntuples(found), 2);
+    ck_assert_str_eq(PQgetvalue(found, 0, 1), second);
+    ck_assert_str_eq(PQgetvalue(found, 1, 1), first);
+    db_text(document, sizeof document, "SELECT document FROM find_voucher(%s)", first);
+    ck_assert_str_eq(PQgetvalue(found, 1, 2), document);
+    ck_assert_ptr_nonnull(strstr(document, "\"title\":\"later\""));
+    (void)snprintf(from, sizeof from, "%s", PQgetvalue(found, 1, 0));
+    PQclear(found);
+    found = SQL_RUN(SK_STATEMENT_CATALOGUE_DOCUMENTS, from, "10", from);
+    ck_assert_int_eq(PQntuples(found), 0);
+    PQclear(found);
+}
+END_TEST
+
 // ---- concurrency ----
 
 // Creates a voucher and delays its commit.
@@ -244,6 +270,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, nothing_changed_is_one_row);
     tcase_add_test(tcase, orders_change_nothing_and_admins_do);
+    tcase_add_test(tcase, documents_follow_in_the_order_of_changes);
     tcase_add_test(tcase, no_change_of_several_creators_is_missed);
     tcase_add_test(tcase, a_later_change_waits_for_an_earlier_one);
     tcase_add_test(tcase, without_the_row_lock_one_is_missed);

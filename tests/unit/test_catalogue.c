@@ -291,6 +291,66 @@ START_TEST(memory_that_is_short_while_the_table_grows)
 }
 END_TEST
 
+// ---- what buyers are shown ----
+
+static void must_list(const char *ids)
+{
+    char listed[64] = "";
+    size_t count, len = 0;
+    struct sk_voucher *const *vouchers = sk_catalogue_listed(catalogue, &count);
+    for (size_t i = 0; i < count; i++)
+        len += (size_t)snprintf(listed + len, sizeof listed - len, "%s%" PRId64, i == 0 ? "" : " ", vouchers[i]->id);
+    ck_assert_str_eq(listed, ids);
+}
+
+static void put_state(int64_t id, int64_t change, enum sk_voucher_state state)
+{
+    struct sk_catalogue_row row = row_of(id, change, "x");
+    row.state = state;
+    put(row);
+}
+
+START_TEST(open_and_paused_ones_are_listed)
+{
+    must_list("");
+    put_state(4, 1, SK_VOUCHER_OPEN);
+    put_state(9, 2, SK_VOUCHER_PAUSED);
+    put_state(2, 3, SK_VOUCHER_CLOSED);
+    put_state(7, 4, SK_VOUCHER_OPEN);
+    must_list("9 7 4");
+    must_list("9 7 4");
+    put_state(7, 5, SK_VOUCHER_CLOSED);
+    put_state(11, 6, SK_VOUCHER_OPEN);
+    must_list("11 9 4");
+    retire(9, 7);
+    must_list("11 4");
+    retire(4, 8);
+    retire(11, 9);
+    must_list("");
+    for (int64_t id = 1; id <= MANY; id++)
+        put_voucher(id, 10 + id);
+    size_t count;
+    struct sk_voucher *const *vouchers = sk_catalogue_listed(catalogue, &count);
+    ck_assert_uint_eq(count, MANY);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_int_eq(vouchers[i]->id, (int64_t)(MANY - i));
+}
+END_TEST
+
+START_TEST(a_document_is_kept)
+{
+    put_voucher(7, 1);
+    struct sk_voucher *voucher = found(7);
+    ck_assert_ptr_null(voucher->document);
+    ck_assert_int_eq(sk_voucher_keep_document(voucher, "{}"), SK_OK);
+    ck_assert_int_eq(sk_voucher_keep_document(voucher, "{\"id\":\"7\"}"), SK_OK);
+    allocations_left = 1;
+    ck_assert_int_eq(sk_voucher_keep_document(voucher, "{}"), SK_NO_MEM);
+    allocations_left = 0;
+    ck_assert_str_eq(voucher->document, "{\"id\":\"7\"}");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("catalogue");
@@ -306,5 +366,7 @@ int main(void)
     tcase_add_test(tcase, rows_that_cannot_be_change_nothing);
     tcase_add_test(tcase, where_memory_is_short_nothing_changes);
     tcase_add_test(tcase, memory_that_is_short_while_the_table_grows);
+    tcase_add_test(tcase, open_and_paused_ones_are_listed);
+    tcase_add_test(tcase, a_document_is_kept);
     return harness_main(tcase, CK_FORK);
 }

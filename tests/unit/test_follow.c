@@ -128,7 +128,15 @@ static void add_none(void)
     page_len++;
 }
 
-static void answer(void)
+// A read that has ended asks for documents. NULL: none is asked for.
+static const struct asked *asks_for_documents(void)
+{
+    const struct asked *asked = &fake_pg.asked[fake_pg.answered];
+    bool asks = fake_pg.answered < fake_pg.count && asked->what == SK_STATEMENT_CATALOGUE_DOCUMENTS;
+    return asks ? asked : NULL;
+}
+
+static void answer_read(void)
 {
     if (page_len == 0)
         add_none();
@@ -137,10 +145,25 @@ static void answer(void)
     memset((void *)page, 0, sizeof page);
 }
 
+static void answer(void)
+{
+    answer_read();
+    if (asks_for_documents() != NULL)
+        pg_answers(&(const struct sk_rows){0});
+}
+
+static size_t reads_begun(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fake_pg.count; i++)
+        count += fake_pg.asked[i].what == SK_STATEMENT_CATALOGUE_CHANGES;
+    return count;
+}
+
 static void must_ask(size_t n, const char *after, const char *first)
 {
-    ck_assert_uint_eq(fake_pg.count, n);
-    const struct asked *asked = &fake_pg.asked[n - 1];
+    ck_assert_uint_eq(reads_begun(), n);
+    const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
     ck_assert_int_eq(asked->what, SK_STATEMENT_CATALOGUE_CHANGES);
     ck_assert_str_eq(asked->argv[0], after);
     ck_assert_str_eq(asked->argv[1], "500");
@@ -187,7 +210,7 @@ static void must_be_answered(int i, bool ok)
 
 START_TEST(the_whole_is_read_at_start)
 {
-    ck_assert_uint_eq(fake_pg.count, 0); // only in the loop's next turn
+    ck_assert_uint_eq(reads_begun(), 0); // only in the loop's next turn
     pass(0);
     must_ask(1, "0", "0");
     ck_assert(!sk_follow_complete(follow));
@@ -213,7 +236,7 @@ START_TEST(the_whole_is_read_at_start)
     ck_assert(!sk_catalogue_find(sale.catalogue, 7)->ticket);
     ck_assert_str_eq(voucher->tag, "t4");
     pass(POLL_MS - 1);
-    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_uint_eq(reads_begun(), 1);
     pass(1);
     must_ask(2, "11", "12"); // only later changes
 }
@@ -239,7 +262,7 @@ START_TEST(it_is_read_in_pages)
     ck_assert(sk_follow_complete(follow));
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2 * PAGE - 1);
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
-    ck_assert_uint_eq(fake_pg.count, 3);
+    ck_assert_uint_eq(reads_begun(), 3);
 }
 END_TEST
 
@@ -343,7 +366,7 @@ START_TEST(memory_that_is_short)
     pass(0);
     add(1, 7, "open");
     add(2, 8, "open");
-    allocations_left = 6; // two for the table, two for the first voucher, one for the second: the next one fails
+    allocations_left = 7; // three for the table, two for the first voucher, one for the second: the next one fails
     answer();
     ck_assert(memory_has_failed);
     ck_assert(!sk_follow_complete(follow));
@@ -362,6 +385,110 @@ START_TEST(memory_that_is_short)
 }
 END_TEST
 
+// ---- documents ----
+
+enum { DOCUMENTS = 100 };
+
+static void must_ask_documents(const char *after, const char *first)
+{
+    const struct asked *asked = asks_for_documents();
+    ck_assert_ptr_nonnull(asked);
+    ck_assert_int_eq(asked->class, SK_PG_QUERIES);
+    ck_assert_str_eq(asked->argv[0], after);
+    ck_assert_str_eq(asked->argv[1], "100");
+    ck_assert_str_eq(asked->argv[2], first);
+}
+
+// Of the vouchers from..to: each has its own number as its change.
+static void answer_documents(int64_t from, int64_t to)
+{
+    ck_assert_ptr_nonnull(asks_for_documents());
+    for (int64_t id = from; id <= to; id++) {
+        size_t row = page_len++;
+        put_number(row, 0, id);
+        put_number(row, 1, id);
+        (void)snprintf(texts[row][2], TEXT_SIZE, "{\"id\":\"%" PRId64 "\"}", id);
+        page[row][2] = texts[row][2];
+    }
+    pg_answers(&(const struct sk_rows){page_len, (const char *const(*)[ROW_COLUMNS])page});
+    page_len = 0;
+    memset((void *)page, 0, sizeof page);
+}
+
+static void must_have_document(int64_t id, const char *document)
+{
+    const struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, id);
+    if (document == NULL)
+        ck_assert_ptr_null(voucher->document);
+    else
+        ck_assert_str_eq(voucher->document, document);
+}
+
+// A page after each read: a large catalogue takes PostgreSQL no more at a time.
+START_TEST(documents_follow_the_changes)
+{
+    enum { MANY = DOCUMENTS + 5 };
+    pass(0);
+    newest_change = 200; // retired ones have the later numbers
+    for (int i = 1; i <= MANY; i++)
+        add(i, i, "open");
+    answer_read();
+    ck_assert(sk_follow_complete(follow)); // sales do not wait for documents
+    must_ask_documents("0", "200");
+    answer_documents(1, DOCUMENTS);
+    must_have_document(DOCUMENTS, "{\"id\":\"100\"}");
+    must_have_document(DOCUMENTS + 1, NULL);
+    ck_assert_ptr_null(asks_for_documents());
+    pass(POLL_MS);
+    answer_read();
+    must_ask_documents("100", "200");
+    pass(POLL_MS); // a page takes longer than the time between two reads: there is one at a time
+    ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 2);
+    answer_documents(DOCUMENTS + 1, MANY);
+    must_have_document(MANY, "{\"id\":\"105\"}");
+    answer_read();
+    ck_assert_ptr_null(asks_for_documents()); // all are known
+    pass(POLL_MS);
+    add(MANY + 1, 7, "paused");
+    answer_read();
+    must_ask_documents("105", "200");
+}
+END_TEST
+
+// What was not read, or not kept, is read again; what is not in the catalogue yet comes after it.
+START_TEST(documents_that_failed_are_read_again)
+{
+    pass(0);
+    for (int i = 1; i <= 3; i++)
+        add(i, i, "open");
+    answer_read();
+    pg_answers(NULL);
+    pass(POLL_MS);
+    answer_read();
+    must_ask_documents("0", "1");
+    allocations_left = 2;
+    answer_documents(1, 3);
+    allocations_left = 0;
+    must_have_document(1, "{\"id\":\"1\"}");
+    must_have_document(2, NULL);
+    pass(POLL_MS);
+    answer_read();
+    must_ask_documents("1", "1");
+    answer_documents(2, 4); // 4 was created meanwhile
+    must_have_document(3, "{\"id\":\"3\"}");
+    pass(POLL_MS);
+    add(4, 4, "open");
+    answer_read();
+    must_ask_documents("3", "1");
+    answer_documents(4, 4);
+    must_have_document(4, "{\"id\":\"4\"}");
+    pass(POLL_MS);
+    fake_pg.down = true;
+    pass(POLL_MS);
+    ck_assert_ptr_null(asks_for_documents());
+}
+END_TEST
+
 // ---- waiting ----
 
 START_TEST(only_a_read_that_begins_later_answers)
@@ -371,9 +498,9 @@ START_TEST(only_a_read_that_begins_later_answers)
     answer();
     ck_assert_int_eq(answered[0], 0);
     pass(SHARED_MS - 1);
-    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_uint_eq(reads_begun(), 1);
     pass(1);
-    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_uint_eq(reads_begun(), 2);
     wait_for_read(1);
     answer();
     must_be_answered(0, true);
@@ -393,10 +520,10 @@ START_TEST(all_who_wait_share_a_read_each_100_ms)
             wait_for_read(i);
         if (reads > 2) { // at first the last read is long ago
             pass(SHARED_MS - 1);
-            ck_assert_uint_eq(fake_pg.count, reads - 1);
+            ck_assert_uint_eq(reads_begun(), reads - 1);
         }
         pass(reads > 2);
-        ck_assert_uint_eq(fake_pg.count, reads);
+        ck_assert_uint_eq(reads_begun(), reads);
         answer();
         for (int i = 0; i < WAITERS; i++)
             must_be_answered(i, true);
@@ -434,9 +561,9 @@ START_TEST(who_waits_again_waits_for_another_read)
     answer();
     must_be_answered(0, true);
     wait_again = false;
-    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_uint_eq(reads_begun(), 2);
     pass(SHARED_MS);
-    ck_assert_uint_eq(fake_pg.count, 3);
+    ck_assert_uint_eq(reads_begun(), 3);
     answer();
     must_be_answered(0, true);
 }
@@ -457,7 +584,7 @@ START_TEST(without_postgres_they_are_told_so)
     ck_assert(sk_follow_complete(follow)); // the known vouchers stay
     fake_pg.down = false;
     pass(POLL_MS);
-    ck_assert_uint_eq(fake_pg.count, 3); // it continues by itself
+    ck_assert_uint_eq(reads_begun(), 3); // it continues by itself
     wait_for_read(0);
     answer();
     pass(SHARED_MS);
@@ -473,7 +600,7 @@ START_TEST(without_postgres_nothing_is_complete)
     ck_assert(!sk_follow_complete(follow));
     fake_pg.down = false;
     sk_follow_hurry(follow); // it is back
-    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_uint_eq(reads_begun(), 1);
     answer();
     ck_assert(sk_follow_complete(follow));
 }
@@ -501,21 +628,21 @@ START_TEST(a_notification_hurries)
 {
     read_all();
     sk_follow_hurry(follow);
-    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_uint_eq(reads_begun(), 2);
     answer();
     pass(POLL_MS - 1); // the poll's interval starts there
-    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_uint_eq(reads_begun(), 2);
     pass(1);
-    ck_assert_uint_eq(fake_pg.count, 3);
+    ck_assert_uint_eq(reads_begun(), 3);
     sk_follow_hurry(follow); // the poll in progress may be older than the change
     sk_follow_hurry(follow);
-    ck_assert_uint_eq(fake_pg.count, 3);
+    ck_assert_uint_eq(reads_begun(), 3);
     answer();
     pass(0);
-    ck_assert_uint_eq(fake_pg.count, 4);
+    ck_assert_uint_eq(reads_begun(), 4);
     answer();
     pass(POLL_MS - 1);
-    ck_assert_uint_eq(fake_pg.count, 4); // it serves both
+    ck_assert_uint_eq(reads_begun(), 4); // it serves both
 }
 END_TEST
 
@@ -537,9 +664,9 @@ START_TEST(a_hurry_that_fails_waits_for_the_poll)
     sk_follow_hurry(follow);
     pg_answers(NULL);
     pass(POLL_MS - 1);
-    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_uint_eq(reads_begun(), 2);
     pass(1);
-    ck_assert_uint_eq(fake_pg.count, 3);
+    ck_assert_uint_eq(reads_begun(), 3);
 }
 END_TEST
 
@@ -554,6 +681,8 @@ int main(void)
     tcase_add_test(tcase, a_database_that_lacks_changes_is_followed_no_further);
     tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);
     tcase_add_test(tcase, memory_that_is_short);
+    tcase_add_test(tcase, documents_follow_the_changes);
+    tcase_add_test(tcase, documents_that_failed_are_read_again);
     tcase_add_test(tcase, only_a_read_that_begins_later_answers);
     tcase_add_test(tcase, all_who_wait_share_a_read_each_100_ms);
     tcase_add_test(tcase, an_answer_counts_when_its_last_page_is_read);

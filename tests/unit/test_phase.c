@@ -55,6 +55,8 @@ START_TEST(a_voucher_gets_its_phase)
     must_become(VOUCHER("loading", "0") "}", BEGIN, VOUCHER("loading", "0") ",\"phase\":\"sold_out\"}", END);
     must_become(VOUCHER("paused", "5") "}", BEGIN, VOUCHER("paused", "5") ",\"phase\":\"paused\"}", END);
     must_become(VOUCHER("retired", "5") "}", END, VOUCHER("retired", "5") ",\"phase\":\"ended\"}", INT64_MAX);
+    must_become(VOUCHER("open", "null") "}", BEGIN, VOUCHER("open", "null") ",\"phase\":\"on_sale\"}", END);
+    must_become(VOUCHER("paused", "null") "}", BEGIN, VOUCHER("paused", "null") ",\"phase\":\"paused\"}", END);
 }
 END_TEST
 

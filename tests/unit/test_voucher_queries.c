@@ -212,7 +212,7 @@ START_TEST(other_pages_are_asked_for_a_few_at_a_time)
         while (fake_pg.answered < fake_pg.count)
             pg_answers(fake_pg.answered % 2 == 0 ? &list : NULL);
         for (uint64_t i = 1; i <= PAGES_MAX; i++)
-            must_be_told(i, i % 2 == 1 ? SK_VERDICT_FOUND : SK_VERDICT_UNAVAILABLE);
+            must_be_told(i, i % 2 == 1 ? SK_VERDICT_FOUND : SK_VERDICT_UNAVAILABLE); // no document is known
         must_be_told(20, SK_VERDICT_FOUND);
         must_be_told(22, SK_VERDICT_FOUND);
         must_be_told(23, SK_VERDICT_UNAVAILABLE);
@@ -245,6 +245,7 @@ START_TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
 }
 END_TEST
 
+// Nor are documents of the catalogue known; with them: test_stale.c.
 START_TEST(without_postgres_nothing_is_shown)
 {
     sk_show_voucher(&control, VOUCHER, 1);

@@ -103,7 +103,7 @@ test('a wait can be ended', async () => {
 
 // ---- phases ----
 
-const VOUCHER = { id: '7', read: true, phase: 'on_sale', remaining: 5, beginMs: 10000, endMs: 20000 };
+const VOUCHER = { id: '7', read: true, canSell: true, phase: 'on_sale', remaining: 5, beginMs: 10000, endMs: 20000 };
 const SOON = { ...VOUCHER, phase: 'upcoming' };
 
 test('phases of a voucher are the service\'s', () => {
@@ -113,8 +113,9 @@ test('phases of a voucher are the service\'s', () => {
     }
     assert.equal(phase(9000), PHASE.ON_SALE); // its clock decides
     assert.equal(phase(undefined), PHASE.UNKNOWN);
-    assert.equal(phase(15000, { remaining: null }), PHASE.UNKNOWN); // Redis is away
-    assert.equal(phase(15000, { phase: 'paused', remaining: null }), PHASE.PAUSED);
+    assert.equal(phase(15000, { canSell: false, remaining: null }), PHASE.UNKNOWN); // Redis is away
+    assert.equal(phase(15000, { canSell: false, phase: 'paused', remaining: null }), PHASE.PAUSED);
+    assert.equal(phase(15000, { remaining: null }), PHASE.ON_SALE); // PostgreSQL is away, and the list does not know
     assert.equal(phase(15000, { read: false }), PHASE.UNKNOWN);
 });
 
@@ -174,6 +175,8 @@ test('for a while a stream counts more than the list', () => {
     const during = Date.parse('2030-06-01T00:00:00Z');
     assert.equal(phaseOf(vouchers.get('7'), during), PHASE.UNKNOWN);
     assert.equal(phaseOf(vouchers.get('7'), Date.parse('2029-06-01T00:00:00Z')), PHASE.UPCOMING);
+    vouchers.put({ ...read, remaining: null }, true); // stale
+    assert.equal(phaseOf(vouchers.get('7'), during), PHASE.ON_SALE);
     vouchers.put(read, true);
     assert.equal(phaseOf(vouchers.get('7'), during), PHASE.ON_SALE);
     vouchers.hear('8', { remaining: 1, phase: 'on_sale' });

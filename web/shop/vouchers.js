@@ -26,7 +26,7 @@ export function phaseOf(voucher, now, room = 0) {
     if (voucher.phase === PHASE.PAUSED || (voucher.phase === PHASE.UPCOMING && now < opensAt(voucher, room))) {
         return voucher.phase;
     }
-    if (voucher.remaining === null) {
+    if (!voucher.canSell) {
         return PHASE.UNKNOWN; // nothing can be bought, whatever was left
     }
     return voucher.phase === PHASE.UPCOMING ? PHASE.ON_SALE : voucher.phase;
@@ -64,7 +64,7 @@ export function matches({ title, description }, text) {
 export function createVouchers(monotonic, pictureOrigins) {
     const known = new Map();
 
-    // canSell: of the answer that `read` is from.
+    // canSell: of the answer that `read` is from. One that is `stale` may not know how much remains, and sells.
     function put(read, canSell = true) {
         const before = known.get(read.id);
         const streamed = before?.heardAt !== undefined && monotonic() - before.heardAt < STREAM_COUNTS_MS;
@@ -83,6 +83,7 @@ export function createVouchers(monotonic, pictureOrigins) {
             offer: read.offer,
             beginMs: Date.parse(read.begin_at),
             endMs: Date.parse(read.end_at),
+            canSell: streamed ? before.canSell : canSell,
             remaining: streamed ? before.remaining : canSell ? read.remaining : null,
             phase: streamed ? before.phase : read.phase,
             heardAt: before?.heardAt,
@@ -99,7 +100,7 @@ export function createVouchers(monotonic, pictureOrigins) {
             const voucher = known.get(id);
             if (voucher) {
                 const { remaining, phase } = event;
-                known.set(id, { ...voucher, remaining, phase, heardAt: monotonic() });
+                known.set(id, { ...voucher, canSell: remaining !== null, remaining, phase, heardAt: monotonic() });
             }
         },
     };
