@@ -106,6 +106,8 @@ const CONTROLS = [
             await context.route(isStream, (route) => route.abort());
             await rewritten(isList, (text) => text.replace('"can_sell":false', '"can_sell":true'))(context);
         }],
+    ['a list that needs PostgreSQL', 'without PostgreSQL a page opens', /voucher shown as on_sale: not within/,
+        (context) => context.route(isList, (route) => route.fulfill({ status: 503, json: { code: 'UNAVAILABLE' } }))],
     ['a closed sale with units left', 'without Redis, and after the end', /units of a closed sale can be bought/,
         always(`for (const one of page.querySelectorAll('article[data-state="ended"] .left')) {
             one.textContent = '40 of 40 left'; one.parentElement.hidden = false; }`)],

@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { axe, visitor } from './browser.js';
-import { Api, Instance, RedisRoad, ROOT } from './site.js';
+import { Api, Instance, Road, ROOT } from './site.js';
 
 const FAILED = join(ROOT, 'build/browser'); // screenshots of failures
 const SHOWN_MS = 20000; // the deadline of waits without their own: only a busy machine comes near
@@ -48,8 +48,16 @@ export class Scene {
         return instance;
     }
 
-    async redisRoad() {
-        const road = await new RedisRoad().open();
+    redisRoad() {
+        return this.road('REDIS_URL');
+    }
+
+    postgresqlRoad() {
+        return this.road('SECKILL_DATABASE_URL');
+    }
+
+    async road(name) {
+        const road = await new Road(name).open();
         this.roads.push(road);
         return road;
     }

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { setVisibility, shiftClock, slowNetwork } from './browser.js';
-import { appears, bound, buyButton, card, ends, isOff, isStream, leaves, mark, order, overtaken, requests, shows } from './scene.js';
+import { appears, bound, buyButton, card, ends, hasText, isOff, isStream, leaves, mark, order, overtaken, requests, shows } from './scene.js';
 import { moment, until } from './site.js';
 
 const HOUR_MS = 3600 * 1000;
@@ -221,7 +221,29 @@ async function redisAway(scene) {
     assert.doesNotMatch(await card(page, voucher).innerText(), /\bleft\b/, 'units of a closed sale can be bought');
 }
 
+// What a new page needs comes from the memory of the instance.
+async function postgresqlAway(scene) {
+    const voucher = await scene.voucher({ stock: 40, title: 'Tea at night' });
+    const road = await scene.postgresqlRoad();
+    const own = await scene.instance({ SECKILL_DATABASE_URL: road.url, SECKILL_REACTORS: '1' });
+    const list = async () => (await fetch(`${own.url}/vouchers`)).json();
+    await list(); // it waits behind the documents of the vouchers
+    road.cut();
+    await until('a list without PostgreSQL', async () => (await list()).stale === true);
+    const page = await scene.shop(scene.user(), { at: own.url });
+    await shows(page, voucher, 'on_sale');
+    await hasText(card(page, voucher), /Tea at night/, 'the title');
+    await leaves(page, voucher, 40);
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'accepted');
+    await leaves(page, voucher, 39);
+    road.mend();
+    await ends(page, voucher, 'won');
+    await appears(order(page, undefined, 'unpaid'), 'the order');
+}
+
 export const tests = [
+    { name: 'without PostgreSQL a page opens and sells', answers: [503, 'net'], run: postgresqlAway },
     { name: 'without Redis, and after the end, nothing can be bought', answers: [503, 'net'], run: redisAway },
     { name: 'not yet, then opens at the second', run: opensAtTheSecond },
     { name: "the client's clock is an hour ahead", run: clockIsOff(HOUR_MS) },

@@ -57,21 +57,22 @@ export function moment(seconds) {
     return new Date(Math.ceil(Date.now() / 1000 + seconds) * 1000).toISOString();
 }
 
-/** A separate route to the stack's Redis, which a test can cut for one instance. */
-export class RedisRoad {
-    constructor() {
+/** A separate route to a store of the stack, which a test can cut for one instance. `name`: the setting of its URL. */
+export class Road {
+    constructor(name) {
+        this.name = name;
         this.sockets = new Set();
         this.isCut = false;
     }
 
     async open() {
-        const redis = new URL(setting('REDIS_URL'));
-        const { port, hostname } = redis;
+        const store = new URL(setting(this.name));
+        const { port, hostname } = store;
         this.server = createServer((from) => this.join(from, connect(Number(port), hostname)));
         this.server.listen(0, '127.0.0.1');
         await once(this.server, 'listening');
-        redis.port = String(this.server.address().port);
-        this.url = redis.href;
+        store.port = String(this.server.address().port);
+        this.url = store.href;
         return this;
     }
 
