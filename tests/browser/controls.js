@@ -260,6 +260,14 @@ const CONTROLS = [
     ['a line that stays green without Redis', 'Redis away is said first', /that Redis is away: not within/,
         rewritten(isPath('/metrics', '/admin/history'), (text) => text.replace(/(store="redis"[^}]*\}) 0/g, '$1 1')
             .replace(/"redis_away":\d+/g, '"redis_away":0'))],
+    ['advice to compare clocks while Redis is away', 'Redis away is said first', /expiry_late to go from the line: not within/,
+        rewritten(isPath('/web/admin/troubles.js'), (text) => text.replace("['expiry_late', ", '['))],
+    ['a list that is empty as it was not read', 'without PostgreSQL orders wait', /vouchers that cannot be read as .*: not within/,
+        rewritten(isPath('/web/admin/vouchers.js'), (text) => text.replace('(unread ?? [chosen', '([chosen'))],
+    ['nothing that has happened as it was not read', 'without PostgreSQL orders wait', /events that cannot be read as .*: not within/,
+        rewritten(isPath('/web/admin/lately.js'), (text) => text.replace('unread !== null ? speech', 'false ? speech'))],
+    ['orders that wait as a stop', 'without PostgreSQL orders wait', /that orders wait: not within/,
+        rewritten(isPath('/web/admin/troubles.js'), (text) => text.replace("? 'waits' : 'stops'", "? 'stops' : 'stops'"))],
     ['a line that knows no dead letters', 'vouchers in trouble', /the dead letter as .*: not within/s,
         rewritten(isPath('/admin/troubles'), () => '{"troubles":[]}')],
     ['a line that does not know that tickets are off', 'tickets that are off', /that tickets are off as .*: not within/,
@@ -274,6 +282,12 @@ const CONTROLS = [
                 return loads > 1 ? text.replace(/"samples":.*$/, '"samples":[]}') : text;
             })(context);
         }],
+    ['a voucher that stays on sale', 'a voucher without units', /the voucher as sold out: not within/,
+        rewritten(isPath('/web/admin/voucher.js'), (text) => text.replace("? 'sold_out' : state", '? state : state'))],
+    ['a settlement without money', 'settlement in sentences', /the money as .*: not within/,
+        rewritten((url) => /\/settlement$/.test(url.pathname), (text) => text.replace(/"payments_accepted":\{.*?\}\}/, '"payments_accepted":{}'))],
+    ['charts that nobody can get', 'dashboard: without charts', /how to get charts as .*: not within/,
+        rewritten(isPath('/web/admin/words.js'), (text) => text.replace('./dev setup web', 'a build'))],
     ['a rush that is counted late', 'what a rush sells', /sold as .*: not within/, kept((url) => url.pathname.startsWith('/admin/vouchers'))],
     ['English in the Chinese page', 'plain Chinese', /English words in/,
         always("for (const one of page.querySelectorAll('[data-scope]')) if (!one.textContent.includes('reactor')) one.textContent += ' reactor';", DASHBOARD)],

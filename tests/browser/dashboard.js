@@ -167,6 +167,7 @@ async function withoutCharts(scene) {
     await scene.api.buy(voucher, scene.user());
     await hasText(card(page, voucher).locator('[data-remaining]'), /40/, 'remaining', FOLLOW_MS);
     assert.equal(await page.locator('canvas').count(), 0);
+    await hasText(page.locator('[data-charts-off]'), /\.\/dev setup web/, 'how to get charts');
 }
 
 async function darkAndNarrow(scene) {

@@ -102,11 +102,16 @@ async function settles(scene) {
     const page = await dashboard(scene);
     const order = await scene.api.buy(voucher, user);
     await scene.api.must('POST', `/orders/${order}/cancel`, { user });
+    const paid = await scene.api.buy(voucher, scene.user());
+    const pay = (id) => scene.api.admin('POST', `/orders/${id}/pay`, { reference: `m-${id}`, amount_cents: 1250, currency: 'CNY' });
+    await pay(paid);
+    await pay(order); // it was cancelled: the money is owed
     await appears(page.locator(`[data-events] [data-open-order="${order}"]`), 'what happened lately', FOLLOW_MS);
     const details = await opened(page, voucher, 'details');
     const settlement = await opened(page, voucher, 'settlement');
     await appears(settlement.locator('[data-verdict="open"]'), 'the verdict');
     await hasText(settlement.locator('[data-sentences]'), /The sale goes on for.*1 order may still expire/s, 'what is missing');
+    await hasText(settlement.locator('[data-money]'), /accepted\s*CN¥12\.50, 1 payment\s*to be given back\s*CN¥12\.50, 1 payment/, 'the money');
     const text = await settlement.innerText();
     assert.ok(!/[A-Z]{3,}_|balance/.test(text.replace('PostgreSQL', '')), `codes, or a balance that is none: ${text}`);
     assert.ok(await details.isVisible(), 'the details were closed by the settlement');

@@ -20,9 +20,16 @@ async function redisAway(scene) {
     const page = await dashboard(scene, { at: own.url });
     await appears(card(page, voucher, 'open'), 'the voucher as on sale');
     await appears(line(page, 'well'), 'that all is well', FOLLOW_MS);
-    road.cut();
-    await appears(trouble(page, 'redis_away'), 'that Redis is away', FOLLOW_MS);
-    await appears(line(page, 'stops'), 'that sales are stopped');
+    const [late, release] = await lateOrder(scene);
+    try {
+        await appears(trouble(page, 'expiry_late'), 'the expiry that is late', FOLLOW_MS);
+        road.cut();
+        await appears(trouble(page, 'redis_away'), 'that Redis is away', FOLLOW_MS);
+        await appears(line(page, 'stops'), 'that sales are stopped');
+        await gone(page, 'expiry_late'); // no advice to compare clocks: the cause is said
+    } finally {
+        await endLateOrder(late, release);
+    }
     await hasText(trouble(page, 'redis_away'), /nobody can buy.*Check Redis/s, 'what to do');
     await appears(card(page, voucher, 'away'), 'the voucher as one that cannot sell', FOLLOW_MS);
     assert.equal(await card(page, voucher, 'open').count(), 0, 'a card that stays green');
@@ -37,17 +44,57 @@ async function redisAway(scene) {
     await appears(card(page, voucher, 'open'), 'the voucher as on sale again', FOLLOW_MS);
 }
 
+/** A voucher with an unpaid order whose time to pay was over five minutes ago, and what releases its row. */
+async function lateOrder(scene) {
+    const late = await scene.voucher({ title: 'Teapot that is late', pay_within_s: 900 });
+    await scene.api.buy(late, scene.user());
+    const release = await holdStock(late); // else expiry may end the order first
+    await sql(`update voucher_order set created_at = now() - interval '20 min' where voucher_id = ${late}`);
+    return [late, release];
+}
+
+async function endLateOrder(late, release) {
+    await sql(`update voucher_order set created_at = now() where voucher_id = ${late}`);
+    await release();
+}
+
+// Without it neither vouchers nor events can be read, and no list of them is empty.
+async function postgresqlAway(scene) {
+    const voucher = await scene.voucher({ title: 'Teapot at night' });
+    await scene.api.buy(voucher, scene.user());
+    const road = await scene.postgresqlRoad();
+    const own = await scene.instance({ SECKILL_DATABASE_URL: road.url, SECKILL_REACTORS: '1' });
+    const page = await dashboard(scene, { at: own.url });
+    await appears(card(page, voucher, 'open'), 'the voucher as on sale', FOLLOW_MS);
+    await opened(page, voucher, 'details');
+    road.cut();
+    await appears(line(page, 'waits'), 'that orders wait', FOLLOW_MS);
+    const buy = await fetch(`${own.url}/seckill/${voucher}`, { method: 'POST', headers: { 'X-User-Id': scene.user(), Prefer: 'respond-async' } });
+    assert.equal(buy.status, 202);
+    await hasText(line(page, 'waits'), /Sales go on: 1 order is accepted, and waits.*the oldest for \d/s, 'how many wait', FOLLOW_MS);
+    await appears(card(page, voucher), 'the voucher as it was');
+    const fresh = await dashboard(scene, { at: own.url }); // it has never read anything
+    for (const at of [page, fresh]) {
+        await hasText(at.locator('[data-vouchers-none]'), /Cannot be read now/, 'vouchers that cannot be read', FOLLOW_MS);
+        await hasText(at.locator('[data-events-hint]'), /Cannot be read now/, 'events that cannot be read', FOLLOW_MS);
+    }
+    await appears(line(fresh, 'waits'), 'that orders wait, on a new page', FOLLOW_MS);
+    assert.doesNotMatch(await fresh.locator('main').innerText(), /Nothing|no vouchers|None wait/, 'what was not read is nothing');
+    await hasText(card(page, voucher).locator('[data-letters]'), /Cannot be read now/, 'letters that cannot be read', FOLLOW_MS);
+    road.mend();
+    await gone(fresh, 'postgresql_away');
+    await appears(card(fresh, voucher, 'open'), 'the voucher, on a new page', FOLLOW_MS);
+    await until('no word of what cannot be read', async () => !/Cannot be read/.test(await fresh.locator('main').innerText()), FOLLOW_MS);
+}
+
 async function vouchersInTrouble(scene) {
     const letters = await scene.voucher({ title: 'Teapot with a letter' });
-    const late = await scene.voucher({ title: 'Teapot that is late', pay_within_s: 900 });
+    const [late, release] = await lateOrder(scene);
     await scene.voucher({ title: 'A newer one' });
-    await scene.api.buy(late, scene.user());
     const page = await dashboard(scene);
     await appears(card(page, late), 'the voucher');
-    const release = await holdStock(late); // else expiry may end the order first
     await sql(`insert into dead_letter (slot, voucher_id, journal_id, raw, reason)
         select slot, voucher_id, '1-1', '', 'it cannot be read' from voucher_stock where voucher_id = ${letters}`);
-    await sql(`update voucher_order set created_at = now() - interval '20 min' where voucher_id = ${late}`);
     try {
         await hasText(trouble(page, 'dead_letters'), new RegExp(`Teapot with a letter \\(no\\. ${letters}\\)`), 'the dead letter', FOLLOW_MS);
         await hasText(trouble(page, 'expiry_late'), /min late.*Compare the clocks/s, 'the expiry that is late', FOLLOW_MS);
@@ -60,9 +107,8 @@ async function vouchersInTrouble(scene) {
         await page.locator('dialog[data-confirm][open] button[type="submit"]').click();
         await gone(page, 'dead_letters');
     } finally {
-        await sql(`delete from dead_letter where voucher_id = ${letters};
-            update voucher_order set created_at = now() where voucher_id = ${late}`);
-        await release();
+        await sql(`delete from dead_letter where voucher_id = ${letters}`);
+        await endLateOrder(late, release);
     }
     await gone(page, 'expiry_late');
 }
@@ -121,6 +167,18 @@ async function rushIsCounted(scene) {
     await hasText(card(page, voucher).locator('[data-remaining]'), /^7$/, 'remaining', FOLLOW_MS);
 }
 
+async function soldOut(scene) {
+    const voucher = await scene.voucher({ stock: 1 });
+    const page = await dashboard(scene);
+    await appears(card(page, voucher, 'open'), 'the voucher as on sale', FOLLOW_MS);
+    const user = scene.user();
+    const order = await scene.api.buy(voucher, user);
+    await appears(card(page, voucher, 'sold_out'), 'the voucher as sold out', FOLLOW_MS);
+    await hasText(card(page, voucher).locator('[data-state-text]'), /^sold out$/, 'its state');
+    await scene.api.must('POST', `/orders/${order}/cancel`, { user });
+    await appears(card(page, voucher, 'open'), 'the voucher as on sale again', FOLLOW_MS);
+}
+
 // Names of products and of what operators type in settings are the same in every language.
 const NAMES = /PostgreSQL|Redis|seckill|English|SECKILL_\w+|CPU|CNY|ASCII|admin|vm|MB|[\w.-]+:\d+|\d+\.\d+\.\d+[\w.-]*/g;
 
@@ -143,10 +201,12 @@ async function plainChinese(scene) {
 
 export const tests = [
     { name: 'dashboard: Redis away is said first, and nothing stays green', answers: [503], alone: true, run: redisAway },
+    { name: 'dashboard: without PostgreSQL orders wait, and nothing is read as empty', answers: [503, 'net'], alone: true, run: postgresqlAway },
     { name: 'dashboard: vouchers in trouble come first', alone: true, run: vouchersInTrouble },
     { name: 'dashboard: tickets that are off are said', alone: true, run: ticketsOff },
     { name: 'dashboard: an instance that died is missed', alone: true, run: instanceDies },
     { name: 'dashboard: the last hour of all instances, after a reload', alone: true, run: historyStays },
     { name: 'dashboard: what a rush sells is counted at once', answers: ['net'], run: rushIsCounted },
+    { name: 'dashboard: a voucher without units is not on sale', run: soldOut },
     { name: 'dashboard: plain Chinese', run: plainChinese },
 ];

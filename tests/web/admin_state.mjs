@@ -4,17 +4,17 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 
-import { isAway, isGood, mayRepeat, wordsFor } from '../../web/admin/answer.js';
+import { isAway, isGood, mayRepeat, wordsFor, wordsForRead } from '../../web/admin/answer.js';
 import { createAdminApi, createKeys } from '../../web/admin/api.js';
 import { booksOf } from '../../web/admin/books.js';
 import { createLately } from '../../web/admin/lately.js';
 import { createPoller } from '../../web/admin/poller.js';
 import { lonelyOf, OUTCOMES } from '../../web/admin/charts.js';
 import { createHistory } from '../../web/admin/history.js';
-import { ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
+import { moneyOf, ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
 import { centsOf, changesOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
-import { KINDS, STOPS, troublesOf } from '../../web/admin/troubles.js';
+import { gradeOf, KINDS, STOPS, troublesOf } from '../../web/admin/troubles.js';
 import { reasons, words } from '../../web/admin/words.js';
 
 // ---- series ----
@@ -201,6 +201,23 @@ test('what happened lately is read from the end of the feed, one page at a time,
     delete globalThis.document;
 });
 
+test('what was not read is not "nothing"', async () => {
+    const at = section();
+    const answers = [answer(503, 'UNAVAILABLE'), answer(0), { status: 200, body: { events: [], next: 'a' } }, answer(503, 'OVERLOADED')];
+    const lately = createLately({
+        section: at,
+        speech: { say: (key) => key, name: (_, name) => name, moment: String, tag: () => 'en' },
+        call: async () => answers.shift(),
+    });
+    const hints = [];
+    for (const ask of [lately.say, lately.ask, lately.ask, lately.ask, lately.ask]) {
+        await ask();
+        hints.push(at.hint.textContent);
+    }
+    assert.deepEqual(hints, ['reading', 'unread', 'unread', 'lately_none', 'overloaded']);
+    delete globalThis.document;
+});
+
 // ---- books ----
 
 const voucher = (remaining, stock, journal, state = 'open') => ({ remaining, redis: { state, stock, journal } });
@@ -272,7 +289,33 @@ test('several servers of a store do not make a healthy one look short, and the o
     const servers = (up) => ['0', '1', '2'].map((server, i) => ({ store: 'postgresql', server, up: up[i] }));
     const found = (up, gauges) => troublesOf({ away_ms: null, frames: [{ ...frame(gauges), servers: servers(up) }], history: null, troubles: null });
     assert.deepEqual(found([2, 2, 2], {}), []);
-    assert.deepEqual(found([2, 2, 0], { postgresql_links: 0 }), [{ kind: 'postgresql_away', values: { servers: ['2'] }, vouchers: [] }]);
+    assert.deepEqual(found([2, 2, 0], { postgresql_links: 0 }), [{ kind: 'postgresql_away', values: { servers: ['2'], waiting: 0, age_s: 0 }, vouchers: [] }]);
+});
+
+test('how many orders wait for PostgreSQL, and since when', () => {
+    const frames = [frame({ postgresql_links: 0, orders: 40 }), frame({ postgresql_links: 0, orders: 2, journal_oldest: 75 })];
+    const [found] = troublesOf({ away_ms: null, frames, history: null, troubles: null });
+    assert.deepEqual(found, { kind: 'postgresql_away', values: { servers: [], waiting: 42, age_s: 75 }, vouchers: [] });
+});
+
+test('while a store is away, what follows from that is not said', () => {
+    const late = [{ voucher_id: '8', title: 'Tea', what: 'EXPIRY_LATE', late_s: 90 }];
+    const old = { journal_oldest: 61, round_age: 31 };
+    assert.deepEqual(kindsOf({ gauges: { redis_links: 0, ...old }, troubles: late }), ['redis_away']);
+    assert.deepEqual(kindsOf({ gauges: { postgresql_links: 0, ...old }, troubles: late }), ['postgresql_away']);
+    assert.deepEqual(kindsOf({ gauges: old, troubles: late }), ['expiry_late', 'journal_old', 'audit_stalls']);
+});
+
+test('the line is as bad as what it says', () => {
+    const grade = (...kinds) => gradeOf(kinds.map((kind) => ({ kind })));
+    assert.equal(gradeOf(null), 'unknown');
+    assert.equal(grade(), 'well');
+    assert.equal(grade('dead_letters', 'expiry_late'), 'books');
+    assert.equal(grade('postgresql_away', 'dead_letters'), 'waits'); // buyers get 202
+    for (const kind of STOPS.filter((one) => one !== 'postgresql_away')) {
+        assert.equal(grade(kind), 'stops');
+        assert.equal(grade(kind, 'postgresql_away'), 'stops');
+    }
 });
 
 test('without Redis no instance can be heard, so none is missed; one that is missed says nothing else', () => {
@@ -347,6 +390,12 @@ test('of units and orders, what is not there is left out', () => {
     const orders = Object.fromEntries(states.map((state) => [state, { orders: state === 'expired' ? 3 : 0 }]));
     assert.deepEqual(ordersOf({ orders }), [['unpaid', 0], ['paid', 0], ['expired', 3]]);
     assert.ok(states.every((state) => words.en[`orders_${state}`]));
+});
+
+test('money is what was paid, is owed, and was given back, by currency', () => {
+    const sums = (payments, total_cents) => ({ payments, total_cents });
+    const report = { payments_accepted: { CNY: sums(2, 1980), USD: sums(1, 300) }, payments_to_refund: { CNY: sums(1, 990) }, payments_refunded: {} };
+    assert.deepEqual(moneyOf(report), [['accepted', 'CNY', sums(2, 1980)], ['accepted', 'USD', sums(1, 300)], ['to_refund', 'CNY', sums(1, 990)]]);
 });
 
 // ---- the form ----
@@ -443,6 +492,8 @@ test('each answer has words in both languages', () => {
     assert.equal(wordsFor(answer(412, 'VERSION_CHANGED'))[0], 'changed');
     assert.equal(wordsFor(answer(403, 'FORBIDDEN'))[0], 'forbidden');
     assert.deepEqual(wordsFor(answer(409, 'BELOW_SOLD', { left: 3 })), ['below_sold', { left: 3 }]);
+    assert.equal(wordsForRead(answer(503, 'UNAVAILABLE'))[0], 'unread'); // nothing was done, whose outcome may be unknown
+    assert.equal(wordsForRead(answer(403, 'FORBIDDEN'))[0], 'forbidden');
     const errors = [{ pointer: '/stock', detail: 'too large' }];
     assert.deepEqual(wordsFor(answer(422, 'INVALID', { errors })), ['form_refused', { errors: '/stock too large' }]);
 });

@@ -34,6 +34,11 @@ export function mayRepeat(answer) {
     return isAway(answer) || answer.status === 503 || answer.status === 429;
 }
 
+// Of a question: nothing is unknown but the answer. As wordsFor().
+export function wordsForRead(answer) {
+    return isAway(answer) || answer.code === 'UNAVAILABLE' ? ['unread', {}] : wordsFor(answer);
+}
+
 // [key of words.js, values].
 export function wordsFor(answer) {
     if (answer.status === 0 || isAway(answer)) {

@@ -1,7 +1,7 @@
 // The two panels of a voucher: its details (dead letters, what operators did), and its settlement in sentences.
 import { element } from '../common/dom.js';
 import { actionButton } from './confirm.js';
-import { ordersOf, sentencesOf, unitsOf } from './sentences.js';
+import { moneyOf, ordersOf, sentencesOf, unitsOf } from './sentences.js';
 
 // Fills `at` anew only if `what` is not what it shows, so that a button in it keeps the focus.
 export function createFilled(at) {
@@ -24,7 +24,9 @@ export function rowsOf(rows) {
 export function createDetails({ root, speech, press, may }) {
     const part = (name) => createFilled(root.querySelector(`[data-${name}]`));
     const report = part('report'), letters = part('letters'), audit = part('audit');
-    const empty = (tag, key) => [element(tag, { class: 'hint' }, speech.say(key))];
+    const empty = (tag, ...said) => [element(tag, { class: 'hint' }, speech.say(...said))];
+    // Of a list that was not read, or is empty.
+    const without = (list, unread, none) => empty('li', ...(unread ?? [list === null ? 'reading' : none]));
 
     return {
         show(view) {
@@ -36,10 +38,10 @@ export function createDetails({ root, speech, press, may }) {
                 ]);
             }
             if (view.details) {
-                letters([language, view.letters], () =>
-                    view.letters?.length > 0 ? letterRows(view, speech, press, may) : empty('li', 'letters_none'));
-                audit([language, view.audit], () =>
-                    view.audit?.length > 0 ? auditRows(view.audit, view.row.currency, speech) : empty('li', 'audit_none'));
+                letters([language, view.letters, view.letters_unread], () =>
+                    view.letters?.length > 0 ? letterRows(view, speech, press, may) : without(view.letters, view.letters_unread, 'letters_none'));
+                audit([language, view.audit, view.audit_unread], () =>
+                    view.audit?.length > 0 ? auditRows(view.audit, view.row.currency, speech) : without(view.audit, view.audit_unread, 'audit_none'));
             }
         },
     };
@@ -58,6 +60,10 @@ function reportRows(report, speech) {
         list(unitsOf(report.units), (name) => name),
         element('h4', {}, speech.say('orders_account')),
         list(ordersOf(report), (name) => `orders_${name}`),
+        element('h4', {}, speech.say('money_account')),
+        element('dl', { class: 'figures', data: { money: '' } }, ...rowsOf(moneyOf(report).map(([state, currency, { payments, total_cents }]) =>
+            [speech.say(`payment_${state}`), speech.say('money_of', { amount: speech.money(total_cents, currency), count: payments })]))),
+        element('p', { class: 'hint' }, moneyOf(report).length === 0 ? speech.say('order_payments_none') : ''),
         element('p', { class: 'hint' }, count === 0 ? '' : speech.say('durable_sentence', { half: speech.ms(p50_ms), most: speech.ms(p99_ms) })),
     ];
 }

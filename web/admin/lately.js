@@ -2,7 +2,7 @@
 // feed is read from its end. Where more happens than one page brings it is left behind, and the next read begins at its
 // end again: what is shown is the newest, and one small question at a time is all that it costs.
 import { element, setText } from '../common/dom.js';
-import { isGood } from './answer.js';
+import { isGood, wordsForRead } from './answer.js';
 import { createFilled } from './details.js';
 
 const PAGE = 100;
@@ -15,10 +15,13 @@ export function createLately({ section, speech, call, open = () => {} }) {
     const hint = section.querySelector('[data-events-hint]');
     const operators = new Map(); // voucher -> what operators did with it
     let orders = [], own = [], after = null; // after: where the feed goes on; null: at its end
+    let unread = ['reading', {}]; // why the feed is not known; null: it was read
 
     async function ask() {
         const answer = await call(`/admin/events?${after === null ? `last=${SHOWN}` : `limit=${PAGE}&after=${after}`}`);
-        if (!isGood(answer)) {
+        unread = isGood(answer) ? null : wordsForRead(answer);
+        if (unread !== null) {
+            say();
             return false;
         }
         const { events, next } = answer.body;
@@ -31,7 +34,7 @@ export function createLately({ section, speech, call, open = () => {} }) {
     function say() {
         const rows = [...orders.map(orderRow), ...[...operators.values()].flat().map(operatorRow), ...own];
         rows.sort((a, b) => b.at - a.at);
-        setText(hint, rows.length === 0 ? speech.say('lately_none') : '');
+        setText(hint, unread !== null ? speech.say(...unread) : rows.length === 0 ? speech.say('lately_none') : '');
         fill([speech.tag(), rows.slice(0, SHOWN)], () => rows.slice(0, SHOWN).map(itemOf));
     }
 

@@ -2,7 +2,7 @@
 // gives money back. What was typed in tells what it can be: an id has the form of one, and everything else is asked for
 // both as a user and as a reference.
 import { element, isOff, setAttribute, setOff, setText } from '../common/dom.js';
-import { isGood, mayRepeat, wordsFor } from './answer.js';
+import { isGood, mayRepeat, wordsFor, wordsForRead } from './answer.js';
 import { createFilled, rowsOf } from './details.js';
 
 const ORDER_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -39,7 +39,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
             return;
         }
         const failed = [ofUser, ofReference].find((answer) => answer !== null && !isGood(answer));
-        refusal = failed === undefined ? null : wordsFor(failed);
+        refusal = failed === undefined ? null : wordsForRead(failed);
         orders = ofUser?.body?.orders ?? [];
         more = ofUser?.body?.next !== undefined;
         payments = ofReference?.body?.payments ?? [];
@@ -61,7 +61,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
         }
         waits = false;
         opened = isGood(answer) ? answer.body : null;
-        refusal = isGood(answer) || answer.status === 404 ? null : wordsFor(answer);
+        refusal = isGood(answer) || answer.status === 404 ? null : wordsForRead(answer);
         say();
         part('order')?.focus();
     }

@@ -28,6 +28,12 @@ export function unitsOf({ offered, added, taken_away, sold, kept, held, remainin
     return [...changes, ...places].filter(kept_rows);
 }
 
+// Payments by state and currency: [[state, currency, {payments, total_cents}], ...].
+export function moneyOf(report) {
+    return ['accepted', 'to_refund', 'refunded'].flatMap((state) =>
+        Object.entries(report[`payments_${state}`]).map(([currency, sums]) => [state, currency, sums]));
+}
+
 const STATES = ['unpaid', 'paid', 'cancelled', 'expired', 'refunded_restocked', 'refunded_kept', 'refused', 'held'];
 
 // Orders by state: [[state, orders], ...]. States of which there are none are left out, but for the first two.

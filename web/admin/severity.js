@@ -2,7 +2,7 @@
 // that is described at length.
 import { element, setText } from '../common/dom.js';
 import { createFilled } from './details.js';
-import { STOPS } from './troubles.js';
+import { gradeOf } from './troubles.js';
 
 const NAMED_MAX = 3; // vouchers in one sentence
 
@@ -13,9 +13,10 @@ export function createSeverity({ section, speech, titleOf, press }) {
     let troubles = null; // null: not read yet
 
     function say() {
-        const grade = troubles === null ? 'unknown' : troubles.length === 0 ? 'well' : troubles.some(({ kind }) => STOPS.includes(kind)) ? 'stops' : 'books';
+        const grade = gradeOf(troubles);
+        const waiting = troubles?.find(({ kind }) => kind === 'postgresql_away')?.values.waiting ?? 0;
         section.dataset.severity = grade;
-        setText(heading, speech.say(`severity_${grade}`));
+        setText(heading, speech.say(`severity_${grade}`, grade === 'waits' ? { count: waiting } : {}));
         const rows = (troubles ?? []).map(({ kind, values, vouchers }) => ({ kind, text: textOf(kind, values, vouchers), vouchers }));
         fill([speech.tag(), rows], () => rows.map(itemOf));
     }
@@ -26,6 +27,7 @@ export function createSeverity({ section, speech, titleOf, press }) {
             ...values,
             since: values.since === undefined ? undefined : speech.moment(values.since),
             age: values.age_s === undefined ? undefined : speech.age(values.age_s),
+            oldest: values.age_s > 0 ? speech.say('waits_for', { age: speech.age(values.age_s) }) : '',
             names: list(values.names),
             servers: values.servers?.length > 0 ? ` (${speech.list(values.servers)})` : '',
             vouchers: list(vouchers.slice(0, NAMED_MAX).map(nameOf)) ?? '',

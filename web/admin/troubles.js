@@ -3,9 +3,12 @@ import { awayOf } from './frame.js';
 
 // Each kind has its words in words.js: name_*, trouble_*, do_* and more_*. Of STOPS nothing can be bought or committed
 // meanwhile; of the rest the books need somebody. The worst come first.
+//
+// While a store is away nothing expires, is settled or compared: FOLLOW_FROM_AWAY are left out, as their cause is said.
 export const STOPS = ['service_away', 'redis_away', 'postgresql_away', 'not_ready', 'tickets_off'];
 export const KINDS = [...STOPS, 'books_differ', 'dead_letters', 'instance_missed', 'expiry_late', 'journal_old', 'audit_stalls'];
 
+const FOLLOW_FROM_AWAY = ['expiry_late', 'journal_old', 'audit_stalls'];
 const LINKS = { redis: 2, postgresql: 3 }; // kinds of a reactor; one counts if it is up to all nodes, or to all shards
 const JOURNAL_OLD_MS = 60000;
 const AUDIT_STALLS_MS = 30000;
@@ -21,8 +24,22 @@ export function troublesOf({ away_ms, frames, history, troubles }) {
         // While Redis is away no instance can be heard, so none is missed.
         instance_missed: missedOf(history?.shared ? instances.filter((one) => one.missed) : []),
     };
-    const kinds = KINDS.filter((kind) => found[kind]);
+    const isAway = found.redis_away || found.postgresql_away;
+    const kinds = KINDS.filter((kind) => found[kind] && !(isAway && FOLLOW_FROM_AWAY.includes(kind)));
     return kinds.map((kind) => ({ kind, values: {}, vouchers: [], ...found[kind] }));
+}
+
+// How sales are: `well`; `books`, which need somebody; `waits`: orders are accepted, and none is committed; `stops`:
+// nothing can be bought, wholly or in part. troubles: of troublesOf(); null: not known yet.
+export function gradeOf(troubles) {
+    if (troubles === null) {
+        return 'unknown';
+    }
+    const stops = troubles.map(({ kind }) => kind).filter((kind) => STOPS.includes(kind));
+    if (stops.length > 0) {
+        return stops.every((kind) => kind === 'postgresql_away') ? 'waits' : 'stops';
+    }
+    return troubles.length === 0 ? 'well' : 'books';
 }
 
 // A process that has answered, as the history has its instance, but by the second.
@@ -42,6 +59,10 @@ function ofHealth(instances, frames) {
         return most_ms > than_ms ? { values: { age_s: most_ms / 1000 } } : null;
     };
     const redis_away = away('redis'), postgresql_away = away('postgresql');
+    if (postgresql_away !== null) {
+        postgresql_away.values.waiting = frames.reduce((sum, { gauges }) => sum + (gauges.orders ?? 0), 0);
+        postgresql_away.values.age_s = Math.max(0, ...instances.map((one) => one.journal_oldest_ms)) / 1000;
+    }
     // Of those that have answered: in each roll-out other instances start, or drain, and are not ready either.
     const unready = frames.some(({ gauges }) => gauges.reactors_ready < gauges.reactors);
     return {

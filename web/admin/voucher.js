@@ -181,9 +181,10 @@ function leftOf({ row, books, inspected_ms }, state, now_ms) {
     return redis !== undefined && books.drift !== null ? redis.stock : row.remaining;
 }
 
-// Of an open voucher, whether its window has begun and is not over; and whether it can sell at all: without Redis it
-// cannot, whatever PostgreSQL says of it.
-function stateOf({ row, canSell, inspected_ms }, now_ms) {
+// Of an open voucher, whether its window has begun and is not over, and whether a unit is left; and whether it can sell
+// at all: without Redis it cannot, whatever PostgreSQL says of it.
+function stateOf(view, now_ms) {
+    const { row, canSell, inspected_ms } = view;
     const state = row.state === 'open' && ['upcoming', 'ended'].includes(row.phase) ? row.phase : row.state;
     if (OVER.includes(state)) {
         return state;
@@ -192,7 +193,10 @@ function stateOf({ row, canSell, inspected_ms }, now_ms) {
     if (canSell === false || redis === 'unknown') {
         return 'away';
     }
-    return ['loading', 'missing', 'unreadable'].includes(redis) ? redis : state;
+    if (['loading', 'missing', 'unreadable'].includes(redis)) {
+        return redis;
+    }
+    return state === 'open' && leftOf(view, state, now_ms) === 0 ? 'sold_out' : state;
 }
 
 function warningOf({ books, row }, state, speech) {

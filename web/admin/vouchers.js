@@ -9,7 +9,7 @@
 //   detail    what operators did, where a version is new, a few pages at a time; dead letters of one whose details are
 //             open
 import { setAttribute, setText } from '../common/dom.js';
-import { isGood, wordsFor } from './answer.js';
+import { isGood, wordsForRead } from './answer.js';
 import { createVoucher } from './voucher.js';
 
 const PAGE = 20;
@@ -32,7 +32,8 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     const shown = new Map(); // id -> voucher.js, in the order of the table
     let listed = [], pinned = []; // ids
     let chosen = {}; // state and title of the list; a cursor belongs to them
-    let cursor = null, nextCursor = null, generation = 0, answered = false, canSell = true, typing = null;
+    let cursor = null, nextCursor = null, generation = 0, canSell = true, typing = null;
+    let unread = ['reading', {}]; // why the list is not known; null: it was read
     let turn = 0, countAfter_ms = 0, wake = () => {};
 
     // ---- list ----
@@ -43,13 +44,17 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         Object.entries({ ...chosen, cursor }).forEach(([name, value]) => value && query.set(name, value));
         const sent = now_ms();
         const answer = await call(`/admin/vouchers?${query}`);
-        if (!isGood(answer) || mine !== generation) {
-            return mine !== generation;
+        if (mine !== generation) {
+            return true;
+        }
+        unread = isGood(answer) ? null : wordsForRead(answer);
+        if (unread !== null) {
+            say();
+            return false;
         }
         const { vouchers: rows, can_sell = true, server_time: at } = answer.body;
         clock.sample(Date.parse(at), sent, now_ms());
         canSell = can_sell;
-        answered = true;
         listed = rows.map(({ id }) => id);
         rows.forEach((row) => voucherOf(row.id).take(row, null, now_ms()));
         arrange();
@@ -164,7 +169,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         const answer = await call(`/admin/vouchers/${view.row.id}/settlement`, { timeout_ms: SETTLEMENT_MS });
         view.counted_ms = now_ms();
         countAfter_ms = view.counted_ms + Math.max(COUNT_LEAST_MS, COUNT_SHARE * (view.counted_ms - began));
-        view.refusal = isGood(answer) ? null : wordsFor(answer);
+        view.refusal = isGood(answer) ? null : wordsForRead(answer);
         view.report = isGood(answer) ? answer.body : view.report;
         say();
         return isGood(answer) || answer.code === 'OVERLOADED' || answer.status === 404;
@@ -195,6 +200,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             return true;
         }
         const answer = await call(`/admin/vouchers/${view.row.id}/dead-letters?limit=50`);
+        view.letters_unread = isGood(answer) ? null : wordsForRead(answer);
         if (isGood(answer)) {
             view.letters = answer.body.dead_letters.map(({ raw: _, ...letter }) => letter);
             view.letters_more = answer.body.next !== undefined;
@@ -208,6 +214,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         const { id, version } = view.row;
         const { before, from } = view.tail ?? { before: [], from: null };
         const answer = await call(`/admin/vouchers/${id}/audit?limit=100${from === null ? '' : `&cursor=${from}`}`);
+        view.audit_unread = isGood(answer) ? null : wordsForRead(answer);
         if (!isGood(answer)) {
             view.audited = answer.status === 404 ? version : view.audited;
             return answer.status === 404;
@@ -226,8 +233,8 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
 
     function say() {
         shown.forEach((voucher) => voucher.view.row !== null && voucher.say(now_ms()));
-        setText(none, speech.say(chosen.title ? 'vouchers_not_found' : 'vouchers_none'));
-        setAttribute(none, 'hidden', !answered || listed.length > 0);
+        setText(none, speech.say(...(unread ?? [chosen.title ? 'vouchers_not_found' : 'vouchers_none'])));
+        setAttribute(none, 'hidden', unread === null && listed.length > 0);
         setAttribute(table, 'hidden', shown.size === 0);
     }
 
