@@ -12,16 +12,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 
+from alertmanager import Alertmanager  # noqa: E402
 from stack import ADMIN_TOKEN, Instance, Process, free_port, wait_for  # noqa: E402
 
 CONFIG = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 rule_files: [{rules}]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: [{alertmanagers}]}}]}}]}}
 scrape_configs:
   - job_name: seckill
     authorization: {{credentials: {token}}}
     static_configs: [{{targets: [{targets}]}}]
 """
+
+
+def listed(processes: list) -> str:
+    return ", ".join(f'"127.0.0.1:{process.port}"' for process in processes)
 
 
 class Prometheus(Process):
@@ -30,11 +36,11 @@ class Prometheus(Process):
         self.folder, self.port = folder / "prometheus", free_port()
         self.folder.mkdir()
 
-    def run(self, rules: str, instances: list[Instance]) -> None:
+    def run(self, rules: str, instances: list[Instance], alertmanagers: list[Alertmanager]) -> None:
         config = self.folder / "prometheus.yml"
         (self.folder / "rules.yml").write_text(rules)
-        targets = ", ".join(f'"127.0.0.1:{instance.port}"' for instance in instances)
-        config.write_text(CONFIG.format(rules=self.folder / "rules.yml", token=ADMIN_TOKEN, targets=targets))
+        values = {"rules": self.folder / "rules.yml", "token": ADMIN_TOKEN}
+        config.write_text(CONFIG.format(targets=listed(instances), alertmanagers=listed(alertmanagers), **values))
         self.start(
             ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder / 'data'}"]
             + [f"--web.listen-address=127.0.0.1:{self.port}", "--enable-feature=exemplar-storage", "--log.level=warn"]

@@ -12,6 +12,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 BUY = 'route="/seckill/{voucher}"'
 HERE = {"job": "seckill", "instance": "a"}
 JOB = {"job": "seckill"}
@@ -233,13 +235,24 @@ def case(row: Row, fires: bool) -> dict[str, object]:
 
 def judge(rules: str, folder: Path) -> str:
     """What promtool says of the rules when they are shown all rows; "" if they do as they should."""
-    plain = re.sub(r"\n +annotations:\n +summary: .*", "", rules)  # their texts are told by the rule itself
+    plain = re.sub(r"\n {8}annotations:(\n {10}.*)+", "", rules)  # their texts are told by the rule itself
     (folder / "rules.yml").write_text(plain)
     tests = {"rule_files": ["rules.yml"], "evaluation_interval": "15s"}
     tests["tests"] = [case(row, fires) for row in ROWS for fires in (True, False)]
     (folder / "rules_test.yml").write_text(json.dumps(tests, indent=1))  # JSON is YAML
     good, said = run("promtool", "test", "rules", folder / "rules_test.yml")
     return "" if good else said
+
+
+def unexplained(rules: str) -> list[str]:
+    """Alerts that do not say what buyers notice, what to do first, and where more is written (tests/anchors)."""
+    faults = []
+    for rule in yaml.safe_load(rules)["groups"][0]["rules"]:
+        told = rule["annotations"]
+        said = re.fullmatch(r"(?P<means>.+?)\. Buyers: (?P<buyers>.+?)\. First: (?P<do>.+)\.", told.get("description", "").strip())
+        if not said or not re.fullmatch(r"docs/operations\.md#[\w-]+", told.get("runbook_url", "")):
+            faults.append(rule["alert"])
+    return faults
 
 
 # What must be noticed: a rule that was changed, and by what.
@@ -265,6 +278,11 @@ def check(path: Path, folder: Path) -> int:
         raise Wrong(f"alerts without a row, or the other way round: {sorted(set(alerts) ^ set(rows))}")
     if complaint := judge(rules, folder):
         raise Wrong(complaint)
+    if faults := unexplained(rules):
+        raise Wrong(f"alerts without a description or a runbook: {faults}")
+    for part, other in (("Buyers:", "Others:"), ("First:", "Then:"), ("  runbook_url:", "  runbook:")):
+        if not unexplained(rules.replace(part, other, 1)):
+            raise Wrong(f"an alert without {part.strip()} was not noticed")
     for what, old, new in BROKEN:
         if rules.count(old) != 1:
             raise Wrong(f"the negative control '{what}' does not fit the rules")
