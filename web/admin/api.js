@@ -3,6 +3,8 @@
 //   {status, code, body, text, etag}: status 0: nothing came, and the outcome is not known; code null: the answer is not
 //   a problem of the service's own, such as a gateway's page.
 
+import { makeKey } from '../client/purchase.js';
+
 const TIMEOUT_MS = 10000;
 
 // ended(): the service does not take the token any more.
@@ -52,13 +54,11 @@ function bodyOf(text) {
 
 // An Idempotency-Key for each request that an operator confirms: the same as long as the request stays the same, so
 // that trying again does it once; another one for another request, to which the service would refuse the old one.
-export function createKeys(random = (bytes) => crypto.getRandomValues(bytes)) {
+export function createKeys() {
     let last = null;
     return function keyOf(request) {
         if (last?.request !== request) {
-            const bytes = random(new Uint8Array(16));
-            const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-            last = { request, key: `dashboard-${hex}` };
+            last = { request, key: `dashboard-${makeKey()}` };
         }
         return last.key;
     };
