@@ -58,7 +58,7 @@ COPY --from=bill /seckill/sbom.cdx.json /usr/share/doc/seckill/sbom.cdx.json
 USER 10001:10001
 # Inside a container 127.0.0.1 could not be reached from outside. So it starts with SECKILL_GATEWAY_TRUSTED=yes, where only
 # the gateway can reach it, or with SECKILL_AUTH=token.
-ENV SECKILL_LISTEN=0.0.0.0:8080
+ENV SECKILL_LISTEN=[::]:8080
 EXPOSE 8080
 ENTRYPOINT ["seckill"]
 

@@ -18,17 +18,20 @@ enum { BACKLOG = 4096, UNSENT_MAX_BYTES = 65536, HOST_SIZE = 256, WHY_SIZE = HOS
 
 static struct addrinfo *listener_resolve(const char *address);
 static void listener_log(const char *address, const char *reason);
+static int listener_try_any(const struct addrinfo *at);
+static bool listener_is_any(const struct sockaddr *at);
 
 // Connections inherit the last option. It limits what the kernel keeps for a client that does not read, which is
 // megabytes otherwise. It does not limit the data in flight to a client that reads.
 static int listener_try(const struct addrinfo *at)
 {
-    int on = 1, unsent = UNSENT_MAX_BYTES;
+    int on = 1, off = 0, unsent = UNSENT_MAX_BYTES;
     int fd = socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
     if (fd < 0)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+        (!listener_is_any(at->ai_addr) || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) == 0 &&
         bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
@@ -43,11 +46,26 @@ int sk_listen(const char *address)
     struct addrinfo *found = listener_resolve(address);
     if (found == NULL)
         return -1;
-    int fd = listener_try(found);
+    int fd = listener_try_any(found);
     if (fd < 0)
         listener_log(address, strerror(errno));
     freeaddrinfo(found);
     return fd;
+}
+
+// A kernel without IPv6 (ipv6.disable=1, or a sandbox) refuses the socket of [::], which is the address of an image
+// that must start everywhere. IPv4 is then all there is.
+static int listener_try_any(const struct addrinfo *at)
+{
+    int fd = listener_try(at);
+    if (fd >= 0 || errno != EAFNOSUPPORT || !listener_is_any(at->ai_addr))
+        return fd;
+    struct sockaddr_in6 in6;
+    memcpy(&in6, at->ai_addr, sizeof in6);
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = in6.sin6_port};
+    struct addrinfo v4 = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_addrlen = sizeof in};
+    v4.ai_addr = (struct sockaddr *)&in;
+    return listener_try(&v4);
 }
 
 // ---- the address ----
@@ -98,6 +116,16 @@ bool sk_listen_address_is_good(const char *address)
     if (found != NULL)
         freeaddrinfo(found);
     return found != NULL;
+}
+
+// [::], which also takes IPv4, whatever net.ipv6.bindv6only is.
+static bool listener_is_any(const struct sockaddr *at)
+{
+    struct sockaddr_in6 in6;
+    if (at->sa_family != AF_INET6)
+        return false;
+    memcpy(&in6, at, sizeof in6);
+    return IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr);
 }
 
 static bool listener_is_loopback(const struct sockaddr *at)

@@ -1,4 +1,5 @@
-// The socket that the reactors listen on, and its address: host:port ([host] for IPv6).
+// The socket that the reactors listen on, and its address: host:port ([host] for IPv6). [::] is every address, of IPv4
+// and IPv6; where the kernel has no IPv6, of IPv4.
 //
 // Any thread, as all functions.
 #ifndef SK_WIRE_LISTENER_H
