@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from judge import DRIFT, DUPLICATES, ENDLESS, JOURNAL, LOST, OVERSOLD, SHARED, UNSOLD, Books
+import settlement
+from judge import DRIFT, DUPLICATES, ENDLESS, JOURNAL, LOST, OVERSOLD, REPORT, SHARED, UNSOLD, Books
 from lib import common
 
 
@@ -110,12 +111,13 @@ def forged(seen: Books, forge: Callable[[dict], None]) -> Books:
     return replace(seen, reports=reports)
 
 
+def miscounts(report: dict) -> None:
+    report["orders"]["unpaid"]["orders"] -= 1
+    report["orders"]["paid"]["orders"] += 1
+
+
 def forgeries() -> dict[str, Callable[[dict], None]]:
     """Reports that a correct service would not return for these books."""
-
-    def miscounts(report: dict) -> None:
-        report["orders"]["unpaid"]["orders"] -= 1
-        report["orders"]["paid"]["orders"] += 1
 
     def hides(report: dict) -> None:
         report["wrong"] = {"UNITS": {"is": 1, "should_be": 2}}
@@ -132,3 +134,35 @@ def forgeries() -> dict[str, Callable[[dict], None]]:
         "a report without some times": lambda report: report["time_to_durable"].update(count=0),
         "a report of too many times": lambda report: report["time_to_durable"].update(count=10**6),
     }
+
+
+def without_a_row(seen: Books) -> Books:
+    """An order that was answered with 201 has no row, and its buyer has another one in both stores."""
+    order, user = min(seen.live)
+    stranger = str(uuid.uuid4())
+    orders = {stranger if one == order else one: row for one, row in seen.orders.items()}
+    quantities = {stranger if one == order else one: units for one, units in seen.quantities.items()}
+    return replace(seen, orders=orders, quantities=quantities, buyers=seen.buyers | {user: stranger})
+
+
+def with_deaths(told: Books) -> list[tuple[str, list[str], Books]]:
+    """Books of a rush in which another instance than the reporting ones died; each with what the judge must find."""
+    gone = frozenset(["another"])
+    count = max(report["time_to_durable"]["count"] for report in told.reports)
+    most = next(report for report in told.reports if report["time_to_durable"]["count"] == count)
+    own = {settlement.instance_of(most): count}
+
+    def counts(number: int) -> Callable[[dict], None]:
+        return lambda report: report["time_to_durable"].update(count=number)
+
+    def died(seen: Books) -> Books:
+        return replace(seen, gone=gone, placed_at=own)
+
+    return [
+        ("times that died with an instance", [], replace(forged(told, counts(0)), gone=gone, placed_at={})),
+        ("times of a living instance, another one died", [], died(told)),
+        ("a living instance without some times", [REPORT], died(forged(told, counts(count - 1)))),
+        ("a living instance of too many times", [REPORT], died(forged(told, counts(10**6)))),
+        ("a living instance that miscounts", [REPORT], died(forged(told, miscounts))),
+        ("an order that died with its instance", [LOST], died(without_a_row(told))),
+    ]

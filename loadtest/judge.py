@@ -44,7 +44,9 @@ class Books:
     placed: Counter[str]  # ids answered with 201, and how often
     accepted: set[str]  # ids answered with 202
     sold_out: int  # number of SOLD_OUT answers
-    reports: list[dict] = field(default_factory=list)  # the service's own, one from each instance; empty: not requested
+    reports: list[dict] = field(default_factory=list)  # the service's own, one from each instance; empty: there are none
+    placed_at: dict[str, int] = field(default_factory=dict)  # 201s of each instance that has an address of its own
+    gone: frozenset[str] = frozenset()  # instances that ended in the rush
 
     @property
     def live(self) -> list[tuple[str, str]]:
@@ -99,6 +101,8 @@ def report_differs(books: Books) -> Finding:
         redis_stock=books.redis_stock,
         buyers=len(books.buyers),
         placed=len(books.placed),
+        placed_at=books.placed_at,
+        gone=books.gone,
     )
     wrong = settlement.differences(books.reports, counted)
     return Finding(REPORT, len(wrong), "; ".join(wrong))

@@ -7,6 +7,7 @@ Python needs no extra packages.
 from __future__ import annotations
 
 import copy
+import http.client
 import json
 import os
 import shlex
@@ -18,6 +19,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import defaultdict
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -27,7 +29,8 @@ from typing import Iterable, Iterator
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOADTEST = ROOT / "loadtest"
 WRK_SCRIPT = LOADTEST / "oversell.lua"
-RECONCILE_S = 120
+RECONCILE_S, CLOSE_S = 120, 5
+QUIET, PAUSE_S = 3, 0.1  # looks in a row that find nothing new; between two
 WRK_STOP_S = 20  # wrk ends within its own time-out of 10 s
 PSQL = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
 
@@ -189,6 +192,28 @@ def create_voucher(url: str, token: str, title: str, units: int, **terms: object
     return Voucher(voucher["id"], units)
 
 
+def close_voucher(urls: list[str], token: str, voucher: Voucher) -> list[str]:
+    """Ends its sale, so that shops no longer list it. Returns why it could not, if so."""
+    said = ""
+
+    def closed() -> bool:
+        nonlocal said
+        for url in urls:
+            request = urllib.request.Request(f"{url}/admin/vouchers/{voucher.id}/close", b"", admin_headers(token))
+            try:
+                with urllib.request.urlopen(request, timeout=CLOSE_S):
+                    return True
+            except (OSError, http.client.HTTPException) as error:
+                said = f"voucher {voucher.id} stays on sale: {error}"
+        return False
+
+    try:
+        wait_for("close", closed, CLOSE_S)
+    except Failure:
+        return [said]
+    return []
+
+
 def reconcile(url: str, token: str, voucher: Voucher) -> None:
     """Loads the voucher into Redis again. It is open when this returns."""
     request = urllib.request.Request(
@@ -217,6 +242,7 @@ class Load:
     started_at: float = 0.0
     cpu_seconds: float = 0.0
     ids: list[tuple[str, str]] = field(default_factory=list)  # (status, order id) of 201 and 202
+    placed_at: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # ids of 201s by address
 
     @property
     def rate(self) -> float:
@@ -326,20 +352,23 @@ def module_that_says(
     return child_that_says(command, word, seconds, script, {"PYTHONPATH": str(LOADTEST)})
 
 
-def drained(redis: Redis, voucher: Voucher, seconds: float) -> bool:
-    """Waits until the voucher's journal is empty and stays empty: requests that wrk left behind may still be on
-    their way into it. False if it is not empty in time."""
+# On the node that has the voucher. `run` names the process under which it was opened: in another one it is loaded again.
+AT_REST = """local voucher = redis.call('HMGET', KEYS[1], 'state', 'run', 'last')
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local open = voucher[1] and voucher[1] ~= 'loading' and string.find(voucher[2] or '', run, 1, true)
+return {open and redis.call('XLEN', KEYS[2]) == 0 and 1 or 0, voucher[3] or ''}"""
+
+
+def drained(redis: Redis, voucher: Voucher, deadline: float) -> None:
+    """Waits until the voucher is open in Redis, and its journal is empty and stays empty: requests that wrk left behind
+    may still be on their way into it. Redis may be away or loading meanwhile. At the deadline, by time.monotonic(), the
+    caller finds what there is."""
     newest, quiet = "", 0
-
-    def at_rest() -> bool:
-        nonlocal newest, quiet
-        last = redis.call("HGET", voucher.key("voucher"), "last")[0]
-        still = last == newest and redis.number("XLEN", voucher.key("journal")) == 0
-        newest, quiet = last, quiet + 1 if still else 0
-        return quiet >= 3
-
-    try:
-        wait_for("journal", at_rest, seconds)
-        return True
-    except Failure:
-        return False
+    while quiet < QUIET and time.monotonic() < deadline:
+        try:
+            at_rest, last = redis.call("EVAL", AT_REST, 2, voucher.key("voucher"), voucher.key("journal"))
+            quiet = quiet + 1 if at_rest == "1" and last == newest else 0
+            newest = last
+        except Failure:
+            quiet = 0
+        time.sleep(PAUSE_S)

@@ -55,11 +55,12 @@ class Screen:
 # ---- before the rush ----
 
 
-def invite(urls: list[str], opens_at: float, out: TextIO = sys.stdout) -> None:
-    """Prints the pages' addresses, and waits until the sale opens, by time.monotonic()."""
-    pages = {name: urls[0] + path for name, path in PAGES.items() if is_there(urls[0] + path)}
-    for name, url in pages.items():
-        print(f"{name:<12}{url}", file=out)
+def invite(addresses: dict[str, str], shown: str, opens_at: float, out: TextIO = sys.stdout) -> None:
+    """Prints the pages' addresses, and waits until the sale opens, by time.monotonic(). `shown` is where a browser finds
+    the pages, if not at these addresses."""
+    pages = [name for name, path in PAGES.items() if is_there(addresses[name] + path)]
+    for name in pages:
+        print(f"{name:<12}{shown or addresses[name]}{PAGES[name]}", file=out)
     if pages:
         print(f"admin token {token_place()}", file=out)
     else:

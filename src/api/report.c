@@ -73,6 +73,7 @@ static void report_start(struct sk_query *query)
 {
     struct report_query *report = (struct report_query *)query;
     report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = sk_durations_since_ms()};
+    sk_roster_name(query->control->sale->instance, report->report.instance);
     report->counted = false;
     sk_query_find(query, report->report.voucher_id, report_on_found);
 }
@@ -536,6 +537,7 @@ static void put_durable(struct paper *paper, const struct sk_report *report)
         double share;
     } rows[] = {{"p50_ms", 0.5}, {"p90_ms", 0.9}, {"p99_ms", 0.99}, {"p99_9_ms", 0.999}};
     put(paper, SECTION, "time_to_durable", 0, 0);
+    put_word(paper, "instance", report->instance);
     put(paper, TIME, "instance_since", report->since_ms, 0);
     put(paper, ORDERS, "count", (int64_t)report->durable.count, 0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -7,6 +7,7 @@
 #include "call.h"
 #include "histogram.h"
 #include "pg_link.h"
+#include "roster.h"
 
 // The numbers of settlement.sql, in the order of its columns between `state`, `refused`, `prices` and `payments`.
 #define SK_REPORT_NUMBERS(X)                                          \
@@ -78,7 +79,8 @@ struct sk_report {
     size_t payment_count;
     enum sk_report_books books;
     int64_t redis_stock, redis_buyers, redis_journal;
-    int64_t since_ms; // wall clock, ms: when this instance began to measure
+    char instance[SK_ROSTER_WORD_MAX + 1]; // the name of the one that answers
+    int64_t since_ms;                      // wall clock, ms: when this instance began to measure
     struct sk_durations durable;
 };
 

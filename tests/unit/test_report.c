@@ -381,6 +381,7 @@ static void fill(void)
     report.payments[2].payments = 30;
     report.payments[2].cents = 35640;
     report.archived_payments = 6;
+    (void)snprintf(report.instance, sizeof report.instance, "shop-1:8080");
     report.since_ms = INT64_C(1767225600000);
     report.durable.count = 4;
     report.durable.counts[0] = 2;
@@ -410,7 +411,8 @@ START_TEST(the_json_has_it_all)
         "\"USD\":{\"payments\":1,\"total_cents\":9223372036854775807}},\"payments_refunded\":{},"
         "\"checks\":{\"duplicates\":0,\"dead_letters\":0,\"archived_payments\":6},"
         "\"redis\":{\"books\":\"compared\",\"stock\":40,\"buyers\":50,\"journal\":0},"
-        "\"time_to_durable\":{\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,\"p50_ms\":0.013,"
+        "\"time_to_durable\":{\"instance\":\"shop-1:8080\",\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,"
+        "\"p50_ms\":0.013,"
         "\"p90_ms\":200000.000,\"p99_ms\":200000.000,\"p99_9_ms\":200000.000,\"max_ms\":200000.000,"
         "\"buckets\":[[0.0125,2],[0.1125,1],[200000.0000,1]]}}");
 }
@@ -487,6 +489,7 @@ START_TEST(the_text_is_aligned)
                     "  buyers                      50\n"
                     "  journal            0\n"
                     "\ntime_to_durable\n"
+                    "  instance           shop-1:8080\n"
                     "  instance_since     2026-01-01T00:00:00.000Z\n"
                     "  count                        4\n"
                     "  p50_ms             0.013\n"

@@ -63,10 +63,12 @@ static void must_say(uint64_t handle, const char *what)
 
 START_TEST(redis_is_read_before_and_after_the_count)
 {
-    char since[SK_TIME_SIZE], expected[64];
+    char name[SK_ROSTER_WORD_MAX + 1], since[SK_TIME_SIZE], expected[64 + sizeof name + sizeof since];
     struct sk_histogram *durable = sk_histogram_open(VOUCHER);
     sk_text_put_time(sk_durations_since_ms(), since);
-    (void)snprintf(expected, sizeof expected, "\"instance_since\":\"%s\",\"count\":1,", since);
+    sk_roster_name(control.sale->instance, name);
+    (void)snprintf(expected, sizeof expected, "\"instance\":\"%s\",\"instance_since\":\"%s\",\"count\":1,", name,
+                   since);
     sk_histogram_add(durable, 3000000);
     ask(VOUCHER, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
