@@ -3,8 +3,8 @@
 //
 // SECKILL_FAILPOINTS="name=action[@n];...", read when a point is first passed. The action runs once, at the n-th
 // passing of its point (1st without @n): kill (SIGKILL to ourselves), stop (SIGSTOP) or pause:<ms>.
-// SECKILL_FAIL_MALLOC="n", "n@request" or "n@name": the n-th allocation of our own code fails, once; "n+": with all after
-// it. It counts from the start, from the first order, or from the first passing of the point `name`.
+// SECKILL_FAIL_MALLOC="n", "n@request" or "n@name": the n-th allocation of our own code fails, once; "n+": with all
+// after it. It counts from the start, from the first order, or from the first passing of the point `name`.
 #ifndef SK_BASE_FAILPOINT_H
 #define SK_BASE_FAILPOINT_H
 

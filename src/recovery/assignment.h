@@ -1,9 +1,9 @@
 // Assigns background work to the sessions that can do it.
 //
 // For each shard a session is *able* to work there if its links to the shard are ready and do not lag, and it knows all
-// vouchers of it, for SK_ABLE_AFTER_MS without a break; any trouble ends that at once, and frees the locks that it holds
-// there. Redis has the able sessions of each shard (lock.h). The work of a shard is divided among them alone. If none is
-// able, it is divided among all living sessions: trouble that all of them have stops no work that can be done.
+// vouchers of it, for SK_ABLE_AFTER_MS without a break; any trouble ends that at once, and frees the locks that it
+// holds there. Redis has the able sessions of each shard (lock.h). The work of a shard is divided among them alone. If
+// none is able, it is divided among all living sessions: trouble that all of them have stops no work that can be done.
 //
 // The owner follows from the lists alone, so no one has to agree (rendezvous hashing: D. Thaler and C. Ravishankar, "A
 // name-based mapping scheme for rendezvous", 1996). For a moment two sessions may own the same work, for 3 s at most:

@@ -1288,7 +1288,7 @@ START_TEST(a_session_is_able_where_it_says_so)
     int64_t left = redis_number("ZSCORE " ABLE(1) " %s", "b process") - now_ms();
     ck_assert(left > 500 && left <= 1500);
     ck_assert(redis_number("PTTL " ABLE(1)) <= 1500); // it does not outlive its last entry
-    keep_able("a", "0", "0"); // not any more
+    keep_able("a", "0", "0");                         // not any more
     ck_assert(able_in(0) == 1 && able_in(1) == 1);
     redis_run("ZADD " ABLE(0) " %lld %s", (long long)now_ms(), "b process"); // it was not renewed
     keep_able("a", "0", "1");
