@@ -12,29 +12,35 @@
 #define SK_VERSION "0"
 #endif
 
+// False: the configuration is refused, and the reason printed.
+static bool main_configure(struct sk_config *config, enum sk_command *command, int argc, char **argv)
+{
+    enum sk_log_level level = SK_LOG_INFO;
+    FILE *err = sk_log_stream();
+    enum sk_status status = sk_config_read(config, command, argc, argv, err == NULL ? stderr : err);
+    if (err != NULL)
+        (void)fclose(err);
+    if (status != SK_OK)
+        return false;
+    (void)sk_log_parse_level(config->log_level, &level); // was checked
+    sk_log_set_level(SK_LOG_WARN);                       // a start itself reports what it has read
+    bool good = sk_check_settings(config, *command);
+    sk_log_set_level(level);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     struct sk_config config;
     enum sk_command command;
+    enum sk_status status = SK_OK;
     bool left_behind = false;
     int found = 0;
     sk_log_open();
-    FILE *err = sk_log_stream();
-    enum sk_status status = sk_config_read(&config, &command, argc, argv, err == NULL ? stderr : err);
-    if (err != NULL)
-        (void)fclose(err);
-    if (status != SK_OK) {
+    if (!main_configure(&config, &command, argc, argv)) {
         sk_config_free(&config);
         return 2;
     }
-    enum sk_log_level level = SK_LOG_INFO;
-    (void)sk_log_parse_level(config.log_level, &level); // was checked
-    sk_log_set_level(SK_LOG_WARN);                      // a start itself reports what it has read
-    if (!sk_check_settings(&config, command)) {
-        sk_config_free(&config);
-        return 2;
-    }
-    sk_log_set_level(level);
     switch (command) {
     case SK_COMMAND_HELP:
         sk_config_help(stdout);
