@@ -93,7 +93,9 @@ bool sk_uuid_read(const char *text, size_t n, char out[SK_UUID_SIZE])
     if (!dashes && n != SK_UUID_CHARS - DASHES)
         return false;
     for (int i = 0; i < SK_UUID_CHARS; i++) {
-        char c = uuid_has_dash(i) && !dashes ? '-' : *text++;
+        char c = '-';
+        if (dashes || !uuid_has_dash(i))
+            c = *text++;
         out[i] = (char)(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
     }
     out[SK_UUID_CHARS] = '\0';

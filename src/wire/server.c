@@ -386,7 +386,7 @@ static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const
 {
     struct sk_connection *connection = arg;
     if (kind == MHD_HEADER_KIND)
-        sk_head_field(&connection->head, name, name_len, (char *)(uintptr_t)value, value_len); // lies in its pool
+        sk_head_field(&connection->head, name, name_len, (char *)value, value_len); // lies in its pool
     return MHD_YES;
 }
 
