@@ -77,7 +77,7 @@ static void check_urls(struct sk_findings *findings, const struct sk_store_optio
 {
     struct sk_redis_url url = {0};
     if (redis && sk_redis_url_parse(stores->redis_url, &url) != SK_OK)
-        sk_find(findings, SK_FINDING_FAIL, "SECKILL_REDIS_URL", "is not of a form that --help shows");
+        sk_find(findings, SK_FINDING_FAIL, "SECKILL_REDIS_URL", "%s", url.wrong);
     sk_redis_url_free(&url);
     for (size_t i = 0; i < stores->shards.count; i++) {
         struct sk_pg_hosts *hosts = sk_pg_hosts_open(stores->shards.urls[i]);
