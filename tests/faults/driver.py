@@ -106,6 +106,7 @@ class Run:
         self.withdrawn: dict[str, list[tuple[float, float, int]]] = {}  # by such calls: from, to, units
         self.cut: set[str] = set()  # vouchers whose journal was cut while a holder of its entries was killed, or did not read of them
         self.retirement_may_stop = False
+        self.migrated_at = 0.0  # by the fault
         self.unseen: dict[str, int] = {}  # units taken by the fault and by no user of the history; by voucher
         self.settled: World | None = None  # the last read
         self.ends: list[Event] | None = None
@@ -364,6 +365,7 @@ class Run:
             given_up=self.fault.given_up,
             orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
             moves=[Move(row[0], row[1], row[2], float(row[3]), row[4]) for row in rows.get("move", [])],
+            migrated_at=self.migrated_at,
             payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],
             overdue=[row[0] for row in rows.get("overdue", [])],
             late_s=self.fault.late_s * (3 if self.terms.sanitized else 1),

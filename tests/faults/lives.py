@@ -124,9 +124,9 @@ def refusals_of_moves_are_true(world: World) -> list[str]:
     return complaints
 
 
-def seconds_of(world: World) -> set[str]:
+def seconds_of(world: World, since: float = 0.0) -> set[str]:
     """Payments that were refused because their order was paid."""
-    return {event.reference for event in world.asked("pay") if event.code == "ALREADY_PAID"}
+    return {event.reference for event in world.asked("pay") if event.code == "ALREADY_PAID" and event.began >= since}
 
 
 def payments_are_accounted_for(world: World) -> list[str]:
@@ -137,7 +137,7 @@ def payments_are_accounted_for(world: World) -> list[str]:
     seconds = seconds_of(world)
     asked = {event.reference for event in world.asked("pay") if event.outcome != "refused"} | seconds
     may_be_second = seconds | {event.reference for event in world.asked("pay") if event.outcome == "unknown"}
-    for reference in sorted(seconds - {one.reference for one in world.payments}):
+    for reference in sorted(seconds_of(world, world.migrated_at) - {one.reference for one in world.payments}):
         complaints.append(f"payment {reference} was ALREADY_PAID, and is not recorded")
     paid = [move.order for move in world.moves if move.status == "paid"]
     accepted: dict[str, int] = defaultdict(int)

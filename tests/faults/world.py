@@ -167,6 +167,7 @@ class World:
     orders_most: int = 20  # SECKILL_ORDERS_PER_USER
     moves: list[Move] = field(default_factory=list)  # in the order of the feed
     payments: list[Payment] = field(default_factory=list)
+    migrated_at: float = 0.0  # an earlier version recorded no second payments of a paid order
     overdue: list[str] = field(default_factory=list)  # orders that should have expired by now
     late_s: float = 0.0  # how late an order may expire; 0: not judged
     feed: list[tuple[str, str]] | None = None  # order and status from GET /admin/events; None: not followed

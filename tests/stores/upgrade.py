@@ -130,6 +130,7 @@ class Roll:
         liveness = Liveness(run, self.kubelet)
         liveness.start()
         self.prepare()
+        run.migrated_at = time.time()
         for binary in self.binaries:
             for number in range(len(run.stack.instances)):
                 self.replace(run, number, binary)
