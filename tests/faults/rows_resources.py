@@ -154,8 +154,8 @@ def empty_pipe(pipe: int) -> bytes:
 ROWS = [
     Fault("26a", "the n-th allocation of a start fails", every_allocation_fails("", 400, 7), seconds=2.0),
     Fault("26b", "the n-th allocation of a request fails", every_allocation_fails("@request", 60, 1), seconds=2.0),
-    Fault("26e", "an allocation fails in a batch of several winners", a_batch_fails(False), seconds=2.0),
-    Fault("26f", "... and all after it", a_batch_fails(True), seconds=2.0),
+    Fault("26e", "an allocation fails in a batch of several winners", a_batch_fails(False), seconds=2.0, unknown=0.2),
+    Fault("26f", "... and all after it", a_batch_fails(True), seconds=2.0, unknown=0.3),
     Fault("27", "descriptors exhausted", descriptors_exhausted),
     Fault("69", "a log that is not read, closed streams", log_is_not_read, unknown=0.5),
 ]
