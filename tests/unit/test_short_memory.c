@@ -11,48 +11,18 @@
 #include "admit.h"
 #include "batcher.h"
 #include "fake_session.h"
+#include "fake_timers.h"
 #include "recovery.h"
 #include "stack.h"
 #include "stage.h"
-#include "timer.h"
 #include "writer.h"
 
-enum { VOUCHER = 7, POOL = 100, ORDERS_MAX = 16, ENTRIES_MAX = 16, TIMERS_MAX = 4, ROUNDS = 40, STEP_MS = 100 };
+enum { VOUCHER = 7, POOL = 100, ORDERS_MAX = 16, ENTRIES_MAX = 16, ROUNDS = 40, STEP_MS = 100 };
 
 static struct sk_batcher *batcher;
 static struct sk_writer *writer;
 static struct sk_regrant *regrant;
 static struct sk_voucher *voucher;
-
-// ---- time ----
-
-static uint64_t now_ms;
-static struct {
-    sk_timer_cb *tick;
-    void *arg;
-} timers[TIMERS_MAX];
-static size_t timer_count;
-
-uint64_t uv_now(const uv_loop_t *of)
-{
-    (void)of;
-    return now_ms;
-}
-
-struct sk_timer *sk_timer_open(uv_loop_t *of, uint32_t every_ms, sk_timer_cb *tick, void *arg)
-{
-    (void)of;
-    (void)every_ms;
-    ck_assert_uint_lt(timer_count, TIMERS_MAX);
-    timers[timer_count].tick = tick;
-    timers[timer_count].arg = arg;
-    return (struct sk_timer *)(void *)&timers[timer_count++];
-}
-
-void sk_timer_close(struct sk_timer *timer)
-{
-    (void)timer;
-}
 
 void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_voucher *its_voucher, enum sk_doubt doubt)
 {
@@ -102,7 +72,7 @@ static void redis_places(const struct asked *asked)
     size_t more = 0, n = 0;
     for (int i = 14; i < asked->argc; i += 2, n++) {
         const char *order = redis_order_of(asked->argv[i]);
-        results[n] = order != NULL ? 'a' : redis.stock > 0 ? 'p' : 's';
+        results[n] = "aps"[order != NULL ? 0 : redis.stock > 0 ? 1 : 2];
         if (order != NULL)
             items[7 + more++] = (struct sk_reply)TEXT(order);
         else if (redis.stock > 0)
@@ -281,9 +251,7 @@ static void play(void)
         turn();
         while (fake_pg.answered < fake_pg.count)
             postgres_acts();
-        now_ms += STEP_MS;
-        for (size_t i = 0; i < timer_count; i++)
-            timers[i].tick(timers[i].arg);
+        time_passes(STEP_MS);
     }
 }
 
