@@ -21,9 +21,8 @@
 //   begins after the blanks and tabs that follow the colon, and nothing is removed from its end;
 // - a continued line (obs-fold) stays between its value and the next line, and its name may move elsewhere;
 // - a line that begins with a NUL counts as the empty line that ends the head;
-// - the target may hold blanks, and Host may be missing, as long as MHD_OPTION_STRICT_FOR_CLIENT is not set. With it
-// the
-//   library itself rejects both: the first without an answer, the second with two heads.
+// - the target may hold blanks, and Host may be missing. MHD_OPTION_STRICT_FOR_CLIENT would have the library reject
+//   both: the first without an answer, the second with two heads.
 //
 // So without a forbidden byte each value ends two bytes before the next name, or before the empty line. Any other
 // layout makes the request malformed. That includes a bare LF at the end of a line, which could hide a NUL further up.
