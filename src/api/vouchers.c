@@ -530,7 +530,7 @@ static bool list_goes_on_with(const struct voucher_list *list, const struct sk_v
 }
 
 // The first voucher of the page, among those of the catalogue, the highest id first.
-static size_t list_first(const struct voucher_list *list, struct sk_voucher *const *listed, size_t count)
+static size_t list_first(const struct voucher_list *list, const struct sk_listed *listed, size_t count)
 {
     int64_t before = 0;
     for (size_t i = 0; i < list->page.places; i++) {
@@ -540,7 +540,7 @@ static size_t list_first(const struct voucher_list *list, struct sk_voucher *con
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (listed[middle]->id < before)
+        if (listed[middle].id < before)
             high = middle;
         else
             low = middle + 1;
@@ -555,7 +555,7 @@ static void list_show_stale(struct sk_query *query)
     const struct sk_control *control = query->control;
     size_t count, shown = 0, known = 0;
     bool missing = false;
-    struct sk_voucher *const *listed = sk_catalogue_listed(control->sale->catalogue, &count);
+    const struct sk_listed *listed = sk_catalogue_listed(control->sale->catalogue, &count);
     for (size_t i = 0; i < control->sale->shards; i++)
         known += sk_follow_complete(control->recovery->follows[i]);
     list->stale = known == 0 ? NULL : sk_stale_new(query, list_on_units);
@@ -566,14 +566,15 @@ static void list_show_stale(struct sk_query *query)
     list->complete = known == control->sale->shards;
     memcpy(list->page.last, list->page.after, sizeof list->page.last);
     for (size_t i = list_first(list, listed, count); i < count; i++) {
-        if (!list_goes_on_with(list, listed[i]))
+        struct sk_voucher *voucher = listed[i].voucher;
+        if (!list_goes_on_with(list, voucher))
             continue;
         if (shown == list->page.limit) {
             sk_page_go_on(&list->page);
             break;
         }
-        if (sk_stale_add(list->stale, listed[i])) {
-            list->page.last[listed[i]->shard] = (struct sk_position){.first = (uint64_t)listed[i]->id};
+        if (sk_stale_add(list->stale, voucher)) {
+            list->page.last[voucher->shard] = (struct sk_position){.first = (uint64_t)voucher->id};
             shown++;
         } else {
             list->complete = false;

@@ -104,7 +104,7 @@ struct sk_catalogue {
     size_t bucket_count;         // a power of two, no less than the number of vouchers
     struct sk_voucher **vouchers;
     size_t count, room;
-    struct sk_voucher **listed; // with room for all
+    struct sk_listed *listed; // with room for all
     size_t listed_count;
     bool sorted;             // `listed` is up to date
     struct sk_voucher *open; // see struct sk_entries
@@ -131,7 +131,7 @@ void sk_catalogue_free(struct sk_catalogue *catalogue)
     for (size_t i = 0; i < catalogue->count; i++)
         voucher_free(catalogue->vouchers[i]);
     free((void *)catalogue->vouchers);
-    free((void *)catalogue->listed);
+    free(catalogue->listed);
     free((void *)catalogue->buckets);
     free(catalogue);
 }
@@ -192,26 +192,21 @@ static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const st
     return voucher;
 }
 
-static bool catalogue_widen(struct sk_voucher ***vouchers, size_t room)
-{
-    struct sk_voucher **wide = realloc((void *)*vouchers, room * sizeof(struct sk_voucher *));
-    if (wide != NULL)
-        *vouchers = wide;
-    return wide != NULL;
-}
-
 static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue)
 {
     if (catalogue->count < catalogue->room)
         return SK_OK;
     size_t room = catalogue->room == 0 ? BUCKETS_FIRST : catalogue->room * 2;
     struct sk_voucher **buckets = calloc(room, sizeof(struct sk_voucher *));
-    bool has_room =
-        buckets != NULL && catalogue_widen(&catalogue->vouchers, room) && catalogue_widen(&catalogue->listed, room);
-    if (!has_room) {
+    struct sk_voucher **vouchers =
+        buckets == NULL ? NULL : realloc((void *)catalogue->vouchers, room * sizeof(struct sk_voucher *));
+    catalogue->vouchers = vouchers == NULL ? catalogue->vouchers : vouchers;
+    struct sk_listed *listed = vouchers == NULL ? NULL : realloc(catalogue->listed, room * sizeof *listed);
+    if (listed == NULL) {
         free((void *)buckets);
         return SK_NO_MEM;
     }
+    catalogue->listed = listed;
     catalogue->room = room;
     for (size_t i = 0; i < catalogue->count; i++) {
         struct sk_voucher *voucher = catalogue->vouchers[i], **bucket = catalogue_bucket(buckets, room, voucher->id);
@@ -282,21 +277,21 @@ struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t 
 
 static int catalogue_compare(const void *left, const void *right)
 {
-    const struct sk_voucher *one = *(struct sk_voucher *const *)left, *other = *(struct sk_voucher *const *)right;
+    const struct sk_listed *one = left, *other = right;
     return one->id < other->id ? 1 : -1;
 }
 
-struct sk_voucher *const *sk_catalogue_listed(struct sk_catalogue *catalogue, size_t *count)
+const struct sk_listed *sk_catalogue_listed(struct sk_catalogue *catalogue, size_t *count)
 {
     if (!catalogue->sorted) {
         catalogue->listed_count = 0;
         for (size_t i = 0; i < catalogue->count; i++) {
             struct sk_voucher *voucher = catalogue->vouchers[i];
             if (voucher->state == SK_VOUCHER_OPEN || voucher->state == SK_VOUCHER_PAUSED)
-                catalogue->listed[catalogue->listed_count++] = voucher;
+                catalogue->listed[catalogue->listed_count++] = (struct sk_listed){voucher->id, voucher};
         }
         if (catalogue->listed_count > 0)
-            qsort((void *)catalogue->listed, catalogue->listed_count, sizeof(struct sk_voucher *), catalogue_compare);
+            qsort(catalogue->listed, catalogue->listed_count, sizeof(struct sk_listed), catalogue_compare);
         catalogue->sorted = true;
     }
     *count = catalogue->listed_count;

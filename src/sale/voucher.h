@@ -164,6 +164,10 @@ size_t sk_catalogue_count(const struct sk_catalogue *catalogue);
 struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t i);
 
 // The open and paused vouchers, the highest id first; valid until the next put. The first call after a put sorts them.
-struct sk_voucher *const *sk_catalogue_listed(struct sk_catalogue *catalogue, size_t *count);
+struct sk_listed {
+    int64_t id;
+    struct sk_voucher *voucher;
+};
+const struct sk_listed *sk_catalogue_listed(struct sk_catalogue *catalogue, size_t *count);
 
 #endif

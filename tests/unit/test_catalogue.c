@@ -295,12 +295,12 @@ END_TEST
 
 static void must_list(const char *ids)
 {
-    char listed[64] = "";
+    char text[64] = "";
     size_t count, len = 0;
-    struct sk_voucher *const *vouchers = sk_catalogue_listed(catalogue, &count);
+    const struct sk_listed *listed = sk_catalogue_listed(catalogue, &count);
     for (size_t i = 0; i < count; i++)
-        len += (size_t)snprintf(listed + len, sizeof listed - len, "%s%" PRId64, i == 0 ? "" : " ", vouchers[i]->id);
-    ck_assert_str_eq(listed, ids);
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRId64, i == 0 ? "" : " ", listed[i].id);
+    ck_assert_str_eq(text, ids);
 }
 
 static void put_state(int64_t id, int64_t change, enum sk_voucher_state state)
@@ -330,10 +330,11 @@ START_TEST(open_and_paused_ones_are_listed)
     for (int64_t id = 1; id <= MANY; id++)
         put_voucher(id, 10 + id);
     size_t count;
-    struct sk_voucher *const *vouchers = sk_catalogue_listed(catalogue, &count);
+    const struct sk_listed *listed = sk_catalogue_listed(catalogue, &count);
     ck_assert_uint_eq(count, MANY);
     for (size_t i = 0; i < count; i++)
-        ck_assert_int_eq(vouchers[i]->id, (int64_t)(MANY - i));
+        ck_assert_int_eq(listed[i].id, (int64_t)(MANY - i));
+    ck_assert_ptr_eq(listed[0].voucher, found(MANY));
 }
 END_TEST
 
