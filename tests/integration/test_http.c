@@ -1406,8 +1406,8 @@ START_TEST(postgres_does_not_answer)
         conns[i] = stack_connect_to(i);
         PQclear(PQexec(conns[i], "BEGIN; LOCK TABLE voucher_order, seckill_voucher IN ACCESS EXCLUSIVE MODE"));
     }
-    static const char *const paths[] = {"/orders", "/orders/00000000-0000-7000-8000-000000000000", "/vouchers",
-                                        "/vouchers/1"};
+    // Vouchers are shown from the catalogue then (test_stale_vouchers.c).
+    static const char *const paths[] = {"/orders", "/orders/00000000-0000-7000-8000-000000000000"};
     for (size_t i = 0; i < COUNT(paths); i++) {
         (void)http_get(service, paths[i], "alice", &reply);
         http_must_be_problem(&reply, 503, "UNAVAILABLE");
