@@ -345,7 +345,7 @@ void sk_token_cache_put(struct sk_token_cache *cache, uint64_t key_number, const
 // must not be mistaken. A set is the login's: a key of it that we cannot use must not take the others away (RFC 7517
 // 5).
 
-enum { KEYS_MAX_BYTES = 65536 };
+enum { KEYS_MAX_BYTES = 65536, PLACE_SIZE = 100 }; // place: where a text of keys is wrong
 
 static const char no_memory[] = "out of memory";
 
@@ -370,12 +370,11 @@ struct reading {
 };
 
 static char *keys_load_text(const char *path, size_t room, size_t *len, char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
-static void keys_read_set(struct reading *reading, const char *text, size_t len, char place[SK_TOKEN_KEYS_WRONG_SIZE]);
-static const char *keys_none(const struct sk_token_keys *keys, char place[SK_TOKEN_KEYS_WRONG_SIZE]);
+static void keys_read_set(struct reading *reading, const char *text, size_t len, char place[PLACE_SIZE]);
+static const char *keys_none(const struct sk_token_keys *keys, char place[PLACE_SIZE]);
 static const char *keys_read_jwk(struct reading *reading, const json_t *jwk, bool *foreign);
 static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm *out);
-static void keys_read_lines(struct reading *reading, const char *text, size_t len,
-                            char place[SK_TOKEN_KEYS_WRONG_SIZE]);
+static void keys_read_lines(struct reading *reading, const char *text, size_t len, char place[PLACE_SIZE]);
 static const char *keys_read_line(struct reading *reading, struct sk_span line);
 static const char *keys_add(struct reading *reading, const struct keys_entry *entry);
 static const char *keys_open(const struct reading *reading, const struct keys_entry *entry, struct sk_token_key *key);
@@ -420,7 +419,7 @@ static char *keys_load_text(const char *path, size_t room, size_t *len, char wro
 struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned readers,
                                          const struct sk_token_keys *before, char wrong[SK_TOKEN_KEYS_WRONG_SIZE])
 {
-    char place[SK_TOKEN_KEYS_WRONG_SIZE] = "";
+    char place[PLACE_SIZE] = "";
     struct reading reading = {calloc(1, sizeof *reading.keys), before, readers, NULL};
     size_t blank = 0;
     while (blank < len && (text[blank] == ' ' || text[blank] == '\t' || text[blank] == '\r' || text[blank] == '\n'))
@@ -443,12 +442,12 @@ struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned 
     return NULL;
 }
 
-static const char *keys_none(const struct sk_token_keys *keys, char place[SK_TOKEN_KEYS_WRONG_SIZE])
+static const char *keys_none(const struct sk_token_keys *keys, char place[PLACE_SIZE])
 {
     static const char none[] = "there is no key for HS256, EdDSA, RS256 or ES256";
     if (keys->unused_count == 0)
         return none;
-    (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "%s; keys[%zu]: ", none, keys->unused[0].place);
+    (void)snprintf(place, PLACE_SIZE, "%s; keys[%zu]: ", none, keys->unused[0].place);
     return keys->unused[0].reason;
 }
 
@@ -463,13 +462,13 @@ void sk_token_keys_free(struct sk_token_keys *keys)
 
 // ---- a JWK Set ----
 
-static void keys_read_set(struct reading *reading, const char *text, size_t len, char place[SK_TOKEN_KEYS_WRONG_SIZE])
+static void keys_read_set(struct reading *reading, const char *text, size_t len, char place[PLACE_SIZE])
 {
     json_error_t error;
     json_t *document = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     const json_t *list = json_object_get(document, "keys");
     if (document == NULL) {
-        (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "line %d: ", error.line);
+        (void)snprintf(place, PLACE_SIZE, "line %d: ", error.line);
         reading->wrong = error.text[0] == '\0' ? no_memory : "is not JSON, or has a member twice";
     } else if (!json_is_array(list)) {
         reading->wrong = "is not an object with a list of `keys`";
@@ -552,14 +551,14 @@ static const char *keys_find_algorithm(const json_t *jwk, enum sk_jws_algorithm 
 
 // ---- lines ----
 
-static void keys_read_lines(struct reading *reading, const char *text, size_t len, char place[SK_TOKEN_KEYS_WRONG_SIZE])
+static void keys_read_lines(struct reading *reading, const char *text, size_t len, char place[PLACE_SIZE])
 {
     struct sk_span rest = {text, len}, line;
     unsigned number = 0;
     for (; reading->wrong == NULL && sk_span_line(&rest, &line); number++)
         reading->wrong = keys_read_line(reading, line);
     if (reading->wrong != NULL)
-        (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "line %u: ", number);
+        (void)snprintf(place, PLACE_SIZE, "line %u: ", number);
 }
 
 static const char *keys_read_line(struct reading *reading, struct sk_span line)
