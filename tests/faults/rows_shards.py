@@ -45,12 +45,15 @@ def rejected_for_room(run: Run, since: float) -> bool:
 
 
 def is_told_incomplete(run: Run, shard: int) -> None:
-    """Lists say that they are incomplete, and /readyz names the shard."""
+    """Lists say that they are incomplete, and /readyz names the shard. Buyers see all vouchers, from the catalogue."""
     one = run.first
     status, document = one.ask("GET", "/readyz")
     if status != 200 or document.get("shards_away") != [shard]:
         run.seen_meanwhile.append(f"/readyz answers {status} {document}")
-    for path, user in (("/vouchers?limit=99", ""), ("/orders", "nobody"), ("/admin/vouchers", ""), ("/admin/events", "")):
+    status, document = one.ask("GET", "/vouchers?limit=99")
+    if status != 200 or document.get("stale") is not True or "complete" in document:
+        run.seen_meanwhile.append(f"/vouchers answers {status}, stale {document.get('stale')} and complete {document.get('complete')}")
+    for path, user in (("/orders", "nobody"), ("/admin/vouchers", ""), ("/admin/events", "")):
         status, document = one.ask("GET", path, user)
         if status != 200 or document.get("complete") is not False:
             run.seen_meanwhile.append(f"{path} answers {status} and complete {document.get('complete')}")
