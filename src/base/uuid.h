@@ -31,7 +31,7 @@ uint32_t sk_uuid_tail(const char *id); // of a valid id
 bool sk_uuid_valid(const char *text);
 
 // Any thread. Reads a UUID of n bytes in any case (RFC 9562, 4), with its four dashes or without any, and writes it in
-// the usual form. False: it is none.
+// the usual form. False: it is not a UUID.
 bool sk_uuid_read(const char *text, size_t n, char out[SK_UUID_SIZE]);
 
 // Any thread. Fills `out` from the kernel; aborts if the kernel has no randomness.

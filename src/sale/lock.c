@@ -419,7 +419,7 @@ static bool session_read_living(struct sk_session *session, const struct sk_repl
     return session_replace(&session->living, &session->living_count, living, count);
 }
 
-// Skips this session, and what is none.
+// Skips this session, and entries that name no session.
 static bool session_read_able(const struct sk_session *session, struct session_able *able, const struct sk_reply *reply)
 {
     size_t most = session_list_size(reply), count = 0;
