@@ -148,8 +148,8 @@ ROWS = [
     ),
     Fault("66d", "no instance has PostgreSQL: all stay ready", both, seconds=10.0, unknown=0.3, **MANY),
     Fault(
-        "67a", "an instance in a crash loop", crash_loop,
-        seconds=LOOP_S + 4, late_s=LATE_S["refused"], unknown=0.7, **MANY,
+        "67a", "an instance in a crash loop", crash_loop,  # at its first crash it owns vouchers, and may hold locks
+        seconds=LOOP_S + 4, late_s=LATE_S["dead"], unknown=0.7, **MANY,
     ),
     Fault(
         "67d", "all instances in a crash loop: none is ever able", crash_loop,
