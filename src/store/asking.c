@@ -4,7 +4,7 @@
 
 #include "clock.h"
 #include "link.h"
-#include "redis_link.h"
+#include "redis_format.h"
 
 struct sk_asking {
     struct sk_asking_options options;

@@ -16,15 +16,6 @@
 #include "socket.h"
 #include "status.h"
 
-// ---- the bytes of a command ----
-//
-// Formats a Redis command for the wire: an array of bulk strings (RESP). hiredis formats each length with sprintf. For
-// the two arguments of an order that took a tenth of the instructions that the order costs.
-
-// Any thread. Gives a block that the caller frees, and its length in *len. `lens` NULL: the arguments end with a NUL.
-// NULL: out of memory.
-char *sk_redis_format(int argc, const char **argv, const size_t *lens, size_t *len);
-
 struct sk_redis;
 
 // Runs exactly once for each accepted command. `reply` is NULL when the link died or the answer came too late: then the

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis_link.h"
+#include "redis_format.h"
 
 enum { ADDRESS_SIZE = 64, WHY_SIZE = 256 };
 

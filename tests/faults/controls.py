@@ -77,7 +77,7 @@ CONTROLS = [
     Control(
         "alone",
         "ready without PostgreSQL while another instance has it",
-        "src/app/reactor.c",
+        "src/app/shop.c",
         "           !sk_assignments_is_alone(shop->recovery.assignments) &&\n",
         "",
         "66a",
@@ -728,7 +728,7 @@ class Copy:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="seckill-broken.", dir="/var/tmp"))
         self.folder.chmod(0o755)
-        for name in ("src", "lua", "sql", "loadtest", "deploy", "web", "CMakeLists.txt"):
+        for name in ("src", "lua", "sql", "loadtest", "deploy", "web", "tests/sim", "CMakeLists.txt"):
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, self.folder / name)
@@ -741,7 +741,7 @@ class Copy:
         if done.returncode != 0:
             raise Broken(f"{command[0]}: {done.stdout[-800:]}{done.stderr[-800:]}")
 
-    def build(self, control: Control) -> Path:
+    def build(self, control: Control, *targets: str) -> Path:
         try:
             for name, old, new in control.changes:
                 file = self.folder / name
@@ -749,7 +749,7 @@ class Copy:
                 if text.count(old) != 1:
                     raise Broken(f"control {control.name}: what it changes is not, or not once, in {name}")
                 file.write_text(text.replace(old, new))
-            self._quietly("cmake", "--build", "build", "-j2", "--target", "seckill")
+            self._quietly("cmake", "--build", "build", "-j2", "--target", "seckill", *targets)
         finally:
             for name, _, _ in control.changes:
                 shutil.copyfile(ROOT / name, self.folder / name)  # newer than its build products

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis_link.h"
+#include "redis_format.h"
 #include "stack.h"
 
 enum { ARGS_MAX = 2000 };

@@ -1,0 +1,478 @@
+#include "shop.h"
+
+#include <stdlib.h>
+
+#include "batcher.h"
+#include "failpoint.h"
+#include "live.h"
+#include "log.h"
+#include "params.h"
+#include "report.h"
+#include "vouchers.h"
+#include "waiting.h"
+
+enum {
+    GIVE_UP_MS = 2000,     // before the end: an unanswered Redis command, and a statement
+    GIVE_UP_TRY_MS = 1000, // also where draining may take no time
+    REDIS_WAITING_MAX = 1 << 16,
+    PG_WAITING_MAX = 4096,
+};
+
+struct sk_shop {
+    struct sk_shop_options options;
+    struct sk_sale sale;
+    struct shop_shard {
+        struct sk_shop *shop;
+        size_t number;
+    } shards[SK_SHARDS_MAX];
+    bool unfit; // a database is another shard than it should be, or lacks changes that were read
+    bool was_ready;
+    uint64_t stop_by_ms;
+    uint64_t give_up_at_ms, give_up_by_ms; // while it stops: orders that are in no journal end as refused
+    struct sk_batcher *batcher;
+    struct sk_writer *writer;
+    struct sk_returns *returns;
+    struct sk_recovery recovery;
+    struct sk_control control;
+};
+
+static enum sk_status shop_open_stores(struct sk_shop *shop);
+static bool shop_open_shard(struct sk_shop *shop, size_t number);
+static enum sk_status shop_open_parts(struct sk_shop *shop);
+static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
+static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit);
+static bool shop_shard_away(void *arg, size_t shard);
+static bool shop_is_ready(void *arg);
+static void shop_on_redis(void *arg, bool ready);
+static void shop_on_pg(void *arg, bool ready);
+static void shop_on_ask_redis(void *arg, bool ready);
+static void shop_on_elected(void *arg);
+static void shop_on_ask_pg(void *arg, bool ready);
+static void shop_on_report_pg(void *arg, bool ready);
+static void shop_on_notified(void *arg);
+
+// ---- its parts, put together and taken apart in reverse order ----
+
+struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
+{
+    struct sk_shop *shop = calloc(1, sizeof *shop);
+    if (shop == NULL)
+        return NULL;
+    shop->options = *options;
+    shop->sale.loop = options->loop;
+    shop->sale.shards = options->stores->shards.count;
+    shop->sale.options = options->sale;
+    shop->sale.instance = options->instance;
+    shop->sale.purchases = options->purchases;
+    shop->sale.metrics = options->metrics;
+    shop->sale.suspect = sk_recovery_suspect;
+    shop->sale.orphaned = sk_recovery_orphaned;
+    shop->sale.offers_differ = sk_recovery_offers_differ;
+    shop->sale.recovery = &shop->recovery;
+    shop->sale.on_result = options->on_result;
+    shop->sale.arg = options->arg;
+    if (shop_open_stores(shop) != SK_OK || shop_open_parts(shop) != SK_OK) {
+        sk_shop_close(shop);
+        return NULL;
+    }
+    return shop;
+}
+
+struct sk_control *sk_shop_control(struct sk_shop *shop)
+{
+    return &shop->control;
+}
+
+// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds,
+// and all three for each shard.
+static enum sk_status shop_open_stores(struct sk_shop *shop)
+{
+    const struct sk_store_options *stores = shop->options.stores;
+    struct sk_sale *sale = &shop->sale;
+    struct sk_nodes_options nodes = {
+        .redis = {.url = stores->redis_url,
+                  .tls = {stores->redis_ca, stores->redis_cert, stores->redis_key},
+                  .sentinel_password = stores->sentinel_password,
+                  .timeout_ms = (uint32_t)stores->redis_timeout_ms,
+                  .most_waiting = REDIS_WAITING_MAX},
+        .on_orders = shop_on_redis,
+        .on_queries = shop_on_ask_redis,
+        .on_elected = shop_on_elected,
+        .arg = shop,
+    };
+    sale->nodes = sk_nodes_open(sale->loop, &nodes);
+    bool opened = sale->nodes != NULL;
+    for (size_t i = 0; i < sale->shards; i++)
+        opened = opened && shop_open_shard(shop, i);
+    if (!opened)
+        return SK_FAIL;
+    const struct sk_session_options session = {(uint32_t)sale->options->lock_ttl_ms, sale->shards,
+                                               shop->options.process};
+    sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, &session);
+    if (sale->session != NULL)
+        sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)sale->options->lock_ttl_ms);
+    sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
+    sale->orders = sk_order_pool_new((size_t)sale->options->orders_max, sale->shards);
+    return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
+}
+
+static bool shop_open_shard(struct sk_shop *shop, size_t number)
+{
+    const struct sk_store_options *stores = shop->options.stores;
+    struct sk_sale *sale = &shop->sale;
+    shop->shards[number] = (struct shop_shard){shop, number};
+    struct sk_pg_options pg = {
+        .url = stores->shards.urls[number],
+        .name = "seckill-orders",
+        .timeout_ms = (uint32_t)stores->pg_timeout_ms,
+        .on_change = shop_on_pg,
+        .arg = &shop->shards[number],
+        .most_waiting = PG_WAITING_MAX,
+        .shard = (unsigned)number,
+        .shards = (unsigned)sale->shards,
+        .on_session = shop_on_session,
+    };
+    sale->pg[number] = sk_pg_open(sale->loop, &pg);
+    pg.on_change = shop_on_ask_pg;
+    pg.name = "seckill-queries";
+    pg.listen = true;
+    pg.on_notified = shop_on_notified;
+    sale->ask_pg[number] = sk_pg_open(sale->loop, &pg);
+    pg.on_change = shop_on_report_pg; // a report fails if it is down, and with several shards the beats wait
+    pg.on_session = shop_on_report_session;
+    pg.name = "seckill-reports";
+    pg.listen = false;
+    pg.statement_ms = SK_REPORT_MS;
+    sale->report_pg[number] = sk_pg_open(sale->loop, &pg);
+    return sale->pg[number] != NULL && sale->ask_pg[number] != NULL && sale->report_pg[number] != NULL;
+}
+
+static enum sk_status shop_open_parts(struct sk_shop *shop)
+{
+    const struct sk_shop_options *options = &shop->options;
+    const struct sk_sale *sale = &shop->sale;
+    struct sk_recovery *recovery = &shop->recovery;
+    if (sk_recovery_open(recovery, sale) != SK_OK)
+        return SK_NO_MEM;
+    if (sale->shards > 1)
+        shop->sale.shard_closed = sk_beats_closed(recovery->beats);
+    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
+    shop->writer = sk_writer_open(sale, &events);
+    shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
+    if (shop->writer == NULL || shop->returns == NULL)
+        return SK_NO_MEM;
+    sk_recovery_set_writer(recovery, shop->writer, shop->returns);
+    shop->batcher = sk_batcher_open(sale, shop->writer);
+    shop->control = (struct sk_control){.sale = sale,
+                                        .recovery = recovery,
+                                        .returns = shop->returns,
+                                        .batcher = shop->batcher,
+                                        .stores = options->stores,
+                                        .reactors = options->reactors,
+                                        .ready = shop_is_ready,
+                                        .shard_away = shop_shard_away,
+                                        .arg = shop,
+                                        .on_answer = options->on_answer,
+                                        .routes = options->arg,
+                                        .queries = sk_queries_open(),
+                                        .shown = sk_voucher_cache_open()};
+    shop->control.waiting = sk_waiting_open(&shop->control);
+    const struct sk_live_wire wire = {options->send, options->end_stream, options->arg};
+    shop->control.live = sk_live_open(&shop->control, &wire);
+    return shop->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
+                   shop->control.waiting != NULL && shop->control.live != NULL
+               ? SK_OK
+               : SK_NO_MEM;
+}
+
+void sk_shop_close(struct sk_shop *shop)
+{
+    if (shop == NULL)
+        return;
+    // Best effort, for an end with orders left: other instances settle the entries of this session without waiting for
+    // its TTL.
+    if (shop->sale.session != NULL) {
+        (void)sk_session_end(shop->sale.session);
+        sk_nodes_flush(shop->sale.nodes);
+    }
+    // Closes the links first: their last callbacks need the other parts.
+    for (size_t i = 0; i < shop->sale.shards; i++) {
+        sk_pg_close(shop->sale.pg[i]);
+        sk_pg_close(shop->sale.ask_pg[i]);
+        sk_pg_close(shop->sale.report_pg[i]);
+    }
+    sk_nodes_end(shop->sale.nodes);
+    sk_batcher_close(shop->batcher);
+    sk_returns_close(shop->returns);
+    sk_recovery_close(&shop->recovery);
+    sk_live_close(shop->control.live);
+    sk_waiting_close(shop->control.waiting);
+    sk_queries_close(shop->control.queries);
+    sk_voucher_cache_close(shop->control.shown);
+    sk_writer_close(shop->writer);
+    sk_named_locks_close(shop->sale.locks);
+    sk_session_close(shop->sale.session);
+    sk_nodes_close(shop->sale.nodes);
+    sk_order_pool_free(shop->sale.orders);
+    sk_catalogue_free(shop->sale.catalogue);
+    free(shop);
+}
+
+// ---- the links ----
+
+// A link to Redis is up if those to all nodes are.
+static void shop_show_nodes(const struct sk_shop *shop)
+{
+    struct sk_nodes_state nodes = sk_nodes_state(shop->sale.nodes);
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_REDIS, nodes.nodes > 0 && nodes.orders == nodes.nodes);
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_ASK_REDIS, nodes.nodes > 0 && nodes.queries == nodes.nodes);
+}
+
+// A shard is up without its link for reports.
+static void shop_show_servers(const struct sk_shop *shop)
+{
+    const struct sk_sale *sale = &shop->sale;
+    struct sk_server_rows rows;
+    rows.count = 0;
+    for (size_t i = 0; i < sale->shards; i++) {
+        char name[SK_PARAM_NUMBER_SIZE];
+        struct sk_server_row *row = sk_server_table_row(&rows, "postgresql", sk_params_number(name, (int64_t)i));
+        row->up = 1;
+        sk_pg_measure(sale->pg[i], row);
+        sk_pg_measure(sale->ask_pg[i], row);
+    }
+    sk_nodes_measure(sale->nodes, &rows);
+    sk_server_table_publish(&sale->metrics->servers, &rows);
+}
+
+void sk_shop_measure(const struct sk_shop *shop)
+{
+    shop_show_nodes(shop);
+    shop_show_servers(shop);
+}
+
+static void shop_on_redis(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    sk_metrics_add(shop->sale.metrics, SK_METRIC_LOST_REDIS, !ready);
+    shop_show_nodes(shop);
+    if (shop->sale.session != NULL)
+        sk_session_link(shop->sale.session);
+    if (ready)
+        sk_recovery_hurry(&shop->recovery); // Redis may have lost data
+}
+
+static void shop_on_elected(void *arg)
+{
+    struct sk_shop *shop = arg;
+    sk_recovery_hurry(&shop->recovery); // a node may have lost data
+}
+
+// Up means all shards.
+static bool shop_all_ready(const struct sk_shop *shop, struct sk_pg *const *links)
+{
+    bool all = true;
+    for (size_t i = 0; i < shop->sale.shards; i++)
+        all = all && links[i] != NULL && sk_pg_ready(links[i]);
+    return all;
+}
+
+static void shop_count_pg(const struct sk_shop *shop, enum sk_metric up, enum sk_metric lost,
+                          struct sk_pg *const *links, bool ready)
+{
+    sk_metrics_set(shop->sale.metrics, up, shop_all_ready(shop, links));
+    sk_metrics_add(shop->sale.metrics, lost, !ready);
+}
+
+static const char *shop_on_session(void *arg, const char *misfit, int64_t beat)
+{
+    const struct shop_shard *shard = arg;
+    bool fits = misfit != NULL || sk_beats_fit(shard->shop->recovery.beats, shard->number, beat);
+    return fits ? shop_check_shard(shard, misfit) : "its beat is older than the known one";
+}
+
+// The beats are read by this link. It takes an older database once, so that they notice.
+static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat)
+{
+    const struct shop_shard *shard = arg;
+    return sk_beats_is_restored(shard->shop->recovery.beats, shard->number) ? shop_on_session(arg, misfit, beat)
+                                                                            : shop_check_shard(shard, misfit);
+}
+
+// A database that is another shard ends the process while it starts. Later the link just does not use it, also if the
+// shard has been away since the start: the others sell.
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit)
+{
+    struct sk_shop *shop = shard->shop;
+    if (misfit == NULL)
+        return NULL;
+    sk_log_repeat(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
+    if (!shop->was_ready)
+        shop->unfit = true;
+    return "it is another shard";
+}
+
+static void shop_on_any_pg(const struct sk_shop *shop)
+{
+    if (shop->recovery.assignments != NULL)
+        sk_assignments_check(shop->recovery.assignments);
+}
+
+static void shop_on_pg(void *arg, bool ready)
+{
+    struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
+    shop_count_pg(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, shop->sale.pg, ready);
+    shop_on_any_pg(shop);
+    if (ready && shop->writer != NULL)
+        sk_writer_pump(shop->writer, false);
+}
+
+static void shop_on_ask_redis(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    sk_metrics_add(shop->sale.metrics, SK_METRIC_LOST_ASK_REDIS, !ready);
+    shop_show_nodes(shop);
+    if (ready)
+        sk_recovery_hurry(&shop->recovery);
+}
+
+static void shop_on_ask_pg(void *arg, bool ready)
+{
+    struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
+    shop_count_pg(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, shop->sale.ask_pg, ready);
+    shop_on_any_pg(shop);
+    if (ready)
+        sk_recovery_hurry(&shop->recovery);
+}
+
+static void shop_on_report_pg(void *arg, bool ready)
+{
+    const struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
+    shop_count_pg(shop, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, shop->sale.report_pg, ready);
+    if (ready)
+        sk_beats_hurry(shop->recovery.beats);
+}
+
+static void shop_on_notified(void *arg)
+{
+    const struct shop_shard *shard = arg;
+    sk_recovery_follow(&shard->shop->recovery, shard->number);
+}
+
+// ---- the calls ----
+
+static void shop_count(struct sk_shop *shop)
+{
+    struct sk_metrics *metrics = shop->sale.metrics;
+    sk_order_pool_measure(shop->sale.orders, metrics);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
+    sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
+    bool ready = sk_shop_ready(shop);
+    shop->was_ready = shop->was_ready || ready;
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, ready);
+}
+
+static void shop_check_catalogues(struct sk_shop *shop)
+{
+    for (size_t i = 0; i < shop->sale.shards; i++) {
+        if (sk_follow_went_back(shop->recovery.follows[i]))
+            shop->unfit = true;
+    }
+}
+
+void sk_shop_turn(struct sk_shop *shop)
+{
+    bool asked = sk_batcher_flush(shop->batcher);
+    sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
+    sk_nodes_flush(shop->sale.nodes);
+    shop_count(shop);
+    shop_check_catalogues(shop);
+    if (asked)
+        SK_FAILPOINT("place.sent");
+}
+
+bool sk_shop_ready(const struct sk_shop *shop)
+{
+    const struct sk_sale *sale = &shop->sale;
+    const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
+    size_t shard = 0;
+    while (shard < sale->shards && !sk_follow_complete(shop->recovery.follows[shard]))
+        shard++;
+    return shard < sale->shards && nodes.orders > 0 && nodes.queries > 0 &&
+           !sk_assignments_is_alone(shop->recovery.assignments) &&
+           (sk_session_held(sale->session) || sk_session_away(sale->session));
+}
+
+static bool shop_is_ready(void *arg)
+{
+    return sk_shop_ready(arg);
+}
+
+static bool shop_shard_away(void *arg, size_t shard)
+{
+    const struct sk_shop *shop = arg;
+    const struct sk_sale *sale = &shop->sale;
+    return !sk_pg_ready(sale->pg[shard]) || !sk_pg_ready(sale->ask_pg[shard]) ||
+           !sk_follow_complete(shop->recovery.follows[shard]);
+}
+
+// ---- the end ----
+
+bool sk_shop_is_unfit(const struct sk_shop *shop)
+{
+    return shop->unfit;
+}
+
+// A refusal is final. So orders that retry the reservation get most of the time, also while Redis is away.
+void sk_shop_stop(struct sk_shop *shop, uint64_t time_ms)
+{
+    uint64_t now = uv_now(shop->sale.loop);
+    uint64_t last_ms = time_ms / 5 > GIVE_UP_MS ? time_ms / 5 : time_ms < GIVE_UP_MS ? time_ms : GIVE_UP_MS;
+    shop->stop_by_ms = now + time_ms;
+    shop->give_up_at_ms = shop->stop_by_ms - last_ms;
+    shop->give_up_by_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
+    sk_expiry_stop(shop->recovery.expiry); // it starts no more
+    sk_assignments_stop(shop->recovery.assignments);
+}
+
+// Nothing is on its way to a store.
+static bool shop_idle(const struct sk_shop *shop)
+{
+    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->recovery.regrant) &&
+           sk_nodes_idle(shop->sale.nodes);
+}
+
+// May be repeated. Writes as refused the orders that still retry the reservation. True: some of them are not written
+// yet.
+static bool shop_give_up(struct sk_shop *shop)
+{
+    sk_regrant_give_up(shop->recovery.regrant);
+    return !sk_regrant_idle(shop->recovery.regrant);
+}
+
+static void shop_log_end(const struct sk_shop *shop, bool done)
+{
+    struct sk_left left = {0};
+    sk_writer_count(shop->writer, &left);
+    sk_regrant_count(shop->recovery.regrant, &left);
+    left.in_journal += sk_returns_count(shop->returns);
+    if (done)
+        sk_log(SK_LOG_INFO, "drained", "");
+    else
+        sk_log(left.nowhere > 0 ? SK_LOG_ERROR : SK_LOG_WARN, "not drained in time",
+               "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
+               left.nowhere);
+}
+
+bool sk_shop_stopped(struct sk_shop *shop, bool answered)
+{
+    uint64_t now = uv_now(shop->sale.loop);
+    bool done = answered && shop_idle(shop);
+    bool give_up = !done && now >= shop->give_up_at_ms && shop_give_up(shop);
+    done = done && sk_session_end(shop->sale.session); // so that others need not wait for its TTL
+    if (!done && now < (give_up ? shop->give_up_by_ms : shop->stop_by_ms))
+        return false;
+    shop_log_end(shop, done);
+    return true;
+}
