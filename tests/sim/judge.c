@@ -1,0 +1,293 @@
+#include "judge.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "people.h"
+#include "redis_reply.h"
+#include "stores.h"
+#include "world.h"
+
+static int64_t judge_number(const PGresult *result, int row, int column)
+{
+    return strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
+
+void judge_step(void)
+{
+    PGresult *wrong = stores_query(
+        "SELECT s.voucher_id, s.units, s.stock, o.live, o.users, o.sold FROM voucher_stock s JOIN"
+        " (SELECT voucher_id, count(*) live, count(DISTINCT user_id) users, sum(quantity) sold FROM voucher_order"
+        "   WHERE status IN ('unpaid', 'paid') GROUP BY 1) o USING (voucher_id)"
+        " WHERE o.sold > s.units OR o.live <> o.users OR s.stock < 0",
+        0, NULL);
+    if (PQntuples(wrong) > 0)
+        world_fail("P1 or P2: voucher %s: %s units, %s left, %s live orders of %s users, %s units sold",
+                   PQgetvalue(wrong, 0, 0), PQgetvalue(wrong, 0, 1), PQgetvalue(wrong, 0, 2), PQgetvalue(wrong, 0, 3),
+                   PQgetvalue(wrong, 0, 4), PQgetvalue(wrong, 0, 5));
+    PQclear(wrong);
+}
+
+bool judge_is_live(const char *order_id)
+{
+    PGresult *row =
+        stores_query("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", 1, &order_id);
+    bool live = PQntuples(row) > 0;
+    PQclear(row);
+    return live;
+}
+
+// ---- at rest ----
+
+static bool judge_differs(char why[JUDGE_WHY_SIZE], int64_t voucher, const char *what, int64_t is, int64_t should_be)
+{
+    (void)snprintf(why, JUDGE_WHY_SIZE, "voucher %" PRId64 ": %s: %" PRId64 ", should be %" PRId64, voucher, what, is,
+                   should_be);
+    return is == should_be;
+}
+
+static int64_t judge_redis(const char *command, int64_t voucher, const char *key, const char *field)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", voucher, key);
+    struct sk_reply *reply = stores_redis_ask((const char *const[]){command, name, field, NULL});
+    int64_t number = -1;
+    (void)sk_reply_number(reply, &number);
+    sk_reply_free(reply);
+    return number;
+}
+
+// Each live or held order is its user's field in Redis.
+static bool judge_buyers(int64_t voucher, char why[JUDGE_WHY_SIZE])
+{
+    char id[24], name[64];
+    (void)snprintf(id, sizeof id, "%" PRId64, voucher);
+    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:buyers", voucher);
+    PGresult *orders =
+        stores_query("SELECT user_id, id FROM voucher_order WHERE voucher_id = $1::bigint AND status IN"
+                     " ('unpaid', 'paid') UNION ALL SELECT user_id, id FROM held_order WHERE voucher_id = $1::bigint",
+                     1, (const char *const[]){id});
+    bool same =
+        judge_differs(why, voucher, "buyers in Redis", judge_redis("HLEN", voucher, "buyers", NULL), PQntuples(orders));
+    for (int i = 0; same && i < PQntuples(orders); i++) {
+        struct sk_reply *reply = stores_redis_ask((const char *const[]){"HGET", name, PQgetvalue(orders, i, 0), NULL});
+        const char *text = sk_reply_text(reply, NULL);
+        same = text != NULL && strncmp(text, PQgetvalue(orders, i, 1), SK_UUID_CHARS) == 0;
+        if (!same)
+            (void)snprintf(why, JUDGE_WHY_SIZE, "voucher %" PRId64 ": user %s has %s in Redis, should have %s", voucher,
+                           PQgetvalue(orders, i, 0), text == NULL ? "nothing" : text, PQgetvalue(orders, i, 1));
+        sk_reply_free(reply);
+    }
+    PQclear(orders);
+    return same;
+}
+
+static bool judge_voucher(int64_t voucher, char why[JUDGE_WHY_SIZE])
+{
+    char id[24];
+    (void)snprintf(id, sizeof id, "%" PRId64, voucher);
+    PGresult *row = stores_query(
+        "SELECT s.units, s.stock, s.live, v.state,"
+        "       (SELECT count(*) FROM voucher_order o WHERE o.voucher_id = v.id AND status IN ('unpaid', 'paid')),"
+        "       (SELECT coalesce(sum(quantity), 0) FROM voucher_order o WHERE o.voucher_id = v.id"
+        "           AND status IN ('unpaid', 'paid')),"
+        "       (SELECT coalesce(sum(quantity), 0) FROM held_order h WHERE h.voucher_id = v.id),"
+        "       (SELECT coalesce(sum(quantity), 0) FROM voucher_order o WHERE o.voucher_id = v.id"
+        "           AND status = 'refunded' AND reason = 'KEPT'),"
+        "       (SELECT count(*) FROM dead_letter d WHERE d.voucher_id = v.id)"
+        "  FROM seckill_voucher v JOIN voucher_stock s ON s.voucher_id = v.id WHERE v.id = $1::bigint",
+        1, (const char *const[]){id});
+    if (PQntuples(row) != 1)
+        world_fail("voucher %s is not there", id);
+    int64_t units = judge_number(row, 0, 0), stock = judge_number(row, 0, 1), counted = judge_number(row, 0, 2);
+    int64_t live = judge_number(row, 0, 4), sold = judge_number(row, 0, 5), held = judge_number(row, 0, 6);
+    int64_t left = units - sold - judge_number(row, 0, 7);
+    bool retired = strcmp(PQgetvalue(row, 0, 3), "retired") == 0;
+    bool rests = judge_differs(why, voucher, "live orders counted", counted, live) &&
+                 judge_differs(why, voucher, "stock in PostgreSQL", stock, left) &&
+                 judge_differs(why, voucher, "dead letters", judge_number(row, 0, 8), 0);
+    PQclear(row);
+    int64_t journal = judge_redis("XLEN", voucher, "journal", NULL);
+    rests = rests && judge_differs(why, voucher, "journal entries", journal > 0 ? journal : 0, 0);
+    if (!rests || retired)
+        return rests;
+    int64_t to_sell = left > held ? left - held : 0;
+    return judge_differs(why, voucher, "stock in Redis", judge_redis("HGET", voucher, "voucher", "stock"), to_sell) &&
+           judge_buyers(voucher, why);
+}
+
+// Orders whose time to pay has long been over; the slowest owner is given up after 4.5 s.
+static bool judge_expired(char why[JUDGE_WHY_SIZE])
+{
+    PGresult *late = stores_query(
+        "SELECT o.id FROM voucher_order o JOIN seckill_voucher f ON f.id = o.voucher_id"
+        " WHERE o.status = 'unpaid' AND f.pay_within_s > 0 AND now() > o.created_at + f.pay_within_s * interval '1 s'"
+        "       + interval '6 s'",
+        0, NULL);
+    bool none = PQntuples(late) == 0;
+    if (!none)
+        (void)snprintf(why, JUDGE_WHY_SIZE, "order %s has not expired", PQgetvalue(late, 0, 0));
+    PQclear(late);
+    return none;
+}
+
+bool judge_rests(char why[JUDGE_WHY_SIZE])
+{
+    bool rests = judge_expired(why);
+    for (size_t i = 0; rests && i < people_vouchers(); i++) {
+        if (people_voucher(i)->id != 0)
+            rests = judge_voucher(people_voucher(i)->id, why);
+    }
+    return rests;
+}
+
+// ---- answers ----
+
+static bool judge_has(const char *sql, const char *value)
+{
+    PGresult *row = stores_query(sql, 1, &value);
+    bool has = PQntuples(row) > 0;
+    PQclear(row);
+    return has;
+}
+
+static void judge_purchase(const struct call *call, size_t number)
+{
+    char voucher[24], quantity[24];
+    (void)snprintf(voucher, sizeof voucher, "%" PRId64, people_voucher(call->voucher)->id);
+    (void)snprintf(quantity, sizeof quantity, "%u", call->quantity);
+    const char *const params[] = {call->order_id, call->user, voucher, quantity};
+    PGresult *row = stores_query("SELECT FROM voucher_order WHERE id = $1::uuid AND user_id = $2 AND voucher_id ="
+                                 " $3::bigint AND quantity = $4::integer",
+                                 4, params);
+    if (PQntuples(row) != 1)
+        world_fail("%s: #%zu was told %s, and order %s is no such row", call->outcome == CALL_DONE ? "P3" : "P5",
+                   number, call->code, call->order_id);
+    PQclear(row);
+}
+
+static void judge_call(const struct call *call, size_t number)
+{
+    char reference[24];
+    if (call->kind == CALL_BUY && (call->outcome == CALL_DONE || call->outcome == CALL_TAKEN))
+        judge_purchase(call, number);
+    (void)snprintf(reference, sizeof reference, "key-%zu", number + 1);
+    if (call->kind == CALL_PAY && call->outcome == CALL_DONE &&
+        !judge_has("SELECT FROM payment WHERE reference = $1", reference))
+        world_fail("payment #%zu was confirmed, and is no row", number);
+    if (call->kind == CALL_LOOK && strcmp(call->code, "NOT_FOUND") == 0)
+        world_fail("P5: #%zu: order %s is said not to exist", number, call->order_id);
+}
+
+// A row that nobody was told of must be that of a purchase whose outcome is unknown.
+static void judge_row(const PGresult *rows, int row)
+{
+    size_t unknown = 0;
+    int64_t voucher = judge_number(rows, row, 2);
+    for (size_t i = 0; i < people_calls(); i++) {
+        const struct call *call = people_call(i);
+        bool same = call->kind == CALL_BUY && people_voucher(call->voucher)->id == voucher &&
+                    strcmp(call->user, PQgetvalue(rows, row, 1)) == 0;
+        if (same && strcmp(call->order_id, PQgetvalue(rows, row, 0)) == 0)
+            return;
+        unknown += same && call->outcome == CALL_UNKNOWN;
+    }
+    if (unknown == 0)
+        world_fail("P7: order %s of %s is a row, and each purchase of theirs was refused", PQgetvalue(rows, row, 0),
+                   PQgetvalue(rows, row, 1));
+}
+
+// Each row that this query returns is a fault.
+static void judge_none(const char *what, const char *sql)
+{
+    PGresult *wrong = stores_query(sql, 0, NULL);
+    if (PQntuples(wrong) > 0)
+        world_fail("%s: %s", what, PQgetvalue(wrong, 0, 0));
+    PQclear(wrong);
+}
+
+// Money and moves: what the rows say of each other.
+static void judge_rows(void)
+{
+    judge_none(
+        "its last event is not its status",
+        "SELECT o.id FROM voucher_order o LEFT JOIN LATERAL (SELECT e.status FROM order_event e WHERE e.order_id ="
+        " o.id ORDER BY e.seq DESC LIMIT 1) e ON true WHERE o.status NOT IN ('unpaid', 'refused')"
+        " AND e.status IS DISTINCT FROM o.status");
+    judge_none("paid, and no payment of it is accepted",
+               "SELECT o.id FROM voucher_order o WHERE o.status = 'paid' AND (SELECT count(*) FROM payment p"
+               " WHERE p.order_id = o.id AND p.state = 'accepted') <> 1");
+    judge_none("a payment is accepted for an order that is not paid",
+               "SELECT p.reference FROM payment p JOIN voucher_order o ON o.id = p.order_id"
+               " WHERE p.state = 'accepted' AND o.status <> 'paid'");
+    judge_none("a user has too many ended orders of one number",
+               "SELECT user_id FROM voucher_order WHERE ended_nth IS NOT NULL GROUP BY user_id, voucher_id, ended_nth"
+               " HAVING count(*) > 1");
+}
+
+// Units: those of the start, and each change once. One whose answer was lost may count or not.
+static void judge_units(size_t number)
+{
+    const struct sold *voucher = people_voucher(number);
+    char id[24];
+    int64_t least = voucher->stock, most = voucher->stock;
+    for (size_t i = 0; i < people_calls(); i++) {
+        const struct call *call = people_call(i);
+        if (call->kind != CALL_ADD || call->voucher != number || call->outcome == CALL_REFUSED)
+            continue;
+        least += call->outcome == CALL_DONE || call->units < 0 ? call->units : 0;
+        most += call->outcome == CALL_DONE || call->units > 0 ? call->units : 0;
+    }
+    (void)snprintf(id, sizeof id, "%" PRId64, voucher->id);
+    PGresult *row =
+        stores_query("SELECT units FROM voucher_stock WHERE voucher_id = $1::bigint", 1, (const char *const[]){id});
+    int64_t units = judge_number(row, 0, 0);
+    if (units < least || units > most)
+        world_fail("voucher %s has %" PRId64 " units, should have %" PRId64 " to %" PRId64, id, units, least, most);
+    PQclear(row);
+}
+
+void judge_answers(void)
+{
+    judge_rows();
+    for (size_t i = 0; i < people_vouchers(); i++) {
+        if (people_voucher(i)->id != 0)
+            judge_units(i);
+    }
+    for (size_t i = 0; i < people_calls(); i++)
+        judge_call(people_call(i), i);
+    PGresult *rows =
+        stores_query("SELECT id, user_id, voucher_id FROM voucher_order WHERE status <> 'refused'", 0, NULL);
+    for (int i = 0; i < PQntuples(rows); i++)
+        judge_row(rows, i);
+    PQclear(rows);
+}
+
+bool judge_feed(void)
+{
+    const char **events;
+    size_t count = people_feed(&events);
+    PGresult *rows = stores_query("SELECT order_id || ' ' || status FROM order_event ORDER BY tx, seq", 0, NULL);
+    int most = PQntuples(rows);
+    if (count > (size_t)most)
+        world_fail("the feed has %zu events, PostgreSQL has %d", count, most);
+    for (int i = 0; i < (int)count; i++) {
+        if (strcmp(PQgetvalue(rows, i, 0), events[i]) != 0)
+            world_fail("event %d of the feed is %s, should be %s", i, events[i], PQgetvalue(rows, i, 0));
+    }
+    PQclear(rows);
+    return count == (size_t)most;
+}
+
+bool judge_sells(size_t voucher)
+{
+    char id[24];
+    (void)snprintf(id, sizeof id, "%" PRId64, people_voucher(voucher)->id);
+    return judge_has(
+        "SELECT FROM seckill_voucher v JOIN voucher_stock s ON s.voucher_id = v.id WHERE v.id = $1::bigint"
+        " AND v.state = 'open' AND s.stock > 0 AND now() BETWEEN v.begin_at AND v.end_at - interval '20 s'",
+        id);
+}

@@ -1,0 +1,28 @@
+// Whether a world keeps the promises (docs/how-it-works.md, P1 to P7). It reads the stores themselves.
+#ifndef SIM_JUDGE_H
+#define SIM_JUDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { JUDGE_WHY_SIZE = 256 };
+
+// P1 and P2, which hold at any time. A breach fails the world.
+void judge_step(void);
+
+// Whether PostgreSQL has the order now, and it has not ended.
+bool judge_is_live(const char *order_id);
+
+// Whether no work is pending, and the books balance; `why` describes what is missing.
+bool judge_rests(char why[JUDGE_WHY_SIZE]);
+
+// P3 and P5 to P7, at rest: each answer against what the stores have. A breach fails the world.
+void judge_answers(void);
+
+// The order feed: each event once, in commit order. Whether all has been read.
+bool judge_feed(void);
+
+// Whether a voucher must sell one unit now.
+bool judge_sells(size_t voucher);
+
+#endif

@@ -1,0 +1,85 @@
+// The people of a world: buyers, and an operator. What they do is drawn from the world's dice; what they were told is
+// kept, for the judge.
+#ifndef SIM_PEOPLE_H
+#define SIM_PEOPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "uuid.h"
+
+enum { USERS_MAX = 8, VOUCHERS_MAX = 3, CALLS_MAX = 512, CODE_SIZE = 32, USER_SIZE = 16 };
+
+enum call_kind {
+    CALL_CREATE,
+    CALL_BUY,
+    CALL_PAY,
+    CALL_CANCEL,
+    CALL_REFUND,
+    CALL_LOOK,
+    CALL_LIST,
+    CALL_PAUSE,
+    CALL_RESUME,
+    CALL_CLOSE,
+    CALL_ADD,
+    CALL_PRICE,
+    CALL_SETTLEMENT,
+    CALL_VOUCHER,
+    CALL_VOUCHERS,
+    CALL_LISTS, // an operator's, one of them
+    CALL_FEED,
+    CALL_KINDS
+};
+
+enum call_outcome {
+    CALL_WAITS,
+    CALL_DONE,    // 200, 201
+    CALL_TAKEN,   // 202
+    CALL_REFUSED, // anything definite
+    CALL_UNKNOWN, // 503, or no answer: it may have happened
+};
+
+struct call {
+    enum call_kind kind;
+    enum call_outcome outcome;
+    char code[CODE_SIZE]; // of the answer
+    uint64_t asked_at, ended_at;
+    size_t voucher;
+    char user[USER_SIZE];
+    unsigned quantity;
+    int64_t units;
+    char order_id[SK_UUID_SIZE]; // that it asked about, or got; "": none
+    bool low_priority, taken;    // taken: the order was granted, the commit has not been confirmed
+};
+
+struct sold {   // a voucher
+    int64_t id; // 0: not created yet
+    int64_t stock, price_cents;
+    unsigned limit;
+};
+
+void people_open(void);
+// Acts that are not done: to find those that a failure needs. A bit for each of the first 64.
+void people_skip(uint64_t acts);
+// They come in the next so many ns. The last of them has left by a few seconds later.
+void people_begin(uint64_t for_ns);
+
+size_t people_calls(void);
+const struct call *people_call(size_t i);
+size_t people_vouchers(void);
+const struct sold *people_voucher(size_t i);
+const char *people_kind(enum call_kind kind);
+bool people_wait(void); // for an answer
+// Somebody has deleted in Redis who the buyers are: until an audit finds that, winners are not told so.
+void people_forget_buyers(void);
+
+// What the reader of the order feed has read, in its order: "id status" each. people_read_feed() asks for one page
+// more.
+size_t people_feed(const char ***events);
+void people_read_feed(void);
+
+// A purchase by somebody new, at an instance that is on. Returns the call's number.
+size_t people_try(size_t voucher);
+
+#endif

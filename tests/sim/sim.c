@@ -1,0 +1,177 @@
+// Runs worlds: each in a child of its own, so what a killed instance leaves behind ends with it.
+//
+// usage: sim FIRST_SEED WORLDS [--told] [--without TROUBLES] [--skip ACTS], both as bits
+// Each tenth seed is played twice, and must have the same story.
+// The environment names the stores: SK_SIM_REDIS, SK_SIM_POSTGRES, SK_SIM_OWNER, SK_SIM_TIME. tests/sim/run starts
+// them.
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "instance.h"
+#include "judge.h"
+#include "log.h"
+#include "people.h"
+#include "stores.h"
+#include "trouble.h"
+#include "world.h"
+
+enum { WATCHDOG_S = 5, REST_CHECK_MS = 500, REST_MS = 60000, TRIES_MAX = 20, TWICE = 10, ANSWER_PAUSE_MS = 10 };
+
+static uint64_t *story; // the hash of the last world's, shared with its process
+
+static void sim_on_watchdog(int signal)
+{
+    (void)signal;
+    world_fail("nothing has moved for %d real seconds", WATCHDOG_S);
+}
+
+// Runs until then.
+static void sim_go_on(uint64_t until)
+{
+    static uint64_t steps;
+    for (;;) {
+        uint64_t event = world_next(), timer = instances_next();
+        uint64_t next = event <= timer ? event : timer;
+        if (next > until)
+            break;
+        if (steps++ % 64 == 0)
+            (void)alarm(WATCHDOG_S);
+        if (event <= timer)
+            world_run_next();
+        else
+            instances_turn();
+        if (stores_changed())
+            judge_step();
+    }
+    world_go_to(until);
+}
+
+static void sim_rest(void)
+{
+    char why[JUDGE_WHY_SIZE] = "";
+    for (uint64_t ms = 0; ms < REST_MS; ms += REST_CHECK_MS) {
+        sim_go_on(world_now() + (uint64_t)REST_CHECK_MS * MS);
+        if (!people_wait() && judge_rests(why))
+            return;
+    }
+    world_fail("no rest within %d s: %s", REST_MS / 1000, why);
+}
+
+// A unit that is left can be bought. A purchase whose outcome is unknown may take it later: then it must come to rest
+// again.
+static void sim_sell_the_rest(void)
+{
+    for (size_t i = 0; i < people_vouchers(); i++) {
+        for (int tries = 0; people_voucher(i)->id != 0 && judge_sells(i); tries++) {
+            const struct call *call = people_call(people_try(i));
+            while (call->outcome == CALL_WAITS)
+                sim_go_on(world_now() + (uint64_t)ANSWER_PAUSE_MS * MS);
+            if (call->outcome == CALL_DONE)
+                break;
+            if (call->outcome != CALL_UNKNOWN || tries == TRIES_MAX)
+                world_fail("P4: voucher %" PRId64 " has units left, and a buyer was told %s", people_voucher(i)->id,
+                           call->code);
+            sim_rest();
+        }
+    }
+}
+
+static void sim_read_feed(void)
+{
+    uint64_t until = world_now() + (uint64_t)REST_MS * MS;
+    while (!judge_feed()) {
+        if (world_now() > until)
+            world_fail("the feed does not end within %d s", REST_MS / 1000);
+        people_read_feed();
+        sim_go_on(world_now() + (uint64_t)ANSWER_PAUSE_MS * MS);
+    }
+}
+
+static _Noreturn void sim_world(uint64_t seed, bool told, uint64_t without, uint64_t skip, bool again)
+{
+    world_begin(seed, told);
+    people_skip(skip);
+    stores_empty();
+    (void)signal(SIGALRM, sim_on_watchdog);
+    sk_log_set_level(told ? SK_LOG_WARN : SK_LOG_ERROR);
+    people_open();
+    uint64_t for_ns = world_between(2000, 8000) * MS;
+    for (size_t i = 0; i < instances_count(); i++)
+        instance_start(instance_at(i));
+    people_begin(for_ns);
+    troubles_begin(for_ns, without);
+    sim_go_on(for_ns);
+    troubles_end();
+    world_tell("all troubles are over");
+    sim_rest();
+    judge_answers();
+    sim_sell_the_rest();
+    sim_rest();
+    sim_read_feed();
+    if (!again)
+        (void)printf("seed %" PRIu64 " ok: %" PRIu64 " lines, %.1f s, %zu calls, %zu troubles, %016" PRIx64 "\n", seed,
+                     world_story_lines(), (double)world_now() / 1e9, people_calls(), troubles_count(),
+                     world_story_hash());
+    (void)fflush(stdout);
+    *story = world_story_hash();
+    _exit(0);
+}
+
+// Returns the status of the world's process; *story is the hash of its story then.
+static int sim_play(uint64_t seed, bool told, uint64_t without, uint64_t skip, bool again)
+{
+    int status = 0;
+    (void)fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        sim_world(seed, told, without, skip, again);
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return -1;
+    if (WIFSIGNALED(status))
+        (void)printf("seed %" PRIu64 " FAILED: signal %d\n", seed, WTERMSIG(status));
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const struct stores_options options = {getenv("SK_SIM_REDIS"), getenv("SK_SIM_POSTGRES"), getenv("SK_SIM_OWNER"),
+                                           getenv("SK_SIM_TIME")};
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, worlds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t without = 0, skip = 0, failed = 0;
+    bool told = false;
+    for (int i = 3; i < argc; i++) {
+        told = told || strcmp(argv[i], "--told") == 0;
+        if (strcmp(argv[i], "--without") == 0 && i + 1 < argc)
+            without = strtoull(argv[++i], NULL, 0);
+        if (strcmp(argv[i], "--skip") == 0 && i + 1 < argc)
+            skip = strtoull(argv[++i], NULL, 0);
+    }
+    if (told)
+        (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    world_met_open();
+    story = mmap(NULL, sizeof *story, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (story == MAP_FAILED)
+        return 2;
+    stores_open(&options);
+    for (uint64_t seed = first; seed < first + worlds; seed++) {
+        int status = sim_play(seed, told, without, skip, false);
+        uint64_t hash = *story;
+        if (status == 0 && seed % TWICE == 0 && !told && (status = sim_play(seed, told, without, skip, true)) == 0 &&
+            *story != hash) {
+            (void)printf("seed %" PRIu64 " FAILED: a second run has another story\n", seed);
+            failed++;
+        }
+        failed += status != 0;
+        if (status != 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 3))
+            break; // the connections may be in the middle of something
+    }
+    world_met_print();
+    return failed > 0;
+}

@@ -1,0 +1,232 @@
+#include "trouble.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "instance.h"
+#include "net.h"
+#include "people.h"
+#include "stores.h"
+#include "world.h"
+
+enum trouble_kind {
+    TROUBLE_KILL,
+    TROUBLE_KILL_AT,
+    TROUBLE_PAUSE,
+    TROUBLE_DRAIN,
+    TROUBLE_MEMORY,
+    TROUBLE_CLOCK,
+    TROUBLE_REDIS_RESTARTS,
+    TROUBLE_REDIS_LOSES,
+    TROUBLE_REDIS_EMPTIED,
+    TROUBLE_REDIS_KEY,
+    TROUBLE_REDIS_SCRIPTS,
+    TROUBLE_AWAY,
+    TROUBLE_FROZEN,
+    TROUBLE_SLOW,
+    TROUBLE_ERRORS,
+    TROUBLE_BREAKS,
+    TROUBLE_BREAK_ALL,
+    TROUBLE_KINDS
+};
+
+struct trouble {
+    enum trouble_kind kind;
+    size_t number;
+    struct instance *instance;
+    enum net_store store;
+    uint64_t for_ns, dice;
+};
+
+static struct {
+    struct trouble all[TROUBLES_MAX];
+    size_t count;
+    bool over;
+} troubles;
+
+static const char *const failpoints[] = {"admit.counted",   "changes.apply",    "expiry.found",     "operate.committed",
+                                         "operate.taken",   "place.answered",   "place.sent",       "rebuild.begun",
+                                         "rebuild.buyers",  "rebuild.epoch",    "rebuild.opening",  "rebuild.settling",
+                                         "rebuild.stock",   "regrant.asked",    "return.committed", "return.noted",
+                                         "return.settling", "writer.collected", "writer.committed", "writer.correcting",
+                                         "writer.sent"};
+
+static const char *const kinds[TROUBLE_KINDS] = {
+    "kill",           "kill at",     "pause",         "drain",        "memory",     "clock",
+    "Redis restarts", "Redis loses", "Redis emptied", "Redis's keys", "no scripts", "away",
+    "frozen",         "slow",        "errors",        "breaks",       "break all"};
+
+static void trouble_restart(void *arg)
+{
+    const struct trouble *trouble = arg;
+    struct instance *instance = trouble->instance;
+    if (instance_state(instance) == INSTANCE_OFF)
+        instance_start(instance);
+    else if (!troubles.over || instance_drains(instance)) // it has not died yet: it may still
+        world_at(world_now() + 1000 * MS, trouble_restart, arg);
+}
+
+static void trouble_go_on(void *arg)
+{
+    instance_go_on(((const struct trouble *)arg)->instance);
+}
+
+static void trouble_store_is_back(void *arg)
+{
+    const struct trouble *trouble = arg;
+    struct net_server *server = net_server(trouble->store);
+    world_tell("%s is well again", net_store_name(trouble->store));
+    server->down = false;
+    server->slow_ns = 0;
+    server->error_per_mille = server->break_per_mille = 0;
+    net_thaw(trouble->store);
+}
+
+static void trouble_stop_redis(const struct trouble *trouble, size_t lost)
+{
+    world_tell("Redis is killed; it loses its last %zu commands", lost);
+    net_server(NET_REDIS)->down = true;
+    net_break_all(NET_REDIS, "connection reset");
+    stores_redis_restart(lost);
+    world_at(world_now() + trouble->for_ns / 4, trouble_store_is_back, (void *)trouble);
+}
+
+static void trouble_delete_key(const struct trouble *trouble)
+{
+    static const char *const keys[] = {"voucher", "buyers", "journal"};
+    char name[64];
+    int64_t id = people_voucher(trouble->dice % people_vouchers())->id;
+    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, keys[trouble->dice / 7 % 2]);
+    world_tell("Redis loses the key %s", name);
+    people_forget_buyers();
+    stores_redis_harm((const char *const[]){"DEL", name, NULL});
+}
+
+static void trouble_happens(void *arg)
+{
+    struct trouble *trouble = arg;
+    struct net_server *server = net_server(trouble->store);
+    struct instance *instance = trouble->instance;
+    char letter = instance_letter(instance);
+    uint64_t dice = trouble->dice, until = world_now() + trouble->for_ns;
+    if (troubles.over)
+        return;
+    world_met("trouble %s", kinds[trouble->kind]);
+    switch (trouble->kind) {
+    case TROUBLE_KILL:
+        instance_kill(instance, "between two events");
+        world_at(until, trouble_restart, trouble);
+        break;
+    case TROUBLE_KILL_AT:
+        world_tell("%c is to die at %s", letter, failpoints[dice % (sizeof failpoints / sizeof *failpoints)]);
+        instance_kill_at(instance, failpoints[dice % (sizeof failpoints / sizeof *failpoints)],
+                         1 + (unsigned)(dice / 64 % 3));
+        world_at(until, trouble_restart, trouble);
+        break;
+    case TROUBLE_PAUSE:
+        instance_pause(instance);
+        world_at(until, trouble_go_on, trouble);
+        break;
+    case TROUBLE_DRAIN:
+        instance_drain(instance);
+        world_at(until, trouble_restart, trouble);
+        break;
+    case TROUBLE_MEMORY:
+        world_tell("%c runs short of memory", letter);
+        instance_memory(instance)->left = 1 + (unsigned long)(dice % 40);
+        break;
+    case TROUBLE_CLOCK:
+        instance_clock(instance)->wrong_ns = ((int64_t)(dice % 8000) - 4000) * MS;
+        world_tell("%c's clock is ahead by %" PRId64 " ms", letter, instance_clock(instance)->wrong_ns / MS);
+        break;
+    case TROUBLE_REDIS_RESTARTS:
+        trouble_stop_redis(trouble, 0);
+        break;
+    case TROUBLE_REDIS_LOSES:
+        trouble_stop_redis(trouble, 1 + dice % 20);
+        break;
+    case TROUBLE_REDIS_EMPTIED:
+        world_tell("FLUSHALL");
+        stores_redis_harm((const char *const[]){"FLUSHALL", NULL});
+        break;
+    case TROUBLE_REDIS_KEY:
+        trouble_delete_key(trouble);
+        break;
+    case TROUBLE_REDIS_SCRIPTS:
+        world_tell("SCRIPT FLUSH");
+        sk_reply_free(stores_redis_ask((const char *const[]){"SCRIPT", "FLUSH", NULL}));
+        break;
+    case TROUBLE_AWAY:
+        world_tell("%s is away", net_store_name(trouble->store));
+        server->down = true;
+        net_break_all(trouble->store, "connection reset");
+        world_at(until, trouble_store_is_back, trouble);
+        break;
+    case TROUBLE_FROZEN:
+        world_tell("%s stands still", net_store_name(trouble->store));
+        server->frozen = true;
+        world_at(until, trouble_store_is_back, trouble);
+        break;
+    case TROUBLE_SLOW:
+        server->slow_ns = (1 + dice % 300) * MS;
+        world_tell("%s is slow: up to %" PRIu64 " ms", net_store_name(trouble->store), server->slow_ns / MS);
+        world_at(until, trouble_store_is_back, trouble);
+        break;
+    case TROUBLE_ERRORS:
+        server->error_per_mille = 20 + (unsigned)(dice % 300);
+        world_tell("%s refuses %u of 1000", net_store_name(trouble->store), server->error_per_mille);
+        world_at(until, trouble_store_is_back, trouble);
+        break;
+    case TROUBLE_BREAKS:
+        server->break_per_mille = 10 + (unsigned)(dice % 100);
+        world_tell("%s loses connections", net_store_name(trouble->store));
+        world_at(until, trouble_store_is_back, trouble);
+        break;
+    case TROUBLE_BREAK_ALL:
+        world_tell("all connections to %s break", net_store_name(trouble->store));
+        net_break_all(trouble->store, "connection reset");
+        break;
+    default:
+        break;
+    }
+}
+
+void troubles_begin(uint64_t for_ns, uint64_t without)
+{
+    troubles.count = world_roll(9);
+    for (size_t i = 0; i < troubles.count; i++) {
+        struct trouble *trouble = &troubles.all[i];
+        *trouble = (struct trouble){.kind = (enum trouble_kind)world_roll(TROUBLE_KINDS),
+                                    .number = i,
+                                    .instance = instance_at(world_roll(instances_count())),
+                                    .store = (enum net_store)world_roll(NET_STORES),
+                                    .for_ns = world_between(100, world_chance(200) ? 9000 : 2000) * MS,
+                                    .dice = world_roll(1U << 30)};
+        uint64_t at = world_now() + 300 * MS + world_roll(for_ns - 300 * MS);
+        if ((without >> i & 1) == 0)
+            world_at(at, trouble_happens, trouble);
+    }
+}
+
+size_t troubles_count(void)
+{
+    return troubles.count;
+}
+
+void troubles_end(void)
+{
+    troubles.over = true;
+    for (size_t store = 0; store < NET_STORES; store++) {
+        struct trouble well = {.store = (enum net_store)store};
+        trouble_store_is_back(&well);
+    }
+    for (size_t i = 0; i < instances_count(); i++) {
+        struct instance *instance = instance_at(i);
+        instance_go_on(instance);
+        instance_clock(instance)->wrong_ns = 0;
+        instance_memory(instance)->left = 0;
+        instance_kill_at(instance, "", 0);
+    }
+    if (instance_state(instance_at(0)) == INSTANCE_OFF)
+        instance_start(instance_at(0));
+}

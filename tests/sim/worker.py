@@ -1,0 +1,87 @@
+"""A pair of private stores under the simulation's clock, and the worlds that are played on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "faults"))
+
+from stack import REDIS_PASSWORD, PostgresServer, RedisServer, wait_for  # noqa: E402
+
+CHUNK = 20  # worlds that a worker takes at a time
+
+
+class SimRedis(RedisServer):
+    """Without a file: what it loses is the simulation's to decide."""
+
+    def __init__(self, folder: Path, name: str, preload: dict[str, str]):
+        super().__init__(folder, name)
+        self.preload, self.socket = preload, folder / f"{name}.sock"
+
+    def run(self) -> None:
+        self.start(
+            ["redis-server", "--bind", self.address, "--port", str(self.port), "--unixsocket", str(self.socket)]
+            + ["--dir", str(self.dir), "--save", "", "--aclfile", str(self.acl)],
+            self.preload,
+        )
+        wait_for("Redis", self.answers)
+
+
+class SimPostgres(PostgresServer):
+    def __init__(self, folder: Path, name: str, preload: dict[str, str]):
+        self.preload = preload
+        super().__init__(folder, name)
+
+    def run(self) -> None:
+        off = ["fsync", "full_page_writes", "autovacuum", "synchronous_commit"]
+        self.start(
+            [str(self.bin / "postgres"), "-D", str(self.dir / "data"), "-k", str(self.dir), "-h", "127.0.0.1"]
+            + ["-p", str(self.port), *(word for name in off for word in ("-c", f"{name}=off"))],
+            self.preload,
+            user=self.user,
+        )
+        wait_for("PostgreSQL", self.answers)
+
+    def address(self, login: str) -> str:
+        return f"host={self.dir} port={self.port} dbname=seckill user={login}"
+
+
+class Worker:
+    """A pair of stores, and the worlds that are played on it."""
+
+    def __init__(self, folder: Path, number: int, build: Path):
+        clock = folder / f"time-{number}"
+        clock.write_bytes(bytes(8))
+        clock.chmod(0o644)
+        preload = {"LD_PRELOAD": str(build / "tests/sim/libstore_time.so"), "SK_SIM_TIME": str(clock)}
+        self.program = build / "sim"
+        self.redis = SimRedis(folder, f"redis-{number}", preload)
+        self.redis.run()
+        self.postgres = SimPostgres(folder, f"pg-{number}", preload)
+        done = subprocess.run(
+            [str(build / "seckill"), "--migrate"],
+            env=os.environ | {"SECKILL_DATABASE_URL": self.postgres.url("owner")},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            sys.exit(f"sim: {done.stderr}")
+        self.postgres.sql("create role seckill login in role seckill_service", "postgres")
+        self.env = os.environ | {
+            "SK_SIM_REDIS": str(self.redis.socket),
+            "SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD,
+            "SK_SIM_POSTGRES": self.postgres.address("seckill"),
+            "SK_SIM_OWNER": self.postgres.address("postgres"),
+            "SK_SIM_TIME": str(clock),
+        }
+
+    def play(self, first: int, worlds: int, *words: str) -> subprocess.CompletedProcess:
+        command = [str(self.program), str(first), str(worlds), *words]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True)
+
+    def close(self) -> None:
+        self.redis.end(9)
+        self.postgres.end(3)

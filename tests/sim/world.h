@@ -1,0 +1,67 @@
+// A world: its clock, its dice, the queue of what happens next, and the story of what has happened. One thread.
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MS = 1000000 }; // nanoseconds
+
+// Begins the world of this seed. `told`: the story is printed as it happens.
+void world_begin(uint64_t seed, bool told);
+
+// ---- time ----
+//
+// The process's clocks are the world's: an instance that runs sees its own, which may be wrong.
+
+uint64_t world_now(void); // ns since the world began
+int64_t world_wall(void); // ns since 1970, of a clock that is right
+void world_go_to(uint64_t at);
+
+struct world_clock {
+    int64_t wrong_ns; // its wall clock is ahead by so much
+    int64_t drift_ppm;
+};
+void world_look_at(const struct world_clock *clock); // NULL: at the right one
+
+// ---- dice ----
+
+uint64_t world_roll(uint64_t sides); // 0 to sides - 1
+bool world_chance(unsigned per_mille);
+uint64_t world_between(uint64_t least, uint64_t most); // inclusive
+
+// ---- events ----
+
+typedef void world_event(void *arg);
+void world_at(uint64_t at, world_event *run, void *arg);
+// When the next one is; UINT64_MAX: there is none.
+uint64_t world_next(void);
+void world_run_next(void);
+
+// ---- the story ----
+
+// A line of it. What the world did is all in it: two runs of a seed have the same.
+void world_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint64_t world_story_hash(void);
+uint64_t world_story_lines(void);
+
+// Bytes that belong to it, but are no line.
+void world_note(const void *bytes, size_t len);
+
+// ---- what all worlds have met ----
+//
+// Counted by name, in memory that the worlds' processes share. `met` says whether a name was met.
+
+enum { MET_MAX = 1024, MET_SIZE = 56 };
+void world_met(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void world_met_open(void);
+void world_met_print(void);
+
+// The world has failed: says why, and ends the process.
+_Noreturn void world_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Memory that belongs to no instance: never NULL, zeroed.
+void *world_alloc(size_t size);
+
+#endif
