@@ -4,14 +4,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { JUDGE_WHY_SIZE = 256 };
 
 // P1 and P2, which hold at any time. A breach fails the world.
 void judge_step(void);
 
+// An order whose time to pay was over this many ms ago, with an instance that was well all the time. A breach fails the
+// world.
+void judge_overdue(uint64_t ms);
+
 // Whether PostgreSQL has the order now, and it has not ended.
 bool judge_is_live(const char *order_id);
+
+int64_t judge_epoch(int64_t voucher);
 
 // Whether no work is pending, and the books balance; `why` describes what is missing.
 bool judge_rests(char why[JUDGE_WHY_SIZE]);

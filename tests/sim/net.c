@@ -6,7 +6,14 @@
 
 #include "stores.h"
 
-enum { SOON_NS = 20000, QUICK_NS = 400000, LATE_NS = 40 * MS, VERY_LATE_NS = 1500 * MS };
+enum {
+    SOON_NS = 20000,
+    QUICK_NS = 400000,
+    LATE_NS = 40 * MS,
+    VERY_LATE_NS = 1500 * MS,
+    HELD_NS = 100 * MS,
+    CUT_OFF_MAX = 8
+};
 
 struct net_conn {
     struct net_conn *next;
@@ -31,6 +38,10 @@ static struct {
     struct instance *current;
     struct net_conn *conns;
     struct net_server servers[NET_STORES];
+    struct {
+        const struct instance *instance;
+        enum net_way ways[NET_STORES];
+    } cut_off[CUT_OFF_MAX];
     struct trip *waiting, **last_waiting; // at frozen servers, the oldest first
 } net;
 
@@ -94,7 +105,8 @@ struct net_conn *net_connect(enum net_store store, const struct net_events *even
     struct net_conn *conn = world_alloc(sizeof *conn);
     *conn = (struct net_conn){.next = net.conns, .owner = net.current, .store = store, .events = events, .link = link};
     net.conns = conn;
-    net_send_down(conn, NULL, net.servers[store].down ? "connection refused" : NULL);
+    bool refused = net.servers[store].down || net_way_of(conn->owner, store) == NET_REFUSED;
+    net_send_down(conn, NULL, refused ? "connection refused" : NULL);
     return conn;
 }
 
@@ -252,9 +264,22 @@ static void net_lose(struct net_conn *conn, const char *why)
     net_send_down(conn, NULL, why);
 }
 
+// Packets that cannot pass wait, and later ones behind them.
+static bool net_holds(struct trip *trip, uint64_t *latest, world_event *again)
+{
+    if (net_way_of(trip->conn->owner, trip->conn->store) != NET_SILENT)
+        return false;
+    uint64_t at = world_now() + HELD_NS;
+    *latest = at > *latest ? at : *latest;
+    world_at(at, again, trip);
+    return true;
+}
+
 static void net_on_arrival(void *arg)
 {
     struct trip *trip = arg;
+    if (net_holds(trip, &trip->conn->up_at, net_on_arrival))
+        return;
     struct net_server *server = &net.servers[trip->conn->store];
     if (server->down) {
         net_packet_free(trip->packet);
@@ -305,6 +330,8 @@ static void net_hand_over(void *arg)
 static void net_on_answer(void *arg)
 {
     struct trip *trip = arg;
+    if (trip->conn->link != NULL && net_holds(trip, &trip->conn->down_at, net_on_answer))
+        return;
     if (trip->conn->link != NULL && trip->why != NULL)
         world_tell("%s: %s", net_store_name(trip->conn->store), trip->why);
     if (trip->conn->link != NULL)
@@ -312,6 +339,28 @@ static void net_on_answer(void *arg)
 }
 
 // ---- troubles ----
+
+enum net_way net_way_of(const struct instance *instance, enum net_store store)
+{
+    for (size_t i = 0; i < CUT_OFF_MAX; i++) {
+        if (net.cut_off[i].instance == instance)
+            return net.cut_off[i].ways[store];
+    }
+    return NET_OPEN;
+}
+
+void net_cut_off(const struct instance *instance, enum net_store store, enum net_way way)
+{
+    size_t i = 0;
+    while (net.cut_off[i].instance != NULL && net.cut_off[i].instance != instance)
+        i++;
+    net.cut_off[i].instance = instance;
+    net.cut_off[i].ways[store] = way;
+    for (struct net_conn *conn = net.conns; way == NET_REFUSED && conn != NULL; conn = conn->next) {
+        if (conn->owner == instance && conn->store == store && conn->link != NULL)
+            net_lose(conn, "connection reset");
+    }
+}
 
 void net_break_all(enum net_store store, const char *why)
 {

@@ -75,6 +75,11 @@ struct net_server {
 };
 struct net_server *net_server(enum net_store store);
 
+// One instance alone does not reach a store: its packets wait until it does again, or its connections are refused.
+enum net_way { NET_OPEN, NET_SILENT, NET_REFUSED };
+void net_cut_off(const struct instance *instance, enum net_store store, enum net_way way);
+enum net_way net_way_of(const struct instance *instance, enum net_store store);
+
 void net_break_all(enum net_store store, const char *why); // all its connections
 void net_break_some(enum net_store store);                 // one of them
 void net_thaw(enum net_store store);

@@ -19,7 +19,7 @@
 #include "vouchers.h"
 #include "world.h"
 
-enum { FEED_MAX = 1024, FEED_PAGE = 5, FEED_EVERY_MS = 700, FEED_TEXT = 64 };
+enum { FEED_MAX = 1024, FEED_PAGE = 5, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
 enum { PATIENCE_MS = 4000, RETRY_MS = 300 };
 
 static struct {
@@ -80,6 +80,12 @@ void people_forget_buyers(void)
     people.damaged = true;
 }
 
+bool people_instance_died(const struct call *call)
+{
+    const struct instance *instance = instance_at(call->instance);
+    return instance_state(instance) == INSTANCE_OFF || instance_life(instance) != call->life;
+}
+
 bool people_wait(void)
 {
     for (size_t i = 0; i < people.called; i++) {
@@ -97,8 +103,8 @@ void people_open(void)
     people.users = world_between(2, USERS_MAX);
     people.closing = world_chance(300);
     for (size_t i = 0; i < people.vouchers_count; i++)
-        people.vouchers[i] =
-            (struct sold){0, (int64_t)world_between(1, 5), (int64_t)world_between(0, 3), (unsigned)world_between(1, 3)};
+        people.vouchers[i] = (struct sold){0, (int64_t)world_between(1, 5), (int64_t)world_between(0, 3),
+                                           (unsigned)world_between(1, 3), 0};
 }
 
 // ---- answers ----
@@ -162,6 +168,8 @@ static void people_take_result(struct call *call, const struct sk_purchase_resul
             people_end(call, CALL_TAKEN, "ACCEPTED");
         return;
     }
+    if (result->code == SK_PURCHASE_PLACED && people.vouchers[call->voucher].epoch == 0)
+        people.vouchers[call->voucher].epoch = judge_epoch(people.vouchers[call->voucher].id);
     people_end(call, people_outcome(verdict), sk_verdict_code(verdict));
 }
 
@@ -378,6 +386,10 @@ static size_t people_make(struct call *call)
                asking->instance == NULL ? '-' : instance_letter(asking->instance), call->voucher, call->user,
                call->quantity, call->order_id);
     world_at(world_now() + (uint64_t)PATIENCE_MS * MS, people_on_patience_over, call);
+    if (asking->instance != NULL) {
+        call->instance = (size_t)(instance_letter(asking->instance) - 'A');
+        call->life = instance_life(asking->instance);
+    }
     if (asking->instance == NULL || !instance_run(asking->instance, people_run, asking)) {
         if (call->outcome == CALL_WAITS)
             people_end(call, CALL_UNKNOWN, "nobody there");
@@ -468,15 +480,12 @@ static void people_act(void *arg)
 static void people_create(void *arg)
 {
     size_t voucher = (size_t)(uintptr_t)arg;
-    if (people.vouchers[voucher].id != 0)
+    if (people.vouchers[voucher].id != 0 || people.called > CREATE_CALLS_MAX)
         return;
     struct instance *first = instance_at(0);
-    if (instance_ready(first)) {
-        struct call *call = people_new(CALL_CREATE, voucher);
-        if (call == NULL)
-            world_fail("no voucher can be created");
+    struct call *call = instance_ready(first) ? people_new(CALL_CREATE, voucher) : NULL;
+    if (call != NULL)
         (void)people_make(call);
-    }
     world_at(world_now() + (uint64_t)RETRY_MS * MS, people_create, arg);
 }
 

@@ -9,7 +9,7 @@
 
 #include "uuid.h"
 
-enum { USERS_MAX = 8, VOUCHERS_MAX = 3, CALLS_MAX = 512, CODE_SIZE = 32, USER_SIZE = 16 };
+enum { USERS_MAX = 8, VOUCHERS_MAX = 3, CALLS_MAX = 4096, CODE_SIZE = 32, USER_SIZE = 16 };
 
 enum call_kind {
     CALL_CREATE,
@@ -45,6 +45,8 @@ struct call {
     enum call_outcome outcome;
     char code[CODE_SIZE]; // of the answer
     uint64_t asked_at, ended_at;
+    size_t instance; // where it was made ...
+    uint64_t life;   // ... and in which life; 0: nowhere
     size_t voucher;
     char user[USER_SIZE];
     unsigned quantity;
@@ -57,6 +59,7 @@ struct sold {   // a voucher
     int64_t id; // 0: not created yet
     int64_t stock, price_cents;
     unsigned limit;
+    int64_t epoch; // when its first order was placed; 0: none was
 };
 
 void people_open(void);
@@ -70,7 +73,8 @@ const struct call *people_call(size_t i);
 size_t people_vouchers(void);
 const struct sold *people_voucher(size_t i);
 const char *people_kind(enum call_kind kind);
-bool people_wait(void); // for an answer
+bool people_instance_died(const struct call *call); // after the call was made
+bool people_wait(void);                             // for an answer
 // Somebody has deleted in Redis who the buyers are: until an audit finds that, winners are not told so.
 void people_forget_buyers(void);
 

@@ -22,7 +22,15 @@
 #include "trouble.h"
 #include "world.h"
 
-enum { WATCHDOG_S = 5, REST_CHECK_MS = 500, REST_MS = 60000, TRIES_MAX = 20, TWICE = 10, ANSWER_PAUSE_MS = 10 };
+enum {
+    WATCHDOG_S = 5,
+    REST_CHECK_MS = 500,
+    REST_MS = 60000,
+    TRIES_MAX = 20,
+    OVERDUE_MS = 8000,
+    TWICE = 10,
+    ANSWER_PAUSE_MS = 10
+};
 
 static uint64_t *story; // the hash of the last world's, shared with its process
 
@@ -51,6 +59,16 @@ static void sim_go_on(uint64_t until)
             judge_step();
     }
     world_go_to(until);
+}
+
+static void sim_with_troubles(uint64_t until)
+{
+    while (world_now() < until) {
+        uint64_t next = world_now() + (uint64_t)REST_CHECK_MS * MS;
+        sim_go_on(next < until ? next : until);
+        if (troubles_calm() >= (uint64_t)OVERDUE_MS * MS)
+            judge_overdue(OVERDUE_MS);
+    }
 }
 
 static void sim_rest(void)
@@ -102,12 +120,12 @@ static _Noreturn void sim_world(uint64_t seed, bool told, uint64_t without, uint
     (void)signal(SIGALRM, sim_on_watchdog);
     sk_log_set_level(told ? SK_LOG_WARN : SK_LOG_ERROR);
     people_open();
-    uint64_t for_ns = world_between(2000, 8000) * MS;
+    uint64_t for_ns = (world_chance(100) ? world_between(20000, 40000) : world_between(2000, 8000)) * MS;
     for (size_t i = 0; i < instances_count(); i++)
         instance_start(instance_at(i));
     people_begin(for_ns);
     troubles_begin(for_ns, without);
-    sim_go_on(for_ns);
+    sim_with_troubles(for_ns > troubles_over_at() ? for_ns : troubles_over_at());
     troubles_end();
     world_tell("all troubles are over");
     sim_rest();

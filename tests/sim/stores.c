@@ -31,7 +31,7 @@ static struct {
     int64_t *clock;
     int redis[2]; // sockets: the service's, and one with all rights
     PGconn *service, *owner;
-    bool changed;
+    bool changed, harmed;
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
     bool has_scripts;
     unsigned runs;
@@ -136,6 +136,7 @@ void stores_redis_harm(const char *const *argv)
 {
     size_t len;
     char *command = stores_format(argv, &len);
+    stores.harmed = true;
     *stores.clock = world_wall();
     sk_reply_free(stores_exchange(stores.redis[1], command, len));
     stores_log(command, len);
@@ -181,6 +182,7 @@ const char *stores_redis_info(void)
 
 void stores_redis_restart(size_t lost)
 {
+    stores.harmed = true;
     size_t kept = lost > stores.logged ? 0 : stores.logged - lost;
     STORES_MUST("FLUSHALL");
     stores_load_scripts(); // those that run in the log
@@ -193,6 +195,11 @@ void stores_redis_restart(size_t lost)
     STORES_MUST("SCRIPT", "FLUSH");
     stores.has_scripts = false;
     stores.runs++;
+}
+
+bool stores_redis_harmed(void)
+{
+    return stores.harmed;
 }
 
 size_t stores_redis_logged(void)

@@ -39,6 +39,8 @@ const char *stores_redis_info(void);
 
 // It starts again, and has lost its last `lost` commands, or all of them. It has no scripts.
 void stores_redis_restart(size_t lost);
+// Whether its data was harmed, or it is another process since the world began: then a rebuild has a reason.
+bool stores_redis_harmed(void);
 size_t stores_redis_logged(void); // commands so far, that may have changed something
 
 // ---- PostgreSQL ----

@@ -15,12 +15,16 @@ enum trouble_kind {
     TROUBLE_PAUSE,
     TROUBLE_DRAIN,
     TROUBLE_MEMORY,
+    TROUBLE_NO_MEMORY,
     TROUBLE_CLOCK,
+    TROUBLE_DRIFT,
     TROUBLE_REDIS_RESTARTS,
     TROUBLE_REDIS_LOSES,
     TROUBLE_REDIS_EMPTIED,
     TROUBLE_REDIS_KEY,
+    TROUBLE_REDIS_WRONG_KEY,
     TROUBLE_REDIS_SCRIPTS,
+    TROUBLE_BLIND,
     TROUBLE_AWAY,
     TROUBLE_FROZEN,
     TROUBLE_SLOW,
@@ -29,6 +33,8 @@ enum trouble_kind {
     TROUBLE_BREAK_ALL,
     TROUBLE_KINDS
 };
+
+enum { LONG_MS = 30000 };
 
 struct trouble {
     enum trouble_kind kind;
@@ -41,6 +47,9 @@ struct trouble {
 static struct {
     struct trouble all[TROUBLES_MAX];
     size_t count;
+    uint64_t long_until;
+    uint64_t shaken_at, instances_shaken_at[INSTANCES_MAX]; // when something was wrong
+    uint64_t lives[INSTANCES_MAX];
     bool over;
 } troubles;
 
@@ -52,9 +61,9 @@ static const char *const failpoints[] = {"admit.counted",   "changes.apply",    
                                          "writer.sent"};
 
 static const char *const kinds[TROUBLE_KINDS] = {
-    "kill",           "kill at",     "pause",         "drain",        "memory",     "clock",
-    "Redis restarts", "Redis loses", "Redis emptied", "Redis's keys", "no scripts", "away",
-    "frozen",         "slow",        "errors",        "breaks",       "break all"};
+    "kill",  "kill at",        "pause",       "drain",         "memory",       "no memory", "clock",
+    "drift", "Redis restarts", "Redis loses", "Redis emptied", "Redis's keys", "wrong key", "no scripts",
+    "blind", "away",           "frozen",      "slow",          "errors",       "breaks",    "break all"};
 
 static void trouble_restart(void *arg)
 {
@@ -82,6 +91,13 @@ static void trouble_store_is_back(void *arg)
     net_thaw(trouble->store);
 }
 
+static void trouble_sees_again(void *arg)
+{
+    const struct trouble *trouble = arg;
+    world_tell("%c reaches %s again", instance_letter(trouble->instance), net_store_name(trouble->store));
+    net_cut_off(trouble->instance, trouble->store, NET_OPEN);
+}
+
 static void trouble_stop_redis(const struct trouble *trouble, size_t lost)
 {
     world_tell("Redis is killed; it loses its last %zu commands", lost);
@@ -91,15 +107,23 @@ static void trouble_stop_redis(const struct trouble *trouble, size_t lost)
     world_at(world_now() + trouble->for_ns / 4, trouble_store_is_back, (void *)trouble);
 }
 
-static void trouble_delete_key(const struct trouble *trouble)
+static void trouble_end_instance(void *arg)
+{
+    struct trouble *trouble = arg;
+    instance_kill(trouble->instance, "by somebody");
+    world_at(world_now() + 100 * MS, trouble_restart, arg);
+}
+
+// Of a voucher, by hand: the key is gone, or of another type.
+static void trouble_damage_key(const struct trouble *trouble, bool wrong)
 {
     static const char *const keys[] = {"voucher", "buyers", "journal"};
     char name[64];
     int64_t id = people_voucher(trouble->dice % people_vouchers())->id;
-    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, keys[trouble->dice / 7 % 2]);
-    world_tell("Redis loses the key %s", name);
+    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, keys[trouble->dice / 7 % (wrong ? 3 : 2)]);
+    world_tell(wrong ? "the key %s gets another type" : "Redis loses the key %s", name);
     people_forget_buyers();
-    stores_redis_harm((const char *const[]){"DEL", name, NULL});
+    stores_redis_harm(wrong ? (const char *const[]){"SET", name, "?", NULL} : (const char *const[]){"DEL", name, NULL});
 }
 
 static void trouble_happens(void *arg)
@@ -112,6 +136,8 @@ static void trouble_happens(void *arg)
     if (troubles.over)
         return;
     world_met("trouble %s", kinds[trouble->kind]);
+    if (trouble->kind >= TROUBLE_REDIS_RESTARTS && trouble->kind != TROUBLE_BLIND)
+        troubles.shaken_at = world_now();
     switch (trouble->kind) {
     case TROUBLE_KILL:
         instance_kill(instance, "between two events");
@@ -135,9 +161,18 @@ static void trouble_happens(void *arg)
         world_tell("%c runs short of memory", letter);
         instance_memory(instance)->left = 1 + (unsigned long)(dice % 40);
         break;
+    case TROUBLE_NO_MEMORY: // somebody restarts it, as it answers 503 to everything
+        world_tell("%c has no memory any more", letter);
+        *instance_memory(instance) = (struct memory){1 + (unsigned long)(dice % 400), true};
+        world_at(until, trouble_end_instance, trouble);
+        break;
     case TROUBLE_CLOCK:
         instance_clock(instance)->wrong_ns = ((int64_t)(dice % 8000) - 4000) * MS;
         world_tell("%c's clock is ahead by %" PRId64 " ms", letter, instance_clock(instance)->wrong_ns / MS);
+        break;
+    case TROUBLE_DRIFT:
+        world_drift(instance_clock(instance), (int64_t)(dice % 20000) - 10000);
+        world_tell("%c's clock drifts by %" PRId64 " ppm", letter, instance_clock(instance)->drift_ppm);
         break;
     case TROUBLE_REDIS_RESTARTS:
         trouble_stop_redis(trouble, 0);
@@ -150,11 +185,20 @@ static void trouble_happens(void *arg)
         stores_redis_harm((const char *const[]){"FLUSHALL", NULL});
         break;
     case TROUBLE_REDIS_KEY:
-        trouble_delete_key(trouble);
+        trouble_damage_key(trouble, false);
+        break;
+    case TROUBLE_REDIS_WRONG_KEY:
+        trouble_damage_key(trouble, true);
         break;
     case TROUBLE_REDIS_SCRIPTS:
         world_tell("SCRIPT FLUSH");
         sk_reply_free(stores_redis_ask((const char *const[]){"SCRIPT", "FLUSH", NULL}));
+        break;
+    case TROUBLE_BLIND:
+        world_tell("%c alone has lost %s: %s", letter, net_store_name(trouble->store),
+                   dice % 2 == 0 ? "silent" : "refused");
+        net_cut_off(instance, trouble->store, dice % 2 == 0 ? NET_SILENT : NET_REFUSED);
+        world_at(until, trouble_sees_again, trouble);
         break;
     case TROUBLE_AWAY:
         world_tell("%s is away", net_store_name(trouble->store));
@@ -196,21 +240,53 @@ void troubles_begin(uint64_t for_ns, uint64_t without)
     troubles.count = world_roll(9);
     for (size_t i = 0; i < troubles.count; i++) {
         struct trouble *trouble = &troubles.all[i];
+        uint64_t most = world_chance(20) ? 600000 : world_chance(200) ? 9000 : 2000;
         *trouble = (struct trouble){.kind = (enum trouble_kind)world_roll(TROUBLE_KINDS),
                                     .number = i,
                                     .instance = instance_at(world_roll(instances_count())),
                                     .store = (enum net_store)world_roll(NET_STORES),
-                                    .for_ns = world_between(100, world_chance(200) ? 9000 : 2000) * MS,
+                                    .for_ns = world_between(100, most) * MS,
                                     .dice = world_roll(1U << 30)};
         uint64_t at = world_now() + 300 * MS + world_roll(for_ns - 300 * MS);
-        if ((without >> i & 1) == 0)
-            world_at(at, trouble_happens, trouble);
+        if ((without >> i & 1) != 0)
+            continue;
+        if (trouble->for_ns > (uint64_t)LONG_MS * MS && at + trouble->for_ns > troubles.long_until)
+            troubles.long_until = at + trouble->for_ns;
+        world_at(at, trouble_happens, trouble);
     }
 }
 
 size_t troubles_count(void)
 {
     return troubles.count;
+}
+
+uint64_t troubles_over_at(void)
+{
+    return troubles.long_until;
+}
+
+uint64_t troubles_calm(void)
+{
+    uint64_t now = world_now(), longest = 0;
+    for (size_t i = 0; i < NET_STORES; i++) {
+        const struct net_server *server = net_server((enum net_store)i);
+        if (server->down || server->frozen || server->slow_ns > 0 || server->error_per_mille > 0 ||
+            server->break_per_mille > 0)
+            troubles.shaken_at = now;
+    }
+    for (size_t i = 0; i < instances_count(); i++) {
+        struct instance *instance = instance_at(i);
+        if (instance_state(instance) != INSTANCE_ON || instance_drains(instance) ||
+            instance_life(instance) != troubles.lives[i] || instance_memory(instance)->left > 0 ||
+            net_way_of(instance, NET_REDIS) != NET_OPEN || net_way_of(instance, NET_POSTGRES) != NET_OPEN)
+            troubles.instances_shaken_at[i] = now;
+        troubles.lives[i] = instance_life(instance);
+        uint64_t shaken =
+            troubles.instances_shaken_at[i] > troubles.shaken_at ? troubles.instances_shaken_at[i] : troubles.shaken_at;
+        longest = now - shaken > longest ? now - shaken : longest;
+    }
+    return longest;
 }
 
 void troubles_end(void)
@@ -222,9 +298,11 @@ void troubles_end(void)
     }
     for (size_t i = 0; i < instances_count(); i++) {
         struct instance *instance = instance_at(i);
+        for (size_t store = 0; store < NET_STORES; store++)
+            net_cut_off(instance, (enum net_store)store, NET_OPEN);
         instance_go_on(instance);
-        instance_clock(instance)->wrong_ns = 0;
-        instance_memory(instance)->left = 0;
+        world_set_right(instance_clock(instance));
+        *instance_memory(instance) = (struct memory){0};
         instance_kill_at(instance, "", 0);
     }
     if (instance_state(instance_at(0)) == INSTANCE_OFF)

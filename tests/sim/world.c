@@ -68,6 +68,24 @@ void world_look_at(const struct world_clock *clock)
     world.clock = clock == NULL ? (struct world_clock){0} : *clock;
 }
 
+static int64_t world_ahead(const struct world_clock *clock)
+{
+    return clock->ahead_ns + (int64_t)((world.now - clock->since) / 1000000) * clock->drift_ppm;
+}
+
+void world_drift(struct world_clock *clock, int64_t ppm)
+{
+    clock->ahead_ns = world_ahead(clock);
+    clock->since = world.now;
+    clock->drift_ppm = ppm;
+}
+
+void world_set_right(struct world_clock *clock)
+{
+    world_drift(clock, 0);
+    clock->wrong_ns = -clock->ahead_ns;
+}
+
 // libuv's and ours. The stores have theirs (store_time.c).
 int clock_gettime(clockid_t id, struct timespec *out)
 {
@@ -77,7 +95,7 @@ int clock_gettime(clockid_t id, struct timespec *out)
             real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
         return real(id, out);
     }
-    int64_t passed = (int64_t)world.now + (int64_t)(world.now / 1000000) * world.clock.drift_ppm;
+    int64_t passed = (int64_t)world.now + world_ahead(&world.clock);
     int64_t ns = (int64_t)MONOTONIC_FIRST_S * NS_PER_S + passed;
     if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
         ns = wall_first_s * NS_PER_S + passed + world.clock.wrong_ns;

@@ -20,10 +20,14 @@ int64_t world_wall(void); // ns since 1970, of a clock that is right
 void world_go_to(uint64_t at);
 
 struct world_clock {
-    int64_t wrong_ns; // its wall clock is ahead by so much
-    int64_t drift_ppm;
+    int64_t wrong_ns;  // its wall clock is ahead of its monotonic one by so much
+    int64_t ahead_ns;  // both are ahead of the world's by so much ...
+    int64_t drift_ppm; // ... and gain so much since then
+    uint64_t since;
 };
-void world_look_at(const struct world_clock *clock); // NULL: at the right one
+void world_drift(struct world_clock *clock, int64_t ppm); // from now on
+void world_set_right(struct world_clock *clock);          // its wall clock, and it gains no more
+void world_look_at(const struct world_clock *clock);      // NULL: at the right one
 
 // ---- dice ----
 
