@@ -108,6 +108,40 @@ BEGIN
 END
 $$;
 
+-- As in 024_money.sql, but what is noted of a payment comes with the status that the order has now. The feed has the order
+-- of the transactions' numbers, and one that ends the order may have got its number before the one that notes a second
+-- payment, and have waited for it. So the order would be refunded, and then paid.
+CREATE OR REPLACE FUNCTION order_events(p_after_tx xid8, p_after_seq bigint, p_most integer)
+RETURNS TABLE (tx xid8, seq bigint, document json)
+LANGUAGE sql STABLE AS $$
+    SELECT e.tx, e.seq, json_strip_nulls(json_build_object(
+               'type', e.type, 'order_id', e.order_id, 'voucher_id', e.voucher_id::text, 'user_id', o.user_id,
+               'quantity', o.quantity, 'total_cents', f.price_cents * o.quantity, 'currency', f.currency,
+               'status', CASE WHEN e.type = 'moved' OR o.status IS NULL THEN e.status ELSE o.status END,
+               'at', rfc3339(e.at), 'by', e.by_whom, 'why', e.why,
+               'payment', CASE WHEN p.reference IS NOT NULL THEN json_build_object(
+                   'reference', p.reference, 'amount_cents', p.amount_cents, 'currency', p.currency) END))
+      FROM (SELECT w.tx, w.seq, w.slot, w.voucher_id, w.order_id, w.at, w.status, w.by_whom, w.why, w.reference,
+                   coalesce(w.type, old_event_type(w)) AS type
+              FROM order_event w
+             WHERE (w.tx, w.seq) > (p_after_tx, p_after_seq) AND w.tx < pg_snapshot_xmin(pg_current_snapshot())
+             ORDER BY w.tx, w.seq
+             LIMIT p_most) e
+      LEFT JOIN LATERAL (SELECT own.user_id, own.quantity, own.offer, own.status FROM voucher_order own
+                          WHERE own.slot = e.slot AND own.voucher_id = e.voucher_id AND own.id = e.order_id
+                         OFFSET 0) o ON true
+      LEFT JOIN LATERAL order_offer(e.voucher_id, o.offer) f ON true
+      LEFT JOIN LATERAL (SELECT noted.reference, noted.amount_cents, noted.currency
+                           FROM payment noted
+                          WHERE noted.order_id = e.order_id
+                            AND CASE WHEN e.reference IS NOT NULL THEN noted.reference = e.reference
+                                     WHEN e.type = 'moved' THEN e.status IN ('paid', 'refunded')
+                                     ELSE e.type = 'payment_to_refund' AND noted.at = e.at END
+                          ORDER BY noted.at
+                          LIMIT 1) p ON true
+     ORDER BY e.tx, e.seq
+$$;
+
 -- As in 014_archive.sql, but money may be owed for a paid order, too.
 CREATE OR REPLACE FUNCTION archive_next(p_after bigint, p_days integer) RETURNS TABLE (voucher_id bigint, outcome text)
 LANGUAGE plpgsql AS $$
@@ -154,6 +188,7 @@ DECLARE
 BEGIN
     FOREACH v_function IN ARRAY ARRAY['pay_order(integer, uuid, text, bigint, text, text)',
                                       'note_refunds(integer, uuid, text, text, text)',
+                                      'order_events(xid8, bigint, integer)',
                                       'archive_next(bigint, integer)'] LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp', v_function, current_schema());
     END LOOP;

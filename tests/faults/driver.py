@@ -24,7 +24,7 @@ from machine import MACHINE, Deadline
 from sentinels import Watched
 from stack import Broken, Instance, NotInjectable, Stack, wait_for
 from watch import Watch
-from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World
+from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World, states
 
 SETTLE_S = 30.0
 BACK_S = 30.0
@@ -73,7 +73,8 @@ select 'voucher', id, units, stock, epoch - 1, live, user_limit, price_cents,
   from seckill_voucher join voucher_stock on voucher_id = id;
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
-select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, '') from order_event order by tx, seq;
+select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, ''), coalesce(type, 'moved')
+  from order_event order by tx, seq;
 select 'payment', reference, order_id, state, amount_cents, extract(epoch from at) from payment;
 select 'change', voucher_id, change, sum(units) over (partition by voucher_id order by change desc) from stock_change
  order by change desc;
@@ -335,6 +336,7 @@ class Run:
                 limit=limit,
                 price=price,
             )
+        moves = rows.get("move", [])
         return World(
             list(self.history),
             vouchers,
@@ -364,7 +366,10 @@ class Run:
             lost_202=self.fault.lost_202 + self.count_lost(),
             given_up=self.fault.given_up,
             orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
-            moves=[Move(row[0], row[1], row[2], float(row[3]), row[4]) for row in rows.get("move", [])],
+            moves=[
+                Move(row[0], state, row[2], float(row[3]), row[4])
+                for row, state in zip(moves, states((row[0], row[1], row[5]) for row in moves))
+            ],
             migrated_at=self.migrated_at,
             payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],
             overdue=[row[0] for row in rows.get("overdue", [])],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from world import states
+
 PAUSE_S = 0.3
 PAGES = 1000  # in a row: more cannot be ours
 
@@ -13,7 +15,7 @@ class Feed:
 
     def __init__(self, run):
         self.run, self.over, self.lock = run, threading.Event(), threading.Lock()
-        self.told: list[tuple[str, str]] = []  # order and status
+        self.told: list[tuple[str, str, str]] = []  # order, status and type
         self.cursor, self.turn = "", 0
         self.thread = threading.Thread(target=self._follow, daemon=True)
 
@@ -34,7 +36,7 @@ class Feed:
             for _ in range(PAGES):
                 if not self._read(instance):
                     break
-            return list(self.told)
+            return [(one[0], state) for one, state in zip(self.told, states(self.told))]
 
     def _follow(self) -> None:
         while not self.over.wait(PAUSE_S):
@@ -49,6 +51,6 @@ class Feed:
         after = f"&after={self.cursor}" if self.cursor else ""
         status, document = instance.ask("GET", f"/admin/events?limit=100{after}", timeout=1.0)
         events = document.get("events", []) if status == 200 else []
-        self.told += [(event["order_id"], event["status"]) for event in events]
+        self.told += [(event["order_id"], event["status"], event["type"]) for event in events]
         self.cursor = document.get("next", self.cursor) if status == 200 else self.cursor
         return bool(events)

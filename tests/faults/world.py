@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Iterable, Iterator
 
 from crowd import Event
 from machine import Delays
@@ -31,6 +33,15 @@ class Order:
     def is_kept(self) -> bool:
         """Refunded without restock: its units are gone."""
         return self.status == "refunded" and self.reason == "KEPT"
+
+
+def states(rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """The state of the order after each (order, status, type). What is noted of a payment does not change it, and may come
+    after the move that followed."""
+    now: dict[str, str] = defaultdict(lambda: "unpaid")
+    for order, status, kind in rows:
+        now[order] = status if kind == "moved" else now[order]
+        yield now[order]
 
 
 @dataclass

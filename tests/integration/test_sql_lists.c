@@ -589,6 +589,26 @@ START_TEST(a_row_tells_a_move_from_a_payment)
 }
 END_TEST
 
+// A return got its transaction's number first, and waited for a second payment to be noted: the feed has the note last.
+START_TEST(what_is_noted_last_does_not_change_the_state)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    db_run("SELECT pay_order(%s, '" SQL_ID1 "', 'r-1', 100, 'CNY', 'till')", sql_slot);
+    db_run("SELECT pay_order(%s, '" SQL_ID1 "', 'r-2', 100, 'CNY', 'till')", sql_slot);
+    db_run("SELECT return_orders(%s, %s, 3, ARRAY['" SQL_ID1 "'::uuid], 'refunded-kept', 'olga', NULL, NULL)", sql_slot,
+           sql_voucher);
+    db_run("UPDATE order_event SET tx = (SELECT min(tx::text)::xid8 FROM order_event) WHERE status = 'refunded'");
+    PGresult *page = SQL_RUN(SK_STATEMENT_ORDER_EVENTS, "0", "0", "100");
+    ck_assert_int_eq(PQntuples(page), 3);
+    json_t *last = json_loads(PQgetvalue(page, 2, 2), 0, NULL);
+    ck_assert_str_eq(member_of(last, "type"), "payment_to_refund");
+    ck_assert_str_eq(member_of(last, "status"), "refunded");
+    json_decref(last);
+    PQclear(page);
+}
+END_TEST
+
 // It was never placed, so no row is a move.
 START_TEST(a_refused_order_is_never_moved)
 {
@@ -688,6 +708,7 @@ int main(void)
     tcase_add_test(tcase, the_feed_begins_before_its_end);
     tcase_add_test(tcase, an_event_says_what_became_of_which_order);
     tcase_add_loop_test(tcase, a_row_tells_a_move_from_a_payment, 0, sizeof told / sizeof told[0]);
+    tcase_add_test(tcase, what_is_noted_last_does_not_change_the_state);
     tcase_add_test(tcase, a_refused_order_is_never_moved);
     tcase_add_test(tcase, what_is_to_be_refunded_costs_what_is_to_be_refunded);
     tcase_add_test(tcase, the_operators_record_comes_in_pages);
