@@ -519,7 +519,7 @@ CONTROLS = [
     Control(
         "feed",
         "a feed that does not wait for transactions under way",
-        "sql/migrations/024_money.sql",
+        "sql/migrations/031_paid_twice.sql",
         " AND w.tx < pg_snapshot_xmin(pg_current_snapshot())",
         "",
         "34r",
