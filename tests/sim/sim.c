@@ -1,6 +1,7 @@
 // Runs worlds: each in a child of its own, so what a killed instance leaves behind ends with it.
 //
-// usage: sim FIRST_SEED WORLDS [--told] [--without TROUBLES] [--skip ACTS], both as bits
+// usage: sim FIRST_SEED WORLDS [--told] [--without TROUBLES] [--skip ACTS] [--spoil row|event|stock|dice]
+// Troubles and acts are bits.
 // Each tenth seed is played twice, and must have the same story.
 // The environment names the stores: SK_SIM_REDIS, SK_SIM_POSTGRES, SK_SIM_OWNER, SK_SIM_TIME. tests/sim/run starts
 // them.
@@ -112,28 +113,49 @@ static void sim_read_feed(void)
     }
 }
 
-static _Noreturn void sim_world(uint64_t seed, bool told, uint64_t without, uint64_t skip, bool again)
+struct play {
+    uint64_t seed, without, skip;
+    bool told, again;
+    const char *spoilt; // to check the judge; NULL: nothing is
+};
+
+// Spoils what the judge looks at.
+static void sim_spoil(const char *what)
 {
-    world_begin(seed, told);
-    people_skip(skip);
+    if (strcmp(what, "row") == 0)
+        stores_spoil(
+            "DELETE FROM voucher_order WHERE id IN (SELECT id FROM voucher_order WHERE status <> 'refused' LIMIT 1)");
+    else if (strcmp(what, "event") == 0)
+        stores_spoil("DELETE FROM order_event WHERE seq = (SELECT max(seq) FROM order_event)");
+    else if (strcmp(what, "stock") == 0)
+        stores_spoil("UPDATE voucher_stock SET units = units + 1, stock = stock + 1");
+}
+
+static _Noreturn void sim_world(const struct play *play)
+{
+    uint64_t seed = play->seed;
+    world_begin(seed + (play->again && play->spoilt != NULL && strcmp(play->spoilt, "dice") == 0), play->told);
+    people_skip(play->skip);
     stores_empty();
     (void)signal(SIGALRM, sim_on_watchdog);
-    sk_log_set_level(told ? SK_LOG_WARN : SK_LOG_ERROR);
+    sk_log_set_level(play->told ? SK_LOG_WARN : SK_LOG_ERROR);
     people_open();
     uint64_t for_ns = (world_chance(100) ? world_between(20000, 40000) : world_between(2000, 8000)) * MS;
     for (size_t i = 0; i < instances_count(); i++)
         instance_start(instance_at(i));
     people_begin(for_ns);
-    troubles_begin(for_ns, without);
+    troubles_begin(for_ns, play->without);
     sim_with_troubles(for_ns > troubles_over_at() ? for_ns : troubles_over_at());
     troubles_end();
     world_tell("all troubles are over");
     sim_rest();
+    if (play->spoilt != NULL)
+        sim_spoil(play->spoilt);
     judge_answers();
     sim_sell_the_rest();
     sim_rest();
     sim_read_feed();
-    if (!again)
+    if (!play->again)
         (void)printf("seed %" PRIu64 " ok: %" PRIu64 " lines, %.1f s, %zu calls, %zu troubles, %016" PRIx64 "\n", seed,
                      world_story_lines(), (double)world_now() / 1e9, people_calls(), troubles_count(),
                      world_story_hash());
@@ -143,17 +165,17 @@ static _Noreturn void sim_world(uint64_t seed, bool told, uint64_t without, uint
 }
 
 // Returns the status of the world's process; *story is the hash of its story then.
-static int sim_play(uint64_t seed, bool told, uint64_t without, uint64_t skip, bool again)
+static int sim_play(const struct play *play)
 {
     int status = 0;
     (void)fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-        sim_world(seed, told, without, skip, again);
+        sim_world(play);
     if (child < 0 || waitpid(child, &status, 0) != child)
         return -1;
     if (WIFSIGNALED(status))
-        (void)printf("seed %" PRIu64 " FAILED: signal %d\n", seed, WTERMSIG(status));
+        (void)printf("seed %" PRIu64 " FAILED: signal %d\n", play->seed, WTERMSIG(status));
     return status;
 }
 
@@ -162,29 +184,36 @@ int main(int argc, char **argv)
     const struct stores_options options = {getenv("SK_SIM_REDIS"), getenv("SK_SIM_POSTGRES"), getenv("SK_SIM_OWNER"),
                                            getenv("SK_SIM_TIME")};
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, worlds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    uint64_t without = 0, skip = 0, failed = 0;
-    bool told = false;
+    uint64_t failed = 0;
+    struct play play = {0};
     for (int i = 3; i < argc; i++) {
-        told = told || strcmp(argv[i], "--told") == 0;
-        if (strcmp(argv[i], "--without") == 0 && i + 1 < argc)
-            without = strtoull(argv[++i], NULL, 0);
-        if (strcmp(argv[i], "--skip") == 0 && i + 1 < argc)
-            skip = strtoull(argv[++i], NULL, 0);
+        const char *value = i + 1 < argc ? argv[i + 1] : "0";
+        play.told = play.told || strcmp(argv[i], "--told") == 0;
+        if (strcmp(argv[i], "--without") == 0)
+            play.without = strtoull(value, NULL, 0);
+        if (strcmp(argv[i], "--skip") == 0)
+            play.skip = strtoull(value, NULL, 0);
+        if (strcmp(argv[i], "--spoil") == 0)
+            play.spoilt = value;
     }
-    if (told)
+    if (play.told)
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
     world_met_open();
     story = mmap(NULL, sizeof *story, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (story == MAP_FAILED)
         return 2;
     stores_open(&options);
-    for (uint64_t seed = first; seed < first + worlds; seed++) {
-        int status = sim_play(seed, told, without, skip, false);
+    for (play.seed = first; play.seed < first + worlds; play.seed++) {
+        play.again = false;
+        int status = sim_play(&play);
         uint64_t hash = *story;
-        if (status == 0 && seed % TWICE == 0 && !told && (status = sim_play(seed, told, without, skip, true)) == 0 &&
-            *story != hash) {
-            (void)printf("seed %" PRIu64 " FAILED: a second run has another story\n", seed);
-            failed++;
+        if (status == 0 && play.seed % TWICE == 0 && !play.told) {
+            play.again = true;
+            status = sim_play(&play);
+            if (status == 0 && *story != hash) {
+                (void)printf("seed %" PRIu64 " FAILED: a second run has another story\n", play.seed);
+                failed++;
+            }
         }
         failed += status != 0;
         if (status != 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 3))

@@ -261,6 +261,14 @@ PGresult *stores_query(const char *sql, int n, const char *const *params)
     return result;
 }
 
+void stores_spoil(const char *sql)
+{
+    PGresult *result = PQexec(stores.owner, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        stores_die("a change", PQerrorMessage(stores.owner));
+    PQclear(result);
+}
+
 // ---- both ----
 
 void stores_open(const struct stores_options *options)

@@ -56,4 +56,7 @@ bool stores_changed(void);
 // A query of the judge's, which must succeed; the caller clears the result.
 PGresult *stores_query(const char *sql, int n, const char *const *params);
 
+// Changes its data behind everybody's back.
+void stores_spoil(const char *sql);
+
 #endif
