@@ -479,7 +479,7 @@ static void people_act(void *arg)
 
 static void people_create(void *arg)
 {
-    size_t voucher = (size_t)(uintptr_t)arg;
+    size_t voucher = (size_t)((struct sold *)arg - people.vouchers);
     if (people.vouchers[voucher].id != 0 || people.called > CREATE_CALLS_MAX)
         return;
     struct instance *first = instance_at(0);
@@ -495,7 +495,7 @@ void people_begin(uint64_t for_ns)
     if (world_chance(300))
         world_at(world_now() + (uint64_t)FEED_EVERY_MS * MS, people_follow_feed, NULL);
     for (size_t i = 0; i < people.vouchers_count; i++)
-        world_at(world_now() + MS, people_create, (void *)(uintptr_t)i);
+        world_at(world_now() + MS, people_create, &people.vouchers[i]);
     for (size_t i = 0; i < acts; i++) {
         uint64_t at = world_now() + 400 * MS + world_roll(for_ns - 400 * MS);
         if ((people.skipped >> i % 64 & 1) == 0)

@@ -37,8 +37,10 @@ static uint64_t *story; // the hash of the last world's, shared with its process
 
 static void sim_on_watchdog(int signal)
 {
+    static const char said[] = "FAILED: nothing has moved for 5 real seconds\n";
     (void)signal;
-    world_fail("nothing has moved for %d real seconds", WATCHDOG_S);
+    (void)!write(STDOUT_FILENO, said, sizeof said - 1);
+    _exit(3);
 }
 
 // Runs until then.

@@ -25,6 +25,8 @@ __attribute__((constructor)) static void store_time_open(void)
         shared = mapped;
 }
 
+// The C library's names of the parameters are reserved.
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 int clock_gettime(clockid_t id, struct timespec *out)
 {
     static int (*real)(clockid_t, struct timespec *);
@@ -57,3 +59,4 @@ time_t time(time_t *out)
         *out = now.tv_sec;
     return now.tv_sec;
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

@@ -87,6 +87,7 @@ void world_set_right(struct world_clock *clock)
 }
 
 // libuv's and ours. The stores have theirs (store_time.c).
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the C library's are reserved
 int clock_gettime(clockid_t id, struct timespec *out)
 {
     static int (*real)(clockid_t, struct timespec *);
@@ -131,6 +132,7 @@ uint64_t world_between(uint64_t least, uint64_t most)
 }
 
 // What instances draw is of a sequence of its own.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 ssize_t getrandom(void *out, size_t n, unsigned flags)
 {
     unsigned char *bytes = out;
