@@ -15,15 +15,7 @@
 #include "stack.h"
 #include "stub.h"
 
-enum {
-    PULSE_MS = 100,
-    VARIES = 8 /* how much a signature's length does */,
-    DAY_S = 86400,
-    SAID_MAX = 1024,
-    RECORD_MAX = 4096,
-    NO_CUT = -1,
-    WORDS = 3
-};
+enum { PULSE_MS = 100, DAY_S = 86400, SAID_MAX = 1024, RECORD_MAX = 4096, NO_CUT = -1, WORDS = 3 };
 
 static const char question[] = "question", answer[] = "an answer", password[] = "password";
 
@@ -105,7 +97,7 @@ static X509 *make_certificate(void)
     X509_EXTENSION *names = X509V3_EXT_conf_nid(NULL, &about, NID_subject_alt_name, "IP:127.0.0.1");
     ck_assert_int_eq(X509_add_ext(made, names, -1), 1);
     X509_EXTENSION_free(names);
-    ck_assert_int_gt(X509_sign(made, key, EVP_sha256()), 0);
+    ck_assert_int_gt(X509_sign(made, key, NULL), 0);
     return made;
 }
 
@@ -175,9 +167,10 @@ static void setup(void)
     (void)uv_timer_init(&loop, &pulse);
     (void)uv_timer_start(&pulse, on_pulse, 0, PULSE_MS);
     stub_open(&stub, &loop, receive);
-    key = EVP_EC_gen("P-256");
+    key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"); // its signatures have one length
     X509 *certificate = make_certificate();
     context = SSL_CTX_new(TLS_server_method());
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET); // tickets are numbers of sessions, and have one length, too
     ck_assert_int_eq(SSL_CTX_use_certificate(context, certificate), 1);
     ck_assert_int_eq(SSL_CTX_use_PrivateKey(context, key), 1);
     FILE *file = fdopen(mkstemp(ca), "w");
@@ -226,7 +219,7 @@ static void must_bear_each_cut(int version)
     char whole[SAID_MAX];
     (void)snprintf(whole, sizeof whole, "%s", seen.said);
     size_t longest = 0;
-    for (long cut = 0; cut < all - VARIES; cut++) {
+    for (long cut = 0; cut < all; cut++) {
         sk_socket_close(seen.sock);
         open_socket(cut);
         RUN_UNTIL(seen.ended == 1);
