@@ -187,8 +187,9 @@ static void people_take_feed(const struct sk_answer *answer)
     json_array_foreach(json_object_get(page, "events"), i, event)
     {
         char *text = world_alloc(FEED_TEXT);
+        bool moved = strcmp(json_string_value(json_object_get(event, "type")), "moved") == 0;
         (void)snprintf(text, FEED_TEXT, "%s %s", json_string_value(json_object_get(event, "order_id")),
-                       json_string_value(json_object_get(event, "status")));
+                       moved ? json_string_value(json_object_get(event, "status")) : "noted");
         if (people.feed.count == FEED_MAX)
             world_fail("the feed does not end");
         people.feed.events[people.feed.count++] = text;

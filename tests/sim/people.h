@@ -78,8 +78,8 @@ bool people_wait(void);                             // for an answer
 // Somebody has deleted in Redis who the buyers are: until an audit finds that, winners are not told so.
 void people_forget_buyers(void);
 
-// What the reader of the order feed has read, in its order: "id status" each. people_read_feed() asks for one page
-// more.
+// What the reader of the order feed has read, in its order: "id status" each, or "id noted" for a payment.
+// people_read_feed() asks for one page more.
 size_t people_feed(const char ***events);
 void people_read_feed(void);
 

@@ -14,7 +14,7 @@
 #include "redis_format.h"
 #include "world.h"
 
-enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 128 };
+enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 128, CHECKED_S = 1893456000 };
 
 static const char empty_sql[] =
     "TRUNCATE voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment,"
@@ -271,6 +271,21 @@ void stores_spoil(const char *sql)
 
 // ---- both ----
 
+// Else the library was not preloaded.
+static void stores_check_clocks(void)
+{
+    *stores.clock = (int64_t)CHECKED_S * 1000000000;
+    struct sk_reply *time = stores_command(stores.redis[1], (const char *const[]){"TIME", NULL});
+    int64_t redis = 0;
+    (void)sk_reply_number(sk_reply_at(time, 0), &redis);
+    sk_reply_free(time);
+    PGresult *row = PQexec(stores.owner, "SELECT extract(epoch FROM now())::bigint");
+    int64_t postgres = PQntuples(row) == 1 ? strtoll(PQgetvalue(row, 0, 0), NULL, 10) : 0;
+    PQclear(row);
+    if (redis != CHECKED_S || postgres != CHECKED_S)
+        stores_die(redis == CHECKED_S ? "PostgreSQL" : "Redis", "its clock is not the simulation's");
+}
+
 void stores_open(const struct stores_options *options)
 {
     int fd = open(options->time, O_RDWR | O_CLOEXEC);
@@ -285,6 +300,7 @@ void stores_open(const struct stores_options *options)
     stores_must(stores.redis[0], (const char *const[]){"AUTH", "seckill", getenv("SK_SIM_REDIS_PASSWORD"), NULL});
     stores.service = stores_connect_postgres(options->postgres);
     stores.owner = stores_connect_postgres(options->owner);
+    stores_check_clocks();
     stores_prepare();
     STORES_MUST("SCRIPT", "FLUSH");
 }

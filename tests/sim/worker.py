@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,10 @@ class Worker:
         clock = folder / f"time-{number}"
         clock.write_bytes(bytes(8))
         clock.chmod(0o644)
-        preload = {"LD_PRELOAD": str(build / "tests/sim/libstore_time.so"), "SK_SIM_TIME": str(clock)}
+        library = folder / f"time-{number}.so"  # PostgreSQL's user may not enter the tree
+        shutil.copy(build / "tests/sim/libstore_time.so", library)
+        library.chmod(0o755)
+        preload = {"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock)}
         self.program = build / "sim"
         self.redis = SimRedis(folder, f"redis-{number}", preload)
         self.redis.run()
