@@ -52,11 +52,6 @@ static struct sk_sale_options sale_options = {.batch_max = 64,
                                               .retire_after_ms = 3000};
 static struct sk_store_options store_options;
 
-static bool instance_deliver(struct instance *instance, world_event *run, void *arg)
-{
-    return instance_run(instance, run, arg);
-}
-
 void instances_open(size_t count, const struct instance_events *events)
 {
     static char redis[] = "redis://sim:6379", database[] = "postgresql://sim/seckill";
@@ -70,7 +65,7 @@ void instances_open(size_t count, const struct instance_events *events)
     instances.events = *events;
     for (size_t i = 0; i < count; i++)
         instances.all[i].number = i;
-    net_open(instance_deliver);
+    net_open(instance_run);
 }
 
 size_t instances_count(void)
@@ -211,16 +206,6 @@ static void instance_on_turn(uv_prepare_t *prepare)
         sk_shop_turn(instance->shop);
 }
 
-static void instance_on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
-{
-    instances.events.on_result(arg, handle, result);
-}
-
-static void instance_on_answer(void *arg, uint64_t handle, const struct sk_answer *answer)
-{
-    instances.events.on_answer(arg, handle, answer);
-}
-
 static bool instance_send(void *arg, uint64_t handle, const char *text, size_t len)
 {
     (void)arg;
@@ -247,8 +232,8 @@ static void instance_open(void *arg)
                                             .metrics = instance->metrics,
                                             .process = ++instances.process,
                                             .reactors = 1,
-                                            .on_result = instance_on_result,
-                                            .on_answer = instance_on_answer,
+                                            .on_result = instances.events.on_result,
+                                            .on_answer = instances.events.on_answer,
                                             .send = instance_send,
                                             .end_stream = instance_end_stream,
                                             .arg = instance};

@@ -52,7 +52,7 @@ bool instance_run(struct instance *instance, world_event *run, void *arg);
 // For what runs as an instance.
 struct sk_control *instance_control(struct instance *instance);
 
-// When a timer of an instance is due: the earliest, UINT64_MAX if there is none. instances_turn() runs it.
+// The earliest time at which a timer of an instance is due; UINT64_MAX: no timer runs. instances_turn() runs it.
 uint64_t instances_next(void);
 void instances_turn(void);
 

@@ -45,13 +45,17 @@ int64_t judge_epoch(int64_t voucher)
     return epoch;
 }
 
+static bool judge_has(const char *sql, const char *value)
+{
+    PGresult *row = stores_query(sql, 1, &value);
+    bool has = PQntuples(row) > 0;
+    PQclear(row);
+    return has;
+}
+
 bool judge_is_live(const char *order_id)
 {
-    PGresult *row =
-        stores_query("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", 1, &order_id);
-    bool live = PQntuples(row) > 0;
-    PQclear(row);
-    return live;
+    return judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", order_id);
 }
 
 // ---- at rest ----
@@ -171,14 +175,6 @@ bool judge_rests(char why[JUDGE_WHY_SIZE])
 }
 
 // ---- answers ----
-
-static bool judge_has(const char *sql, const char *value)
-{
-    PGresult *row = stores_query(sql, 1, &value);
-    bool has = PQntuples(row) > 0;
-    PQclear(row);
-    return has;
-}
 
 static void judge_purchase(const struct call *call, size_t number)
 {

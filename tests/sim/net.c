@@ -369,17 +369,3 @@ void net_break_all(enum net_store store, const char *why)
             net_lose(conn, why);
     }
 }
-
-void net_break_some(enum net_store store)
-{
-    size_t count = 0;
-    for (struct net_conn *conn = net.conns; conn != NULL; conn = conn->next)
-        count += conn->store == store && conn->link != NULL;
-    if (count == 0)
-        return;
-    size_t which = world_roll(count);
-    for (struct net_conn *conn = net.conns; conn != NULL; conn = conn->next) {
-        if (conn->store == store && conn->link != NULL && which-- == 0)
-            net_lose(conn, "connection reset");
-    }
-}

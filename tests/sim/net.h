@@ -81,7 +81,6 @@ void net_cut_off(const struct instance *instance, enum net_store store, enum net
 enum net_way net_way_of(const struct instance *instance, enum net_store store);
 
 void net_break_all(enum net_store store, const char *why); // all its connections
-void net_break_some(enum net_store store);                 // one of them
 void net_thaw(enum net_store store);
 const char *net_store_name(enum net_store store);
 

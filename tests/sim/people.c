@@ -109,14 +109,14 @@ void people_open(void)
 
 // ---- answers ----
 
-static void people_tell(const struct call *call, size_t number)
+static void people_tell(const struct call *call)
 {
     static const char *const outcomes[] = {"waits", "done", "taken", "refused", "unknown"};
-    world_tell("#%zu %s: %s %s %s", number, people_kind(call->kind), outcomes[call->outcome], call->code,
-               call->order_id);
+    world_tell("#%zu %s: %s %s %s", (size_t)(call - people.calls), people_kind(call->kind), outcomes[call->outcome],
+               call->code, call->order_id);
 }
 
-// P6: one who was told of an order before, and still has it, is told so again, also after the voucher has sold out.
+// P6: a user who knows of a live order is not refused as sold out.
 static void people_check_refusal(const struct call *call)
 {
     if (people.damaged || call->kind != CALL_BUY ||
@@ -138,7 +138,7 @@ static void people_end(struct call *call, enum call_outcome outcome, const char 
     call->ended_at = world_now();
     world_met("answer %s %s", people_kind(call->kind), code);
     (void)snprintf(call->code, sizeof call->code, "%s", code);
-    people_tell(call, (size_t)(call - people.calls));
+    people_tell(call);
     people_check_refusal(call);
 }
 
@@ -163,7 +163,6 @@ static void people_take_result(struct call *call, const struct sk_purchase_resul
     if (result->order_id != NULL)
         (void)snprintf(call->order_id, sizeof call->order_id, "%s", result->order_id);
     if (result->code == SK_PURCHASE_ACCEPTED) {
-        call->taken = true;
         if (call->low_priority)
             people_end(call, CALL_TAKEN, "ACCEPTED");
         return;

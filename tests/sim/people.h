@@ -52,7 +52,7 @@ struct call {
     unsigned quantity;
     int64_t units;
     char order_id[SK_UUID_SIZE]; // that it asked about, or got; "": none
-    bool low_priority, taken;    // taken: the order was granted, the commit has not been confirmed
+    bool low_priority;
 };
 
 struct sold {   // a voucher

@@ -119,14 +119,7 @@ static void stores_must(int fd, const char *const *argv)
 
 static void stores_log(const char *command, size_t len)
 {
-    if (stores.logged == stores.log_room) {
-        size_t room = stores.log_room == 0 ? 1024 : 2 * stores.log_room;
-        struct logged *log = world_alloc(room * sizeof *log);
-        if (stores.logged > 0)
-            memcpy(log, stores.log, stores.logged * sizeof *log);
-        stores.log = log;
-        stores.log_room = room;
-    }
+    stores.log = world_grow(stores.log, stores.logged, &stores.log_room, sizeof *stores.log);
     struct logged *entry = &stores.log[stores.logged++];
     *entry = (struct logged){world_wall(), len, world_alloc(len)};
     memcpy(entry->command, command, len);
@@ -200,11 +193,6 @@ void stores_redis_restart(size_t lost)
 bool stores_redis_harmed(void)
 {
     return stores.harmed;
-}
-
-size_t stores_redis_logged(void)
-{
-    return stores.logged;
 }
 
 // ---- PostgreSQL ----

@@ -41,7 +41,6 @@ const char *stores_redis_info(void);
 void stores_redis_restart(size_t lost);
 // Whether its data was harmed, or it is another process since the world began: then a rebuild has a reason.
 bool stores_redis_harmed(void);
-size_t stores_redis_logged(void); // commands so far, that may have changed something
 
 // ---- PostgreSQL ----
 

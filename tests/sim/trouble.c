@@ -38,7 +38,6 @@ enum { LONG_MS = 30000 };
 
 struct trouble {
     enum trouble_kind kind;
-    size_t number;
     struct instance *instance;
     enum net_store store;
     uint64_t for_ns, dice;
@@ -242,7 +241,6 @@ void troubles_begin(uint64_t for_ns, uint64_t without)
         struct trouble *trouble = &troubles.all[i];
         uint64_t most = world_chance(20) ? 600000 : world_chance(200) ? 9000 : 2000;
         *trouble = (struct trouble){.kind = (enum trouble_kind)world_roll(TROUBLE_KINDS),
-                                    .number = i,
                                     .instance = instance_at(world_roll(instances_count())),
                                     .store = (enum net_store)world_roll(NET_STORES),
                                     .for_ns = world_between(100, most) * MS,

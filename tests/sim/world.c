@@ -14,7 +14,7 @@
 
 #include "memory.h"
 
-enum { NS_PER_S = 1000000000, LINE_SIZE = 512, MONOTONIC_FIRST_S = 1000, FAILED = 3 };
+enum { NS_PER_S = 1000000000, LINE_SIZE = 512, MONOTONIC_FIRST_S = 1000, FAILED = 3, GROW_FIRST = 256 };
 
 // 2030-01-01: no time that anybody has now.
 static const int64_t wall_first_s = 1893456000;
@@ -151,14 +151,7 @@ static bool world_is_before(const struct event *a, const struct event *b)
 
 void world_at(uint64_t at, world_event *run, void *arg)
 {
-    if (world.count == world.room) {
-        size_t room = world.room == 0 ? 256 : 2 * world.room;
-        struct event *events = world_alloc(room * sizeof *events);
-        if (world.count > 0)
-            memcpy(events, world.events, world.count * sizeof *events);
-        world.events = events;
-        world.room = room;
-    }
+    world.events = world_grow(world.events, world.count, &world.room, sizeof *world.events);
     size_t i = world.count++;
     struct event event = {at < world.now ? world.now : at, world.numbers++, run, arg};
     for (; i > 0 && world_is_before(&event, &world.events[(i - 1) / 2]); i = (i - 1) / 2)
@@ -282,4 +275,13 @@ void *world_alloc(size_t size)
     if (block == NULL)
         world_fail("out of memory");
     return memset(block, 0, size);
+}
+
+void *world_grow(void *items, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return items;
+    *room = *room == 0 ? GROW_FIRST : 2 * *room;
+    void *grown = world_alloc(*room * size);
+    return count == 0 ? grown : memcpy(grown, items, count * size);
 }

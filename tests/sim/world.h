@@ -20,9 +20,9 @@ int64_t world_wall(void); // ns since 1970, of a clock that is right
 void world_go_to(uint64_t at);
 
 struct world_clock {
-    int64_t wrong_ns;  // its wall clock is ahead of its monotonic one by so much
-    int64_t ahead_ns;  // both are ahead of the world's by so much ...
-    int64_t drift_ppm; // ... and gain so much since then
+    int64_t wrong_ns;  // how far its wall clock is ahead of its monotonic one
+    int64_t ahead_ns;  // how far both were ahead of the world's at `since`
+    int64_t drift_ppm; // what they gain after it
     uint64_t since;
 };
 void world_drift(struct world_clock *clock, int64_t ppm); // from now on
@@ -39,7 +39,7 @@ uint64_t world_between(uint64_t least, uint64_t most); // inclusive
 
 typedef void world_event(void *arg);
 void world_at(uint64_t at, world_event *run, void *arg);
-// When the next one is; UINT64_MAX: there is none.
+// The time of the next event; UINT64_MAX: the queue is empty.
 uint64_t world_next(void);
 void world_run_next(void);
 
@@ -67,5 +67,7 @@ _Noreturn void world_fail(const char *format, ...) __attribute__((format(printf,
 
 // Memory that belongs to no instance: never NULL, zeroed.
 void *world_alloc(size_t size);
+// An array with room for one more than `count` items: the same, or a larger copy.
+void *world_grow(void *items, size_t count, size_t *room, size_t size);
 
 #endif
