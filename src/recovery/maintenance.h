@@ -61,7 +61,8 @@ struct sk_swept {
     int64_t epoch;               // ... and under the newest epoch that was known
 };
 
-// The last check of it. Touched by watch.c; a rebuild resets `snapshot`. watch.c and expiry.c read it.
+// The last check of it. Touched by watch.c; a rebuild resets `snapshot`, and notes when it ended. watch.c and expiry.c
+// read it.
 struct sk_watched {
     struct sk_snapshot snapshot; // the last one
     uint64_t checked_at_ms;      // 0: never
@@ -70,7 +71,7 @@ struct sk_watched {
     int64_t journal_age_ms; // of its oldest entry
     int64_t change;         // the newest change number seen in Redis; 0: it was not checked yet
     unsigned differing;     // checks in a row in which the stores differ though nothing moves
-    uint64_t differ_until_ms; // does not act on it again before
+    uint64_t rebuilt_at_ms; // when an ordered rebuild last ended well; 0: none did
 };
 
 // When to scan for due orders. Touched by expiry.c alone.

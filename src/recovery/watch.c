@@ -462,13 +462,12 @@ static void watch_end_page(struct sk_watch *watch)
 
 // ---- what is found ----
 
-// Whether to act on a difference: several checks found it, and it was not acted on a moment ago.
+// Whether to act on a difference: several checks found it, and no rebuild has ended a moment ago. One that failed does
+// not count: nothing may have been done.
 static bool watch_believes(struct sk_watched *watched, uint64_t now)
 {
-    if (++watched->differing < DIFFERING_MAX || now < watched->differ_until_ms)
-        return false;
-    watched->differ_until_ms = now + DIFFERING_HOLD_MS;
-    return true;
+    bool held = watched->rebuilt_at_ms != 0 && now < watched->rebuilt_at_ms + DIFFERING_HOLD_MS;
+    return ++watched->differing >= DIFFERING_MAX && !held;
 }
 
 static void watch_rebuild(struct sk_watch *watch, struct sk_voucher *voucher, enum sk_rebuild_why why)

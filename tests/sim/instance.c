@@ -9,9 +9,10 @@
 #include "failpoint.h"
 #include "metrics.h"
 #include "net.h"
+#include "servers.h"
 #include "shop.h"
 
-enum { DRAIN_MS = 5000, DRAIN_TICK_MS = 20, INBOX_MAX = 4096 };
+enum { DRAIN_MS = 5000, DRAIN_TICK_MS = 20, INBOX_MAX = 4096, SUPERVISED_MS = 500 };
 
 struct instance {
     size_t number;
@@ -54,11 +55,11 @@ static struct sk_store_options store_options;
 
 void instances_open(size_t count, const struct instance_events *events)
 {
-    static char redis[] = "redis://sim:6379", database[] = "postgresql://sim/seckill";
-    store_options.redis_url = redis;
-    store_options.database_url = database;
-    store_options.shards.count = 1;
-    store_options.shards.urls[0] = database;
+    store_options.redis_url = (char *)servers_redis_url();
+    store_options.database_url = (char *)servers_postgres_url(0);
+    store_options.shards.count = servers_shards();
+    for (size_t i = 0; i < servers_shards(); i++)
+        store_options.shards.urls[i] = servers_postgres_url(i);
     store_options.redis_timeout_ms = 1000;
     store_options.pg_timeout_ms = 2000;
     instances.count = count;
@@ -108,6 +109,11 @@ struct sk_control *instance_control(struct instance *instance)
     return sk_shop_control(instance->shop);
 }
 
+struct instance *instance_running(void)
+{
+    return instances.running;
+}
+
 bool instance_drains(const struct instance *instance)
 {
     return instance->draining;
@@ -123,6 +129,20 @@ static void instance_look_at(struct instance *instance)
     net_look_at(instance);
 }
 
+static void instance_on_supervised(void *arg)
+{
+    struct instance *instance = arg;
+    if (instance->state == INSTANCE_OFF)
+        instance_start(instance);
+}
+
+// The service ends by itself, and is started again.
+static void instance_end_unfit(struct instance *instance)
+{
+    instance_kill(instance, "its database does not fit");
+    world_at(world_now() + (uint64_t)SUPERVISED_MS * MS, instance_on_supervised, instance);
+}
+
 static void instance_run_now(struct instance *instance, world_event *run, void *arg)
 {
     struct instance *before = instances.running;
@@ -135,6 +155,8 @@ static void instance_run_now(struct instance *instance, world_event *run, void *
         (void)uv_run(instance->loop, UV_RUN_NOWAIT);
     }
     instance_look_at(NULL);
+    if (instance->state == INSTANCE_ON && instance->shop != NULL && sk_shop_is_unfit(instance->shop))
+        instance_end_unfit(instance);
     if (instance->closed && instance->state == INSTANCE_ON && !uv_loop_alive(instance->loop)) {
         instance->state = INSTANCE_OFF;
         world_tell("%c has ended", instance_letter(instance));

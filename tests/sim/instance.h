@@ -49,7 +49,8 @@ struct memory *instance_memory(struct instance *instance);
 // Runs something as the instance, then one turn of its loop. While it is paused that waits. False: it is off.
 bool instance_run(struct instance *instance, world_event *run, void *arg);
 
-// For what runs as an instance.
+// For what runs as an instance; NULL: none does.
+struct instance *instance_running(void);
 struct sk_control *instance_control(struct instance *instance);
 
 // The earliest time at which a timer of an instance is due; UINT64_MAX: no timer runs. instances_turn() runs it.

@@ -8,6 +8,8 @@
 
 #include "people.h"
 #include "redis_reply.h"
+#include "servers.h"
+#include "shards.h"
 #include "stores.h"
 #include "world.h"
 
@@ -18,9 +20,10 @@ static int64_t judge_number(const PGresult *result, int row, int column)
     return strtoll(PQgetvalue(result, row, column), NULL, 10);
 }
 
-void judge_step(void)
+static void judge_step_of(size_t shard)
 {
     PGresult *wrong = stores_query(
+        shard,
         "SELECT s.voucher_id, s.units, s.stock, o.live, o.users, o.sold FROM voucher_stock s JOIN"
         " (SELECT voucher_id, count(*) live, count(DISTINCT user_id) users, sum(quantity) sold FROM voucher_order"
         "   WHERE status IN ('unpaid', 'paid') GROUP BY 1) o USING (voucher_id)"
@@ -33,13 +36,24 @@ void judge_step(void)
     PQclear(wrong);
 }
 
-int64_t judge_epoch(int64_t voucher)
+void judge_step(void)
+{
+    for (size_t i = 0; i < stores_shards(); i++)
+        judge_step_of(i);
+}
+
+static PGresult *judge_query(int64_t voucher, const char *sql)
 {
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRId64, voucher);
-    PGresult *row = stores_query("SELECT s.epoch FROM voucher_stock s JOIN seckill_voucher v ON v.id = s.voucher_id"
-                                 " WHERE v.id = $1::bigint AND v.state <> 'retired'",
-                                 1, (const char *const[]){id});
+    return stores_query(sk_shard_of_voucher(voucher, stores_shards()), sql, 1, (const char *const[]){id});
+}
+
+int64_t judge_epoch(int64_t voucher)
+{
+    PGresult *row = judge_query(
+        voucher, "SELECT s.epoch FROM voucher_stock s JOIN seckill_voucher v ON v.id ="
+                 " s.voucher_id WHERE v.id = $1::bigint AND v.state IN ('open', 'paused') AND now() < v.end_at");
     int64_t epoch = PQntuples(row) == 0 ? 0 : judge_number(row, 0, 0);
     PQclear(row);
     return epoch;
@@ -47,9 +61,12 @@ int64_t judge_epoch(int64_t voucher)
 
 static bool judge_has(const char *sql, const char *value)
 {
-    PGresult *row = stores_query(sql, 1, &value);
-    bool has = PQntuples(row) > 0;
-    PQclear(row);
+    bool has = false;
+    for (size_t i = 0; !has && i < stores_shards(); i++) {
+        PGresult *row = stores_query(i, sql, 1, &value);
+        has = PQntuples(row) > 0;
+        PQclear(row);
+    }
     return has;
 }
 
@@ -67,11 +84,16 @@ static bool judge_differs(char why[JUDGE_WHY_SIZE], int64_t voucher, const char 
     return is == should_be;
 }
 
-static int64_t judge_redis(const char *command, int64_t voucher, const char *key, const char *field)
+static struct sk_reply *judge_ask(const char *command, int64_t voucher, const char *key, const char *field)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", voucher, key);
-    struct sk_reply *reply = stores_redis_ask((const char *const[]){command, name, field, NULL});
+    return stores_redis_ask(servers_node_of_key(name), (const char *const[]){command, name, field, NULL});
+}
+
+static int64_t judge_redis(const char *command, int64_t voucher, const char *key, const char *field)
+{
+    struct sk_reply *reply = judge_ask(command, voucher, key, field);
     int64_t number = -1;
     (void)sk_reply_number(reply, &number);
     sk_reply_free(reply);
@@ -81,17 +103,14 @@ static int64_t judge_redis(const char *command, int64_t voucher, const char *key
 // Each live or held order is its user's field in Redis.
 static bool judge_buyers(int64_t voucher, char why[JUDGE_WHY_SIZE])
 {
-    char id[24], name[64];
-    (void)snprintf(id, sizeof id, "%" PRId64, voucher);
-    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:buyers", voucher);
     PGresult *orders =
-        stores_query("SELECT user_id, id FROM voucher_order WHERE voucher_id = $1::bigint AND status IN"
-                     " ('unpaid', 'paid') UNION ALL SELECT user_id, id FROM held_order WHERE voucher_id = $1::bigint",
-                     1, (const char *const[]){id});
+        judge_query(voucher, "SELECT user_id, id FROM voucher_order WHERE voucher_id = $1::bigint AND status IN"
+                             " ('unpaid', 'paid') UNION ALL SELECT user_id, id FROM held_order WHERE voucher_id ="
+                             " $1::bigint");
     bool same =
         judge_differs(why, voucher, "buyers in Redis", judge_redis("HLEN", voucher, "buyers", NULL), PQntuples(orders));
     for (int i = 0; same && i < PQntuples(orders); i++) {
-        struct sk_reply *reply = stores_redis_ask((const char *const[]){"HGET", name, PQgetvalue(orders, i, 0), NULL});
+        struct sk_reply *reply = judge_ask("HGET", voucher, "buyers", PQgetvalue(orders, i, 0));
         const char *text = sk_reply_text(reply, NULL);
         same = text != NULL && strncmp(text, PQgetvalue(orders, i, 1), SK_UUID_CHARS) == 0;
         if (!same)
@@ -103,11 +122,22 @@ static bool judge_buyers(int64_t voucher, char why[JUDGE_WHY_SIZE])
     return same;
 }
 
+static bool judge_state(int64_t voucher, const char *state, char why[JUDGE_WHY_SIZE])
+{
+    struct sk_reply *reply = judge_ask("HGET", voucher, "voucher", "state");
+    const char *text = sk_reply_text(reply, NULL);
+    bool same = text != NULL && strcmp(text, state) == 0;
+    if (!same)
+        (void)snprintf(why, JUDGE_WHY_SIZE, "voucher %" PRId64 " is %s in Redis, should be %s", voucher,
+                       text == NULL ? "nothing" : text, state);
+    sk_reply_free(reply);
+    return same;
+}
+
 static bool judge_voucher(int64_t voucher, char why[JUDGE_WHY_SIZE])
 {
-    char id[24];
-    (void)snprintf(id, sizeof id, "%" PRId64, voucher);
-    PGresult *row = stores_query(
+    PGresult *row = judge_query(
+        voucher,
         "SELECT s.units, s.stock, s.live, v.state,"
         "       (SELECT count(*) FROM voucher_order o WHERE o.voucher_id = v.id AND status IN ('unpaid', 'paid')),"
         "       (SELECT coalesce(sum(quantity), 0) FROM voucher_order o WHERE o.voucher_id = v.id"
@@ -115,35 +145,38 @@ static bool judge_voucher(int64_t voucher, char why[JUDGE_WHY_SIZE])
         "       (SELECT coalesce(sum(quantity), 0) FROM held_order h WHERE h.voucher_id = v.id),"
         "       (SELECT coalesce(sum(quantity), 0) FROM voucher_order o WHERE o.voucher_id = v.id"
         "           AND status = 'refunded' AND reason = 'KEPT'),"
-        "       (SELECT count(*) FROM dead_letter d WHERE d.voucher_id = v.id)"
-        "  FROM seckill_voucher v JOIN voucher_stock s ON s.voucher_id = v.id WHERE v.id = $1::bigint",
-        1, (const char *const[]){id});
+        "       (SELECT count(*) FROM dead_letter d WHERE d.voucher_id = v.id), s.epoch"
+        "  FROM seckill_voucher v JOIN voucher_stock s ON s.voucher_id = v.id WHERE v.id = $1::bigint");
     if (PQntuples(row) != 1)
-        world_fail("voucher %s is not there", id);
+        world_fail("voucher %" PRId64 " is not there", voucher);
     int64_t units = judge_number(row, 0, 0), stock = judge_number(row, 0, 1), counted = judge_number(row, 0, 2);
     int64_t live = judge_number(row, 0, 4), sold = judge_number(row, 0, 5), held = judge_number(row, 0, 6);
     int64_t left = units - sold - judge_number(row, 0, 7);
+    int64_t epoch = judge_number(row, 0, 9), journal = judge_redis("XLEN", voucher, "journal", NULL);
     bool retired = strcmp(PQgetvalue(row, 0, 3), "retired") == 0;
     bool rests = judge_differs(why, voucher, "live orders counted", counted, live) &&
                  judge_differs(why, voucher, "stock in PostgreSQL", stock, left) &&
-                 judge_differs(why, voucher, "dead letters", judge_number(row, 0, 8), 0);
-    PQclear(row);
-    int64_t journal = judge_redis("XLEN", voucher, "journal", NULL);
-    rests = rests && judge_differs(why, voucher, "journal entries", journal > 0 ? journal : 0, 0);
-    if (!rests || retired)
-        return rests;
+                 judge_differs(why, voucher, "dead letters", judge_number(row, 0, 8), 0) &&
+                 judge_differs(why, voucher, "journal entries", journal > 0 ? journal : 0, 0);
     int64_t to_sell = left > held ? left - held : 0;
-    return judge_differs(why, voucher, "stock in Redis", judge_redis("HGET", voucher, "voucher", "stock"), to_sell) &&
-           judge_buyers(voucher, why);
+    if (rests && !retired)
+        rests =
+            judge_state(voucher, PQgetvalue(row, 0, 3), why) &&
+            judge_differs(why, voucher, "epoch", judge_redis("HGET", voucher, "voucher", "epoch"), epoch) &&
+            judge_differs(why, voucher, "stock in Redis", judge_redis("HGET", voucher, "voucher", "stock"), to_sell) &&
+            judge_buyers(voucher, why);
+    PQclear(row);
+    return rests;
 }
 
 // The order that is most overdue, if it is by so many ms.
-static bool judge_has_overdue(uint64_t ms, char id[SK_UUID_SIZE])
+static bool judge_has_overdue(size_t shard, uint64_t ms, char id[SK_UUID_SIZE])
 {
     char late[24];
     (void)snprintf(late, sizeof late, "%" PRIu64, ms);
     PGresult *rows =
-        stores_query("SELECT o.id FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
+        stores_query(shard,
+                     "SELECT o.id FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
                      " WHERE o.status = 'unpaid' AND v.pay_within_s > 0"
                      "   AND now() > o.created_at + v.pay_within_s * interval '1 s' + $1::integer * interval '1 ms'"
                      " ORDER BY o.created_at",
@@ -157,16 +190,21 @@ static bool judge_has_overdue(uint64_t ms, char id[SK_UUID_SIZE])
 void judge_overdue(uint64_t ms)
 {
     char id[SK_UUID_SIZE];
-    if (judge_has_overdue(ms, id))
-        world_fail("order %s has been due for %" PRIu64 " ms, and an instance was well", id, ms);
+    for (size_t i = 0; i < stores_shards(); i++) {
+        if (judge_has_overdue(i, ms, id))
+            world_fail("order %s has been due for %" PRIu64 " ms, and an instance was well", id, ms);
+    }
 }
 
 bool judge_rests(char why[JUDGE_WHY_SIZE])
 {
     char id[SK_UUID_SIZE];
-    bool rests = !judge_has_overdue(EXPIRED_MS, id);
-    if (!rests)
-        (void)snprintf(why, JUDGE_WHY_SIZE, "order %s has not expired", id);
+    bool rests = true;
+    for (size_t i = 0; rests && i < stores_shards(); i++) {
+        rests = !judge_has_overdue(i, EXPIRED_MS, id);
+        if (!rests)
+            (void)snprintf(why, JUDGE_WHY_SIZE, "order %s has not expired", id);
+    }
     for (size_t i = 0; rests && i < people_vouchers(); i++) {
         if (people_voucher(i)->id != 0)
             rests = judge_voucher(people_voucher(i)->id, why);
@@ -182,7 +220,8 @@ static void judge_purchase(const struct call *call, size_t number)
     (void)snprintf(voucher, sizeof voucher, "%" PRId64, people_voucher(call->voucher)->id);
     (void)snprintf(quantity, sizeof quantity, "%u", call->quantity);
     const char *const params[] = {call->order_id, call->user, voucher, quantity};
-    PGresult *row = stores_query("SELECT FROM voucher_order WHERE id = $1::uuid AND user_id = $2 AND voucher_id ="
+    PGresult *row = stores_query(sk_shard_of_voucher(people_voucher(call->voucher)->id, stores_shards()),
+                                 "SELECT FROM voucher_order WHERE id = $1::uuid AND user_id = $2 AND voucher_id ="
                                  " $3::bigint AND quantity = $4::integer",
                                  4, params);
     bool lost_twice = call->outcome == CALL_TAKEN && stores_redis_harmed() && people_instance_died(call);
@@ -195,13 +234,15 @@ static void judge_purchase(const struct call *call, size_t number)
 static void judge_call(const struct call *call, size_t number)
 {
     char reference[24];
+    if (call->asked_at < stores_postgres_lost_at())
+        return; // PostgreSQL may have lost it
     if (call->kind == CALL_BUY && (call->outcome == CALL_DONE || call->outcome == CALL_TAKEN))
         judge_purchase(call, number);
     (void)snprintf(reference, sizeof reference, "key-%zu", number + 1);
     if (call->kind == CALL_PAY && call->outcome == CALL_DONE &&
         !judge_has("SELECT FROM payment WHERE reference = $1", reference))
         world_fail("payment #%zu was confirmed, and is no row", number);
-    if (call->kind == CALL_LOOK && strcmp(call->code, "NOT_FOUND") == 0)
+    if (call->kind == CALL_LOOK && strcmp(call->code, "NOT_FOUND") == 0 && stores_postgres_lost_at() == 0)
         world_fail("P5: #%zu: order %s is said not to exist", number, call->order_id);
 }
 
@@ -226,10 +267,12 @@ static void judge_row(const PGresult *rows, int row)
 // Each row that this query returns is a fault.
 static void judge_none(const char *what, const char *sql)
 {
-    PGresult *wrong = stores_query(sql, 0, NULL);
-    if (PQntuples(wrong) > 0)
-        world_fail("%s: %s", what, PQgetvalue(wrong, 0, 0));
-    PQclear(wrong);
+    for (size_t i = 0; i < stores_shards(); i++) {
+        PGresult *wrong = stores_query(i, sql, 0, NULL);
+        if (PQntuples(wrong) > 0)
+            world_fail("%s: %s", what, PQgetvalue(wrong, 0, 0));
+        PQclear(wrong);
+    }
 }
 
 // Money and moves: what the rows say of each other.
@@ -255,7 +298,6 @@ static void judge_rows(void)
 static void judge_units(size_t number)
 {
     const struct sold *voucher = people_voucher(number);
-    char id[24];
     int64_t least = voucher->stock, most = voucher->stock;
     for (size_t i = 0; i < people_calls(); i++) {
         const struct call *call = people_call(i);
@@ -264,12 +306,11 @@ static void judge_units(size_t number)
         least += call->outcome == CALL_DONE || call->units < 0 ? call->units : 0;
         most += call->outcome == CALL_DONE || call->units > 0 ? call->units : 0;
     }
-    (void)snprintf(id, sizeof id, "%" PRId64, voucher->id);
-    PGresult *row =
-        stores_query("SELECT units FROM voucher_stock WHERE voucher_id = $1::bigint", 1, (const char *const[]){id});
+    PGresult *row = judge_query(voucher->id, "SELECT units FROM voucher_stock WHERE voucher_id = $1::bigint");
     int64_t units = judge_number(row, 0, 0);
     if (units < least || units > most)
-        world_fail("voucher %s has %" PRId64 " units, should have %" PRId64 " to %" PRId64, id, units, least, most);
+        world_fail("voucher %" PRId64 " has %" PRId64 " units, should have %" PRId64 " to %" PRId64, voucher->id, units,
+                   least, most);
     PQclear(row);
 }
 
@@ -295,48 +336,66 @@ static void judge_rebuilds(size_t number)
                    voucher->id, voucher->epoch, epoch);
 }
 
+static void judge_all_rows(size_t shard)
+{
+    PGresult *rows =
+        stores_query(shard, "SELECT id, user_id, voucher_id FROM voucher_order WHERE status <> 'refused'", 0, NULL);
+    for (int i = 0; i < PQntuples(rows); i++)
+        judge_row(rows, i);
+    PQclear(rows);
+}
+
 void judge_answers(void)
 {
+    bool lost = stores_postgres_lost_at() > 0;
     judge_rows();
-    for (size_t i = 0; i < people_vouchers(); i++) {
+    for (size_t i = 0; !lost && i < people_vouchers(); i++) {
         if (people_voucher(i)->id != 0)
             judge_units(i);
         judge_rebuilds(i);
     }
     for (size_t i = 0; i < people_calls(); i++)
         judge_call(people_call(i), i);
-    PGresult *rows =
-        stores_query("SELECT id, user_id, voucher_id FROM voucher_order WHERE status <> 'refused'", 0, NULL);
-    for (int i = 0; i < PQntuples(rows); i++)
-        judge_row(rows, i);
-    PQclear(rows);
+    for (size_t i = 0; !lost && i < stores_shards(); i++)
+        judge_all_rows(i);
 }
 
 bool judge_feed(void)
 {
     const char **events;
-    size_t count = people_feed(&events);
-    PGresult *rows = stores_query(
-        "SELECT order_id || ' ' || CASE WHEN type = 'moved' THEN status::text ELSE 'noted' END FROM order_event"
-        " ORDER BY tx, seq",
-        0, NULL);
-    int most = PQntuples(rows);
-    if (count > (size_t)most)
-        world_fail("the feed has %zu events, PostgreSQL has %d", count, most);
-    for (int i = 0; i < (int)count; i++) {
-        if (strcmp(PQgetvalue(rows, i, 0), events[i]) != 0)
-            world_fail("event %d of the feed is %s, should be %s", i, events[i], PQgetvalue(rows, i, 0));
+    size_t count = people_feed(&events), most = 0;
+    PGresult *rows[STORES_SHARDS];
+    int read[STORES_SHARDS] = {0};
+    if (stores_postgres_lost_at() > 0)
+        return true; // a restored PostgreSQL keeps its transaction ids here: that stays with the fault suite
+    for (size_t i = 0; i < stores_shards(); i++) {
+        rows[i] = stores_query(i,
+                               "SELECT order_id || ' ' || CASE WHEN type = 'moved' THEN status::text ELSE 'noted' END"
+                               " FROM order_event ORDER BY tx, seq",
+                               0, NULL);
+        most += (size_t)PQntuples(rows[i]);
     }
-    PQclear(rows);
-    return count == (size_t)most;
+    for (size_t i = 0; i < count; i++) { // each is the next one of its shard
+        size_t shard = 0;
+        while (shard < stores_shards() && (read[shard] == PQntuples(rows[shard]) ||
+                                           strcmp(PQgetvalue(rows[shard], read[shard], 0), events[i]) != 0))
+            shard++;
+        if (shard == stores_shards())
+            world_fail("event %zu of the feed is %s, which is not the next one", i, events[i]);
+        read[shard]++;
+    }
+    for (size_t i = 0; i < stores_shards(); i++)
+        PQclear(rows[i]);
+    return count == most;
 }
 
 bool judge_sells(size_t voucher)
 {
-    char id[24];
-    (void)snprintf(id, sizeof id, "%" PRId64, people_voucher(voucher)->id);
-    return judge_has(
+    PGresult *row = judge_query(
+        people_voucher(voucher)->id,
         "SELECT FROM seckill_voucher v JOIN voucher_stock s ON s.voucher_id = v.id WHERE v.id = $1::bigint"
-        " AND v.state = 'open' AND s.stock > 0 AND now() BETWEEN v.begin_at AND v.end_at - interval '20 s'",
-        id);
+        " AND v.state = 'open' AND s.stock > 0 AND now() BETWEEN v.begin_at AND v.end_at - interval '20 s'");
+    bool sells = PQntuples(row) > 0;
+    PQclear(row);
+    return sells;
 }

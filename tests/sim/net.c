@@ -18,12 +18,13 @@ enum {
 struct net_conn {
     struct net_conn *next;
     struct instance *owner;
-    enum net_store store;
+    unsigned server;
     const struct net_events *events;
     void *link;              // NULL: it has left
     uint64_t up_at, down_at; // when the latest packet arrives
+    unsigned process;        // of the server, that it is connected to
     bool listens;
-    bool cut; // what is still on its way to the store is lost
+    bool cut; // what is still on its way to the server is lost
 };
 
 struct trip {
@@ -37,10 +38,11 @@ static struct {
     net_deliver *deliver;
     struct instance *current;
     struct net_conn *conns;
-    struct net_server servers[NET_STORES];
+    struct net_server servers[SERVERS_MAX + 1];
+    unsigned processes[SERVERS_MAX + 1];
     struct {
         const struct instance *instance;
-        enum net_way ways[NET_STORES];
+        enum net_way ways[SERVERS_MAX + 1];
     } cut_off[CUT_OFF_MAX];
     struct trip *waiting, **last_waiting; // at frozen servers, the oldest first
 } net;
@@ -59,20 +61,15 @@ void net_look_at(struct instance *instance)
     net.current = instance;
 }
 
-struct net_server *net_server(enum net_store store)
+struct net_server *net_server(unsigned server)
 {
-    return &net.servers[store];
-}
-
-const char *net_store_name(enum net_store store)
-{
-    return store == NET_REDIS ? "Redis" : "PostgreSQL";
+    return &net.servers[server];
 }
 
 // Mostly quick; now and then far later than all others.
-static uint64_t net_delay(enum net_store store)
+static uint64_t net_delay(unsigned server)
 {
-    uint64_t luck = world_roll(1000), slow = net.servers[store].slow_ns;
+    uint64_t luck = world_roll(1000), slow = net.servers[server].slow_ns;
     uint64_t most = luck < 3 ? VERY_LATE_NS : luck < 30 ? LATE_NS : QUICK_NS;
     return world_between(SOON_NS, most) + (slow > 0 ? world_roll(slow) : 0);
 }
@@ -86,33 +83,33 @@ static struct trip *net_trip(struct net_conn *conn, struct net_packet *packet, c
 
 static void net_send_up(struct net_conn *conn, struct net_packet *packet)
 {
-    uint64_t at = world_now() + net_delay(conn->store);
+    uint64_t at = world_now() + net_delay(conn->server);
     conn->up_at = at > conn->up_at ? at : conn->up_at;
     world_at(conn->up_at, net_on_arrival, net_trip(conn, packet, NULL));
 }
 
 static void net_send_down(struct net_conn *conn, struct net_packet *packet, const char *why)
 {
-    uint64_t at = world_now() + net_delay(conn->store);
+    uint64_t at = world_now() + net_delay(conn->server);
     conn->down_at = at > conn->down_at ? at : conn->down_at;
     world_at(conn->down_at, net_on_answer, net_trip(conn, packet, why));
 }
 
 // ---- for links ----
 
-struct net_conn *net_connect(enum net_store store, const struct net_events *events, void *link)
+struct net_conn *net_connect(unsigned server, const struct net_events *events, void *link)
 {
     struct net_conn *conn = world_alloc(sizeof *conn);
-    *conn = (struct net_conn){.next = net.conns, .owner = net.current, .store = store, .events = events, .link = link};
+    *conn = (struct net_conn){.next = net.conns,
+                              .owner = net.current,
+                              .server = server,
+                              .process = net.processes[server],
+                              .events = events,
+                              .link = link};
     net.conns = conn;
-    bool refused = net.servers[store].down || net_way_of(conn->owner, store) == NET_REFUSED;
+    bool refused = server == SERVER_NONE || net.servers[server].down || net_way_of(conn->owner, server) == NET_REFUSED;
     net_send_down(conn, NULL, refused ? "connection refused" : NULL);
     return conn;
-}
-
-void net_listen(struct net_conn *conn)
-{
-    conn->listens = true;
 }
 
 struct net_packet *net_packet_new(const char *what)
@@ -122,13 +119,13 @@ struct net_packet *net_packet_new(const char *what)
     return packet;
 }
 
-static void net_packet_free(struct net_packet *packet)
+void net_packet_free(struct net_packet *packet)
 {
+    if (packet == NULL)
+        return;
     for (int i = 0; i < packet->n; i++)
         free(packet->params[i]);
-    free(packet->command);
-    free(packet->info);
-    sk_reply_free(packet->reply);
+    free(packet->bytes);
     PQclear(packet->result);
     free(packet);
 }
@@ -155,18 +152,7 @@ void net_died(const struct instance *instance)
     }
 }
 
-// ---- at the stores ----
-
-static struct sk_reply *net_error(const char *line)
-{
-    struct sk_reader *reader = sk_reader_open();
-    struct sk_reply *reply = NULL;
-    const char *why;
-    sk_reader_feed(reader, line, strlen(line));
-    (void)sk_reader_next(reader, &reply, &why);
-    sk_reader_close(reader);
-    return reply;
-}
+// ---- at the servers ----
 
 // The first word of a reply, where it is an outcome.
 static const char *net_outcome(const struct sk_reply *reply)
@@ -185,74 +171,117 @@ static const char *net_outcome(const struct sk_reply *reply)
     return word;
 }
 
-static void net_ask_redis(struct net_packet *packet)
+// The packet becomes the reply.
+static void net_reply(struct net_packet *packet, const char *bytes, size_t n)
+{
+    free(packet->bytes);
+    packet->bytes = memcpy(world_alloc(n), bytes, n);
+    packet->len = n;
+}
+
+static bool net_refuses(unsigned server, struct net_packet *packet, const char *name)
 {
     static const char *const errors[] = {"-LOADING Redis is loading the dataset in memory\r\n",
                                          "-BUSY Redis is busy running a script\r\n",
                                          "-OOM command not allowed when used memory > 'maxmemory'\r\n",
                                          "-MISCONF Redis is configured to save snapshots, but cannot\r\n"};
-    if (packet->command == NULL) {
-        packet->info = strdup(stores_redis_info());
-    } else if (world_roll(1000) < net.servers[NET_REDIS].error_per_mille) {
-        packet->reply = net_error(errors[world_roll(sizeof errors / sizeof *errors)]);
-        world_tell("Redis refuses %s: %s", packet->what, sk_reply_error(packet->reply));
-    } else {
-        packet->reply = stores_redis(packet->command, packet->len);
-        world_note(packet->command, packet->len);
-        world_met("redis %s %s", packet->what, packet->scripted ? net_outcome(packet->reply) : "");
-        const char *error = sk_reply_error(packet->reply);
-        world_tell("Redis executes %s%s%s", packet->what, error == NULL ? "" : ": ", error == NULL ? "" : error);
-    }
+    if (world_roll(1000) >= net.servers[server].error_per_mille)
+        return false;
+    const char *error = errors[world_roll(sizeof errors / sizeof *errors)];
+    world_tell("%s refuses %s: %.*s", servers_name(server), name, (int)strcspn(error, "\r"), error);
+    net_reply(packet, error, strlen(error));
+    return true;
 }
 
-static void net_notify(void)
+static void net_execute_command(unsigned server, struct net_packet *packet, bool scripted, const char *name)
+{
+    struct sk_reply *reply;
+    size_t n;
+    world_note(packet->bytes, packet->len);
+    const char *bytes = stores_redis(server - SERVER_REDIS, packet->bytes, packet->len, &reply, &n);
+    const char *error = sk_reply_error(reply);
+    world_met("redis %s %s", name, scripted ? net_outcome(reply) : "");
+    world_tell("%s executes %s%s%s", servers_name(server), name, error == NULL ? "" : ": ", error == NULL ? "" : error);
+    sk_reply_free(reply);
+    net_reply(packet, bytes, n);
+}
+
+static void net_ask_redis(unsigned server, struct net_packet *packet)
+{
+    struct command command;
+    char name[32];
+    (void)command_read(packet->bytes, packet->len, &command);
+    int script = command_is(&command, 0, "EVALSHA") ? stores_script(command.words[1], command.lens[1]) : -1;
+    (void)snprintf(name, sizeof name, "%.*s", script >= 0 ? 31 : (int)command.lens[0],
+                   script >= 0 ? sk_scripts[script].name : command.words[0]);
+    if (command_is(&command, 0, "SCRIPT")) {
+        const char *sha =
+            stores_load_script(server < SERVER_POSTGRES ? server - SERVER_REDIS : 0, command.words[2], command.lens[2]);
+        net_reply(packet, sha, strlen(sha));
+        return;
+    }
+    char *answer = servers_answer(server, &command);
+    if (answer != NULL)
+        net_reply(packet, answer, strlen(answer));
+    else if (!net_refuses(server, packet, name))
+        net_execute_command(server, packet, script >= 0, name);
+    free(answer);
+}
+
+static void net_notify(unsigned server)
 {
     for (struct net_conn *conn = net.conns; conn != NULL; conn = conn->next) {
-        if (!conn->listens || conn->link == NULL)
-            continue;
-        struct net_packet *packet = net_packet_new("a notification");
-        packet->notification = true;
-        net_send_down(conn, packet, NULL);
+        if (conn->listens && conn->link != NULL && conn->server == server)
+            net_send_down(conn, net_packet_new("a notification"), NULL);
     }
 }
 
 static void net_met_rows(const struct net_packet *packet)
 {
-    int column = packet->kind == SK_RESULT_ROWS ? PQfnumber(packet->result, "outcome") : -1;
+    int column = PQfnumber(packet->result, "outcome");
     if (column < 0 || PQntuples(packet->result) == 0)
         world_met("postgres %s", packet->what);
     for (int i = 0; column >= 0 && i < PQntuples(packet->result); i++)
         world_met("postgres %s %s", packet->what, PQgetvalue(packet->result, i, column));
 }
 
-static void net_ask_postgres(struct net_packet *packet)
+// Locked, timed out, out of memory, a deadlock.
+static void net_refuse_statement(unsigned server, struct net_packet *packet)
 {
-    static const enum sk_result_kind kinds[] = {SK_RESULT_FAILED, SK_RESULT_LOCKED};
-    if (world_roll(1000) < net.servers[NET_POSTGRES].error_per_mille) {
-        packet->kind = kinds[world_roll(2)];
-        world_tell("PostgreSQL refuses %s: %s", packet->what, packet->kind == SK_RESULT_LOCKED ? "locked" : "failed");
+    static const char *const codes[] = {"55P03", "57014", "53200", "40P01"};
+    const char *code = codes[world_roll(sizeof codes / sizeof *codes)];
+    packet->result = stores_postgres_error(server - SERVER_POSTGRES, code);
+    world_tell("%s refuses %s: %s", servers_name(server), packet->what, code);
+}
+
+static void net_ask_postgres(struct net_conn *conn, struct net_packet *packet)
+{
+    size_t shard = conn->server - SERVER_POSTGRES;
+    if (world_roll(1000) < net.servers[conn->server].error_per_mille) {
+        net_refuse_statement(conn->server, packet);
         return;
     }
-    packet->result = stores_postgres(packet->statement, packet->n, (const char *const *)packet->params);
-    packet->kind = sk_result_kind_of((const struct sk_rows *)(const void *)packet->result);
-    world_tell("PostgreSQL executes %s%s", packet->what, packet->kind == SK_RESULT_ROWS ? "" : ": refused");
+    packet->result = stores_postgres(shard, packet->statement, packet->n, (const char *const *)packet->params);
+    conn->listens = conn->listens || packet->statement == SK_STATEMENT_LISTEN;
+    enum sk_result_kind kind = sk_result_kind_of((const struct sk_rows *)(const void *)packet->result);
+    world_tell("%s executes %s%s", servers_name(conn->server), packet->what, kind == SK_RESULT_ROWS ? "" : ": refused");
     net_met_rows(packet);
-    if (packet->kind == SK_RESULT_REFUSED)
+    if (kind == SK_RESULT_REFUSED)
         world_fail("a statement that can never succeed: %s: %s", packet->what, PQresultErrorMessage(packet->result));
-    if (stores_notified())
-        net_notify();
+    if (stores_notified(shard))
+        net_notify(conn->server);
 }
 
 static void net_execute(struct trip *trip)
 {
     struct net_conn *conn = trip->conn;
-    if (conn->cut && conn->link == NULL) {
+    if ((conn->cut && conn->link == NULL) || conn->process != net.processes[conn->server]) {
         net_packet_free(trip->packet);
     } else {
-        if (conn->store == NET_REDIS)
-            net_ask_redis(trip->packet);
+        if (servers_is_redis(conn->server))
+            net_ask_redis(conn->server, trip->packet);
         else
-            net_ask_postgres(trip->packet);
+            net_ask_postgres(conn, trip->packet);
         net_send_down(conn, trip->packet, NULL);
     }
     free(trip);
@@ -267,7 +296,7 @@ static void net_lose(struct net_conn *conn, const char *why)
 // Packets that cannot pass wait, and later ones behind them.
 static bool net_holds(struct trip *trip, uint64_t *latest, world_event *again)
 {
-    if (net_way_of(trip->conn->owner, trip->conn->store) != NET_SILENT)
+    if (net_way_of(trip->conn->owner, trip->conn->server) != NET_SILENT)
         return false;
     uint64_t at = world_now() + HELD_NS;
     *latest = at > *latest ? at : *latest;
@@ -280,7 +309,7 @@ static void net_on_arrival(void *arg)
     struct trip *trip = arg;
     if (net_holds(trip, &trip->conn->up_at, net_on_arrival))
         return;
-    struct net_server *server = &net.servers[trip->conn->store];
+    struct net_server *server = &net.servers[trip->conn->server];
     if (server->down) {
         net_packet_free(trip->packet);
         free(trip);
@@ -294,10 +323,10 @@ static void net_on_arrival(void *arg)
     }
 }
 
-void net_thaw(enum net_store store)
+void net_thaw(unsigned server)
 {
     struct trip *waiting = net.waiting;
-    net.servers[store].frozen = false;
+    net.servers[server].frozen = false;
     net.waiting = NULL;
     net.last_waiting = &net.waiting;
     while (waiting != NULL) {
@@ -333,39 +362,45 @@ static void net_on_answer(void *arg)
     if (trip->conn->link != NULL && net_holds(trip, &trip->conn->down_at, net_on_answer))
         return;
     if (trip->conn->link != NULL && trip->why != NULL)
-        world_tell("%s: %s", net_store_name(trip->conn->store), trip->why);
+        world_tell("%s: %s", servers_name(trip->conn->server), trip->why);
     if (trip->conn->link != NULL)
         (void)net.deliver(trip->conn->owner, net_hand_over, trip);
 }
 
 // ---- troubles ----
 
-enum net_way net_way_of(const struct instance *instance, enum net_store store)
+enum net_way net_way_of(const struct instance *instance, unsigned server)
 {
     for (size_t i = 0; i < CUT_OFF_MAX; i++) {
         if (net.cut_off[i].instance == instance)
-            return net.cut_off[i].ways[store];
+            return net.cut_off[i].ways[server];
     }
     return NET_OPEN;
 }
 
-void net_cut_off(const struct instance *instance, enum net_store store, enum net_way way)
+void net_cut_off(const struct instance *instance, unsigned server, enum net_way way)
 {
     size_t i = 0;
     while (net.cut_off[i].instance != NULL && net.cut_off[i].instance != instance)
         i++;
     net.cut_off[i].instance = instance;
-    net.cut_off[i].ways[store] = way;
+    net.cut_off[i].ways[server] = way;
     for (struct net_conn *conn = net.conns; way == NET_REFUSED && conn != NULL; conn = conn->next) {
-        if (conn->owner == instance && conn->store == store && conn->link != NULL)
+        if (conn->owner == instance && conn->server == server && conn->link != NULL)
             net_lose(conn, "connection reset");
     }
 }
 
-void net_break_all(enum net_store store, const char *why)
+void net_kill(unsigned server)
+{
+    net_break_all(server, "connection reset");
+    net.processes[server]++;
+}
+
+void net_break_all(unsigned server, const char *why)
 {
     for (struct net_conn *conn = net.conns; conn != NULL; conn = conn->next) {
-        if (conn->store == store && conn->link != NULL)
+        if (conn->server == server && conn->link != NULL)
             net_lose(conn, why);
     }
 }

@@ -10,35 +10,24 @@
 #include <stddef.h>
 
 #include "embedded.h"
-#include "pg_result.h"
-#include "redis_reply.h"
+#include "pg_link.h"
+#include "servers.h"
 #include "world.h"
-
-enum net_store { NET_REDIS, NET_POSTGRES, NET_STORES };
-
-enum { NET_PARAMS_MAX = 16 };
 
 // A command on its way, or its answer.
 struct net_packet {
-    const char *what; // for the story, a constant
-    // To Redis: a command; NULL: a greeting. To PostgreSQL: a statement.
-    char *command;
+    const char *what; // for the story, a constant; NULL: a command of Redis's own, by its name
+    char *bytes;      // to Redis: one command; from it: the reply
     size_t len;
-    bool scripted;
-    enum sk_statement statement;
+    enum sk_statement statement; // to PostgreSQL
     int n;
-    char *params[NET_PARAMS_MAX]; // NULL: SQL's NULL
-    // From Redis; from PostgreSQL, NULL unless it is rows.
-    struct sk_reply *reply;
-    char *info; // the answer to a greeting
-    enum sk_result_kind kind;
-    PGresult *result;
-    bool notification;
+    char *params[SK_PG_PARAMS_MAX]; // NULL: SQL's NULL
+    PGresult *result;               // from PostgreSQL; NULL: a notification
 };
 
 struct net_conn;
 
-// Calls of a link, as its instance.
+// Calls of a link, as its instance. The packet of an answer is the link's.
 struct net_events {
     void (*connected)(void *link);
     void (*lost)(void *link, const char *why); // also: refused. The connection has ended
@@ -47,9 +36,10 @@ struct net_events {
 
 // ---- for links ----
 
-struct net_conn *net_connect(enum net_store store, const struct net_events *events, void *link);
-void net_listen(struct net_conn *conn); // for notifications
+// server: of servers.h; SERVER_NONE refuses.
+struct net_conn *net_connect(unsigned server, const struct net_events *events, void *link);
 struct net_packet *net_packet_new(const char *what);
+void net_packet_free(struct net_packet *packet);                 // NULL is fine
 void net_send(struct net_conn *conn, struct net_packet *packet); // takes the packet
 void net_leave(struct net_conn *conn);                           // NULL is fine
 
@@ -57,7 +47,7 @@ void net_leave(struct net_conn *conn);                           // NULL is fine
 
 struct instance;
 
-// Runs something as an instance, now or when it goes on. False: it is dead.
+// Runs something as an instance, now or when it goes on. False: it is off.
 typedef bool net_deliver(struct instance *instance, world_event *run, void *arg);
 void net_open(net_deliver *deliver);
 // Connections that are opened from now on are its; NULL: nobody's.
@@ -73,15 +63,15 @@ struct net_server {
     unsigned error_per_mille; // of commands are refused, without effect
     unsigned break_per_mille; // of packets break their connection
 };
-struct net_server *net_server(enum net_store store);
+struct net_server *net_server(unsigned server);
 
-// One instance alone does not reach a store: its packets wait until it does again, or its connections are refused.
+// One instance alone does not reach a server: its packets wait until it does again, or its connections are refused.
 enum net_way { NET_OPEN, NET_SILENT, NET_REFUSED };
-void net_cut_off(const struct instance *instance, enum net_store store, enum net_way way);
-enum net_way net_way_of(const struct instance *instance, enum net_store store);
+void net_cut_off(const struct instance *instance, unsigned server, enum net_way way);
+enum net_way net_way_of(const struct instance *instance, unsigned server);
 
-void net_break_all(enum net_store store, const char *why); // all its connections
-void net_thaw(enum net_store store);
-const char *net_store_name(enum net_store store);
+void net_break_all(unsigned server, const char *why); // all its connections
+void net_kill(unsigned server);                       // it dies with them, and what is on its way to it
+void net_thaw(unsigned server);
 
 #endif

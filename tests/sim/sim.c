@@ -3,8 +3,7 @@
 // usage: sim FIRST_SEED WORLDS [--told] [--without TROUBLES] [--skip ACTS] [--spoil row|event|stock|dice]
 // Troubles and acts are bits.
 // Each tenth seed is played twice, and must have the same story.
-// The environment names the stores: SK_SIM_REDIS, SK_SIM_POSTGRES, SK_SIM_OWNER, SK_SIM_TIME. tests/sim/run starts
-// them.
+// The environment names the stores (main() has the names). tests/sim/run starts them.
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,6 +18,7 @@
 #include "judge.h"
 #include "log.h"
 #include "people.h"
+#include "servers.h"
 #include "stores.h"
 #include "trouble.h"
 #include "world.h"
@@ -138,7 +138,8 @@ static _Noreturn void sim_world(const struct play *play)
     uint64_t seed = play->seed;
     world_begin(seed + (play->again && play->spoilt != NULL && strcmp(play->spoilt, "dice") == 0), play->told);
     people_skip(play->skip);
-    stores_empty();
+    servers_open();
+    stores_empty(servers_nodes(), servers_shards());
     (void)signal(SIGALRM, sim_on_watchdog);
     sk_log_set_level(play->told ? SK_LOG_WARN : SK_LOG_ERROR);
     people_open();
@@ -183,7 +184,9 @@ static int sim_play(const struct play *play)
 
 int main(int argc, char **argv)
 {
-    const struct stores_options options = {getenv("SK_SIM_REDIS"), getenv("SK_SIM_POSTGRES"), getenv("SK_SIM_OWNER"),
+    const struct stores_options options = {{getenv("SK_SIM_REDIS"), getenv("SK_SIM_REDIS_2")},
+                                           {getenv("SK_SIM_POSTGRES"), getenv("SK_SIM_POSTGRES_2")},
+                                           {getenv("SK_SIM_OWNER"), getenv("SK_SIM_OWNER_2")},
                                            getenv("SK_SIM_TIME")};
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, worlds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     uint64_t failed = 0;

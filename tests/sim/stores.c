@@ -10,7 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "memory.h"
+#include "keys.h"
+#include "pg_link.h"
 #include "redis_format.h"
 #include "world.h"
 
@@ -21,23 +22,46 @@ static const char empty_sql[] =
     " admin_event, stock_change, admin_request, shard_seen, archived_orders, archived_part, archived_voucher"
     " RESTART IDENTITY; DELETE FROM seckill_catalogue; INSERT INTO seckill_catalogue DEFAULT VALUES";
 
-struct logged {
+struct redis_logged {
     int64_t wall;
     size_t len;
     char *command;
 };
 
-static struct {
-    int64_t *clock;
-    int redis[2]; // sockets: the service's, and one with all rights
-    PGconn *service, *owner;
-    bool changed, harmed;
-    char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
-    bool has_scripts;
+struct redis_node {
+    int sockets[2]; // the service's, and one with all rights
+    bool loaded[SK_SCRIPT_COUNT];
     unsigned runs;
     char info[INFO_SIZE];
-    struct logged *log;
+    struct redis_logged *log;
     size_t logged, log_room;
+};
+
+struct postgres_logged {
+    int64_t wall;
+    enum sk_statement statement;
+    int n;
+    char *params[SK_PG_PARAMS_MAX]; // NULL: SQL's NULL
+};
+
+struct postgres_shard {
+    PGconn *service, *owner;
+    struct postgres_logged *log;
+    size_t logged, log_room;
+    size_t stays; // of the log, what is never lost
+};
+
+static struct {
+    int64_t *clock;
+    struct redis_node nodes[STORES_NODES];
+    struct postgres_shard shards[STORES_SHARDS];
+    size_t shard_count;
+    char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
+    bool writes[SK_STATEMENT_COUNT];
+    bool changed, harmed;
+    uint64_t lost_at;
+    char *bytes; // of the latest reply of Redis
+    size_t bytes_len, bytes_room;
 } stores;
 
 static _Noreturn void stores_die(const char *what, const char *why)
@@ -58,12 +82,21 @@ static int stores_connect_redis(const char *path)
     return fd;
 }
 
+static void stores_keep_bytes(const char *bytes, size_t n)
+{
+    while (stores.bytes_len + n > stores.bytes_room)
+        stores.bytes = world_grow(stores.bytes, stores.bytes_room, &stores.bytes_room, 1);
+    memcpy(stores.bytes + stores.bytes_len, bytes, n);
+    stores.bytes_len += n;
+}
+
 static struct sk_reply *stores_exchange(int fd, const char *command, size_t len)
 {
     static char bytes[READ_BYTES];
     struct sk_reader *reader = sk_reader_open();
     struct sk_reply *reply = NULL;
     const char *why = "out of memory";
+    stores.bytes_len = 0;
     for (size_t sent = 0; sent < len;) {
         ssize_t n = write(fd, command + sent, len - sent);
         if (n <= 0)
@@ -74,6 +107,7 @@ static struct sk_reply *stores_exchange(int fd, const char *command, size_t len)
         ssize_t n = read(fd, bytes, sizeof bytes);
         if (n <= 0)
             stores_die("Redis", "it has gone");
+        stores_keep_bytes(bytes, (size_t)n);
         sk_reader_feed(reader, bytes, (size_t)n);
         if (!sk_reader_next(reader, &reply, &why))
             stores_die("Redis", why);
@@ -82,112 +116,176 @@ static struct sk_reply *stores_exchange(int fd, const char *command, size_t len)
     return reply;
 }
 
-static char *stores_format(const char *const *argv, size_t *len)
+static struct sk_reply *stores_command(int fd, const char *const *argv, const size_t *lens)
 {
     const char *words[16];
+    size_t len;
     int argc = 0;
     for (; argv[argc] != NULL; argc++)
         words[argc] = argv[argc];
-    return sk_redis_format(argc, words, NULL, len);
-}
-
-static struct sk_reply *stores_command(int fd, const char *const *argv)
-{
-    size_t len;
-    char *command = stores_format(argv, &len);
+    char *command = sk_redis_format(argc, words, lens, &len);
     struct sk_reply *reply = stores_exchange(fd, command, len);
     free(command);
     return reply;
 }
 
-struct sk_reply *stores_redis_ask(const char *const *argv)
+struct sk_reply *stores_redis_ask(size_t node, const char *const *argv)
 {
     *stores.clock = world_wall();
-    return stores_command(stores.redis[1], argv);
+    return stores_command(stores.nodes[node].sockets[1], argv, NULL);
 }
 
 static void stores_must(int fd, const char *const *argv)
 {
-    struct sk_reply *reply = stores_command(fd, argv);
+    struct sk_reply *reply = stores_command(fd, argv, NULL);
     const char *error = sk_reply_error(reply);
     if (error != NULL)
         stores_die(argv[0], error);
     sk_reply_free(reply);
 }
 
-#define STORES_MUST(...) stores_must(stores.redis[1], (const char *const[]){__VA_ARGS__, NULL})
+#define STORES_MUST(node, ...) stores_must(stores.nodes[node].sockets[1], (const char *const[]){__VA_ARGS__, NULL})
 
-static void stores_log(const char *command, size_t len)
+static void stores_log(struct redis_node *node, const char *command, size_t len)
 {
-    stores.log = world_grow(stores.log, stores.logged, &stores.log_room, sizeof *stores.log);
-    struct logged *entry = &stores.log[stores.logged++];
-    *entry = (struct logged){world_wall(), len, world_alloc(len)};
+    node->log = world_grow(node->log, node->logged, &node->log_room, sizeof *node->log);
+    struct redis_logged *entry = &node->log[node->logged++];
+    *entry = (struct redis_logged){world_wall(), len, world_alloc(len)};
     memcpy(entry->command, command, len);
 }
 
-void stores_redis_harm(const char *const *argv)
+// With lens: they hold any bytes.
+static void stores_do(size_t number, int argc, const char **argv, const size_t *lens)
 {
+    struct redis_node *node = &stores.nodes[number];
     size_t len;
-    char *command = stores_format(argv, &len);
-    stores.harmed = true;
+    char *command = sk_redis_format(argc, argv, lens, &len);
     *stores.clock = world_wall();
-    sk_reply_free(stores_exchange(stores.redis[1], command, len));
-    stores_log(command, len);
+    struct sk_reply *reply = stores_exchange(node->sockets[1], command, len);
+    if (sk_reply_error(reply) != NULL)
+        stores_die(argv[0], sk_reply_error(reply));
+    sk_reply_free(reply);
+    stores_log(node, command, len);
     free(command);
 }
 
+void stores_redis_harm(size_t node, const char *const *argv)
+{
+    const char *words[4];
+    int argc = 0;
+    for (; argv[argc] != NULL; argc++)
+        words[argc] = argv[argc];
+    stores.harmed = true;
+    stores_do(node, argc, words, NULL);
+}
+
 // Whatever succeeded may have changed something: the log need not know which.
-struct sk_reply *stores_redis(const char *command, size_t len)
+const char *stores_redis(size_t node, const char *command, size_t len, struct sk_reply **reply, size_t *n)
 {
     *stores.clock = world_wall();
-    struct sk_reply *reply = stores_exchange(stores.redis[0], command, len);
-    if (sk_reply_error(reply) == NULL)
-        stores_log(command, len);
+    *reply = stores_exchange(stores.nodes[node].sockets[0], command, len);
+    if (sk_reply_error(*reply) == NULL)
+        stores_log(&stores.nodes[node], command, len);
+    *n = stores.bytes_len;
+    return stores.bytes;
+}
+
+int stores_script(const char *sha, size_t len)
+{
+    for (int i = 0; len == SHA_CHARS && i < SK_SCRIPT_COUNT; i++) {
+        if (memcmp(stores.shas[i], sha, len) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void stores_load(size_t node, int script)
+{
+    const char *const argv[] = {"SCRIPT", "LOAD", sk_scripts[script].text, NULL};
+    struct sk_reply *reply = stores_command(stores.nodes[node].sockets[1], argv, NULL);
+    const char *sha = sk_reply_text(reply, NULL);
+    if (sha == NULL || sk_reply_error(reply) != NULL)
+        stores_die("SCRIPT LOAD", sha == NULL ? "no text" : sha);
+    (void)snprintf(stores.shas[script], sizeof stores.shas[script], "%s", sha);
+    sk_reply_free(reply);
+    stores.nodes[node].loaded[script] = true;
+}
+
+const char *stores_load_script(size_t node, const char *text, size_t len)
+{
+    static char reply[SHA_CHARS + 8];
+    int script = 0;
+    while (script < SK_SCRIPT_COUNT &&
+           (strlen(sk_scripts[script].text) != len || memcmp(sk_scripts[script].text, text, len) != 0))
+        script++;
+    if (script == SK_SCRIPT_COUNT)
+        world_fail("a script that is not the service's");
+    if (!stores.nodes[node].loaded[script])
+        stores_load(node, script);
+    (void)snprintf(reply, sizeof reply, "$%d\r\n%s\r\n", SHA_CHARS, stores.shas[script]);
     return reply;
 }
 
-const char *stores_sha(enum sk_script script)
+void stores_forget_scripts(size_t node)
 {
-    return stores.shas[script];
+    STORES_MUST(node, "SCRIPT", "FLUSH");
+    memset(stores.nodes[node].loaded, 0, sizeof stores.nodes[node].loaded);
 }
 
-static void stores_load_scripts(void)
+const char *stores_redis_info(size_t number)
 {
-    for (int i = 0; i < SK_SCRIPT_COUNT; i++) {
-        const char *const argv[] = {"SCRIPT", "LOAD", sk_scripts[i].text, NULL};
-        struct sk_reply *reply = stores_command(stores.redis[1], argv);
-        const char *sha = sk_reply_text(reply, NULL);
-        if (sha == NULL || sk_reply_error(reply) != NULL)
-            stores_die("SCRIPT LOAD", sha == NULL ? "no text" : sha);
-        (void)snprintf(stores.shas[i], sizeof stores.shas[i], "%s", sha);
-        sk_reply_free(reply);
-    }
-    stores.has_scripts = true;
+    struct redis_node *node = &stores.nodes[number];
+    (void)snprintf(node->info, sizeof node->info, "run_id:%038u%02zu\r\nrole:master\r\n", node->runs, number);
+    return node->info;
 }
 
-const char *stores_redis_info(void)
+void stores_redis_restart(size_t number, size_t lost)
 {
-    if (!stores.has_scripts)
-        stores_load_scripts();
-    (void)snprintf(stores.info, sizeof stores.info, "run_id:%040u\r\nrole:master\r\n", stores.runs);
-    return stores.info;
-}
-
-void stores_redis_restart(size_t lost)
-{
+    struct redis_node *node = &stores.nodes[number];
     stores.harmed = true;
-    size_t kept = lost > stores.logged ? 0 : stores.logged - lost;
-    STORES_MUST("FLUSHALL");
-    stores_load_scripts(); // those that run in the log
+    size_t kept = lost > node->logged ? 0 : node->logged - lost;
+    STORES_MUST(number, "FLUSHALL");
+    for (int i = 0; i < SK_SCRIPT_COUNT; i++) // those that run in the log
+        stores_load(number, i);
     for (size_t i = 0; i < kept; i++) {
-        *stores.clock = stores.log[i].wall;
-        sk_reply_free(stores_exchange(stores.redis[1], stores.log[i].command, stores.log[i].len));
+        *stores.clock = node->log[i].wall;
+        sk_reply_free(stores_exchange(node->sockets[1], node->log[i].command, node->log[i].len));
     }
-    stores.logged = kept;
+    node->logged = kept;
     *stores.clock = world_wall();
-    STORES_MUST("SCRIPT", "FLUSH");
-    stores.has_scripts = false;
-    stores.runs++;
+    stores_forget_scripts(number);
+    node->runs++;
+}
+
+static void stores_take_key(size_t from, size_t to, const char *key)
+{
+    char ttl[24];
+    int64_t left = 0;
+    size_t len;
+    struct sk_reply *dump = stores_redis_ask(from, (const char *const[]){"DUMP", key, NULL});
+    struct sk_reply *expires = stores_redis_ask(from, (const char *const[]){"PTTL", key, NULL});
+    const char *value = sk_reply_text(dump, &len);
+    (void)sk_reply_number(expires, &left);
+    (void)snprintf(ttl, sizeof ttl, "%lld", left > 0 ? (long long)left : 0);
+    const char *restore[] = {"RESTORE", key, ttl, value, "REPLACE"}, *gone[] = {"DEL", key};
+    if (value != NULL) {
+        stores_do(to, 5, restore, (const size_t[]){7, strlen(key), strlen(ttl), len, 7});
+        stores_do(from, 2, gone, NULL);
+    }
+    sk_reply_free(dump);
+    sk_reply_free(expires);
+}
+
+void stores_redis_migrate(size_t from, size_t to, unsigned slot)
+{
+    struct sk_reply *keys = stores_redis_ask(from, (const char *const[]){"KEYS", "*", NULL});
+    stores.harmed = true;
+    for (size_t i = 0; i < sk_reply_count(keys); i++) {
+        const char *key = sk_reply_text(sk_reply_at(keys, i), NULL);
+        if (sk_key_slot(key) == slot)
+            stores_take_key(from, to, key);
+    }
+    sk_reply_free(keys);
 }
 
 bool stores_redis_harmed(void)
@@ -200,29 +298,79 @@ bool stores_redis_harmed(void)
 static PGconn *stores_connect_postgres(const char *url)
 {
     PGconn *conn = PQconnectdb(url);
-    if (PQstatus(conn) != CONNECTION_OK)
-        stores_die("PostgreSQL", PQerrorMessage(conn));
+    if (PQtransactionStatus(conn) != PQTRANS_IDLE)
+        stores_die("PostgreSQL", "cannot connect");
     return conn;
 }
 
-static void stores_prepare(void)
+// Whether the statement calls a function of ours that may write.
+static bool stores_may_write(const char *text)
+{
+    PGresult *row = PQexecParams(stores.shards[0].owner,
+                                 "SELECT FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND provolatile = 'v'"
+                                 " AND $1 ~ ('\\m' || proname || '\\(')",
+                                 1, NULL, &text, NULL, NULL, 0);
+    bool may = PQntuples(row) > 0;
+    PQclear(row);
+    return may;
+}
+
+static void stores_prepare(PGconn *service)
 {
     for (int i = 0; i < SK_STATEMENT_COUNT; i++) {
-        PGresult *result = PQprepare(stores.service, sk_statements[i].name, sk_statements[i].text, 0, NULL);
+        PGresult *result = PQprepare(service, sk_statements[i].name, sk_statements[i].text, 0, NULL);
         if (PQresultStatus(result) != PGRES_COMMAND_OK)
-            stores_die(sk_statements[i].name, PQerrorMessage(stores.service));
+            stores_die(sk_statements[i].name, PQresultErrorMessage(result));
         PQclear(result);
     }
 }
 
-PGresult *stores_postgres(enum sk_statement statement, int n, const char *const *params)
+size_t stores_shards(void)
 {
-    *stores.clock = world_wall();
-    PGresult *result = PQexecPrepared(stores.service, sk_statements[statement].name, n, params, NULL, NULL, 0);
-    if (PQstatus(stores.service) != CONNECTION_OK)
-        stores_die("PostgreSQL", PQerrorMessage(stores.service));
-    stores.changed = true;
+    return stores.shard_count;
+}
+
+static void stores_log_statement(struct postgres_shard *shard, enum sk_statement statement, int n,
+                                 const char *const *params)
+{
+    shard->log = world_grow(shard->log, shard->logged, &shard->log_room, sizeof *shard->log);
+    struct postgres_logged *entry = &shard->log[shard->logged++];
+    *entry = (struct postgres_logged){.wall = world_wall(), .statement = statement, .n = n};
+    for (int i = 0; i < n; i++) {
+        size_t size = params[i] == NULL ? 0 : strlen(params[i]) + 1;
+        entry->params[i] = params[i] == NULL ? NULL : memcpy(world_alloc(size), params[i], size);
+    }
+    if (statement == SK_STATEMENT_CREATE_VOUCHER)
+        shard->stays = shard->logged;
+}
+
+static PGresult *stores_execute(const struct postgres_shard *shard, enum sk_statement statement, int n,
+                                const char *const *params)
+{
+    PGresult *result = PQexecPrepared(shard->service, sk_statements[statement].name, n, params, NULL, NULL, 0);
+    if (PQtransactionStatus(shard->service) != PQTRANS_IDLE)
+        stores_die("PostgreSQL", PQresultErrorMessage(result));
     return result;
+}
+
+// Also what fails is in the log: it may have drawn numbers.
+PGresult *stores_postgres(size_t number, enum sk_statement statement, int n, const char *const *params)
+{
+    struct postgres_shard *shard = &stores.shards[number];
+    *stores.clock = world_wall();
+    PGresult *result = stores_execute(shard, statement, n, params);
+    if (stores.writes[statement]) {
+        stores.changed = true;
+        stores_log_statement(shard, statement, n, params);
+    }
+    return result;
+}
+
+PGresult *stores_postgres_error(size_t shard, const char *sqlstate)
+{
+    char sql[96];
+    (void)snprintf(sql, sizeof sql, "DO $$ BEGIN RAISE 'by the simulation' USING ERRCODE = '%s'; END $$", sqlstate);
+    return PQexec(stores.shards[shard].owner, sql);
 }
 
 bool stores_changed(void)
@@ -232,29 +380,88 @@ bool stores_changed(void)
     return changed;
 }
 
-bool stores_notified(void)
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name (libpq.c has another)
+PGnotify *__real_PQnotifies(PGconn *conn);
+
+bool stores_notified(size_t shard)
 {
     bool any = false;
-    for (PGnotify *notify; (notify = PQnotifies(stores.service)) != NULL; any = true)
+    for (PGnotify *notify; (notify = __real_PQnotifies(stores.shards[shard].service)) != NULL; any = true)
         PQfreemem(notify);
     return any;
 }
 
-PGresult *stores_query(const char *sql, int n, const char *const *params)
+PGresult *stores_query(size_t shard, const char *sql, int n, const char *const *params)
 {
     *stores.clock = world_wall();
-    PGresult *result = PQexecParams(stores.owner, sql, n, NULL, params, NULL, NULL, 0);
+    PGresult *result = PQexecParams(stores.shards[shard].owner, sql, n, NULL, params, NULL, NULL, 0);
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
-        stores_die("a query", PQerrorMessage(stores.owner));
+        stores_die("a query", PQresultErrorMessage(result));
     return result;
+}
+
+static void stores_change(size_t shard, const char *sql)
+{
+    PGresult *result = PQexec(stores.shards[shard].owner, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        stores_die("a change", PQresultErrorMessage(result));
+    PQclear(result);
 }
 
 void stores_spoil(const char *sql)
 {
-    PGresult *result = PQexec(stores.owner, sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        stores_die("a change", PQerrorMessage(stores.owner));
-    PQclear(result);
+    for (size_t i = 0; i < stores.shard_count; i++)
+        stores_change(i, sql);
+}
+
+static void stores_empty_shard(size_t shard)
+{
+    char number[128];
+    stores_change(shard, empty_sql);
+    (void)snprintf(number, sizeof number, "UPDATE seckill_shard SET number = %zu, shards = %zu, beat = 0", shard,
+                   stores.shard_count);
+    stores_change(shard, number);
+}
+
+void stores_postgres_restore(size_t number, size_t lost)
+{
+    struct postgres_shard *shard = &stores.shards[number];
+    size_t least = shard->stays, kept = lost > shard->logged ? 0 : shard->logged - lost;
+    if (kept < least)
+        kept = least;
+    if (kept == shard->logged)
+        return; // as it is: its transactions keep their numbers
+    stores_empty_shard(number);
+    for (size_t i = 0; i < kept; i++) {
+        const struct postgres_logged *entry = &shard->log[i];
+        *stores.clock = entry->wall;
+        PQclear(stores_execute(shard, entry->statement, entry->n, (const char *const *)entry->params));
+    }
+    stores.lost_at = world_now();
+    shard->logged = kept;
+    *stores.clock = world_wall();
+    stores.changed = true;
+}
+
+// The newest beat that the other shards have seen of it.
+void stores_accept(size_t shard)
+{
+    char sql[96];
+    int64_t seen = 0;
+    for (size_t i = 0; i < stores.shard_count; i++) {
+        (void)snprintf(sql, sizeof sql, "SELECT coalesce(max(beat), 0) FROM shard_seen WHERE number = %zu", shard);
+        PGresult *row = stores_query(i, sql, 0, NULL);
+        int64_t beat = strtoll(PQgetvalue(row, 0, 0), NULL, 10);
+        seen = beat > seen ? beat : seen;
+        PQclear(row);
+    }
+    (void)snprintf(sql, sizeof sql, "SELECT accept_shard(%lld)", (long long)seen);
+    PQclear(stores_query(shard, sql, 0, NULL));
+}
+
+uint64_t stores_postgres_lost_at(void)
+{
+    return stores.lost_at;
 }
 
 // ---- both ----
@@ -263,42 +470,63 @@ void stores_spoil(const char *sql)
 static void stores_check_clocks(void)
 {
     *stores.clock = (int64_t)CHECKED_S * 1000000000;
-    struct sk_reply *time = stores_command(stores.redis[1], (const char *const[]){"TIME", NULL});
-    int64_t redis = 0;
-    (void)sk_reply_number(sk_reply_at(time, 0), &redis);
-    sk_reply_free(time);
-    PGresult *row = PQexec(stores.owner, "SELECT extract(epoch FROM now())::bigint");
-    int64_t postgres = PQntuples(row) == 1 ? strtoll(PQgetvalue(row, 0, 0), NULL, 10) : 0;
-    PQclear(row);
-    if (redis != CHECKED_S || postgres != CHECKED_S)
-        stores_die(redis == CHECKED_S ? "PostgreSQL" : "Redis", "its clock is not the simulation's");
+    for (size_t i = 0; i < STORES_NODES; i++) {
+        struct sk_reply *time = stores_command(stores.nodes[i].sockets[1], (const char *const[]){"TIME", NULL}, NULL);
+        int64_t now = 0;
+        if (!sk_reply_number(sk_reply_at(time, 0), &now) || now != CHECKED_S)
+            stores_die("Redis", "its clock is not the simulation's");
+        sk_reply_free(time);
+    }
+    for (size_t i = 0; i < STORES_SHARDS; i++) {
+        PGresult *row = PQexec(stores.shards[i].owner, "SELECT extract(epoch FROM now())::bigint");
+        if (PQntuples(row) != 1 || strtoll(PQgetvalue(row, 0, 0), NULL, 10) != CHECKED_S)
+            stores_die("PostgreSQL", "its clock is not the simulation's");
+        PQclear(row);
+    }
+}
+
+static void stores_map_clock(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        stores_die(path, "cannot open");
+    stores.clock = mmap(NULL, sizeof *stores.clock, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    if (stores.clock == MAP_FAILED)
+        stores_die(path, "cannot map");
 }
 
 void stores_open(const struct stores_options *options)
 {
-    int fd = open(options->time, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        stores_die(options->time, "cannot open");
-    stores.clock = mmap(NULL, sizeof *stores.clock, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void)close(fd);
-    if (stores.clock == MAP_FAILED)
-        stores_die(options->time, "cannot map");
-    stores.redis[0] = stores_connect_redis(options->redis);
-    stores.redis[1] = stores_connect_redis(options->redis);
-    stores_must(stores.redis[0], (const char *const[]){"AUTH", "seckill", getenv("SK_SIM_REDIS_PASSWORD"), NULL});
-    stores.service = stores_connect_postgres(options->postgres);
-    stores.owner = stores_connect_postgres(options->owner);
+    stores_map_clock(options->time);
+    for (size_t i = 0; i < STORES_NODES; i++) {
+        int *sockets = stores.nodes[i].sockets;
+        sockets[0] = stores_connect_redis(options->redis[i]);
+        sockets[1] = stores_connect_redis(options->redis[i]);
+        stores_must(sockets[0], (const char *const[]){"AUTH", "seckill", getenv("SK_SIM_REDIS_PASSWORD"), NULL});
+    }
+    for (size_t i = 0; i < STORES_SHARDS; i++) {
+        stores.shards[i].service = stores_connect_postgres(options->postgres[i]);
+        stores.shards[i].owner = stores_connect_postgres(options->owner[i]);
+        stores_prepare(stores.shards[i].service);
+    }
+    for (int i = 0; i < SK_STATEMENT_COUNT; i++)
+        stores.writes[i] = stores_may_write(sk_statements[i].text);
     stores_check_clocks();
-    stores_prepare();
-    STORES_MUST("SCRIPT", "FLUSH");
+    for (size_t i = 0; i < STORES_NODES; i++) {
+        for (int script = 0; script < SK_SCRIPT_COUNT; script++)
+            stores_load(i, script);
+    }
 }
 
-void stores_empty(void)
+void stores_empty(size_t nodes, size_t shards)
 {
     *stores.clock = world_wall();
-    STORES_MUST("FLUSHALL");
-    PGresult *result = PQexec(stores.owner, empty_sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        stores_die("TRUNCATE", PQerrorMessage(stores.owner));
-    PQclear(result);
+    stores.shard_count = shards;
+    for (size_t i = 0; i < nodes; i++) {
+        STORES_MUST(i, "FLUSHALL");
+        stores_forget_scripts(i); // an earlier world may have
+    }
+    for (size_t i = 0; i < shards; i++)
+        stores_empty_shard(i);
 }

@@ -1,7 +1,7 @@
-// The stores of the simulation: a real Redis and a real PostgreSQL, asked one command at a time over unix sockets.
-// Their clock is the world's. Nothing here waits for anything but their answer.
+// The stores of the simulation: real Redis servers and databases of a real PostgreSQL, asked one command at a time over
+// unix sockets. Their clock is the world's. Nothing here waits for anything but their answer.
 //
-// Opened once for many worlds: each world empties them first. One thread.
+// Opened once for many worlds: each world empties those that it uses first. One thread.
 #ifndef SIM_STORES_H
 #define SIM_STORES_H
 
@@ -12,48 +12,68 @@
 #include "embedded.h"
 #include "redis_reply.h"
 
+// Redis servers, and databases. Worlds use the first of each, or all.
+enum { STORES_NODES = 2, STORES_SHARDS = 2 };
+
 struct stores_options {
-    const char *redis;    // the path of its socket
-    const char *postgres; // connection string of the service's login
-    const char *owner;    // of a superuser
-    const char *time;     // the file of their clock (store_time.c)
+    const char *redis[STORES_NODES];     // the paths of their sockets
+    const char *postgres[STORES_SHARDS]; // connection strings of the service's login
+    const char *owner[STORES_SHARDS];    // of a superuser
+    const char *time;                    // the file of their clock (store_time.c)
 };
 
 // Ends the process if it cannot.
 void stores_open(const struct stores_options *options);
-// Both are as new, and their clock is the world's.
-void stores_empty(void);
+// So many are as new, and their clock is the world's.
+void stores_empty(size_t nodes, size_t shards);
 
 // ---- Redis ----
 
-// Executes a command as the service's user; the caller frees the reply.
-struct sk_reply *stores_redis(const char *command, size_t len);
+// Executes a command as the service's user. *reply is the caller's; the bytes of the reply are borrowed until the next
+// call.
+const char *stores_redis(size_t node, const char *command, size_t len, struct sk_reply **reply, size_t *n);
 // As a user with all rights: asks for the judge, and harms for a trouble, which is in the log. The arguments end with
 // NULL.
-struct sk_reply *stores_redis_ask(const char *const *argv);
-void stores_redis_harm(const char *const *argv);
+struct sk_reply *stores_redis_ask(size_t node, const char *const *argv);
+void stores_redis_harm(size_t node, const char *const *argv);
 
-const char *stores_sha(enum sk_script script);
-// What a link learns of the process when it connects: its run id is another one after each restart. Loads the scripts.
-const char *stores_redis_info(void);
+// The number of the script with this hash; -1: none.
+int stores_script(const char *sha, size_t len);
+// SCRIPT LOAD of one of the service's, which is sent once after each loss: the reply.
+const char *stores_load_script(size_t node, const char *text, size_t len);
+void stores_forget_scripts(size_t node); // SCRIPT FLUSH
+// What a link learns of the process when it connects: its run id is another one after each restart.
+const char *stores_redis_info(size_t node);
 
 // It starts again, and has lost its last `lost` commands, or all of them. It has no scripts.
-void stores_redis_restart(size_t lost);
-// Whether its data was harmed, or it is another process since the world began: then a rebuild has a reason.
+void stores_redis_restart(size_t node, size_t lost);
+// The keys of a slot are taken from one node to another one.
+void stores_redis_migrate(size_t from, size_t to, unsigned slot);
+// Whether data was harmed, or is in another process since the world began: then a rebuild has a reason.
 bool stores_redis_harmed(void);
 
 // ---- PostgreSQL ----
 
+size_t stores_shards(void);
 // Executes a statement as the service's login; the caller clears the result.
-PGresult *stores_postgres(enum sk_statement statement, int n, const char *const *params);
+PGresult *stores_postgres(size_t shard, enum sk_statement statement, int n, const char *const *params);
+// An error with this code, as PostgreSQL sends it.
+PGresult *stores_postgres_error(size_t shard, const char *sqlstate);
 // Whether it notified since the last call.
-bool stores_notified(void);
+bool stores_notified(size_t shard);
 
-// Whether a statement was executed since the last call.
+// Whether a statement that may change something was executed since the last call.
 bool stores_changed(void);
 
+// It has lost its last statements, `lost` at most: what was there when the newest voucher was created stays.
+void stores_postgres_restore(size_t shard, size_t lost);
+// What an operator does with a shard that has lost commits (accept_shard()).
+void stores_accept(size_t shard);
+// When one has lost anything; 0: never.
+uint64_t stores_postgres_lost_at(void);
+
 // A query of the judge's, which must succeed; the caller clears the result.
-PGresult *stores_query(const char *sql, int n, const char *const *params);
+PGresult *stores_query(size_t shard, const char *sql, int n, const char *const *params);
 
 // Changes its data behind everybody's back.
 void stores_spoil(const char *sql);

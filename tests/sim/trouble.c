@@ -24,6 +24,9 @@ enum trouble_kind {
     TROUBLE_REDIS_KEY,
     TROUBLE_REDIS_WRONG_KEY,
     TROUBLE_REDIS_SCRIPTS,
+    TROUBLE_SLOT_MOVES,
+    TROUBLE_FAILS_OVER,
+    TROUBLE_RESTORED,
     TROUBLE_BLIND,
     TROUBLE_AWAY,
     TROUBLE_FROZEN,
@@ -34,12 +37,12 @@ enum trouble_kind {
     TROUBLE_KINDS
 };
 
-enum { LONG_MS = 30000 };
+enum { LONG_MS = 30000, ACCEPT_MS = 3000 };
 
 struct trouble {
     enum trouble_kind kind;
     struct instance *instance;
-    enum net_store store;
+    unsigned server;
     uint64_t for_ns, dice;
 };
 
@@ -60,9 +63,10 @@ static const char *const failpoints[] = {"admit.counted",   "changes.apply",    
                                          "writer.sent"};
 
 static const char *const kinds[TROUBLE_KINDS] = {
-    "kill",  "kill at",        "pause",       "drain",         "memory",       "no memory", "clock",
-    "drift", "Redis restarts", "Redis loses", "Redis emptied", "Redis's keys", "wrong key", "no scripts",
-    "blind", "away",           "frozen",      "slow",          "errors",       "breaks",    "break all"};
+    "kill",      "kill at",    "pause",          "drain",       "memory",        "no memory",
+    "clock",     "drift",      "Redis restarts", "Redis loses", "Redis emptied", "Redis's keys",
+    "wrong key", "no scripts", "slot moves",     "fails over",  "restored",      "blind",
+    "away",      "frozen",     "slow",           "errors",      "breaks",        "break all"};
 
 static void trouble_restart(void *arg)
 {
@@ -79,31 +83,107 @@ static void trouble_go_on(void *arg)
     instance_go_on(((const struct trouble *)arg)->instance);
 }
 
-static void trouble_store_is_back(void *arg)
+static void trouble_server_is_back(void *arg)
 {
     const struct trouble *trouble = arg;
-    struct net_server *server = net_server(trouble->store);
-    world_tell("%s is well again", net_store_name(trouble->store));
+    struct net_server *server = net_server(trouble->server);
+    world_tell("%s is well again", servers_name(trouble->server));
     server->down = false;
     server->slow_ns = 0;
     server->error_per_mille = server->break_per_mille = 0;
-    net_thaw(trouble->store);
+    net_thaw(trouble->server);
 }
 
 static void trouble_sees_again(void *arg)
 {
     const struct trouble *trouble = arg;
-    world_tell("%c reaches %s again", instance_letter(trouble->instance), net_store_name(trouble->store));
-    net_cut_off(trouble->instance, trouble->store, NET_OPEN);
+    world_tell("%c reaches %s again", instance_letter(trouble->instance), servers_name(trouble->server));
+    net_cut_off(trouble->instance, trouble->server, NET_OPEN);
 }
 
-static void trouble_stop_redis(const struct trouble *trouble, size_t lost)
+// Redis may know of orders that PostgreSQL has lost, or not of those whose end it has lost.
+static void trouble_loses_commits(size_t shard, size_t lost)
 {
-    world_tell("Redis is killed; it loses its last %zu commands", lost);
-    net_server(NET_REDIS)->down = true;
-    net_break_all(NET_REDIS, "connection reset");
-    stores_redis_restart(lost);
-    world_at(world_now() + trouble->for_ns / 4, trouble_store_is_back, (void *)trouble);
+    stores_postgres_restore(shard, lost);
+    people_forget_buyers();
+}
+
+// Its process ends, and another one begins with what it has kept.
+static void trouble_ends_process(struct trouble *trouble, unsigned server, size_t lost)
+{
+    world_tell("%s is killed; it loses its last %zu commands", servers_name(server), lost);
+    trouble->server = server;
+    net_server(server)->down = true;
+    net_kill(server);
+    if (servers_is_redis(server))
+        stores_redis_restart(server - SERVER_REDIS, lost);
+    else
+        trouble_loses_commits(server - SERVER_POSTGRES, lost);
+    world_at(world_now() + trouble->for_ns / 4, trouble_server_is_back, trouble);
+}
+
+// Somebody finds that a shard is closed, since it has lost commits, and takes it as it is.
+static void trouble_accept(void *arg)
+{
+    (void)arg;
+    troubles.shaken_at = world_now();
+    for (size_t i = 0; servers_shards() > 1 && i < servers_shards(); i++)
+        stores_accept(i);
+}
+
+// The server that was replaced comes back later, as a replica.
+static void trouble_goes(unsigned server, uint64_t for_ns)
+{
+    struct trouble *away = world_alloc(sizeof *away);
+    away->server = server;
+    net_server(server)->down = true;
+    net_kill(server);
+    world_at(world_now() + for_ns, trouble_server_is_back, away);
+}
+
+static void trouble_fails_over(struct trouble *trouble, uint64_t dice)
+{
+    bool redis = trouble->server < SERVER_POSTGRES, synchronous = !redis && dice % 2 == 0;
+    if (!servers_may_replace(trouble->server))
+        return;
+    trouble_ends_process(trouble, trouble->server, synchronous ? 0 : dice / 2 % 20);
+    servers_replace(trouble->server);
+    if (redis)
+        trouble_goes(SERVER_REPLICA + trouble->server - SERVER_REDIS, trouble->for_ns);
+    world_at(world_now() + (uint64_t)ACCEPT_MS * MS, trouble_accept, NULL);
+}
+
+// As docs/operations.md describes it: nobody runs meanwhile, and Redis may have anything.
+static void trouble_restore(struct trouble *trouble, uint64_t dice)
+{
+    world_tell("PostgreSQL is restored from an older copy");
+    for (size_t i = 0; i < instances_count(); i++) {
+        struct trouble *restart = world_alloc(sizeof *restart);
+        restart->instance = instance_at(i);
+        instance_kill(restart->instance, "for a restore");
+        world_at(world_now() + trouble->for_ns / 4 + world_roll(1000) * MS, trouble_restart, restart);
+    }
+    trouble_loses_commits(dice % servers_shards(), dice / 2 % 40);
+    if (dice % 3 == 0)
+        stores_redis_harm(dice / 64 % servers_nodes(), (const char *const[]){"FLUSHALL", NULL});
+    world_at(world_now() + (uint64_t)ACCEPT_MS * MS, trouble_accept, NULL);
+}
+
+static void trouble_end_move(void *arg)
+{
+    (void)arg;
+    servers_end_move();
+}
+
+static void trouble_move_slot(const struct trouble *trouble, uint64_t dice)
+{
+    char tag[32], key[64];
+    (void)snprintf(tag, sizeof tag, "%" PRId64, people_voucher(dice % people_vouchers())->id);
+    (void)snprintf(key, sizeof key, "seckill:{%s}:", dice % 4 == 0 ? "shared" : tag);
+    if (!servers_begin_move(key))
+        return;
+    world_tell("the slot of %s begins to move", key);
+    world_at(world_now() + trouble->for_ns / 4, trouble_end_move, NULL);
 }
 
 static void trouble_end_instance(void *arg)
@@ -122,16 +202,18 @@ static void trouble_damage_key(const struct trouble *trouble, bool wrong)
     (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, keys[trouble->dice / 7 % (wrong ? 3 : 2)]);
     world_tell(wrong ? "the key %s gets another type" : "Redis loses the key %s", name);
     people_forget_buyers();
-    stores_redis_harm(wrong ? (const char *const[]){"SET", name, "?", NULL} : (const char *const[]){"DEL", name, NULL});
+    stores_redis_harm(servers_node_of_key(name),
+                      wrong ? (const char *const[]){"SET", name, "?", NULL} : (const char *const[]){"DEL", name, NULL});
 }
 
 static void trouble_happens(void *arg)
 {
     struct trouble *trouble = arg;
-    struct net_server *server = net_server(trouble->store);
+    struct net_server *server = net_server(trouble->server);
     struct instance *instance = trouble->instance;
     char letter = instance_letter(instance);
     uint64_t dice = trouble->dice, until = world_now() + trouble->for_ns;
+    size_t node = dice / 128 % servers_nodes();
     if (troubles.over)
         return;
     world_met("trouble %s", kinds[trouble->kind]);
@@ -174,14 +256,14 @@ static void trouble_happens(void *arg)
         world_tell("%c's clock drifts by %" PRId64 " ppm", letter, instance_clock(instance)->drift_ppm);
         break;
     case TROUBLE_REDIS_RESTARTS:
-        trouble_stop_redis(trouble, 0);
+        trouble_ends_process(trouble, SERVER_REDIS + (unsigned)node, 0);
         break;
     case TROUBLE_REDIS_LOSES:
-        trouble_stop_redis(trouble, 1 + dice % 20);
+        trouble_ends_process(trouble, SERVER_REDIS + (unsigned)node, 1 + dice % 20);
         break;
     case TROUBLE_REDIS_EMPTIED:
-        world_tell("FLUSHALL");
-        stores_redis_harm((const char *const[]){"FLUSHALL", NULL});
+        world_tell("FLUSHALL at %s", servers_name(SERVER_REDIS + (unsigned)node));
+        stores_redis_harm(node, (const char *const[]){"FLUSHALL", NULL});
         break;
     case TROUBLE_REDIS_KEY:
         trouble_damage_key(trouble, false);
@@ -190,44 +272,53 @@ static void trouble_happens(void *arg)
         trouble_damage_key(trouble, true);
         break;
     case TROUBLE_REDIS_SCRIPTS:
-        world_tell("SCRIPT FLUSH");
-        sk_reply_free(stores_redis_ask((const char *const[]){"SCRIPT", "FLUSH", NULL}));
+        world_tell("SCRIPT FLUSH at %s", servers_name(SERVER_REDIS + (unsigned)node));
+        stores_forget_scripts(node);
+        break;
+    case TROUBLE_SLOT_MOVES:
+        trouble_move_slot(trouble, dice);
+        break;
+    case TROUBLE_FAILS_OVER:
+        trouble_fails_over(trouble, dice);
+        break;
+    case TROUBLE_RESTORED:
+        trouble_restore(trouble, dice);
         break;
     case TROUBLE_BLIND:
-        world_tell("%c alone has lost %s: %s", letter, net_store_name(trouble->store),
+        world_tell("%c alone has lost %s: %s", letter, servers_name(trouble->server),
                    dice % 2 == 0 ? "silent" : "refused");
-        net_cut_off(instance, trouble->store, dice % 2 == 0 ? NET_SILENT : NET_REFUSED);
+        net_cut_off(instance, trouble->server, dice % 2 == 0 ? NET_SILENT : NET_REFUSED);
         world_at(until, trouble_sees_again, trouble);
         break;
     case TROUBLE_AWAY:
-        world_tell("%s is away", net_store_name(trouble->store));
+        world_tell("%s is away", servers_name(trouble->server));
         server->down = true;
-        net_break_all(trouble->store, "connection reset");
-        world_at(until, trouble_store_is_back, trouble);
+        net_break_all(trouble->server, "connection reset");
+        world_at(until, trouble_server_is_back, trouble);
         break;
     case TROUBLE_FROZEN:
-        world_tell("%s stands still", net_store_name(trouble->store));
+        world_tell("%s stands still", servers_name(trouble->server));
         server->frozen = true;
-        world_at(until, trouble_store_is_back, trouble);
+        world_at(until, trouble_server_is_back, trouble);
         break;
     case TROUBLE_SLOW:
         server->slow_ns = (1 + dice % 300) * MS;
-        world_tell("%s is slow: up to %" PRIu64 " ms", net_store_name(trouble->store), server->slow_ns / MS);
-        world_at(until, trouble_store_is_back, trouble);
+        world_tell("%s is slow: up to %" PRIu64 " ms", servers_name(trouble->server), server->slow_ns / MS);
+        world_at(until, trouble_server_is_back, trouble);
         break;
     case TROUBLE_ERRORS:
         server->error_per_mille = 20 + (unsigned)(dice % 300);
-        world_tell("%s refuses %u of 1000", net_store_name(trouble->store), server->error_per_mille);
-        world_at(until, trouble_store_is_back, trouble);
+        world_tell("%s refuses %u of 1000", servers_name(trouble->server), server->error_per_mille);
+        world_at(until, trouble_server_is_back, trouble);
         break;
     case TROUBLE_BREAKS:
         server->break_per_mille = 10 + (unsigned)(dice % 100);
-        world_tell("%s loses connections", net_store_name(trouble->store));
-        world_at(until, trouble_store_is_back, trouble);
+        world_tell("%s loses connections", servers_name(trouble->server));
+        world_at(until, trouble_server_is_back, trouble);
         break;
     case TROUBLE_BREAK_ALL:
-        world_tell("all connections to %s break", net_store_name(trouble->store));
-        net_break_all(trouble->store, "connection reset");
+        world_tell("all connections to %s break", servers_name(trouble->server));
+        net_break_all(trouble->server, "connection reset");
         break;
     default:
         break;
@@ -242,7 +333,7 @@ void troubles_begin(uint64_t for_ns, uint64_t without)
         uint64_t most = world_chance(20) ? 600000 : world_chance(200) ? 9000 : 2000;
         *trouble = (struct trouble){.kind = (enum trouble_kind)world_roll(TROUBLE_KINDS),
                                     .instance = instance_at(world_roll(instances_count())),
-                                    .store = (enum net_store)world_roll(NET_STORES),
+                                    .server = servers_choose(world_roll(840)),
                                     .for_ns = world_between(100, most) * MS,
                                     .dice = world_roll(1U << 30)};
         uint64_t at = world_now() + 300 * MS + world_roll(for_ns - 300 * MS);
@@ -264,11 +355,19 @@ uint64_t troubles_over_at(void)
     return troubles.long_until;
 }
 
+static bool trouble_is_cut_off(const struct instance *instance)
+{
+    bool cut_off = false;
+    for (unsigned server = 0; server < SERVERS_MAX; server++)
+        cut_off = cut_off || net_way_of(instance, server) != NET_OPEN;
+    return cut_off;
+}
+
 uint64_t troubles_calm(void)
 {
     uint64_t now = world_now(), longest = 0;
-    for (size_t i = 0; i < NET_STORES; i++) {
-        const struct net_server *server = net_server((enum net_store)i);
+    for (unsigned i = 0; i < SERVERS_MAX; i++) {
+        const struct net_server *server = net_server(i);
         if (server->down || server->frozen || server->slow_ns > 0 || server->error_per_mille > 0 ||
             server->break_per_mille > 0)
             troubles.shaken_at = now;
@@ -277,7 +376,7 @@ uint64_t troubles_calm(void)
         struct instance *instance = instance_at(i);
         if (instance_state(instance) != INSTANCE_ON || instance_drains(instance) ||
             instance_life(instance) != troubles.lives[i] || instance_memory(instance)->left > 0 ||
-            net_way_of(instance, NET_REDIS) != NET_OPEN || net_way_of(instance, NET_POSTGRES) != NET_OPEN)
+            trouble_is_cut_off(instance))
             troubles.instances_shaken_at[i] = now;
         troubles.lives[i] = instance_life(instance);
         uint64_t shaken =
@@ -290,14 +389,16 @@ uint64_t troubles_calm(void)
 void troubles_end(void)
 {
     troubles.over = true;
-    for (size_t store = 0; store < NET_STORES; store++) {
-        struct trouble well = {.store = (enum net_store)store};
-        trouble_store_is_back(&well);
+    servers_end_move();
+    trouble_accept(NULL);
+    for (unsigned server = 0; server < SERVERS_MAX; server++) {
+        struct trouble well = {.server = server};
+        trouble_server_is_back(&well);
     }
     for (size_t i = 0; i < instances_count(); i++) {
         struct instance *instance = instance_at(i);
-        for (size_t store = 0; store < NET_STORES; store++)
-            net_cut_off(instance, (enum net_store)store, NET_OPEN);
+        for (unsigned server = 0; server < SERVERS_MAX; server++)
+            net_cut_off(instance, server, NET_OPEN);
         instance_go_on(instance);
         world_set_right(instance_clock(instance));
         *instance_memory(instance) = (struct memory){0};

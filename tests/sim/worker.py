@@ -1,4 +1,4 @@
-"""A pair of private stores under the simulation's clock, and the worlds that are played on it."""
+"""Private stores under the simulation's clock, and the worlds that are played on it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,15 @@ class SimPostgres(PostgresServer):
         )
         wait_for("PostgreSQL", self.answers)
 
-    def address(self, login: str) -> str:
-        return f"host={self.dir} port={self.port} dbname=seckill user={login}"
+    def address(self, login: str, database: str) -> str:
+        return f"host={self.dir} port={self.port} dbname={database} user={login}"
+
+
+DATABASES = ("seckill", "seckill_2")  # shards
 
 
 class Worker:
-    """A pair of stores, and the worlds that are played on it."""
+    """Two Redis servers, a PostgreSQL with two databases, and the worlds that are played on them."""
 
     def __init__(self, folder: Path, number: int, build: Path):
         clock = folder / f"time-{number}"
@@ -62,30 +65,32 @@ class Worker:
         library.chmod(0o755)
         preload = {"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock)}
         self.program = build / "sim"
-        self.redis = SimRedis(folder, f"redis-{number}", preload)
-        self.redis.run()
+        self.redis = [SimRedis(folder, f"redis-{number}-{node}", preload) for node in (1, 2)]
+        for redis in self.redis:
+            redis.run()
         self.postgres = SimPostgres(folder, f"pg-{number}", preload)
-        done = subprocess.run(
-            [str(build / "seckill"), "--migrate"],
-            env=os.environ | {"SECKILL_DATABASE_URL": self.postgres.url("owner")},
-            capture_output=True,
-            text=True,
-        )
+        self.postgres.sql("create database seckill_2 owner owner", "postgres")
+        for database in DATABASES:
+            self.migrate(build, database)
+        self.postgres.sql("create role seckill login in role seckill_service", "postgres")
+        self.env = os.environ | {"SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD, "SK_SIM_TIME": str(clock)}
+        for which, redis, database in zip(("", "_2"), self.redis, DATABASES):
+            self.env[f"SK_SIM_REDIS{which}"] = str(redis.socket)
+            self.env[f"SK_SIM_POSTGRES{which}"] = self.postgres.address("seckill", database)
+            self.env[f"SK_SIM_OWNER{which}"] = self.postgres.address("postgres", database)
+
+    def migrate(self, build: Path, database: str) -> None:
+        url = f"postgresql://owner@127.0.0.1:{self.postgres.port}/{database}"
+        env = os.environ | {"SECKILL_DATABASE_URL": url}
+        done = subprocess.run([str(build / "seckill"), "--migrate"], env=env, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"sim: {done.stderr}")
-        self.postgres.sql("create role seckill login in role seckill_service", "postgres")
-        self.env = os.environ | {
-            "SK_SIM_REDIS": str(self.redis.socket),
-            "SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD,
-            "SK_SIM_POSTGRES": self.postgres.address("seckill"),
-            "SK_SIM_OWNER": self.postgres.address("postgres"),
-            "SK_SIM_TIME": str(clock),
-        }
 
     def play(self, first: int, worlds: int, *words: str) -> subprocess.CompletedProcess:
         command = [str(self.program), str(first), str(worlds), *words]
         return subprocess.run(command, env=self.env, capture_output=True, text=True)
 
     def close(self) -> None:
-        self.redis.end(9)
+        for redis in self.redis:
+            redis.end(9)
         self.postgres.end(3)

@@ -1,6 +1,5 @@
 #include "world.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@ struct event {
 };
 
 static struct {
-    bool begun, told;
+    bool told;
     uint64_t seed, now, dice[2], random[2];
     struct world_clock clock;
     struct event *events; // a heap
@@ -37,7 +36,6 @@ static struct {
 
 void world_begin(uint64_t seed, bool told)
 {
-    world.begun = true;
     world.told = told;
     world.seed = seed;
     world.dice[0] = seed * 2 + 1;
@@ -86,16 +84,10 @@ void world_set_right(struct world_clock *clock)
     clock->wrong_ns = -clock->ahead_ns;
 }
 
-// libuv's and ours. The stores have theirs (store_time.c).
+// libuv's and ours, from the first instruction of the program. The stores have theirs (store_time.c).
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the C library's are reserved
 int clock_gettime(clockid_t id, struct timespec *out)
 {
-    static int (*real)(clockid_t, struct timespec *);
-    if (!world.begun) {
-        if (real == NULL)
-            real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-        return real(id, out);
-    }
     int64_t passed = (int64_t)world.now + world_ahead(&world.clock);
     int64_t ns = (int64_t)MONOTONIC_FIRST_S * NS_PER_S + passed;
     if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
@@ -140,6 +132,13 @@ ssize_t getrandom(void *out, size_t n, unsigned flags)
     for (size_t i = 0; i < n; i++)
         bytes[i] = (unsigned char)world_draw(world.random);
     return (ssize_t)n;
+}
+
+// The host, as the story must be the same everywhere.
+int gethostname(char *name, size_t size)
+{
+    (void)snprintf(name, size, "sim");
+    return 0;
 }
 
 // ---- events ----
