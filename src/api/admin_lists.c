@@ -468,13 +468,17 @@ static void dead_letter_on_row(void *arg, const struct sk_result *result);
 static void dead_letter_requeue(struct dead_letter_query *letter, const char *orders, int32_t offer);
 static void dead_letter_on_written_off(void *arg, const struct sk_result *result);
 
-// Those that wait for a decision, oldest first. A page may be shorter than asked for if dead letters are large.
+void sk_list_dead_letters(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                          uint64_t handle)
+{
+    admin_list_of_voucher(control, &letters_form, voucher_id, ask, handle);
+}
+
 void sk_handle_dead_letters(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
     if (sk_page_read_query(context, request, "cursor", &asked))
-        admin_list_of_voucher(context->control, &letters_form, sk_call_of(request)->voucher_id, &asked,
-                              request->handle);
+        sk_list_dead_letters(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
 }
 
 static void letters_start(struct sk_query *query)
@@ -497,29 +501,33 @@ static void letters_on_voucher(struct sk_query *query, enum sk_found found)
 
 // ---- one dead letter ----
 
-static void dead_letter_begin(const struct sk_context *context, struct sk_request *request, bool write_off)
+void sk_decide_dead_letter(struct sk_control *control, int64_t voucher_id, int64_t letter, bool write_off,
+                           uint64_t handle)
+{
+    struct dead_letter_query *query =
+        sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *query, dead_letter_start);
+    if (query == NULL)
+        return;
+    query->voucher_id = voucher_id;
+    query->letter = letter;
+    query->write_off = write_off;
+    sk_query_start(&query->query);
+}
+
+static void dead_letter_decide(const struct sk_context *context, struct sk_request *request, bool write_off)
 {
     const struct sk_call *call = sk_call_of(request);
-    struct dead_letter_query *letter =
-        sk_query_new(context->control, SK_PG_COMMANDS, request->handle, NULL, sizeof *letter, dead_letter_start);
-    if (letter == NULL)
-        return;
-    letter->voucher_id = call->voucher_id;
-    letter->letter = call->dead_letter_id;
-    letter->write_off = write_off;
-    sk_query_start(&letter->query);
+    sk_decide_dead_letter(context->control, call->voucher_id, call->dead_letter_id, write_off, request->handle);
 }
 
-// Settles the dead letter's orders again. Answers when they are queued, not when they are settled.
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {
-    dead_letter_begin(context, request, false);
+    dead_letter_decide(context, request, false);
 }
 
-// Refuses the dead letter's orders permanently; their units return.
 void sk_handle_write_off(const struct sk_context *context, struct sk_request *request)
 {
-    dead_letter_begin(context, request, true);
+    dead_letter_decide(context, request, true);
 }
 
 static void dead_letter_ask(struct dead_letter_query *letter, enum sk_statement statement, sk_pg_cb *done)

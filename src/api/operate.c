@@ -519,14 +519,17 @@ static void rebuild_begin(struct sk_query *query);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
-// Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
-// closed. LOADING if a rebuild is in progress elsewhere or has failed.
-void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
+void sk_operate_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
-    struct sk_query *query = sk_query_new_about(context->control, SK_PG_COMMANDS, request->handle, NULL, sizeof *query,
-                                                sk_call_of(request)->voucher_id, rebuild_on_found);
+    struct sk_query *query =
+        sk_query_new_about(control, SK_PG_COMMANDS, handle, NULL, sizeof *query, voucher_id, rebuild_on_found);
     if (query != NULL)
         sk_query_start(query);
+}
+
+void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
+{
+    sk_operate_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 static void rebuild_ask(struct sk_query *query, enum sk_statement statement, sk_pg_cb *done)

@@ -56,6 +56,10 @@ void sk_operate_state(struct sk_control *control, const struct sk_operation *ope
 // there would be too many.
 void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle);
 
+// Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
+// closed. LOADING if a rebuild is in progress elsewhere or has failed.
+void sk_operate_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle);
+
 // ---- creating a voucher ----
 
 // Inserts the row in PostgreSQL, which is the voucher, then loads it into Redis. `key` NULL: one is made, for this call

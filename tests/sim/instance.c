@@ -53,13 +53,14 @@ static struct sk_sale_options sale_options = {.batch_max = 64,
                                               .retire_after_ms = 3000};
 static struct sk_store_options store_options;
 
-void instances_open(size_t count, const struct instance_events *events)
+void instances_open(size_t count, unsigned orders_max, const struct instance_events *events)
 {
     store_options.redis_url = (char *)servers_redis_url();
     store_options.database_url = (char *)servers_postgres_url(0);
     store_options.shards.count = servers_shards();
     for (size_t i = 0; i < servers_shards(); i++)
         store_options.shards.urls[i] = servers_postgres_url(i);
+    sale_options.orders_max = orders_max;
     store_options.redis_timeout_ms = 1000;
     store_options.pg_timeout_ms = 2000;
     instances.count = count;

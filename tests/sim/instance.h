@@ -26,8 +26,8 @@ struct instance_events {
     void (*on_answer)(void *arg, uint64_t handle, const struct sk_answer *answer);
 };
 
-// So many that are off.
-void instances_open(size_t count, const struct instance_events *events);
+// So many that are off. Each has room for so many orders in progress.
+void instances_open(size_t count, unsigned orders_max, const struct instance_events *events);
 size_t instances_count(void);
 struct instance *instance_at(size_t i);
 char instance_letter(const struct instance *instance); // its name in the story

@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instance.h"
 #include "people.h"
 #include "redis_reply.h"
 #include "servers.h"
 #include "shards.h"
 #include "stores.h"
+#include "trouble.h"
+#include "witness.h"
 #include "world.h"
 
 enum { EXPIRED_MS = 6000 };
@@ -51,9 +54,8 @@ static PGresult *judge_query(int64_t voucher, const char *sql)
 
 int64_t judge_epoch(int64_t voucher)
 {
-    PGresult *row = judge_query(
-        voucher, "SELECT s.epoch FROM voucher_stock s JOIN seckill_voucher v ON v.id ="
-                 " s.voucher_id WHERE v.id = $1::bigint AND v.state IN ('open', 'paused') AND now() < v.end_at");
+    PGresult *row = judge_query(voucher, "SELECT s.epoch FROM voucher_stock s JOIN seckill_voucher v ON v.id ="
+                                         " s.voucher_id WHERE v.id = $1::bigint AND v.state <> 'retired'");
     int64_t epoch = PQntuples(row) == 0 ? 0 : judge_number(row, 0, 0);
     PQclear(row);
     return epoch;
@@ -73,6 +75,32 @@ static bool judge_has(const char *sql, const char *value)
 bool judge_is_live(const char *order_id)
 {
     return judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", order_id);
+}
+
+// Another instance has PostgreSQL, so buyers are better off there. If nobody has it, 202 is better than nothing.
+void judge_readiness(uint64_t ms)
+{
+    static uint64_t was_ready[INSTANCES_MAX]; // in which life: before it has read the catalogue it cannot be
+    uint64_t least = ms * MS;
+    bool one_well = false, all_without = true;
+    for (size_t i = 0; i < instances_count(); i++) {
+        one_well = one_well || troubles_well_for(i) >= least;
+        all_without = all_without &&
+                      (instance_state(instance_at(i)) == INSTANCE_OFF || troubles_without_postgres_for(i) >= least);
+    }
+    for (size_t i = 0; i < instances_count() && stores_shards() == 1; i++) {
+        struct instance *instance = instance_at(i);
+        if (instance_state(instance) != INSTANCE_ON || instance_drains(instance) ||
+            troubles_without_postgres_for(i) < least) {
+            was_ready[i] = instance_ready(instance) ? instance_life(instance) : was_ready[i];
+            continue;
+        }
+        if (one_well && instance_ready(instance))
+            world_fail("%c is ready without PostgreSQL, and another instance has it", instance_letter(instance));
+        if (all_without && was_ready[i] == instance_life(instance) && !instance_ready(instance))
+            world_fail("nobody has PostgreSQL, and %c is not ready though it can accept orders",
+                       instance_letter(instance));
+    }
 }
 
 // ---- at rest ----
@@ -145,7 +173,7 @@ static bool judge_voucher(int64_t voucher, char why[JUDGE_WHY_SIZE])
         "       (SELECT coalesce(sum(quantity), 0) FROM held_order h WHERE h.voucher_id = v.id),"
         "       (SELECT coalesce(sum(quantity), 0) FROM voucher_order o WHERE o.voucher_id = v.id"
         "           AND status = 'refunded' AND reason = 'KEPT'),"
-        "       (SELECT count(*) FROM dead_letter d WHERE d.voucher_id = v.id), s.epoch"
+        "       (SELECT count(*) FROM dead_letter d WHERE d.voucher_id = v.id AND d.ended_at IS NULL), s.epoch"
         "  FROM seckill_voucher v JOIN voucher_stock s ON s.voucher_id = v.id WHERE v.id = $1::bigint");
     if (PQntuples(row) != 1)
         world_fail("voucher %" PRId64 " is not there", voucher);
@@ -214,6 +242,60 @@ bool judge_rests(char why[JUDGE_WHY_SIZE])
 
 // ---- answers ----
 
+// A loss in between may have taken it.
+static bool judge_may_be_lost(const struct call *call)
+{
+    return call->asked_at < stores_postgres_lost_at();
+}
+
+void judge_done(const struct call *call, size_t number)
+{
+    char reference[24];
+    (void)snprintf(reference, sizeof reference, "key-%zu", number + 1);
+    if (judge_may_be_lost(call))
+        return;
+    if (call->kind == CALL_BUY && !judge_has("SELECT FROM voucher_order WHERE id = $1::uuid", call->order_id))
+        world_fail("P3: #%zu was told %s, and order %s is not committed", number, call->code, call->order_id);
+    if (call->kind == CALL_PAY && !judge_has("SELECT FROM payment WHERE reference = $1", reference))
+        world_fail("payment #%zu was confirmed, and is not committed", number);
+    if (call->kind == CALL_CANCEL &&
+        !judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status = 'cancelled'", call->order_id))
+        world_fail("cancellation #%zu was confirmed, and is not committed", number);
+}
+
+int64_t judge_letter(size_t voucher)
+{
+    PGresult *row = judge_query(people_voucher(voucher)->id,
+                                "SELECT id FROM dead_letter WHERE voucher_id = $1::bigint AND ended_at IS NULL"
+                                " ORDER BY id LIMIT 1");
+    int64_t letter = PQntuples(row) == 0 ? 0 : judge_number(row, 0, 0);
+    PQclear(row);
+    return letter;
+}
+
+void judge_status(const char *order_id, char status[JUDGE_STATUS_SIZE])
+{
+    status[0] = '\0';
+    for (size_t i = 0; i < stores_shards() && status[0] == '\0'; i++) {
+        PGresult *row = stores_query(i, "SELECT status FROM voucher_order WHERE id = $1::uuid", 1, &order_id);
+        if (PQntuples(row) == 1)
+            (void)snprintf(status, JUDGE_STATUS_SIZE, "%s", PQgetvalue(row, 0, 0));
+        PQclear(row);
+    }
+}
+
+void judge_look(const struct call *look, bool stranger, const char *before)
+{
+    char status[JUDGE_STATUS_SIZE];
+    if (stores_postgres_lost_at() > 0)
+        return;
+    if (stranger && strcmp(look->code, "NOT_FOUND") != 0)
+        world_fail("a stranger who looked at order %s was told %s", look->order_id, look->code);
+    judge_status(look->order_id, status);
+    if (!stranger && status[0] != '\0' && strcmp(status, look->status) != 0 && strcmp(before, look->status) != 0)
+        world_fail("P5: order %s is %s, and its user is told %s %s", look->order_id, status, look->code, look->status);
+}
+
 static void judge_purchase(const struct call *call, size_t number)
 {
     char voucher[24], quantity[24];
@@ -234,8 +316,8 @@ static void judge_purchase(const struct call *call, size_t number)
 static void judge_call(const struct call *call, size_t number)
 {
     char reference[24];
-    if (call->asked_at < stores_postgres_lost_at())
-        return; // PostgreSQL may have lost it
+    if (judge_may_be_lost(call))
+        return;
     if (call->kind == CALL_BUY && (call->outcome == CALL_DONE || call->outcome == CALL_TAKEN))
         judge_purchase(call, number);
     (void)snprintf(reference, sizeof reference, "key-%zu", number + 1);
@@ -289,6 +371,10 @@ static void judge_rows(void)
     judge_none("a payment is accepted for an order that is not paid",
                "SELECT p.reference FROM payment p JOIN voucher_order o ON o.id = p.order_id"
                " WHERE p.state = 'accepted' AND o.status <> 'paid'");
+    judge_none("one user's key has two orders",
+               "SELECT user_id || ' ' || request_key FROM voucher_order WHERE request_key IS NOT NULL"
+               " GROUP BY user_id, voucher_id, request_key"
+               " HAVING count(*) > 1");
     judge_none("a user has too many ended orders of one number",
                "SELECT user_id FROM voucher_order WHERE ended_nth IS NOT NULL GROUP BY user_id, voucher_id, ended_nth"
                " HAVING count(*) > 1");
@@ -314,12 +400,14 @@ static void judge_units(size_t number)
     PQclear(row);
 }
 
-// Units that are taken away leave Redis first. If PostgreSQL does not follow, an audit finds them missing.
-static bool judge_may_lack_units(size_t voucher)
+// An operator ordered a rebuild; or units left Redis, as they do first, and PostgreSQL did not follow: an audit finds
+// that.
+static bool judge_was_ordered(size_t voucher)
 {
     for (size_t i = 0; i < people_calls(); i++) {
         const struct call *call = people_call(i);
-        if (call->kind == CALL_ADD && call->voucher == voucher && call->units < 0 && call->outcome != CALL_DONE)
+        bool lacks = call->kind == CALL_ADD && call->units < 0 && call->outcome != CALL_DONE;
+        if (call->voucher == voucher && (lacks || call->kind == CALL_REBUILD))
             return true;
     }
     return false;
@@ -330,8 +418,8 @@ static void judge_rebuilds(size_t number)
 {
     const struct sold *voucher = people_voucher(number);
     int64_t epoch = judge_epoch(voucher->id);
-    if (!judge_may_lack_units(number) && !stores_redis_harmed() && voucher->epoch != 0 && epoch != 0 &&
-        epoch != voucher->epoch)
+    if (!judge_was_ordered(number) && !witness_may_retire(voucher->id) && !stores_redis_harmed() &&
+        voucher->epoch != 0 && epoch != 0 && epoch != voucher->epoch)
         world_fail("voucher %" PRId64 " was rebuilt, and nothing had happened to Redis: epoch %" PRId64 " is %" PRId64,
                    voucher->id, voucher->epoch, epoch);
 }

@@ -15,6 +15,23 @@ void judge_step(void);
 // world.
 void judge_overdue(uint64_t ms);
 
+// Somebody was told that something was done: then PostgreSQL has it now. A breach fails the world.
+struct call;
+void judge_done(const struct call *call, size_t number);
+
+// The first dead letter of a voucher that waits; 0: none.
+int64_t judge_letter(size_t voucher);
+
+// The status of an order in PostgreSQL; "": it has no such row.
+enum { JUDGE_STATUS_SIZE = 16 };
+void judge_status(const char *order_id, char status[JUDGE_STATUS_SIZE]);
+// P5, at rest: what somebody was told who looked at an order, which had this status before. A breach fails the world.
+void judge_look(const struct call *look, bool stranger, const char *before);
+
+// After so many ms in which an instance alone has lost PostgreSQL, it must not be ready; if all have, each that has
+// Redis must be. A breach fails the world.
+void judge_readiness(uint64_t ms);
+
 // Whether PostgreSQL has the order now, and it has not ended.
 bool judge_is_live(const char *order_id);
 

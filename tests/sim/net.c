@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "stores.h"
+#include "witness.h"
 
 enum {
     SOON_NS = 20000,
@@ -12,7 +13,8 @@ enum {
     LATE_NS = 40 * MS,
     VERY_LATE_NS = 1500 * MS,
     HELD_NS = 100 * MS,
-    CUT_OFF_MAX = 8
+    CUT_OFF_MAX = 8,
+    COMMIT_MS = 400
 };
 
 struct net_conn {
@@ -22,6 +24,7 @@ struct net_conn {
     const struct net_events *events;
     void *link;              // NULL: it has left
     uint64_t up_at, down_at; // when the latest packet arrives
+    uint64_t life;           // of the owner
     unsigned process;        // of the server, that it is connected to
     bool listens;
     bool cut; // what is still on its way to the server is lost
@@ -102,6 +105,7 @@ struct net_conn *net_connect(unsigned server, const struct net_events *events, v
     struct net_conn *conn = world_alloc(sizeof *conn);
     *conn = (struct net_conn){.next = net.conns,
                               .owner = net.current,
+                              .life = instance_life(net.current),
                               .server = server,
                               .process = net.processes[server],
                               .events = events,
@@ -193,21 +197,25 @@ static bool net_refuses(unsigned server, struct net_packet *packet, const char *
     return true;
 }
 
-static void net_execute_command(unsigned server, struct net_packet *packet, bool scripted, const char *name)
+static void net_execute_command(const struct net_conn *conn, struct net_packet *packet, const struct command *command,
+                                int script, const char *name)
 {
+    unsigned server = conn->server;
     struct sk_reply *reply;
     size_t n;
     world_note(packet->bytes, packet->len);
     const char *bytes = stores_redis(server - SERVER_REDIS, packet->bytes, packet->len, &reply, &n);
     const char *error = sk_reply_error(reply);
-    world_met("redis %s %s", name, scripted ? net_outcome(reply) : "");
+    world_met("redis %s %s", name, script >= 0 ? net_outcome(reply) : "");
+    witness_command(conn->owner, conn->life, command, script, reply);
     world_tell("%s executes %s%s%s", servers_name(server), name, error == NULL ? "" : ": ", error == NULL ? "" : error);
     sk_reply_free(reply);
     net_reply(packet, bytes, n);
 }
 
-static void net_ask_redis(unsigned server, struct net_packet *packet)
+static void net_ask_redis(const struct net_conn *conn, struct net_packet *packet)
 {
+    unsigned server = conn->server;
     struct command command;
     char name[32];
     (void)command_read(packet->bytes, packet->len, &command);
@@ -224,7 +232,7 @@ static void net_ask_redis(unsigned server, struct net_packet *packet)
     if (answer != NULL)
         net_reply(packet, answer, strlen(answer));
     else if (!net_refuses(server, packet, name))
-        net_execute_command(server, packet, script >= 0, name);
+        net_execute_command(conn, packet, &command, script, name);
     free(answer);
 }
 
@@ -254,6 +262,37 @@ static void net_refuse_statement(unsigned server, struct net_packet *packet)
     world_tell("%s refuses %s: %s", servers_name(server), packet->what, code);
 }
 
+static void net_on_commit(void *arg)
+{
+    struct trip *trip = arg;
+    struct net_conn *conn = trip->conn;
+    size_t shard = conn->server - SERVER_POSTGRES;
+    if (conn->process != net.processes[conn->server]) {
+        net_packet_free(trip->packet); // it was rolled back when the server died
+    } else {
+        stores_postgres_end(shard, true);
+        world_tell("%s commits %s", servers_name(conn->server), trip->packet->what);
+        witness_statement(conn->owner, conn->life, shard, trip->packet->statement, trip->packet->n,
+                          (const char *const *)trip->packet->params, trip->packet->result);
+        net_send_down(conn, trip->packet, NULL);
+        if (stores_notified(shard))
+            net_notify(conn->server);
+    }
+    free(trip);
+}
+
+// Whether the answer comes later, once its transaction has been committed.
+static bool net_is_late(struct net_conn *conn, struct net_packet *packet)
+{
+    size_t shard = conn->server - SERVER_POSTGRES;
+    if (world_roll(1000) >= net.servers[conn->server].late_per_mille || !stores_may_be_late(shard, packet->statement))
+        return false;
+    packet->result = stores_postgres_begin(shard, packet->statement, packet->n, (const char *const *)packet->params);
+    world_tell("%s executes %s, and does not commit it yet", servers_name(conn->server), packet->what);
+    world_at(world_now() + world_between(1, COMMIT_MS) * MS, net_on_commit, net_trip(conn, packet, NULL));
+    return true;
+}
+
 static void net_ask_postgres(struct net_conn *conn, struct net_packet *packet)
 {
     size_t shard = conn->server - SERVER_POSTGRES;
@@ -261,7 +300,10 @@ static void net_ask_postgres(struct net_conn *conn, struct net_packet *packet)
         net_refuse_statement(conn->server, packet);
         return;
     }
+    witness_before(shard, packet->statement, (const char *const *)packet->params);
     packet->result = stores_postgres(shard, packet->statement, packet->n, (const char *const *)packet->params);
+    witness_statement(conn->owner, conn->life, shard, packet->statement, packet->n, (const char *const *)packet->params,
+                      packet->result);
     conn->listens = conn->listens || packet->statement == SK_STATEMENT_LISTEN;
     enum sk_result_kind kind = sk_result_kind_of((const struct sk_rows *)(const void *)packet->result);
     world_tell("%s executes %s%s", servers_name(conn->server), packet->what, kind == SK_RESULT_ROWS ? "" : ": refused");
@@ -272,17 +314,24 @@ static void net_ask_postgres(struct net_conn *conn, struct net_packet *packet)
         net_notify(conn->server);
 }
 
+static void net_answer(struct net_conn *conn, struct net_packet *packet)
+{
+    if (servers_is_redis(conn->server))
+        net_ask_redis(conn, packet);
+    else if (net_is_late(conn, packet))
+        return;
+    else
+        net_ask_postgres(conn, packet);
+    net_send_down(conn, packet, NULL);
+}
+
 static void net_execute(struct trip *trip)
 {
     struct net_conn *conn = trip->conn;
     if ((conn->cut && conn->link == NULL) || conn->process != net.processes[conn->server]) {
         net_packet_free(trip->packet);
     } else {
-        if (servers_is_redis(conn->server))
-            net_ask_redis(conn->server, trip->packet);
-        else
-            net_ask_postgres(conn, trip->packet);
-        net_send_down(conn, trip->packet, NULL);
+        net_answer(conn, trip->packet);
     }
     free(trip);
 }
@@ -393,6 +442,8 @@ void net_cut_off(const struct instance *instance, unsigned server, enum net_way 
 
 void net_kill(unsigned server)
 {
+    if (!servers_is_redis(server))
+        stores_postgres_end(server - SERVER_POSTGRES, false);
     net_break_all(server, "connection reset");
     net.processes[server]++;
 }

@@ -61,6 +61,7 @@ struct net_server {
     bool frozen; // executes nothing, but its connections stay
     uint64_t slow_ns;
     unsigned error_per_mille; // of commands are refused, without effect
+    unsigned late_per_mille;  // of transactions are committed later; of PostgreSQL
     unsigned break_per_mille; // of packets break their connection
 };
 struct net_server *net_server(unsigned server);

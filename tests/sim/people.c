@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "about.h"
 #include "admin_lists.h"
 #include "answer.h"
 #include "instance.h"
@@ -14,27 +15,27 @@
 #include "operate.h"
 #include "orders.h"
 #include "page.h"
+#include "plan.h"
 #include "purchase.h"
 #include "report.h"
 #include "vouchers.h"
+#include "waiting.h"
 #include "world.h"
 
 enum { FEED_MAX = 1024, FEED_PAGE = 5, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
-enum { PATIENCE_MS = 4000, RETRY_MS = 300 };
+enum { PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
 
 static struct {
     struct call calls[CALLS_MAX];
     size_t called;
     struct sold vouchers[VOUCHERS_MAX];
-    size_t vouchers_count, users;
+    const struct plan *plan;
     unsigned newcomers;
-    uint64_t skipped;
     struct {
         char cursor[SK_CURSOR_SIZE]; // "": at the beginning
         const char *events[FEED_MAX];
         size_t count;
     } feed;
-    bool closing; // some end in the middle
     bool damaged; // somebody has deleted who the buyers are: Redis cannot know them until an audit finds that
 } people;
 
@@ -44,9 +45,10 @@ static void people_create(void *arg);
 
 const char *people_kind(enum call_kind kind)
 {
-    static const char *const names[CALL_KINDS] = {"create",     "buy",     "pay",      "cancel", "refund", "look",
-                                                  "list",       "pause",   "resume",   "close",  "stock",  "price",
-                                                  "settlement", "voucher", "vouchers", "lists",  "feed"};
+    static const char *const names[CALL_KINDS] = {
+        "create",  "buy",      "pay",    "cancel",  "refund",    "look",  "repeated", "wait",
+        "list",    "pause",    "resume", "close",   "stock",     "price", "rebuild",  "settlement",
+        "voucher", "vouchers", "lists",  "requeue", "write-off", "feed"};
     return names[kind];
 }
 
@@ -62,17 +64,12 @@ const struct call *people_call(size_t i)
 
 size_t people_vouchers(void)
 {
-    return people.vouchers_count;
+    return people.plan->voucher_count;
 }
 
 const struct sold *people_voucher(size_t i)
 {
     return &people.vouchers[i];
-}
-
-void people_skip(uint64_t acts)
-{
-    people.skipped = acts;
 }
 
 void people_forget_buyers(void)
@@ -95,16 +92,15 @@ bool people_wait(void)
     return false;
 }
 
-void people_open(void)
+void people_open(const struct plan *plan)
 {
     const struct instance_events events = {people_on_result, people_on_answer};
-    instances_open(world_between(1, INSTANCES_MAX), &events);
-    people.vouchers_count = world_between(1, VOUCHERS_MAX);
-    people.users = world_between(2, USERS_MAX);
-    people.closing = world_chance(300);
-    for (size_t i = 0; i < people.vouchers_count; i++)
-        people.vouchers[i] = (struct sold){0, (int64_t)world_between(1, 5), (int64_t)world_between(0, 3),
-                                           (unsigned)world_between(1, 3), 0};
+    people.plan = plan;
+    instances_open(plan->instances, plan->orders_max, &events);
+    for (size_t i = 0; i < plan->voucher_count; i++) {
+        const struct plan_voucher *one = &plan->vouchers[i];
+        people.vouchers[i] = (struct sold){0, one->stock, one->price_cents, one->limit, 0};
+    }
 }
 
 // ---- answers ----
@@ -119,8 +115,11 @@ static void people_tell(const struct call *call)
 // P6: a user who knows of a live order is not refused as sold out.
 static void people_check_refusal(const struct call *call)
 {
-    if (people.damaged || call->kind != CALL_BUY ||
-        (strcmp(call->code, "SOLD_OUT") != 0 && strcmp(call->code, "NOT_ENOUGH") != 0))
+    bool refused = strcmp(call->code, "SOLD_OUT") == 0 || strcmp(call->code, "NOT_ENOUGH") == 0 ||
+                   strcmp(call->code, "ENDED") == 0;
+    if (call->kind == CALL_BUY && strcmp(call->code, "UNKNOWN_VOUCHER") == 0)
+        world_fail("#%zu was told that the voucher does not exist", (size_t)(call - people.calls));
+    if (people.damaged || call->kind != CALL_BUY || !refused)
         return;
     for (size_t i = 0; i < people.called; i++) {
         const struct call *other = &people.calls[i];
@@ -140,6 +139,8 @@ static void people_end(struct call *call, enum call_outcome outcome, const char 
     (void)snprintf(call->code, sizeof call->code, "%s", code);
     people_tell(call);
     people_check_refusal(call);
+    if (outcome == CALL_DONE)
+        judge_done(call, (size_t)(call - people.calls));
 }
 
 static void people_on_patience_over(void *arg)
@@ -218,6 +219,8 @@ static void people_on_answer(void *arg, uint64_t handle, const struct sk_answer 
     }
     if (call->kind == CALL_FEED && answer->verdict == SK_VERDICT_FOUND)
         people_take_feed(answer);
+    if (answer->status != NULL)
+        (void)snprintf(call->status, sizeof call->status, "%s", answer->status);
     people_end(call, people_outcome(answer->verdict), sk_verdict_code(answer->verdict));
 }
 
@@ -228,59 +231,103 @@ struct asking {
     struct instance *instance;
 };
 
-static struct sk_terms people_terms(const struct sold *voucher)
+static struct sk_terms people_terms(size_t number)
 {
+    const struct plan_voucher *voucher = &people.plan->vouchers[number];
     int64_t now = world_wall() / MS;
     return (struct sk_terms){.title = "a voucher",
                              .currency = "CNY",
                              .stock = voucher->stock,
                              .price_cents = voucher->price_cents,
-                             .begin_ms = now - (int64_t)world_roll(2) * 1000 + 500,
-                             .end_ms = now + (people.closing ? (int64_t)world_between(2000, 9000) : 3600000),
+                             .begin_ms = now + voucher->begins_ms,
+                             .end_ms = now + voucher->ends_ms,
                              .user_limit = voucher->limit,
-                             .pay_within_s = (int64_t)world_roll(3)};
+                             .pay_within_s = voucher->pay_within_s};
 }
 
-static void people_list(struct sk_control *control, int64_t voucher, const struct sk_page_asked *page, uint64_t handle)
+static void people_list(struct sk_control *control, const struct call *call, int64_t voucher, uint64_t handle)
 {
+    const struct sk_page_asked page = {.limit = 20};
     const struct sk_order_filter filter = {.voucher_id = voucher};
-    switch (handle % 6) {
+    switch (handle % 10) {
     case 0:
-        sk_list_all_orders(control, &filter, page, handle);
+        sk_list_all_orders(control, &filter, &page, handle);
         break;
     case 1:
-        sk_list_payments(control, voucher, page, handle);
+        sk_list_payments(control, voucher, &page, handle);
         break;
     case 2:
-        sk_list_to_refund(control, voucher, page, handle);
+        sk_list_to_refund(control, call->units > 2 ? voucher : 0, &page, handle);
         break;
     case 3:
         sk_list_troubles(control, handle);
         break;
     case 4:
-        sk_list_admin_events(control, voucher, page, handle);
+        sk_list_admin_events(control, voucher, &page, handle);
+        break;
+    case 5:
+        sk_list_order_events(control, &page, 3, handle);
+        break;
+    case 6:
+        sk_list_admin_vouchers(control, NULL, "vouch", &page, handle);
+        break;
+    case 7:
+        sk_list_dead_letters(control, voucher, &page, handle);
+        break;
+    case 8:
+        sk_list_instances(control, handle);
         break;
     default:
         sk_find_payment(control, "key-1", handle);
     }
 }
 
-static void people_ask_as(struct sk_control *control, struct call *call, uint64_t handle)
+static void people_stop_waiting(void *arg)
 {
+    const struct asking *asking = arg;
+    if (asking->call->outcome == CALL_WAITS && instance_life(asking->instance) == asking->call->life)
+        sk_waiting_over(instance_control(asking->instance)->waiting, (uint64_t)(asking->call - people.calls) + 1);
+}
+
+static void people_on_time_over(void *arg)
+{
+    const struct asking *asking = arg;
+    if (!instance_drains(asking->instance))
+        (void)instance_run(asking->instance, people_stop_waiting, arg);
+}
+
+// As the long poll of an order that was found unpaid.
+static void people_wait_for(struct sk_control *control, struct asking *asking, uint64_t handle)
+{
+    struct call *call = asking->call;
+    if (!sk_waiting_add(control->waiting, call->order_id, call->user, call->units < 4 ? "unpaid" : "pending", handle))
+        people_end(call, CALL_UNKNOWN, "OVERLOADED");
+    else
+        world_at(world_now() + (uint64_t)POLL_MS * MS, people_on_time_over, asking);
+}
+
+static void people_ask_as(struct sk_control *control, struct asking *asking, uint64_t handle)
+{
+    struct call *call = asking->call;
     const struct sold *voucher = &people.vouchers[call->voucher];
     char key[24];
     (void)snprintf(key, sizeof key, "key-%" PRIu64, handle);
-    const struct sk_operation operation = {voucher->id, key, "sim", 0};
+    const struct sk_operation operation = {voucher->id, key, "sim", call->kind == CALL_PRICE ? call->units / 2 : 0};
     const struct sk_page_asked page = {.limit = 20};
     const struct sk_page_asked feed = {FEED_PAGE, people.feed.cursor[0] == '\0' ? NULL : people.feed.cursor};
     struct sk_terms terms;
     struct sk_purchase_result result;
-    const struct sk_ask ask = {voucher->id, call->user, call->quantity, 0, call->low_priority, SK_ASK_TICKETS_OFF, 0};
+    const struct sk_ask ask = {.voucher_id = voucher->id,
+                               .user = call->user,
+                               .quantity = call->quantity,
+                               .key = call->key,
+                               .low_priority = call->low_priority,
+                               .ticket = SK_ASK_TICKETS_OFF};
     const struct sk_payment payment = {key, voucher->price_cents * call->quantity, "CNY"};
-    const struct sk_refund refund = {call->units > 0, NULL, NULL};
+    const struct sk_refund refund = {call->units > 2, NULL, NULL};
     switch (call->kind) {
     case CALL_CREATE:
-        terms = people_terms(voucher);
+        terms = people_terms(call->voucher);
         (void)snprintf(key, sizeof key, "create-%zu", call->voucher);
         sk_create_voucher(control, key, "sim", &terms, handle);
         break;
@@ -300,6 +347,21 @@ static void people_ask_as(struct sk_control *control, struct call *call, uint64_
     case CALL_LOOK:
         sk_order_lookup(control, call->order_id, call->user, handle);
         break;
+    case CALL_REPEATED:
+        sk_order_lookup_repeated(control, call->order_id, call->user, handle);
+        break;
+    case CALL_WAIT:
+        people_wait_for(control, asking, handle);
+        break;
+    case CALL_REBUILD:
+        sk_operate_rebuild(control, voucher->id, handle);
+        break;
+    case CALL_REQUEUE:
+        sk_decide_dead_letter(control, voucher->id, call->units + 1, false, handle);
+        break;
+    case CALL_WRITE_OFF:
+        sk_decide_dead_letter(control, voucher->id, call->units + 1, true, handle);
+        break;
     case CALL_LIST:
         sk_user_orders(control, SK_PG_QUERIES, call->user, &page, handle);
         break;
@@ -318,7 +380,7 @@ static void people_ask_as(struct sk_control *control, struct call *call, uint64_
     case CALL_PRICE:
         terms = (struct sk_terms){.begin_ms = SK_TERM_AS_IT_IS,
                                   .end_ms = SK_TERM_AS_IT_IS,
-                                  .price_cents = (int64_t)world_roll(5),
+                                  .price_cents = call->units,
                                   .user_limit = SK_TERM_AS_IT_IS,
                                   .pay_within_s = SK_TERM_AS_IT_IS,
                                   .ticket = SK_TERM_AS_IT_IS,
@@ -329,7 +391,7 @@ static void people_ask_as(struct sk_control *control, struct call *call, uint64_
         sk_settlement_report(control, voucher->id, SK_REPORT_JSON, handle);
         break;
     case CALL_VOUCHER:
-        if (call->units > 0)
+        if (call->units > 2)
             sk_inspect_voucher(control, voucher->id, handle);
         else
             sk_show_voucher(control, voucher->id, handle);
@@ -338,7 +400,7 @@ static void people_ask_as(struct sk_control *control, struct call *call, uint64_
         sk_list_vouchers(control, &page, handle);
         break;
     case CALL_LISTS:
-        people_list(control, voucher->id, &page, handle);
+        people_list(control, call, voucher->id, handle);
         break;
     case CALL_FEED:
         sk_list_order_events(control, &feed, 0, handle);
@@ -354,10 +416,11 @@ static void people_run(void *arg)
     if (instance_drains(asking->instance)) // SHUTTING_DOWN
         people_end(asking->call, CALL_UNKNOWN, "draining");
     else
-        people_ask_as(instance_control(asking->instance), asking->call, (uint64_t)(asking->call - people.calls) + 1);
+        people_ask_as(instance_control(asking->instance), asking, (uint64_t)(asking->call - people.calls) + 1);
 }
 
-static struct instance *people_choose(void)
+// One of those that are not off.
+static struct instance *people_choose(unsigned which)
 {
     struct instance *on[INSTANCES_MAX];
     size_t count = 0;
@@ -365,7 +428,7 @@ static struct instance *people_choose(void)
         if (instance_state(instance_at(i)) != INSTANCE_OFF)
             on[count++] = instance_at(i);
     }
-    return count == 0 ? NULL : on[world_roll(count)];
+    return count == 0 ? NULL : on[which % count];
 }
 
 static struct call *people_new(enum call_kind kind, size_t voucher)
@@ -377,11 +440,11 @@ static struct call *people_new(enum call_kind kind, size_t voucher)
     return call;
 }
 
-static size_t people_make(struct call *call)
+static size_t people_make(struct call *call, unsigned which)
 {
     struct asking *asking = world_alloc(sizeof *asking);
     size_t number = (size_t)(call - people.calls);
-    *asking = (struct asking){call, people_choose()};
+    *asking = (struct asking){call, people_choose(which)};
     world_tell("#%zu %s at %c: voucher %zu user %s units %u order %s", number, people_kind(call->kind),
                asking->instance == NULL ? '-' : instance_letter(asking->instance), call->voucher, call->user,
                call->quantity, call->order_id);
@@ -405,7 +468,7 @@ void people_read_feed(void)
     }
     struct call *call = people_new(CALL_FEED, 0);
     if (call != NULL)
-        (void)people_make(call);
+        (void)people_make(call, (unsigned)people.called);
 }
 
 static void people_follow_feed(void *arg)
@@ -420,61 +483,75 @@ size_t people_try(size_t voucher)
     if (call == NULL)
         world_fail("too many calls");
     (void)snprintf(call->user, sizeof call->user, "new%u", ++people.newcomers);
-    return people_make(call);
+    return people_make(call, people.newcomers);
+}
+
+size_t people_look(size_t bought, bool stranger)
+{
+    const struct call *about = &people.calls[bought];
+    struct call *call = people_new(CALL_LOOK, about->voucher);
+    if (call == NULL)
+        world_fail("too many calls");
+    (void)snprintf(call->user, sizeof call->user, "%s", stranger ? "stranger" : about->user);
+    memcpy(call->order_id, about->order_id, sizeof call->order_id);
+    return people_make(call, (unsigned)people.called);
+}
+
+void people_write_off_all(void)
+{
+    for (size_t voucher = 0; voucher < people.plan->voucher_count; voucher++) {
+        for (int64_t letter = judge_letter(voucher); letter > 0; letter = 0) {
+            struct call *call = people_new(CALL_WRITE_OFF, voucher);
+            if (call == NULL)
+                return;
+            call->units = letter - 1;
+            (void)people_make(call, (unsigned)people.called);
+        }
+    }
 }
 
 // ---- what they do ----
 
-static const struct call *people_some_order(void)
+// The order of a purchase so far; NULL: there is none.
+static const struct call *people_some_order(unsigned which)
 {
-    for (unsigned i = 0; i < 8 && people.called > 0; i++) {
-        const struct call *call = &people.calls[world_roll(people.called)];
+    for (size_t i = 0; i < people.called; i++) {
+        const struct call *call = &people.calls[(which + i) % people.called];
         if (call->kind == CALL_BUY && call->order_id[0] != '\0')
             return call;
     }
     return NULL;
 }
 
+static bool people_is_about_order(enum call_kind kind)
+{
+    return kind == CALL_PAY || kind == CALL_CANCEL || kind == CALL_REFUND || kind == CALL_LOOK ||
+           kind == CALL_REPEATED || kind == CALL_WAIT;
+}
+
 static void people_act(void *arg)
 {
-    static const struct {
-        enum call_kind kind;
-        unsigned weight;
-    } weights[] = {{CALL_BUY, 50},  {CALL_PAY, 12},       {CALL_CANCEL, 10}, {CALL_REFUND, 6},   {CALL_LOOK, 8},
-                   {CALL_LIST, 3},  {CALL_PAUSE, 2},      {CALL_RESUME, 4},  {CALL_ADD, 5},      {CALL_PRICE, 2},
-                   {CALL_CLOSE, 1}, {CALL_SETTLEMENT, 2}, {CALL_VOUCHER, 3}, {CALL_VOUCHERS, 2}, {CALL_LISTS, 3}};
-    uint64_t luck = world_roll(113);
-    size_t which = 0, voucher = world_roll(people.vouchers_count);
-    (void)arg;
-    while (which + 1 < sizeof weights / sizeof *weights && luck >= weights[which].weight)
-        luck -= weights[which++].weight;
-    enum call_kind kind = weights[which].kind;
-    const struct call *about = kind == CALL_PAY || kind == CALL_CANCEL || kind == CALL_REFUND || kind == CALL_LOOK
-                                   ? people_some_order()
-                                   : NULL;
-    if (kind == CALL_CLOSE && !people.closing)
-        kind = CALL_SETTLEMENT;
-    if ((about == NULL && (kind == CALL_PAY || kind == CALL_CANCEL || kind == CALL_REFUND || kind == CALL_LOOK)) ||
-        people.vouchers[voucher].id == 0)
-        kind = CALL_BUY;
+    const struct plan_act *act = arg;
+    size_t voucher = act->voucher % people.plan->voucher_count;
+    const struct call *about = people_is_about_order(act->kind) ? people_some_order(act->about) : NULL;
     if (people.vouchers[voucher].id == 0)
         return;
+    enum call_kind kind = people_is_about_order(act->kind) && about == NULL ? CALL_BUY : act->kind;
     struct call *call = people_new(kind, about == NULL ? voucher : about->voucher);
     if (call == NULL)
         return;
-    (void)snprintf(call->user, sizeof call->user, "u%d", (int)world_roll(people.users));
-    if (about != NULL && kind != CALL_BUY) {
+    call->units = act->units;
+    if (about != NULL) {
         memcpy(call->user, about->user, sizeof call->user);
         memcpy(call->order_id, about->order_id, sizeof call->order_id);
         call->quantity = about->quantity;
-        call->units = (int64_t)world_roll(2);
-    } else if (kind == CALL_BUY) {
-        call->quantity = (unsigned)world_between(1, people.vouchers[voucher].limit);
-        call->low_priority = world_chance(200);
-    } else if (kind == CALL_ADD) {
-        call->units = world_chance(400) ? -1 : (int64_t)world_between(1, 2);
+    } else {
+        (void)snprintf(call->user, sizeof call->user, "u%u", act->user);
+        call->quantity = kind == CALL_BUY ? 1 + act->quantity % people.vouchers[voucher].limit : 1;
+        call->low_priority = kind == CALL_BUY && act->low_priority;
+        call->key = kind == CALL_BUY ? act->key : 0;
     }
-    (void)people_make(call);
+    (void)people_make(call, act->instance);
 }
 
 static void people_create(void *arg)
@@ -485,20 +562,17 @@ static void people_create(void *arg)
     struct instance *first = instance_at(0);
     struct call *call = instance_ready(first) ? people_new(CALL_CREATE, voucher) : NULL;
     if (call != NULL)
-        (void)people_make(call);
+        (void)people_make(call, 0);
     world_at(world_now() + (uint64_t)RETRY_MS * MS, people_create, arg);
 }
 
-void people_begin(uint64_t for_ns)
+void people_begin(void)
 {
-    size_t acts = world_between(10, 60);
-    if (world_chance(300))
+    const struct plan *plan = people.plan;
+    if (plan->reader)
         world_at(world_now() + (uint64_t)FEED_EVERY_MS * MS, people_follow_feed, NULL);
-    for (size_t i = 0; i < people.vouchers_count; i++)
+    for (size_t i = 0; i < plan->voucher_count; i++)
         world_at(world_now() + MS, people_create, &people.vouchers[i]);
-    for (size_t i = 0; i < acts; i++) {
-        uint64_t at = world_now() + 400 * MS + world_roll(for_ns - 400 * MS);
-        if ((people.skipped >> i % 64 & 1) == 0)
-            world_at(at, people_act, NULL);
-    }
+    for (size_t i = 0; i < plan->act_count; i++)
+        world_at(plan->acts[i].at_ms * MS, people_act, (void *)&plan->acts[i]);
 }

@@ -18,16 +18,21 @@ enum call_kind {
     CALL_CANCEL,
     CALL_REFUND,
     CALL_LOOK,
+    CALL_REPEATED, // a look for the first answer again
+    CALL_WAIT,     // a long poll
     CALL_LIST,
     CALL_PAUSE,
     CALL_RESUME,
     CALL_CLOSE,
     CALL_ADD,
     CALL_PRICE,
+    CALL_REBUILD,
     CALL_SETTLEMENT,
     CALL_VOUCHER,
     CALL_VOUCHERS,
     CALL_LISTS, // an operator's, one of them
+    CALL_REQUEUE,
+    CALL_WRITE_OFF,
     CALL_FEED,
     CALL_KINDS
 };
@@ -52,7 +57,9 @@ struct call {
     unsigned quantity;
     int64_t units;
     char order_id[SK_UUID_SIZE]; // that it asked about, or got; "": none
+    char status[CODE_SIZE];      // of an order, in the answer; "": none
     bool low_priority;
+    unsigned key; // Idempotency-Key; 0: none
 };
 
 struct sold {   // a voucher
@@ -62,11 +69,11 @@ struct sold {   // a voucher
     int64_t epoch; // when its first order was placed; 0: none was
 };
 
-void people_open(void);
-// Acts that are not done: to find those that a failure needs. A bit for each of the first 64.
-void people_skip(uint64_t acts);
-// They come in the next so many ns. The last of them has left by a few seconds later.
-void people_begin(uint64_t for_ns);
+struct plan;
+
+// Borrows the plan. The last of them has left by a few seconds after it.
+void people_open(const struct plan *plan);
+void people_begin(void);
 
 size_t people_calls(void);
 const struct call *people_call(size_t i);
@@ -82,6 +89,11 @@ void people_forget_buyers(void);
 // people_read_feed() asks for one page more.
 size_t people_feed(const char ***events);
 void people_read_feed(void);
+
+// A look at the order that a call got, by its user or by a stranger. Returns the call's number.
+size_t people_look(size_t bought, bool stranger);
+// The operator decides about the dead letters that are left.
+void people_write_off_all(void);
 
 // A purchase by somebody new, at an instance that is on. Returns the call's number.
 size_t people_try(size_t voucher);

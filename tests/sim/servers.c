@@ -11,8 +11,6 @@
 
 enum { ADDRESS_SIZE = 24, URL_SIZE = 128, PORT = 6379, HALF = SK_SLOTS / 2, ANSWER_SIZE = 2048, TELL_MS = 3000 };
 
-enum servers_kind { SERVERS_ALONE, SERVERS_WATCHED, SERVERS_CLUSTER };
-
 static struct {
     enum servers_kind kind;
     size_t shards;
@@ -38,11 +36,11 @@ static void servers_present_address(unsigned server, char out[ADDRESS_SIZE])
         servers_address(server, servers.replaced[server], out);
 }
 
-void servers_open(void)
+void servers_open(enum servers_kind kind, size_t shards, bool standbys)
 {
-    servers.kind = world_chance(850) ? SERVERS_ALONE : world_chance(333) ? SERVERS_WATCHED : SERVERS_CLUSTER;
-    servers.shards = world_chance(70) ? 2 : 1;
-    servers.standbys = world_chance(200);
+    servers.kind = kind;
+    servers.shards = shards;
+    servers.standbys = standbys;
     servers.epoch = 1;
     servers.moving = -1;
     char at[SERVERS_MAX][ADDRESS_SIZE];

@@ -22,8 +22,9 @@ enum {
     SERVER_NONE = SERVERS_MAX
 };
 
-// Draws which there are.
-void servers_open(void);
+enum servers_kind { SERVERS_ALONE, SERVERS_WATCHED, SERVERS_CLUSTER };
+
+void servers_open(enum servers_kind kind, size_t shards, bool standbys); // PostgreSQL's
 size_t servers_nodes(void);
 size_t servers_shards(void);
 const char *servers_redis_url(void);

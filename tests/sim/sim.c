@@ -1,7 +1,7 @@
 // Runs worlds: each in a child of its own, so what a killed instance leaves behind ends with it.
 //
-// usage: sim FIRST_SEED WORLDS [--told] [--without TROUBLES] [--skip ACTS] [--spoil row|event|stock|dice]
-// Troubles and acts are bits.
+// usage: sim FIRST_SEED WORLDS [--told] [--plan] [--file PLAN] [--spoil row|event|stock|dice]
+// --plan prints what is to happen, and ends. --file reads that; the seed is then of the network alone.
 // Each tenth seed is played twice, and must have the same story.
 // The environment names the stores (main() has the names). tests/sim/run starts them.
 #include <inttypes.h>
@@ -18,16 +18,20 @@
 #include "judge.h"
 #include "log.h"
 #include "people.h"
+#include "plan.h"
 #include "servers.h"
 #include "stores.h"
 #include "trouble.h"
+#include "witness.h"
 #include "world.h"
 
 enum {
     WATCHDOG_S = 5,
+    WATCHDOG_STATUS = 4, // the connections may be in the middle of something
     REST_CHECK_MS = 500,
     REST_MS = 60000,
     TRIES_MAX = 20,
+    REFUSALS_MAX = 3,
     OVERDUE_MS = 8000,
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
@@ -37,10 +41,8 @@ static uint64_t *story; // the hash of the last world's, shared with its process
 
 static void sim_on_watchdog(int signal)
 {
-    static const char said[] = "FAILED: nothing has moved for 5 real seconds\n";
     (void)signal;
-    (void)!write(STDOUT_FILENO, said, sizeof said - 1);
-    _exit(3);
+    _exit(WATCHDOG_STATUS);
 }
 
 // Runs until then.
@@ -69,8 +71,11 @@ static void sim_with_troubles(uint64_t until)
     while (world_now() < until) {
         uint64_t next = world_now() + (uint64_t)REST_CHECK_MS * MS;
         sim_go_on(next < until ? next : until);
-        if (troubles_calm() >= (uint64_t)OVERDUE_MS * MS)
+        if (troubles_calm() >= (uint64_t)OVERDUE_MS * MS) {
             judge_overdue(OVERDUE_MS);
+            witness_stalled(OVERDUE_MS);
+        }
+        judge_readiness(OVERDUE_MS);
     }
 }
 
@@ -79,27 +84,62 @@ static void sim_rest(void)
     char why[JUDGE_WHY_SIZE] = "";
     for (uint64_t ms = 0; ms < REST_MS; ms += REST_CHECK_MS) {
         sim_go_on(world_now() + (uint64_t)REST_CHECK_MS * MS);
+        if (ms % (8 * REST_CHECK_MS) == 0)
+            people_write_off_all();
         if (!people_wait() && judge_rests(why))
             return;
     }
     world_fail("no rest within %d s: %s", REST_MS / 1000, why);
 }
 
-// A unit that is left can be bought. A purchase whose outcome is unknown may take it later: then it must come to rest
-// again.
+static void sim_wait_for(size_t number)
+{
+    while (people_call(number)->outcome == CALL_WAITS)
+        sim_go_on(world_now() + (uint64_t)ANSWER_PAUSE_MS * MS);
+}
+
+// A unit that is left can be bought. A purchase whose outcome is unknown may take it later, and an order may be on its
+// way back just then: so it must come to rest again.
 static void sim_sell_the_rest(void)
 {
     for (size_t i = 0; i < people_vouchers(); i++) {
         for (int tries = 0; people_voucher(i)->id != 0 && judge_sells(i); tries++) {
-            const struct call *call = people_call(people_try(i));
-            while (call->outcome == CALL_WAITS)
-                sim_go_on(world_now() + (uint64_t)ANSWER_PAUSE_MS * MS);
+            size_t number = people_try(i);
+            const struct call *call = people_call(number);
+            sim_wait_for(number);
             if (call->outcome == CALL_DONE)
                 break;
-            if (call->outcome != CALL_UNKNOWN || tries == TRIES_MAX)
+            if (tries == (call->outcome == CALL_UNKNOWN ? TRIES_MAX : REFUSALS_MAX))
                 world_fail("P4: voucher %" PRId64 " has units left, and a buyer was told %s", people_voucher(i)->id,
                            call->code);
             sim_rest();
+        }
+    }
+}
+
+// Each order, by its user and by a stranger. An answer that is not known may be asked for again.
+static void sim_look(size_t bought, bool stranger)
+{
+    char before[JUDGE_STATUS_SIZE];
+    judge_status(people_call(bought)->order_id, before);
+    size_t look = people_look(bought, stranger);
+    sim_wait_for(look);
+    for (int tries = 1; people_call(look)->outcome == CALL_UNKNOWN && tries < TRIES_MAX; tries++) {
+        sim_go_on(world_now() + (uint64_t)REST_CHECK_MS * MS);
+        look = people_look(bought, stranger);
+        sim_wait_for(look);
+    }
+    judge_look(people_call(look), stranger, before);
+}
+
+static void sim_look_at_orders(void)
+{
+    size_t count = people_calls();
+    for (size_t i = 0; i < count; i++) {
+        const struct call *call = people_call(i);
+        if (call->kind == CALL_BUY && (call->outcome == CALL_DONE || call->outcome == CALL_TAKEN)) {
+            sim_look(i, false);
+            sim_look(i, true);
         }
     }
 }
@@ -116,8 +156,9 @@ static void sim_read_feed(void)
 }
 
 struct play {
-    uint64_t seed, without, skip;
-    bool told, again;
+    uint64_t seed;
+    const char *file; // of the plan; NULL: it is drawn
+    bool told, again, only_plan;
     const char *spoilt; // to check the judge; NULL: nothing is
 };
 
@@ -135,19 +176,29 @@ static void sim_spoil(const char *what)
 
 static _Noreturn void sim_world(const struct play *play)
 {
+    static struct plan plan;
     uint64_t seed = play->seed;
     world_begin(seed + (play->again && play->spoilt != NULL && strcmp(play->spoilt, "dice") == 0), play->told);
-    people_skip(play->skip);
-    servers_open();
-    stores_empty(servers_nodes(), servers_shards());
     (void)signal(SIGALRM, sim_on_watchdog);
+    (void)alarm(WATCHDOG_S);
+    if (play->file == NULL)
+        plan_draw(&plan, seed);
+    else if (!plan_read(&plan, play->file))
+        _exit(2);
+    if (play->only_plan) {
+        plan_print(&plan);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    servers_open((enum servers_kind)plan.redis, plan.shards, plan.standbys);
+    stores_empty(servers_nodes(), servers_shards());
     sk_log_set_level(play->told ? SK_LOG_WARN : SK_LOG_ERROR);
-    people_open();
-    uint64_t for_ns = (world_chance(100) ? world_between(20000, 40000) : world_between(2000, 8000)) * MS;
+    people_open(&plan);
+    uint64_t for_ns = plan.for_ms * MS;
     for (size_t i = 0; i < instances_count(); i++)
         instance_start(instance_at(i));
-    people_begin(for_ns);
-    troubles_begin(for_ns, play->without);
+    people_begin();
+    troubles_begin(&plan);
     sim_with_troubles(for_ns > troubles_over_at() ? for_ns : troubles_over_at());
     troubles_end();
     world_tell("all troubles are over");
@@ -155,12 +206,13 @@ static _Noreturn void sim_world(const struct play *play)
     if (play->spoilt != NULL)
         sim_spoil(play->spoilt);
     judge_answers();
+    sim_look_at_orders();
     sim_sell_the_rest();
     sim_rest();
     sim_read_feed();
     if (!play->again)
         (void)printf("seed %" PRIu64 " ok: %" PRIu64 " lines, %.1f s, %zu calls, %zu troubles, %016" PRIx64 "\n", seed,
-                     world_story_lines(), (double)world_now() / 1e9, people_calls(), troubles_count(),
+                     world_story_lines(), (double)world_now() / 1e9, people_calls(), plan.trouble_count,
                      world_story_hash());
     (void)fflush(stdout);
     *story = world_story_hash();
@@ -179,6 +231,8 @@ static int sim_play(const struct play *play)
         return -1;
     if (WIFSIGNALED(status))
         (void)printf("seed %" PRIu64 " FAILED: signal %d\n", play->seed, WTERMSIG(status));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == WATCHDOG_STATUS)
+        (void)printf("seed %" PRIu64 " FAILED: nothing has moved for %d real seconds\n", play->seed, WATCHDOG_S);
     return status;
 }
 
@@ -194,10 +248,9 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "0";
         play.told = play.told || strcmp(argv[i], "--told") == 0;
-        if (strcmp(argv[i], "--without") == 0)
-            play.without = strtoull(value, NULL, 0);
-        if (strcmp(argv[i], "--skip") == 0)
-            play.skip = strtoull(value, NULL, 0);
+        play.only_plan = play.only_plan || strcmp(argv[i], "--plan") == 0;
+        if (strcmp(argv[i], "--file") == 0)
+            play.file = value;
         if (strcmp(argv[i], "--spoil") == 0)
             play.spoilt = value;
     }
@@ -222,7 +275,7 @@ int main(int argc, char **argv)
         }
         failed += status != 0;
         if (status != 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 3))
-            break; // the connections may be in the middle of something
+            break;
     }
     world_met_print();
     return failed > 0;

@@ -1,5 +1,6 @@
 // Preloaded into the stores of the simulation: their wall clock is a number in a file, which the simulation writes.
-// While it is 0, and for all other clocks, time is real. The file is SK_SIM_TIME: nanoseconds since 1970.
+// While it is 0, and for all other clocks, time is real. The file is SK_SIM_TIME: nanoseconds since 1970, one for each
+// store; which one is this store's is SK_SIM_CLOCK.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -9,20 +10,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NS_PER_S = 1000000000, NS_PER_US = 1000 };
+enum { NS_PER_S = 1000000000, NS_PER_US = 1000, CLOCKS = 3 };
 
 static const volatile int64_t *shared;
 
 __attribute__((constructor)) static void store_time_open(void)
 {
-    const char *path = getenv("SK_SIM_TIME");
+    const char *path = getenv("SK_SIM_TIME"), *clock = getenv("SK_SIM_CLOCK");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    void *mapped = mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, fd, 0);
+    void *mapped = mmap(NULL, CLOCKS * sizeof *shared, PROT_READ, MAP_SHARED, fd, 0);
     (void)close(fd);
     if (mapped != MAP_FAILED)
-        shared = mapped;
+        shared = (const volatile int64_t *)mapped + (clock == NULL ? 0 : strtoul(clock, NULL, 10) % CLOCKS);
 }
 
 // The C library's names of the parameters are reserved.

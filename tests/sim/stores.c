@@ -1,6 +1,7 @@
 #include "stores.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +16,16 @@
 #include "redis_format.h"
 #include "world.h"
 
-enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 128, CHECKED_S = 1893456000 };
+enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 128, CHECKED_S = 1893456000, BLOCKED_MS = 2 };
 
 static const char empty_sql[] =
     "TRUNCATE voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment,"
     " admin_event, stock_change, admin_request, shard_seen, archived_orders, archived_part, archived_voucher"
     " RESTART IDENTITY; DELETE FROM seckill_catalogue; INSERT INTO seckill_catalogue DEFAULT VALUES";
+
+// PostgreSQL's timers are real, and what they compare is the world's clock: one would ring again and again.
+static const char no_timeouts[] = "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout',"
+                                  " 'lock_timeout', 'idle_in_transaction_session_timeout']) AS name";
 
 struct redis_logged {
     int64_t wall;
@@ -46,19 +51,26 @@ struct postgres_logged {
 
 struct postgres_shard {
     PGconn *service, *owner;
+    PGconn *late;   // of the service, for the transaction that is open
+    PGconn *locker; // of the owner
+    bool open, locked;
     struct postgres_logged *log;
     size_t logged, log_room;
     size_t stays; // of the log, what is never lost
 };
 
+enum { CLOCKS = STORES_NODES + 1 }; // of the Redis servers, and of PostgreSQL
+
 static struct {
-    int64_t *clock;
+    volatile int64_t *clocks;
+    int64_t shifts[CLOCKS];
     struct redis_node nodes[STORES_NODES];
     struct postgres_shard shards[STORES_SHARDS];
     size_t shard_count;
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
     bool writes[SK_STATEMENT_COUNT];
     bool changed, harmed;
+    int64_t locked; // a voucher; 0: none
     uint64_t lost_at;
     char *bytes; // of the latest reply of Redis
     size_t bytes_len, bytes_room;
@@ -68,6 +80,35 @@ static _Noreturn void stores_die(const char *what, const char *why)
 {
     (void)fprintf(stderr, "sim: %s: %s\n", what, why);
     exit(2);
+}
+
+// ---- their clocks ----
+
+static int64_t stores_set_clock(size_t clock)
+{
+    int64_t now = world_wall() + stores.shifts[clock];
+    stores.clocks[clock] = now;
+    return now;
+}
+
+// As servers are numbered: the nodes, then the shards, which have one process.
+static size_t stores_clock_of(size_t server)
+{
+    return server < STORES_NODES ? server : STORES_NODES;
+}
+
+void stores_shift_clock(size_t server, int64_t ns)
+{
+    if (server < (size_t)STORES_NODES + STORES_SHARDS)
+        stores.shifts[stores_clock_of(server)] = ns;
+}
+
+bool stores_clocks_are_right(void)
+{
+    bool right = true;
+    for (size_t i = 0; i < CLOCKS; i++)
+        right = right && stores.shifts[i] == 0;
+    return right;
 }
 
 // ---- Redis ----
@@ -131,7 +172,7 @@ static struct sk_reply *stores_command(int fd, const char *const *argv, const si
 
 struct sk_reply *stores_redis_ask(size_t node, const char *const *argv)
 {
-    *stores.clock = world_wall();
+    (void)stores_set_clock(node);
     return stores_command(stores.nodes[node].sockets[1], argv, NULL);
 }
 
@@ -146,11 +187,12 @@ static void stores_must(int fd, const char *const *argv)
 
 #define STORES_MUST(node, ...) stores_must(stores.nodes[node].sockets[1], (const char *const[]){__VA_ARGS__, NULL})
 
-static void stores_log(struct redis_node *node, const char *command, size_t len)
+static void stores_log(size_t number, const char *command, size_t len)
 {
+    struct redis_node *node = &stores.nodes[number];
     node->log = world_grow(node->log, node->logged, &node->log_room, sizeof *node->log);
     struct redis_logged *entry = &node->log[node->logged++];
-    *entry = (struct redis_logged){world_wall(), len, world_alloc(len)};
+    *entry = (struct redis_logged){stores.clocks[number], len, world_alloc(len)};
     memcpy(entry->command, command, len);
 }
 
@@ -160,12 +202,12 @@ static void stores_do(size_t number, int argc, const char **argv, const size_t *
     struct redis_node *node = &stores.nodes[number];
     size_t len;
     char *command = sk_redis_format(argc, argv, lens, &len);
-    *stores.clock = world_wall();
+    (void)stores_set_clock(number);
     struct sk_reply *reply = stores_exchange(node->sockets[1], command, len);
     if (sk_reply_error(reply) != NULL)
         stores_die(argv[0], sk_reply_error(reply));
     sk_reply_free(reply);
-    stores_log(node, command, len);
+    stores_log(number, command, len);
     free(command);
 }
 
@@ -182,10 +224,10 @@ void stores_redis_harm(size_t node, const char *const *argv)
 // Whatever succeeded may have changed something: the log need not know which.
 const char *stores_redis(size_t node, const char *command, size_t len, struct sk_reply **reply, size_t *n)
 {
-    *stores.clock = world_wall();
+    (void)stores_set_clock(node);
     *reply = stores_exchange(stores.nodes[node].sockets[0], command, len);
     if (sk_reply_error(*reply) == NULL)
-        stores_log(&stores.nodes[node], command, len);
+        stores_log(node, command, len);
     *n = stores.bytes_len;
     return stores.bytes;
 }
@@ -248,11 +290,11 @@ void stores_redis_restart(size_t number, size_t lost)
     for (int i = 0; i < SK_SCRIPT_COUNT; i++) // those that run in the log
         stores_load(number, i);
     for (size_t i = 0; i < kept; i++) {
-        *stores.clock = node->log[i].wall;
+        stores.clocks[number] = node->log[i].wall;
         sk_reply_free(stores_exchange(node->sockets[1], node->log[i].command, node->log[i].len));
     }
     node->logged = kept;
-    *stores.clock = world_wall();
+    (void)stores_set_clock(number);
     stores_forget_scripts(number);
     node->runs++;
 }
@@ -295,9 +337,27 @@ bool stores_redis_harmed(void)
 
 // ---- PostgreSQL ----
 
+// The linker's names: libpq.c has others of the same functions.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+PGnotify *__real_PQnotifies(PGconn *conn);
+int __real_PQsocket(const PGconn *conn);
+int __real_PQsendQueryPrepared(PGconn *conn, const char *name, int n, const char *const *params, const int *lens,
+                               const int *formats, int format);
+PGresult *__real_PQgetResult(PGconn *conn);
+int __real_PQisBusy(PGconn *conn);
+int __real_PQconsumeInput(PGconn *conn);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+
+static void stores_on_notice(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
 static PGconn *stores_connect_postgres(const char *url)
 {
     PGconn *conn = PQconnectdb(url);
+    (void)PQsetNoticeProcessor(conn, stores_on_notice, NULL);
     if (PQtransactionStatus(conn) != PQTRANS_IDLE)
         stores_die("PostgreSQL", "cannot connect");
     return conn;
@@ -335,7 +395,7 @@ static void stores_log_statement(struct postgres_shard *shard, enum sk_statement
 {
     shard->log = world_grow(shard->log, shard->logged, &shard->log_room, sizeof *shard->log);
     struct postgres_logged *entry = &shard->log[shard->logged++];
-    *entry = (struct postgres_logged){.wall = world_wall(), .statement = statement, .n = n};
+    *entry = (struct postgres_logged){.wall = stores.clocks[STORES_NODES], .statement = statement, .n = n};
     for (int i = 0; i < n; i++) {
         size_t size = params[i] == NULL ? 0 : strlen(params[i]) + 1;
         entry->params[i] = params[i] == NULL ? NULL : memcpy(world_alloc(size), params[i], size);
@@ -344,26 +404,124 @@ static void stores_log_statement(struct postgres_shard *shard, enum sk_statement
         shard->stays = shard->logged;
 }
 
-static PGresult *stores_execute(const struct postgres_shard *shard, enum sk_statement statement, int n,
+static void stores_change(PGconn *conn, const char *sql)
+{
+    PGresult *result = PQexec(conn, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+        stores_die("a change", PQresultErrorMessage(result));
+    PQclear(result);
+}
+
+// Whether the backend waits for a lock, which it would for ever: PostgreSQL's own time-outs go by the world's clock.
+static bool stores_is_blocked(const struct postgres_shard *shard, PGconn *conn)
+{
+    char sql[96];
+    (void)snprintf(sql, sizeof sql, "SELECT FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
+                   PQbackendPID(conn));
+    PGresult *row = PQexec(shard->owner, sql);
+    bool blocked = PQntuples(row) > 0;
+    PQclear(row);
+    return blocked;
+}
+
+// Ends a statement that waits for the row that somebody holds. False: none had to.
+static bool stores_unblock(const struct postgres_shard *shard, PGconn *conn)
+{
+    char sql[64];
+    struct pollfd answer = {.fd = __real_PQsocket(conn), .events = POLLIN};
+    while (__real_PQisBusy(conn)) { // a notification may come before the answer
+        if (poll(&answer, 1, BLOCKED_MS) > 0 && __real_PQconsumeInput(conn) != 1)
+            stores_die("PostgreSQL", "it has gone");
+        if (!__real_PQisBusy(conn) || !stores_is_blocked(shard, conn))
+            continue;
+        (void)snprintf(sql, sizeof sql, "SELECT pg_cancel_backend(%d)", PQbackendPID(conn));
+        stores_change(shard->owner, sql);
+        return true;
+    }
+    return false;
+}
+
+static PGresult *stores_execute(size_t number, PGconn *conn, enum sk_statement statement, int n,
                                 const char *const *params)
 {
-    PGresult *result = PQexecPrepared(shard->service, sk_statements[statement].name, n, params, NULL, NULL, 0);
-    if (PQtransactionStatus(shard->service) != PQTRANS_IDLE)
+    const struct postgres_shard *shard = &stores.shards[number];
+    bool locked = false;
+    if (__real_PQsendQueryPrepared(conn, sk_statements[statement].name, n, params, NULL, NULL, 0) != 1)
+        stores_die("PostgreSQL", "cannot send");
+    if (shard->open || shard->locked)
+        locked = stores_unblock(shard, conn);
+    PGresult *result = __real_PQgetResult(conn), *more;
+    while ((more = __real_PQgetResult(conn)) != NULL)
+        PQclear(more);
+    if (PQtransactionStatus(conn) == PQTRANS_UNKNOWN)
         stores_die("PostgreSQL", PQresultErrorMessage(result));
-    return result;
+    if (!locked)
+        return result;
+    PQclear(result);
+    return stores_postgres_error(number, "55P03");
 }
 
 // Also what fails is in the log: it may have drawn numbers.
 PGresult *stores_postgres(size_t number, enum sk_statement statement, int n, const char *const *params)
 {
     struct postgres_shard *shard = &stores.shards[number];
-    *stores.clock = world_wall();
-    PGresult *result = stores_execute(shard, statement, n, params);
+    (void)stores_set_clock(STORES_NODES);
+    PGresult *result = stores_execute(number, shard->service, statement, n, params);
+    if (statement == SK_STATEMENT_SESSION)
+        stores_change(shard->service, no_timeouts);
     if (stores.writes[statement]) {
         stores.changed = true;
         stores_log_statement(shard, statement, n, params);
     }
     return result;
+}
+
+bool stores_may_be_late(size_t shard, enum sk_statement statement)
+{
+    return stores.writes[statement] && statement != SK_STATEMENT_CREATE_VOUCHER && !stores.shards[shard].open;
+}
+
+PGresult *stores_postgres_begin(size_t number, enum sk_statement statement, int n, const char *const *params)
+{
+    struct postgres_shard *shard = &stores.shards[number];
+    (void)stores_set_clock(STORES_NODES);
+    stores_change(shard->late, "BEGIN");
+    shard->open = true;
+    PGresult *result = stores_execute(number, shard->late, statement, n, params);
+    stores_log_statement(shard, statement, n, params);
+    return result;
+}
+
+void stores_postgres_end(size_t number, bool commit)
+{
+    struct postgres_shard *shard = &stores.shards[number];
+    if (PQtransactionStatus(shard->late) != PQTRANS_IDLE)
+        stores_change(shard->late, commit ? "COMMIT" : "ROLLBACK");
+    if (shard->open && !commit)
+        shard->logged--; // the caller ends it before the process does
+    stores.changed = stores.changed || shard->open;
+    shard->open = false;
+}
+
+void stores_lock(size_t number, int64_t voucher)
+{
+    char sql[96];
+    PGconn *locker = stores.shards[number].locker;
+    if (PQtransactionStatus(locker) != PQTRANS_IDLE)
+        stores_change(locker, "ROLLBACK");
+    (void)snprintf(sql, sizeof sql, "SELECT FROM voucher_stock WHERE voucher_id = %lld FOR UPDATE SKIP LOCKED",
+                   (long long)voucher);
+    stores.shards[number].locked = voucher != 0;
+    stores.locked = voucher;
+    if (voucher == 0)
+        return;
+    stores_change(locker, "BEGIN");
+    stores_change(locker, sql);
+}
+
+int64_t stores_locked(void)
+{
+    return stores.locked;
 }
 
 PGresult *stores_postgres_error(size_t shard, const char *sqlstate)
@@ -380,9 +538,6 @@ bool stores_changed(void)
     return changed;
 }
 
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name (libpq.c has another)
-PGnotify *__real_PQnotifies(PGconn *conn);
-
 bool stores_notified(size_t shard)
 {
     bool any = false;
@@ -393,39 +548,37 @@ bool stores_notified(size_t shard)
 
 PGresult *stores_query(size_t shard, const char *sql, int n, const char *const *params)
 {
-    *stores.clock = world_wall();
+    (void)stores_set_clock(STORES_NODES);
     PGresult *result = PQexecParams(stores.shards[shard].owner, sql, n, NULL, params, NULL, NULL, 0);
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         stores_die("a query", PQresultErrorMessage(result));
     return result;
 }
 
-static void stores_change(size_t shard, const char *sql)
-{
-    PGresult *result = PQexec(stores.shards[shard].owner, sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        stores_die("a change", PQresultErrorMessage(result));
-    PQclear(result);
-}
-
 void stores_spoil(const char *sql)
 {
     for (size_t i = 0; i < stores.shard_count; i++)
-        stores_change(i, sql);
+        stores_change(stores.shards[i].owner, sql);
 }
 
 static void stores_empty_shard(size_t shard)
 {
     char number[128];
-    stores_change(shard, empty_sql);
+    // Also of a world that ended in the middle: this process does not know of its transactions.
+    stores_change(stores.shards[shard].late, "ROLLBACK");
+    stores_change(stores.shards[shard].locker, "ROLLBACK");
+    stores.shards[shard].open = stores.shards[shard].locked = false;
+    stores_change(stores.shards[shard].owner, empty_sql);
     (void)snprintf(number, sizeof number, "UPDATE seckill_shard SET number = %zu, shards = %zu, beat = 0", shard,
                    stores.shard_count);
-    stores_change(shard, number);
+    stores_change(stores.shards[shard].owner, number);
 }
 
 void stores_postgres_restore(size_t number, size_t lost)
 {
     struct postgres_shard *shard = &stores.shards[number];
+    stores_postgres_end(number, false);
+    stores_lock(number, 0);
     size_t least = shard->stays, kept = lost > shard->logged ? 0 : shard->logged - lost;
     if (kept < least)
         kept = least;
@@ -434,12 +587,12 @@ void stores_postgres_restore(size_t number, size_t lost)
     stores_empty_shard(number);
     for (size_t i = 0; i < kept; i++) {
         const struct postgres_logged *entry = &shard->log[i];
-        *stores.clock = entry->wall;
-        PQclear(stores_execute(shard, entry->statement, entry->n, (const char *const *)entry->params));
+        stores.clocks[STORES_NODES] = entry->wall;
+        PQclear(stores_execute(number, shard->service, entry->statement, entry->n, (const char *const *)entry->params));
     }
     stores.lost_at = world_now();
     shard->logged = kept;
-    *stores.clock = world_wall();
+    (void)stores_set_clock(STORES_NODES);
     stores.changed = true;
 }
 
@@ -456,6 +609,7 @@ void stores_accept(size_t shard)
         PQclear(row);
     }
     (void)snprintf(sql, sizeof sql, "SELECT accept_shard(%lld)", (long long)seen);
+    stores_postgres_end(shard, true);
     PQclear(stores_query(shard, sql, 0, NULL));
 }
 
@@ -469,7 +623,8 @@ uint64_t stores_postgres_lost_at(void)
 // Else the library was not preloaded.
 static void stores_check_clocks(void)
 {
-    *stores.clock = (int64_t)CHECKED_S * 1000000000;
+    for (size_t i = 0; i < CLOCKS; i++)
+        stores.clocks[i] = (int64_t)CHECKED_S * 1000000000;
     for (size_t i = 0; i < STORES_NODES; i++) {
         struct sk_reply *time = stores_command(stores.nodes[i].sockets[1], (const char *const[]){"TIME", NULL}, NULL);
         int64_t now = 0;
@@ -490,10 +645,11 @@ static void stores_map_clock(const char *path)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         stores_die(path, "cannot open");
-    stores.clock = mmap(NULL, sizeof *stores.clock, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *mapped = mmap(NULL, CLOCKS * sizeof *stores.clocks, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd);
-    if (stores.clock == MAP_FAILED)
+    if (mapped == MAP_FAILED)
         stores_die(path, "cannot map");
+    stores.clocks = mapped;
 }
 
 void stores_open(const struct stores_options *options)
@@ -508,7 +664,10 @@ void stores_open(const struct stores_options *options)
     for (size_t i = 0; i < STORES_SHARDS; i++) {
         stores.shards[i].service = stores_connect_postgres(options->postgres[i]);
         stores.shards[i].owner = stores_connect_postgres(options->owner[i]);
+        stores.shards[i].late = stores_connect_postgres(options->postgres[i]);
+        stores.shards[i].locker = stores_connect_postgres(options->owner[i]);
         stores_prepare(stores.shards[i].service);
+        stores_prepare(stores.shards[i].late);
     }
     for (int i = 0; i < SK_STATEMENT_COUNT; i++)
         stores.writes[i] = stores_may_write(sk_statements[i].text);
@@ -521,9 +680,10 @@ void stores_open(const struct stores_options *options)
 
 void stores_empty(size_t nodes, size_t shards)
 {
-    *stores.clock = world_wall();
     stores.shard_count = shards;
+    (void)stores_set_clock(STORES_NODES);
     for (size_t i = 0; i < nodes; i++) {
+        (void)stores_set_clock(i);
         STORES_MUST(i, "FLUSHALL");
         stores_forget_scripts(i); // an earlier world may have
     }

@@ -27,6 +27,10 @@ void stores_open(const struct stores_options *options);
 // So many are as new, and their clock is the world's.
 void stores_empty(size_t nodes, size_t shards);
 
+// The clock of a server (servers.h) is ahead by so much.
+void stores_shift_clock(size_t server, int64_t ns);
+bool stores_clocks_are_right(void);
+
 // ---- Redis ----
 
 // Executes a command as the service's user. *reply is the caller's; the bytes of the reply are borrowed until the next
@@ -57,6 +61,14 @@ bool stores_redis_harmed(void);
 size_t stores_shards(void);
 // Executes a statement as the service's login; the caller clears the result.
 PGresult *stores_postgres(size_t shard, enum sk_statement statement, int n, const char *const *params);
+// The same in a transaction that stays open, while others run: of a statement for which stores_may_be_late(). Its
+// result counts once the transaction has been committed. One at a time.
+bool stores_may_be_late(size_t shard, enum sk_statement statement);
+PGresult *stores_postgres_begin(size_t shard, enum sk_statement statement, int n, const char *const *params);
+void stores_postgres_end(size_t shard, bool commit); // also: none is open
+// Somebody else's transaction holds the row of this voucher; 0: of none any more. Statements that need it are refused.
+void stores_lock(size_t shard, int64_t voucher);
+int64_t stores_locked(void);
 // An error with this code, as PostgreSQL sends it.
 PGresult *stores_postgres_error(size_t shard, const char *sqlstate);
 // Whether it notified since the last call.

@@ -4,40 +4,15 @@
 #include <stdio.h>
 
 #include "instance.h"
+#include "judge.h"
 #include "net.h"
 #include "people.h"
+#include "plan.h"
+#include "shards.h"
 #include "stores.h"
 #include "world.h"
 
-enum trouble_kind {
-    TROUBLE_KILL,
-    TROUBLE_KILL_AT,
-    TROUBLE_PAUSE,
-    TROUBLE_DRAIN,
-    TROUBLE_MEMORY,
-    TROUBLE_NO_MEMORY,
-    TROUBLE_CLOCK,
-    TROUBLE_DRIFT,
-    TROUBLE_REDIS_RESTARTS,
-    TROUBLE_REDIS_LOSES,
-    TROUBLE_REDIS_EMPTIED,
-    TROUBLE_REDIS_KEY,
-    TROUBLE_REDIS_WRONG_KEY,
-    TROUBLE_REDIS_SCRIPTS,
-    TROUBLE_SLOT_MOVES,
-    TROUBLE_FAILS_OVER,
-    TROUBLE_RESTORED,
-    TROUBLE_BLIND,
-    TROUBLE_AWAY,
-    TROUBLE_FROZEN,
-    TROUBLE_SLOW,
-    TROUBLE_ERRORS,
-    TROUBLE_BREAKS,
-    TROUBLE_BREAK_ALL,
-    TROUBLE_KINDS
-};
-
-enum { LONG_MS = 30000, ACCEPT_MS = 3000 };
+enum { LONG_MS = 30000, ACCEPT_MS = 3000, CRASH_UP_MS = 700, CRASH_DOWN_MS = 300 };
 
 struct trouble {
     enum trouble_kind kind;
@@ -48,9 +23,9 @@ struct trouble {
 
 static struct {
     struct trouble all[TROUBLES_MAX];
-    size_t count;
     uint64_t long_until;
     uint64_t shaken_at, instances_shaken_at[INSTANCES_MAX]; // when something was wrong
+    uint64_t redis_shaken_at, had_postgres_at[INSTANCES_MAX];
     uint64_t lives[INSTANCES_MAX];
     bool over;
 } troubles;
@@ -62,11 +37,16 @@ static const char *const failpoints[] = {"admit.counted",   "changes.apply",    
                                          "return.settling", "writer.collected", "writer.committed", "writer.correcting",
                                          "writer.sent"};
 
-static const char *const kinds[TROUBLE_KINDS] = {
-    "kill",      "kill at",    "pause",          "drain",       "memory",        "no memory",
-    "clock",     "drift",      "Redis restarts", "Redis loses", "Redis emptied", "Redis's keys",
-    "wrong key", "no scripts", "slot moves",     "fails over",  "restored",      "blind",
-    "away",      "frozen",     "slow",           "errors",      "breaks",        "break all"};
+const char *trouble_name(enum trouble_kind kind)
+{
+    static const char *const names[TROUBLE_KINDS] = {
+        "kill",          "kill-at",   "crash-loop",   "pause",       "drain",          "memory",
+        "no-memory",     "clock",     "drift",        "blind",       "redis-restarts", "redis-loses",
+        "redis-emptied", "redis-key", "wrong-key",    "wrong-entry", "no-scripts",     "slot-moves",
+        "fails-over",    "restored",  "store-clock",  "row-locked",  "away",           "frozen",
+        "slow",          "errors",    "late-commits", "breaks",      "break-all"};
+    return names[kind];
+}
 
 static void trouble_restart(void *arg)
 {
@@ -90,7 +70,7 @@ static void trouble_server_is_back(void *arg)
     world_tell("%s is well again", servers_name(trouble->server));
     server->down = false;
     server->slow_ns = 0;
-    server->error_per_mille = server->break_per_mille = 0;
+    server->error_per_mille = server->break_per_mille = server->late_per_mille = 0;
     net_thaw(trouble->server);
 }
 
@@ -206,6 +186,56 @@ static void trouble_damage_key(const struct trouble *trouble, bool wrong)
                       wrong ? (const char *const[]){"SET", name, "?", NULL} : (const char *const[]){"DEL", name, NULL});
 }
 
+// An entry that nobody can read.
+static void trouble_forge_entry(const struct trouble *trouble)
+{
+    char name[64];
+    int64_t id = people_voucher(trouble->dice % people_vouchers())->id;
+    if (judge_epoch(id) == 0)
+        return; // nobody looks there any more
+    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:journal", id);
+    world_tell("%s gets an entry that is none", name);
+    stores_redis_harm(servers_node_of_key(name), (const char *const[]){"XADD", name, "*", "orders", "?", NULL});
+}
+
+static void trouble_clock_is_right(void *arg)
+{
+    const struct trouble *trouble = arg;
+    world_tell("the clock of %s is right again", servers_name(trouble->server));
+    troubles.shaken_at = world_now();
+    stores_shift_clock(trouble->server, 0);
+}
+
+static void trouble_lock(int64_t voucher)
+{
+    world_tell("the row of voucher %" PRId64 " is locked", voucher);
+    stores_lock(sk_shard_of_voucher(voucher, servers_shards()), voucher);
+}
+
+static void trouble_unlock(void *arg)
+{
+    (void)arg;
+    world_tell("no row is locked");
+    for (size_t i = 0; i < servers_shards(); i++)
+        stores_lock(i, 0);
+}
+
+// Each time it starts, it dies a moment later.
+static void trouble_crash(void *arg)
+{
+    struct trouble *trouble = arg;
+    struct instance *instance = trouble->instance;
+    if (troubles.over)
+        return;
+    if (instance_state(instance) == INSTANCE_OFF)
+        instance_start(instance);
+    else
+        instance_kill(instance, "once more");
+    uint64_t next = instance_state(instance) == INSTANCE_OFF ? CRASH_DOWN_MS : CRASH_UP_MS;
+    trouble->for_ns = trouble->for_ns > next * MS ? trouble->for_ns - next * MS : 0;
+    world_at(world_now() + next * MS, trouble->for_ns > 0 ? trouble_crash : trouble_restart, trouble);
+}
+
 static void trouble_happens(void *arg)
 {
     struct trouble *trouble = arg;
@@ -216,9 +246,11 @@ static void trouble_happens(void *arg)
     size_t node = dice / 128 % servers_nodes();
     if (troubles.over)
         return;
-    world_met("trouble %s", kinds[trouble->kind]);
-    if (trouble->kind >= TROUBLE_REDIS_RESTARTS && trouble->kind != TROUBLE_BLIND)
+    world_met("trouble %s", trouble_name(trouble->kind));
+    if (trouble->kind > TROUBLE_BLIND)
         troubles.shaken_at = world_now();
+    if (trouble->kind > TROUBLE_BLIND && trouble->kind <= TROUBLE_STORE_CLOCK)
+        troubles.redis_shaken_at = world_now();
     switch (trouble->kind) {
     case TROUBLE_KILL:
         instance_kill(instance, "between two events");
@@ -229,6 +261,9 @@ static void trouble_happens(void *arg)
         instance_kill_at(instance, failpoints[dice % (sizeof failpoints / sizeof *failpoints)],
                          1 + (unsigned)(dice / 64 % 3));
         world_at(until, trouble_restart, trouble);
+        break;
+    case TROUBLE_CRASH_LOOP:
+        trouble_crash(trouble);
         break;
     case TROUBLE_PAUSE:
         instance_pause(instance);
@@ -271,6 +306,18 @@ static void trouble_happens(void *arg)
     case TROUBLE_REDIS_WRONG_KEY:
         trouble_damage_key(trouble, true);
         break;
+    case TROUBLE_REDIS_ENTRY:
+        trouble_forge_entry(trouble);
+        break;
+    case TROUBLE_STORE_CLOCK:
+        stores_shift_clock(trouble->server, ((int64_t)(dice % 40000) - 20000) * MS);
+        world_tell("the clock of %s is ahead by %d ms", servers_name(trouble->server), (int)(dice % 40000) - 20000);
+        world_at(until, trouble_clock_is_right, trouble);
+        break;
+    case TROUBLE_LOCKED:
+        trouble_lock(people_voucher(dice % people_vouchers())->id);
+        world_at(until, trouble_unlock, trouble);
+        break;
     case TROUBLE_REDIS_SCRIPTS:
         world_tell("SCRIPT FLUSH at %s", servers_name(SERVER_REDIS + (unsigned)node));
         stores_forget_scripts(node);
@@ -311,6 +358,11 @@ static void trouble_happens(void *arg)
         world_tell("%s refuses %u of 1000", servers_name(trouble->server), server->error_per_mille);
         world_at(until, trouble_server_is_back, trouble);
         break;
+    case TROUBLE_LATE_COMMITS:
+        server->late_per_mille = 100 + (unsigned)(dice % 600);
+        world_tell("%s commits late", servers_name(trouble->server));
+        world_at(until, trouble_server_is_back, trouble);
+        break;
     case TROUBLE_BREAKS:
         server->break_per_mille = 10 + (unsigned)(dice % 100);
         world_tell("%s loses connections", servers_name(trouble->server));
@@ -325,29 +377,21 @@ static void trouble_happens(void *arg)
     }
 }
 
-void troubles_begin(uint64_t for_ns, uint64_t without)
+void troubles_begin(const struct plan *plan)
 {
-    troubles.count = world_roll(9);
-    for (size_t i = 0; i < troubles.count; i++) {
+    for (size_t i = 0; i < plan->trouble_count; i++) {
+        const struct plan_trouble *one = &plan->troubles[i];
         struct trouble *trouble = &troubles.all[i];
-        uint64_t most = world_chance(20) ? 600000 : world_chance(200) ? 9000 : 2000;
-        *trouble = (struct trouble){.kind = (enum trouble_kind)world_roll(TROUBLE_KINDS),
-                                    .instance = instance_at(world_roll(instances_count())),
-                                    .server = servers_choose(world_roll(840)),
-                                    .for_ns = world_between(100, most) * MS,
-                                    .dice = world_roll(1U << 30)};
-        uint64_t at = world_now() + 300 * MS + world_roll(for_ns - 300 * MS);
-        if ((without >> i & 1) != 0)
-            continue;
-        if (trouble->for_ns > (uint64_t)LONG_MS * MS && at + trouble->for_ns > troubles.long_until)
-            troubles.long_until = at + trouble->for_ns;
-        world_at(at, trouble_happens, trouble);
+        uint64_t until = (one->at_ms + one->for_ms) * MS;
+        *trouble = (struct trouble){.kind = one->kind,
+                                    .instance = instance_at(one->instance % instances_count()),
+                                    .server = servers_choose(one->server),
+                                    .for_ns = one->for_ms * MS,
+                                    .dice = one->dice};
+        if (one->for_ms > LONG_MS && until > troubles.long_until)
+            troubles.long_until = until;
+        world_at(one->at_ms * MS, trouble_happens, trouble);
     }
-}
-
-size_t troubles_count(void)
-{
-    return troubles.count;
 }
 
 uint64_t troubles_over_at(void)
@@ -355,35 +399,67 @@ uint64_t troubles_over_at(void)
     return troubles.long_until;
 }
 
-static bool trouble_is_cut_off(const struct instance *instance)
+static bool trouble_shakes(unsigned i)
+{
+    const struct net_server *server = net_server(i);
+    return server->down || server->frozen || server->slow_ns > 0 || server->error_per_mille > 0 ||
+           server->break_per_mille > 0;
+}
+
+static bool trouble_is_cut_off(const struct instance *instance, unsigned first, unsigned end)
 {
     bool cut_off = false;
-    for (unsigned server = 0; server < SERVERS_MAX; server++)
+    for (unsigned server = first; server < end; server++)
         cut_off = cut_off || net_way_of(instance, server) != NET_OPEN;
     return cut_off;
+}
+
+static bool trouble_is_unwell(struct instance *instance, size_t i)
+{
+    bool unwell = instance_state(instance) != INSTANCE_ON || instance_drains(instance) ||
+                  instance_life(instance) != troubles.lives[i] || instance_memory(instance)->left > 0 ||
+                  trouble_is_cut_off(instance, 0, SERVER_POSTGRES) ||
+                  trouble_is_cut_off(instance, SERVER_SENTINEL, SERVERS_MAX);
+    troubles.lives[i] = instance_life(instance);
+    return unwell;
 }
 
 uint64_t troubles_calm(void)
 {
     uint64_t now = world_now(), longest = 0;
+    bool clocks = !stores_clocks_are_right(), redis = clocks, postgres = false;
     for (unsigned i = 0; i < SERVERS_MAX; i++) {
-        const struct net_server *server = net_server(i);
-        if (server->down || server->frozen || server->slow_ns > 0 || server->error_per_mille > 0 ||
-            server->break_per_mille > 0)
-            troubles.shaken_at = now;
+        redis = redis || (servers_is_redis(i) && trouble_shakes(i));
+        postgres = postgres || (!servers_is_redis(i) && trouble_shakes(i));
     }
+    if (redis || postgres)
+        troubles.shaken_at = now;
+    if (redis)
+        troubles.redis_shaken_at = now;
     for (size_t i = 0; i < instances_count(); i++) {
         struct instance *instance = instance_at(i);
-        if (instance_state(instance) != INSTANCE_ON || instance_drains(instance) ||
-            instance_life(instance) != troubles.lives[i] || instance_memory(instance)->left > 0 ||
-            trouble_is_cut_off(instance))
+        bool unwell = trouble_is_unwell(instance, i);
+        bool cut_off = trouble_is_cut_off(instance, SERVER_POSTGRES, SERVER_SENTINEL);
+        bool without = cut_off || net_server(SERVER_POSTGRES)->down || net_server(SERVER_POSTGRES)->frozen;
+        if (unwell || cut_off)
             troubles.instances_shaken_at[i] = now;
-        troubles.lives[i] = instance_life(instance);
-        uint64_t shaken =
-            troubles.instances_shaken_at[i] > troubles.shaken_at ? troubles.instances_shaken_at[i] : troubles.shaken_at;
-        longest = now - shaken > longest ? now - shaken : longest;
+        if (unwell || !without || redis)
+            troubles.had_postgres_at[i] = now;
+        longest = troubles_well_for(i) > longest ? troubles_well_for(i) : longest;
     }
     return longest;
+}
+
+uint64_t troubles_well_for(size_t instance)
+{
+    uint64_t since = troubles.instances_shaken_at[instance];
+    return world_now() - (since > troubles.shaken_at ? since : troubles.shaken_at);
+}
+
+uint64_t troubles_without_postgres_for(size_t instance)
+{
+    uint64_t since = troubles.had_postgres_at[instance];
+    return world_now() - (since > troubles.redis_shaken_at ? since : troubles.redis_shaken_at);
 }
 
 void troubles_end(void)
@@ -391,6 +467,9 @@ void troubles_end(void)
     troubles.over = true;
     servers_end_move();
     trouble_accept(NULL);
+    trouble_unlock(NULL);
+    for (unsigned server = 0; server < SERVERS_MAX; server++)
+        stores_shift_clock(server, 0);
     for (unsigned server = 0; server < SERVERS_MAX; server++) {
         struct trouble well = {.server = server};
         trouble_server_is_back(&well);

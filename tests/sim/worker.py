@@ -40,7 +40,8 @@ class SimPostgres(PostgresServer):
         off = ["fsync", "full_page_writes", "autovacuum", "synchronous_commit"]
         self.start(
             [str(self.bin / "postgres"), "-D", str(self.dir / "data"), "-k", str(self.dir), "-h", "127.0.0.1"]
-            + ["-p", str(self.port), *(word for name in off for word in ("-c", f"{name}=off"))],
+            + ["-p", str(self.port), *(word for name in off for word in ("-c", f"{name}=off"))]
+            + ["-c", "deadlock_timeout=1h"],
             self.preload,
             user=self.user,
         )
@@ -58,17 +59,17 @@ class Worker:
 
     def __init__(self, folder: Path, number: int, build: Path):
         clock = folder / f"time-{number}"
-        clock.write_bytes(bytes(8))
+        clock.write_bytes(bytes(3 * 8))
         clock.chmod(0o644)
         library = folder / f"time-{number}.so"  # PostgreSQL's user may not enter the tree
         shutil.copy(build / "tests/sim/libstore_time.so", library)
         library.chmod(0o755)
-        preload = {"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock)}
+        preload = [{"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock), "SK_SIM_CLOCK": str(i)} for i in range(3)]
         self.program = build / "sim"
-        self.redis = [SimRedis(folder, f"redis-{number}-{node}", preload) for node in (1, 2)]
+        self.redis = [SimRedis(folder, f"redis-{number}-{node}", preload[node]) for node in (0, 1)]
         for redis in self.redis:
             redis.run()
-        self.postgres = SimPostgres(folder, f"pg-{number}", preload)
+        self.postgres = SimPostgres(folder, f"pg-{number}", preload[2])
         self.postgres.sql("create database seckill_2 owner owner", "postgres")
         for database in DATABASES:
             self.migrate(build, database)

@@ -1,0 +1,254 @@
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "instance.h"
+#include "servers.h"
+#include "world.h"
+
+enum { BEFORE_ACTS_MS = 400, FIRST_TROUBLE_MS = 300, NEAR_MS = 60, LINE_SIZE = 256 };
+
+// ---- drawing ----
+//
+// Each world has some kinds of troubles and acts only, so that each kind meets many others alone (A. Groce and others,
+// "Swarm testing", 2012).
+
+static const struct {
+    enum call_kind kind;
+    unsigned weight;
+} weights[] = {{CALL_BUY, 50},     {CALL_PAY, 12},     {CALL_CANCEL, 10}, {CALL_REFUND, 8},  {CALL_LOOK, 8},
+               {CALL_REPEATED, 2}, {CALL_WAIT, 3},     {CALL_LIST, 3},    {CALL_PAUSE, 2},   {CALL_RESUME, 4},
+               {CALL_ADD, 5},      {CALL_PRICE, 3},    {CALL_CLOSE, 1},   {CALL_REBUILD, 2}, {CALL_SETTLEMENT, 2},
+               {CALL_VOUCHER, 3},  {CALL_VOUCHERS, 2}, {CALL_LISTS, 4},   {CALL_REQUEUE, 1}, {CALL_WRITE_OFF, 1}};
+
+enum { KINDS = sizeof weights / sizeof *weights };
+
+static void plan_draw_voucher(struct plan_voucher *voucher, bool closing)
+{
+    static const int64_t pay_within_s[] = {0, 1, 2, 8};
+    *voucher = (struct plan_voucher){.stock = (int64_t)world_between(1, 5),
+                                     .price_cents = (int64_t)world_between(0, 3),
+                                     .pay_within_s = pay_within_s[world_roll(4)],
+                                     .limit = (unsigned)world_between(1, 3),
+                                     .begins_ms = world_roll(2) == 0 ? -500 : 500,
+                                     .ends_ms = closing ? (int64_t)world_between(2000, 9000) : 3600000};
+}
+
+static enum call_kind plan_draw_kind(const unsigned factors[KINDS])
+{
+    uint64_t all = 0, luck;
+    size_t which = 0;
+    for (size_t i = 0; i < KINDS; i++)
+        all += (uint64_t)weights[i].weight * factors[i];
+    luck = world_roll(all);
+    while (luck >= (uint64_t)weights[which].weight * factors[which]) {
+        luck -= (uint64_t)weights[which].weight * factors[which];
+        which++;
+    }
+    return weights[which].kind;
+}
+
+static int64_t plan_draw_units(enum call_kind kind)
+{
+    if (kind == CALL_ADD)
+        return world_chance(400) ? -1 : (int64_t)world_between(1, 2);
+    return (int64_t)world_roll(6);
+}
+
+// Some come just before or after a trouble.
+static uint64_t plan_draw_time(const struct plan *plan)
+{
+    uint64_t at = BEFORE_ACTS_MS + world_roll(plan->for_ms - BEFORE_ACTS_MS);
+    if (plan->trouble_count > 0 && world_chance(250)) {
+        at = plan->troubles[world_roll(plan->trouble_count)].at_ms + world_roll((uint64_t)2 * NEAR_MS);
+        at = at > NEAR_MS ? at - NEAR_MS : at;
+    }
+    return at;
+}
+
+static void plan_draw_acts(struct plan *plan)
+{
+    unsigned factors[KINDS];
+    for (size_t i = 0; i < KINDS; i++)
+        factors[i] = weights[i].kind == CALL_BUY ? 1 : (unsigned)world_roll(3);
+    plan->act_count = world_between(10, 70);
+    for (size_t i = 0; i < plan->act_count; i++) {
+        struct plan_act *act = &plan->acts[i];
+        enum call_kind kind = plan_draw_kind(factors);
+        *act = (struct plan_act){.at_ms = plan_draw_time(plan),
+                                 .kind = kind,
+                                 .instance = (unsigned)world_roll(60),
+                                 .voucher = (unsigned)world_roll(60),
+                                 .user = (unsigned)world_roll(plan->users),
+                                 .quantity = (unsigned)world_between(1, 6),
+                                 .units = plan_draw_units(kind),
+                                 .low_priority = world_chance(200),
+                                 .key = world_chance(300) ? (unsigned)world_between(1, 2) : 0,
+                                 .about = (unsigned)world_roll(1000)};
+    }
+}
+
+static void plan_draw_troubles(struct plan *plan)
+{
+    enum trouble_kind kinds[TROUBLE_KINDS];
+    size_t count = 0;
+    for (unsigned kind = 0; kind < TROUBLE_KINDS; kind++) {
+        if (world_chance(300))
+            kinds[count++] = (enum trouble_kind)kind;
+    }
+    if (count == 0)
+        kinds[count++] = (enum trouble_kind)world_roll(TROUBLE_KINDS);
+    plan->trouble_count = world_roll(9);
+    for (size_t i = 0; i < plan->trouble_count; i++) {
+        uint64_t most = world_chance(20) ? 600000 : world_chance(200) ? 9000 : 2000;
+        if (plan->for_ms >= 20000 && world_chance(500))
+            most = 20000;
+        plan->troubles[i] =
+            (struct plan_trouble){.at_ms = FIRST_TROUBLE_MS + world_roll(plan->for_ms - FIRST_TROUBLE_MS),
+                                  .for_ms = world_between(100, most),
+                                  .kind = kinds[world_roll(count)],
+                                  .instance = (unsigned)world_roll(60),
+                                  .server = (unsigned)world_roll(840),
+                                  .dice = world_roll(1U << 30)};
+    }
+}
+
+void plan_draw(struct plan *plan, uint64_t seed)
+{
+    *plan = (struct plan){.seed = seed,
+                          .for_ms = world_chance(150) ? world_between(20000, 40000) : world_between(2000, 8000),
+                          .instances = (unsigned)world_between(1, INSTANCES_MAX),
+                          .users = (unsigned)world_between(2, USERS_MAX),
+                          .redis = world_chance(850)   ? SERVERS_ALONE
+                                   : world_chance(333) ? SERVERS_WATCHED
+                                                       : SERVERS_CLUSTER,
+                          .shards = world_chance(70) ? 2 : 1,
+                          .standbys = world_chance(200),
+                          .reader = world_chance(300),
+                          .orders_max = world_chance(100) ? 8 : 256,
+                          .voucher_count = world_between(1, VOUCHERS_MAX)};
+    bool closing = world_chance(300);
+    for (size_t i = 0; i < plan->voucher_count; i++)
+        plan_draw_voucher(&plan->vouchers[i], closing);
+    plan_draw_troubles(plan);
+    plan_draw_acts(plan);
+}
+
+// ---- as text ----
+
+void plan_print(const struct plan *plan)
+{
+    (void)printf("world seed %" PRIu64 " for %" PRIu64 " instances %u users %u redis %u shards %u standbys %d reader %d"
+                 " orders %u\n",
+                 plan->seed, plan->for_ms, plan->instances, plan->users, plan->redis, plan->shards, plan->standbys,
+                 plan->reader, plan->orders_max);
+    for (size_t i = 0; i < plan->voucher_count; i++) {
+        const struct plan_voucher *one = &plan->vouchers[i];
+        (void)printf("voucher stock %" PRId64 " price %" PRId64 " limit %u pay_within %" PRId64 " begins %" PRId64
+                     " ends %" PRId64 "\n",
+                     one->stock, one->price_cents, one->limit, one->pay_within_s, one->begins_ms, one->ends_ms);
+    }
+    for (size_t i = 0; i < plan->act_count; i++) {
+        const struct plan_act *one = &plan->acts[i];
+        (void)printf("act %" PRIu64 " %s instance %u voucher %u user %u quantity %u units %" PRId64
+                     " low %d key %u about %u\n",
+                     one->at_ms, people_kind(one->kind), one->instance, one->voucher, one->user, one->quantity,
+                     one->units, one->low_priority, one->key, one->about);
+    }
+    for (size_t i = 0; i < plan->trouble_count; i++) {
+        const struct plan_trouble *one = &plan->troubles[i];
+        (void)printf("trouble %" PRIu64 " %s for %" PRIu64 " instance %u server %u dice %" PRIu64 "\n", one->at_ms,
+                     trouble_name(one->kind), one->for_ms, one->instance, one->server, one->dice);
+    }
+}
+
+static bool plan_read_act(struct plan *plan, const char *line)
+{
+    struct plan_act *one = &plan->acts[plan->act_count];
+    char kind[32];
+    int low = 0;
+    if (plan->act_count == ACTS_MAX ||
+        sscanf(line,
+               "act %" SCNu64 " %31s instance %u voucher %u user %u quantity %u units %" SCNd64
+               " low %d key %u about %u",
+               &one->at_ms, kind, &one->instance, &one->voucher, &one->user, &one->quantity, &one->units, &low,
+               &one->key, &one->about) != 10)
+        return false;
+    one->low_priority = low != 0;
+    for (unsigned i = 0; i < CALL_KINDS; i++) {
+        if (strcmp(people_kind((enum call_kind)i), kind) == 0) {
+            one->kind = (enum call_kind)i;
+            plan->act_count++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool plan_read_trouble(struct plan *plan, const char *line)
+{
+    struct plan_trouble *one = &plan->troubles[plan->trouble_count];
+    char kind[32];
+    if (plan->trouble_count == TROUBLES_MAX ||
+        sscanf(line, "trouble %" SCNu64 " %31s for %" SCNu64 " instance %u server %u dice %" SCNu64, &one->at_ms, kind,
+               &one->for_ms, &one->instance, &one->server, &one->dice) != 6)
+        return false;
+    for (unsigned i = 0; i < TROUBLE_KINDS; i++) {
+        if (strcmp(trouble_name((enum trouble_kind)i), kind) == 0) {
+            one->kind = (enum trouble_kind)i;
+            plan->trouble_count++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool plan_read_voucher(struct plan *plan, const char *line)
+{
+    struct plan_voucher *one = &plan->vouchers[plan->voucher_count];
+    if (plan->voucher_count == VOUCHERS_MAX ||
+        sscanf(line,
+               "voucher stock %" SCNd64 " price %" SCNd64 " limit %u pay_within %" SCNd64 " begins %" SCNd64
+               " ends %" SCNd64,
+               &one->stock, &one->price_cents, &one->limit, &one->pay_within_s, &one->begins_ms, &one->ends_ms) != 6)
+        return false;
+    plan->voucher_count++;
+    return true;
+}
+
+static bool plan_read_world(struct plan *plan, const char *line)
+{
+    int standbys = 0, reader = 0;
+    int read = sscanf(line,
+                      "world seed %" SCNu64 " for %" SCNu64 " instances %u users %u redis %u shards %u standbys %d"
+                      " reader %d orders %u",
+                      &plan->seed, &plan->for_ms, &plan->instances, &plan->users, &plan->redis, &plan->shards,
+                      &standbys, &reader, &plan->orders_max);
+    plan->standbys = standbys != 0;
+    plan->reader = reader != 0;
+    return read == 9;
+}
+
+static bool plan_read_line(struct plan *plan, const char *line)
+{
+    return line[0] == '#' || line[0] == '\n' || plan_read_world(plan, line) || plan_read_voucher(plan, line) ||
+           plan_read_act(plan, line) || plan_read_trouble(plan, line);
+}
+
+bool plan_read(struct plan *plan, const char *path)
+{
+    char line[LINE_SIZE];
+    bool good = true;
+    FILE *file = fopen(path, "r");
+    *plan = (struct plan){0};
+    while (file != NULL && good && fgets(line, sizeof line, file) != NULL) {
+        good = plan_read_line(plan, line);
+        if (!good)
+            (void)fprintf(stderr, "sim: %s: %s", path, line);
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    return file != NULL && good && plan->voucher_count > 0;
+}

@@ -1,0 +1,255 @@
+#include "witness.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "judge.h"
+#include "redis_reply.h"
+#include "servers.h"
+#include "shards.h"
+#include "stores.h"
+#include "trouble.h"
+#include "uuid.h"
+#include "world.h"
+
+enum { TTL_MS = 3000, APART_MS = 5100, RETIRES_MAX = 16, ID_SIZE = 24, CODES = 6, EPOCH = 3, FIRST_ORDER = 9 };
+
+struct grant {
+    char order_id[SK_UUID_SIZE], epoch[ID_SIZE];
+    int64_t voucher;
+    const struct instance *holder;
+    uint64_t life, at;
+    bool written, ended;
+};
+
+static struct {
+    struct grant *grants;
+    size_t count, room;
+    struct {
+        char id[SK_UUID_SIZE]; // the session's; "": none
+        uint64_t life, since, kept;
+    } sessions[INSTANCES_MAX];
+    int64_t retires[RETIRES_MAX];
+    size_t retire_count;
+    bool shifted;        // a store's clock was wrong
+    bool if_match_fails; // of the statement that is being executed
+} witness;
+
+// ---- Redis ----
+
+static void witness_copy(const struct command *command, size_t word, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%.*s", (int)command->lens[word], command->words[word]);
+}
+
+static struct grant *witness_find(const char *order_id)
+{
+    for (size_t i = 0; i < witness.count; i++) {
+        if (strncmp(witness.grants[i].order_id, order_id, SK_UUID_CHARS) == 0)
+            return &witness.grants[i];
+    }
+    return NULL;
+}
+
+static void witness_note_grant(const struct grant *grant)
+{
+    struct grant *known = witness_find(grant->order_id);
+    if (known != NULL) {
+        known->holder = grant->holder;
+        known->life = grant->life;
+        known->at = grant->at;
+        memcpy(known->epoch, grant->epoch, sizeof known->epoch);
+        return;
+    }
+    witness.grants = world_grow(witness.grants, witness.count, &witness.room, sizeof *witness.grants);
+    witness.grants[witness.count++] = *grant;
+}
+
+// Only the words that a struct command keeps: of large batches the first orders.
+static void witness_placed(const struct instance *from, uint64_t life, const struct command *command,
+                           const struct sk_reply *reply)
+{
+    const char *word = sk_reply_text(sk_reply_at(reply, 0), NULL),
+               *codes = sk_reply_text(sk_reply_at(reply, CODES), NULL);
+    const char *epoch = sk_reply_text(sk_reply_at(reply, EPOCH), NULL);
+    struct grant grant = {.holder = from, .life = life, .at = world_now()};
+    char key[64];
+    if (word == NULL || strcmp(word, "ok") != 0 || codes == NULL || epoch == NULL)
+        return;
+    witness_copy(command, 3, key, sizeof key);
+    grant.voucher = strtoll(key + strcspn(key, "{") + 1, NULL, 10);
+    (void)snprintf(grant.epoch, sizeof grant.epoch, "%s", epoch);
+    size_t first = 3 + 5 + FIRST_ORDER; // behind EVALSHA, its script and number of keys, and the keys
+    for (size_t i = 0; codes[i] != '\0' && first + 2 * i + 1 < COMMAND_WORDS_MAX; i++) {
+        witness_copy(command, first + 2 * i + 1, grant.order_id, sizeof grant.order_id);
+        if (codes[i] == 'p')
+            witness_note_grant(&grant);
+    }
+}
+
+static void witness_kept(const struct instance *from, uint64_t life, const struct command *command,
+                         const struct sk_reply *reply)
+{
+    size_t i = (size_t)(instance_letter(from) - 'A');
+    int64_t kept = 0;
+    char key[64];
+    if (!sk_reply_number(sk_reply_at(reply, 0), &kept) || kept != 1) {
+        witness.sessions[i].id[0] = '\0';
+        return;
+    }
+    witness_copy(command, 3, key, sizeof key);
+    bool same = witness.sessions[i].life == life && witness.sessions[i].id[0] != '\0' &&
+                world_now() - witness.sessions[i].kept < (uint64_t)TTL_MS * MS;
+    if (!same)
+        witness.sessions[i].since = world_now();
+    witness.sessions[i].life = life;
+    witness.sessions[i].kept = world_now();
+    (void)snprintf(witness.sessions[i].id, SK_UUID_SIZE, "%s", strrchr(key, ':') + 1);
+}
+
+void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
+                     const struct sk_reply *reply)
+{
+    if (script == SK_SCRIPT_PLACE_ORDERS)
+        witness_placed(from, life, command, reply);
+    else if (script == SK_SCRIPT_SESSION_KEEP)
+        witness_kept(from, life, command, reply);
+    witness.shifted = witness.shifted || !stores_clocks_are_right();
+}
+
+static bool witness_has_session(const char *id)
+{
+    char key[80];
+    int64_t there = 0;
+    (void)snprintf(key, sizeof key, "seckill:{shared}:session:%s", id);
+    struct sk_reply *reply = stores_redis_ask(servers_node_of_key(key), (const char *const[]){"EXISTS", key, NULL});
+    (void)sk_reply_number(reply, &there);
+    sk_reply_free(reply);
+    return there == 1;
+}
+
+void witness_ended(const struct instance *instance)
+{
+    size_t i = (size_t)(instance_letter(instance) - 'A');
+    if (witness.sessions[i].life == instance_life(instance) && witness.sessions[i].id[0] != '\0' &&
+        witness_has_session(witness.sessions[i].id))
+        world_fail("%c has ended, and its session is still there", instance_letter(instance));
+}
+
+// ---- PostgreSQL ----
+
+// Whether its holder may be writing it: its session has lived since the grant.
+static bool witness_is_held(const struct grant *grant)
+{
+    size_t i = (size_t)(instance_letter(grant->holder) - 'A');
+    return instance_state(grant->holder) != INSTANCE_OFF && instance_life(grant->holder) == grant->life &&
+           witness.sessions[i].life == grant->life && witness.sessions[i].id[0] != '\0' &&
+           witness.sessions[i].since <= grant->at && world_now() - witness.sessions[i].kept < (uint64_t)TTL_MS * MS &&
+           witness_has_session(witness.sessions[i].id);
+}
+
+static void witness_write(const struct instance *from, const char *order_id, const char *epoch)
+{
+    struct grant *grant = witness_find(order_id);
+    if (grant == NULL)
+        return;
+    grant->written = true;
+    grant->ended = grant->ended || !stores_clocks_are_right(); // its row has a wrong time
+    if (grant->holder != from && strcmp(grant->epoch, epoch) == 0 && !witness.shifted && witness_is_held(grant))
+        world_fail("the lock: %c writes order %.36s, which %c holds, and its session lives", instance_letter(from),
+                   order_id, instance_letter(grant->holder));
+}
+
+static void witness_write_all(const struct instance *from, const char *ids, const char *epoch)
+{
+    for (const char *at = ids + 1; strlen(at) >= SK_UUID_CHARS; at += SK_UUID_CHARS + 1)
+        witness_write(from, at, epoch);
+}
+
+static void witness_check_expired(size_t shard)
+{
+    PGresult *rows = stores_query(shard,
+                                  "SELECT o.id, v.pay_within_s FROM voucher_order o JOIN seckill_voucher v ON v.id ="
+                                  " o.voucher_id WHERE o.status = 'expired'",
+                                  0, NULL);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        struct grant *grant = witness_find(PQgetvalue(rows, i, 0));
+        uint64_t within_ms = strtoull(PQgetvalue(rows, i, 1), NULL, 10) * 1000,
+                 apart_ms = witness.shifted ? APART_MS : 0;
+        if (grant == NULL || grant->ended)
+            continue;
+        grant->ended = true;
+        if (world_now() - grant->at + apart_ms * MS < within_ms * MS)
+            world_fail("order %s has expired %" PRIu64 " ms after it was granted", PQgetvalue(rows, i, 0),
+                       (world_now() - grant->at) / MS);
+    }
+    PQclear(rows);
+}
+
+void witness_before(size_t shard, enum sk_statement statement, const char *const *params)
+{
+    if (statement != SK_STATEMENT_CHANGE_VOUCHER || strcmp(params[1], "0") == 0)
+        return;
+    PGresult *row = stores_query(shard, "SELECT change FROM seckill_voucher WHERE id = $1::bigint", 1, params);
+    const char *change = PQntuples(row) == 1 ? PQgetvalue(row, 0, 0) : "";
+    witness.if_match_fails = strcmp(change, params[1]) != 0;
+    PQclear(row);
+}
+
+void witness_statement(const struct instance *from, uint64_t life, size_t shard, enum sk_statement statement, int n,
+                       const char *const *params, const PGresult *result)
+{
+    (void)life;
+    (void)n;
+    bool rows = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0;
+    if (statement == SK_STATEMENT_PLACE_ORDERS)
+        witness_write_all(from, params[3], params[2]);
+    else if (statement == SK_STATEMENT_PLACE_BATCHES)
+        witness_write_all(from, params[4], "");
+    else if (statement == SK_STATEMENT_RETURN_ORDERS || statement == SK_STATEMENT_RETURN_BATCHES)
+        witness_check_expired(shard);
+    else if (statement == SK_STATEMENT_MAY_RETIRE && rows && strcmp(PQgetvalue(result, 0, 0), "t") == 0 &&
+             witness.retire_count < RETIRES_MAX)
+        witness.retires[witness.retire_count++] = strtoll(params[0], NULL, 10);
+    if (statement == SK_STATEMENT_CHANGE_VOUCHER && witness.if_match_fails && rows &&
+        strcmp(PQgetvalue(result, 0, 0), "done") == 0)
+        world_fail("voucher %s was changed, though another version of it was meant", params[0]);
+    witness.if_match_fails = false;
+}
+
+bool witness_may_retire(int64_t voucher)
+{
+    for (size_t i = 0; i < witness.retire_count; i++) {
+        if (witness.retires[i] == voucher)
+            return true;
+    }
+    return false;
+}
+
+// While its holder lives, nobody else writes it: it waits until that one has PostgreSQL.
+static bool witness_may_wait(const struct grant *grant, uint64_t ms)
+{
+    size_t i = (size_t)(instance_letter(grant->holder) - 'A');
+    bool lives = instance_state(grant->holder) != INSTANCE_OFF && instance_life(grant->holder) == grant->life;
+    return lives && troubles_well_for(i) < ms * MS;
+}
+
+void witness_stalled(uint64_t ms)
+{
+    char status[JUDGE_STATUS_SIZE];
+    if (stores_redis_harmed() || stores_postgres_lost_at() > 0)
+        return; // it may be lost
+    for (size_t i = 0; i < witness.count; i++) {
+        struct grant *grant = &witness.grants[i];
+        if (grant->written || grant->at + ms * MS > world_now() || stores_locked() == grant->voucher ||
+            witness_may_wait(grant, ms))
+            continue;
+        judge_status(grant->order_id, status);
+        if (status[0] == '\0')
+            world_fail("order %s was granted %" PRIu64 " ms ago, and is not written", grant->order_id,
+                       (world_now() - grant->at) / MS);
+        grant->written = true;
+    }
+}

@@ -1,0 +1,33 @@
+// What passed between instances and stores, for the judge: which order was granted when, who holds it, who wrote it,
+// and whose session lived. It knows only what was executed. One thread.
+#ifndef SIM_WITNESS_H
+#define SIM_WITNESS_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "command.h"
+#include "embedded.h"
+#include "instance.h"
+
+// Redis has executed a command of an instance in this life.
+void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
+                     const struct sk_reply *reply);
+// PostgreSQL is about to execute a statement, and has executed it. Each may fail the world:
+//   the lock   somebody writes orders that another one holds, whose session has lived all the time since then
+//   if-match   a change that was meant for another version is made
+//   early      an order has expired before its time
+void witness_before(size_t shard, enum sk_statement statement, const char *const *params);
+void witness_statement(const struct instance *from, uint64_t life, size_t shard, enum sk_statement statement, int n,
+                       const char *const *params, const PGresult *result);
+
+// Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.
+void witness_stalled(uint64_t ms);
+// Whether PostgreSQL has said that the voucher may be retired: then its epoch may grow.
+bool witness_may_retire(int64_t voucher);
+// An instance has ended by itself: its session must have gone. Fails the world.
+void witness_ended(const struct instance *instance);
+
+#endif
