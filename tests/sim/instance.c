@@ -144,6 +144,14 @@ static void instance_end_unfit(struct instance *instance)
     world_at(world_now() + (uint64_t)SUPERVISED_MS * MS, instance_on_supervised, instance);
 }
 
+static void instance_ended(struct instance *instance)
+{
+    instance->state = INSTANCE_OFF;
+    world_tell("%c has ended", instance_letter(instance));
+    if (instance->memory.count > 0)
+        world_fail("%c has ended, and leaves %zu blocks of memory", instance_letter(instance), instance->memory.count);
+}
+
 static void instance_run_now(struct instance *instance, world_event *run, void *arg)
 {
     struct instance *before = instances.running;
@@ -158,10 +166,8 @@ static void instance_run_now(struct instance *instance, world_event *run, void *
     instance_look_at(NULL);
     if (instance->state == INSTANCE_ON && instance->shop != NULL && sk_shop_is_unfit(instance->shop))
         instance_end_unfit(instance);
-    if (instance->closed && instance->state == INSTANCE_ON && !uv_loop_alive(instance->loop)) {
-        instance->state = INSTANCE_OFF;
-        world_tell("%c has ended", instance_letter(instance));
-    }
+    if (instance->closed && instance->state == INSTANCE_ON && !uv_loop_alive(instance->loop))
+        instance_ended(instance);
 }
 
 bool instance_run(struct instance *instance, world_event *run, void *arg)
@@ -339,6 +345,7 @@ static void instance_on_drain(uv_timer_t *timer)
     instance->closed = true;
     sk_shop_close(instance->shop);
     instance->shop = NULL;
+    sk_metrics_close(instance->metrics);
     uv_close((uv_handle_t *)instance->turn, NULL);
     uv_close((uv_handle_t *)instance->drain, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instance.h"
 #include "stores.h"
 #include "witness.h"
 
@@ -67,6 +68,12 @@ void net_look_at(struct instance *instance)
 struct net_server *net_server(unsigned server)
 {
     return &net.servers[server];
+}
+
+bool net_is_well(unsigned server)
+{
+    const struct net_server *one = &net.servers[server];
+    return !one->down && !one->frozen && one->slow_ns == 0 && one->error_per_mille == 0 && one->break_per_mille == 0;
 }
 
 // Mostly quick; now and then far later than all others.
@@ -139,13 +146,13 @@ void net_send(struct net_conn *conn, struct net_packet *packet)
     net_send_up(conn, packet);
 }
 
-// What it had sent may still arrive, unless the network lost it.
+// What it had sent may still arrive, unless the network loses it. It does not where an instance ends as it should.
 void net_leave(struct net_conn *conn)
 {
     if (conn == NULL)
         return;
     conn->link = NULL;
-    conn->cut = world_chance(500);
+    conn->cut = !instance_drains(conn->owner) && world_chance(500);
 }
 
 void net_died(const struct instance *instance)

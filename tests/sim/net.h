@@ -65,6 +65,7 @@ struct net_server {
     unsigned break_per_mille; // of packets break their connection
 };
 struct net_server *net_server(unsigned server);
+bool net_is_well(unsigned server);
 
 // One instance alone does not reach a server: its packets wait until it does again, or its connections are refused.
 enum net_way { NET_OPEN, NET_SILENT, NET_REFUSED };

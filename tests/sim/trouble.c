@@ -279,7 +279,8 @@ static void trouble_happens(void *arg)
         break;
     case TROUBLE_NO_MEMORY: // somebody restarts it, as it answers 503 to everything
         world_tell("%c has no memory any more", letter);
-        *instance_memory(instance) = (struct memory){1 + (unsigned long)(dice % 400), true};
+        instance_memory(instance)->left = 1 + (unsigned long)(dice % 400);
+        instance_memory(instance)->from_then_on = true;
         world_at(until, trouble_end_instance, trouble);
         break;
     case TROUBLE_CLOCK:
@@ -399,13 +400,6 @@ uint64_t troubles_over_at(void)
     return troubles.long_until;
 }
 
-static bool trouble_shakes(unsigned i)
-{
-    const struct net_server *server = net_server(i);
-    return server->down || server->frozen || server->slow_ns > 0 || server->error_per_mille > 0 ||
-           server->break_per_mille > 0;
-}
-
 static bool trouble_is_cut_off(const struct instance *instance, unsigned first, unsigned end)
 {
     bool cut_off = false;
@@ -429,8 +423,8 @@ uint64_t troubles_calm(void)
     uint64_t now = world_now(), longest = 0;
     bool clocks = !stores_clocks_are_right(), redis = clocks, postgres = false;
     for (unsigned i = 0; i < SERVERS_MAX; i++) {
-        redis = redis || (servers_is_redis(i) && trouble_shakes(i));
-        postgres = postgres || (!servers_is_redis(i) && trouble_shakes(i));
+        redis = redis || (servers_is_redis(i) && !net_is_well(i));
+        postgres = postgres || (!servers_is_redis(i) && !net_is_well(i));
     }
     if (redis || postgres)
         troubles.shaken_at = now;
@@ -480,7 +474,8 @@ void troubles_end(void)
             net_cut_off(instance, server, NET_OPEN);
         instance_go_on(instance);
         world_set_right(instance_clock(instance));
-        *instance_memory(instance) = (struct memory){0};
+        instance_memory(instance)->left = 0;
+        instance_memory(instance)->from_then_on = false;
         instance_kill_at(instance, "", 0);
     }
     if (instance_state(instance_at(0)) == INSTANCE_OFF)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "keys.h"
 #include "redis_reply.h"
 #include "servers.h"
 #include "shards.h"
@@ -109,16 +110,6 @@ static void witness_kept(const struct instance *from, uint64_t life, const struc
     (void)snprintf(witness.sessions[i].id, SK_UUID_SIZE, "%s", strrchr(key, ':') + 1);
 }
 
-void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
-                     const struct sk_reply *reply)
-{
-    if (script == SK_SCRIPT_PLACE_ORDERS)
-        witness_placed(from, life, command, reply);
-    else if (script == SK_SCRIPT_SESSION_KEEP)
-        witness_kept(from, life, command, reply);
-    witness.shifted = witness.shifted || !stores_clocks_are_right();
-}
-
 static bool witness_has_session(const char *id)
 {
     char key[80];
@@ -130,12 +121,30 @@ static bool witness_has_session(const char *id)
     return there == 1;
 }
 
-void witness_ended(const struct instance *instance)
+static void witness_ended(const struct command *command)
 {
-    size_t i = (size_t)(instance_letter(instance) - 'A');
-    if (witness.sessions[i].life == instance_life(instance) && witness.sessions[i].id[0] != '\0' &&
-        witness_has_session(witness.sessions[i].id))
-        world_fail("%c has ended, and its session is still there", instance_letter(instance));
+    char key[64];
+    int64_t until = 0;
+    witness_copy(command, 3, key, sizeof key);
+    const char *id = strrchr(key, ':') + 1;
+    struct sk_reply *reply = stores_redis_ask(servers_node_of_key(SK_KEY_SESSIONS),
+                                              (const char *const[]){"ZSCORE", SK_KEY_SESSIONS, id, NULL});
+    if (witness_has_session(id) || sk_reply_number(reply, &until))
+        world_fail("session %s has ended, and is still there", id);
+    sk_reply_free(reply);
+}
+
+void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
+                     const struct sk_reply *reply)
+{
+    int64_t done = 0;
+    if (script == SK_SCRIPT_PLACE_ORDERS)
+        witness_placed(from, life, command, reply);
+    else if (script == SK_SCRIPT_SESSION_KEEP)
+        witness_kept(from, life, command, reply);
+    else if (script == SK_SCRIPT_SESSION_END && sk_reply_number(reply, &done) && done == 1)
+        witness_ended(command);
+    witness.shifted = witness.shifted || !stores_clocks_are_right();
 }
 
 // ---- PostgreSQL ----

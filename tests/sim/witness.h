@@ -12,7 +12,7 @@
 #include "embedded.h"
 #include "instance.h"
 
-// Redis has executed a command of an instance in this life.
+// Redis has executed a command of an instance in this life. Fails the world if a session that has ended is still there.
 void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
                      const struct sk_reply *reply);
 // PostgreSQL is about to execute a statement, and has executed it. Each may fail the world:
@@ -27,7 +27,5 @@ void witness_statement(const struct instance *from, uint64_t life, size_t shard,
 void witness_stalled(uint64_t ms);
 // Whether PostgreSQL has said that the voucher may be retired: then its epoch may grow.
 bool witness_may_retire(int64_t voucher);
-// An instance has ended by itself: its session must have gone. Fails the world.
-void witness_ended(const struct instance *instance);
 
 #endif
