@@ -16,7 +16,7 @@
 #include "witness.h"
 #include "world.h"
 
-enum { EXPIRED_MS = 6000 };
+enum { EXPIRED_MS = 6000, READY_MS = 6000, READY_LOOKS = 8 };
 
 static int64_t judge_number(const PGresult *result, int row, int column)
 {
@@ -77,29 +77,49 @@ bool judge_is_live(const char *order_id)
     return judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", order_id);
 }
 
-// Another instance has PostgreSQL, so buyers are better off there. If nobody has it, 202 is better than nothing.
-void judge_readiness(uint64_t ms)
+// Another instance has PostgreSQL, so buyers are better off there. If nobody has it, 202 is better than nothing. What
+// is so at one look only may be on its way.
+static void judge_readiness_of(size_t i, bool one_well, bool all_without)
 {
     static uint64_t was_ready[INSTANCES_MAX]; // in which life: before it has read the catalogue it cannot be
-    uint64_t least = ms * MS;
+    static unsigned wrong[INSTANCES_MAX];
+    struct instance *instance = instance_at(i);
+    bool ready = instance_ready(instance), without = troubles_without_postgres_for(i) >= (uint64_t)READY_MS * MS;
+    bool could = was_ready[i] == instance_life(instance);
+    was_ready[i] = ready ? instance_life(instance) : was_ready[i];
+    bool is_wrong = without && ((one_well && ready) || (all_without && could && !ready));
+    wrong[i] = is_wrong && instance_state(instance) == INSTANCE_ON && !instance_drains(instance) ? wrong[i] + 1 : 0;
+    if (wrong[i] >= READY_LOOKS)
+        world_fail("%c is %s without PostgreSQL, and %s", instance_letter(instance), ready ? "ready" : "not ready",
+                   one_well ? "another instance has it" : "nobody has it");
+}
+
+void judge_readiness(void)
+{
     bool one_well = false, all_without = true;
     for (size_t i = 0; i < instances_count(); i++) {
-        one_well = one_well || troubles_well_for(i) >= least;
-        all_without = all_without &&
-                      (instance_state(instance_at(i)) == INSTANCE_OFF || troubles_without_postgres_for(i) >= least);
+        one_well = one_well || troubles_well_for(i) >= (uint64_t)READY_MS * MS;
+        all_without = all_without && (instance_state(instance_at(i)) == INSTANCE_OFF ||
+                                      troubles_without_postgres_for(i) >= (uint64_t)READY_MS * MS);
     }
-    for (size_t i = 0; i < instances_count() && stores_shards() == 1; i++) {
-        struct instance *instance = instance_at(i);
-        if (instance_state(instance) != INSTANCE_ON || instance_drains(instance) ||
-            troubles_without_postgres_for(i) < least) {
-            was_ready[i] = instance_ready(instance) ? instance_life(instance) : was_ready[i];
-            continue;
-        }
-        if (one_well && instance_ready(instance))
-            world_fail("%c is ready without PostgreSQL, and another instance has it", instance_letter(instance));
-        if (all_without && was_ready[i] == instance_life(instance) && !instance_ready(instance))
-            world_fail("nobody has PostgreSQL, and %c is not ready though it can accept orders",
-                       instance_letter(instance));
+    for (size_t i = 0; i < instances_count() && stores_shards() == 1; i++)
+        judge_readiness_of(i, one_well, all_without);
+}
+
+// A loss in between may have taken it.
+static bool judge_may_be_lost(const struct call *call)
+{
+    return call->asked_at < stores_postgres_lost_at();
+}
+
+void judge_status(const char *order_id, char status[JUDGE_STATUS_SIZE])
+{
+    status[0] = '\0';
+    for (size_t i = 0; i < stores_shards() && status[0] == '\0'; i++) {
+        PGresult *row = stores_query(i, "SELECT status FROM voucher_order WHERE id = $1::uuid", 1, &order_id);
+        if (PQntuples(row) == 1)
+            (void)snprintf(status, JUDGE_STATUS_SIZE, "%s", PQgetvalue(row, 0, 0));
+        PQclear(row);
     }
 }
 
@@ -200,15 +220,16 @@ static bool judge_voucher(int64_t voucher, char why[JUDGE_WHY_SIZE])
 // The order that is most overdue, if it is by so many ms.
 static bool judge_has_overdue(size_t shard, uint64_t ms, char id[SK_UUID_SIZE])
 {
-    char late[24];
+    char late[24], locked[24];
     (void)snprintf(late, sizeof late, "%" PRIu64, ms);
+    (void)snprintf(locked, sizeof locked, "%" PRId64, stores_locked());
     PGresult *rows =
         stores_query(shard,
                      "SELECT o.id FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
-                     " WHERE o.status = 'unpaid' AND v.pay_within_s > 0"
+                     " WHERE o.status = 'unpaid' AND v.pay_within_s > 0 AND v.id <> $2::bigint"
                      "   AND now() > o.created_at + v.pay_within_s * interval '1 s' + $1::integer * interval '1 ms'"
                      " ORDER BY o.created_at",
-                     1, (const char *const[]){late});
+                     2, (const char *const[]){late, locked});
     bool has = PQntuples(rows) > 0;
     (void)snprintf(id, SK_UUID_SIZE, "%s", has ? PQgetvalue(rows, 0, 0) : "");
     PQclear(rows);
@@ -224,6 +245,22 @@ void judge_overdue(uint64_t ms)
     }
 }
 
+// An order that was accepted and is no row yet; NULL: none.
+static const struct call *judge_pending(void)
+{
+    char status[JUDGE_STATUS_SIZE];
+    for (size_t i = 0; i < people_calls(); i++) {
+        const struct call *call = people_call(i);
+        bool lost_twice = stores_redis_harmed() && people_instance_died(call); // docs/reliability.md
+        if (call->kind != CALL_BUY || call->outcome != CALL_TAKEN || lost_twice || judge_may_be_lost(call))
+            continue;
+        judge_status(call->order_id, status);
+        if (status[0] == '\0')
+            return call;
+    }
+    return NULL;
+}
+
 bool judge_rests(char why[JUDGE_WHY_SIZE])
 {
     char id[SK_UUID_SIZE];
@@ -233,6 +270,11 @@ bool judge_rests(char why[JUDGE_WHY_SIZE])
         if (!rests)
             (void)snprintf(why, JUDGE_WHY_SIZE, "order %s has not expired", id);
     }
+    const struct call *pending = rests ? judge_pending() : NULL;
+    if (pending != NULL) {
+        (void)snprintf(why, JUDGE_WHY_SIZE, "P5: order %s was accepted, and is no row", pending->order_id);
+        rests = false;
+    }
     for (size_t i = 0; rests && i < people_vouchers(); i++) {
         if (people_voucher(i)->id != 0)
             rests = judge_voucher(people_voucher(i)->id, why);
@@ -241,12 +283,6 @@ bool judge_rests(char why[JUDGE_WHY_SIZE])
 }
 
 // ---- answers ----
-
-// A loss in between may have taken it.
-static bool judge_may_be_lost(const struct call *call)
-{
-    return call->asked_at < stores_postgres_lost_at();
-}
 
 void judge_done(const struct call *call, size_t number)
 {
@@ -271,17 +307,6 @@ int64_t judge_letter(size_t voucher)
     int64_t letter = PQntuples(row) == 0 ? 0 : judge_number(row, 0, 0);
     PQclear(row);
     return letter;
-}
-
-void judge_status(const char *order_id, char status[JUDGE_STATUS_SIZE])
-{
-    status[0] = '\0';
-    for (size_t i = 0; i < stores_shards() && status[0] == '\0'; i++) {
-        PGresult *row = stores_query(i, "SELECT status FROM voucher_order WHERE id = $1::uuid", 1, &order_id);
-        if (PQntuples(row) == 1)
-            (void)snprintf(status, JUDGE_STATUS_SIZE, "%s", PQgetvalue(row, 0, 0));
-        PQclear(row);
-    }
 }
 
 void judge_look(const struct call *look, bool stranger, const char *before)
@@ -324,7 +349,7 @@ static void judge_call(const struct call *call, size_t number)
     if (call->kind == CALL_PAY && call->outcome == CALL_DONE &&
         !judge_has("SELECT FROM payment WHERE reference = $1", reference))
         world_fail("payment #%zu was confirmed, and is no row", number);
-    if (call->kind == CALL_LOOK && strcmp(call->code, "NOT_FOUND") == 0 && stores_postgres_lost_at() == 0)
+    if (call->kind == CALL_LOOK && strcmp(call->code, "NOT_FOUND") == 0 && !people_buyers_forgotten())
         world_fail("P5: #%zu: order %s is said not to exist", number, call->order_id);
 }
 
@@ -448,6 +473,22 @@ void judge_answers(void)
         judge_all_rows(i);
 }
 
+// Who has read all of it knows what became of each order.
+static void judge_feed_statuses(void)
+{
+    for (size_t i = 0; i < people_calls(); i++) {
+        const struct call *call = people_call(i);
+        const char *read =
+            call->kind == CALL_BUY && call->order_id[0] != '\0' ? people_feed_status(call->order_id) : NULL;
+        char status[JUDGE_STATUS_SIZE];
+        if (read == NULL)
+            continue;
+        judge_status(call->order_id, status);
+        if (strcmp(read, status) != 0)
+            world_fail("the feed's last word on order %s is %s, and it is %s", call->order_id, read, status);
+    }
+}
+
 bool judge_feed(void)
 {
     const char **events;
@@ -474,6 +515,8 @@ bool judge_feed(void)
     }
     for (size_t i = 0; i < stores_shards(); i++)
         PQclear(rows[i]);
+    if (count == most)
+        judge_feed_statuses();
     return count == most;
 }
 

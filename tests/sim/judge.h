@@ -28,9 +28,9 @@ void judge_status(const char *order_id, char status[JUDGE_STATUS_SIZE]);
 // P5, at rest: what somebody was told who looked at an order, which had this status before. A breach fails the world.
 void judge_look(const struct call *look, bool stranger, const char *before);
 
-// After so many ms in which an instance alone has lost PostgreSQL, it must not be ready; if all have, each that has
-// Redis must be. A breach fails the world.
-void judge_readiness(uint64_t ms);
+// Twice a second. Some seconds after an instance alone has lost PostgreSQL, it must not be ready; if all have lost it,
+// each that has Redis must be. A breach fails the world.
+void judge_readiness(void);
 
 // Whether PostgreSQL has the order now, and it has not ended.
 bool judge_is_live(const char *order_id);

@@ -33,7 +33,7 @@ static struct {
     unsigned newcomers;
     struct {
         char cursor[SK_CURSOR_SIZE]; // "": at the beginning
-        const char *events[FEED_MAX];
+        const char *events[FEED_MAX], *statuses[FEED_MAX];
         size_t count;
     } feed;
     bool damaged; // somebody has deleted who the buyers are: Redis cannot know them until an audit finds that
@@ -75,6 +75,11 @@ const struct sold *people_voucher(size_t i)
 void people_forget_buyers(void)
 {
     people.damaged = true;
+}
+
+bool people_buyers_forgotten(void)
+{
+    return people.damaged;
 }
 
 bool people_instance_died(const struct call *call)
@@ -192,6 +197,9 @@ static void people_take_feed(const struct sk_answer *answer)
                        moved ? json_string_value(json_object_get(event, "status")) : "noted");
         if (people.feed.count == FEED_MAX)
             world_fail("the feed does not end");
+        const char *status = json_string_value(json_object_get(event, "status"));
+        people.feed.statuses[people.feed.count] =
+            status == NULL ? "" : memcpy(world_alloc(strlen(status) + 1), status, strlen(status) + 1);
         people.feed.events[people.feed.count++] = text;
     }
     const char *next = json_string_value(json_object_get(page, "next"));
@@ -199,6 +207,14 @@ static void people_take_feed(const struct sk_answer *answer)
         world_fail("the feed has no next page");
     (void)snprintf(people.feed.cursor, sizeof people.feed.cursor, "%s", next);
     json_decref(page);
+}
+
+const char *people_feed_status(const char *order_id)
+{
+    const char *last = NULL;
+    for (size_t i = 0; i < people.feed.count; i++)
+        last = strncmp(people.feed.events[i], order_id, SK_UUID_CHARS) == 0 ? people.feed.statuses[i] : last;
+    return last;
 }
 
 size_t people_feed(const char ***events)

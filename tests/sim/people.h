@@ -84,10 +84,12 @@ bool people_instance_died(const struct call *call); // after the call was made
 bool people_wait(void);                             // for an answer
 // Somebody has deleted in Redis who the buyers are: until an audit finds that, winners are not told so.
 void people_forget_buyers(void);
+bool people_buyers_forgotten(void);
 
 // What the reader of the order feed has read, in its order: "id status" each, or "id noted" for a payment.
 // people_read_feed() asks for one page more.
 size_t people_feed(const char ***events);
+const char *people_feed_status(const char *order_id); // of an order in its last event; NULL: it has none
 void people_read_feed(void);
 
 // A look at the order that a call got, by its user or by a stranger. Returns the call's number.

@@ -87,6 +87,11 @@ static void plan_draw_acts(struct plan *plan)
                                  .low_priority = world_chance(200),
                                  .key = world_chance(300) ? (unsigned)world_between(1, 2) : 0,
                                  .about = (unsigned)world_roll(1000)};
+        if (i > 0 && world_chance(150)) { // one batch
+            act->at_ms = act[-1].at_ms;
+            act->instance = act[-1].instance;
+            act->voucher = act[-1].voucher;
+        }
     }
 }
 

@@ -75,7 +75,7 @@ static void sim_with_troubles(uint64_t until)
             judge_overdue(OVERDUE_MS);
             witness_stalled(OVERDUE_MS);
         }
-        judge_readiness(OVERDUE_MS);
+        judge_readiness();
     }
 }
 

@@ -117,6 +117,7 @@ int sk_socket_fd(const struct sk_socket *sock)
 // ---- names: all are addresses ----
 
 struct lookup {
+    uv_loop_t *loop; // which it keeps alive
     uv_getaddrinfo_t *request;
     uv_getaddrinfo_cb done;
     struct instance *instance;
@@ -125,6 +126,7 @@ struct lookup {
 static void socket_resolve(void *arg)
 {
     const struct lookup *lookup = arg;
+    lookup->loop->active_reqs.count--;
     lookup->done(lookup->request, 0, lookup->request->addrinfo);
 }
 
@@ -138,12 +140,12 @@ int uv_getaddrinfo(uv_loop_t *loop, uv_getaddrinfo_t *request, uv_getaddrinfo_cb
 {
     struct addrinfo numeric = *hints;
     struct lookup *lookup = world_alloc(sizeof *lookup);
-    (void)loop;
     numeric.ai_flags |= AI_NUMERICHOST;
     request->type = UV_UNKNOWN_REQ; // uv_cancel() finds nothing to do
     if (getaddrinfo(node, service, &numeric, &request->addrinfo) != 0)
         return UV_EAI_NONAME;
-    *lookup = (struct lookup){request, done, instance_running()};
+    loop->active_reqs.count++;
+    *lookup = (struct lookup){loop, request, done, instance_running()};
     world_at(world_now() + (uint64_t)RESOLVED_MS * MS, socket_on_resolved, lookup);
     return 0;
 }
