@@ -124,7 +124,7 @@ static void sim_look(size_t bought, bool stranger)
     judge_status(people_call(bought)->order_id, before);
     size_t look = people_look(bought, stranger);
     sim_wait_for(look);
-    for (int tries = 1; people_call(look)->outcome == CALL_UNKNOWN && tries < TRIES_MAX; tries++) {
+    for (int tries = 1; !stranger && people_call(look)->outcome == CALL_UNKNOWN && tries < TRIES_MAX; tries++) {
         sim_go_on(world_now() + (uint64_t)REST_CHECK_MS * MS);
         look = people_look(bought, stranger);
         sim_wait_for(look);
