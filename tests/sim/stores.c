@@ -673,6 +673,7 @@ void stores_open(const struct stores_options *options)
         stores.writes[i] = stores_may_write(sk_statements[i].text);
     stores_check_clocks();
     for (size_t i = 0; i < STORES_NODES; i++) {
+        STORES_MUST(i, "DEBUG", "SET-ACTIVE-EXPIRE", "0"); // a timer of its own would do it, in real time
         for (int script = 0; script < SK_SCRIPT_COUNT; script++)
             stores_load(i, script);
     }

@@ -25,7 +25,8 @@ class SimRedis(RedisServer):
     def run(self) -> None:
         self.start(
             ["redis-server", "--bind", self.address, "--port", str(self.port), "--unixsocket", str(self.socket)]
-            + ["--dir", str(self.dir), "--save", "", "--aclfile", str(self.acl)],
+            + ["--dir", str(self.dir), "--save", "", "--aclfile", str(self.acl)]
+            + ["--enable-debug-command", "yes"],
             self.preload,
         )
         wait_for("Redis", self.answers)
