@@ -213,7 +213,7 @@ static void stores_do(size_t number, int argc, const char **argv, const size_t *
 
 void stores_redis_harm(size_t node, const char *const *argv)
 {
-    const char *words[4];
+    const char *words[8];
     int argc = 0;
     for (; argv[argc] != NULL; argc++)
         words[argc] = argv[argc];
