@@ -8,7 +8,7 @@
 #include "servers.h"
 #include "world.h"
 
-enum { BEFORE_ACTS_MS = 400, FIRST_TROUBLE_MS = 300, NEAR_MS = 60, LINE_SIZE = 256 };
+enum { BEFORE_ACTS_MS = 400, FIRST_TROUBLE_MS = 300, NEAR_MS = 60, LONGEST_MS = 600000, LINE_SIZE = 256 };
 
 // ---- drawing ----
 //
@@ -105,9 +105,10 @@ static void plan_draw_troubles(struct plan *plan)
     }
     if (count == 0)
         kinds[count++] = (enum trouble_kind)world_roll(TROUBLE_KINDS);
+    bool longest = world_chance(20);
     plan->trouble_count = world_roll(9);
     for (size_t i = 0; i < plan->trouble_count; i++) {
-        uint64_t most = world_chance(20) ? 600000 : world_chance(200) ? 9000 : 2000;
+        uint64_t most = i == 0 && longest ? LONGEST_MS : world_chance(200) ? 9000 : 2000;
         if (plan->for_ms >= 20000 && world_chance(500))
             most = 20000;
         plan->troubles[i] =

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "hash.h"
 #include "keys.h"
 #include "pg_link.h"
 #include "redis_format.h"
@@ -546,10 +547,20 @@ bool stores_notified(size_t shard)
     return any;
 }
 
+// Prepared once for each text and connection, by a name that says which: other worlds' processes use it, too.
 PGresult *stores_query(size_t shard, const char *sql, int n, const char *const *params)
 {
+    char name[24];
+    PGconn *owner = stores.shards[shard].owner;
+    (void)snprintf(name, sizeof name, "q%016llx", (unsigned long long)sk_hash(sql, strlen(sql)));
     (void)stores_set_clock(STORES_NODES);
-    PGresult *result = PQexecParams(stores.shards[shard].owner, sql, n, NULL, params, NULL, NULL, 0);
+    PGresult *result = PQexecPrepared(owner, name, n, params, NULL, NULL, 0);
+    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (code != NULL && strcmp(code, "26000") == 0) { // it is not prepared
+        PQclear(result);
+        PQclear(PQprepare(owner, name, sql, 0, NULL));
+        result = PQexecPrepared(owner, name, n, params, NULL, NULL, 0);
+    }
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         stores_die("a query", PQresultErrorMessage(result));
     return result;
@@ -666,6 +677,7 @@ void stores_open(const struct stores_options *options)
         stores.shards[i].owner = stores_connect_postgres(options->owner[i]);
         stores.shards[i].late = stores_connect_postgres(options->postgres[i]);
         stores.shards[i].locker = stores_connect_postgres(options->owner[i]);
+        stores_change(stores.shards[i].owner, "SET plan_cache_mode = force_generic_plan");
         stores_prepare(stores.shards[i].service);
         stores_prepare(stores.shards[i].late);
     }

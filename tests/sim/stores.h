@@ -47,10 +47,10 @@ int stores_script(const char *sha, size_t len);
 const char *stores_load_script(size_t node, const char *text, size_t len);
 void stores_forget_scripts(size_t node); // SCRIPT FLUSH
 // What a link learns of the process when it connects: its run id is another one after each restart.
-const char *stores_redis_info(size_t node);
+const char *stores_redis_info(size_t number);
 
 // It starts again, and has lost its last `lost` commands, or all of them. It has no scripts.
-void stores_redis_restart(size_t node, size_t lost);
+void stores_redis_restart(size_t number, size_t lost);
 // The keys of a slot are taken from one node to another one.
 void stores_redis_migrate(size_t from, size_t to, unsigned slot);
 // Whether data was harmed, or is in another process since the world began: then a rebuild has a reason.
@@ -60,14 +60,14 @@ bool stores_redis_harmed(void);
 
 size_t stores_shards(void);
 // Executes a statement as the service's login; the caller clears the result.
-PGresult *stores_postgres(size_t shard, enum sk_statement statement, int n, const char *const *params);
+PGresult *stores_postgres(size_t number, enum sk_statement statement, int n, const char *const *params);
 // The same in a transaction that stays open, while others run: of a statement for which stores_may_be_late(). Its
 // result counts once the transaction has been committed. One at a time.
 bool stores_may_be_late(size_t shard, enum sk_statement statement);
-PGresult *stores_postgres_begin(size_t shard, enum sk_statement statement, int n, const char *const *params);
-void stores_postgres_end(size_t shard, bool commit); // also: none is open
+PGresult *stores_postgres_begin(size_t number, enum sk_statement statement, int n, const char *const *params);
+void stores_postgres_end(size_t number, bool commit); // also: none is open
 // Somebody else's transaction holds the row of this voucher; 0: of none any more. Statements that need it are refused.
-void stores_lock(size_t shard, int64_t voucher);
+void stores_lock(size_t number, int64_t voucher);
 int64_t stores_locked(void);
 // An error with this code, as PostgreSQL sends it.
 PGresult *stores_postgres_error(size_t shard, const char *sqlstate);
@@ -78,7 +78,7 @@ bool stores_notified(size_t shard);
 bool stores_changed(void);
 
 // It has lost its last statements, `lost` at most: what was there when the newest voucher was created stays.
-void stores_postgres_restore(size_t shard, size_t lost);
+void stores_postgres_restore(size_t number, size_t lost);
 // What an operator does with a shard that has lost commits (accept_shard()).
 void stores_accept(size_t shard);
 // When one has lost anything; 0: never.

@@ -13,6 +13,13 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "faults"))
 from stack import REDIS_PASSWORD, PostgresServer, RedisServer, wait_for  # noqa: E402
 
 CHUNK = 20  # worlds that a worker takes at a time
+ROOM_BYTES = 1 << 30
+
+
+def scratch() -> str | None:
+    """A file system in memory, if there is room: each world makes some hundred files of PostgreSQL anew."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES else None
 
 
 class SimRedis(RedisServer):

@@ -135,6 +135,7 @@ ssize_t getrandom(void *out, size_t n, unsigned flags)
 }
 
 // The host, as the story must be the same everywhere.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 int gethostname(char *name, size_t size)
 {
     (void)snprintf(name, size, "sim");
