@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "faults"))
 from stack import REDIS_PASSWORD, PostgresServer, RedisServer, wait_for  # noqa: E402
 
 CHUNK = 20  # worlds that a worker takes at a time
+STORY_SEEDS = 10  # networks with which a kept story is played
 ROOM_BYTES = 1 << 30
 
 
