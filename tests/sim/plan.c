@@ -121,6 +121,119 @@ static void plan_draw_troubles(struct plan *plan)
     }
 }
 
+// ---- themes ----
+//
+// Some worlds have a sequence that chance would rarely bring together. It is only begun here: when exactly, and what
+// else happens, is drawn as in other worlds.
+
+static void plan_add_trouble(struct plan *plan, enum trouble_kind kind, uint64_t at_ms, uint64_t for_ms, uint64_t dice)
+{
+    if (plan->trouble_count == TROUBLES_MAX)
+        return;
+    plan->troubles[plan->trouble_count++] = (struct plan_trouble){.at_ms = at_ms,
+                                                                  .for_ms = for_ms,
+                                                                  .kind = kind,
+                                                                  .instance = (unsigned)world_roll(60),
+                                                                  .server = 0,
+                                                                  .dice = dice};
+}
+
+// Acts of this kind, one soon after the other, at one voucher; all at one instance if `together`.
+static void plan_add_acts(struct plan *plan, enum call_kind kind, size_t count, uint64_t at_ms, uint64_t for_ms,
+                          bool together)
+{
+    unsigned voucher = (unsigned)world_roll(60), instance = (unsigned)world_roll(60);
+    for (size_t i = 0; i < count && plan->act_count < ACTS_MAX; i++) {
+        struct plan_act *act = &plan->acts[plan->act_count++];
+        *act = (struct plan_act){.at_ms = at_ms + (for_ms == 0 ? 0 : world_roll(for_ms)),
+                                 .kind = kind,
+                                 .instance = together ? instance : (unsigned)world_roll(60),
+                                 .voucher = voucher,
+                                 .user = (unsigned)world_roll(plan->users),
+                                 .quantity = (unsigned)world_between(1, 6),
+                                 .units = (int64_t)world_roll(6),
+                                 .low_priority = world_chance(500),
+                                 .about = (unsigned)world_roll(1000)};
+    }
+}
+
+// Buys, pays, takes back.
+static void plan_add_lives(struct plan *plan, uint64_t at_ms, uint64_t for_ms)
+{
+    plan_add_acts(plan, CALL_BUY, 3, at_ms, for_ms / 3, false);
+    plan_add_acts(plan, CALL_PAY, 3, at_ms + for_ms / 3, for_ms / 3, false);
+    plan_add_acts(plan, world_chance(700) ? CALL_REFUND : CALL_CANCEL, 4, at_ms + for_ms / 2, for_ms / 2, false);
+}
+
+// Redis's clock goes ahead and back, so that ids stand still; then Redis loses data, and gives ids again.
+static void plan_ids_come_again(struct plan *plan, uint64_t at)
+{
+    uint64_t ahead_ms = world_between(200, 1500);
+    plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, ahead_ms, 20000 + world_between(500, 19000));
+    plan_add_lives(plan, at, ahead_ms);
+    plan_add_lives(plan, at + ahead_ms, 600);
+    plan_add_trouble(plan, world_chance(700) ? TROUBLE_REDIS_LOSES : TROUBLE_FAILS_OVER,
+                     at + ahead_ms + world_roll(700), world_between(100, 800), world_roll(1U << 30));
+    plan_add_lives(plan, at + ahead_ms + 600, 1200);
+}
+
+// Orders are granted, PostgreSQL does not take them, and Redis loses the grants.
+static void plan_grants_are_lost(struct plan *plan, uint64_t at)
+{
+    static const enum trouble_kind holds[] = {TROUBLE_LOCKED, TROUBLE_LATE_COMMITS, TROUBLE_PAUSE, TROUBLE_SLOW};
+    static const enum trouble_kind losses[] = {TROUBLE_REDIS_LOSES, TROUBLE_REDIS_LOSES, TROUBLE_REDIS_EMPTIED,
+                                               TROUBLE_FAILS_OVER};
+    plan_add_trouble(plan, holds[world_roll(4)], at, world_between(200, 3000), world_roll(1U << 30));
+    plan_add_acts(plan, CALL_BUY, world_between(2, 6), at + world_roll(100), world_roll(60), world_chance(500));
+    plan_add_trouble(plan, losses[world_roll(4)], at + world_roll(400), world_between(100, 800), world_roll(1U << 30));
+    plan_add_acts(plan, CALL_BUY, world_between(1, 5), at + world_roll(1500), 800, false);
+}
+
+// Memory is short in the middle of a batch.
+static void plan_batches_without_memory(struct plan *plan, uint64_t at)
+{
+    for (size_t i = 0; i < 4; i++, at += world_between(20, 300)) {
+        plan_add_trouble(plan, TROUBLE_MEMORY, at, 100, world_roll(1U << 30));
+        plan->troubles[plan->trouble_count - 1].instance = 0;
+        plan_add_acts(plan, CALL_BUY, world_between(2, 5), at, 1, true);
+        for (size_t act = plan->act_count; act > 0 && plan->acts[act - 1].at_ms >= at; act--)
+            plan->acts[act - 1].instance = 0;
+    }
+}
+
+// What an instance has sent is carried out long after it gave up.
+static void plan_answers_are_late(struct plan *plan, uint64_t at)
+{
+    plan_add_trouble(plan, TROUBLE_FROZEN, at, world_between(800, 3000), world_roll(1U << 30));
+    plan_add_lives(plan, at > 300 ? at - 300 : at, 600);
+    if (world_chance(400))
+        plan_add_trouble(plan, TROUBLE_REDIS_LOSES, at + world_between(500, 3000), 200, world_roll(1U << 30));
+}
+
+// An instance is cut off for long, or dies again and again, while orders are due.
+static void plan_work_is_left(struct plan *plan, uint64_t at)
+{
+    static const enum trouble_kind kinds[] = {TROUBLE_BLIND, TROUBLE_BLIND, TROUBLE_CRASH_LOOP, TROUBLE_PAUSE};
+    plan->for_ms = world_between(16000, 26000);
+    plan->instances = (unsigned)world_between(2, INSTANCES_MAX);
+    for (size_t i = 0; i < plan->voucher_count; i++)
+        plan->vouchers[i].pay_within_s = (int64_t)world_between(1, 3);
+    plan_add_trouble(plan, kinds[world_roll(4)], at, world_between(12000, 20000), world_roll(1U << 30));
+    plan->troubles[plan->trouble_count - 1].server = (unsigned)world_roll(2);
+    plan_add_acts(plan, CALL_BUY, 12, at, 10000, false);
+}
+
+static void plan_add_theme(struct plan *plan)
+{
+    static void (*const themes[])(struct plan *, uint64_t) = {plan_ids_come_again, plan_grants_are_lost,
+                                                              plan_batches_without_memory, plan_answers_are_late,
+                                                              plan_work_is_left};
+    size_t which = world_roll(sizeof themes / sizeof *themes), keep = world_roll(3);
+    plan->trouble_count = keep < plan->trouble_count ? keep : plan->trouble_count;
+    plan->act_count = plan->act_count > ACTS_MAX / 3 ? ACTS_MAX / 3 : plan->act_count;
+    themes[which](plan, world_between(500, 1500));
+}
+
 void plan_draw(struct plan *plan, uint64_t seed)
 {
     *plan = (struct plan){.seed = seed,
@@ -140,6 +253,8 @@ void plan_draw(struct plan *plan, uint64_t seed)
         plan_draw_voucher(&plan->vouchers[i], closing);
     plan_draw_troubles(plan);
     plan_draw_acts(plan);
+    if (world_chance(350))
+        plan_add_theme(plan);
 }
 
 // ---- as text ----

@@ -37,7 +37,7 @@ struct redis_logged {
 struct redis_node {
     int sockets[2]; // the service's, and one with all rights
     bool loaded[SK_SCRIPT_COUNT];
-    unsigned runs;
+    unsigned runs[2], active; // of the two processes that take turns: how often each has started; which one it is
     char info[INFO_SIZE];
     struct redis_logged *log;
     size_t logged, log_room;
@@ -278,7 +278,8 @@ void stores_forget_scripts(size_t node)
 const char *stores_redis_info(size_t number)
 {
     struct redis_node *node = &stores.nodes[number];
-    (void)snprintf(node->info, sizeof node->info, "run_id:%038u%02zu\r\nrole:master\r\n", node->runs, number);
+    (void)snprintf(node->info, sizeof node->info, "run_id:%037u%u%02zu\r\nrole:master\r\n", node->runs[node->active],
+                   node->active, number);
     return node->info;
 }
 
@@ -297,7 +298,15 @@ void stores_redis_restart(size_t number, size_t lost)
     node->logged = kept;
     (void)stores_set_clock(number);
     stores_forget_scripts(number);
-    node->runs++;
+    node->runs[node->active]++;
+}
+
+void stores_redis_replace(size_t number, size_t lost)
+{
+    struct redis_node *node = &stores.nodes[number];
+    stores_redis_restart(number, lost);
+    node->runs[node->active]--; // it has not started again
+    node->active = 1 - node->active;
 }
 
 static void stores_take_key(size_t from, size_t to, const char *key)

@@ -51,6 +51,8 @@ const char *stores_redis_info(size_t number);
 
 // It starts again, and has lost its last `lost` commands, or all of them. It has no scripts.
 void stores_redis_restart(size_t number, size_t lost);
+// Its replica takes its place, with what it has received: another process, or that of the time before.
+void stores_redis_replace(size_t number, size_t lost);
 // The keys of a slot are taken from one node to another one.
 void stores_redis_migrate(size_t from, size_t to, unsigned slot);
 // Whether data was harmed, or is in another process since the world began: then a rebuild has a reason.

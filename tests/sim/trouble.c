@@ -89,13 +89,15 @@ static void trouble_loses_commits(size_t shard, size_t lost)
 }
 
 // Its process ends, and another one begins with what it has kept.
-static void trouble_ends_process(struct trouble *trouble, unsigned server, size_t lost)
+static void trouble_ends_process(struct trouble *trouble, unsigned server, size_t lost, bool replaced)
 {
     world_tell("%s is killed; it loses its last %zu commands", servers_name(server), lost);
     trouble->server = server;
     net_server(server)->down = true;
     net_kill(server);
-    if (servers_is_redis(server))
+    if (servers_is_redis(server) && replaced)
+        stores_redis_replace(server - SERVER_REDIS, lost);
+    else if (servers_is_redis(server))
         stores_redis_restart(server - SERVER_REDIS, lost);
     else
         trouble_loses_commits(server - SERVER_POSTGRES, lost);
@@ -126,7 +128,7 @@ static void trouble_fails_over(struct trouble *trouble, uint64_t dice)
     bool redis = trouble->server < SERVER_POSTGRES, synchronous = !redis && dice % 2 == 0;
     if (!servers_may_replace(trouble->server))
         return;
-    trouble_ends_process(trouble, trouble->server, synchronous ? 0 : dice / 2 % 20);
+    trouble_ends_process(trouble, trouble->server, synchronous ? 0 : dice / 2 % 20, true);
     servers_replace(trouble->server);
     if (redis)
         trouble_goes(SERVER_REPLICA + trouble->server - SERVER_REDIS, trouble->for_ns);
@@ -293,10 +295,10 @@ static void trouble_happens(void *arg)
         world_tell("%c's clock drifts by %" PRId64 " ppm", letter, instance_clock(instance)->drift_ppm);
         break;
     case TROUBLE_REDIS_RESTARTS:
-        trouble_ends_process(trouble, SERVER_REDIS + (unsigned)node, 0);
+        trouble_ends_process(trouble, SERVER_REDIS + (unsigned)node, 0, false);
         break;
     case TROUBLE_REDIS_LOSES:
-        trouble_ends_process(trouble, SERVER_REDIS + (unsigned)node, 1 + dice % 20);
+        trouble_ends_process(trouble, SERVER_REDIS + (unsigned)node, 1 + dice % 20, false);
         break;
     case TROUBLE_REDIS_EMPTIED:
         world_tell("FLUSHALL at %s", servers_name(SERVER_REDIS + (unsigned)node));
