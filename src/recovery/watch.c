@@ -462,8 +462,8 @@ static void watch_end_page(struct sk_watch *watch)
 
 // ---- what is found ----
 
-// Whether to act on a difference: several checks found it, and no rebuild has ended a moment ago. One that failed does
-// not count: nothing may have been done.
+// Whether to act on a difference: several checks found it, and no rebuild has left it. One that failed does not count:
+// nothing may have been done.
 static bool watch_believes(struct sk_watched *watched, uint64_t now)
 {
     bool held = watched->rebuilt_at_ms != 0 && now < watched->rebuilt_at_ms + DIFFERING_HOLD_MS;
@@ -542,6 +542,8 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *bef
         watched->change = seen->terms.change;
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
+    if (finding == SK_BOOKS_AGREE && sk_snapshot_is_at_rest(before, seen))
+        watched->rebuilt_at_ms = 0; // a difference from now on is another one
     if (finding == SK_BOOKS_DIFFER) {
         if (watch_believes(watched, uv_now(watch->sale->loop))) {
             watch_log_finding(check, seen, finding);

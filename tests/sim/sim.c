@@ -178,7 +178,7 @@ static _Noreturn void sim_world(const struct play *play)
 {
     static struct plan plan;
     uint64_t seed = play->seed;
-    world_begin(seed + (play->again && play->spoilt != NULL && strcmp(play->spoilt, "dice") == 0), play->told);
+    world_begin(seed, play->told);
     (void)signal(SIGALRM, sim_on_watchdog);
     (void)alarm(WATCHDOG_S);
     if (play->file == NULL)
@@ -190,6 +190,7 @@ static _Noreturn void sim_world(const struct play *play)
         (void)fflush(stdout);
         _exit(0);
     }
+    world_take_dice(seed + (play->again && play->spoilt != NULL && strcmp(play->spoilt, "dice") == 0));
     servers_open((enum servers_kind)plan.redis, plan.shards, plan.standbys);
     stores_empty(servers_nodes(), servers_shards());
     sk_log_set_level(play->told ? SK_LOG_WARN : SK_LOG_ERROR);

@@ -108,6 +108,11 @@ static uint64_t world_draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+void world_take_dice(uint64_t seed)
+{
+    world.dice[0] = seed * 2 + 1;
+}
+
 uint64_t world_roll(uint64_t sides)
 {
     return world_draw(world.dice) % sides;

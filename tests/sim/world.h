@@ -31,6 +31,7 @@ void world_look_at(const struct world_clock *clock);      // NULL: at the right 
 
 // ---- dice ----
 
+void world_take_dice(uint64_t seed); // the same from here on, whatever was rolled before
 uint64_t world_roll(uint64_t sides); // 0 to sides - 1
 bool world_chance(unsigned per_mille);
 uint64_t world_between(uint64_t least, uint64_t most); // inclusive
