@@ -16,7 +16,7 @@
 #include "witness.h"
 #include "world.h"
 
-enum { EXPIRED_MS = 6000, READY_MS = 6000, READY_LOOKS = 8, SLOW_MS = 500 };
+enum { EXPIRED_MS = 6000, READY_MS = 6000, READY_LOOKS = 14, SLOW_MS = 500 };
 
 static int64_t judge_number(const PGresult *result, int row, int column)
 {
