@@ -652,13 +652,42 @@ START_TEST(books_that_differ_are_believed_the_second_time)
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 1);
     ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_ORDERED);
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 2); // one that failed is repeated
+}
+END_TEST
+
+START_TEST(a_difference_that_a_rebuild_left_waits_a_minute)
+{
+    all_is_well();
+    struct sk_watched *watched = &on_sale(1)->maintenance->watched;
+    stock = "4";
+    watched->rebuilt_at_ms = now_ms; // as after a rebuild that ended well
+    sk_watch_hurry(watch);
     for (int i = 0; i < 5; i++)
         (void)go_round();
-    ck_assert_uint_eq(rebuilt_count, 1); // if a rebuild did not help, the next is a minute later
+    ck_assert_uint_eq(rebuilt_count, 0);
     now_ms += 60000;
     due_ms = now_ms;
     (void)go_round();
-    ck_assert_uint_eq(rebuilt_count, 2);
+    ck_assert_uint_eq(rebuilt_count, 1);
+}
+END_TEST
+
+START_TEST(a_difference_after_the_stores_have_agreed_is_a_new_one)
+{
+    all_is_well();
+    struct sk_watched *watched = &on_sale(1)->maintenance->watched;
+    watched->rebuilt_at_ms = now_ms;
+    sk_watch_hurry(watch);
+    for (int i = 0; i < 3; i++)
+        (void)go_round();
+    ck_assert_uint_eq(watched->rebuilt_at_ms, 0);
+    stock = "4";
+    sk_watch_hurry(watch);
+    for (int i = 0; i < 4; i++)
+        (void)go_round();
+    ck_assert_uint_gt(rebuilt_count, 0);
 }
 END_TEST
 
@@ -827,6 +856,8 @@ int main(void)
     tcase_add_test(tcase, without_a_store_a_round_ends);
     tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);
     tcase_add_test(tcase, books_that_differ_are_believed_the_second_time);
+    tcase_add_test(tcase, a_difference_that_a_rebuild_left_waits_a_minute);
+    tcase_add_test(tcase, a_difference_after_the_stores_have_agreed_is_a_new_one);
     tcase_add_test(tcase, a_sale_that_is_long_over_is_retired);
     tcase_add_test(tcase, what_is_busy_is_told_and_read);
     tcase_add_test(tcase, a_dead_session_tells_nothing_and_is_removed);
