@@ -177,6 +177,22 @@ static void plan_ids_come_again(struct plan *plan, uint64_t at)
     plan_add_lives(plan, at + ahead_ms + 600, 1200);
 }
 
+// A replica takes the place of the master, and the master takes it back: its run id is that of before, its data is not.
+// Or a slot moves there and back.
+static void plan_masters_take_turns(struct plan *plan, uint64_t at)
+{
+    plan->redis = world_chance(500) ? SERVERS_WATCHED : SERVERS_CLUSTER;
+    bool moves = plan->redis == SERVERS_CLUSTER && world_chance(500);
+    uint64_t dice = world_roll(1U << 30);
+    if (world_chance(300))
+        plan_add_trouble(plan, TROUBLE_LOCKED, at, world_between(500, 3000), dice);
+    for (size_t i = 0; i < 3; i++, at += world_between(100, 1500)) {
+        plan_add_lives(plan, at > 200 ? at - 200 : at, 600);
+        plan_add_trouble(plan, moves ? TROUBLE_SLOT_MOVES : TROUBLE_FAILS_OVER, at, world_between(100, 1200),
+                         moves ? dice : world_roll(1U << 30));
+    }
+}
+
 // Orders are granted, PostgreSQL does not take them, and Redis loses the grants.
 static void plan_grants_are_lost(struct plan *plan, uint64_t at)
 {
@@ -225,9 +241,9 @@ static void plan_work_is_left(struct plan *plan, uint64_t at)
 
 static void plan_add_theme(struct plan *plan)
 {
-    static void (*const themes[])(struct plan *, uint64_t) = {plan_ids_come_again, plan_grants_are_lost,
+    static void (*const themes[])(struct plan *, uint64_t) = {plan_ids_come_again,         plan_grants_are_lost,
                                                               plan_batches_without_memory, plan_answers_are_late,
-                                                              plan_work_is_left};
+                                                              plan_masters_take_turns,     plan_work_is_left};
     size_t which = world_roll(sizeof themes / sizeof *themes), keep = world_roll(3);
     plan->trouble_count = keep < plan->trouble_count ? keep : plan->trouble_count;
     plan->act_count = plan->act_count > ACTS_MAX / 3 ? ACTS_MAX / 3 : plan->act_count;
