@@ -47,8 +47,8 @@ void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const 
 // events before its end; 0: at its beginning. `next` is always present: it is where the reader continues.
 void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle);
 
-// The dead letters of a voucher that wait for a decision, oldest first. A page may be shorter than asked for if they are
-// large.
+// The dead letters of a voucher that wait for a decision, oldest first. A page may be shorter than asked for if they
+// are large.
 void sk_list_dead_letters(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t handle);
 
