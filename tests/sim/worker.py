@@ -18,9 +18,11 @@ ROOM_BYTES = 1 << 30
 
 
 def scratch() -> str | None:
-    """A file system in memory, if there is room: each world makes some hundred files of PostgreSQL anew."""
+    """A file system in memory, if it can be used: each world makes some hundred files of PostgreSQL anew."""
     memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES else None
+    if not memory.is_dir() or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < ROOM_BYTES:
+        return None
+    return None if os.statvfs(memory).f_flag & os.ST_NOEXEC else str(memory)  # the stores load a library from it
 
 
 class SimRedis(RedisServer):
