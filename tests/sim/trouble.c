@@ -12,7 +12,7 @@
 #include "stores.h"
 #include "world.h"
 
-enum { LONG_MS = 30000, ACCEPT_MS = 3000, CRASH_UP_MS = 700, CRASH_DOWN_MS = 300 };
+enum { LONG_MS = 30000, ACCEPT_MS = 3000, CRASH_UP_MS = 700, CRASH_DOWN_MS = 300, FLUSH_MS = 1000 };
 
 struct trouble {
     enum trouble_kind kind;
@@ -82,10 +82,21 @@ static void trouble_sees_again(void *arg)
 }
 
 // Redis may know of orders that PostgreSQL has lost, or not of those whose end it has lost.
+static void trouble_flush(void *arg)
+{
+    (void)arg;
+    world_tell("FLUSHALL, since PostgreSQL has lost commits");
+    troubles.shaken_at = world_now();
+    for (size_t i = 0; i < servers_nodes(); i++)
+        stores_redis_harm(i, (const char *const[]){"FLUSHALL", NULL});
+}
+
+// An operator then empties Redis (docs/operations.md, "Backup and restore").
 static void trouble_loses_commits(size_t shard, size_t lost)
 {
     stores_postgres_restore(shard, lost);
     people_forget_buyers();
+    world_at(world_now() + (uint64_t)FLUSH_MS * MS, trouble_flush, NULL);
 }
 
 // Its process ends, and another one begins with what it has kept.

@@ -228,6 +228,11 @@ void witness_statement(const struct instance *from, uint64_t life, size_t shard,
     witness.if_match_fails = false;
 }
 
+bool witness_clocks_differed(void)
+{
+    return witness.shifted;
+}
+
 bool witness_may_retire(int64_t voucher)
 {
     for (size_t i = 0; i < witness.retire_count; i++) {

@@ -25,6 +25,8 @@ void witness_statement(const struct instance *from, uint64_t life, size_t shard,
 
 // Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.
 void witness_stalled(uint64_t ms);
+// Whether a store's clock has ever been wrong.
+bool witness_clocks_differed(void);
 // Whether PostgreSQL has said that the voucher may be retired: then its epoch may grow.
 bool witness_may_retire(int64_t voucher);
 
