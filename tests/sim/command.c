@@ -13,7 +13,7 @@ static bool command_number(const char **at, const char *end, char mark, size_t *
     if (stop == NULL)
         return false;
     if (*line != mark)
-        world_fail("a command that is none");
+        world_fail("not a command");
     *number = strtoull(line + 1, NULL, 10);
     *at = stop + 1;
     return true;

@@ -318,7 +318,8 @@ void judge_look(const struct call *look, bool stranger, const char *before)
         world_fail("a stranger who looked at order %s was told %s", look->order_id, look->code);
     judge_status(look->order_id, status);
     if (!stranger && status[0] != '\0' && strcmp(status, look->status) != 0 && strcmp(before, look->status) != 0)
-        world_fail("P5: order %s is %s, and its user is told %s %s", look->order_id, status, look->code, look->status);
+        world_fail("P5: PostgreSQL has order %s as %s, and its user was told %s %s", look->order_id, status, look->code,
+                   look->status);
 }
 
 static void judge_purchase(const struct call *call, size_t number)

@@ -188,8 +188,7 @@ int __wrap_PQsendQueryPrepared(PGconn *conn, const char *name, int n, const char
     packet->statement = statement;
     packet->n = n;
     for (int i = 0; i < n; i++) {
-        size_t size = params[i] == NULL ? 0 : strlen(params[i]) + 1;
-        packet->params[i] = size == 0 ? NULL : memcpy(world_alloc(size), params[i], size);
+        packet->params[i] = world_copy(params[i]);
     }
     conn->busy = true;
     net_send(conn->conn, packet);

@@ -269,6 +269,18 @@ static void net_refuse_statement(unsigned server, struct net_packet *packet)
     world_tell("%s refuses %s: %s", servers_name(server), packet->what, code);
 }
 
+// A statement whose result counts.
+static void net_executed(const struct net_conn *conn, const struct net_packet *packet)
+{
+    size_t shard = conn->server - SERVER_POSTGRES;
+    witness_statement(conn->owner, shard, packet->statement, (const char *const *)packet->params, packet->result);
+    net_met_rows(packet);
+    if (sk_result_kind_of((const struct sk_rows *)(const void *)packet->result) == SK_RESULT_REFUSED)
+        world_fail("a statement that can never succeed: %s: %s", packet->what, PQresultErrorMessage(packet->result));
+    if (stores_notified(shard))
+        net_notify(conn->server);
+}
+
 static void net_on_commit(void *arg)
 {
     struct trip *trip = arg;
@@ -279,11 +291,8 @@ static void net_on_commit(void *arg)
     } else {
         stores_postgres_end(shard, true);
         world_tell("%s commits %s", servers_name(conn->server), trip->packet->what);
-        witness_statement(conn->owner, conn->life, shard, trip->packet->statement, trip->packet->n,
-                          (const char *const *)trip->packet->params, trip->packet->result);
+        net_executed(conn, trip->packet);
         net_send_down(conn, trip->packet, NULL);
-        if (stores_notified(shard))
-            net_notify(conn->server);
     }
     free(trip);
 }
@@ -309,16 +318,10 @@ static void net_ask_postgres(struct net_conn *conn, struct net_packet *packet)
     }
     witness_before(shard, packet->statement, (const char *const *)packet->params);
     packet->result = stores_postgres(shard, packet->statement, packet->n, (const char *const *)packet->params);
-    witness_statement(conn->owner, conn->life, shard, packet->statement, packet->n, (const char *const *)packet->params,
-                      packet->result);
     conn->listens = conn->listens || packet->statement == SK_STATEMENT_LISTEN;
     enum sk_result_kind kind = sk_result_kind_of((const struct sk_rows *)(const void *)packet->result);
     world_tell("%s executes %s%s", servers_name(conn->server), packet->what, kind == SK_RESULT_ROWS ? "" : ": refused");
-    net_met_rows(packet);
-    if (kind == SK_RESULT_REFUSED)
-        world_fail("a statement that can never succeed: %s: %s", packet->what, PQresultErrorMessage(packet->result));
-    if (stores_notified(shard))
-        net_notify(conn->server);
+    net_executed(conn, packet);
 }
 
 static void net_answer(struct net_conn *conn, struct net_packet *packet)

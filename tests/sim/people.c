@@ -199,8 +199,7 @@ static void people_take_feed(const struct sk_answer *answer)
         if (people.feed.count == FEED_MAX)
             world_fail("the feed does not end");
         const char *status = json_string_value(json_object_get(event, "status"));
-        people.feed.statuses[people.feed.count] =
-            status == NULL ? "" : memcpy(world_alloc(strlen(status) + 1), status, strlen(status) + 1);
+        people.feed.statuses[people.feed.count] = status == NULL ? "" : world_copy(status);
         people.feed.events[people.feed.count++] = text;
     }
     const char *next = json_string_value(json_object_get(page, "next"));
@@ -529,7 +528,7 @@ void people_write_off_all(void)
 
 // ---- what they do ----
 
-// The order of a purchase so far; NULL: there is none.
+// The order of one of the purchases so far, or NULL.
 static const struct call *people_some_order(unsigned which)
 {
     for (size_t i = 0; i < people.called; i++) {

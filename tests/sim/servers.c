@@ -133,17 +133,11 @@ size_t servers_node_of_key(const char *key)
 
 // ---- what they say ----
 
-static char *servers_copy(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    return memcpy(world_alloc(size), text, size);
-}
-
 static char *servers_bulk(const char *text)
 {
     char answer[ANSWER_SIZE];
     (void)snprintf(answer, sizeof answer, "$%zu\r\n%s\r\n", strlen(text), text);
-    return servers_copy(answer);
+    return world_copy(answer);
 }
 
 static char *servers_slots(void)
@@ -160,7 +154,7 @@ static char *servers_slots(void)
                                 first, last, strlen(at), at, PORT);
     }
     (void)snprintf(answer, sizeof answer, "*%zu\r\n%.*s", count, (int)len, ranges);
-    return servers_copy(answer);
+    return world_copy(answer);
 }
 
 static char *servers_master(unsigned sentinel)
@@ -168,7 +162,7 @@ static char *servers_master(unsigned sentinel)
     char answer[ANSWER_SIZE], at[ADDRESS_SIZE];
     servers_address(SERVER_REDIS, servers.told[sentinel], at);
     (void)snprintf(answer, sizeof answer, "*2\r\n$%zu\r\n%s\r\n$4\r\n%d\r\n", strlen(at), at, PORT);
-    return servers_copy(answer);
+    return world_copy(answer);
 }
 
 static char *servers_redirect(unsigned node, const struct command *command)
@@ -190,14 +184,14 @@ static char *servers_redirect(unsigned node, const struct command *command)
     world_tell("%s does not have slot %d: %.*s", servers_name(SERVER_REDIS + node), slot, (int)strcspn(answer, "\r"),
                answer);
     world_met("redirect %.*s", (int)strcspn(answer, " "), answer);
-    return servers_copy(answer);
+    return world_copy(answer);
 }
 
 char *servers_answer(unsigned server, const struct command *command)
 {
     char info[64];
     if (command_is(command, 0, "AUTH") || command_is(command, 0, "SELECT"))
-        return servers_copy("+OK\r\n");
+        return world_copy("+OK\r\n");
     if (server >= SERVER_SENTINEL && server < SERVER_REPLICA)
         return servers_master(server - SERVER_SENTINEL);
     if (command_is(command, 0, "INFO") && server >= SERVER_REPLICA)
@@ -211,7 +205,7 @@ char *servers_answer(unsigned server, const struct command *command)
         return servers_bulk(info);
     }
     if (server >= SERVER_REPLICA)
-        return servers_copy("-READONLY You can't write against a read only replica.\r\n");
+        return world_copy("-READONLY You can't write against a read only replica.\r\n");
     return servers.kind == SERVERS_CLUSTER ? servers_redirect(server - SERVER_REDIS, command) : NULL;
 }
 

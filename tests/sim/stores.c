@@ -54,7 +54,8 @@ struct postgres_shard {
     PGconn *service, *owner;
     PGconn *late;   // of the service, for the transaction that is open
     PGconn *locker; // of the owner
-    bool open, locked;
+    bool open;
+    int64_t locked; // a voucher, whose row the locker holds; 0: none
     struct postgres_logged *log;
     size_t logged, log_room;
     size_t stays; // of the log, what is never lost
@@ -71,7 +72,6 @@ static struct {
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
     bool writes[SK_STATEMENT_COUNT];
     bool changed, harmed;
-    int64_t locked; // a voucher; 0: none
     uint64_t lost_at;
     char *bytes; // of the latest reply of Redis
     size_t bytes_len, bytes_room;
@@ -85,11 +85,9 @@ static _Noreturn void stores_die(const char *what, const char *why)
 
 // ---- their clocks ----
 
-static int64_t stores_set_clock(size_t clock)
+static void stores_set_clock(size_t clock)
 {
-    int64_t now = world_wall() + stores.shifts[clock];
-    stores.clocks[clock] = now;
-    return now;
+    stores.clocks[clock] = world_wall() + stores.shifts[clock];
 }
 
 // As servers are numbered: the nodes, then the shards, which have one process.
@@ -158,14 +156,20 @@ static struct sk_reply *stores_exchange(int fd, const char *command, size_t len)
     return reply;
 }
 
-static struct sk_reply *stores_command(int fd, const char *const *argv, const size_t *lens)
+// `lens` NULL: the arguments have no NUL inside.
+static char *stores_format(const char *const *argv, const size_t *lens, size_t *len)
 {
     const char *words[16];
-    size_t len;
     int argc = 0;
     for (; argv[argc] != NULL; argc++)
         words[argc] = argv[argc];
-    char *command = sk_redis_format(argc, words, lens, &len);
+    return sk_redis_format(argc, words, lens, len);
+}
+
+static struct sk_reply *stores_command(int fd, const char *const *argv)
+{
+    size_t len;
+    char *command = stores_format(argv, NULL, &len);
     struct sk_reply *reply = stores_exchange(fd, command, len);
     free(command);
     return reply;
@@ -173,13 +177,13 @@ static struct sk_reply *stores_command(int fd, const char *const *argv, const si
 
 struct sk_reply *stores_redis_ask(size_t node, const char *const *argv)
 {
-    (void)stores_set_clock(node);
-    return stores_command(stores.nodes[node].sockets[1], argv, NULL);
+    stores_set_clock(node);
+    return stores_command(stores.nodes[node].sockets[1], argv);
 }
 
 static void stores_must(int fd, const char *const *argv)
 {
-    struct sk_reply *reply = stores_command(fd, argv, NULL);
+    struct sk_reply *reply = stores_command(fd, argv);
     const char *error = sk_reply_error(reply);
     if (error != NULL)
         stores_die(argv[0], error);
@@ -197,13 +201,12 @@ static void stores_log(size_t number, const char *command, size_t len)
     memcpy(entry->command, command, len);
 }
 
-// With lens: they hold any bytes.
-static void stores_do(size_t number, int argc, const char **argv, const size_t *lens)
+static void stores_do(size_t number, const char *const *argv, const size_t *lens)
 {
     struct redis_node *node = &stores.nodes[number];
     size_t len;
-    char *command = sk_redis_format(argc, argv, lens, &len);
-    (void)stores_set_clock(number);
+    char *command = stores_format(argv, lens, &len);
+    stores_set_clock(number);
     struct sk_reply *reply = stores_exchange(node->sockets[1], command, len);
     if (sk_reply_error(reply) == NULL)
         stores_log(number, command, len); // else the key is of a type that somebody gave it
@@ -213,18 +216,14 @@ static void stores_do(size_t number, int argc, const char **argv, const size_t *
 
 void stores_redis_harm(size_t node, const char *const *argv)
 {
-    const char *words[8];
-    int argc = 0;
-    for (; argv[argc] != NULL; argc++)
-        words[argc] = argv[argc];
     stores.harmed = true;
-    stores_do(node, argc, words, NULL);
+    stores_do(node, argv, NULL);
 }
 
 // Whatever succeeded may have changed something: the log need not know which.
 const char *stores_redis(size_t node, const char *command, size_t len, struct sk_reply **reply, size_t *n)
 {
-    (void)stores_set_clock(node);
+    stores_set_clock(node);
     *reply = stores_exchange(stores.nodes[node].sockets[0], command, len);
     if (sk_reply_error(*reply) == NULL)
         stores_log(node, command, len);
@@ -244,7 +243,7 @@ int stores_script(const char *sha, size_t len)
 static void stores_load(size_t node, int script)
 {
     const char *const argv[] = {"SCRIPT", "LOAD", sk_scripts[script].text, NULL};
-    struct sk_reply *reply = stores_command(stores.nodes[node].sockets[1], argv, NULL);
+    struct sk_reply *reply = stores_command(stores.nodes[node].sockets[1], argv);
     const char *sha = sk_reply_text(reply, NULL);
     if (sha == NULL || sk_reply_error(reply) != NULL)
         stores_die("SCRIPT LOAD", sha == NULL ? "no text" : sha);
@@ -282,7 +281,7 @@ const char *stores_redis_info(size_t number)
     return node->info;
 }
 
-void stores_redis_restart(size_t number, size_t lost)
+static void stores_replay(size_t number, size_t lost)
 {
     struct redis_node *node = &stores.nodes[number];
     stores.harmed = true;
@@ -295,16 +294,21 @@ void stores_redis_restart(size_t number, size_t lost)
         sk_reply_free(stores_exchange(node->sockets[1], node->log[i].command, node->log[i].len));
     }
     node->logged = kept;
-    (void)stores_set_clock(number);
+    stores_set_clock(number);
     stores_forget_scripts(number);
+}
+
+void stores_redis_restart(size_t number, size_t lost)
+{
+    struct redis_node *node = &stores.nodes[number];
+    stores_replay(number, lost);
     node->runs[node->active]++;
 }
 
 void stores_redis_replace(size_t number, size_t lost)
 {
     struct redis_node *node = &stores.nodes[number];
-    stores_redis_restart(number, lost);
-    node->runs[node->active]--; // it has not started again
+    stores_replay(number, lost);
     node->active = 1 - node->active;
 }
 
@@ -318,10 +322,11 @@ static void stores_take_key(size_t from, size_t to, const char *key)
     const char *value = sk_reply_text(dump, &len);
     (void)sk_reply_number(expires, &left);
     (void)snprintf(ttl, sizeof ttl, "%lld", left > 0 ? (long long)left : 0);
-    const char *restore[] = {"RESTORE", key, ttl, value, "REPLACE"}, *gone[] = {"DEL", key};
+    const char *const restore[] = {"RESTORE", key, ttl, value, "REPLACE", NULL};
+    const char *const gone[] = {"DEL", key, NULL};
     if (value != NULL) {
-        stores_do(to, 5, restore, (const size_t[]){7, strlen(key), strlen(ttl), len, 7});
-        stores_do(from, 2, gone, NULL);
+        stores_do(to, restore, (const size_t[]){7, strlen(key), strlen(ttl), len, 7});
+        stores_do(from, gone, NULL);
     }
     sk_reply_free(dump);
     sk_reply_free(expires);
@@ -406,8 +411,7 @@ static void stores_log_statement(struct postgres_shard *shard, enum sk_statement
     struct postgres_logged *entry = &shard->log[shard->logged++];
     *entry = (struct postgres_logged){.wall = stores.clocks[STORES_NODES], .statement = statement, .n = n};
     for (int i = 0; i < n; i++) {
-        size_t size = params[i] == NULL ? 0 : strlen(params[i]) + 1;
-        entry->params[i] = params[i] == NULL ? NULL : memcpy(world_alloc(size), params[i], size);
+        entry->params[i] = world_copy(params[i]);
     }
     if (statement == SK_STATEMENT_CREATE_VOUCHER)
         shard->stays = shard->logged;
@@ -457,7 +461,7 @@ static PGresult *stores_execute(size_t number, PGconn *conn, enum sk_statement s
     bool locked = false;
     if (__real_PQsendQueryPrepared(conn, sk_statements[statement].name, n, params, NULL, NULL, 0) != 1)
         stores_die("PostgreSQL", "cannot send");
-    if (shard->open || shard->locked)
+    if (shard->open || shard->locked != 0)
         locked = stores_unblock(shard, conn);
     PGresult *result = __real_PQgetResult(conn), *more;
     while ((more = __real_PQgetResult(conn)) != NULL)
@@ -474,7 +478,7 @@ static PGresult *stores_execute(size_t number, PGconn *conn, enum sk_statement s
 PGresult *stores_postgres(size_t number, enum sk_statement statement, int n, const char *const *params)
 {
     struct postgres_shard *shard = &stores.shards[number];
-    (void)stores_set_clock(STORES_NODES);
+    stores_set_clock(STORES_NODES);
     PGresult *result = stores_execute(number, shard->service, statement, n, params);
     if (statement == SK_STATEMENT_SESSION)
         stores_change(shard->service, no_timeouts);
@@ -493,7 +497,7 @@ bool stores_may_be_late(size_t shard, enum sk_statement statement)
 PGresult *stores_postgres_begin(size_t number, enum sk_statement statement, int n, const char *const *params)
 {
     struct postgres_shard *shard = &stores.shards[number];
-    (void)stores_set_clock(STORES_NODES);
+    stores_set_clock(STORES_NODES);
     stores_change(shard->late, "BEGIN");
     shard->open = true;
     PGresult *result = stores_execute(number, shard->late, statement, n, params);
@@ -520,8 +524,7 @@ void stores_lock(size_t number, int64_t voucher)
         stores_change(locker, "ROLLBACK");
     (void)snprintf(sql, sizeof sql, "SELECT FROM voucher_stock WHERE voucher_id = %lld FOR UPDATE SKIP LOCKED",
                    (long long)voucher);
-    stores.shards[number].locked = voucher != 0;
-    stores.locked = voucher;
+    stores.shards[number].locked = voucher;
     if (voucher == 0)
         return;
     stores_change(locker, "BEGIN");
@@ -530,7 +533,10 @@ void stores_lock(size_t number, int64_t voucher)
 
 int64_t stores_locked(void)
 {
-    return stores.locked;
+    int64_t locked = 0;
+    for (size_t i = 0; i < stores.shard_count; i++)
+        locked = locked == 0 ? stores.shards[i].locked : locked;
+    return locked;
 }
 
 PGresult *stores_postgres_error(size_t shard, const char *sqlstate)
@@ -561,7 +567,7 @@ PGresult *stores_query(size_t shard, const char *sql, int n, const char *const *
     char name[24];
     PGconn *owner = stores.shards[shard].owner;
     (void)snprintf(name, sizeof name, "q%016llx", (unsigned long long)sk_hash(sql, strlen(sql)));
-    (void)stores_set_clock(STORES_NODES);
+    stores_set_clock(STORES_NODES);
     PGresult *result = PQexecPrepared(owner, name, n, params, NULL, NULL, 0);
     const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     if (code != NULL && strcmp(code, "26000") == 0) { // it is not prepared
@@ -586,7 +592,8 @@ static void stores_empty_shard(size_t shard)
     // Also of a world that ended in the middle: this process does not know of its transactions.
     stores_change(stores.shards[shard].late, "ROLLBACK");
     stores_change(stores.shards[shard].locker, "ROLLBACK");
-    stores.shards[shard].open = stores.shards[shard].locked = false;
+    stores.shards[shard].open = false;
+    stores.shards[shard].locked = 0;
     stores_change(stores.shards[shard].owner, empty_sql);
     (void)snprintf(number, sizeof number, "UPDATE seckill_shard SET number = %zu, shards = %zu, beat = 0", shard,
                    stores.shard_count);
@@ -611,7 +618,7 @@ void stores_postgres_restore(size_t number, size_t lost)
     }
     stores.lost_at = world_now();
     shard->logged = kept;
-    (void)stores_set_clock(STORES_NODES);
+    stores_set_clock(STORES_NODES);
     stores.changed = true;
 }
 
@@ -645,7 +652,7 @@ static void stores_check_clocks(void)
     for (size_t i = 0; i < CLOCKS; i++)
         stores.clocks[i] = (int64_t)CHECKED_S * 1000000000;
     for (size_t i = 0; i < STORES_NODES; i++) {
-        struct sk_reply *time = stores_command(stores.nodes[i].sockets[1], (const char *const[]){"TIME", NULL}, NULL);
+        struct sk_reply *time = stores_command(stores.nodes[i].sockets[1], (const char *const[]){"TIME", NULL});
         int64_t now = 0;
         if (!sk_reply_number(sk_reply_at(time, 0), &now) || now != CHECKED_S)
             stores_die("Redis", "its clock is not the simulation's");
@@ -702,9 +709,9 @@ void stores_open(const struct stores_options *options)
 void stores_empty(size_t nodes, size_t shards)
 {
     stores.shard_count = shards;
-    (void)stores_set_clock(STORES_NODES);
+    stores_set_clock(STORES_NODES);
     for (size_t i = 0; i < nodes; i++) {
-        (void)stores_set_clock(i);
+        stores_set_clock(i);
         STORES_MUST(i, "FLUSHALL");
         stores_forget_scripts(i); // an earlier world may have
     }

@@ -27,7 +27,7 @@ void stores_open(const struct stores_options *options);
 // So many are as new, and their clock is the world's.
 void stores_empty(size_t nodes, size_t shards);
 
-// The clock of a server (servers.h) is ahead by so much.
+// Sets by how much the clock of a server (servers.h) is wrong.
 void stores_shift_clock(size_t server, int64_t ns);
 bool stores_clocks_are_right(void);
 

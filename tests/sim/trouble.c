@@ -207,7 +207,7 @@ static void trouble_forge_entry(const struct trouble *trouble)
     if (judge_epoch(id) == 0)
         return; // nobody looks there any more
     (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:journal", id);
-    world_tell("%s gets an entry that is none", name);
+    world_tell("somebody writes an unreadable entry into %s", name);
     stores_redis_harm(servers_node_of_key(name), (const char *const[]){"XADD", name, "*", "orders", "?", NULL});
 }
 

@@ -207,11 +207,9 @@ void witness_before(size_t shard, enum sk_statement statement, const char *const
     PQclear(row);
 }
 
-void witness_statement(const struct instance *from, uint64_t life, size_t shard, enum sk_statement statement, int n,
+void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
                        const char *const *params, const PGresult *result)
 {
-    (void)life;
-    (void)n;
     bool rows = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0;
     if (statement == SK_STATEMENT_PLACE_ORDERS)
         witness_write_all(from, params[3], params[2]);

@@ -20,7 +20,7 @@ void witness_command(const struct instance *from, uint64_t life, const struct co
 //   if-match   a change that was meant for another version is made
 //   early      an order has expired before its time
 void witness_before(size_t shard, enum sk_statement statement, const char *const *params);
-void witness_statement(const struct instance *from, uint64_t life, size_t shard, enum sk_statement statement, int n,
+void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
                        const char *const *params, const PGresult *result);
 
 // Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.

@@ -86,7 +86,8 @@ class Worker:
             self.migrate(build, database)
         self.postgres.sql("create role seckill login in role seckill_service", "postgres")
         # A killed instance never gives its memory back, and a world ends without it.
-        self.env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0", "SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD, "SK_SIM_TIME": str(clock)}
+        self.env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
+        self.env |= {"SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD, "SK_SIM_TIME": str(clock)}
         for which, redis, database in zip(("", "_2"), self.redis, DATABASES):
             self.env[f"SK_SIM_REDIS{which}"] = str(redis.socket)
             self.env[f"SK_SIM_POSTGRES{which}"] = self.postgres.address("seckill", database)

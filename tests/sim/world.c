@@ -282,6 +282,12 @@ void *world_alloc(size_t size)
     return memset(block, 0, size);
 }
 
+char *world_copy(const char *text)
+{
+    size_t size = text == NULL ? 0 : strlen(text) + 1;
+    return text == NULL ? NULL : memcpy(world_alloc(size), text, size);
+}
+
 void *world_grow(void *items, size_t count, size_t *room, size_t size)
 {
     if (count < *room)

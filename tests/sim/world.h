@@ -68,6 +68,7 @@ _Noreturn void world_fail(const char *format, ...) __attribute__((format(printf,
 
 // Memory that belongs to no instance: never NULL, zeroed.
 void *world_alloc(size_t size);
+char *world_copy(const char *text); // of a text; NULL stays NULL
 // An array with room for one more than `count` items: the same, or a larger copy.
 void *world_grow(void *items, size_t count, size_t *room, size_t size);
 
