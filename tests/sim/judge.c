@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "instance.h"
+#include "keys.h"
 #include "people.h"
 #include "redis_reply.h"
 #include "servers.h"
@@ -16,7 +17,15 @@
 #include "witness.h"
 #include "world.h"
 
-enum { EXPIRED_MS = 6000, READY_MS = 6000, READY_LOOKS = 14, SLOW_MS = 500 };
+enum {
+    EXPIRED_MS = 6000,
+    READY_MS = 6000,
+    READY_LOOKS = 14,
+    SLOW_MS = 500,
+    SELLS_MS = 8000,
+    LOADS_MS = 2500,
+    UNKNOWN_MAX = 3
+};
 
 static int64_t judge_number(const PGresult *result, int row, int column)
 {
@@ -239,9 +248,9 @@ static bool judge_has_overdue(size_t shard, uint64_t ms, char id[SK_UUID_SIZE])
 void judge_overdue(uint64_t ms)
 {
     char id[SK_UUID_SIZE];
-    for (size_t i = 0; i < stores_shards(); i++) {
+    for (size_t i = 0; i < stores_shards() && !troubles_wait_for_owner(); i++) {
         if (judge_has_overdue(i, ms, id))
-            world_fail("order %s has been due for %" PRIu64 " ms, and an instance was well", id, ms);
+            world_fail("order %s has been due for %" PRIu64 " ms, and somebody could see to it", id, ms);
     }
 }
 
@@ -297,6 +306,30 @@ void judge_done(const struct call *call, size_t number)
     if (call->kind == CALL_CANCEL &&
         !judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status = 'cancelled'", call->order_id))
         world_fail("cancellation #%zu was confirmed, and is not committed", number);
+}
+
+// A rebuild may take a moment. A node of Redis that only has the sessions is not needed for vouchers of other nodes.
+void judge_unknown(const struct call *call, size_t number)
+{
+    char key[32];
+    int64_t voucher = people_voucher(call->voucher)->id;
+    (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:buyers", voucher);
+    bool elsewhere = servers_node_of_key(key) != servers_node_of_key(SK_KEY_SESSIONS);
+    bool sells = !troubles_wait_for_owner() && stores_locked() != voucher &&
+                 (troubles_well_for(call->instance) >= (uint64_t)SELLS_MS * MS ||
+                  (elsewhere && troubles_without_sessions_for(call->instance) >= (uint64_t)SELLS_MS * MS));
+    size_t unknown = 0;
+    for (size_t i = number + 1; i-- > 0 && call->kind == CALL_BUY && sells && !people_instance_died(call);) {
+        const struct call *other = people_call(i);
+        if (other->kind != CALL_BUY || other->voucher != call->voucher || other->outcome == CALL_WAITS ||
+            other->instance != call->instance)
+            continue;
+        if (other->outcome != CALL_UNKNOWN || other->asked_at + (uint64_t)SELLS_MS * MS < world_now())
+            break;
+        if (++unknown >= UNKNOWN_MAX && other->asked_at + (uint64_t)LOADS_MS * MS <= world_now())
+            world_fail("#%zu was told %s, as others there since #%zu, and all that is needed has been well for %d ms",
+                       number, call->code, i, SELLS_MS);
+    }
 }
 
 int64_t judge_letter(size_t voucher)

@@ -19,6 +19,9 @@ void judge_overdue(uint64_t ms);
 struct call;
 void judge_done(const struct call *call, size_t number);
 
+// Somebody was told that the service cannot sell now: then there is a reason. A breach fails the world.
+void judge_unknown(const struct call *call, size_t number);
+
 // The first dead letter of a voucher that waits; 0: none.
 int64_t judge_letter(size_t voucher);
 

@@ -23,6 +23,7 @@ struct net_packet {
     int n;
     char *params[SK_PG_PARAMS_MAX]; // NULL: SQL's NULL
     PGresult *result;               // from PostgreSQL; NULL: a notification
+    bool must_fail;                 // as witness_before() has found
 };
 
 struct net_conn;

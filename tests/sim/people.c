@@ -147,6 +147,8 @@ static void people_end(struct call *call, enum call_outcome outcome, const char 
     people_check_refusal(call);
     if (outcome == CALL_DONE)
         judge_done(call, (size_t)(call - people.calls));
+    else if (outcome == CALL_UNKNOWN)
+        judge_unknown(call, (size_t)(call - people.calls));
 }
 
 static void people_on_patience_over(void *arg)

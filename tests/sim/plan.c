@@ -177,6 +177,23 @@ static void plan_ids_come_again(struct plan *plan, uint64_t at)
     plan_add_lives(plan, at + ahead_ms + 600, 1200);
 }
 
+// An instance dies while Redis's clock is ahead, with orders that it has not written.
+static void plan_dies_ahead(struct plan *plan, uint64_t at)
+{
+    uint64_t ahead_ms = world_between(3000, 5000);
+    unsigned instance = (unsigned)world_roll(60);
+    plan->instances = (unsigned)world_between(2, INSTANCES_MAX);
+    plan->trouble_count = world_roll(2);
+    plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, ahead_ms, 20000 + world_between(5000, 19000));
+    plan_add_acts(plan, CALL_BUY, 6, at + ahead_ms - 300, 300, true);
+    for (size_t i = 1; i <= 6 && i <= plan->act_count; i++)
+        plan->acts[plan->act_count - i].instance = instance;
+    plan_add_trouble(plan, TROUBLE_LATE_COMMITS, at + ahead_ms - 500, 400, 599);
+    plan->troubles[plan->trouble_count - 1].server = 1;
+    plan_add_trouble(plan, TROUBLE_KILL, at + ahead_ms - world_roll(300), world_between(100, 6000), 0);
+    plan->troubles[plan->trouble_count - 1].instance = instance;
+}
+
 // A replica takes the place of the master, and the master takes it back: its run id is that of before, its data is not.
 // Or a slot moves there and back.
 static void plan_masters_take_turns(struct plan *plan, uint64_t at)
@@ -196,13 +213,21 @@ static void plan_masters_take_turns(struct plan *plan, uint64_t at)
 // Orders are granted, PostgreSQL does not take them, and Redis loses the grants.
 static void plan_grants_are_lost(struct plan *plan, uint64_t at)
 {
-    static const enum trouble_kind holds[] = {TROUBLE_LOCKED, TROUBLE_LATE_COMMITS, TROUBLE_PAUSE, TROUBLE_SLOW};
+    static const enum trouble_kind holds[] = {TROUBLE_LOCKED, TROUBLE_LATE_COMMITS, TROUBLE_PAUSE, TROUBLE_SLOW,
+                                              TROUBLE_BLIND,  TROUBLE_BLIND,        TROUBLE_PAUSE};
     static const enum trouble_kind losses[] = {TROUBLE_REDIS_LOSES, TROUBLE_REDIS_LOSES, TROUBLE_REDIS_EMPTIED,
                                                TROUBLE_FAILS_OVER};
-    plan_add_trouble(plan, holds[world_roll(4)], at, world_between(200, 3000), world_roll(1U << 30));
+    plan_add_trouble(plan, holds[world_roll(7)], at, world_between(200, 3000), world_roll(1U << 30));
+    unsigned held = plan->troubles[plan->trouble_count - 1].instance;
+    plan->troubles[plan->trouble_count - 1].server = 1; // PostgreSQL, where one Redis is
     plan_add_acts(plan, CALL_BUY, world_between(2, 6), at + world_roll(100), world_roll(60), world_chance(500));
     plan_add_trouble(plan, losses[world_roll(4)], at + world_roll(400), world_between(100, 800), world_roll(1U << 30));
     plan_add_acts(plan, CALL_BUY, world_between(1, 5), at + world_roll(1500), 800, false);
+    plan_add_acts(plan, CALL_LOOK, 8, at + 100, 2500, false);
+    for (size_t i = plan->act_count; i-- > 0 && plan->acts[i].at_ms >= at;) { // the others look
+        if (plan->acts[i].kind == CALL_BUY && world_chance(600))
+            plan->acts[i].instance = held;
+    }
 }
 
 // Memory is short in the middle of a batch.
@@ -229,21 +254,95 @@ static void plan_answers_are_late(struct plan *plan, uint64_t at)
 // An instance is cut off for long, or dies again and again, while orders are due.
 static void plan_work_is_left(struct plan *plan, uint64_t at)
 {
-    static const enum trouble_kind kinds[] = {TROUBLE_BLIND, TROUBLE_BLIND, TROUBLE_CRASH_LOOP, TROUBLE_PAUSE};
+    static const enum trouble_kind kinds[] = {TROUBLE_BLIND,      TROUBLE_BLIND, TROUBLE_CRASH_LOOP,
+                                              TROUBLE_CRASH_LOOP, TROUBLE_PAUSE, TROUBLE_LOCKED};
     plan->for_ms = world_between(16000, 26000);
-    plan->instances = (unsigned)world_between(2, INSTANCES_MAX);
+    plan->instances = (unsigned)world_between(1, INSTANCES_MAX);
     for (size_t i = 0; i < plan->voucher_count; i++)
         plan->vouchers[i].pay_within_s = (int64_t)world_between(1, 3);
-    plan_add_trouble(plan, kinds[world_roll(4)], at, world_between(12000, 20000), world_roll(1U << 30));
+    plan_add_trouble(plan, kinds[world_roll(6)], at, world_between(12000, 20000), world_roll(1U << 30));
     plan->troubles[plan->trouble_count - 1].server = (unsigned)world_roll(2);
     plan_add_acts(plan, CALL_BUY, 12, at, 10000, false);
 }
 
+// A store is away for long: PostgreSQL, or a node of a cluster.
+static void plan_store_is_away(struct plan *plan, uint64_t at)
+{
+    bool node = world_chance(500);
+    plan->for_ms = world_between(20000, 28000);
+    plan->shards = 1;
+    plan->redis = node ? SERVERS_CLUSTER : SERVERS_ALONE;
+    plan->trouble_count = world_roll(2);
+    plan_add_trouble(plan, world_chance(500) ? TROUBLE_AWAY : TROUBLE_FROZEN, at, world_between(15000, 19000), 0);
+    plan->troubles[plan->trouble_count - 1].server = node ? (unsigned)world_roll(2) : 1;
+    for (size_t i = 0; i < 4; i++)
+        plan_add_acts(plan, CALL_BUY, 4, at, 20000, false);
+}
+
+// One of two databases loses commits, and is used until somebody notices.
+static void plan_shard_loses(struct plan *plan, uint64_t at)
+{
+    plan->for_ms = world_between(16000, 22000);
+    plan->shards = 2;
+    plan->standbys = world_chance(500);
+    plan->voucher_count = VOUCHERS_MAX;
+    plan->trouble_count = world_roll(2);
+    plan_add_acts(plan, CALL_BUY, 6, at, 2000, false);
+    plan_add_trouble(plan, plan->standbys ? TROUBLE_FAILS_OVER : TROUBLE_RESTORED, at + world_between(1000, 3000),
+                     world_between(100, 2000), world_roll(1U << 30));
+    plan->troubles[plan->trouble_count - 1].server = (unsigned)world_between(1, 2);
+    for (size_t i = 0; i < 4; i++)
+        plan_add_acts(plan, CALL_BUY, 4, at + 2000, 12000, false);
+}
+
+// Who comes again is told so by a cache, and Redis loses what the cache was read from.
+static void plan_sold_out_and_lost(struct plan *plan, uint64_t at)
+{
+    static const enum trouble_kind losses[] = {TROUBLE_REDIS_EMPTIED, TROUBLE_REDIS_LOSES, TROUBLE_REDIS_KEY,
+                                               TROUBLE_FAILS_OVER};
+    for (size_t i = 0; i < plan->voucher_count; i++) {
+        plan->vouchers[i].stock = (int64_t)world_between(1, 2);
+        plan->vouchers[i].begins_ms = -500;
+    }
+    if (world_chance(500))
+        plan_add_trouble(plan, TROUBLE_SLOW, at, 3000, world_between(10, 120));
+    else if (world_chance(500))
+        plan_add_trouble(plan, TROUBLE_LOCKED, at, world_between(200, 2000), world_roll(1U << 30));
+    uint64_t lost_at = at + world_between(100, 1500);
+    plan_add_acts(plan, CALL_BUY, 6, at, 100, true);
+    plan_add_acts(plan, CALL_BUY, 40, lost_at > 600 ? lost_at - 500 : lost_at, 1500, true);
+    unsigned voucher = plan->acts[plan->act_count - 1].voucher, instance = plan->acts[plan->act_count - 1].instance;
+    for (size_t i = plan->act_count; i-- > 0 && plan->acts[i].at_ms >= at;) {
+        plan->acts[i].voucher = voucher;
+        plan->acts[i].instance = instance;
+    }
+    plan_add_trouble(plan, losses[world_roll(4)], lost_at, 100, world_roll(1U << 30));
+}
+
+// Redis is rebuilt, and that meets something.
+static void plan_rebuild_is_met(struct plan *plan, uint64_t at)
+{
+    static const enum trouble_kind kinds[] = {TROUBLE_REDIS_KEY,   TROUBLE_REDIS_LOSES, TROUBLE_REDIS_EMPTIED,
+                                              TROUBLE_FAILS_OVER,  TROUBLE_KILL,        TROUBLE_PAUSE,
+                                              TROUBLE_STORE_CLOCK, TROUBLE_REDIS_KEY};
+    plan_add_lives(plan, at > 400 ? at - 400 : at, 600);
+    if (world_chance(600))
+        plan_add_trouble(plan, TROUBLE_SLOW, at, 3000, world_between(10, 100));
+    for (size_t i = 0; i < 3; i++, at += world_between(50, 1500)) {
+        plan_add_acts(plan, CALL_REBUILD, 1, at, 0, false);
+        plan_add_lives(plan, at, 600);
+        plan_add_trouble(plan, kinds[world_roll(8)], at + world_roll(200), world_between(100, 4500),
+                         world_roll(1U << 30));
+    }
+}
+
 static void plan_add_theme(struct plan *plan)
 {
-    static void (*const themes[])(struct plan *, uint64_t) = {plan_ids_come_again,         plan_grants_are_lost,
-                                                              plan_batches_without_memory, plan_answers_are_late,
-                                                              plan_masters_take_turns,     plan_work_is_left};
+    static void (*const themes[])(struct plan *, uint64_t) = {
+        plan_ids_come_again,     plan_ids_come_again, plan_grants_are_lost, plan_batches_without_memory,
+        plan_answers_are_late,   plan_work_is_left,   plan_store_is_away,   plan_masters_take_turns,
+        plan_masters_take_turns, plan_dies_ahead,     plan_shard_loses,     plan_rebuild_is_met,
+        plan_sold_out_and_lost};
     size_t which = world_roll(sizeof themes / sizeof *themes), keep = world_roll(3);
     plan->trouble_count = keep < plan->trouble_count ? keep : plan->trouble_count;
     plan->act_count = plan->act_count > ACTS_MAX / 3 ? ACTS_MAX / 3 : plan->act_count;
@@ -265,11 +364,11 @@ void plan_draw(struct plan *plan, uint64_t seed)
                           .orders_max = world_chance(100) ? 8 : 256,
                           .voucher_count = world_between(1, VOUCHERS_MAX)};
     bool closing = world_chance(300);
-    for (size_t i = 0; i < plan->voucher_count; i++)
+    for (size_t i = 0; i < VOUCHERS_MAX; i++) // a theme may want more
         plan_draw_voucher(&plan->vouchers[i], closing);
     plan_draw_troubles(plan);
     plan_draw_acts(plan);
-    if (world_chance(350))
+    if (world_chance(500))
         plan_add_theme(plan);
 }
 

@@ -32,7 +32,9 @@ enum {
     REST_MS = 60000,
     TRIES_MAX = 20,
     REFUSALS_MAX = 3,
-    OVERDUE_MS = 8000,
+    OVERDUE_MS = 6000,
+    STALLED_MS = 8000,
+    LOOPED_MS = 9000,
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
 };
@@ -66,16 +68,24 @@ static void sim_go_on(uint64_t until)
     world_go_to(until);
 }
 
+static void sim_look_around(void)
+{
+    uint64_t calm = troubles_calm();
+    if (calm >= (uint64_t)OVERDUE_MS * MS)
+        judge_overdue(OVERDUE_MS);
+    if (troubles_looped_for() >= (uint64_t)LOOPED_MS * MS)
+        judge_overdue(LOOPED_MS);
+    if (calm >= (uint64_t)STALLED_MS * MS)
+        witness_stalled(STALLED_MS);
+    judge_readiness();
+}
+
 static void sim_with_troubles(uint64_t until)
 {
     while (world_now() < until) {
         uint64_t next = world_now() + (uint64_t)REST_CHECK_MS * MS;
         sim_go_on(next < until ? next : until);
-        if (troubles_calm() >= (uint64_t)OVERDUE_MS * MS) {
-            judge_overdue(OVERDUE_MS);
-            witness_stalled(OVERDUE_MS);
-        }
-        judge_readiness();
+        sim_look_around();
     }
 }
 
@@ -86,6 +96,7 @@ static void sim_rest(void)
         sim_go_on(world_now() + (uint64_t)REST_CHECK_MS * MS);
         if (ms % (8 * REST_CHECK_MS) == 0)
             people_write_off_all();
+        sim_look_around();
         if (!people_wait() && judge_rests(why))
             return;
     }

@@ -5,6 +5,7 @@
 
 #include "instance.h"
 #include "judge.h"
+#include "keys.h"
 #include "net.h"
 #include "people.h"
 #include "plan.h"
@@ -12,7 +13,7 @@
 #include "stores.h"
 #include "world.h"
 
-enum { LONG_MS = 30000, ACCEPT_MS = 3000, CRASH_UP_MS = 700, CRASH_DOWN_MS = 300, FLUSH_MS = 1000 };
+enum { LONG_MS = 30000, ACCEPT_MS = 9000, CRASH_UP_MS = 700, CRASH_DOWN_MS = 300, FLUSH_MS = 1000 };
 
 struct trouble {
     enum trouble_kind kind;
@@ -26,6 +27,9 @@ static struct {
     uint64_t long_until;
     uint64_t shaken_at, instances_shaken_at[INSTANCES_MAX]; // when something was wrong
     uint64_t redis_shaken_at, had_postgres_at[INSTANCES_MAX];
+    uint64_t sessions_were_there_at; // the node of the sessions, or something else was wrong
+    uint64_t looped_since;           // an instance dies again and again; 0: none
+    uint64_t accepted_at;            // a shard that had lost commits
     uint64_t lives[INSTANCES_MAX];
     bool over;
 } troubles;
@@ -86,7 +90,7 @@ static void trouble_flush(void *arg)
 {
     (void)arg;
     world_tell("FLUSHALL, since PostgreSQL has lost commits");
-    troubles.shaken_at = world_now();
+    troubles.shaken_at = troubles.sessions_were_there_at = world_now();
     for (size_t i = 0; i < servers_nodes(); i++)
         stores_redis_harm(i, (const char *const[]){"FLUSHALL", NULL});
 }
@@ -115,13 +119,28 @@ static void trouble_ends_process(struct trouble *trouble, unsigned server, size_
     world_at(world_now() + trouble->for_ns / 4, trouble_server_is_back, trouble);
 }
 
-// Somebody finds that a shard is closed, since it has lost commits, and takes it as it is.
+bool troubles_wait_for_owner(void)
+{
+    return servers_shards() > 1 && stores_postgres_lost_at() > troubles.accepted_at;
+}
+
+// Somebody finds that a shard is closed, since it has lost commits: takes it as it is, and starts all instances again
+// (docs/scale.md).
 static void trouble_accept(void *arg)
 {
     (void)arg;
-    troubles.shaken_at = world_now();
-    for (size_t i = 0; servers_shards() > 1 && i < servers_shards(); i++)
+    if (!troubles_wait_for_owner())
+        return;
+    troubles.shaken_at = troubles.accepted_at = world_now();
+    for (size_t i = 0; i < servers_shards(); i++)
         stores_accept(i);
+    for (size_t i = 0; i < instances_count(); i++) {
+        struct trouble *restart = world_alloc(sizeof *restart);
+        restart->instance = instance_at(i);
+        instance_kill(restart->instance, "to start again");
+        world_at(world_now() + world_roll(1000) * MS, trouble_restart, restart);
+    }
+    trouble_flush(NULL);
 }
 
 // The server that was replaced comes back later, as a replica.
@@ -245,8 +264,9 @@ static void trouble_crash(void *arg)
         instance_start(instance);
     else
         instance_kill(instance, "once more");
-    uint64_t next = instance_state(instance) == INSTANCE_OFF ? CRASH_DOWN_MS : CRASH_UP_MS;
+    uint64_t next = instance_state(instance) == INSTANCE_OFF ? CRASH_DOWN_MS : CRASH_UP_MS + trouble->dice % 3 * 400;
     trouble->for_ns = trouble->for_ns > next * MS ? trouble->for_ns - next * MS : 0;
+    troubles.looped_since = trouble->for_ns == 0 ? 0 : troubles.looped_since == 0 ? world_now() : troubles.looped_since;
     world_at(world_now() + next * MS, trouble->for_ns > 0 ? trouble_crash : trouble_restart, trouble);
 }
 
@@ -265,6 +285,8 @@ static void trouble_happens(void *arg)
         troubles.shaken_at = world_now();
     if (trouble->kind > TROUBLE_BLIND && trouble->kind <= TROUBLE_STORE_CLOCK)
         troubles.redis_shaken_at = world_now();
+    if (trouble->kind > TROUBLE_BLIND && trouble->server != SERVER_REDIS + servers_node_of_key(SK_KEY_SESSIONS))
+        troubles.sessions_were_there_at = world_now();
     switch (trouble->kind) {
     case TROUBLE_KILL:
         instance_kill(instance, "between two events");
@@ -435,11 +457,15 @@ static bool trouble_is_unwell(struct instance *instance, size_t i)
 uint64_t troubles_calm(void)
 {
     uint64_t now = world_now(), longest = 0;
-    bool clocks = !stores_clocks_are_right(), redis = clocks, postgres = false;
+    unsigned sessions = SERVER_REDIS + (unsigned)servers_node_of_key(SK_KEY_SESSIONS);
+    bool clocks = !stores_clocks_are_right(), redis = clocks, postgres = false, others = clocks;
     for (unsigned i = 0; i < SERVERS_MAX; i++) {
         redis = redis || (servers_is_redis(i) && !net_is_well(i));
         postgres = postgres || (!servers_is_redis(i) && !net_is_well(i));
+        others = others || (i != sessions && !net_is_well(i));
     }
+    if (others || net_is_well(sessions))
+        troubles.sessions_were_there_at = now;
     if (redis || postgres)
         troubles.shaken_at = now;
     if (redis)
@@ -470,9 +496,23 @@ uint64_t troubles_without_postgres_for(size_t instance)
     return world_now() - (since > troubles.redis_shaken_at ? since : troubles.redis_shaken_at);
 }
 
+uint64_t troubles_without_sessions_for(size_t instance)
+{
+    uint64_t since = troubles.instances_shaken_at[instance];
+    return world_now() - (since > troubles.sessions_were_there_at ? since : troubles.sessions_were_there_at);
+}
+
+uint64_t troubles_looped_for(void)
+{
+    uint64_t since = troubles.looped_since > troubles.shaken_at ? troubles.looped_since : troubles.shaken_at;
+    return troubles.looped_since == 0 || instances_count() > 1 ? 0 : world_now() - since;
+}
+
 void troubles_end(void)
 {
     troubles.over = true;
+    troubles.looped_since = 0;
+    troubles.shaken_at = world_now();
     servers_end_move();
     trouble_accept(NULL);
     trouble_unlock(NULL);

@@ -55,6 +55,13 @@ uint64_t troubles_calm(void);
 // without PostgreSQL, while it has Redis. In ns.
 uint64_t troubles_well_for(size_t instance);
 uint64_t troubles_without_postgres_for(size_t instance);
+// And for how long an instance has been well, and all stores but the node that has the sessions.
+uint64_t troubles_without_sessions_for(size_t instance);
+// For how long the only instance has died again and again, while the stores were well.
+uint64_t troubles_looped_for(void);
+
+// Whether a shard has lost commits, and its owner has not accepted that: then it is closed.
+bool troubles_wait_for_owner(void);
 
 // Ends all of them: the stores are well, paused instances go on, at least one instance runs.
 void troubles_end(void);

@@ -15,7 +15,16 @@
 #include "uuid.h"
 #include "world.h"
 
-enum { TTL_MS = 3000, APART_MS = 5100, RETIRES_MAX = 16, ID_SIZE = 24, CODES = 6, EPOCH = 3, FIRST_ORDER = 9 };
+enum {
+    TTL_MS = 3000,
+    APART_MS = 5100,
+    CLOSED_MS = 4000,
+    RETIRES_MAX = 16,
+    ID_SIZE = 24,
+    CODES = 6,
+    EPOCH = 3,
+    FIRST_ORDER = 9
+};
 
 struct grant {
     char order_id[SK_UUID_SIZE], epoch[ID_SIZE];
@@ -34,8 +43,7 @@ static struct {
     } sessions[INSTANCES_MAX];
     int64_t retires[RETIRES_MAX];
     size_t retire_count;
-    bool shifted;        // a store's clock was wrong
-    bool if_match_fails; // of the statement that is being executed
+    bool shifted; // a store's clock was wrong
 } witness;
 
 // ---- Redis ----
@@ -121,8 +129,9 @@ static bool witness_has_session(const char *id)
     return there == 1;
 }
 
-static void witness_ended(const struct command *command)
+static void witness_ended(const struct instance *from, const struct command *command)
 {
+    witness.sessions[instance_letter(from) - 'A'].id[0] = '\0';
     char key[64];
     int64_t until = 0;
     witness_copy(command, 3, key, sizeof key);
@@ -143,20 +152,20 @@ void witness_command(const struct instance *from, uint64_t life, const struct co
     else if (script == SK_SCRIPT_SESSION_KEEP)
         witness_kept(from, life, command, reply);
     else if (script == SK_SCRIPT_SESSION_END && sk_reply_number(reply, &done) && done == 1)
-        witness_ended(command);
+        witness_ended(from, command);
     witness.shifted = witness.shifted || !stores_clocks_are_right();
 }
 
 // ---- PostgreSQL ----
 
-// Whether its holder may be writing it: its session has lived since the grant.
+// Whether its holder may be writing it: as far as it knows, its session has lived since the grant. Redis may have lost
+// the session: nobody may believe that at once.
 static bool witness_is_held(const struct grant *grant)
 {
     size_t i = (size_t)(instance_letter(grant->holder) - 'A');
     return instance_state(grant->holder) != INSTANCE_OFF && instance_life(grant->holder) == grant->life &&
            witness.sessions[i].life == grant->life && witness.sessions[i].id[0] != '\0' &&
-           witness.sessions[i].since <= grant->at && world_now() - witness.sessions[i].kept < (uint64_t)TTL_MS * MS &&
-           witness_has_session(witness.sessions[i].id);
+           witness.sessions[i].since <= grant->at && world_now() - witness.sessions[i].kept < (uint64_t)TTL_MS * MS;
 }
 
 static void witness_write(const struct instance *from, const char *order_id, const char *epoch)
@@ -197,18 +206,41 @@ static void witness_check_expired(size_t shard)
     PQclear(rows);
 }
 
-void witness_before(size_t shard, enum sk_statement statement, const char *const *params)
+static int64_t witness_number(size_t shard, const char *sql)
 {
-    if (statement != SK_STATEMENT_CHANGE_VOUCHER || strcmp(params[1], "0") == 0)
-        return;
-    PGresult *row = stores_query(shard, "SELECT change FROM seckill_voucher WHERE id = $1::bigint", 1, params);
-    const char *change = PQntuples(row) == 1 ? PQgetvalue(row, 0, 0) : "";
-    witness.if_match_fails = strcmp(change, params[1]) != 0;
+    PGresult *row = stores_query(shard, sql, 0, NULL);
+    int64_t number = PQntuples(row) == 1 ? strtoll(PQgetvalue(row, 0, 0), NULL, 10) : 0;
     PQclear(row);
+    return number;
+}
+
+// Another shard has seen a newer state of this one: it has lost commits, and nobody has accepted that.
+static void witness_check_beat(const struct instance *from, size_t shard)
+{
+    char sql[80];
+    if (servers_shards() < 2 || stores_postgres_lost_at() == 0 ||
+        troubles_well_for((size_t)(instance_letter(from) - 'A')) < (uint64_t)CLOSED_MS * MS)
+        return;
+    (void)snprintf(sql, sizeof sql, "SELECT beat FROM shard_seen WHERE number = %zu", shard);
+    if (witness_number(shard, "SELECT beat FROM seckill_shard") < witness_number(1 - shard, sql))
+        world_fail("%c writes to shard %zu, which has lost commits", instance_letter(from), shard);
+}
+
+bool witness_before(const struct instance *from, size_t shard, enum sk_statement statement, const char *const *params)
+{
+    if (statement == SK_STATEMENT_PLACE_ORDERS || statement == SK_STATEMENT_PLACE_BATCHES ||
+        statement == SK_STATEMENT_RETURN_ORDERS || statement == SK_STATEMENT_RETURN_BATCHES)
+        witness_check_beat(from, shard);
+    if (statement != SK_STATEMENT_CHANGE_VOUCHER || strcmp(params[1], "0") == 0)
+        return false;
+    PGresult *row = stores_query(shard, "SELECT change FROM seckill_voucher WHERE id = $1::bigint", 1, params);
+    bool differs = PQntuples(row) != 1 || strcmp(PQgetvalue(row, 0, 0), params[1]) != 0;
+    PQclear(row);
+    return differs;
 }
 
 void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
-                       const char *const *params, const PGresult *result)
+                       const char *const *params, const PGresult *result, bool must_fail)
 {
     bool rows = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0;
     if (statement == SK_STATEMENT_PLACE_ORDERS)
@@ -220,10 +252,8 @@ void witness_statement(const struct instance *from, size_t shard, enum sk_statem
     else if (statement == SK_STATEMENT_MAY_RETIRE && rows && strcmp(PQgetvalue(result, 0, 0), "t") == 0 &&
              witness.retire_count < RETIRES_MAX)
         witness.retires[witness.retire_count++] = strtoll(params[0], NULL, 10);
-    if (statement == SK_STATEMENT_CHANGE_VOUCHER && witness.if_match_fails && rows &&
-        strcmp(PQgetvalue(result, 0, 0), "done") == 0)
+    else if (must_fail && rows && strcmp(PQgetvalue(result, 0, 0), "done") == 0)
         world_fail("voucher %s was changed, though another version of it was meant", params[0]);
-    witness.if_match_fails = false;
 }
 
 bool witness_clocks_differed(void)

@@ -15,13 +15,15 @@
 // Redis has executed a command of an instance in this life. Fails the world if a session that has ended is still there.
 void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
                      const struct sk_reply *reply);
-// PostgreSQL is about to execute a statement, and has executed it. Each may fail the world:
+// PostgreSQL is about to execute a statement, and has executed it; the first returns what the second is to be told.
+// Each may fail the world:
 //   the lock   somebody writes orders that another one holds, whose session has lived all the time since then
 //   if-match   a change that was meant for another version is made
 //   early      an order has expired before its time
-void witness_before(size_t shard, enum sk_statement statement, const char *const *params);
+//   closed     orders are written to a shard that has lost commits, and somebody could know that
+bool witness_before(const struct instance *from, size_t shard, enum sk_statement statement, const char *const *params);
 void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
-                       const char *const *params, const PGresult *result);
+                       const char *const *params, const PGresult *result, bool must_fail);
 
 // Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.
 void witness_stalled(uint64_t ms);
