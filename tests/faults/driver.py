@@ -22,7 +22,7 @@ from feed import Feed
 from life import Shoppers
 from machine import MACHINE, Deadline
 from sentinels import Watched
-from stack import Broken, Instance, NotInjectable, Stack, wait_for
+from stack import ROOT, Broken, Instance, NotInjectable, Stack, wait_for
 from watch import Watch
 from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World, states
 
@@ -67,7 +67,7 @@ select 'order', voucher_id, o.id, user_id, status, coalesce(reason, ''), quantit
        case when pay_within_s > 0 then extract(epoch from o.created_at) + pay_within_s else 0 end
   from voucher_order o join seckill_voucher v on v.id = voucher_id;
 select 'held', voucher_id, user_id, id, quantity from held_order;
-select 'voucher', id, units, stock, epoch - 1, live, user_limit, price_cents,
+select 'voucher', id, units, epoch - 1, user_limit, price_cents,
        case when now() < begin_at then 'NOT_STARTED' when now() >= end_at or state = 'closed' then 'ENDED'
             when state = 'paused' then 'PAUSED' else 'open' end, state
   from seckill_voucher join voucher_stock on voucher_id = id;
@@ -81,8 +81,8 @@ select 'change', voucher_id, change, sum(units) over (partition by voucher_id or
 select 'overdue', o.id from voucher_order o join seckill_voucher v on v.id = o.voucher_id
  where o.status = 'unpaid' and v.pay_within_s > 0
    and o.created_at + make_interval(secs => v.pay_within_s + %s) < now();
-commit;
-"""
+select 'wrong', wrong from (
+""" + (ROOT / "tests/judge.sql").read_text() + ") as judge;\ncommit;\n"
 
 
 class Run:
@@ -312,14 +312,12 @@ class Run:
             if (id := row[0]) not in self.vouchers:
                 continue
             pairs, state, journal = in_redis[id]
-            units, stock, epochs, live, limit, price = map(int, row[1:7])
+            units, epochs, limit, price = map(int, row[1:5])
             held = [one for one in rows.get("held", []) if one[0] == id]
             before = [units - int(one[2]) for one in rows.get("change", []) if one[0] == id]  # each change
             vouchers[id] = Voucher(
                 id,
                 units=units,
-                pg_stock=stock,
-                pg_live=live,
                 orders=orders.get(id, []),
                 held={one[1]: one[2] for one in held},
                 held_units=sum(int(one[3]) for one in held),
@@ -327,10 +325,10 @@ class Run:
                 buyers={user: order[:36] for user, order in zip(pairs[::2], pairs[1::2])},  # a key may follow the id
                 journal=journal,
                 state=state[0] or "missing",
-                window=row[7],
-                retired=row[8] == "retired",
+                window=row[5],
+                retired=row[6] == "retired",
                 rebuilds=epochs,
-                due_state=row[8],
+                due_state=row[6],
                 units_least=min([units, *before]),
                 units_most=max([units, *before]),
                 limit=limit,
@@ -340,6 +338,7 @@ class Run:
         return World(
             list(self.history),
             vouchers,
+            rows_wrong=[row[0] for row in rows.get("wrong", [])],
             letters=sum(int(row[0]) for row in rows["letters"]),
             letters_expected=self.fault.letters,
             logs=self.logs(),

@@ -139,15 +139,15 @@ def self_test() -> list[str]:
         (Result(plain), "held", True),
         (Result(plain, complaints={"seen_meanwhile": ["x"]}), "BROKEN", False),
         (Result(marked, complaints={"seen_meanwhile": ["x"]}), "known X1", True),
-        (Result(marked, complaints={"not_oversold": ["x"]}), "BROKEN", False),
-        (Result(marked, complaints={"seen_meanwhile": ["x"], "not_oversold": ["x"]}), "BROKEN", False),
+        (Result(marked, complaints={"rows_are_right": ["x"]}), "BROKEN", False),
+        (Result(marked, complaints={"seen_meanwhile": ["x"], "rows_are_right": ["x"]}), "BROKEN", False),
         (Result(marked), "unexpected pass", False),
     ]
     loses, more = Fault("0", "", lambda _: None, refused_202=1), {"accepted_is_mostly_confirmed": ["x"]}
     late = {"seen_meanwhile": ["sold: not within 1.5 s"]}
     shown = [
         (Result(plain, complaints={"the suite": ["x"]}), True),
-        (Result(plain, complaints={"the suite": ["x"], "not_oversold": ["x"]}), False),
+        (Result(plain, complaints={"the suite": ["x"], "rows_are_right": ["x"]}), False),
         (Result(plain, complaints=late, too_late=late["seen_meanwhile"]), False),
         (Result(plain, complaints=late, too_late=late["seen_meanwhile"], machine_late=0.3), True),
         (Result(plain, complaints={"seen_meanwhile": ["x", "y"]}, too_late=["x"], machine_late=0.3), False),

@@ -70,8 +70,6 @@ class Voucher:
 
     id: str
     units: int
-    pg_stock: int
-    pg_live: int
     orders: list[Order]
     held: dict[str, str]  # of dead letters: user -> order id
     redis_stock: int
@@ -179,6 +177,7 @@ class World:
     moves: list[Move] = field(default_factory=list)  # in the order of the feed
     payments: list[Payment] = field(default_factory=list)
     migrated_at: float = 0.0  # an earlier version recorded no second payments of a paid order
+    rows_wrong: list[str] = field(default_factory=list)  # tests/judge.sql
     overdue: list[str] = field(default_factory=list)  # orders that should have expired by now
     late_s: float = 0.0  # how late an order may expire; 0: not judged
     feed: list[tuple[str, str]] | None = None  # order and status from GET /admin/events; None: not followed

@@ -8,7 +8,9 @@
 
 enum { JUDGE_WHY_SIZE = 256 };
 
-// P1 and P2, which hold at any time. A breach fails the world.
+// Reads what PostgreSQL's rows must say of each other (tests/judge.sql), once for all worlds.
+void judge_open(const char *path);
+// Holds them against it, which is so at any time: P1, P2, books, moves and payments. A breach fails the world.
 void judge_step(void);
 
 // An order whose time to pay was over this many ms ago, with an instance that was well all the time. A breach fails the

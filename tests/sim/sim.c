@@ -33,7 +33,7 @@ enum {
     TRIES_MAX = 20,
     REFUSALS_MAX = 3,
     OVERDUE_MS = 6000,
-    STALLED_MS = 8000,
+    STALLED_MS = 14000,
     LOOPED_MS = 9000,
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
@@ -272,6 +272,7 @@ int main(int argc, char **argv)
     story = mmap(NULL, sizeof *story, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (story == MAP_FAILED)
         return 2;
+    judge_open(getenv("SK_SIM_JUDGE"));
     stores_open(&options);
     for (play.seed = first; play.seed < first + worlds; play.seed++) {
         play.again = false;

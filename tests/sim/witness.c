@@ -256,6 +256,11 @@ void witness_statement(const struct instance *from, size_t shard, enum sk_statem
         world_fail("voucher %s was changed, though another version of it was meant", params[0]);
 }
 
+bool witness_had_session(const struct instance *instance)
+{
+    return witness.sessions[instance_letter(instance) - 'A'].life == instance_life(instance);
+}
+
 bool witness_clocks_differed(void)
 {
     return witness.shifted;

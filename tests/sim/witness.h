@@ -27,6 +27,8 @@ void witness_statement(const struct instance *from, size_t shard, enum sk_statem
 
 // Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.
 void witness_stalled(uint64_t ms);
+// Whether an instance has had a session in this life of its.
+bool witness_had_session(const struct instance *instance);
 // Whether a store's clock has ever been wrong.
 bool witness_clocks_differed(void);
 // Whether PostgreSQL has said that the voucher may be retired: then its epoch may grow.
