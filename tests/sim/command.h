@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { COMMAND_WORDS_MAX = 24 };
+enum { COMMAND_WORDS_MAX = 64 };
 
 struct command {
     size_t len;                           // bytes

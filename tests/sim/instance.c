@@ -12,7 +12,7 @@
 #include "servers.h"
 #include "shop.h"
 
-enum { DRAIN_MS = 5000, DRAIN_TICK_MS = 20, INBOX_MAX = 4096, SUPERVISED_MS = 500 };
+enum { BATCH_MAX = 64, DRAIN_MS = 5000, DRAIN_TICK_MS = 20, INBOX_MAX = 4096, SUPERVISED_MS = 500 };
 
 struct instance {
     size_t number;
@@ -45,12 +45,8 @@ static struct {
 } instances;
 
 // As ./dev up has it, but for small numbers.
-static struct sk_sale_options sale_options = {.batch_max = 64,
-                                              .orders_max = 256,
-                                              .orders_per_user = 20,
-                                              .lock_ttl_ms = 3000,
-                                              .sold_out_mark_ms = 200,
-                                              .retire_after_ms = 3000};
+static struct sk_sale_options sale_options = {
+    .orders_per_user = 20, .lock_ttl_ms = 3000, .sold_out_mark_ms = 200, .retire_after_ms = 3000};
 static struct sk_store_options store_options;
 
 void instances_open(size_t count, unsigned orders_max, const struct instance_events *events)
@@ -61,6 +57,7 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
     for (size_t i = 0; i < servers_shards(); i++)
         store_options.shards.urls[i] = servers_postgres_url(i);
     sale_options.orders_max = orders_max;
+    sale_options.batch_max = orders_max < BATCH_MAX ? 2 : BATCH_MAX;
     store_options.redis_timeout_ms = 1000;
     store_options.pg_timeout_ms = 2000;
     instances.count = count;

@@ -57,7 +57,7 @@ static void judge_step_of(size_t shard)
 
 void judge_step(void)
 {
-    for (size_t i = 0; i < stores_shards(); i++)
+    for (size_t i = 0; i < servers_shards(); i++)
         judge_step_of(i);
 }
 
@@ -65,7 +65,7 @@ static PGresult *judge_query(int64_t voucher, const char *sql)
 {
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRId64, voucher);
-    return stores_query(sk_shard_of_voucher(voucher, stores_shards()), sql, 1, (const char *const[]){id});
+    return stores_query(sk_shard_of_voucher(voucher, servers_shards()), sql, 1, (const char *const[]){id});
 }
 
 int64_t judge_epoch(int64_t voucher)
@@ -80,7 +80,7 @@ int64_t judge_epoch(int64_t voucher)
 static bool judge_has(const char *sql, const char *value)
 {
     bool has = false;
-    for (size_t i = 0; !has && i < stores_shards(); i++) {
+    for (size_t i = 0; !has && i < servers_shards(); i++) {
         PGresult *row = stores_query(i, sql, 1, &value);
         has = PQntuples(row) > 0;
         PQclear(row);
@@ -118,7 +118,7 @@ void judge_readiness(void)
         all_without = all_without && (instance_state(instance_at(i)) == INSTANCE_OFF ||
                                       troubles_without_postgres_for(i) >= (uint64_t)READY_MS * MS);
     }
-    for (size_t i = 0; i < instances_count() && stores_shards() == 1; i++)
+    for (size_t i = 0; i < instances_count() && servers_shards() == 1; i++)
         judge_readiness_of(i, one_well, all_without);
 }
 
@@ -131,7 +131,7 @@ static bool judge_may_be_lost(const struct call *call)
 void judge_status(const char *order_id, char status[JUDGE_STATUS_SIZE])
 {
     status[0] = '\0';
-    for (size_t i = 0; i < stores_shards() && status[0] == '\0'; i++) {
+    for (size_t i = 0; i < servers_shards() && status[0] == '\0'; i++) {
         PGresult *row = stores_query(i, "SELECT status FROM voucher_order WHERE id = $1::uuid", 1, &order_id);
         if (PQntuples(row) == 1)
             (void)snprintf(status, JUDGE_STATUS_SIZE, "%s", PQgetvalue(row, 0, 0));
@@ -245,7 +245,7 @@ static bool judge_has_overdue(size_t shard, uint64_t ms, char id[SK_UUID_SIZE])
 void judge_overdue(uint64_t ms)
 {
     char id[SK_UUID_SIZE];
-    for (size_t i = 0; i < stores_shards() && !troubles_wait_for_owner(); i++) {
+    for (size_t i = 0; i < servers_shards() && !troubles_wait_for_owner(); i++) {
         if (judge_has_overdue(i, ms, id))
             world_fail("order %s has been due for %" PRIu64 " ms, and somebody could see to it", id, ms);
     }
@@ -271,7 +271,7 @@ bool judge_rests(char why[JUDGE_WHY_SIZE])
 {
     char id[SK_UUID_SIZE];
     bool rests = true;
-    for (size_t i = 0; rests && i < stores_shards(); i++) {
+    for (size_t i = 0; rests && i < servers_shards(); i++) {
         rests = !judge_has_overdue(i, EXPIRED_MS, id);
         if (!rests)
             (void)snprintf(why, JUDGE_WHY_SIZE, "order %s has not expired", id);
@@ -360,7 +360,7 @@ static void judge_purchase(const struct call *call, size_t number)
     (void)snprintf(voucher, sizeof voucher, "%" PRId64, people_voucher(call->voucher)->id);
     (void)snprintf(quantity, sizeof quantity, "%u", call->quantity);
     const char *const params[] = {call->order_id, call->user, voucher, quantity};
-    PGresult *row = stores_query(sk_shard_of_voucher(people_voucher(call->voucher)->id, stores_shards()),
+    PGresult *row = stores_query(sk_shard_of_voucher(people_voucher(call->voucher)->id, servers_shards()),
                                  "SELECT FROM voucher_order WHERE id = $1::uuid AND user_id = $2 AND voucher_id ="
                                  " $3::bigint AND quantity = $4::integer",
                                  4, params);
@@ -469,7 +469,7 @@ void judge_answers(void)
     }
     for (size_t i = 0; i < people_calls(); i++)
         judge_call(people_call(i), i);
-    for (size_t i = 0; !lost && i < stores_shards(); i++)
+    for (size_t i = 0; !lost && i < servers_shards(); i++)
         judge_all_rows(i);
 }
 
@@ -497,7 +497,7 @@ bool judge_feed(void)
     int read[STORES_SHARDS] = {0};
     if (stores_postgres_lost_at() > 0)
         return true; // a restored PostgreSQL keeps its transaction ids here: that stays with the fault suite
-    for (size_t i = 0; i < stores_shards(); i++) {
+    for (size_t i = 0; i < servers_shards(); i++) {
         rows[i] = stores_query(i,
                                "SELECT order_id || ' ' || CASE WHEN type = 'moved' THEN status::text ELSE 'noted' END"
                                " FROM order_event ORDER BY tx, seq",
@@ -506,14 +506,14 @@ bool judge_feed(void)
     }
     for (size_t i = 0; i < count; i++) { // each is the next one of its shard
         size_t shard = 0;
-        while (shard < stores_shards() && (read[shard] == PQntuples(rows[shard]) ||
-                                           strcmp(PQgetvalue(rows[shard], read[shard], 0), events[i]) != 0))
+        while (shard < servers_shards() && (read[shard] == PQntuples(rows[shard]) ||
+                                            strcmp(PQgetvalue(rows[shard], read[shard], 0), events[i]) != 0))
             shard++;
-        if (shard == stores_shards())
+        if (shard == servers_shards())
             world_fail("event %zu of the feed is %s, which is not the next one", i, events[i]);
         read[shard]++;
     }
-    for (size_t i = 0; i < stores_shards(); i++)
+    for (size_t i = 0; i < servers_shards(); i++)
         PQclear(rows[i]);
     if (count == most)
         judge_feed_statuses();

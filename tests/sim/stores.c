@@ -399,11 +399,6 @@ static void stores_prepare(PGconn *service)
     }
 }
 
-size_t stores_shards(void)
-{
-    return stores.shard_count;
-}
-
 static void stores_log_statement(struct postgres_shard *shard, enum sk_statement statement, int n,
                                  const char *const *params)
 {

@@ -60,7 +60,6 @@ bool stores_redis_harmed(void);
 
 // ---- PostgreSQL ----
 
-size_t stores_shards(void);
 // Executes a statement as the service's login; the caller clears the result.
 PGresult *stores_postgres(size_t number, enum sk_statement statement, int n, const char *const *params);
 // The same in a transaction that stays open, while others run: of a statement for which stores_may_be_late(). Its
