@@ -305,20 +305,28 @@ void judge_done(const struct call *call, size_t number)
         world_fail("cancellation #%zu was confirmed, and is not committed", number);
 }
 
-// A rebuild may take a moment. A node of Redis that only has the sessions is not needed for vouchers of other nodes, by
-// an instance that has had a session.
-void judge_unknown(const struct call *call, size_t number)
+// Where a voucher is, and where the sessions are, for an instance that has not had one yet: nothing else is needed.
+static unsigned judge_servers_of(int64_t voucher, const struct instance *instance)
 {
     char key[32];
-    int64_t voucher = people_voucher(call->voucher)->id;
     (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:buyers", voucher);
-    bool elsewhere = servers_node_of_key(key) != servers_node_of_key(SK_KEY_SESSIONS);
-    bool sells = !troubles_wait_for_owner() && stores_locked() != voucher &&
-                 (troubles_well_for(call->instance) >= (uint64_t)SELLS_MS * MS ||
-                  (elsewhere && witness_had_session(instance_at(call->instance)) &&
-                   troubles_without_sessions_for(call->instance) >= (uint64_t)SELLS_MS * MS));
+    unsigned servers = 1U << (SERVER_REDIS + servers_node_of_key(key)) |
+                       1U << (SERVER_POSTGRES + sk_shard_of_voucher(voucher, servers_shards()));
+    if (!witness_had_session(instance))
+        servers |= 1U << (SERVER_REDIS + servers_node_of_key(SK_KEY_SESSIONS));
+    return servers;
+}
+
+// A rebuild may take a moment.
+void judge_unknown(const struct call *call, size_t number)
+{
+    int64_t voucher = people_voucher(call->voucher)->id;
+    if (call->kind != CALL_BUY || people_instance_died(call) || troubles_wait_for_owner() || stores_locked() == voucher)
+        return;
+    unsigned servers = judge_servers_of(voucher, instance_at(call->instance));
+    bool sells = troubles_usable_for(call->instance, servers) >= (uint64_t)SELLS_MS * MS;
     size_t unknown = 0;
-    for (size_t i = number + 1; i-- > 0 && call->kind == CALL_BUY && sells && !people_instance_died(call);) {
+    for (size_t i = number + 1; i-- > 0 && sells;) {
         const struct call *other = people_call(i);
         if (other->kind != CALL_BUY || other->voucher != call->voucher || other->outcome == CALL_WAITS ||
             other->instance != call->instance)

@@ -270,13 +270,16 @@ static void plan_store_is_away(struct plan *plan, uint64_t at)
 {
     bool node = world_chance(500);
     plan->for_ms = world_between(20000, 28000);
-    plan->shards = 1;
+    plan->shards = !node && world_chance(500) ? 2 : 1;
+    plan->orders_max = world_chance(500) ? 8 : plan->orders_max;
+    plan->users = plan->shards == 2 ? USERS_MAX : plan->users;
+    plan->voucher_count = plan->shards == 2 ? VOUCHERS_MAX : plan->voucher_count;
     plan->redis = node ? SERVERS_CLUSTER : SERVERS_ALONE;
     plan->trouble_count = world_roll(2);
     plan_add_trouble(plan, world_chance(500) ? TROUBLE_AWAY : TROUBLE_FROZEN, at, world_between(15000, 19000), 0);
-    plan->troubles[plan->trouble_count - 1].server = node ? (unsigned)world_roll(2) : 1;
-    for (size_t i = 0; i < 4; i++)
-        plan_add_acts(plan, CALL_BUY, 4, at, 20000, false);
+    plan->troubles[plan->trouble_count - 1].server = node ? (unsigned)world_roll(2) : (unsigned)world_between(1, 2);
+    for (size_t i = 0; i < 6; i++)
+        plan_add_acts(plan, CALL_BUY, 6, at + i * 2500, 5000, plan->shards == 2);
 }
 
 // One of two databases loses commits, and is used until somebody notices.

@@ -5,7 +5,6 @@
 
 #include "instance.h"
 #include "judge.h"
-#include "keys.h"
 #include "net.h"
 #include "people.h"
 #include "plan.h"
@@ -27,9 +26,9 @@ static struct {
     uint64_t long_until;
     uint64_t shaken_at, instances_shaken_at[INSTANCES_MAX]; // when something was wrong
     uint64_t redis_shaken_at, had_postgres_at[INSTANCES_MAX];
-    uint64_t sessions_were_there_at; // the node of the sessions, or something else was wrong
-    uint64_t looped_since;           // an instance dies again and again; 0: none
-    uint64_t accepted_at;            // a shard that had lost commits
+    uint64_t servers_shaken_at[SERVERS_MAX], all_shaken_at; // of one server; of any
+    uint64_t looped_since;                                  // an instance dies again and again; 0: none
+    uint64_t accepted_at;                                   // a shard that had lost commits
     uint64_t lives[INSTANCES_MAX];
     bool over;
 } troubles;
@@ -90,7 +89,7 @@ static void trouble_flush(void *arg)
 {
     (void)arg;
     world_tell("FLUSHALL, since PostgreSQL has lost commits");
-    troubles.shaken_at = troubles.sessions_were_there_at = world_now();
+    troubles.shaken_at = troubles.all_shaken_at = world_now();
     for (size_t i = 0; i < servers_nodes(); i++)
         stores_redis_harm(i, (const char *const[]){"FLUSHALL", NULL});
 }
@@ -285,8 +284,8 @@ static void trouble_happens(void *arg)
         troubles.shaken_at = world_now();
     if (trouble->kind > TROUBLE_BLIND && trouble->kind <= TROUBLE_STORE_CLOCK)
         troubles.redis_shaken_at = world_now();
-    if (trouble->kind > TROUBLE_BLIND && trouble->server != SERVER_REDIS + servers_node_of_key(SK_KEY_SESSIONS))
-        troubles.sessions_were_there_at = world_now();
+    if (trouble->kind > TROUBLE_BLIND && trouble->kind < TROUBLE_AWAY)
+        troubles.all_shaken_at = world_now();
     switch (trouble->kind) {
     case TROUBLE_KILL:
         instance_kill(instance, "between two events");
@@ -457,15 +456,15 @@ static bool trouble_is_unwell(struct instance *instance, size_t i)
 uint64_t troubles_calm(void)
 {
     uint64_t now = world_now(), longest = 0;
-    unsigned sessions = SERVER_REDIS + (unsigned)servers_node_of_key(SK_KEY_SESSIONS);
-    bool clocks = !stores_clocks_are_right(), redis = clocks, postgres = false, others = clocks;
+    bool clocks = !stores_clocks_are_right(), redis = clocks, postgres = false;
     for (unsigned i = 0; i < SERVERS_MAX; i++) {
         redis = redis || (servers_is_redis(i) && !net_is_well(i));
         postgres = postgres || (!servers_is_redis(i) && !net_is_well(i));
-        others = others || (i != sessions && !net_is_well(i));
+        if (!net_is_well(i))
+            troubles.servers_shaken_at[i] = now;
     }
-    if (others || net_is_well(sessions))
-        troubles.sessions_were_there_at = now;
+    if (clocks)
+        troubles.all_shaken_at = now;
     if (redis || postgres)
         troubles.shaken_at = now;
     if (redis)
@@ -496,10 +495,14 @@ uint64_t troubles_without_postgres_for(size_t instance)
     return world_now() - (since > troubles.redis_shaken_at ? since : troubles.redis_shaken_at);
 }
 
-uint64_t troubles_without_sessions_for(size_t instance)
+uint64_t troubles_usable_for(size_t instance, unsigned servers)
 {
     uint64_t since = troubles.instances_shaken_at[instance];
-    return world_now() - (since > troubles.sessions_were_there_at ? since : troubles.sessions_were_there_at);
+    since = since > troubles.all_shaken_at ? since : troubles.all_shaken_at;
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        since =
+            (servers & 1U << i) != 0 && troubles.servers_shaken_at[i] > since ? troubles.servers_shaken_at[i] : since;
+    return world_now() - since;
 }
 
 uint64_t troubles_looped_for(void)

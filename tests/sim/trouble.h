@@ -55,8 +55,8 @@ uint64_t troubles_calm(void);
 // without PostgreSQL, while it has Redis. In ns.
 uint64_t troubles_well_for(size_t instance);
 uint64_t troubles_without_postgres_for(size_t instance);
-// And for how long an instance has been well, and all stores but the node that has the sessions.
-uint64_t troubles_without_sessions_for(size_t instance);
+// And for how long an instance, and those servers (bits) have been well, whatever others are away or stand still.
+uint64_t troubles_usable_for(size_t instance, unsigned servers);
 // For how long the only instance has died again and again, while the stores were well.
 uint64_t troubles_looped_for(void);
 

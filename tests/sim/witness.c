@@ -65,6 +65,8 @@ static struct grant *witness_find(const char *order_id)
 static void witness_note_grant(const struct grant *grant)
 {
     struct grant *known = witness_find(grant->order_id);
+    if (known != NULL && known->written)
+        return; // it has its row, and its time to pay counts from there
     if (known != NULL) {
         known->holder = grant->holder;
         known->life = grant->life;

@@ -101,9 +101,9 @@ class Worker:
         if done.returncode != 0:
             sys.exit(f"sim: {done.stderr}")
 
-    def play(self, first: int, worlds: int, *words: str) -> subprocess.CompletedProcess:
+    def play(self, first: int, worlds: int, *words: str, limit_s: float | None = None) -> subprocess.CompletedProcess:
         command = [str(self.program), str(first), str(worlds), *words]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True)
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=limit_s)
 
     def close(self) -> None:
         for redis in self.redis:
