@@ -93,6 +93,12 @@ bool judge_is_live(const char *order_id)
     return judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", order_id);
 }
 
+bool judge_is_decided(const char *order_id)
+{
+    return judge_has(
+        "SELECT FROM voucher_order WHERE id = $1::uuid UNION ALL SELECT FROM held_order WHERE id = $1::uuid", order_id);
+}
+
 // Another instance has PostgreSQL, so buyers are better off there. If nobody has it, 202 is better than nothing. What
 // is so at one look only may be on its way.
 static void judge_readiness_of(size_t i, bool one_well, bool all_without)

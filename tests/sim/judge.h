@@ -37,8 +37,10 @@ void judge_look(const struct call *look, bool stranger, const char *before);
 // each that has Redis must be. A breach fails the world.
 void judge_readiness(void);
 
-// Whether PostgreSQL has the order now, and it has not ended.
+// Whether PostgreSQL has the order now, and it has not ended; and whether it has the order at all, or a dead letter
+// does.
 bool judge_is_live(const char *order_id);
+bool judge_is_decided(const char *order_id);
 
 int64_t judge_epoch(int64_t voucher);
 

@@ -211,6 +211,7 @@ static void net_execute_command(const struct net_conn *conn, struct net_packet *
     struct sk_reply *reply;
     size_t n;
     world_note(packet->bytes, packet->len);
+    witness_before_command(server - SERVER_REDIS, command, script);
     const char *bytes = stores_redis(server - SERVER_REDIS, packet->bytes, packet->len, &reply, &n);
     const char *error = sk_reply_error(reply);
     world_met("redis %s %s", name, script >= 0 ? net_outcome(reply) : "");

@@ -172,9 +172,39 @@ static void plan_ids_come_again(struct plan *plan, uint64_t at)
     plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, ahead_ms, 20000 + world_between(500, 19000));
     plan_add_lives(plan, at, ahead_ms);
     plan_add_lives(plan, at + ahead_ms, 600);
-    plan_add_trouble(plan, world_chance(700) ? TROUBLE_REDIS_LOSES : TROUBLE_FAILS_OVER,
-                     at + ahead_ms + world_roll(700), world_between(100, 800), world_roll(1U << 30));
+    uint64_t lost_at = at + ahead_ms + world_roll(700);
+    plan_add_trouble(plan, world_chance(700) ? TROUBLE_REDIS_LOSES : TROUBLE_FAILS_OVER, lost_at,
+                     world_between(100, 800), world_roll(1U << 30));
+    if (world_chance(600)) // with something that it has still to say
+        plan_add_trouble(plan, TROUBLE_PAUSE, lost_at - world_roll(60), world_between(300, 2500), 0);
     plan_add_lives(plan, at + ahead_ms + 600, 1200);
+}
+
+// An order is paid and refunded before the instance that holds it has heard of its commit; then it is granted once
+// more.
+static void plan_order_comes_back(struct plan *plan, uint64_t at)
+{
+    unsigned instance = (unsigned)world_roll(60);
+    plan->redis = SERVERS_ALONE;
+    plan->shards = 1;
+    plan->instances = INSTANCES_MAX;
+    plan->act_count = plan->trouble_count = 0;
+    plan->vouchers[0].begins_ms = -500;
+    plan->voucher_count = 1;
+    plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, 1500, 20000 + world_between(3000, 19000));
+    plan_add_trouble(plan, TROUBLE_LATE_COMMITS, at, 400, 599);
+    plan_add_acts(plan, CALL_BUY, world_between(1, 3), at + 200, 3, true);
+    for (size_t i = 0; i < plan->act_count; i++)
+        plan->acts[i].instance = instance;
+    plan_add_trouble(plan, TROUBLE_BLIND, at + world_between(201, 206), world_between(1800, 3000), 0);
+    for (size_t i = 1; i < 4; i++)
+        plan->troubles[i].server = 1; // PostgreSQL
+    plan->troubles[2].instance = instance;
+    plan_add_acts(plan, CALL_PAY, 4, at + 500, 300, false);
+    plan_add_acts(plan, CALL_REFUND, 4, at + 900, 500, false);
+    plan_add_trouble(plan, world_chance(500) ? TROUBLE_REDIS_EMPTIED : TROUBLE_REDIS_LOSES,
+                     at + world_between(1500, 1900), 100, world_roll(1U << 30));
+    plan_add_lives(plan, at + 2200, 1500);
 }
 
 // An instance dies while Redis's clock is ahead, with orders that it has not written.
@@ -342,10 +372,10 @@ static void plan_rebuild_is_met(struct plan *plan, uint64_t at)
 static void plan_add_theme(struct plan *plan)
 {
     static void (*const themes[])(struct plan *, uint64_t) = {
-        plan_ids_come_again,     plan_ids_come_again, plan_grants_are_lost, plan_batches_without_memory,
-        plan_answers_are_late,   plan_work_is_left,   plan_store_is_away,   plan_masters_take_turns,
-        plan_masters_take_turns, plan_dies_ahead,     plan_shard_loses,     plan_rebuild_is_met,
-        plan_sold_out_and_lost};
+        plan_ids_come_again,     plan_ids_come_again,   plan_grants_are_lost,  plan_batches_without_memory,
+        plan_answers_are_late,   plan_work_is_left,     plan_store_is_away,    plan_masters_take_turns,
+        plan_masters_take_turns, plan_dies_ahead,       plan_order_comes_back, plan_shard_loses,
+        plan_rebuild_is_met,     plan_sold_out_and_lost};
     size_t which = world_roll(sizeof themes / sizeof *themes), keep = world_roll(3);
     plan->trouble_count = keep < plan->trouble_count ? keep : plan->trouble_count;
     plan->act_count = plan->act_count > ACTS_MAX / 3 ? ACTS_MAX / 3 : plan->act_count;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "journal.h"
 #include "judge.h"
 #include "keys.h"
 #include "redis_reply.h"
@@ -20,10 +21,14 @@ enum {
     APART_MS = 5100,
     CLOSED_MS = 4000,
     RETIRES_MAX = 16,
+    REMOVED_MAX = 8,
+    KEY_SIZE = 64,
     ID_SIZE = 24,
     CODES = 6,
     EPOCH = 3,
-    FIRST_ORDER = 9
+    FIRST_ORDER = 9,
+    SETTLED_KEY = 5,
+    SETTLED_ENTRY = 8
 };
 
 struct grant {
@@ -44,6 +49,12 @@ static struct {
     int64_t retires[RETIRES_MAX];
     size_t retire_count;
     bool shifted; // a store's clock was wrong
+    struct {
+        size_t node;
+        char key[KEY_SIZE], ids[REMOVED_MAX][SK_JOURNAL_ID_SIZE];
+        char *orders[REMOVED_MAX];
+        size_t count;
+    } removing; // journal entries, by the command that is being executed
 } witness;
 
 // ---- Redis ----
@@ -145,6 +156,66 @@ static void witness_ended(const struct instance *from, const struct command *com
     sk_reply_free(reply);
 }
 
+// The orders of a journal entry; NULL: it is not there, or is one of returns.
+static char *witness_entry(size_t node, const char *key, const char *id)
+{
+    struct sk_reply *reply = stores_redis_ask(node, (const char *const[]){"XRANGE", key, id, id, NULL});
+    const struct sk_reply *fields = sk_reply_at(sk_reply_at(reply, 0), 1);
+    const char *name = sk_reply_text(sk_reply_at(fields, 2), NULL),
+               *orders = sk_reply_text(sk_reply_at(fields, 3), NULL);
+    char *copy = name != NULL && orders != NULL && strcmp(name, "orders") == 0 ? world_copy(orders) : NULL;
+    sk_reply_free(reply);
+    return copy;
+}
+
+static void witness_note_entry(const struct command *command, size_t word)
+{
+    char *id = witness.removing.ids[witness.removing.count];
+    witness_copy(command, word, id, SK_JOURNAL_ID_SIZE);
+    char *orders = id[0] == '\0' ? NULL : witness_entry(witness.removing.node, witness.removing.key, id);
+    if (orders != NULL)
+        witness.removing.orders[witness.removing.count++] = orders;
+}
+
+void witness_before_command(size_t node, const struct command *command, int script)
+{
+    bool drops = command_is(command, 0, "XDEL"), settles = script == SK_SCRIPT_SETTLE_ENTRY;
+    size_t first = drops ? 2 : SETTLED_ENTRY, end = drops ? command->count : SETTLED_ENTRY + 1;
+    witness.removing.count = 0;
+    witness.removing.node = node;
+    if (!drops && !settles)
+        return;
+    witness_copy(command, drops ? 1 : SETTLED_KEY, witness.removing.key, KEY_SIZE);
+    for (size_t i = first; i < end && i < COMMAND_WORDS_MAX && witness.removing.count < REMOVED_MAX; i++)
+        witness_note_entry(command, i);
+}
+
+// The command gives back its units, and forgets its buyer.
+static bool witness_settles(const struct command *command, const char *order_id)
+{
+    for (size_t i = SETTLED_ENTRY; i < command->count && i < COMMAND_WORDS_MAX; i++) {
+        if (command->lens[i] == SK_UUID_CHARS && strncmp(command->words[i], order_id, SK_UUID_CHARS) == 0)
+            return true;
+    }
+    return command->count > COMMAND_WORDS_MAX;
+}
+
+static void witness_removed(const struct instance *from, const struct command *command)
+{
+    for (size_t i = 0; i < witness.removing.count; i++) {
+        const char *id = witness.removing.ids[i];
+        char order_id[SK_UUID_SIZE];
+        if (witness_entry(witness.removing.node, witness.removing.key, id) != NULL)
+            continue;
+        for (const char *at = witness.removing.orders[i]; strlen(at) >= SK_UUID_CHARS; at++) {
+            (void)snprintf(order_id, sizeof order_id, "%.*s", SK_UUID_CHARS, at);
+            if (sk_uuid_valid(order_id) && !judge_is_decided(order_id) && !witness_settles(command, order_id))
+                world_fail("%c removes entry %s of the journal, and order %s is not decided", instance_letter(from), id,
+                           order_id);
+        }
+    }
+}
+
 void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
                      const struct sk_reply *reply)
 {
@@ -155,6 +226,8 @@ void witness_command(const struct instance *from, uint64_t life, const struct co
         witness_kept(from, life, command, reply);
     else if (script == SK_SCRIPT_SESSION_END && sk_reply_number(reply, &done) && done == 1)
         witness_ended(from, command);
+    if (stores_postgres_lost_at() == 0)
+        witness_removed(from, command);
     witness.shifted = witness.shifted || !stores_clocks_are_right();
 }
 

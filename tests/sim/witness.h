@@ -12,7 +12,10 @@
 #include "embedded.h"
 #include "instance.h"
 
-// Redis has executed a command of an instance in this life. Fails the world if a session that has ended is still there.
+// Redis is about to execute a command, and has executed it, of an instance in this life. Each may fail the world:
+//   the end      a session that has ended is still there
+//   the journal  an entry is removed before all of its orders are decided
+void witness_before_command(size_t node, const struct command *command, int script);
 void witness_command(const struct instance *from, uint64_t life, const struct command *command, int script,
                      const struct sk_reply *reply);
 // PostgreSQL is about to execute a statement, and has executed it; the first returns what the second is to be told.
