@@ -16,6 +16,7 @@
 #include "backoff.h"
 #include "changes.h"
 #include "clock.h"
+#include "grant.h"
 #include "log.h"
 #include "params.h"
 #include "timer.h"
@@ -542,6 +543,8 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *bef
         watched->change = seen->terms.change;
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
+    if (finding == SK_BOOKS_BEHIND) // until it is rebuilt, no purchase may believe it either
+        sk_grant_expect(voucher, check->account.epoch, check->account.newest);
     if (finding == SK_BOOKS_AGREE && sk_snapshot_is_at_rest(before, seen))
         watched->rebuilt_at_ms = 0; // a difference from now on is another one
     if (finding == SK_BOOKS_DIFFER) {

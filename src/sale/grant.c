@@ -153,6 +153,15 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
     memcpy(voucher->seen.last, grant->last, strlen(grant->last) + 1);
 }
 
+void sk_grant_expect(struct sk_voucher *voucher, int64_t epoch, const char *last)
+{
+    struct sk_seen *seen = &voucher->seen;
+    if (epoch < seen->epoch || (epoch == seen->epoch && sk_journal_compare(last, seen->last) <= 0))
+        return;
+    *seen = (struct sk_seen){.epoch = epoch};
+    memcpy(seen->last, last, strlen(last) + 1);
+}
+
 void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch)
 {
     voucher->seen = (struct sk_seen){.epoch = epoch};

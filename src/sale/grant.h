@@ -58,6 +58,9 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 // Remembers the voucher's newest epoch and version: a later reply that is behind them proves that Redis has lost data.
 void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher);
 
+// PostgreSQL has orders that Redis granted with this newest version: a reply that is behind it proves the same.
+void sk_grant_expect(struct sk_voucher *voucher, int64_t epoch, const char *last);
+
 // The voucher was closed under this epoch a moment ago: forgets what was seen before.
 void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch);
 

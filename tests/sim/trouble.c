@@ -155,8 +155,9 @@ static void trouble_goes(unsigned server, uint64_t for_ns)
 static void trouble_fails_over(struct trouble *trouble, uint64_t dice)
 {
     bool redis = trouble->server < SERVER_POSTGRES, synchronous = !redis && dice % 2 == 0;
-    if (!servers_may_replace(trouble->server))
-        return;
+    if (!servers_may_replace(trouble->server) ||
+        (redis && !net_is_well(SERVER_REPLICA + trouble->server - SERVER_REDIS)))
+        return; // nobody can take its place
     trouble_ends_process(trouble, trouble->server, synchronous ? 0 : dice / 2 % 20, true);
     servers_replace(trouble->server);
     if (redis)

@@ -103,6 +103,7 @@ static struct sk_voucher *on_sale(int64_t id)
 
 // The state of all vouchers in Redis and PostgreSQL.
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
+static const char *pg_newest_ms;    // of the newest journal id
 static const char *to_refund = "3"; // payments
 static int64_t buyers, journal, age_ms;
 static size_t checked; // checks of vouchers in this round
@@ -115,7 +116,7 @@ static void all_is_well(void)
     last = "epoch-3";
     stock = pg_stock = "5";
     change = pg_change = "9";
-    letters = "0";
+    letters = pg_newest_ms = "0";
     pg_buyers = "2";
     buyers = 2;
     journal = age_ms = 0;
@@ -134,8 +135,8 @@ static void answer_accounts(const struct asked *asked)
         slots = end + 1;
         (void)snprintf(texts[count][1], 24, "%ld", strtol(vouchers, &end, 10));
         vouchers = end + 1;
-        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",    "0",    pg_stock,
-                             pg_buyers,       pg_change,       "open",   "1000", "2000", letters};
+        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, pg_newest_ms, "0",    pg_stock,
+                             pg_buyers,       pg_change,       "open",   "1000",       "2000", letters};
         memcpy((void *)rows[count], (void *)row, sizeof row);
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
@@ -640,6 +641,29 @@ START_TEST(what_redis_has_lost_is_rebuilt)
 }
 END_TEST
 
+START_TEST(what_postgresql_has_redis_must_have)
+{
+    struct sk_voucher *voucher = on_sale(1);
+    all_is_well();
+    pg_newest_ms = "77";
+    (void)go_round();
+    ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
+    ck_assert_int_eq(voucher->seen.epoch, 3);
+    ck_assert_str_eq(voucher->seen.last, "77-0");
+    pg_newest_ms = "76"; // more has been seen since
+    sk_watch_hurry(watch);
+    (void)go_round();
+    ck_assert_str_eq(voucher->seen.last, "77-0");
+    epoch = "2";
+    pg_epoch = "4";
+    pg_newest_ms = "0";
+    sk_watch_hurry(watch);
+    (void)go_round();
+    ck_assert_int_eq(voucher->seen.epoch, 4);
+    ck_assert_str_eq(voucher->seen.last, "0-0");
+}
+END_TEST
+
 START_TEST(books_that_differ_are_believed_the_second_time)
 {
     all_is_well();
@@ -855,6 +879,7 @@ int main(void)
     tcase_add_test(tcase, a_session_that_knows_of_none_checks_all);
     tcase_add_test(tcase, without_a_store_a_round_ends);
     tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);
+    tcase_add_test(tcase, what_postgresql_has_redis_must_have);
     tcase_add_test(tcase, books_that_differ_are_believed_the_second_time);
     tcase_add_test(tcase, a_difference_that_a_rebuild_left_waits_a_minute);
     tcase_add_test(tcase, a_difference_after_the_stores_have_agreed_is_a_new_one);
