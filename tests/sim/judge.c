@@ -452,6 +452,17 @@ static bool judge_was_ordered(size_t voucher)
     return false;
 }
 
+// What Redis has lost shows at once, by its run id, epoch or newest id. The audit is left with what cannot show.
+void judge_mended(int64_t voucher)
+{
+    size_t i = 0;
+    while (i < people_vouchers() && people_voucher(i)->id != voucher)
+        i++;
+    if (i < people_vouchers() && !judge_was_ordered(i) && !people_buyers_forgotten() &&
+        !servers_may_replace(SERVER_REDIS))
+        world_fail("the books of voucher %" PRId64 " differ", voucher);
+}
+
 // A rebuild without a reason mends what should not have been wrong.
 static void judge_rebuilds(size_t number)
 {

@@ -44,6 +44,9 @@ bool judge_is_decided(const char *order_id);
 
 int64_t judge_epoch(int64_t voucher);
 
+// The service mends a voucher's books, which differ: then there is a reason. A breach fails the world.
+void judge_mended(int64_t voucher);
+
 // Whether no work is pending, and the books balance; `why` describes what is missing.
 bool judge_rests(char why[JUDGE_WHY_SIZE]);
 

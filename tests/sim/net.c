@@ -49,6 +49,7 @@ static struct {
         enum net_way ways[SERVERS_MAX + 1];
     } cut_off[CUT_OFF_MAX];
     struct trip *waiting, **last_waiting; // at frozen servers, the oldest first
+    bool calm;                            // nothing is very late any more
 } net;
 
 static void net_on_arrival(void *arg);
@@ -70,17 +71,22 @@ struct net_server *net_server(unsigned server)
     return &net.servers[server];
 }
 
+void net_calm(void)
+{
+    net.calm = true;
+}
+
 bool net_is_well(unsigned server)
 {
     const struct net_server *one = &net.servers[server];
     return !one->down && !one->frozen && one->slow_ns == 0 && one->error_per_mille == 0 && one->break_per_mille == 0;
 }
 
-// Mostly quick; now and then far later than all others.
+// Mostly quick; now and then far later than all others, until the network is calm.
 static uint64_t net_delay(unsigned server)
 {
     uint64_t luck = world_roll(1000), slow = net.servers[server].slow_ns;
-    uint64_t most = luck < 3 ? VERY_LATE_NS : luck < 30 ? LATE_NS : QUICK_NS;
+    uint64_t most = luck < 3 && !net.calm ? VERY_LATE_NS : luck < 30 ? LATE_NS : QUICK_NS;
     return world_between(SOON_NS, most) + (slow > 0 ? world_roll(slow) : 0);
 }
 

@@ -32,9 +32,9 @@ enum {
     REST_MS = 60000,
     TRIES_MAX = 20,
     REFUSALS_MAX = 3,
-    OVERDUE_MS = 6000,
+    OVERDUE_MS = 8000,
     STALLED_MS = 14000,
-    LOOPED_MS = 9000,
+    LOOPED_MS = 11000,
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
 };

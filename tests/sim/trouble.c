@@ -12,7 +12,7 @@
 #include "stores.h"
 #include "world.h"
 
-enum { LONG_MS = 30000, ACCEPT_MS = 9000, CRASH_UP_MS = 700, CRASH_DOWN_MS = 300, FLUSH_MS = 1000 };
+enum { LONG_MS = 30000, ACCEPT_MS = 9000, CRASH_UP_MS = 1100, CRASH_DOWN_MS = 300, FLUSH_MS = 1000 };
 
 struct trouble {
     enum trouble_kind kind;
@@ -264,7 +264,7 @@ static void trouble_crash(void *arg)
         instance_start(instance);
     else
         instance_kill(instance, "once more");
-    uint64_t next = instance_state(instance) == INSTANCE_OFF ? CRASH_DOWN_MS : CRASH_UP_MS + trouble->dice % 3 * 400;
+    uint64_t next = instance_state(instance) == INSTANCE_OFF ? CRASH_DOWN_MS : CRASH_UP_MS + trouble->dice % 3 * 300;
     trouble->for_ns = trouble->for_ns > next * MS ? trouble->for_ns - next * MS : 0;
     troubles.looped_since = trouble->for_ns == 0 ? 0 : troubles.looped_since == 0 ? world_now() : troubles.looped_since;
     world_at(world_now() + next * MS, trouble->for_ns > 0 ? trouble_crash : trouble_restart, trouble);
@@ -515,6 +515,7 @@ uint64_t troubles_looped_for(void)
 void troubles_end(void)
 {
     troubles.over = true;
+    net_calm();
     troubles.looped_since = 0;
     troubles.shaken_at = world_now();
     servers_end_move();

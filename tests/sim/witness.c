@@ -8,6 +8,7 @@
 #include "journal.h"
 #include "judge.h"
 #include "keys.h"
+#include "rebuild.h"
 #include "redis_reply.h"
 #include "servers.h"
 #include "shards.h"
@@ -230,6 +231,24 @@ void witness_command(const struct instance *from, uint64_t life, const struct co
         witness_removed(from, command);
     witness.shifted = witness.shifted || !stores_clocks_are_right();
 }
+
+// ---- the audit ----
+
+// The linker's names (--wrap).
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+enum sk_status __wrap_sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
+                                 sk_rebuild_cb *done, void *arg);
+enum sk_status __real_sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
+                                 sk_rebuild_cb *done, void *arg);
+
+enum sk_status __wrap_sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
+                                 sk_rebuild_cb *done, void *arg)
+{
+    if (why == SK_REBUILD_ORDERED && done == NULL)
+        judge_mended(voucher->id);
+    return __real_sk_rebuild(rebuilds, voucher, why, done, arg);
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 // ---- PostgreSQL ----
 
