@@ -175,8 +175,17 @@ static void plan_ids_come_again(struct plan *plan, uint64_t at)
     uint64_t lost_at = at + ahead_ms + world_roll(700);
     plan_add_trouble(plan, world_chance(700) ? TROUBLE_REDIS_LOSES : TROUBLE_FAILS_OVER, lost_at,
                      world_between(100, 800), world_roll(1U << 30));
-    if (world_chance(600)) // with something that it has still to say
+    if (world_chance(300)) { // with something that it has still to say
         plan_add_trouble(plan, TROUBLE_PAUSE, lost_at - world_roll(60), world_between(300, 2500), 0);
+    } else if (world_chance(800)) { // what PostgreSQL has answered comes after Redis was rebuilt
+        plan_add_acts(plan, CALL_CANCEL, 3, lost_at - 3, 4, false);
+        plan_add_acts(plan, CALL_BUY, 3, lost_at - 3, 4, false);
+        plan_add_trouble(plan, TROUBLE_BLIND, lost_at - world_roll(3), world_between(300, 1900), 0);
+        plan->troubles[plan->trouble_count - 1].server = 1;
+        plan_add_trouble(plan, TROUBLE_LATE_COMMITS, lost_at + 50, 2000, 599);
+        plan->troubles[plan->trouble_count - 1].server = 1;
+        plan_add_acts(plan, CALL_BUY, 20, lost_at + 300, 1800, false);
+    }
     plan_add_lives(plan, at + ahead_ms + 600, 1200);
 }
 
@@ -190,13 +199,15 @@ static void plan_order_comes_back(struct plan *plan, uint64_t at)
     plan->instances = INSTANCES_MAX;
     plan->act_count = plan->trouble_count = 0;
     plan->vouchers[0].begins_ms = -500;
+    plan->vouchers[0].stock = 5; // a unit must be left for it
+    plan->vouchers[0].limit = 1;
     plan->voucher_count = 1;
     plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, 1500, 20000 + world_between(3000, 19000));
     plan_add_trouble(plan, TROUBLE_LATE_COMMITS, at, 400, 599);
     plan_add_acts(plan, CALL_BUY, world_between(1, 3), at + 200, 3, true);
     for (size_t i = 0; i < plan->act_count; i++)
         plan->acts[i].instance = instance;
-    plan_add_trouble(plan, TROUBLE_BLIND, at + world_between(201, 206), world_between(1800, 3000), 0);
+    plan_add_trouble(plan, TROUBLE_BLIND, at + world_between(201, 206), world_between(2300, 3300), 0);
     for (size_t i = 1; i < 4; i++)
         plan->troubles[i].server = 1; // PostgreSQL
     plan->troubles[2].instance = instance;
