@@ -45,8 +45,7 @@ static struct {
 } instances;
 
 // As ./dev up has it, but for small numbers.
-static struct sk_sale_options sale_options = {
-    .orders_per_user = 20, .lock_ttl_ms = 3000, .sold_out_mark_ms = 200, .retire_after_ms = 3000};
+static struct sk_sale_options sale_options = {.lock_ttl_ms = 3000, .sold_out_mark_ms = 200, .retire_after_ms = 3000};
 static struct sk_store_options store_options;
 
 void instances_open(size_t count, unsigned orders_max, const struct instance_events *events)
@@ -58,6 +57,7 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
         store_options.shards.urls[i] = servers_postgres_url(i);
     sale_options.orders_max = orders_max;
     sale_options.batch_max = orders_max < BATCH_MAX ? 2 : BATCH_MAX;
+    sale_options.orders_per_user = orders_max < BATCH_MAX ? 3 : 20;
     store_options.redis_timeout_ms = 1000;
     store_options.pg_timeout_ms = 2000;
     instances.count = count;
@@ -65,6 +65,11 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
     for (size_t i = 0; i < count; i++)
         instances.all[i].number = i;
     net_open(instance_run);
+}
+
+unsigned instances_orders_per_user(void)
+{
+    return (unsigned)sale_options.orders_per_user;
 }
 
 size_t instances_count(void)

@@ -474,6 +474,20 @@ static void judge_rebuilds(size_t number)
                    voucher->id, voucher->epoch, epoch);
 }
 
+// No user has more orders of a voucher than one may have, the ended ones included.
+static void judge_bound(size_t shard)
+{
+    char most[24];
+    (void)snprintf(most, sizeof most, "%u", instances_orders_per_user());
+    PGresult *rows = stores_query(shard,
+                                  "SELECT user_id, count(*) FROM voucher_order WHERE status <> 'refused'"
+                                  " GROUP BY voucher_id, user_id HAVING count(*) > $1::integer",
+                                  1, (const char *const[]){most});
+    if (PQntuples(rows) > 0)
+        world_fail("%s has had %s orders of a voucher", PQgetvalue(rows, 0, 0), PQgetvalue(rows, 0, 1));
+    PQclear(rows);
+}
+
 static void judge_all_rows(size_t shard)
 {
     PGresult *rows =
@@ -496,6 +510,8 @@ void judge_answers(void)
         judge_call(people_call(i), i);
     for (size_t i = 0; !lost && i < servers_shards(); i++)
         judge_all_rows(i);
+    for (size_t i = 0; !lost && i < servers_shards(); i++)
+        judge_bound(i);
 }
 
 // Who has read all of it knows what became of each order.

@@ -189,11 +189,16 @@ static const char *net_outcome(const struct sk_reply *reply)
 }
 
 // The packet becomes the reply.
-static void net_reply(struct net_packet *packet, const char *bytes, size_t n)
+static void net_reply(struct net_packet *packet, char *bytes, size_t n)
 {
     free(packet->bytes);
-    packet->bytes = memcpy(world_alloc(n), bytes, n);
+    packet->bytes = bytes;
     packet->len = n;
+}
+
+static char *net_copy(const char *bytes, size_t n)
+{
+    return memcpy(world_alloc(n), bytes, n);
 }
 
 static bool net_refuses(unsigned server, struct net_packet *packet, const char *name)
@@ -206,7 +211,7 @@ static bool net_refuses(unsigned server, struct net_packet *packet, const char *
         return false;
     const char *error = errors[world_roll(sizeof errors / sizeof *errors)];
     world_tell("%s refuses %s: %.*s", servers_name(server), name, (int)strcspn(error, "\r"), error);
-    net_reply(packet, error, strlen(error));
+    net_reply(packet, world_copy(error), strlen(error));
     return true;
 }
 
@@ -218,7 +223,8 @@ static void net_execute_command(const struct net_conn *conn, struct net_packet *
     size_t n;
     world_note(packet->bytes, packet->len);
     witness_before_command(server - SERVER_REDIS, command, script);
-    const char *bytes = stores_redis(server - SERVER_REDIS, packet->bytes, packet->len, &reply, &n);
+    const char *said = stores_redis(server - SERVER_REDIS, packet->bytes, packet->len, &reply, &n);
+    char *bytes = net_copy(said, n); // the witness asks, too
     const char *error = sk_reply_error(reply);
     world_met("redis %s %s", name, script >= 0 ? net_outcome(reply) : "");
     witness_command(conn->owner, conn->life, command, script, reply);
@@ -239,12 +245,12 @@ static void net_ask_redis(const struct net_conn *conn, struct net_packet *packet
     if (command_is(&command, 0, "SCRIPT")) {
         const char *sha =
             stores_load_script(server < SERVER_POSTGRES ? server - SERVER_REDIS : 0, command.words[2], command.lens[2]);
-        net_reply(packet, sha, strlen(sha));
+        net_reply(packet, world_copy(sha), strlen(sha));
         return;
     }
     char *answer = servers_answer(server, &command);
     if (answer != NULL)
-        net_reply(packet, answer, strlen(answer));
+        net_reply(packet, world_copy(answer), strlen(answer));
     else if (!net_refuses(server, packet, name))
         net_execute_command(conn, packet, &command, script, name);
     free(answer);

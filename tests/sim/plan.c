@@ -165,6 +165,22 @@ static void plan_add_lives(struct plan *plan, uint64_t at_ms, uint64_t for_ms)
     plan_add_acts(plan, world_chance(700) ? CALL_REFUND : CALL_CANCEL, 4, at_ms + for_ms / 2, for_ms / 2, false);
 }
 
+// The last acts, from this number on, are those of one instance.
+static void plan_move_acts(struct plan *plan, size_t first, unsigned instance)
+{
+    for (size_t i = first; i < plan->act_count; i++)
+        plan->acts[i].instance = instance;
+}
+
+// A trouble of PostgreSQL, where Redis is one server.
+static void plan_add_to_postgres(struct plan *plan, enum trouble_kind kind, uint64_t at_ms, uint64_t for_ms,
+                                 unsigned instance, uint64_t dice)
+{
+    plan_add_trouble(plan, kind, at_ms, for_ms, dice);
+    plan->troubles[plan->trouble_count - 1].server = 1;
+    plan->troubles[plan->trouble_count - 1].instance = instance;
+}
+
 // Redis's clock goes ahead and back, so that ids stand still; then Redis loses data, and gives ids again.
 static void plan_ids_come_again(struct plan *plan, uint64_t at)
 {
@@ -175,18 +191,43 @@ static void plan_ids_come_again(struct plan *plan, uint64_t at)
     uint64_t lost_at = at + ahead_ms + world_roll(700);
     plan_add_trouble(plan, world_chance(700) ? TROUBLE_REDIS_LOSES : TROUBLE_FAILS_OVER, lost_at,
                      world_between(100, 800), world_roll(1U << 30));
-    if (world_chance(300)) { // with something that it has still to say
+    if (world_chance(600)) // with something that it has still to say
         plan_add_trouble(plan, TROUBLE_PAUSE, lost_at - world_roll(60), world_between(300, 2500), 0);
-    } else if (world_chance(800)) { // what PostgreSQL has answered comes after Redis was rebuilt
-        plan_add_acts(plan, CALL_CANCEL, 3, lost_at - 3, 4, false);
-        plan_add_acts(plan, CALL_BUY, 3, lost_at - 3, 4, false);
-        plan_add_trouble(plan, TROUBLE_BLIND, lost_at - world_roll(3), world_between(300, 1900), 0);
-        plan->troubles[plan->trouble_count - 1].server = 1;
-        plan_add_trouble(plan, TROUBLE_LATE_COMMITS, lost_at + 50, 2000, 599);
-        plan->troubles[plan->trouble_count - 1].server = 1;
-        plan_add_acts(plan, CALL_BUY, 20, lost_at + 300, 1800, false);
-    }
     plan_add_lives(plan, at + ahead_ms + 600, 1200);
+}
+
+// A world of one voucher, with units left, in which nothing else happens.
+static void plan_begin_again(struct plan *plan)
+{
+    plan->redis = SERVERS_ALONE;
+    plan->shards = 1;
+    plan->instances = INSTANCES_MAX;
+    plan->act_count = plan->trouble_count = 0;
+    plan->voucher_count = 1;
+    plan->vouchers[0].begins_ms = -500;
+    plan->vouchers[0].stock = 5;
+    plan->vouchers[0].limit = 1;
+}
+
+// An instance hears of its commit when Redis has lost the entry, and has given its id to another one.
+static void plan_id_has_another_owner(struct plan *plan, uint64_t at)
+{
+    uint64_t ahead_ms = world_between(200, 800), lost_at = at + ahead_ms + world_between(50, 300);
+    unsigned instance = (unsigned)world_roll(60);
+    plan_begin_again(plan);
+    plan->users = USERS_MAX;
+    plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, ahead_ms, 20000 + world_between(500, 19000));
+    plan_add_acts(plan, CALL_BUY, 3, at + 50, ahead_ms - 50, false);
+    plan_add_to_postgres(plan, TROUBLE_LATE_COMMITS, lost_at - 12, 2500, 0, 599);
+    size_t first = plan->act_count;
+    plan_add_acts(plan, world_chance(500) ? CALL_BUY : CALL_CANCEL, 2, lost_at - 10, 2, true);
+    plan_move_acts(plan, first, instance);
+    plan_add_to_postgres(plan, TROUBLE_BLIND, lost_at - 8, world_between(300, 1900), instance, 0);
+    plan_add_trouble(plan, TROUBLE_REDIS_LOSES, lost_at, 100, world_roll(4));
+    if (world_chance(300))
+        plan_add_trouble(plan, TROUBLE_REDIS_LOSES, lost_at + world_between(300, 1200), 100, world_roll(4));
+    plan_add_acts(plan, CALL_CANCEL, 3, lost_at + 300, 1500, false);
+    plan_add_acts(plan, CALL_BUY, 30, lost_at + 300, 1800, false);
 }
 
 // An order is paid and refunded before the instance that holds it has heard of its commit; then it is granted once
@@ -194,23 +235,12 @@ static void plan_ids_come_again(struct plan *plan, uint64_t at)
 static void plan_order_comes_back(struct plan *plan, uint64_t at)
 {
     unsigned instance = (unsigned)world_roll(60);
-    plan->redis = SERVERS_ALONE;
-    plan->shards = 1;
-    plan->instances = INSTANCES_MAX;
-    plan->act_count = plan->trouble_count = 0;
-    plan->vouchers[0].begins_ms = -500;
-    plan->vouchers[0].stock = 5; // a unit must be left for it
-    plan->vouchers[0].limit = 1;
-    plan->voucher_count = 1;
+    plan_begin_again(plan);
     plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, 1500, 20000 + world_between(3000, 19000));
-    plan_add_trouble(plan, TROUBLE_LATE_COMMITS, at, 400, 599);
+    plan_add_to_postgres(plan, TROUBLE_LATE_COMMITS, at, 400, 0, 599);
     plan_add_acts(plan, CALL_BUY, world_between(1, 3), at + 200, 3, true);
-    for (size_t i = 0; i < plan->act_count; i++)
-        plan->acts[i].instance = instance;
-    plan_add_trouble(plan, TROUBLE_BLIND, at + world_between(201, 206), world_between(2300, 3300), 0);
-    for (size_t i = 1; i < 4; i++)
-        plan->troubles[i].server = 1; // PostgreSQL
-    plan->troubles[2].instance = instance;
+    plan_move_acts(plan, 0, instance);
+    plan_add_to_postgres(plan, TROUBLE_BLIND, at + world_between(201, 206), world_between(2300, 3300), instance, 0);
     plan_add_acts(plan, CALL_PAY, 4, at + 500, 300, false);
     plan_add_acts(plan, CALL_REFUND, 4, at + 900, 500, false);
     plan_add_trouble(plan, world_chance(500) ? TROUBLE_REDIS_EMPTIED : TROUBLE_REDIS_LOSES,
@@ -226,11 +256,10 @@ static void plan_dies_ahead(struct plan *plan, uint64_t at)
     plan->instances = (unsigned)world_between(2, INSTANCES_MAX);
     plan->trouble_count = world_roll(2);
     plan_add_trouble(plan, TROUBLE_STORE_CLOCK, at, ahead_ms, 20000 + world_between(5000, 19000));
+    size_t first = plan->act_count;
     plan_add_acts(plan, CALL_BUY, 6, at + ahead_ms - 300, 300, true);
-    for (size_t i = 1; i <= 6 && i <= plan->act_count; i++)
-        plan->acts[plan->act_count - i].instance = instance;
-    plan_add_trouble(plan, TROUBLE_LATE_COMMITS, at + ahead_ms - 500, 400, 599);
-    plan->troubles[plan->trouble_count - 1].server = 1;
+    plan_move_acts(plan, first, instance);
+    plan_add_to_postgres(plan, TROUBLE_LATE_COMMITS, at + ahead_ms - 500, 400, 0, 599);
     plan_add_trouble(plan, TROUBLE_KILL, at + ahead_ms - world_roll(300), world_between(100, 6000), 0);
     plan->troubles[plan->trouble_count - 1].instance = instance;
 }
@@ -258,9 +287,8 @@ static void plan_grants_are_lost(struct plan *plan, uint64_t at)
                                               TROUBLE_BLIND,  TROUBLE_BLIND,        TROUBLE_PAUSE};
     static const enum trouble_kind losses[] = {TROUBLE_REDIS_LOSES, TROUBLE_REDIS_LOSES, TROUBLE_REDIS_EMPTIED,
                                                TROUBLE_FAILS_OVER};
-    plan_add_trouble(plan, holds[world_roll(7)], at, world_between(200, 3000), world_roll(1U << 30));
-    unsigned held = plan->troubles[plan->trouble_count - 1].instance;
-    plan->troubles[plan->trouble_count - 1].server = 1; // PostgreSQL, where one Redis is
+    unsigned held = (unsigned)world_roll(60);
+    plan_add_to_postgres(plan, holds[world_roll(7)], at, world_between(200, 3000), held, world_roll(1U << 30));
     plan_add_acts(plan, CALL_BUY, world_between(2, 6), at + world_roll(100), world_roll(60), world_chance(500));
     plan_add_trouble(plan, losses[world_roll(4)], at + world_roll(400), world_between(100, 800), world_roll(1U << 30));
     plan_add_acts(plan, CALL_BUY, world_between(1, 5), at + world_roll(1500), 800, false);
@@ -382,11 +410,21 @@ static void plan_rebuild_is_met(struct plan *plan, uint64_t at)
 
 static void plan_add_theme(struct plan *plan)
 {
-    static void (*const themes[])(struct plan *, uint64_t) = {
-        plan_ids_come_again,     plan_ids_come_again,   plan_grants_are_lost,  plan_batches_without_memory,
-        plan_answers_are_late,   plan_work_is_left,     plan_store_is_away,    plan_masters_take_turns,
-        plan_masters_take_turns, plan_dies_ahead,       plan_order_comes_back, plan_shard_loses,
-        plan_rebuild_is_met,     plan_sold_out_and_lost};
+    static void (*const themes[])(struct plan *, uint64_t) = {plan_ids_come_again,
+                                                              plan_id_has_another_owner,
+                                                              plan_id_has_another_owner,
+                                                              plan_grants_are_lost,
+                                                              plan_batches_without_memory,
+                                                              plan_answers_are_late,
+                                                              plan_work_is_left,
+                                                              plan_store_is_away,
+                                                              plan_masters_take_turns,
+                                                              plan_masters_take_turns,
+                                                              plan_dies_ahead,
+                                                              plan_order_comes_back,
+                                                              plan_shard_loses,
+                                                              plan_rebuild_is_met,
+                                                              plan_sold_out_and_lost};
     size_t which = world_roll(sizeof themes / sizeof *themes), keep = world_roll(3);
     plan->trouble_count = keep < plan->trouble_count ? keep : plan->trouble_count;
     plan->act_count = plan->act_count > ACTS_MAX / 3 ? ACTS_MAX / 3 : plan->act_count;
@@ -405,7 +443,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
                           .shards = world_chance(70) ? 2 : 1,
                           .standbys = world_chance(200),
                           .reader = world_chance(300),
-                          .orders_max = world_chance(100) ? 8 : 256,
+                          .orders_max = world_chance(200) ? 8 : 256,
                           .voucher_count = world_between(1, VOUCHERS_MAX)};
     bool closing = world_chance(300);
     for (size_t i = 0; i < VOUCHERS_MAX; i++) // a theme may want more

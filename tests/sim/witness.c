@@ -28,6 +28,8 @@ enum {
     CODES = 6,
     EPOCH = 3,
     FIRST_ORDER = 9,
+    MODE = 10, // of place_orders: the third argument; the eighth
+    OFFER = 15,
     SETTLED_KEY = 5,
     SETTLED_ENTRY = 8
 };
@@ -90,6 +92,18 @@ static void witness_note_grant(const struct grant *grant)
     witness.grants[witness.count++] = *grant;
 }
 
+// What is granted for the first time is granted under the voucher's offer.
+static void witness_check_offer(const struct command *command, const char *key)
+{
+    struct sk_reply *reply =
+        stores_redis_ask(servers_node_of_key(key), (const char *const[]){"HGET", key, "offer", NULL});
+    const char *offer = sk_reply_text(reply, NULL);
+    if (offer != NULL && !command_is(command, OFFER, offer))
+        world_fail("%s sells under offer %.*s, and has offer %s", key, (int)command->lens[OFFER], command->words[OFFER],
+                   offer);
+    sk_reply_free(reply);
+}
+
 // Only the words that a struct command keeps: of large batches the first orders.
 static void witness_placed(const struct instance *from, uint64_t life, const struct command *command,
                            const struct sk_reply *reply)
@@ -103,6 +117,8 @@ static void witness_placed(const struct instance *from, uint64_t life, const str
         return;
     witness_copy(command, 3, key, sizeof key);
     grant.voucher = strtoll(key + strcspn(key, "{") + 1, NULL, 10);
+    if (strchr(codes, 'p') != NULL && command_is(command, MODE, "new"))
+        witness_check_offer(command, key);
     (void)snprintf(grant.epoch, sizeof grant.epoch, "%s", epoch);
     size_t first = 3 + 5 + FIRST_ORDER; // behind EVALSHA, its script and number of keys, and the keys
     for (size_t i = 0; codes[i] != '\0' && first + 2 * i + 1 < COMMAND_WORDS_MAX; i++) {
