@@ -856,7 +856,7 @@ static int64_t orders_that_differ(void)
         " (SELECT count(*) FILTER (WHERE e.status = 'paid') AS paid,"
         "         count(*) FILTER (WHERE e.status IN ('cancelled', 'expired', 'refunded') AND e.by_whom = 'olga') AS "
         "ends"
-        "    FROM order_event e WHERE e.order_id = o.id) e CROSS JOIN LATERAL"
+        "    FROM order_event e WHERE e.order_id = o.id AND e.type = 'moved') e CROSS JOIN LATERAL"
         " (SELECT count(*) FILTER (WHERE p.state = 'accepted') AS accepted,"
         "         count(*) FILTER (WHERE p.state = 'refunded') AS refunded FROM payment p WHERE p.order_id = o.id) p"
         " WHERE e.paid <> (o.status IN ('paid', 'refunded'))::int"

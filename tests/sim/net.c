@@ -287,7 +287,7 @@ static void net_executed(const struct net_conn *conn, const struct net_packet *p
 {
     size_t shard = conn->server - SERVER_POSTGRES;
     witness_statement(conn->owner, shard, packet->statement, (const char *const *)packet->params, packet->result,
-                      packet->must_fail);
+                      packet->expected);
     net_met_rows(packet);
     if (sk_result_kind_of((const struct sk_rows *)(const void *)packet->result) == SK_RESULT_REFUSED)
         world_fail("a statement that can never succeed: %s: %s", packet->what, PQresultErrorMessage(packet->result));
@@ -317,7 +317,7 @@ static bool net_is_late(struct net_conn *conn, struct net_packet *packet)
     size_t shard = conn->server - SERVER_POSTGRES;
     if (world_roll(1000) >= net.servers[conn->server].late_per_mille || !stores_may_be_late(shard, packet->statement))
         return false;
-    packet->must_fail = witness_before(conn->owner, shard, packet->statement, (const char *const *)packet->params);
+    packet->expected = witness_before(conn->owner, shard, packet->statement, (const char *const *)packet->params);
     packet->result = stores_postgres_begin(shard, packet->statement, packet->n, (const char *const *)packet->params);
     world_tell("%s executes %s, and does not commit it yet", servers_name(conn->server), packet->what);
     world_at(world_now() + world_between(1, COMMIT_MS) * MS, net_on_commit, net_trip(conn, packet, NULL));
@@ -331,7 +331,7 @@ static void net_ask_postgres(struct net_conn *conn, struct net_packet *packet)
         net_refuse_statement(conn->server, packet);
         return;
     }
-    packet->must_fail = witness_before(conn->owner, shard, packet->statement, (const char *const *)packet->params);
+    packet->expected = witness_before(conn->owner, shard, packet->statement, (const char *const *)packet->params);
     packet->result = stores_postgres(shard, packet->statement, packet->n, (const char *const *)packet->params);
     conn->listens = conn->listens || packet->statement == SK_STATEMENT_LISTEN;
     enum sk_result_kind kind = sk_result_kind_of((const struct sk_rows *)(const void *)packet->result);

@@ -23,7 +23,7 @@ struct net_packet {
     int n;
     char *params[SK_PG_PARAMS_MAX]; // NULL: SQL's NULL
     PGresult *result;               // from PostgreSQL; NULL: a notification
-    bool must_fail;                 // as witness_before() has found
+    int64_t expected;               // by witness_before()
 };
 
 struct net_conn;

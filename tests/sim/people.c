@@ -329,7 +329,7 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
     struct call *call = asking->call;
     const struct sold *voucher = &people.vouchers[call->voucher];
     char key[24];
-    (void)snprintf(key, sizeof key, "key-%" PRIu64, handle);
+    (void)snprintf(key, sizeof key, "key-%" PRIu64, call->repeats != 0 ? (uint64_t)call->repeats : handle);
     const struct sk_operation operation = {voucher->id, key, "sim", call->kind == CALL_PRICE ? call->units / 2 : 0};
     const struct sk_page_asked page = {.limit = 20};
     const struct sk_page_asked feed = {FEED_PAGE, people.feed.cursor[0] == '\0' ? NULL : people.feed.cursor};
@@ -547,6 +547,17 @@ static bool people_is_about_order(enum call_kind kind)
            kind == CALL_REPEATED || kind == CALL_WAIT;
 }
 
+// The newest call of that kind about that order; 0: none.
+static size_t people_earlier(enum call_kind kind, const char *order_id)
+{
+    for (size_t i = people.called; i-- > 0;) {
+        const struct call *call = &people.calls[i];
+        if (call->kind == kind && strcmp(call->order_id, order_id) == 0)
+            return call->repeats != 0 ? call->repeats : i + 1;
+    }
+    return 0;
+}
+
 static void people_act(void *arg)
 {
     const struct plan_act *act = arg;
@@ -555,10 +566,12 @@ static void people_act(void *arg)
     if (people.vouchers[voucher].id == 0)
         return;
     enum call_kind kind = people_is_about_order(act->kind) && about == NULL ? CALL_BUY : act->kind;
+    size_t earlier = kind == CALL_PAY && act->key != 0 ? people_earlier(kind, about->order_id) : 0;
     struct call *call = people_new(kind, about == NULL ? voucher : about->voucher);
     if (call == NULL)
         return;
     call->units = act->units;
+    call->repeats = earlier;
     if (about != NULL) {
         memcpy(call->user, about->user, sizeof call->user);
         memcpy(call->order_id, about->order_id, sizeof call->order_id);

@@ -28,6 +28,7 @@ enum {
     CODES = 6,
     EPOCH = 3,
     FIRST_ORDER = 9,
+    MUST_FAIL = -1,
     MODE = 10, // of place_orders: the third argument; the eighth
     OFFER = 15,
     SETTLED_KEY = 5,
@@ -316,6 +317,18 @@ static void witness_check_expired(size_t shard)
     PQclear(rows);
 }
 
+// How many payments of a refunded order are still to be refunded; of any other order -1.
+static int64_t witness_to_refund(size_t shard, const char *order_id)
+{
+    PGresult *row = stores_query(shard,
+                                 "SELECT (SELECT count(*) FROM payment p WHERE p.order_id = o.id AND p.state ="
+                                 " 'to_refund') FROM voucher_order o WHERE o.id = $1::uuid AND o.status = 'refunded'",
+                                 1, &order_id);
+    int64_t count = PQntuples(row) == 1 ? strtoll(PQgetvalue(row, 0, 0), NULL, 10) : -1;
+    PQclear(row);
+    return count;
+}
+
 static int64_t witness_number(size_t shard, const char *sql)
 {
     PGresult *row = stores_query(shard, sql, 0, NULL);
@@ -336,21 +349,24 @@ static void witness_check_beat(const struct instance *from, size_t shard)
         world_fail("%c writes to shard %zu, which has lost commits", instance_letter(from), shard);
 }
 
-bool witness_before(const struct instance *from, size_t shard, enum sk_statement statement, const char *const *params)
+int64_t witness_before(const struct instance *from, size_t shard, enum sk_statement statement,
+                       const char *const *params)
 {
     if (statement == SK_STATEMENT_PLACE_ORDERS || statement == SK_STATEMENT_PLACE_BATCHES ||
         statement == SK_STATEMENT_RETURN_ORDERS || statement == SK_STATEMENT_RETURN_BATCHES)
         witness_check_beat(from, shard);
+    if (statement == SK_STATEMENT_NOTE_REFUNDS && params[4] == NULL)
+        return witness_to_refund(shard, params[1]) + 1;
     if (statement != SK_STATEMENT_CHANGE_VOUCHER || strcmp(params[1], "0") == 0)
-        return false;
+        return 0;
     PGresult *row = stores_query(shard, "SELECT change FROM seckill_voucher WHERE id = $1::bigint", 1, params);
     bool differs = PQntuples(row) != 1 || strcmp(PQgetvalue(row, 0, 0), params[1]) != 0;
     PQclear(row);
-    return differs;
+    return differs ? MUST_FAIL : 0;
 }
 
 void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
-                       const char *const *params, const PGresult *result, bool must_fail)
+                       const char *const *params, const PGresult *result, int64_t expected)
 {
     bool rows = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0;
     if (statement == SK_STATEMENT_PLACE_ORDERS)
@@ -362,7 +378,10 @@ void witness_statement(const struct instance *from, size_t shard, enum sk_statem
     else if (statement == SK_STATEMENT_MAY_RETIRE && rows && strcmp(PQgetvalue(result, 0, 0), "t") == 0 &&
              witness.retire_count < RETIRES_MAX)
         witness.retires[witness.retire_count++] = strtoll(params[0], NULL, 10);
-    else if (must_fail && rows && strcmp(PQgetvalue(result, 0, 0), "done") == 0)
+    else if (statement == SK_STATEMENT_NOTE_REFUNDS && expected > 0 &&
+             witness_to_refund(shard, params[1]) < expected - 1)
+        world_fail("a refund of order %s that was refunded before settles what was paid since", params[1]);
+    else if (expected == MUST_FAIL && rows && strcmp(PQgetvalue(result, 0, 0), "done") == 0)
         world_fail("voucher %s was changed, though another version of it was meant", params[0]);
 }
 

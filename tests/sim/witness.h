@@ -22,11 +22,13 @@ void witness_command(const struct instance *from, uint64_t life, const struct co
 // Each may fail the world:
 //   the lock   somebody writes orders that another one holds, whose session has lived all the time since then
 //   if-match   a change that was meant for another version is made
+//   refunds    a refund of a refunded order settles what has been paid since
 //   early      an order has expired before its time
 //   closed     orders are written to a shard that has lost commits, and somebody could know that
-bool witness_before(const struct instance *from, size_t shard, enum sk_statement statement, const char *const *params);
+int64_t witness_before(const struct instance *from, size_t shard, enum sk_statement statement,
+                       const char *const *params);
 void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
-                       const char *const *params, const PGresult *result, bool must_fail);
+                       const char *const *params, const PGresult *result, int64_t expected);
 
 // Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.
 void witness_stalled(uint64_t ms);
