@@ -74,6 +74,11 @@ size_t servers_shards(void)
     return servers.shards;
 }
 
+bool servers_move(void)
+{
+    return servers.moving >= 0;
+}
+
 const char *servers_redis_url(void)
 {
     return servers.redis_url;

@@ -27,6 +27,7 @@ enum servers_kind { SERVERS_ALONE, SERVERS_WATCHED, SERVERS_CLUSTER };
 void servers_open(enum servers_kind kind, size_t shards, bool standbys); // PostgreSQL's
 size_t servers_nodes(void);
 size_t servers_shards(void);
+bool servers_move(void); // a slot is on its way
 const char *servers_redis_url(void);
 const char *servers_postgres_url(size_t shard);
 
