@@ -42,7 +42,7 @@ SELECT user_id || ' has ' || count(*) || ' orders of voucher ' || voucher_id || 
  GROUP BY voucher_id, user_id, ended_nth
 HAVING count(*) > 1
 UNION ALL
-SELECT 'order ' || o.id || ' is ' || o.status || ', and its last event ' || coalesce(e.status::text, 'is none')
+SELECT 'order ' || o.id || ' is ' || o.status || ', its last event: ' || coalesce(e.status::text, 'none')
   FROM voucher_order o
   LEFT JOIN LATERAL (SELECT m.status FROM order_event m
                       WHERE m.order_id = o.id AND coalesce(m.type, 'moved') = 'moved'

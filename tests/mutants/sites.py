@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, Index, TranslationUnit, TypeKind
@@ -101,10 +102,7 @@ class Source:
             self.mutate_operator(cursor, *parts)
         if cursor.kind == CursorKind.UNARY_OPERATOR and text.startswith("!"):
             self.add(cursor, text[1:], "! is gone")
-        if cursor.kind in (CursorKind.IF_STMT, CursorKind.WHILE_STMT) and parts:
-            first, last = self.extent(parts[0])
-            self.add(parts[0], f"!({self.at(first, last)})", "the condition is turned")
-        if cursor.kind == CursorKind.CONDITIONAL_OPERATOR and parts:
+        if cursor.kind in (CursorKind.IF_STMT, CursorKind.WHILE_STMT, CursorKind.CONDITIONAL_OPERATOR) and parts:
             first, last = self.extent(parts[0])
             self.add(parts[0], f"!({self.at(first, last)})", "the condition is turned")
         if cursor.kind == CursorKind.INTEGER_LITERAL and re.fullmatch(r"\d+[uUlL]*", text):
@@ -145,14 +143,18 @@ class Source:
         return cursor.kind == CursorKind.CALL_EXPR
 
 
+@cache
+def commands(build: Path) -> dict[str, str]:
+    return {entry["file"]: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text())}
+
+
 def c_sites(root: Path, build: Path, path: str) -> list[Site]:
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        if entry["file"] == str(root / path):
-            words = shlex.split(entry["command"])
-            kept = [word for word in words if word.startswith(("-I", "-D", "-std"))]
-            system = [f"-isystem{words[i + 1]}" for i, word in enumerate(words) if word == "-isystem"]
-            return Source(root, path, kept + system + ["-I/usr/lib/llvm-14/lib/clang/14.0.6/include"]).find()
-    return []
+    words = shlex.split(commands(build).get(str(root / path), ""))
+    if not words:
+        return []
+    kept = [word for word in words if word.startswith(("-I", "-D", "-std"))]
+    system = [f"-isystem{words[i + 1]}" for i, word in enumerate(words) if word == "-isystem"]
+    return Source(root, path, kept + system + ["-I/usr/lib/llvm-14/lib/clang/14.0.6/include"]).find()
 
 
 def choice(site: Site, number: int) -> str:
@@ -179,6 +181,7 @@ TOKEN = {
 FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+).*?\$\$(.*?)\$\$", re.S)
 
 
+@cache
 def newest_functions(root: Path) -> dict[str, tuple[str, int, int]]:
     """Of each SQL function the file that defines it last, and where its body is."""
     newest = {}

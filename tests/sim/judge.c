@@ -298,8 +298,8 @@ bool judge_rests(char why[JUDGE_WHY_SIZE])
 
 void judge_done(const struct call *call, size_t number)
 {
-    char reference[24];
-    (void)snprintf(reference, sizeof reference, "key-%zu", call->repeats != 0 ? call->repeats : number + 1);
+    char reference[REFERENCE_SIZE];
+    people_reference(call, reference);
     if (judge_may_be_lost(call))
         return;
     if (call->kind == CALL_BUY && !judge_has("SELECT FROM voucher_order WHERE id = $1::uuid", call->order_id))
@@ -388,12 +388,12 @@ static void judge_purchase(const struct call *call, size_t number)
 
 static void judge_call(const struct call *call, size_t number)
 {
-    char reference[24];
+    char reference[REFERENCE_SIZE];
     if (judge_may_be_lost(call))
         return;
     if (call->kind == CALL_BUY && (call->outcome == CALL_DONE || call->outcome == CALL_TAKEN))
         judge_purchase(call, number);
-    (void)snprintf(reference, sizeof reference, "key-%zu", call->repeats != 0 ? call->repeats : number + 1);
+    people_reference(call, reference);
     if (call->kind == CALL_PAY && call->outcome == CALL_DONE &&
         !judge_has("SELECT FROM payment WHERE reference = $1", reference))
         world_fail("payment #%zu was confirmed, and is no row", number);

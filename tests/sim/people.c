@@ -63,6 +63,12 @@ const struct call *people_call(size_t i)
     return &people.calls[i];
 }
 
+void people_reference(const struct call *call, char out[REFERENCE_SIZE])
+{
+    size_t number = call->repeats != 0 ? call->repeats : (size_t)(call - people.calls) + 1;
+    (void)snprintf(out, REFERENCE_SIZE, "key-%zu", number);
+}
+
 size_t people_vouchers(void)
 {
     return people.plan->voucher_count;
@@ -328,8 +334,8 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
 {
     struct call *call = asking->call;
     const struct sold *voucher = &people.vouchers[call->voucher];
-    char key[24];
-    (void)snprintf(key, sizeof key, "key-%" PRIu64, call->repeats != 0 ? (uint64_t)call->repeats : handle);
+    char key[REFERENCE_SIZE];
+    people_reference(call, key);
     const struct sk_operation operation = {voucher->id, key, "sim", call->kind == CALL_PRICE ? call->units / 2 : 0};
     const struct sk_page_asked page = {.limit = 20};
     const struct sk_page_asked feed = {FEED_PAGE, people.feed.cursor[0] == '\0' ? NULL : people.feed.cursor};

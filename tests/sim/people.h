@@ -78,6 +78,9 @@ void people_begin(void);
 
 size_t people_calls(void);
 const struct call *people_call(size_t i);
+// The key or reference under which it is made: that of the call that it repeats, if it repeats one.
+enum { REFERENCE_SIZE = 24 };
+void people_reference(const struct call *call, char out[REFERENCE_SIZE]);
 size_t people_vouchers(void);
 const struct sold *people_voucher(size_t i);
 const char *people_kind(enum call_kind kind);

@@ -367,7 +367,7 @@ static void plan_shard_loses(struct plan *plan, uint64_t at)
         plan_add_acts(plan, CALL_BUY, 4, at + 2000, 12000, false);
 }
 
-// Who comes again is told so by a cache, and Redis loses what the cache was read from.
+// A buyer who asks again is refused from a cache, and Redis loses the data from which the cache was read.
 static void plan_sold_out_and_lost(struct plan *plan, uint64_t at)
 {
     static const enum trouble_kind losses[] = {TROUBLE_REDIS_EMPTIED, TROUBLE_REDIS_LOSES, TROUBLE_REDIS_KEY,

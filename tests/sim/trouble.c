@@ -61,6 +61,17 @@ static void trouble_restart(void *arg)
         world_at(world_now() + 1000 * MS, trouble_restart, arg);
 }
 
+// Each within a second from then on.
+static void trouble_restart_all(const char *why, uint64_t after_ns)
+{
+    for (size_t i = 0; i < instances_count(); i++) {
+        struct trouble *restart = world_alloc(sizeof *restart);
+        restart->instance = instance_at(i);
+        instance_kill(restart->instance, why);
+        world_at(world_now() + after_ns + world_roll(1000) * MS, trouble_restart, restart);
+    }
+}
+
 static void trouble_go_on(void *arg)
 {
     instance_go_on(((const struct trouble *)arg)->instance);
@@ -133,12 +144,7 @@ static void trouble_accept(void *arg)
     troubles.shaken_at = troubles.accepted_at = world_now();
     for (size_t i = 0; i < servers_shards(); i++)
         stores_accept(i);
-    for (size_t i = 0; i < instances_count(); i++) {
-        struct trouble *restart = world_alloc(sizeof *restart);
-        restart->instance = instance_at(i);
-        instance_kill(restart->instance, "to start again");
-        world_at(world_now() + world_roll(1000) * MS, trouble_restart, restart);
-    }
+    trouble_restart_all("to start again", 0);
     trouble_flush(NULL);
 }
 
@@ -169,12 +175,7 @@ static void trouble_fails_over(struct trouble *trouble, uint64_t dice)
 static void trouble_restore(struct trouble *trouble, uint64_t dice)
 {
     world_tell("PostgreSQL is restored from an older copy");
-    for (size_t i = 0; i < instances_count(); i++) {
-        struct trouble *restart = world_alloc(sizeof *restart);
-        restart->instance = instance_at(i);
-        instance_kill(restart->instance, "for a restore");
-        world_at(world_now() + trouble->for_ns / 4 + world_roll(1000) * MS, trouble_restart, restart);
-    }
+    trouble_restart_all("for a restore", trouble->for_ns / 4);
     trouble_loses_commits(dice % servers_shards(), dice / 2 % 40);
     if (dice % 3 == 0)
         stores_redis_harm(dice / 64 % servers_nodes(), (const char *const[]){"FLUSHALL", NULL});
