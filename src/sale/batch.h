@@ -132,9 +132,10 @@ struct sk_settlement_more {
     int64_t created_ms;   // Unix ms
     const char *gone_by;  // GONE: the name of the refund's journal entry; NULL: it is not known
     const char *live;     // the live order as Redis stores it: id, quantity, key
+    unsigned ended_nth;   // ENDED, GONE: how many of the user's orders had ended with this one; 0: it was refused
 };
 
-// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by, batch, live). *n: which order of the call, from 0.
+// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by, batch, live, nth). *n: which order of the call, from 0.
 // `more` NULL: the rows do not have those columns. An unknown word counts as a clash, so that such an order is never
 // taken for placed.
 enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n,

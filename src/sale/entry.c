@@ -122,7 +122,6 @@ void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *use
     if (nth >= entry->sale->options->orders_per_user)
         (void)sk_params_number(ended + 1, nth);
     entry_note(entry, id, user, units, ended);
-    entry->ends = true;
 }
 
 // ---- the end ----

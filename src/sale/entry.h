@@ -20,7 +20,7 @@ struct sk_entry {
     uint64_t run_number;       // the Redis process that has it
     int64_t epoch;             // under which it was made
     int64_t newest_epoch;      // of the voucher, as far as it was known then
-    bool ends;                 // its orders end: its corrections are only for that epoch
+    bool ends;                 // of a return: its corrections are only for that epoch
     size_t open;               // orders not settled
     size_t part;               // most of its orders in a batch, which has no others; 0: none was refused, no limit
     struct sk_buf corrections; // what settle_entry.lua needs: units, id, user, live id, NUL after each

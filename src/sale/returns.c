@@ -515,6 +515,7 @@ static enum sk_return_end returns_end_of(const char *outcome)
 static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first)
 {
     size_t ended = 0;
+    call->entry->ends = true;
     for (size_t row = first; row < first + call->count; row++) {
         size_t i = (size_t)sk_rows_number(rows, row, COLUMN_N) - 1;
         SK_ASSERT(i < call->count);

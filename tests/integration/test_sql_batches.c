@@ -108,6 +108,23 @@ START_TEST(each_batch_has_its_outcomes)
 }
 END_TEST
 
+START_TEST(each_batch_finds_what_ended_before)
+{
+    make_vouchers(10);
+    SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 2}), ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}));
+    ck_assert_str_eq(outcomes(sql_service), "1::placed;2::placed;");
+    db_run("UPDATE voucher_order SET status = 'cancelled', ended_nth = 2 WHERE id = '" SQL_ID1 "'");
+    db_run("UPDATE voucher_order SET status = 'cancelled', ended_nth = 5 WHERE id = '" SQL_ID3 "'");
+    SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 2}), ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}));
+    PGresult *result = sql_receive(sql_service);
+    ck_assert_int_eq(PQntuples(result), 3);
+    ck_assert_str_eq(PQgetvalue(result, 0, 8), "2");
+    ck_assert_str_eq(PQgetvalue(result, 1, 8), "");
+    ck_assert_str_eq(PQgetvalue(result, 2, 8), "5");
+    PQclear(result);
+}
+END_TEST
+
 START_TEST(one_that_is_fenced_off_is_alone)
 {
     make_vouchers(10);
@@ -191,6 +208,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, each_batch_has_its_outcomes);
+    tcase_add_test(tcase, each_batch_finds_what_ended_before);
     tcase_add_test(tcase, one_that_is_fenced_off_is_alone);
     tcase_add_test(tcase, one_that_is_refused_takes_all_along);
     tcase_add_test(tcase, two_batches_of_one_voucher_are_refused);

@@ -48,6 +48,36 @@ static void must_be_gone_by(const char *journal)
     PQclear(result);
 }
 
+static void must_be_nth(PGresult *result, int row, int column, const char *nth)
+{
+    ck_assert_str_eq(PQgetvalue(result, row, 1), "ended");
+    ck_assert_str_eq(PQgetvalue(result, row, column), nth);
+}
+
+// Redis must know how many orders of a user have ended, whoever tells it first that one has.
+START_TEST(what_ended_before_says_how_many_have)
+{
+    const struct sql_order orders[] = {{1, "alice"}, {2, "bob"}, {3, "alice"}};
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    sql_cancel(1);
+    db_run("UPDATE voucher_order SET ended_nth = 4 WHERE id = '" SQL_ID1 "'");
+    PLACE("3", ORDERS({3, "alice"}), ENDS({"placed", 0}));
+    sql_send_batch(sql_service, "3", 3, orders);
+    PGresult *result = sql_receive(sql_service);
+    must_be_nth(result, 0, 8, "4");
+    for (int i = 1; i < 3; i++)
+        ck_assert(PQgetisnull(result, i, 8));
+    PQclear(result);
+    result = SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, "{" SQL_ID0 "," SQL_ID1 "," SQL_ID2 "}",
+                     "{carol,alice,bob}", "{SOLD_OUT,SOLD_OUT,SOLD_OUT}", "{1,1,1}", "{0,0,0}");
+    must_be_nth(result, 0, 2, ""); // it was refused
+    must_be_nth(result, 1, 2, "4");
+    ck_assert(PQgetisnull(result, 2, 2));
+    PQclear(result);
+}
+END_TEST
+
 START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
 {
     sql_make_voucher(10);
@@ -374,6 +404,7 @@ int main(void)
     tcase_add_test(tcase, orders_are_placed_and_take_one_unit_each);
     tcase_add_test(tcase, an_empty_batch_does_nothing);
     tcase_add_test(tcase, a_second_run_takes_nothing_again);
+    tcase_add_test(tcase, what_ended_before_says_how_many_have);
     tcase_add_test(tcase, a_paid_or_cancelled_order_is_not_placed_again);
     tcase_add_test(tcase, a_user_with_a_live_order_is_refused_with_its_id);
     tcase_add_test(tcase, a_user_whose_order_was_cancelled_may_order_again);

@@ -477,8 +477,7 @@ static void judge_rebuilds(size_t number)
                    voucher->id, voucher->epoch, epoch);
 }
 
-// No user has more orders of a voucher than one may have, the ended ones included. Known and open: an entry that is
-// settled after its order has ended takes the buyer away without the number, where a node refuses commands for long.
+// No user has more orders of a voucher than one may have, the ended ones included.
 static void judge_bound(size_t shard)
 {
     char most[24];
@@ -516,7 +515,7 @@ void judge_answers(void)
         judge_call(people_call(i), i);
     for (size_t i = 0; !lost && i < servers_shards(); i++)
         judge_all_rows(i);
-    for (size_t i = 0; !lost && !servers_may_replace(SERVER_REDIS) && i < servers_shards(); i++)
+    for (size_t i = 0; !lost && i < servers_shards(); i++)
         judge_bound(i);
 }
 

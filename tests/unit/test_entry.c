@@ -119,6 +119,7 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     sk_entry_note_refused(entry, B, "bob", 0, NULL);
     sk_entry_note_ended(entry, C, "carol", 2, 19);
     sk_entry_note_ended(entry, D, "dave", 0, 20);
+    entry->ends = true;
     sk_entry_end(entry);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
     ck_assert_int_eq(fake_redis.asked[0].keys, 5);

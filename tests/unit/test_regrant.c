@@ -276,7 +276,8 @@ END_TEST
 // ---- the end of the process ----
 
 static const char *const refused_rows[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended"}, {"3", "ended"}, {"4", "ended"}};
-static const struct sk_rows two_refused = {2, refused_rows}, four_refused = {4, refused_rows};
+static const char *const one_ended[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended", "20"}};
+static const struct sk_rows two_refused = {2, one_ended}, four_refused = {4, refused_rows};
 
 // Waiting orders are refused on record without a query, and Redis, which may still have them, is corrected.
 START_TEST(at_the_end_what_waits_is_refused)
@@ -303,7 +304,8 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert_uint_eq(own->correction_count, 2); // sent to Redis when the entry ends
     ck_assert_str_eq(own->corrections.data, "1");
     ck_assert_str_eq(own->corrections.data + sizeof "1", ids[1]);
-    ck_assert_uint_eq(fake_redis.count, 1); // no second query to Redis
+    ck_assert_str_eq(own->corrections.data + own->corrections.len - sizeof "-20", "-20"); // it was placed, and ended
+    ck_assert_uint_eq(fake_redis.count, 1);                                               // no second query to Redis
 }
 END_TEST
 

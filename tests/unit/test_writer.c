@@ -506,6 +506,29 @@ START_TEST(what_was_granted_after_its_units_were_gone_returns)
 }
 END_TEST
 
+// Redis learns how many of the user's orders have ended, as from whoever ended them, under whatever epoch.
+START_TEST(what_ended_before_it_was_settled_is_counted)
+{
+    static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    char ids[4][SK_UUID_SIZE];
+    grant(entry_of(1, "10-2"), 1, 4, false);
+    pump();
+    for (int i = 0; i < 4; i++)
+        id_at(i, ids[i]);
+    OUTCOMES({"1", "ended", NULL, NULL, NULL, NULL, "1", NULL, "20"},
+             {"2", "ended", NULL, NULL, NULL, NULL, "1", NULL, "3"},
+             {"3", "ended", live, NULL, NULL, NULL, "1", live, "4"},
+             {"4", "gone", NULL, NULL, NULL, "10-1", "1", NULL, "21"});
+    const struct asked *asked = &fake_redis.asked[0];
+    const char *const words[] = {"1", ids[0], "user-1", "-20", "1", ids[1], "user-2", "-3",
+                                 "1", ids[2], "user-3", live,  "1", ids[3], "user-4", "-21"};
+    ck_assert_int_eq(asked->argc, 7 + 16);
+    ck_assert_str_eq(asked->argv[6], "");
+    for (int i = 0; i < 16; i++)
+        ck_assert_str_eq(asked->argv[7 + i], words[i]);
+}
+END_TEST
+
 // Ids are in order only under one epoch: a Redis that has lost data may reuse them. What counts is the entry's
 // epoch: an order that was found again under a newer one has the entry of before.
 START_TEST(the_epoch_decides_first_what_was_granted_after_a_refund)
@@ -1166,6 +1189,7 @@ int main(void)
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
     tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
     tcase_add_test(tcase, what_was_granted_after_its_units_were_gone_returns);
+    tcase_add_test(tcase, what_ended_before_it_was_settled_is_counted);
     tcase_add_test(tcase, the_epoch_decides_first_what_was_granted_after_a_refund);
     tcase_add_test(tcase, a_loose_order_whose_units_are_gone_is_left_to_others);
     tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);
