@@ -466,6 +466,21 @@ void judge_mended(int64_t voucher)
         world_fail("the books of voucher %" PRId64 " differ", voucher);
 }
 
+void judge_opened(int64_t voucher)
+{
+    char sql[200], why[JUDGE_WHY_SIZE];
+    (void)snprintf(
+        sql, sizeof sql,
+        "SELECT count(DISTINCT user_id) FROM voucher_order WHERE voucher_id = $1::bigint AND ended_nth >= %u",
+        instances_orders_per_user());
+    PGresult *row = judge_query(voucher, sql);
+    if (!judge_buyers(voucher, why) ||
+        !judge_differs(why, voucher, "users who have had all orders in Redis",
+                       judge_redis("HLEN", voucher, "ended", NULL), judge_number(row, 0, 0)))
+        world_fail("a rebuild opens %s", why);
+    PQclear(row);
+}
+
 // A rebuild without a reason mends what should not have been wrong.
 static void judge_rebuilds(size_t number)
 {

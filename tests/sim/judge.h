@@ -44,6 +44,10 @@ bool judge_is_decided(const char *order_id);
 
 int64_t judge_epoch(int64_t voucher);
 
+// A rebuild has opened a voucher: then Redis has all of its buyers, and who has had all orders that one may have. A
+// breach fails the world.
+void judge_opened(int64_t voucher);
+
 // The service mends a voucher's books, which differ: then there is a reason. A breach fails the world.
 void judge_mended(int64_t voucher);
 

@@ -18,6 +18,7 @@
 #include "plan.h"
 #include "purchase.h"
 #include "report.h"
+#include "stores.h"
 #include "vouchers.h"
 #include "waiting.h"
 #include "witness.h"
@@ -124,22 +125,52 @@ static void people_tell(const struct call *call)
                call->code, call->order_id);
 }
 
-// P6: a user who knows of a live order is not refused as sold out.
+// Another instance may refuse for a moment what is granted again while the sale is paused (lua/shared/voucher.lua).
+static bool people_refuses(const struct call *call, const struct call *bought)
+{
+    static const char *const always[] = {"SOLD_OUT", "NOT_ENOUGH"}, *const by_terms[] = {"ENDED", "PAUSED",
+                                                                                         "NOT_STARTED"};
+    bool refused = false,
+         judges_terms = !witness_clocks_differed() && (!stores_redis_harmed() || call->instance == bought->instance);
+    for (size_t i = 0; i < 2; i++)
+        refused = refused || strcmp(call->code, always[i]) == 0;
+    for (size_t i = 0; i < 3 && judges_terms; i++)
+        refused = refused || strcmp(call->code, by_terms[i]) == 0;
+    return refused;
+}
+
+// P6: a user who knows of a live order is not refused as sold out. Nor is the repeat of a purchase, whatever became of
+// its order, until the sale is retired: here that comes long before a day is over.
 static void people_check_refusal(const struct call *call)
 {
-    bool refused = strcmp(call->code, "SOLD_OUT") == 0 || strcmp(call->code, "NOT_ENOUGH") == 0 ||
-                   (strcmp(call->code, "ENDED") == 0 && !witness_clocks_differed());
     if (call->kind == CALL_BUY && strcmp(call->code, "UNKNOWN_VOUCHER") == 0)
         world_fail("#%zu was told that the voucher does not exist", (size_t)(call - people.calls));
-    if (people.damaged || call->kind != CALL_BUY || !refused)
+    if (people.damaged || call->kind != CALL_BUY || call->outcome != CALL_REFUSED)
         return;
     for (size_t i = 0; i < people.called; i++) {
         const struct call *other = &people.calls[i];
-        if (other->kind == CALL_BUY && other->voucher == call->voucher && strcmp(other->user, call->user) == 0 &&
-            (other->outcome == CALL_DONE || other->outcome == CALL_TAKEN) && other->ended_at <= call->asked_at &&
-            judge_is_live(other->order_id))
+        bool same = other->kind == CALL_BUY && other->voucher == call->voucher &&
+                    strcmp(other->user, call->user) == 0 && other->ended_at <= call->asked_at &&
+                    (other->outcome == CALL_DONE || other->outcome == CALL_TAKEN) && people_refuses(call, other);
+        if (same && judge_is_live(other->order_id))
             world_fail("P6: #%zu was told %s, and has order %s", (size_t)(call - people.calls), call->code,
                        other->order_id);
+        if (same && !witness_may_retire(people.vouchers[call->voucher].id) && call->key != 0 &&
+            call->key == other->key && call->quantity == other->quantity)
+            world_fail("#%zu was told %s, and repeats #%zu, which got order %s", (size_t)(call - people.calls),
+                       call->code, i, other->order_id);
+    }
+}
+
+// An order costs what its buyer was told.
+static void people_check_price(const struct call *call)
+{
+    for (size_t i = 0; i < people.called && call->price_cents >= 0; i++) {
+        const struct call *other = &people.calls[i];
+        if (other->price_cents >= 0 && other->price_cents != call->price_cents &&
+            strcmp(other->order_id, call->order_id) == 0)
+            world_fail("#%zu was told that order %s costs %" PRId64 ", and #%zu that it costs %" PRId64,
+                       (size_t)(call - people.calls), call->order_id, call->price_cents, i, other->price_cents);
     }
 }
 
@@ -151,6 +182,7 @@ static void people_end(struct call *call, enum call_outcome outcome, const char 
     (void)snprintf(call->code, sizeof call->code, "%s", code);
     people_tell(call);
     people_check_refusal(call);
+    people_check_price(call);
     if (outcome == CALL_DONE)
         judge_done(call, (size_t)(call - people.calls));
     else if (outcome == CALL_UNKNOWN)
@@ -177,6 +209,8 @@ static void people_take_result(struct call *call, const struct sk_purchase_resul
         return;
     if (result->order_id != NULL)
         (void)snprintf(call->order_id, sizeof call->order_id, "%s", result->order_id);
+    if (result->price != NULL)
+        call->price_cents = result->price->cents;
     if (result->code == SK_PURCHASE_ACCEPTED) {
         if (call->low_priority)
             people_end(call, CALL_TAKEN, "ACCEPTED");
@@ -231,6 +265,14 @@ size_t people_feed(const char ***events)
     return people.feed.count;
 }
 
+static int64_t people_read_price(const char *order)
+{
+    json_t *json = json_loads(order, 0, NULL), *price = json_object_get(json, "price_cents");
+    int64_t cents = price == NULL ? -1 : json_integer_value(price);
+    json_decref(json);
+    return cents;
+}
+
 static void people_on_answer(void *arg, uint64_t handle, const struct sk_answer *answer)
 {
     struct call *call = &people.calls[handle - 1];
@@ -243,6 +285,8 @@ static void people_on_answer(void *arg, uint64_t handle, const struct sk_answer 
     }
     if (call->kind == CALL_FEED && answer->verdict == SK_VERDICT_FOUND)
         people_take_feed(answer);
+    if (call->kind == CALL_LOOK && answer->verdict == SK_VERDICT_FOUND)
+        call->price_cents = people_read_price(answer->body);
     if (answer->status != NULL)
         (void)snprintf(call->status, sizeof call->status, "%s", answer->status);
     people_end(call, people_outcome(answer->verdict), sk_verdict_code(answer->verdict));
@@ -460,7 +504,7 @@ static struct call *people_new(enum call_kind kind, size_t voucher)
     if (people.called == CALLS_MAX)
         return NULL;
     struct call *call = &people.calls[people.called++];
-    *call = (struct call){.kind = kind, .voucher = voucher, .quantity = 1, .asked_at = world_now()};
+    *call = (struct call){.kind = kind, .voucher = voucher, .quantity = 1, .asked_at = world_now(), .price_cents = -1};
     return call;
 }
 

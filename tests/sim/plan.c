@@ -544,9 +544,11 @@ static bool plan_read_world(struct plan *plan, const char *line)
                       " reader %d orders %u",
                       &plan->seed, &plan->for_ms, &plan->instances, &plan->users, &plan->redis, &plan->shards,
                       &standbys, &reader, &plan->orders_max);
+    if (read != 9)
+        return false; // another kind of line
     plan->standbys = standbys != 0;
     plan->reader = reader != 0;
-    return read == 9;
+    return true;
 }
 
 static bool plan_read_line(struct plan *plan, const char *line)

@@ -209,10 +209,11 @@ static void trouble_end_instance(void *arg)
 // Of a voucher, by hand: the key is gone, or of another type.
 static void trouble_damage_key(const struct trouble *trouble, bool wrong)
 {
-    static const char *const keys[] = {"voucher", "buyers", "journal"};
+    static const char *const gone[] = {"voucher", "buyers", "repeats"}, *const others[] = {"voucher", "buyers",
+                                                                                           "journal"};
     char name[64];
     int64_t id = people_voucher(trouble->dice % people_vouchers())->id;
-    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, keys[trouble->dice / 7 % (wrong ? 3 : 2)]);
+    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, (wrong ? others : gone)[trouble->dice / 7 % 3]);
     world_tell(wrong ? "the key %s gets another type" : "Redis loses the key %s", name);
     people_forget_buyers();
     stores_redis_harm(servers_node_of_key(name),

@@ -129,6 +129,14 @@ static void witness_placed(const struct instance *from, uint64_t life, const str
     }
 }
 
+static void witness_opened(const struct command *command)
+{
+    char key[64];
+    witness_copy(command, 3, key, sizeof key);
+    if (stores_postgres_lost_at() == 0)
+        judge_opened(strtoll(key + strcspn(key, "{") + 1, NULL, 10));
+}
+
 static void witness_kept(const struct instance *from, uint64_t life, const struct command *command,
                          const struct sk_reply *reply)
 {
@@ -240,6 +248,8 @@ void witness_command(const struct instance *from, uint64_t life, const struct co
     int64_t done = 0;
     if (script == SK_SCRIPT_PLACE_ORDERS)
         witness_placed(from, life, command, reply);
+    else if (script == SK_SCRIPT_REBUILD_OPEN && sk_reply_number(reply, &done) && done == 1)
+        witness_opened(command);
     else if (script == SK_SCRIPT_SESSION_KEEP)
         witness_kept(from, life, command, reply);
     else if (script == SK_SCRIPT_SESSION_END && sk_reply_number(reply, &done) && done == 1)
@@ -368,10 +378,10 @@ int64_t witness_before(const struct instance *from, size_t shard, enum sk_statem
 void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
                        const char *const *params, const PGresult *result, int64_t expected)
 {
-    bool rows = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0;
-    if (statement == SK_STATEMENT_PLACE_ORDERS)
+    bool done = PQresultStatus(result) == PGRES_TUPLES_OK, rows = done && PQntuples(result) > 0;
+    if (statement == SK_STATEMENT_PLACE_ORDERS && done)
         witness_write_all(from, params[3], params[2]);
-    else if (statement == SK_STATEMENT_PLACE_BATCHES)
+    else if (statement == SK_STATEMENT_PLACE_BATCHES && done)
         witness_write_all(from, params[4], "");
     else if (statement == SK_STATEMENT_RETURN_ORDERS || statement == SK_STATEMENT_RETURN_BATCHES)
         witness_check_expired(shard);
