@@ -285,6 +285,8 @@ static void trouble_happens(void *arg)
     world_met("trouble %s", trouble_name(trouble->kind));
     if (trouble->kind > TROUBLE_BLIND)
         troubles.shaken_at = world_now();
+    if (trouble->kind <= TROUBLE_BLIND && trouble->kind != TROUBLE_CRASH_LOOP && troubles.looped_since > 0)
+        troubles.looped_since = world_now(); // it does not only die
     if (trouble->kind > TROUBLE_BLIND && trouble->kind <= TROUBLE_STORE_CLOCK)
         troubles.redis_shaken_at = world_now();
     if (trouble->kind > TROUBLE_BLIND && trouble->kind < TROUBLE_AWAY)
