@@ -1,17 +1,17 @@
 // What the general lock has and the service's has not: reported loss, waiting and waking, owners that share their own
 // locks, numbers.
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "views.h"
 
 // ---- loss ----
 
-START_TEST(a_removed_key_is_reported_once_and_the_others_stay)
+TEST(a_removed_key_is_reported_once_and_the_others_stay)
 {
     static const char *const keys[] = {"key-0", "key-1", "key-2"};
     struct party *party = open_party(KEPT_TTL_MS);
@@ -31,9 +31,8 @@ START_TEST(a_removed_key_is_reported_once_and_the_others_stay)
     ck_assert_int_eq(redis_number("DBSIZE"), 0);
     party_close(party);
 }
-END_TEST
 
-START_TEST(a_stolen_key_is_reported_and_left_to_the_thief)
+TEST(a_stolen_key_is_reported_and_left_to_the_thief)
 {
     struct party *party = open_party(SHORT_TTL_MS);
     struct view view;
@@ -46,10 +45,9 @@ START_TEST(a_stolen_key_is_reported_and_left_to_the_thief)
     must_hold("key", "thief");
     party_close(party);
 }
-END_TEST
 
 // The owner's own clock shows it that a TTL has passed.
-START_TEST(a_silent_redis_counts_as_loss_after_the_ttl)
+TEST(a_silent_redis_counts_as_loss_after_the_ttl)
 {
     struct party *party = open_party(SHORT_TTL_MS);
     struct view view;
@@ -63,9 +61,8 @@ START_TEST(a_silent_redis_counts_as_loss_after_the_ttl)
     ck_assert_int_eq(view.lost, 1);
     party_close(party);
 }
-END_TEST
 
-START_TEST(a_holder_may_release_while_it_is_told_of_a_loss)
+TEST(a_holder_may_release_while_it_is_told_of_a_loss)
 {
     static const char *const keys[] = {"key-0", "key-1", "key-2"};
     struct party *party = open_party(SHORT_TTL_MS);
@@ -89,11 +86,10 @@ START_TEST(a_holder_may_release_while_it_is_told_of_a_loss)
     ck_assert_int_eq(view.lost, 1);
     party_close(party);
 }
-END_TEST
 
 // ---- trying and waiting ----
 
-START_TEST(trying_asks_once_and_says_busy_at_once)
+TEST(trying_asks_once_and_says_busy_at_once)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view view;
@@ -106,9 +102,8 @@ START_TEST(trying_asks_once_and_says_busy_at_once)
     must_hold("key", "other");
     party_close(party);
 }
-END_TEST
 
-START_TEST(waiting_gets_the_lock_when_it_is_freed)
+TEST(waiting_gets_the_lock_when_it_is_freed)
 {
     struct party *holder = open_party(LONG_TTL_MS);
     struct party *waiter = open_party(LONG_TTL_MS);
@@ -124,11 +119,10 @@ START_TEST(waiting_gets_the_lock_when_it_is_freed)
     party_close(holder);
     party_close(waiter);
 }
-END_TEST
 
 // A wait of 600 ms has room for 10 to 18 requests: spans of 4, 8, 16, 32, 64 and then 100 ms, of which it waits half to
 // all. Without back-off there would be more than a hundred.
-START_TEST(waiting_backs_off_and_gives_up_at_its_bound)
+TEST(waiting_backs_off_and_gives_up_at_its_bound)
 {
     enum { WAIT_MS = 600 };
     struct party *party = open_party(LONG_TTL_MS);
@@ -144,9 +138,8 @@ START_TEST(waiting_backs_off_and_gives_up_at_its_bound)
     must_hold("key", "other");
     party_close(party);
 }
-END_TEST
 
-START_TEST(what_is_held_stays_held_while_the_rest_is_waited_for)
+TEST(what_is_held_stays_held_while_the_rest_is_waited_for)
 {
     static const char *const keys[] = {"mine", "busy"};
     struct party *party = open_party(KEPT_TTL_MS);
@@ -165,10 +158,9 @@ START_TEST(what_is_held_stays_held_while_the_rest_is_waited_for)
     must_hold("busy", "other");
     party_close(party);
 }
-END_TEST
 
 // The pauses between two requests may be longer than such a TTL.
-START_TEST(waiting_outlasts_a_ttl_shorter_than_its_pauses)
+TEST(waiting_outlasts_a_ttl_shorter_than_its_pauses)
 {
     struct party *party = open_party(40);
     struct view view = {0};
@@ -181,9 +173,8 @@ START_TEST(waiting_outlasts_a_ttl_shorter_than_its_pauses)
     release(party, &view);
     party_close(party);
 }
-END_TEST
 
-START_TEST(waiting_ends_also_when_what_was_held_is_lost_meanwhile)
+TEST(waiting_ends_also_when_what_was_held_is_lost_meanwhile)
 {
     static const char *const keys[] = {"mine", "busy"};
     struct party *party = open_party(KEPT_TTL_MS);
@@ -207,9 +198,8 @@ START_TEST(waiting_ends_also_when_what_was_held_is_lost_meanwhile)
     ck_assert_int_eq(redis_number("DBSIZE"), 0);
     party_close(party);
 }
-END_TEST
 
-START_TEST(a_lock_released_while_it_is_being_taken_is_given_back)
+TEST(a_lock_released_while_it_is_being_taken_is_given_back)
 {
     static const char *const keys[] = {"key-0", "busy"};
     struct party *party = open_party(LONG_TTL_MS);
@@ -235,7 +225,6 @@ START_TEST(a_lock_released_while_it_is_being_taken_is_given_back)
     general_lock_release(NULL);
     party_close(party);
 }
-END_TEST
 
 // ---- holders, numbers, waking ----
 
@@ -248,7 +237,7 @@ static enum general_lock_state take_as(struct party *party, struct view *view, c
     return general_lock_state(view->lock, 0);
 }
 
-START_TEST(a_holder_enters_what_it_has)
+TEST(a_holder_enters_what_it_has)
 {
     struct party *party = open_party(KEPT_TTL_MS), *other = open_party(KEPT_TTL_MS);
     struct view first, second, third, stranger, unnamed, namesake;
@@ -277,9 +266,8 @@ START_TEST(a_holder_enters_what_it_has)
     party_close(party);
     party_close(other);
 }
-END_TEST
 
-START_TEST(all_who_have_entered_are_told_of_the_loss)
+TEST(all_who_have_entered_are_told_of_the_loss)
 {
     struct party *party = open_party(SHORT_TTL_MS);
     struct view first, second;
@@ -292,9 +280,8 @@ START_TEST(all_who_have_entered_are_told_of_the_loss)
     must_hold("key", "thief");
     party_close(party);
 }
-END_TEST
 
-START_TEST(each_taking_has_a_greater_number)
+TEST(each_taking_has_a_greater_number)
 {
     struct party *party = open_party(KEPT_TTL_MS), *other = open_party(KEPT_TTL_MS);
     struct view view;
@@ -318,9 +305,8 @@ START_TEST(each_taking_has_a_greater_number)
     party_close(party);
     party_close(other);
 }
-END_TEST
 
-START_TEST(numbering_costs_four_commands_and_a_key_that_stays)
+TEST(numbering_costs_four_commands_and_a_key_that_stays)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view view;
@@ -332,10 +318,9 @@ START_TEST(numbering_costs_four_commands_and_a_key_that_stays)
     ck_assert_int_eq(redis_number("PTTL key:number"), -1);
     party_close(party);
 }
-END_TEST
 
 // Within a process no waiter waits for the rest of its back-off.
-START_TEST(a_release_wakes_who_waits)
+TEST(a_release_wakes_who_waits)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view held, waiting = {0}, elsewhere = {0};
@@ -354,26 +339,5 @@ START_TEST(a_release_wakes_who_waits)
     general_lock_release(elsewhere.lock);
     party_close(party);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("beyond the lock");
-    tcase_add_test(tcase, a_removed_key_is_reported_once_and_the_others_stay);
-    tcase_add_test(tcase, a_stolen_key_is_reported_and_left_to_the_thief);
-    tcase_add_test(tcase, a_silent_redis_counts_as_loss_after_the_ttl);
-    tcase_add_test(tcase, a_holder_may_release_while_it_is_told_of_a_loss);
-    tcase_add_test(tcase, trying_asks_once_and_says_busy_at_once);
-    tcase_add_test(tcase, waiting_gets_the_lock_when_it_is_freed);
-    tcase_add_test(tcase, waiting_backs_off_and_gives_up_at_its_bound);
-    tcase_add_test(tcase, what_is_held_stays_held_while_the_rest_is_waited_for);
-    tcase_add_test(tcase, waiting_outlasts_a_ttl_shorter_than_its_pauses);
-    tcase_add_test(tcase, waiting_ends_also_when_what_was_held_is_lost_meanwhile);
-    tcase_add_test(tcase, a_lock_released_while_it_is_being_taken_is_given_back);
-    tcase_add_test(tcase, a_holder_enters_what_it_has);
-    tcase_add_test(tcase, all_who_have_entered_are_told_of_the_loss);
-    tcase_add_test(tcase, each_taking_has_a_greater_number);
-    tcase_add_test(tcase, numbering_costs_four_commands_and_a_key_that_stays);
-    tcase_add_test(tcase, a_release_wakes_who_waits);
-    return views_main(tcase);
-}
+SUITE(.begin = views_start, .setup = views_setup, .teardown = views_teardown, .in_one_process = true);

@@ -1,6 +1,5 @@
 // The general lock on a real Redis: its guarantees to its owner and to others, also when owners or Redis are paused,
 // stopped or killed.
-#include <check.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "views.h"
 
 enum { KEYS_MAX = 500, KEY_SIZE = 24 };
@@ -59,26 +59,24 @@ static struct shared *count_in_processes(bool locked)
     return shared;
 }
 
-START_TEST(processes_exclude_each_other)
+TEST(processes_exclude_each_other)
 {
     struct shared *shared = count_in_processes(true);
     ck_assert_int_eq(shared->overlaps, 0);
     ck_assert_int_eq(shared->count, PROCESSES * ROUNDS);
     (void)munmap(shared, sizeof *shared);
 }
-END_TEST
 
 // The negative control of the test above.
-START_TEST(without_the_lock_counts_are_lost)
+TEST(without_the_lock_counts_are_lost)
 {
     struct shared *shared = count_in_processes(false);
     ck_assert_int_gt(shared->overlaps, 0);
     ck_assert_int_lt(shared->count, PROCESSES * ROUNDS);
     (void)munmap(shared, sizeof *shared);
 }
-END_TEST
 
-START_TEST(a_holder_excludes_even_itself)
+TEST(a_holder_excludes_even_itself)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view first, second;
@@ -92,10 +90,9 @@ START_TEST(a_holder_excludes_even_itself)
     release(party, &second);
     party_close(party);
 }
-END_TEST
 
 // A lock without a TTL would outlive a crash, however short the time between two commands.
-START_TEST(a_lock_is_never_without_a_ttl)
+TEST(a_lock_is_never_without_a_ttl)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view view;
@@ -107,12 +104,11 @@ START_TEST(a_lock_is_never_without_a_ttl)
     release(party, &view);
     party_close(party);
 }
-END_TEST
 
 // ---- paused holders ----
 
 // The holder is paused past its TTL, another takes over, and the first one releases without knowing.
-START_TEST(a_late_release_leaves_anothers_lock_alone)
+TEST(a_late_release_leaves_anothers_lock_alone)
 {
     struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
     struct view slow_view, other_view;
@@ -133,9 +129,8 @@ START_TEST(a_late_release_leaves_anothers_lock_alone)
     party_close(slow);
     party_close(other);
 }
-END_TEST
 
-START_TEST(a_paused_holder_is_told_of_the_loss_and_renews_nothing)
+TEST(a_paused_holder_is_told_of_the_loss_and_renews_nothing)
 {
     static const char *const keys[] = {"key-0", "key-1"};
     struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
@@ -164,7 +159,6 @@ START_TEST(a_paused_holder_is_told_of_the_loss_and_renews_nothing)
     party_close(slow);
     party_close(other);
 }
-END_TEST
 
 static void hold_until_lost(int says, void *arg)
 {
@@ -180,7 +174,7 @@ static void hold_until_lost(int says, void *arg)
     party_close(party);
 }
 
-START_TEST(a_stopped_process_loses_its_lock_and_learns_of_it)
+TEST(a_stopped_process_loses_its_lock_and_learns_of_it)
 {
     struct party *other = open_party(LONG_TTL_MS);
     struct view view;
@@ -202,7 +196,6 @@ START_TEST(a_stopped_process_loses_its_lock_and_learns_of_it)
     ck_assert(!exists("key"));
     party_close(other);
 }
-END_TEST
 
 // ---- crashed holders ----
 
@@ -216,7 +209,7 @@ static void hold_for_ever(int says, void *arg)
     RUN_UNTIL(false);
 }
 
-START_TEST(a_crashed_holders_lock_frees_itself_and_not_before_its_time)
+TEST(a_crashed_holders_lock_frees_itself_and_not_before_its_time)
 {
     struct party *heir = open_party(LONG_TTL_MS);
     struct view view;
@@ -235,11 +228,10 @@ START_TEST(a_crashed_holders_lock_frees_itself_and_not_before_its_time)
     release(heir, &view);
     party_close(heir);
 }
-END_TEST
 
 // ---- renewal ----
 
-START_TEST(renewal_keeps_the_lock_of_a_long_job)
+TEST(renewal_keeps_the_lock_of_a_long_job)
 {
     static const char *const keys[] = {"key-0", "key-1", "key-2"};
     struct party *holder = open_party(KEPT_TTL_MS);
@@ -261,9 +253,8 @@ START_TEST(renewal_keeps_the_lock_of_a_long_job)
     party_close(holder);
     party_close(other);
 }
-END_TEST
 
-START_TEST(renewal_survives_the_loss_of_the_scripts)
+TEST(renewal_survives_the_loss_of_the_scripts)
 {
     struct party *party = open_party(KEPT_TTL_MS);
     struct view view;
@@ -279,11 +270,10 @@ START_TEST(renewal_survives_the_loss_of_the_scripts)
     RUN_UNTIL(!exists("key"));
     party_close(party);
 }
-END_TEST
 
 // ---- batches ----
 
-START_TEST(a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone)
+TEST(a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone)
 {
     static char names[KEYS_MAX][KEY_SIZE];
     static const char *keys[KEYS_MAX];
@@ -314,10 +304,9 @@ START_TEST(a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone)
         must_hold(names[i], "other");
     party_close(party);
 }
-END_TEST
 
 // The largest possible batch: release and renewal are sent in chunks that the scripts accept.
-START_TEST(the_largest_batch_is_kept_and_released)
+TEST(the_largest_batch_is_kept_and_released)
 {
     enum { LARGEST = 2048 };
     static char names[LARGEST][KEY_SIZE];
@@ -337,11 +326,10 @@ START_TEST(the_largest_batch_is_kept_and_released)
     ck_assert_int_eq(redis_number("DBSIZE"), 0);
     party_close(party);
 }
-END_TEST
 
 // ---- Redis goes away ----
 
-START_TEST(redis_silent_while_asked_gives_unknown)
+TEST(redis_silent_while_asked_gives_unknown)
 {
     static const char *const keys[] = {"key-0", "key-1", "key-2"};
     struct party *party = open_impatient_party(500, 200);
@@ -361,9 +349,8 @@ START_TEST(redis_silent_while_asked_gives_unknown)
     release(party, &view);
     party_close(party);
 }
-END_TEST
 
-START_TEST(redis_killed_while_asked_gives_unknown)
+TEST(redis_killed_while_asked_gives_unknown)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view asked = {0}, waiting = {0}, held;
@@ -388,9 +375,8 @@ START_TEST(redis_killed_while_asked_gives_unknown)
     release(party, &asked);
     party_close(party);
 }
-END_TEST
 
-START_TEST(closing_the_link_ends_every_question)
+TEST(closing_the_link_ends_every_question)
 {
     struct party *party = open_party(LONG_TTL_MS);
     struct view asked = {.release_when_taken = true}, forgotten = {0};
@@ -400,25 +386,5 @@ START_TEST(closing_the_link_ends_every_question)
     ck_assert_int_eq(asked.taken, 1);
     ck_assert_int_eq(forgotten.taken, 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("general lock");
-    tcase_add_test(tcase, processes_exclude_each_other);
-    tcase_add_test(tcase, without_the_lock_counts_are_lost);
-    tcase_add_test(tcase, a_holder_excludes_even_itself);
-    tcase_add_test(tcase, a_lock_is_never_without_a_ttl);
-    tcase_add_test(tcase, a_late_release_leaves_anothers_lock_alone);
-    tcase_add_test(tcase, a_paused_holder_is_told_of_the_loss_and_renews_nothing);
-    tcase_add_test(tcase, a_stopped_process_loses_its_lock_and_learns_of_it);
-    tcase_add_test(tcase, a_crashed_holders_lock_frees_itself_and_not_before_its_time);
-    tcase_add_test(tcase, renewal_keeps_the_lock_of_a_long_job);
-    tcase_add_test(tcase, renewal_survives_the_loss_of_the_scripts);
-    tcase_add_test(tcase, a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone);
-    tcase_add_test(tcase, the_largest_batch_is_kept_and_released);
-    tcase_add_test(tcase, redis_silent_while_asked_gives_unknown);
-    tcase_add_test(tcase, redis_killed_while_asked_gives_unknown);
-    tcase_add_test(tcase, closing_the_link_ends_every_question);
-    return views_main(tcase);
-}
+SUITE(.begin = views_start, .setup = views_setup, .teardown = views_teardown, .in_one_process = true);

@@ -111,27 +111,20 @@ void must_hold(const char *key, const char *value)
 
 // ---- fixtures ----
 
-static void start(void)
+void views_start(void)
 {
     stack_redis_with_all_rights(); // the general lock names its keys itself
     stack_start(STACK_REDIS);
 }
 
-static void setup(void)
+void views_setup(void)
 {
     redis_run("FLUSHALL");
     redis_run("CONFIG RESETSTAT");
 }
 
-static void teardown(void)
+void views_teardown(void)
 {
     parties_give_up();
     service_stop_all(); // resumes Redis if a test has left it stopped
-}
-
-int views_main(TCase *tcase)
-{
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    return harness_main(tcase, CK_NOFORK);
 }

@@ -47,7 +47,9 @@ void release(struct party *party, struct view *view);
 bool exists(const char *key);
 void must_hold(const char *key, const char *value);
 
-// The fixture and main of both programs.
-int views_main(TCase *tcase);
+// Of both programs.
+void views_start(void);
+void views_setup(void);
+void views_teardown(void);
 
 #endif

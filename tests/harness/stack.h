@@ -1,9 +1,9 @@
 // The real parts of one test program: a private Redis, a private PostgreSQL and instances of the service,
 // on their own loopback ports, with their data in a scratch folder.
 //
-// There is one stack per program, and a failure of it fails the running test. Start it in an unchecked fixture;
-// harness_main stops it. Programs whose tests start, kill or restart parts run their tests in one process
-// (CK_NOFORK): a forked test would take its parts with it when it ends.
+// There is one stack per program, and a failure of it fails the running test. Start it in the suite's `begin`; main()
+// stops it. Programs whose tests start, kill or restart parts run their tests in one process: a child would take its
+// parts with it when it ends.
 #ifndef HARNESS_STACK_H
 #define HARNESS_STACK_H
 
@@ -31,9 +31,8 @@ bool stack_skip(const char *test, const char *why);
     if (stack_shards() > 1 && stack_skip(__func__, why)) \
     return
 
-// The body of main(): runs the tests, stops the stack, and returns the exit status, which is also 1 if a part did not
-// end as it should.
-int harness_main(TCase *tcase, enum fork_status fork_status);
+// For main(): kills what still runs, and removes the scratch folder.
+void stack_end(void);
 
 // For programs that do not test the service, before stack_start(): stack_redis_url() gets a user with all rights.
 void stack_redis_with_all_rights(void);

@@ -1,6 +1,5 @@
 // A separate listener for operators: which routes each listener serves, which credentials count, and that operators are
 // served while clients hold every connection of the public listener.
-#include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "proc.h"
 #include "sales.h"
 #include "stack.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 100, CONNECTIONS = 20, PATH_SIZE = 512, HEADERS_SIZE = 256 };
@@ -37,7 +37,7 @@ static void start(const char *const *env)
     voucher_on_sale(operators, STOCK, voucher);
 }
 
-START_TEST(each_listener_serves_its_own)
+TEST(each_listener_serves_its_own)
 {
     static const char *const pages[] = {"/admin/ui"};
     char of_voucher[3][PATH_SIZE];
@@ -69,9 +69,8 @@ START_TEST(each_listener_serves_its_own)
         ck_assert_int_eq(ask(operators, "GET", both[i], ""), 200);
     }
 }
-END_TEST
 
-START_TEST(operators_are_no_users)
+TEST(operators_are_no_users)
 {
     char path[PATH_SIZE], headers[2 * HEADERS_SIZE], id[HTTP_FIELD_SIZE];
     start(ENV("SECKILL_PAYMENT_SECRET=a-secret-of-payments"));
@@ -92,20 +91,18 @@ START_TEST(operators_are_no_users)
     ck_assert_int_eq(ask(operators, "POST", path, ""), 401); // it is an operator's call
     books_must_balance(voucher);
 }
-END_TEST
 
 // The alerts compare what is in use with these.
-START_TEST(limits_on_the_metrics_page_are_those_of_buyers)
+TEST(limits_on_the_metrics_page_are_those_of_buyers)
 {
     start(ENV("SECKILL_MAX_CONNECTIONS=20", "SECKILL_ORDERS_MAX=2000"));
     ck_assert_double_eq(http_sample(operators, "seckill_reactors"), 2);
     ck_assert_double_eq(http_sample(operators, "seckill_connections_max"), CONNECTIONS);
     ck_assert_double_eq(http_sample(operators, "seckill_orders_max"), 2000);
 }
-END_TEST
 
 // No client connection is left, and none ends by itself.
-START_TEST(operators_are_served_while_no_connection_is_left)
+TEST(operators_are_served_while_no_connection_is_left)
 {
     int fds[CONNECTIONS];
     char id[HTTP_FIELD_SIZE];
@@ -127,10 +124,9 @@ START_TEST(operators_are_served_while_no_connection_is_left)
     http_must_buy(buyers, voucher, "alice");
     books_must_balance(voucher);
 }
-END_TEST
 
 // Clients that wait there have a token, and the listener's own share of its connections: no share of an address.
-START_TEST(operators_wait_without_a_share_of_their_address)
+TEST(operators_wait_without_a_share_of_their_address)
 {
     enum { WAITING = 3 };
     int fds[WAITING];
@@ -147,11 +143,10 @@ START_TEST(operators_wait_without_a_share_of_their_address)
     for (int i = 0; i < WAITING; i++)
         (void)close(fds[i]);
 }
-END_TEST
 
 // The operators' listener answers probes for the whole process, so an orchestrator can replace one that has a hanging
 // loop.
-START_TEST(probes_find_a_loop_that_hangs)
+TEST(probes_find_a_loop_that_hangs)
 {
     char file[PROC_PATH_SIZE + 16], hanging[PATH_SIZE];
     (void)snprintf(file, sizeof file, "%s/hang", proc_scratch());
@@ -168,9 +163,8 @@ START_TEST(probes_find_a_loop_that_hangs)
     WAIT_FOR(ask(operators, "GET", "/readyz", "") == 200);
     ck_assert_int_eq(ask(operators, "GET", "/healthz", ""), 200);
 }
-END_TEST
 
-START_TEST(the_two_must_differ)
+TEST(the_two_must_differ)
 {
     static const char *const no_words[] = {NULL};
     static const char *const same[] = {"SECKILL_ADMIN_LISTEN=127.0.0.1:1", "SECKILL_ADMIN_LISTEN=localhost:1"};
@@ -183,19 +177,5 @@ START_TEST(the_two_must_differ)
         ck_assert_msg(strstr(out, "SECKILL_ADMIN_LISTEN is that of SECKILL_LISTEN") != NULL, "%s: %s", same[i], out);
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("admin listener");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, each_listener_serves_its_own);
-    tcase_add_test(tcase, operators_are_no_users);
-    tcase_add_test(tcase, limits_on_the_metrics_page_are_those_of_buyers);
-    tcase_add_test(tcase, operators_are_served_while_no_connection_is_left);
-    tcase_add_test(tcase, operators_wait_without_a_share_of_their_address);
-    tcase_add_test(tcase, probes_find_a_loop_that_hangs);
-    tcase_add_test(tcase, the_two_must_differ);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 120, .setup = setup);

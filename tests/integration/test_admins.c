@@ -1,6 +1,5 @@
 // Who may make which admin call, over HTTP: tokens with roles from a file, changes bound to a version, and queries. A
 // rejected call leaves the voucher unchanged.
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN    "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -44,7 +44,7 @@ static int64_t epoch_of(const char *voucher)
     return db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", voucher);
 }
 
-START_TEST(roles)
+TEST(roles)
 {
     static const struct {
         const char *headers, *method, *path;
@@ -108,9 +108,8 @@ START_TEST(roles)
     ck_assert_int_gt(epoch_of(voucher), epoch);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(tokens_come_from_a_file)
+TEST(tokens_come_from_a_file)
 {
     char path[] = "/tmp/seckill-tokens-XXXXXX", env[PATH_SIZE], out[OUTPUT_SIZE];
     struct http_reply reply;
@@ -131,7 +130,6 @@ START_TEST(tokens_come_from_a_file)
     ck_assert_ptr_null(strstr(out, "another-token"));
     (void)unlink(path);
 }
-END_TEST
 
 static void write_lines(const char *path, const char *lines)
 {
@@ -153,7 +151,7 @@ static bool all_say(const struct service *service, const char *headers, int stat
 }
 
 // A faulty file changes nothing. A valid one applies to all reactors at once, and removed tokens stop working.
-START_TEST(tokens_are_read_again)
+TEST(tokens_are_read_again)
 {
     char path[] = "/tmp/seckill-tokens-XXXXXX", env[PATH_SIZE];
     (void)close(mkstemp(path));
@@ -180,9 +178,8 @@ START_TEST(tokens_are_read_again)
     ck_assert_int_eq(service_log_count(service, "odd-secret"), 0);
     (void)unlink(path);
 }
-END_TEST
 
-START_TEST(odd_versions)
+TEST(odd_versions)
 {
     static const char *const values[] = {"1",
                                          "\"x\"",
@@ -212,9 +209,8 @@ START_TEST(odd_versions)
     ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", ADMIN "If-Match: x\r\n", NULL, &reply), 200);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(odd_queries)
+TEST(odd_queries)
 {
     static const char *const queries[] = {"limit=%00",    "limit=1%00",       "limit=%", "cursor=%zz", "%=1",
                                           "x=%0d%0aY:+1", "limit=5&cursor=%", "a=%7f",   "%00",        "state=%1"};
@@ -236,16 +232,5 @@ START_TEST(odd_queries)
     ck_assert_int_eq(http_ask(service, "GET", "/vouchers?", "", NULL, &reply), 200);
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("admins");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, roles);
-    tcase_add_test(tcase, tokens_come_from_a_file);
-    tcase_add_test(tcase, tokens_are_read_again);
-    tcase_add_test(tcase, odd_versions);
-    tcase_add_test(tcase, odd_queries);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .in_one_process = true);

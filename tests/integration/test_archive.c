@@ -1,6 +1,5 @@
 // Moves orders of retired vouchers to files. Nothing is lost or duplicated, whenever the command is killed, and the
 // settlement totals stay the same.
-#include <check.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { ORDERS = 11, OUTPUT_SIZE = 1 << 16, URL_SIZE = 256, STEPS_MAX = 400, TEXT_SIZE = 2048 };
@@ -185,7 +185,7 @@ static void settlement_now(char out[TEXT_SIZE])
 
 // A column added to a table must also be added to its file. Exceptions: the files take the slot from the order and the
 // price from the offer; ended_nth counts orders for Redis, which holds nothing of an archived voucher.
-START_TEST(files_have_all_columns)
+TEST(files_have_all_columns)
 {
     static const char *const tables[][3] = {
         {"voucher_order", "kept_orders", "-1"}, {"order_event", "kept_events", "1"}, {"payment", "kept_payments", "1"}};
@@ -196,9 +196,8 @@ START_TEST(files_have_all_columns)
                                    tables[i][0], tables[i][1], tables[i][2]),
                          0);
 }
-END_TEST
 
-START_TEST(all_is_moved_and_counted_as_before)
+TEST(all_is_moved_and_counted_as_before)
 {
     char before[TEXT_SIZE], after[TEXT_SIZE], sha[80], name[PROC_PATH_SIZE + 160];
     settlement_now(before);
@@ -217,9 +216,8 @@ START_TEST(all_is_moved_and_counted_as_before)
     ck_assert_ptr_nonnull(strstr(output, "no voucher is to be archived"));
     all_must_be_moved();
 }
-END_TEST
 
-START_TEST(killed_at_each_step_nothing_is_lost_and_nothing_comes_twice)
+TEST(killed_at_each_step_nothing_is_lost_and_nothing_comes_twice)
 {
     int step = 1;
     for (;; step++) {
@@ -239,7 +237,6 @@ START_TEST(killed_at_each_step_nothing_is_lost_and_nothing_comes_twice)
     ck_assert_int_gt(step, 20); // two parts have more steps than that
     (void)printf("%d steps\n", step - 1);
 }
-END_TEST
 
 // ---- concurrent changes ----
 
@@ -252,7 +249,7 @@ static PGresult *ask(PGconn *conn, const char *format, const char *word, const c
     return result;
 }
 
-START_TEST(what_changed_after_it_was_written_is_not_removed)
+TEST(what_changed_after_it_was_written_is_not_removed)
 {
     char digest[80];
     keeper = PQconnectdb(stack_keeper_url());
@@ -270,7 +267,6 @@ START_TEST(what_changed_after_it_was_written_is_not_removed)
     archive();
     all_must_be_moved();
 }
-END_TEST
 
 static bool keeper_waits(void)
 {
@@ -279,7 +275,7 @@ static bool keeper_waits(void)
 }
 
 // As if there were a million orders: vouchers may be created and changed during the count.
-START_TEST(the_catalogue_is_not_locked_while_orders_are_counted)
+TEST(the_catalogue_is_not_locked_while_orders_are_counted)
 {
     PGconn *other = db_connect();
     keeper = PQconnectdb(stack_keeper_url());
@@ -293,10 +289,9 @@ START_TEST(the_catalogue_is_not_locked_while_orders_are_counted)
     ck_assert_str_eq(PQgetvalue(begun, 0, 1), "begun");
     PQclear(begun);
 }
-END_TEST
 
 // A voucher that is reloaded (recall_voucher) during the count is skipped.
-START_TEST(what_is_recalled_meanwhile_is_not_begun)
+TEST(what_is_recalled_meanwhile_is_not_begun)
 {
     PGconn *other = db_connect();
     keeper = PQconnectdb(stack_keeper_url());
@@ -311,9 +306,8 @@ START_TEST(what_is_recalled_meanwhile_is_not_begun)
     PQclear(none);
     ck_assert_int_eq(db_number("SELECT count(*) FROM archived_voucher"), 0);
 }
-END_TEST
 
-START_TEST(what_is_not_over_stays)
+TEST(what_is_not_over_stays)
 {
     static const char *const changes[] = {
         "UPDATE seckill_voucher SET state = 'closed'",
@@ -333,10 +327,9 @@ START_TEST(what_is_not_over_stays)
     }
     ck_assert_ptr_nonnull(strstr(output, "money is to be given back"));
 }
-END_TEST
 
 // A late payment while its voucher was being moved: the order stays until the payment is refunded.
-START_TEST(an_order_that_is_owed_money_stays)
+TEST(an_order_that_is_owed_money_stays)
 {
     keeper = PQconnectdb(stack_keeper_url());
     PQclear(ask(keeper, "SELECT * FROM archive_next(0, 80)", "", ""));
@@ -351,9 +344,8 @@ START_TEST(an_order_that_is_owed_money_stays)
     archive();
     all_must_be_moved();
 }
-END_TEST
 
-START_TEST(an_archived_voucher_is_neither_recalled_nor_written)
+TEST(an_archived_voucher_is_neither_recalled_nor_written)
 {
     char ids[64];
     archive();
@@ -364,9 +356,8 @@ START_TEST(an_archived_voucher_is_neither_recalled_nor_written)
     sql_refuse(ids, "{u1}", "{GRANT_LOST}", "ended"); // from an instance that was paused all the time
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
 }
-END_TEST
 
-START_TEST(an_order_that_may_be_in_a_file_is_told_from_one_that_is_not)
+TEST(an_order_that_may_be_in_a_file_is_told_from_one_that_is_not)
 {
     archive();
     static const struct {
@@ -382,11 +373,10 @@ START_TEST(an_order_that_may_be_in_a_file_is_told_from_one_that_is_not)
     ck_assert_int_eq(PQgetisnull(late, 0, 1), 1);
     PQclear(late);
 }
-END_TEST
 
 // ---- refusals ----
 
-START_TEST(wrong_words_and_rights_are_refused)
+TEST(wrong_words_and_rights_are_refused)
 {
     char nowhere[PROC_PATH_SIZE + 8], url[URL_SIZE];
     (void)snprintf(nowhere, sizeof nowhere, "%s/nowhere", folder);
@@ -401,24 +391,5 @@ START_TEST(wrong_words_and_rights_are_refused)
     ck_assert_ptr_nonnull(strstr(output, "permission denied"));
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), ORDERS);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("archive");
-    tcase_set_timeout(tcase, 170);
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, files_have_all_columns);
-    tcase_add_test(tcase, all_is_moved_and_counted_as_before);
-    tcase_add_test(tcase, what_changed_after_it_was_written_is_not_removed);
-    tcase_add_test(tcase, the_catalogue_is_not_locked_while_orders_are_counted);
-    tcase_add_test(tcase, what_is_recalled_meanwhile_is_not_begun);
-    tcase_add_test(tcase, what_is_not_over_stays);
-    tcase_add_test(tcase, an_order_that_is_owed_money_stays);
-    tcase_add_test(tcase, an_archived_voucher_is_neither_recalled_nor_written);
-    tcase_add_test(tcase, an_order_that_may_be_in_a_file_is_told_from_one_that_is_not);
-    tcase_add_test(tcase, wrong_words_and_rights_are_refused);
-    tcase_add_test(tcase, killed_at_each_step_nothing_is_lost_and_nothing_comes_twice);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 170, .begin = sql_start, .setup = setup, .teardown = teardown, .in_one_process = true);

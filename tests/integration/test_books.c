@@ -1,11 +1,11 @@
 // The negative control of the books check: it must detect each kind of corruption, with the right reason.
-#include <check.h>
 #include <string.h>
 
 #include "books.h"
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 static void setup(void)
 {
@@ -47,7 +47,7 @@ static const struct corruption corruptions[] = {
     {NULL, "XADD seckill:{%s}:journal * epoch 1 orders broken", "journal entries"},
 };
 
-START_TEST(corruption_is_noticed)
+TEST_EACH(corruption_is_noticed, sizeof corruptions / sizeof corruptions[0])
 {
     const struct corruption *corruption = &corruptions[_i];
     struct service *service = service_start(NULL);
@@ -67,13 +67,5 @@ START_TEST(corruption_is_noticed)
     ck_assert(!books_balance(voucher, why));
     ck_assert_msg(strstr(why, corruption->sign) == why, "noticed '%s' instead of '%s'", why, corruption->sign);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("books");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_loop_test(tcase, corruption_is_noticed, 0, sizeof corruptions / sizeof corruptions[0]);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

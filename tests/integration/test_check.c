@@ -1,6 +1,5 @@
 // seckill --check against real stores: each setting, right and role is broken in turn. The check must report it, and
 // stop reporting it after the repair.
-#include <check.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "proc.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum {
@@ -110,7 +110,7 @@ static void setup(void)
     reload("fsync", "on");
 }
 
-START_TEST(what_is_right_is_good)
+TEST(what_is_right_is_good)
 {
     must_be_good();
     static const char *const lines[] = {
@@ -154,11 +154,10 @@ START_TEST(what_is_right_is_good)
     service_await(service, true);
     service_stop_all();
 }
-END_TEST
 
 // ---- Redis ----
 
-START_TEST(settings_of_redis_are_found)
+TEST(settings_of_redis_are_found)
 {
     static const struct {
         const char *name, *bad, *good;
@@ -193,7 +192,6 @@ START_TEST(settings_of_redis_are_found)
     redis_run("REPLICAOF NO ONE");
     must_be_good();
 }
-END_TEST
 
 // `words` are arguments of ACL SETUSER, separated by blanks.
 static void redis_set_default(const char *words)
@@ -205,7 +203,7 @@ static void redis_set_default(const char *words)
 
 // Removes each command from the login: the check must report this one and no other. The list is that of
 // lua/check_commands.lua, which `./dev lint` compares with the service's commands.
-START_TEST(commands_of_redis_are_found)
+TEST(commands_of_redis_are_found)
 {
     static const char *const commands[] = {
         "HSET",   "PEXPIRE", "XADD",  "EXPIRE",  "SET",    "HGET",   "HMGET",  "HLEN", "HGETALL",
@@ -241,10 +239,9 @@ START_TEST(commands_of_redis_are_found)
     must_be_good();
     ck_assert_int_eq(redis_number("EXISTS seckill:{shared}:sessions"), 0);
 }
-END_TEST
 
 // The rights of Redis's ACL file at load are not the login's own: another user, with all rights, asks.
-START_TEST(rights_that_loading_lacks_are_found)
+TEST(rights_that_loading_lacks_are_found)
 {
     static const char *const lacking[][2] = {
         {"-@all", "HSET seckill:{check}:voucher"},
@@ -278,9 +275,8 @@ START_TEST(rights_that_loading_lacks_are_found)
     ck_assert_int_eq(check_with(url, NULL), WARNS);
     ck_assert_msg(found("warn redis user default: its rights cannot be asked (NOPERM"), "%s", out);
 }
-END_TEST
 
-START_TEST(other_redises_are_found)
+TEST(other_redises_are_found)
 {
     char url[ENV_SIZE];
     (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=redis://:wrong@127.0.0.1:%d", stack_redis_port());
@@ -301,7 +297,6 @@ START_TEST(other_redises_are_found)
     ck_assert_int_eq(code, FAILS);
     ck_assert_msg(found("fail redis login: "), "%s", out);
 }
-END_TEST
 
 // ---- a fake Redis, for replies that no real one can be made to send ----
 
@@ -386,7 +381,7 @@ static void *fake_run(void *arg)
     "\r\nmaxmemory_policy:noeviction\r\nused_memory:1\r\nmaxmemory:0\r\nmaxclients:100\r\nconnected_clients:1\r\n"
 #define FAKE_GOOD FAKE_INFO("7.0.0", "0", "ok", "ok", "ok")
 
-START_TEST(what_no_redis_of_ours_says_is_found)
+TEST(what_no_redis_of_ours_says_is_found)
 {
     static const struct {
         struct fake fake;
@@ -431,11 +426,10 @@ START_TEST(what_no_redis_of_ours_says_is_found)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     (void)close(fake_listener);
 }
-END_TEST
 
 // ---- PostgreSQL ----
 
-START_TEST(settings_of_postgresql_are_found)
+TEST(settings_of_postgresql_are_found)
 {
     static const struct {
         const char *name, *bad, *good;
@@ -461,9 +455,8 @@ START_TEST(settings_of_postgresql_are_found)
     }
     must_be_good();
 }
-END_TEST
 
-START_TEST(a_standby_that_is_missing_is_found)
+TEST(a_standby_that_is_missing_is_found)
 {
     db_run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     reload("synchronous_standby_names", "nobody");
@@ -472,10 +465,9 @@ START_TEST(a_standby_that_is_missing_is_found)
     reload("synchronous_standby_names", "");
     must_be_good();
 }
-END_TEST
 
 // tests/stores/standbys.py has real standbys.
-START_TEST(each_host_is_tried)
+TEST(each_host_is_tried)
 {
     static const struct {
         const char *hosts; // `%s`: this test's own server
@@ -504,9 +496,8 @@ START_TEST(each_host_is_tried)
         ck_assert_msg(found(rows[i].other), "%s: %s", rows[i].hosts, out);
     }
 }
-END_TEST
 
-START_TEST(a_wrong_login_is_found)
+TEST(a_wrong_login_is_found)
 {
     static const struct {
         const char *bad, *good;
@@ -550,14 +541,13 @@ START_TEST(a_wrong_login_is_found)
     }
     must_be_good();
 }
-END_TEST
 
 struct right {
     char take[NAME_SIZE * 2], give[NAME_SIZE * 2], line[NAME_SIZE];
 };
 
 // Removes the rights of the service's role, a few at a time: the check must report exactly these.
-START_TEST(rights_that_lack_are_found)
+TEST(rights_that_lack_are_found)
 {
     static struct right rights[RIGHTS_MAX];
     PGconn *conn = db_connect();
@@ -593,9 +583,8 @@ START_TEST(rights_that_lack_are_found)
     }
     must_be_good();
 }
-END_TEST
 
-START_TEST(other_databases_are_found)
+TEST(other_databases_are_found)
 {
     char url[ENV_SIZE];
     (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_owner_url());
@@ -618,11 +607,10 @@ START_TEST(other_databases_are_found)
     db_run("DROP DATABASE other");
     db_run("DROP DATABASE latin");
 }
-END_TEST
 
 // ---- this machine ----
 
-START_TEST(keys_of_users_that_cannot_be_read_are_found)
+TEST(keys_of_users_that_cannot_be_read_are_found)
 {
     const char *const env[] = {database,
                                redis,
@@ -634,10 +622,9 @@ START_TEST(keys_of_users_that_cannot_be_read_are_found)
     ck_assert_int_eq(service_run(CHECK, env, out, sizeof out), FAILS);
     ck_assert_msg(found("fail keys of users' tokens: "), "%s", out);
 }
-END_TEST
 
 // Keys for other purposes are usual, keys that are wrong are not.
-START_TEST(wrong_keys_of_a_set_are_found)
+TEST(wrong_keys_of_a_set_are_found)
 {
     char path[] = "/tmp/seckill-keys-XXXXXX", keys[NAME_SIZE];
     static const char set[] =
@@ -656,7 +643,6 @@ START_TEST(wrong_keys_of_a_set_are_found)
     (void)close(fd);
     (void)unlink(path);
 }
-END_TEST
 
 static long descriptors_needed(const char *database_of, const char *redis_of)
 {
@@ -682,7 +668,7 @@ static void put_shards(char env[ENV_SIZE], int count, const char *last)
 }
 
 // Three for a shard; two for a sentinel; two for each of 255 nodes, and one.
-START_TEST(each_server_needs_descriptors)
+TEST(each_server_needs_descriptors)
 {
     enum { ONE = 4096 + 16 + 64 };
     char shards[ENV_SIZE];
@@ -694,9 +680,8 @@ START_TEST(each_server_needs_descriptors)
                      ONE + 4);
     ck_assert_int_eq(descriptors_needed(database, "SECKILL_REDIS_URL=redis+cluster://127.0.0.1:1"), ONE + 509);
 }
-END_TEST
 
-START_TEST(each_shard_is_looked_at)
+TEST(each_shard_is_looked_at)
 {
     char shards[ENV_SIZE];
     put_shards(shards, 3, "postgresql://seckill:demo-password@127.0.0.1:1/none");
@@ -706,9 +691,8 @@ START_TEST(each_shard_is_looked_at)
     ck_assert_uint_eq(lines_of("fail postgresql reachable: "), 3);
     ck_assert_uint_eq(lines_of("ok   clock of this machine: "), 1);
 }
-END_TEST
 
-START_TEST(a_wrong_configuration_is_found)
+TEST(a_wrong_configuration_is_found)
 {
     ck_assert_int_eq(check_with("SECKILL_REACTORS=64", "SECKILL_MAX_CONNECTIONS=16"), WARNS);
     ck_assert_msg(found("warn postgresql connections: ") && strstr(out, "needs 192") != NULL, "%s", out);
@@ -771,29 +755,5 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_int_eq(check_with("SECKILL_ORDERS_MAX=1", NULL), FAILS);
     ck_assert_msg(strstr(out, "SECKILL_ORDERS_MAX") != NULL && !found("ok"), "%s", out);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("check");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, what_is_right_is_good);
-    tcase_add_test(tcase, settings_of_redis_are_found);
-    tcase_add_test(tcase, commands_of_redis_are_found);
-    tcase_add_test(tcase, rights_that_loading_lacks_are_found);
-    tcase_add_test(tcase, other_redises_are_found);
-    tcase_add_test(tcase, what_no_redis_of_ours_says_is_found);
-    tcase_add_test(tcase, settings_of_postgresql_are_found);
-    tcase_add_test(tcase, a_standby_that_is_missing_is_found);
-    tcase_add_test(tcase, each_host_is_tried);
-    tcase_add_test(tcase, a_wrong_login_is_found);
-    tcase_add_test(tcase, rights_that_lack_are_found);
-    tcase_add_test(tcase, other_databases_are_found);
-    tcase_add_test(tcase, each_server_needs_descriptors);
-    tcase_add_test(tcase, each_shard_is_looked_at);
-    tcase_add_test(tcase, a_wrong_configuration_is_found);
-    tcase_add_test(tcase, keys_of_users_that_cannot_be_read_are_found);
-    tcase_add_test(tcase, wrong_keys_of_a_set_are_found);
-    tcase_set_timeout(tcase, 150);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 150, .begin = setup, .in_one_process = true);

@@ -1,7 +1,6 @@
 // Clients that exceed limits: each limit on a running instance, also with several reactors, its answer, and who gets
 // it. Loopback has many addresses, so a client may use any 127.x.y.z.
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "http.h"
 #include "sales.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define HOST "Host: test\r\n"
@@ -86,7 +86,7 @@ static int pass(const struct service *service, const char *line, const char *hea
 // ---- rates ----
 
 // Each request uses a new connection, and so may reach any reactor.
-START_TEST(a_user_has_one_rate_at_all_reactors)
+TEST(a_user_has_one_rate_at_all_reactors)
 {
     enum { RATE = 5 };
     struct service *service = service_start(ENV("SECKILL_REACTORS=4", "SECKILL_USER_RATE=5"));
@@ -106,10 +106,9 @@ START_TEST(a_user_has_one_rate_at_all_reactors)
     field_must_be("RateLimit", "");
     books_must_balance(voucher);
 }
-END_TEST
 
 // Cancellations count against the same rate, so that buying and cancelling cannot be repeated without end.
-START_TEST(cancellations_are_tries_of_the_user)
+TEST(cancellations_are_tries_of_the_user)
 {
     enum { RATE = 5 };
     static const char line[] = "POST /orders/01a1ff71-fdd4-746e-a972-2a140b584401/cancel";
@@ -123,9 +122,8 @@ START_TEST(cancellations_are_tries_of_the_user)
     ck_assert_int_ne(ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n"), 429);
     field_must_be("RateLimit", "\"user\";r=4;t=1");
 }
-END_TEST
 
-START_TEST(an_address_has_one_rate)
+TEST(an_address_has_one_rate)
 {
     enum { RATE = 5 };
     struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_ADDRESS_RATE=5"));
@@ -144,10 +142,9 @@ START_TEST(an_address_has_one_rate)
         ck_assert_int_eq(ask_from(service, "127.0.0.1", "GET /admin/vouchers", ""), 401);
     }
 }
-END_TEST
 
 // The answer to a purchase reports the limit that is nearest to exhaustion.
-START_TEST(purchases_are_told_what_is_left)
+TEST(purchases_are_told_what_is_left)
 {
     struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1000000", "SECKILL_USER_RATE=2"));
     char voucher[VOUCHER_ID_SIZE], line[REQUEST_SIZE];
@@ -166,7 +163,6 @@ START_TEST(purchases_are_told_what_is_left)
     (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n");
     ck_assert_ptr_null(strstr(reply.text, "RateLimit"));
 }
-END_TEST
 
 // ---- proxies ----
 
@@ -177,7 +173,7 @@ static int ask_through(const struct service *service, const char *proxy, const c
     return ask_from(service, proxy, "GET /vouchers", headers);
 }
 
-START_TEST(behind_proxies_the_client_counts)
+TEST(behind_proxies_the_client_counts)
 {
     static const char *const same[] = {
         // all of them 192.0.2.1, behind 127.0.0.1
@@ -203,10 +199,9 @@ START_TEST(behind_proxies_the_client_counts)
     WAIT_FOR(ask_through(service, "127.0.0.2", "Forwarded: for=192.0.2.78") == 429);
     ck_assert_int_eq(ask_through(service, "127.0.0.1", "X-Forwarded-For: 192.0.2.77"), 200);
 }
-END_TEST
 
 // If the two fields disagree, or name no address, the request counts for the proxy.
-START_TEST(what_cannot_be_believed_counts_for_the_proxy)
+TEST(what_cannot_be_believed_counts_for_the_proxy)
 {
     static const char *const same[] = {
         "Forwarded: for=192.0.2.5\r\nX-Forwarded-For: 192.0.2.6",
@@ -220,10 +215,9 @@ START_TEST(what_cannot_be_believed_counts_for_the_proxy)
         WAIT_FOR(ask_through(service, "127.0.0.1", same[i]) == 200 &&
                  ask_through(service, "127.0.0.1", same[(i + 1) % (sizeof same / sizeof same[0])]) == 429);
 }
-END_TEST
 
 // More addresses than the table can hold: none is rejected for that.
-START_TEST(a_crowd_of_addresses_is_not_refused)
+TEST(a_crowd_of_addresses_is_not_refused)
 {
     struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1", "SECKILL_TRUSTED_PROXIES=127.0.0.0/8"));
     int fd = http_connect(service), crowd = sales_full() ? 4 * CROWD : CROWD;
@@ -242,7 +236,6 @@ START_TEST(a_crowd_of_addresses_is_not_refused)
     sk_buf_free(&all);
     (void)close(fd);
 }
-END_TEST
 
 // ---- connections ----
 
@@ -272,7 +265,7 @@ static int connect_patiently(const struct service *service, const char *address)
     return fd;
 }
 
-START_TEST(an_address_has_so_many_connections)
+TEST(an_address_has_so_many_connections)
 {
     enum { MOST = 3, ROUNDS = 3, GATEWAYS = 12 };
     struct service *service = service_start(
@@ -297,11 +290,10 @@ START_TEST(an_address_has_so_many_connections)
         (void)close(gateway[i]);
     }
 }
-END_TEST
 
 // ---- all together ----
 
-START_TEST(so_many_purchases_a_second)
+TEST(so_many_purchases_a_second)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_PURCHASE_RATE=1"));
     char voucher[VOUCHER_ID_SIZE], user[32];
@@ -322,9 +314,8 @@ START_TEST(so_many_purchases_a_second)
     ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200); // not a purchase
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(so_many_purchases_under_way)
+TEST(so_many_purchases_under_way)
 {
     STACK_SKIP_SHARDS("each shard may have only a part of them");
     struct service *service = service_start(ENV("SECKILL_PURCHASES_MAX=2"));
@@ -343,7 +334,6 @@ START_TEST(so_many_purchases_under_way)
     WAIT_FOR(http_buy(service, voucher, "one-too-many", &reply) == 201);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- time ----
 
@@ -366,7 +356,7 @@ static uint64_t ask_piped(int fd, int requests, int at_once)
 }
 
 // All but the first wait in the server's own buffer, where no socket event reports them.
-START_TEST(a_long_pipeline_is_no_slower_than_one_by_one)
+TEST(a_long_pipeline_is_no_slower_than_one_by_one)
 {
     enum { REQUESTS = 2000, MARGIN_MS = 200 };
     struct service *service = service_start(NULL);
@@ -376,10 +366,9 @@ START_TEST(a_long_pipeline_is_no_slower_than_one_by_one)
                   (int)one_by_one_ms, (int)piped_ms);
     (void)close(fd);
 }
-END_TEST
 
 // The header has begun, so the idle time-out no longer applies, and further bytes extend no deadline.
-START_TEST(a_header_ends_in_time_or_never)
+TEST(a_header_ends_in_time_or_never)
 {
     struct service *service = service_start(ENV("SECKILL_IDLE_TIMEOUT_MS=3600000", "SECKILL_REQUEST_TIMEOUT_MS=300"));
     int fd = http_connect(service), idle = http_connect(service);
@@ -395,7 +384,6 @@ START_TEST(a_header_ends_in_time_or_never)
     ck_assert(answers(idle));
     (void)close(idle);
 }
-END_TEST
 
 // The bytes that the kernel queues for the client of this connection; -1: no such connection.
 static long queued_for(const struct service *service, int fd)
@@ -429,7 +417,7 @@ static bool is_read(int fd, const char *text)
 }
 
 // The client only sends, and reads nothing. The service answers more only after some output is sent.
-START_TEST(little_is_kept_for_a_client_that_does_not_read)
+TEST(little_is_kept_for_a_client_that_does_not_read)
 {
     enum { LEAST = 32768, MOST = 524288 }; // 3.9 MB without the listener's bound
     static const char request[] = "GET /vouchers HTTP/1.1\r\n" HOST "\r\n";
@@ -443,10 +431,9 @@ START_TEST(little_is_kept_for_a_client_that_does_not_read)
     ck_assert_int_lt(queued_for(service, fd), MOST);
     (void)close(fd);
 }
-END_TEST
 
 // A client that did not read in time never gets the rest: neither the service nor the kernel keeps it.
-START_TEST(a_reader_that_was_cut_gets_no_rest)
+TEST(a_reader_that_was_cut_gets_no_rest)
 {
     struct service *service = service_start(ENV("SECKILL_REQUEST_TIMEOUT_MS=300"));
     char voucher[VOUCHER_ID_SIZE], bytes[4096];
@@ -466,27 +453,5 @@ START_TEST(a_reader_that_was_cut_gets_no_rest)
     (void)close(fd);
     ck_assert_int_eq(http_get(service, "/healthz", NULL, &reply), 200);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("clients");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, a_user_has_one_rate_at_all_reactors);
-    tcase_add_test(tcase, cancellations_are_tries_of_the_user);
-    tcase_add_test(tcase, an_address_has_one_rate);
-    tcase_add_test(tcase, purchases_are_told_what_is_left);
-    tcase_add_test(tcase, behind_proxies_the_client_counts);
-    tcase_add_test(tcase, what_cannot_be_believed_counts_for_the_proxy);
-    tcase_add_test(tcase, a_crowd_of_addresses_is_not_refused);
-    tcase_add_test(tcase, an_address_has_so_many_connections);
-    tcase_add_test(tcase, so_many_purchases_a_second);
-    tcase_add_test(tcase, so_many_purchases_under_way);
-    tcase_add_test(tcase, a_long_pipeline_is_no_slower_than_one_by_one);
-    tcase_add_test(tcase, a_header_ends_in_time_or_never);
-    tcase_add_test(tcase, little_is_kept_for_a_client_that_does_not_read);
-    tcase_add_test(tcase, a_reader_that_was_cut_gets_no_rest);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Redis holds impossible values, written by hand or caused by a clock that went back. No order is lost, no refusal
 // hides a win, and nothing is rebuilt again and again.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "journal.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 10, PATH_SIZE = 128, REBUILDS_MAX = 3, AHEAD = 5000 };
@@ -34,7 +34,7 @@ static int64_t letters(const char *voucher)
 // ---- journal entries ----
 
 // PostgreSQL rejects its epoch, and no rebuild seems to reach it.
-START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
+TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
 {
     static const char *const epochs[] = {"1000000", "999999999999999"};
     struct service *service = service_start(ENV(HASTY));
@@ -58,7 +58,6 @@ START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
         books_must_balance(other);
     }
 }
-END_TEST
 
 // Redis continues from the largest id it has had. In one step: else a sweep may read the entry, and set it aside.
 static void let_journal_have_had(const char *voucher, const char *id)
@@ -68,7 +67,7 @@ static void let_journal_have_had(const char *voucher, const char *id)
               voucher, id);
 }
 
-START_TEST(a_journal_id_out_of_range_stops_no_order)
+TEST(a_journal_id_out_of_range_stops_no_order)
 {
     static const char *const ids[] = {"9999999999999999999-0", "1000000000000000-7", "999999999999999-9999999999999999",
                                       "18446744073709551615-18446744073709551615"};
@@ -89,10 +88,9 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
         ck_assert_int_eq(letters(voucher), 0);
     }
 }
-END_TEST
 
 // Otherwise each POST would take a unit without any client learning of it.
-START_TEST(an_epoch_out_of_range_costs_no_unit)
+TEST(an_epoch_out_of_range_costs_no_unit)
 {
     struct service *service = service_start(ENV(HASTY));
     struct http_reply reply;
@@ -107,11 +105,10 @@ START_TEST(an_epoch_out_of_range_costs_no_unit)
     books_must_balance(voucher);
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), 0);
 }
-END_TEST
 
 // As of a file of Redis that is newer than the PostgreSQL that was restored: it names another process of Redis. One
 // rebuild gets past it, not one for each epoch.
-START_TEST(an_epoch_far_ahead_is_passed_at_once)
+TEST(an_epoch_far_ahead_is_passed_at_once)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE];
@@ -124,13 +121,12 @@ START_TEST(an_epoch_far_ahead_is_passed_at_once)
     ck_assert_int_le(voucher_epoch(voucher), epoch + AHEAD + REBUILDS_MAX);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- clocks ----
 
 // Redis stamps journal entries, and ids never decrease. After its clock went back, they seem to come from the future
 // and would never be old enough to be settled.
-START_TEST(a_clock_that_went_back_does_not_stop_recovery)
+TEST(a_clock_that_went_back_does_not_stop_recovery)
 {
     struct service *first = service_start(ENV(HASTY, "SECKILL_PG_TIMEOUT_MS=20000")), *second;
     char voucher[VOUCHER_ID_SIZE], ids[3][HTTP_FIELD_SIZE], path[PATH_SIZE], status[HTTP_FIELD_SIZE];
@@ -154,12 +150,11 @@ START_TEST(a_clock_that_went_back_does_not_stop_recovery)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- refusals from memory ----
 
 // A sale that had begun now lies in the future: its winners have still won (P6).
-START_TEST(not_started_hides_no_win)
+TEST(not_started_hides_no_win)
 {
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000"));
     char voucher[VOUCHER_ID_SIZE];
@@ -171,10 +166,9 @@ START_TEST(not_started_hides_no_win)
         must_be_refused(service, voucher, "alice", "ALREADY_ORDERED");
     }
 }
-END_TEST
 
 // The voucher did not exist when it was requested; another instance has sold it since.
-START_TEST(an_unknown_voucher_hides_no_win)
+TEST(an_unknown_voucher_hides_no_win)
 {
     STACK_SKIP_SHARDS("the id of the next voucher depends on its shard");
     struct service *first = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000")), *second = service_start(NULL);
@@ -191,19 +185,5 @@ START_TEST(an_unknown_voucher_hides_no_win)
     http_must_buy(first, made, "bob");
     books_must_balance(made);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("damage");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild);
-    tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
-    tcase_add_test(tcase, an_epoch_out_of_range_costs_no_unit);
-    tcase_add_test(tcase, an_epoch_far_ahead_is_passed_at_once);
-    tcase_add_test(tcase, a_clock_that_went_back_does_not_stop_recovery);
-    tcase_add_test(tcase, not_started_hides_no_win);
-    tcase_add_test(tcase, an_unknown_voucher_hides_no_win);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

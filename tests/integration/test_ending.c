@@ -1,6 +1,5 @@
 // Shutdown of an instance: it ends cleanly, whatever its clients, stores or resolver do at that moment. And the limit
 // of file descriptors, without which clients could cut it off from its stores.
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
@@ -98,7 +98,7 @@ static void must_have_ended_well(struct service *service)
 }
 
 // Hundreds of idle connections send requests for every route, one after the other, around the shutdown.
-START_TEST(every_route_around_the_end)
+TEST_EACH(every_route_around_the_end, 2 * TRIES)
 {
     static const char *const drain[] = {"SECKILL_DRAIN_TIMEOUT_MS=0", "SECKILL_DRAIN_TIMEOUT_MS=100"};
     struct service *service = service_start(ENV(drain[_i % 2], "SECKILL_REACTORS=2"));
@@ -120,11 +120,10 @@ START_TEST(every_route_around_the_end)
     (void)service_start(ENV(HASTY)); // settles what the ended instance left
     books_must_balance(voucher);
 }
-END_TEST
 
 // While work is pending, every route is served or rejected because of the shutdown, and every answer is the last one of
 // its connection.
-START_TEST(every_route_while_draining)
+TEST(every_route_while_draining)
 {
     struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000"));
     char voucher[VOUCHER_ID_SIZE], value[HTTP_FIELD_SIZE];
@@ -157,10 +156,9 @@ START_TEST(every_route_while_draining)
     (void)service_start(ENV(HASTY));
     books_must_balance(voucher);
 }
-END_TEST
 
 // Data that a slow reader has not read yet is sent completely before the process ends.
-START_TEST(answers_are_sent_to_their_end)
+TEST(answers_are_sent_to_their_end)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], byte;
@@ -177,11 +175,10 @@ START_TEST(answers_are_sent_to_their_end)
     (void)close(fd);
     must_have_ended_well(service);
 }
-END_TEST
 
 // ---- a resolver that does not answer ----
 
-START_TEST(resolver_hangs_at_the_end)
+TEST_EACH(resolver_hangs_at_the_end, 3)
 {
     static const char *const urls[] = {"SECKILL_REDIS_URL=redis://hangs.test:6379",
                                        "SECKILL_DATABASE_URL=postgresql://nobody@hangs.test/none",
@@ -194,9 +191,8 @@ START_TEST(resolver_hangs_at_the_end)
     must_have_ended_well(service);
     service_log_must_have(service, 1, "the resolver does not answer");
 }
-END_TEST
 
-START_TEST(resolver_hangs_at_a_start_that_fails)
+TEST(resolver_hangs_at_a_start_that_fails)
 {
     static char out[LOG_SIZE];
     ck_assert_int_eq(
@@ -208,7 +204,6 @@ START_TEST(resolver_hangs_at_a_start_that_fails)
         1);
     ck_assert_ptr_nonnull(strstr(out, "cannot listen"));
 }
-END_TEST
 
 // ---- file descriptors ----
 
@@ -221,7 +216,7 @@ static bool links_are_back(struct service *service, int *client)
 
 // Clients hold every allowed connection, and more are waiting. When the links to both stores break, they still
 // reconnect.
-START_TEST(clients_do_not_keep_the_stores_away)
+TEST(clients_do_not_keep_the_stores_away)
 {
     service_limit_descriptors(64, 0); // the soft limit, set too low
     struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=100", "SECKILL_IDLE_TIMEOUT_MS=60000"));
@@ -240,18 +235,5 @@ START_TEST(clients_do_not_keep_the_stores_away)
     ck_assert_int_eq(http_buy_patiently(service, voucher, "alice", &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("ending");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_loop_test(tcase, every_route_around_the_end, 0, 2 * TRIES);
-    tcase_add_test(tcase, every_route_while_draining);
-    tcase_add_test(tcase, answers_are_sent_to_their_end);
-    tcase_add_loop_test(tcase, resolver_hangs_at_the_end, 0, 3);
-    tcase_add_test(tcase, resolver_hangs_at_a_start_that_fails);
-    tcase_add_test(tcase, clients_do_not_keep_the_stores_away);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Erases a user's id: it is gone everywhere, counts and one order per user stay, and open work makes the command
 // refuse.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 enum { OUTPUT_SIZE = 1 << 14, URL_SIZE = 256, TEXT_SIZE = 2048 };
 
@@ -48,7 +48,7 @@ static void settlement_now(char out[TEXT_SIZE])
     db_text(out, TEXT_SIZE, "SELECT (to_jsonb(s) - 'at_ms')::text FROM settlement(%s) s", sql_voucher);
 }
 
-START_TEST(an_id_is_erased_everywhere_and_counts_stay)
+TEST(an_id_is_erased_everywhere_and_counts_stay)
 {
     char before[TEXT_SIZE], after[TEXT_SIZE];
     sql_make_voucher(10);
@@ -83,9 +83,8 @@ START_TEST(an_id_is_erased_everywhere_and_counts_stay)
                   "%s", output);
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'erased'"), 1);
 }
-END_TEST
 
-START_TEST(orders_of_a_voucher_that_is_not_retired_refuse_it)
+TEST(orders_of_a_voucher_that_is_not_retired_refuse_it)
 {
     static const char *const statuses[] = {"unpaid", "paid", "cancelled"};
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
@@ -105,10 +104,9 @@ START_TEST(orders_of_a_voucher_that_is_not_retired_refuse_it)
     erase("alice");
     ck_assert_int_eq(places_of("alice"), 0);
 }
-END_TEST
 
 // The user's other orders are elsewhere: erasing these alone would look like success.
-START_TEST(a_database_that_is_one_of_several_is_not_taken_for_all)
+TEST(a_database_that_is_one_of_several_is_not_taken_for_all)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -120,19 +118,17 @@ START_TEST(a_database_that_is_one_of_several_is_not_taken_for_all)
     db_run("UPDATE seckill_shard SET shards = 1");
     erase("alice");
 }
-END_TEST
 
-START_TEST(an_open_letter_refuses_it)
+TEST(an_open_letter_refuses_it)
 {
     sql_make_voucher(10);
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why", "0"));
     ck_assert_int_eq(erase_as(stack_keeper_url(), "alice"), 1);
     ck_assert_int_eq(db_number("SELECT count(*) FROM dead_letter WHERE orders ~ 'alice'"), 1);
 }
-END_TEST
 
 // Ids that are parts of other ids or of the surrounding format; a dot is no wildcard.
-START_TEST(only_whole_ids_are_erased)
+TEST(only_whole_ids_are_erased)
 {
     static const struct {
         const char *user, *raw, *erased;
@@ -149,9 +145,8 @@ START_TEST(only_whole_ids_are_erased)
                                 rows[i].erased) == 1,
                       "%s in %s", rows[i].user, rows[i].raw);
 }
-END_TEST
 
-START_TEST(wrong_words_and_rights_are_refused)
+TEST(wrong_words_and_rights_are_refused)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -163,19 +158,5 @@ START_TEST(wrong_words_and_rights_are_refused)
     ck_assert_ptr_nonnull(strstr(output, "permission denied"));
     ck_assert_int_eq(places_of("alice"), 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("erase");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, an_id_is_erased_everywhere_and_counts_stay);
-    tcase_add_test(tcase, orders_of_a_voucher_that_is_not_retired_refuse_it);
-    tcase_add_test(tcase, a_database_that_is_one_of_several_is_not_taken_for_all);
-    tcase_add_test(tcase, an_open_letter_refuses_it);
-    tcase_add_test(tcase, only_whole_ids_are_erased);
-    tcase_add_test(tcase, wrong_words_and_rights_are_refused);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

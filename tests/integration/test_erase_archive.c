@@ -1,6 +1,5 @@
 // Erases a user in the files of an archive: in all of them or, if the command was killed, after running it again.
 // PostgreSQL's checksums match the files, and files that differ from what was archived are left alone.
-#include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 enum {
     OUTPUT_SIZE = 1 << 16,
@@ -105,7 +105,7 @@ static void alice_must_be_erased(void)
     ck_assert_int_ne(in_folder("grep -E '^[0-9a-f-]{36},[0-9]+,[0-9]+,%s,' *-orders.csv", "alice"), 0);
 }
 
-START_TEST(a_user_is_erased_in_files_and_sums_fit)
+TEST(a_user_is_erased_in_files_and_sums_fit)
 {
     ck_assert_int_eq(in_folder("grep -q %s *-000001-orders.csv && grep -q alice *-000002-orders.csv", "alice"), 0);
     ck_assert(sums_fit());
@@ -130,10 +130,9 @@ START_TEST(a_user_is_erased_in_files_and_sums_fit)
     ck_assert_ptr_null(strstr(output, "nothing of this user"));
     ck_assert(sums_fit());
 }
-END_TEST
 
 // A user gets the same pseudonym in tables and in files.
-START_TEST(files_and_tables_have_one_pseudonym)
+TEST(files_and_tables_have_one_pseudonym)
 {
     char pseudonym[80];
     sql_make_voucher(10);
@@ -146,9 +145,8 @@ START_TEST(files_and_tables_have_one_pseudonym)
     ck_assert_int_eq(in_folder("test $(cat *-orders.csv | grep -c ',%s,') = 2", pseudonym), 0);
     alice_must_be_erased();
 }
-END_TEST
 
-START_TEST(killed_at_each_step_running_it_again_does_the_rest)
+TEST(killed_at_each_step_running_it_again_does_the_rest)
 {
     int step = 1;
     for (;; step++) {
@@ -167,10 +165,9 @@ START_TEST(killed_at_each_step_running_it_again_does_the_rest)
     ck_assert_int_gt(step, 15); // two files have more steps than that
     (void)printf("%d steps\n", step - 1);
 }
-END_TEST
 
 // A file changed by hand, one unknown to PostgreSQL, and one that is not an archive: the others are still rewritten.
-START_TEST(what_is_not_as_it_was_archived_is_left_alone)
+TEST(what_is_not_as_it_was_archived_is_left_alone)
 {
     static const char *const changes[] = {
         "sed -i s/xalice/yalice/ *-000002-orders.csv",
@@ -191,9 +188,8 @@ START_TEST(what_is_not_as_it_was_archived_is_left_alone)
     ck_assert_int_eq(RUN("erase", "alice", folder), 0);
     ck_assert_int_eq(in_folder("grep -q %s other-000001-orders.csv", "alice"), 0);
 }
-END_TEST
 
-START_TEST(a_folder_that_is_not_there_changes_nothing)
+TEST(a_folder_that_is_not_there_changes_nothing)
 {
     char nowhere[PROC_PATH_SIZE + 8];
     (void)snprintf(nowhere, sizeof nowhere, "%s/nowhere", folder);
@@ -204,18 +200,5 @@ START_TEST(a_folder_that_is_not_there_changes_nothing)
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE user_id = 'alice'"), 1);
     ck_assert_int_eq(RUN("erase", "alice", folder, "more"), 2);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("erase_archive");
-    tcase_set_timeout(tcase, 170);
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_user_is_erased_in_files_and_sums_fit);
-    tcase_add_test(tcase, files_and_tables_have_one_pseudonym);
-    tcase_add_test(tcase, what_is_not_as_it_was_archived_is_left_alone);
-    tcase_add_test(tcase, a_folder_that_is_not_there_changes_nothing);
-    tcase_add_test(tcase, killed_at_each_step_running_it_again_does_the_rest);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 170, .begin = sql_start, .setup = setup, .teardown = teardown, .in_one_process = true);

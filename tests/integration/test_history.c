@@ -1,6 +1,5 @@
 // The history: any instance answers for all of them, also while Redis is away; one that dies is missed, one that ends
 // by itself is not.
-#include <check.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { NAME_SIZE = 128, STOCK = 100, BUYERS = 5 };
@@ -87,7 +87,7 @@ static int64_t sum(const struct service *service, const char *query, const char 
     return total;
 }
 
-START_TEST(any_instance_answers_for_all)
+TEST(any_instance_answers_for_all)
 {
     char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE], query[NAME_SIZE];
     struct service *one = service_start(ENV(PATIENT)), *two = service_start(ENV(PATIENT, "SECKILL_REACTORS=2"));
@@ -120,9 +120,8 @@ START_TEST(any_instance_answers_for_all)
     ck_assert_int_eq(http_ask(one, "GET", "/admin/history", "", NULL, &reply), 401);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(one_that_dies_is_missed_and_one_that_ends_is_not)
+TEST(one_that_dies_is_missed_and_one_that_ends_is_not)
 {
     struct service *one = service_start(NULL), *two = service_start(NULL), *three = service_start(NULL);
     WAIT_FOR(knows(one, two) && knows(one, three));
@@ -133,9 +132,8 @@ START_TEST(one_that_dies_is_missed_and_one_that_ends_is_not)
     WAIT_FOR(is_missed(one, three));
     ck_assert(!is_missed(one, one));
 }
-END_TEST
 
-START_TEST(without_redis_an_instance_answers_for_itself)
+TEST(without_redis_an_instance_answers_for_itself)
 {
     struct service *one = service_start(NULL);
     WAIT_FOR(knows(one, one));
@@ -158,10 +156,9 @@ START_TEST(without_redis_an_instance_answers_for_itself)
     ck_assert_uint_eq(json_array_size(json_object_get(document, "instances")), 1);
     json_decref(document);
 }
-END_TEST
 
 // Of a voucher that asks for tickets, an instance without the secret names itself.
-START_TEST(tickets_that_are_off_are_told)
+TEST(tickets_that_are_off_are_told)
 {
     char voucher[VOUCHER_ID_SIZE], ids[NAME_SIZE];
     struct service *one = service_start(NULL);
@@ -172,9 +169,8 @@ START_TEST(tickets_that_are_off_are_told)
     db_run("UPDATE seckill_voucher SET ticket = false WHERE id = %s", voucher);
     WAIT_FOR((json_decref(history(one, "")), strstr(reply.body, "\"tickets_off\":[]") != NULL));
 }
-END_TEST
 
-START_TEST(a_token_is_told_its_roles)
+TEST(a_token_is_told_its_roles)
 {
     struct service *one = service_start(NULL);
     ck_assert_int_eq(http_ask(one, "GET", "/admin/me", ADMIN, NULL, &reply), 200);
@@ -182,18 +178,5 @@ START_TEST(a_token_is_told_its_roles)
                      "{\"name\":\"admin\",\"roles\":[\"read\",\"operate\",\"refunds\",\"payments\",\"metrics\"]}");
     ck_assert_int_eq(http_ask(one, "GET", "/admin/me", "", NULL, &reply), 401);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("history");
-    tcase_set_timeout(tcase, 180);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, any_instance_answers_for_all);
-    tcase_add_test(tcase, one_that_dies_is_missed_and_one_that_ends_is_not);
-    tcase_add_test(tcase, without_redis_an_instance_answers_for_itself);
-    tcase_add_test(tcase, tickets_that_are_off_are_told);
-    tcase_add_test(tcase, a_token_is_told_its_roles);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 180, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

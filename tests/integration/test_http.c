@@ -1,6 +1,5 @@
 // The HTTP interface, row by row: every status, and the answers to input that no client should send. A rejected request
 // must leave the stock unchanged.
-#include <check.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -17,6 +16,7 @@
 #include "shards.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -119,7 +119,7 @@ static void refuse_all(const struct bad_input *rows, size_t count, bool must_clo
     books_must_balance(voucher);
 }
 
-START_TEST(bad_voucher_ids)
+TEST(bad_voucher_ids)
 {
     static const char *const ids[] = {
         "",
@@ -145,9 +145,8 @@ START_TEST(bad_voucher_ids)
     }
     refuse_all(rows, COUNT(rows), false);
 }
-END_TEST
 
-START_TEST(unknown_places)
+TEST(unknown_places)
 {
     static const struct bad_input rows[] = {
         {BUY("/seckill/999999"), 404, "UNKNOWN_VOUCHER"},
@@ -166,9 +165,8 @@ START_TEST(unknown_places)
     };
     refuse_all(rows, COUNT(rows), false);
 }
-END_TEST
 
-START_TEST(unknown_users)
+TEST(unknown_users)
 {
     static const struct bad_input rows[] = {
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "\r\n", 401, "UNAUTHENTICATED"},
@@ -185,10 +183,9 @@ START_TEST(unknown_users)
     };
     refuse_all(rows, COUNT(rows), false);
 }
-END_TEST
 
 // The gateway's people learn what is wrong with what it sets; the value is not repeated.
-START_TEST(a_user_of_a_wrong_form_is_told_why)
+TEST(a_user_of_a_wrong_form_is_told_why)
 {
     static const char *const rows[][2] = {
         {"", "X-User-Id is missing"},
@@ -207,9 +204,8 @@ START_TEST(a_user_of_a_wrong_form_is_told_why)
         ck_assert_msg(strstr(reply.body, rows[i][1]) != NULL && strstr(reply.body, "a@b") == NULL, "%s", reply.body);
     }
 }
-END_TEST
 
-START_TEST(wrong_bodies)
+TEST(wrong_bodies)
 {
     // Half of these have no body at all: the service must not wait for one.
     static const struct bad_input rows[] = {
@@ -240,7 +236,6 @@ START_TEST(wrong_bodies)
     };
     refuse_all(rows, COUNT(rows), true);
 }
-END_TEST
 
 // ---- bytes that HTTP does not allow in a field: rejected wherever they are, and the connection ends ----
 
@@ -310,7 +305,7 @@ static void crowd_must_be_refused(struct crowd *crowd, const char *field)
     stock_must_be(crowd->voucher, STOCK);
 }
 
-START_TEST(bytes_that_no_field_may_have)
+TEST(bytes_that_no_field_may_have)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct crowd crowd = {.service = service_start(NULL), .voucher = voucher};
@@ -339,9 +334,8 @@ START_TEST(bytes_that_no_field_may_have)
     sk_buf_free(&request);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(heads_out_of_form)
+TEST(heads_out_of_form)
 {
     static const struct {
         const char *before, *after; // of the voucher's id
@@ -389,9 +383,8 @@ START_TEST(heads_out_of_form)
     sk_buf_free(&request);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(odd_heads_that_are_good)
+TEST(odd_heads_that_are_good)
 {
     static const struct {
         const char *request; // %s: the voucher's id, %d: the user's number
@@ -432,9 +425,8 @@ START_TEST(odd_heads_that_are_good)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(wrong_methods)
+TEST(wrong_methods)
 {
     static const struct {
         const char *method, *path;
@@ -473,11 +465,10 @@ START_TEST(wrong_methods)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- limits ----
 
-START_TEST(body_limit)
+TEST(body_limit)
 {
     struct service *service = service_start(ENV("SECKILL_BODY_MAX_BYTES=1000"));
     char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
@@ -508,9 +499,8 @@ START_TEST(body_limit)
     ck_assert_int_eq(http_raw(service, request, strlen(request), &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(header_limit)
+TEST(header_limit)
 {
     static const struct {
         const char *before;
@@ -543,7 +533,6 @@ START_TEST(header_limit)
     sk_buf_free(&request);
     books_must_balance(voucher);
 }
-END_TEST
 
 // With 255 bytes, as many as an origin may have.
 #define LONG_ORIGIN "https://" TEN("abcdefghi.") TEN("abcdefghi.") TEN("abc.") "example"
@@ -572,7 +561,7 @@ static struct service *start_with_small_heads(void)
 }
 
 // Whatever fills it: the order is placed and answered, or refused. None is placed without an answer.
-START_TEST(full_heads_are_answered)
+TEST(full_heads_are_answered)
 {
     static const struct {
         const char *begin, *each, *end;
@@ -610,12 +599,11 @@ START_TEST(full_heads_are_answered)
     sk_buf_free(&request);
     books_must_balance(voucher);
 }
-END_TEST
 
 #define CHARS_25(char) TEN(char) TEN(char) char char char char char
 
 // The longest answer's head: a list's, with the longest Link.
-START_TEST(full_heads_of_lists_are_answered)
+TEST(full_heads_of_lists_are_answered)
 {
     enum { EACH = 80, LEAST = 2900, STEP = 17 };
     struct service *service = start_with_small_heads();
@@ -640,10 +628,9 @@ START_TEST(full_heads_of_lists_are_answered)
     ck_assert_msg(answered > 0 && answered < EACH, "%d do not meet the limit", answered);
     sk_buf_free(&request);
 }
-END_TEST
 
 // A page's head carries all picture origins, each of which may have 255 bytes.
-START_TEST(full_heads_of_pages_are_answered)
+TEST(full_heads_of_pages_are_answered)
 {
 #define PICTURES(n) "https://" TEN("abcdefghi.") TEN("abcdefghi.") TEN("abc.") "pic" #n ".io,"
     enum { EACH = 80, LEAST = 3000, STEP = 17 };
@@ -664,9 +651,8 @@ START_TEST(full_heads_of_pages_are_answered)
     sk_buf_free(&request);
 #undef PICTURES
 }
-END_TEST
 
-START_TEST(connection_limit)
+TEST(connection_limit)
 {
     enum { LIMIT = 4 };
     static const char ask[] = "GET /healthz HTTP/1.1\r\n" HOST "\r\n";
@@ -697,7 +683,6 @@ START_TEST(connection_limit)
     for (int i = 1; i < LIMIT; i++)
         (void)close(fds[i]);
 }
-END_TEST
 
 // ---- slow clients: an absolute deadline cuts them, however often they send a byte ----
 
@@ -707,7 +692,7 @@ static bool others_are_served(struct service *service)
     return http_get(service, "/healthz", NULL, &reply) == 200;
 }
 
-START_TEST(slow_senders)
+TEST(slow_senders)
 {
     static const char *const starts[] = {
         "",                                                                // sends nothing
@@ -727,7 +712,6 @@ START_TEST(slow_senders)
         (void)close(fd);
     }
 }
-END_TEST
 
 // Sends as much as the kernel takes; returns false if the other end has cut the connection.
 static bool send_more(int fd, const char *text)
@@ -738,7 +722,7 @@ static bool send_more(int fd, const char *text)
     return poll(&cut, 1, 0) == 0;
 }
 
-START_TEST(slow_reader)
+TEST(slow_reader)
 {
     struct service *service = service_start(ENV("SECKILL_REQUEST_TIMEOUT_MS=300"));
     char voucher[VOUCHER_ID_SIZE];
@@ -749,10 +733,9 @@ START_TEST(slow_reader)
     WAIT_FOR(others_are_served(service) && !send_more(fd, "GET /vouchers HTTP/1.1\r\n" HOST "\r\n"));
     (void)close(fd);
 }
-END_TEST
 
 // Where no body follows there is nothing to expect; the next request may follow at once.
-START_TEST(expecting_without_a_body)
+TEST(expecting_without_a_body)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
@@ -778,9 +761,8 @@ START_TEST(expecting_without_a_body)
     stock_must_be(voucher, STOCK - 1);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(pipelined_requests)
+TEST(pipelined_requests)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], user[16];
@@ -808,10 +790,9 @@ START_TEST(pipelined_requests)
     (void)close(fd);
     books_must_balance(voucher);
 }
-END_TEST
 
 // An answer owed to a client that has left reaches no other client, even on its reused slot.
-START_TEST(clients_that_leave)
+TEST(clients_that_leave)
 {
     struct service *other = service_start(NULL), *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=1"));
     char plenty[VOUCHER_ID_SIZE], none[VOUCHER_ID_SIZE];
@@ -832,11 +813,10 @@ START_TEST(clients_that_leave)
     books_must_balance(plenty);
     books_must_balance(none);
 }
-END_TEST
 
 // ---- the answers of a sale ----
 
-START_TEST(placed)
+TEST(placed)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
@@ -853,9 +833,8 @@ START_TEST(placed)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(accepted_on_request)
+TEST(accepted_on_request)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE], applied[HTTP_FIELD_SIZE];
@@ -867,10 +846,9 @@ START_TEST(accepted_on_request)
     WAIT_FOR(order_has_status(service, id, "alice", "unpaid"));
     books_must_balance(voucher);
 }
-END_TEST
 
 // If a commit takes too long the answer is 202; meanwhile the order is visible, never 404 (P5).
-START_TEST(accepted_after_time_out)
+TEST(accepted_after_time_out)
 {
     struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=100", "SECKILL_PG_TIMEOUT_MS=300"));
     struct service *other = service_start(NULL);
@@ -891,9 +869,8 @@ START_TEST(accepted_after_time_out)
     WAIT_FOR(order_has_status(service, id, "alice", "unpaid"));
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(already_ordered)
+TEST(already_ordered)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
@@ -909,7 +886,6 @@ START_TEST(already_ordered)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
 static int64_t script_calls(void)
 {
@@ -929,7 +905,7 @@ static bool refused_from_memory(struct service *service, const char *voucher)
 }
 
 // The refusal cache answers the crowd, but must never hide a win (P6).
-START_TEST(sold_out)
+TEST(sold_out)
 {
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000"));
     struct service *other = service_start(NULL);
@@ -947,9 +923,8 @@ START_TEST(sold_out)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(sold_out_mark_ends)
+TEST(sold_out_mark_ends)
 {
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=50"));
     char voucher[VOUCHER_ID_SIZE];
@@ -962,9 +937,8 @@ START_TEST(sold_out_mark_ends)
     WAIT_FOR(http_buy(service, voucher, "bob", &reply) == 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(not_started_and_ended)
+TEST(not_started_and_ended)
 {
     static const struct voucher_terms later = {STOCK, 100, 200}, over = {STOCK, -200, -100};
     struct service *service = service_start(NULL);
@@ -985,10 +959,9 @@ START_TEST(not_started_and_ended)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
 // The end of the sale does not hide a win.
-START_TEST(winner_after_the_end)
+TEST(winner_after_the_end)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE];
@@ -1002,9 +975,8 @@ START_TEST(winner_after_the_end)
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(rate_limited)
+TEST(rate_limited)
 {
     struct service *service = service_start(ENV("SECKILL_USER_RATE=1"));
     char voucher[VOUCHER_ID_SIZE];
@@ -1018,11 +990,10 @@ START_TEST(rate_limited)
     ck_assert_int_eq(http_buy(service, voucher, "bob", &reply), 201); // other users are not limited
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- PostgreSQL rejects what Redis has granted ----
 
-START_TEST(refused_as_duplicate)
+TEST(refused_as_duplicate)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], first[HTTP_FIELD_SIZE], second[HTTP_FIELD_SIZE];
@@ -1049,9 +1020,8 @@ START_TEST(refused_as_duplicate)
     member_must_be(&reply, "reason", "ALREADY_ORDERED");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(refused_as_sold_out)
+TEST(refused_as_sold_out)
 {
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=0"));
     char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
@@ -1068,7 +1038,6 @@ START_TEST(refused_as_sold_out)
     member_must_be(&reply, "reason", "SOLD_OUT");
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- reading orders ----
 
@@ -1083,7 +1052,7 @@ static int orders_with(const struct http_reply *reply, const char *status)
     return count;
 }
 
-START_TEST(orders_of_a_user)
+TEST(orders_of_a_user)
 {
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=300"));
     char vouchers[3][VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
@@ -1132,11 +1101,10 @@ START_TEST(orders_of_a_user)
     for (int i = 0; i < 3; i++)
         books_must_balance(vouchers[i]);
 }
-END_TEST
 
 // ---- vouchers and the admin ----
 
-START_TEST(vouchers_are_shown)
+TEST(vouchers_are_shown)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], path[HTTP_FIELD_SIZE], value[HTTP_FIELD_SIZE];
@@ -1179,9 +1147,8 @@ START_TEST(vouchers_are_shown)
     http_must_be_problem(&reply, 400, "BAD_VOUCHER_ID");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(admin_calls_need_the_token)
+TEST(admin_calls_need_the_token)
 {
     static const char twice[] = ADMIN ADMIN;
     static const char *const wrong[] = {
@@ -1213,14 +1180,13 @@ START_TEST(admin_calls_need_the_token)
     }
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), before);
 }
-END_TEST
 
 #define TERMS(title, stock, price, begin, end) \
     "{\"title\":" title ",\"stock\":" stock ",\"price_cents\":" price ",\"begin_at\":" begin ",\"end_at\":" end "}"
 #define T1 "\"2030-01-01T00:00:00Z\""
 #define T2 "\"2030-01-02T00:00:00Z\""
 
-START_TEST(voucher_terms_are_checked)
+TEST(voucher_terms_are_checked)
 {
     static const struct {
         const char *headers, *body;
@@ -1267,9 +1233,8 @@ START_TEST(voucher_terms_are_checked)
     }
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), before);
 }
-END_TEST
 
-START_TEST(voucher_is_made)
+TEST(voucher_is_made)
 {
     struct service *service = service_start(NULL);
     char id[HTTP_FIELD_SIZE];
@@ -1288,11 +1253,10 @@ START_TEST(voucher_is_made)
     http_must_be_problem(&reply, 409, "SOLD_OUT");
     books_must_balance(id);
 }
-END_TEST
 
 // ---- a store cannot answer ----
 
-START_TEST(redis_in_no_state_to_sell)
+TEST(redis_in_no_state_to_sell)
 {
     static const struct {
         const char *spoil, *mend;
@@ -1324,9 +1288,8 @@ START_TEST(redis_in_no_state_to_sell)
     ck_assert_int_eq(http_buy_patiently(service, voucher, "alice", &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(stores_away)
+TEST(stores_away)
 {
     static const struct {
         const char *method, *path, *headers, *body;
@@ -1374,10 +1337,9 @@ START_TEST(stores_away)
     ck_assert_int_eq(http_buy_patiently(service, voucher, "alice", &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Redis does not answer in time: that is no refusal. What it executed anyway is settled later (P7).
-START_TEST(redis_does_not_answer)
+TEST(redis_does_not_answer)
 {
     struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=300"));
     char voucher[VOUCHER_ID_SIZE];
@@ -1394,10 +1356,9 @@ START_TEST(redis_does_not_answer)
     ck_assert_msg(again == 201 || again == 409, "%d %s", again, reply.body);
     books_must_balance(voucher);
 }
-END_TEST
 
 // PostgreSQL is connected but stuck: each query ends by its time-out.
-START_TEST(postgres_does_not_answer)
+TEST(postgres_does_not_answer)
 {
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=200"));
     struct http_reply reply;
@@ -1417,52 +1378,5 @@ START_TEST(postgres_does_not_answer)
         PQfinish(conns[i]);
     WAIT_FOR(http_get(service, "/vouchers", NULL, &reply) == 200);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("http");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, bad_voucher_ids);
-    tcase_add_test(tcase, unknown_places);
-    tcase_add_test(tcase, unknown_users);
-    tcase_add_test(tcase, a_user_of_a_wrong_form_is_told_why);
-    tcase_add_test(tcase, wrong_bodies);
-    tcase_add_test(tcase, bytes_that_no_field_may_have);
-    tcase_add_test(tcase, heads_out_of_form);
-    tcase_add_test(tcase, odd_heads_that_are_good);
-    tcase_add_test(tcase, wrong_methods);
-    tcase_add_test(tcase, body_limit);
-    tcase_add_test(tcase, header_limit);
-    tcase_add_test(tcase, full_heads_are_answered);
-    tcase_add_test(tcase, full_heads_of_lists_are_answered);
-    tcase_add_test(tcase, full_heads_of_pages_are_answered);
-    tcase_add_test(tcase, connection_limit);
-    tcase_add_test(tcase, slow_senders);
-    tcase_add_test(tcase, slow_reader);
-    tcase_add_test(tcase, expecting_without_a_body);
-    tcase_add_test(tcase, pipelined_requests);
-    tcase_add_test(tcase, clients_that_leave);
-    tcase_add_test(tcase, placed);
-    tcase_add_test(tcase, accepted_on_request);
-    tcase_add_test(tcase, accepted_after_time_out);
-    tcase_add_test(tcase, already_ordered);
-    tcase_add_test(tcase, sold_out);
-    tcase_add_test(tcase, sold_out_mark_ends);
-    tcase_add_test(tcase, not_started_and_ended);
-    tcase_add_test(tcase, winner_after_the_end);
-    tcase_add_test(tcase, rate_limited);
-    tcase_add_test(tcase, refused_as_duplicate);
-    tcase_add_test(tcase, refused_as_sold_out);
-    tcase_add_test(tcase, orders_of_a_user);
-    tcase_add_test(tcase, vouchers_are_shown);
-    tcase_add_test(tcase, admin_calls_need_the_token);
-    tcase_add_test(tcase, voucher_terms_are_checked);
-    tcase_add_test(tcase, voucher_is_made);
-    tcase_add_test(tcase, redis_in_no_state_to_sell);
-    tcase_add_test(tcase, stores_away);
-    tcase_add_test(tcase, redis_does_not_answer);
-    tcase_add_test(tcase, postgres_does_not_answer);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

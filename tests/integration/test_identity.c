@@ -1,6 +1,5 @@
 // Who the user is, over HTTP: tokens instead of X-User-Id, and one uniform answer to all rejected ones. Also keys that
 // change under load, and the addresses where a gateway's X-User-Id is trusted.
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +16,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN     "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -135,7 +135,7 @@ static int buy(const struct service *service, const char *voucher, const char *h
 // ---- tokens that are not checked ----
 
 // Checking an Ed25519 signature takes longer than everything else in a rejected request.
-START_TEST(an_operators_call_computes_no_signature)
+TEST(an_operators_call_computes_no_signature)
 {
     static const char *const calls[][2] = {{"GET", "/admin/vouchers"},
                                            {"POST", "/admin/vouchers"},
@@ -161,10 +161,9 @@ START_TEST(an_operators_call_computes_no_signature)
     (void)http_ask(service, "GET", path, field, NULL, &reply);
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
 }
-END_TEST
 
 // Wrong tokens from one address are checked only up to its rate.
-START_TEST(guessing_is_limited_and_counted)
+TEST(guessing_is_limited_and_counted)
 {
     enum { GUESSES = 300, RATE = 20 };
     char field[TEXT_SIZE];
@@ -184,11 +183,10 @@ START_TEST(guessing_is_limited_and_counted)
     WAIT_FOR(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply) == 200);
     ck_assert_int_eq((int)http_sample(service, "seckill_auth_failures_total{kind=\"admin_token\"}"), refused);
 }
-END_TEST
 
 // ---- valid tokens ----
 
-START_TEST(a_token_is_a_user)
+TEST(a_token_is_a_user)
 {
     struct service *service = start_by_token(KEY_SET);
     char voucher[VOUCHER_ID_SIZE], alice[TEXT_SIZE], bob[TEXT_SIZE], others[TEXT_SIZE], claims[TEXT_SIZE],
@@ -230,9 +228,8 @@ START_TEST(a_token_is_a_user)
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE user_id IN ('mallory', 'eve')"), 0);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_minted_token_is_good)
+TEST(a_minted_token_is_good)
 {
     struct service *service = start_by_token(KEY_ED KEY_A);
     char said[TEXT_SIZE], voucher[VOUCHER_ID_SIZE], field[TEXT_SIZE];
@@ -261,7 +258,6 @@ START_TEST(a_minted_token_is_good)
     ck_assert_int_eq(service_run(WORDS("token"), ENV(BY_TOKEN), said, sizeof said), 2);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Runs `check-token` with this text on its standard input.
 static int check_token(const char *text, char said[TEXT_SIZE])
@@ -280,7 +276,7 @@ static int check_token(const char *text, char said[TEXT_SIZE])
 }
 
 // It prints the rule that the token fails, and nothing of the token.
-START_TEST(a_token_can_be_checked)
+TEST(a_token_can_be_checked)
 {
     static const struct {
         const char *claims; // %ld: ten minutes from now
@@ -320,7 +316,6 @@ START_TEST(a_token_can_be_checked)
     ck_assert_int_eq(service_run(WORDS("check-token"), ENV("SECKILL_TOKEN_ISSUER=x"), said, sizeof said), 1);
     ck_assert_msg(strstr(said, "SECKILL_TOKEN_KEYS") != NULL, "%s", said);
 }
-END_TEST
 
 // ---- invalid tokens ----
 
@@ -473,7 +468,7 @@ static void without_date(const struct http_reply *reply, struct sk_buf *out)
     ck_assert(!out->failed);
 }
 
-START_TEST(all_refusals_are_one)
+TEST(all_refusals_are_one)
 {
     static const char *const asks[][2] = {{"POST", "/seckill/%s"},
                                           {"GET", "/orders"},
@@ -509,9 +504,8 @@ START_TEST(all_refusals_are_one)
     ck_assert_int_eq(reply.status, 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_user_is_no_admin)
+TEST(a_user_is_no_admin)
 {
     static const struct {
         const char *method, *path, *body;
@@ -546,7 +540,6 @@ START_TEST(a_user_is_no_admin)
     ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply), 200);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- new keys ----
 
@@ -575,7 +568,7 @@ static void *keep_asking(void *arg)
     return NULL;
 }
 
-START_TEST(new_keys_lose_no_request)
+TEST(new_keys_lose_no_request)
 {
     struct service *service = start_by_token(KEY_A KEY_ED);
     static struct load loads[LOADERS];
@@ -607,9 +600,8 @@ START_TEST(new_keys_lose_no_request)
         ck_assert_int_gt(loads[i].answers, 0);
     }
 }
-END_TEST
 
-START_TEST(keys_rotate)
+TEST(keys_rotate)
 {
     struct service *service = start_by_token(KEY_A);
     char claims[TEXT_SIZE], old[TEXT_SIZE], new[TEXT_SIZE], point[TEXT_SIZE];
@@ -647,10 +639,9 @@ START_TEST(keys_rotate)
     }
     ck_assert_int_eq(service_log_count(service, SECRET_B), 0);
 }
-END_TEST
 
 // A token that both reactors have cached ends with the next SIGHUP.
-START_TEST(tokens_are_revoked)
+TEST(tokens_are_revoked)
 {
     write_keys(KEY_SET);
     write_revoked("# nobody yet\n");
@@ -685,9 +676,8 @@ START_TEST(tokens_are_revoked)
     service_signal(service, SIGHUP);
     WAIT_FOR(http_ask(service, "GET", "/orders", stolen, NULL, &reply) == 200);
 }
-END_TEST
 
-START_TEST(a_lifetime_and_another_claim_may_be_set)
+TEST(a_lifetime_and_another_claim_may_be_set)
 {
     static const struct {
         const char *more; // after sub and exp
@@ -720,9 +710,8 @@ START_TEST(a_lifetime_and_another_claim_may_be_set)
     field_of(field, claims);
     ck_assert_int_eq(http_ask(service, "GET", "/orders", field, NULL, &reply), 200);
 }
-END_TEST
 
-START_TEST(a_file_of_keys_can_be_checked)
+TEST(a_file_of_keys_can_be_checked)
 {
     static const struct {
         const char *keys;
@@ -747,11 +736,10 @@ START_TEST(a_file_of_keys_can_be_checked)
     ck_assert_int_eq(service_run(WORDS("keys", "/nowhere"), NO_WORDS, out, sizeof out), 1);
     ck_assert_int_eq(service_run(WORDS("keys"), NO_WORDS, out, sizeof out), 2);
 }
-END_TEST
 
 // ---- at the start ----
 
-START_TEST(wrong_identity_is_refused)
+TEST(wrong_identity_is_refused)
 {
     static const struct {
         const char *keys, *env[4];
@@ -786,10 +774,9 @@ START_TEST(wrong_identity_is_refused)
         ck_assert_ptr_null(strstr(out, SECRET_A));
     }
 }
-END_TEST
 
 // 192.0.2.1 belongs to no machine: an instance that gets as far as listening there fails.
-START_TEST(a_gateways_word_is_good_on_loopback)
+TEST(a_gateways_word_is_good_on_loopback)
 {
     static const struct {
         const char *listen, *more;
@@ -822,27 +809,5 @@ START_TEST(a_gateways_word_is_good_on_loopback)
     struct http_reply reply;
     ck_assert_int_eq(http_get(service, "/orders", "alice", &reply), 200);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("identity");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, remove_keys);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, an_operators_call_computes_no_signature);
-    tcase_add_test(tcase, guessing_is_limited_and_counted);
-    tcase_add_test(tcase, a_token_is_a_user);
-    tcase_add_test(tcase, a_minted_token_is_good);
-    tcase_add_test(tcase, a_token_can_be_checked);
-    tcase_add_test(tcase, all_refusals_are_one);
-    tcase_add_test(tcase, a_user_is_no_admin);
-    tcase_add_test(tcase, new_keys_lose_no_request);
-    tcase_add_test(tcase, keys_rotate);
-    tcase_add_test(tcase, tokens_are_revoked);
-    tcase_add_test(tcase, a_lifetime_and_another_claim_may_be_set);
-    tcase_add_test(tcase, a_file_of_keys_can_be_checked);
-    tcase_add_test(tcase, wrong_identity_is_refused);
-    tcase_add_test(tcase, a_gateways_word_is_good_on_loopback);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .end = remove_keys, .teardown = service_stop_all, .in_one_process = true);

@@ -1,6 +1,5 @@
 // The life of an order over HTTP, on two instances: its quantity, repeats under an Idempotency-Key, and expiry, also
 // while instances die and the voucher is rebuilt.
-#include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "sales.h"
 #include "service_log.h"
 #include "stores.h"
+#include "test.h"
 #include "text.h"
 #include "uuid.h"
 #include "wait.h"
@@ -145,7 +145,7 @@ static void must_have_expired_once(int count)
 
 // ---- quantity ----
 
-START_TEST(an_order_may_have_several_units)
+TEST(an_order_may_have_several_units)
 {
     char id[ORDER_ID_SIZE];
     start();
@@ -165,9 +165,8 @@ START_TEST(an_order_may_have_several_units)
     WAIT_FOR(units_left() == 5);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(an_order_gets_all_its_units_or_none)
+TEST(an_order_gets_all_its_units_or_none)
 {
     start();
     make_voucher(5, 4, 900);
@@ -184,10 +183,9 @@ START_TEST(an_order_gets_all_its_units_or_none)
     ck_assert_int_eq(units_left(), 0);
     books_must_balance(voucher);
 }
-END_TEST
 
 // What is no JSON object of these members is in test_terms.c.
-START_TEST(what_is_no_quantity_changes_nothing)
+TEST(what_is_no_quantity_changes_nothing)
 {
     static const struct {
         const char *headers, *body, *code;
@@ -231,7 +229,6 @@ START_TEST(what_is_no_quantity_changes_nothing)
     ck_assert_int_eq(units_left(), 5);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- an order's document ----
 
@@ -262,7 +259,7 @@ static void must_show_in(const char *path, const char *headers, const char *list
     json_decref(json);
 }
 
-START_TEST(every_order_says_when_it_expires)
+TEST(every_order_says_when_it_expires)
 {
     start();
     for (int i = 0; i < 2; i++) {
@@ -285,11 +282,10 @@ START_TEST(every_order_says_when_it_expires)
         books_must_balance(voucher);
     }
 }
-END_TEST
 
 // ---- Idempotency-Key ----
 
-START_TEST(the_same_key_gets_the_first_answer)
+TEST(the_same_key_gets_the_first_answer)
 {
     char id[ORDER_ID_SIZE], bobs[ORDER_ID_SIZE], created[HTTP_FIELD_SIZE];
     start();
@@ -324,7 +320,6 @@ START_TEST(the_same_key_gets_the_first_answer)
     ck_assert_str_ne(bobs, id);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- as many orders as a user may have ----
 
@@ -338,7 +333,7 @@ static void buy_and_cancel(const char *user, int n, char id[ORDER_ID_SIZE])
     cancel(n % 2 == 0 ? other : one, user, id);
 }
 
-START_TEST(the_21st_order_of_a_user_is_one_too_many)
+TEST(the_21st_order_of_a_user_is_one_too_many)
 {
     enum { MOST = 20 };
     char ids[MOST + 1][ORDER_ID_SIZE], bobs[ORDER_ID_SIZE];
@@ -364,9 +359,8 @@ START_TEST(the_21st_order_of_a_user_is_one_too_many)
     make_voucher(1, 1, 900); // another voucher is not affected
     buy_and_cancel("alice", 0, ids[MOST]);
 }
-END_TEST
 
-START_TEST(the_same_key_waits_with_its_order)
+TEST(the_same_key_waits_with_its_order)
 {
     char id[ORDER_ID_SIZE];
     start();
@@ -389,10 +383,9 @@ START_TEST(the_same_key_waits_with_its_order)
     must_answer(201, id, "2", "unpaid");
     books_must_balance(voucher);
 }
-END_TEST
 
 // Also after a sell-out in between, and after a rebuild.
-START_TEST(the_same_key_gets_the_first_answer_after_a_cancel)
+TEST(the_same_key_gets_the_first_answer_after_a_cancel)
 {
     char id[ORDER_ID_SIZE], next[ORDER_ID_SIZE];
     start();
@@ -433,11 +426,10 @@ START_TEST(the_same_key_gets_the_first_answer_after_a_cancel)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- expiry ----
 
-START_TEST(an_expired_unit_sells_again_on_every_instance)
+TEST(an_expired_unit_sells_again_on_every_instance)
 {
     char id[ORDER_ID_SIZE], bobs[ORDER_ID_SIZE];
     start();
@@ -469,9 +461,8 @@ START_TEST(an_expired_unit_sells_again_on_every_instance)
     ck_assert_str_ne(bobs, id);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_paid_order_does_not_expire)
+TEST(a_paid_order_does_not_expire)
 {
     char id[ORDER_ID_SIZE], bobs[ORDER_ID_SIZE], path[PATH_SIZE], headers[HTTP_FIELD_SIZE];
     start();
@@ -491,7 +482,6 @@ START_TEST(a_paid_order_does_not_expire)
     WAIT_FOR(units_left() == 3);
     books_must_balance(voucher);
 }
-END_TEST
 
 static void buy_many(struct service *service, int first, int count)
 {
@@ -516,7 +506,7 @@ static struct service *find_holder(void)
 }
 
 // Its batch is in the journal and was sent to PostgreSQL, which may or may not execute it.
-START_TEST(when_the_holder_dies_another_goes_on)
+TEST(when_the_holder_dies_another_goes_on)
 {
     start();
     make_voucher(1000, 3, 2);
@@ -531,9 +521,8 @@ START_TEST(when_the_holder_dies_another_goes_on)
     WAIT_FOR(units_left() == 1000);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(orders_expire_once_while_the_voucher_is_rebuilt)
+TEST(orders_expire_once_while_the_voucher_is_rebuilt)
 {
     int rebuilds = 0;
     start();
@@ -552,25 +541,5 @@ START_TEST(orders_expire_once_while_the_voucher_is_rebuilt)
     books_must_balance(voucher);
     ck_assert_int_eq(units_left(), 1000);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("life");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, an_order_may_have_several_units);
-    tcase_add_test(tcase, an_order_gets_all_its_units_or_none);
-    tcase_add_test(tcase, what_is_no_quantity_changes_nothing);
-    tcase_add_test(tcase, every_order_says_when_it_expires);
-    tcase_add_test(tcase, the_same_key_gets_the_first_answer);
-    tcase_add_test(tcase, the_21st_order_of_a_user_is_one_too_many);
-    tcase_add_test(tcase, the_same_key_waits_with_its_order);
-    tcase_add_test(tcase, the_same_key_gets_the_first_answer_after_a_cancel);
-    tcase_add_test(tcase, an_expired_unit_sells_again_on_every_instance);
-    tcase_add_test(tcase, a_paid_order_does_not_expire);
-    tcase_add_test(tcase, when_the_holder_dies_another_goes_on);
-    tcase_add_test(tcase, orders_expire_once_while_the_voucher_is_rebuilt);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = teardown, .in_one_process = true);

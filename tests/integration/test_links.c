@@ -1,11 +1,11 @@
 // The link to PostgreSQL with a real server: notifications arrive, also after a reconnect, and a statement soon gives
 // up on a row that another transaction has locked.
-#include <check.h>
 
 #include "clock.h"
 #include "pg_link.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { TIMEOUT_MS = 5000, MOST_WAITING = 16 };
@@ -82,7 +82,7 @@ static void must_be_notified(void)
     WAIT_FOR(run_once() && seen.notified == 1);
 }
 
-START_TEST(changes_of_the_catalogue_are_told)
+TEST(changes_of_the_catalogue_are_told)
 {
     must_be_notified();
     db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
@@ -90,7 +90,6 @@ START_TEST(changes_of_the_catalogue_are_told)
     WAIT_FOR(run_once() && seen.ready == 2);
     must_be_notified();
 }
-END_TEST
 
 static void create_voucher(void)
 {
@@ -102,7 +101,7 @@ static void create_voucher(void)
     WAIT_FOR(run_once() && seen.results > results);
 }
 
-START_TEST(what_is_locked_is_given_up_soon)
+TEST(what_is_locked_is_given_up_soon)
 {
     PGconn *holder = db_connect();
     PQclear(PQexec(holder, "BEGIN"));
@@ -116,15 +115,5 @@ START_TEST(what_is_locked_is_given_up_soon)
     ck_assert_int_eq(seen.kind, SK_RESULT_ROWS);
     ck_assert_int_eq(seen.lost, 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("links");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, clear_up);
-    tcase_add_test(tcase, changes_of_the_catalogue_are_told);
-    tcase_add_test(tcase, what_is_locked_is_given_up_soon);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 120, .begin = start, .setup = setup, .teardown = clear_up);

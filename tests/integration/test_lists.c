@@ -1,5 +1,4 @@
 // Lists over HTTP: each page leads to the next, and requests for invalid pages are rejected.
-#include <check.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "shards.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 100, PATH_SIZE = 512, CURSOR_SIZE = 128, IDS_SIZE = 8192, IDS_MOST = 512 };
@@ -127,7 +127,7 @@ static void must_be_all(const char *ids, const char *sql)
     ck_assert_str_eq(ids, expected);
 }
 
-START_TEST(a_users_orders_come_in_pages)
+TEST(a_users_orders_come_in_pages)
 {
     enum { MADE = 7 };
     char voucher[VOUCHER_ID_SIZE], cursor[CURSOR_SIZE], path[PATH_SIZE], ids[IDS_SIZE] = "";
@@ -160,9 +160,8 @@ START_TEST(a_users_orders_come_in_pages)
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(vouchers_come_in_pages)
+TEST(vouchers_come_in_pages)
 {
     static const char *const states[] = {"open", "paused", "closed", "retired"};
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE], sql[PATH_SIZE], next[CURSOR_SIZE] = "";
@@ -190,9 +189,8 @@ START_TEST(vouchers_come_in_pages)
     char server_time[HTTP_FIELD_SIZE];
     ck_assert(http_member(&reply, "server_time", server_time));
 }
-END_TEST
 
-START_TEST(an_admin_sees_a_vouchers_orders)
+TEST(an_admin_sees_a_vouchers_orders)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE], sql[PATH_SIZE], now[64], user[16];
     voucher_on_sale(service, STOCK, voucher);
@@ -220,10 +218,9 @@ START_TEST(an_admin_sees_a_vouchers_orders)
     ck_assert_str_eq(ids, "");
     books_must_balance(voucher);
 }
-END_TEST
 
 // A page never parts the payments of one order.
-START_TEST(an_admin_sees_a_vouchers_payments)
+TEST(an_admin_sees_a_vouchers_payments)
 {
     char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], path[PATH_SIZE], sql[PATH_SIZE], cursor[CURSOR_SIZE];
     char ids[IDS_SIZE] = "", user[16];
@@ -255,10 +252,9 @@ START_TEST(an_admin_sees_a_vouchers_payments)
     ck_assert_int_eq(get("/admin/payments?voucher=0", ADMIN), 422);
     db_run("TRUNCATE payment, order_event");
 }
-END_TEST
 
 // Of all vouchers, or of one; and the gauge of /metrics counts them.
-START_TEST(an_admin_sees_what_is_to_be_refunded)
+TEST(an_admin_sees_what_is_to_be_refunded)
 {
     static const char *const bad[] = {"state=accepted", "state=", "state=to_refund&state=to_refund",
                                       "state=to_refund&voucher=0", "state=to_refund&voucher=x"};
@@ -291,9 +287,8 @@ START_TEST(an_admin_sees_what_is_to_be_refunded)
     WAIT_FOR(http_sample(service, "seckill_payments_to_refund") == 5);
     db_run("TRUNCATE payment, order_event");
 }
-END_TEST
 
-START_TEST(vouchers_are_found_by_their_title)
+TEST(vouchers_are_found_by_their_title)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE], cursor[CURSOR_SIZE];
     for (int i = 0; i < 6; i++)
@@ -314,9 +309,8 @@ START_TEST(vouchers_are_found_by_their_title)
     ck_assert_int_eq(get("/admin/vouchers?title=", ADMIN), 422);
     ck_assert_int_eq(get("/admin/vouchers?title=%C3", ADMIN), 422);
 }
-END_TEST
 
-START_TEST(orders_and_payments_are_found)
+TEST(orders_and_payments_are_found)
 {
     char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], ids[IDS_SIZE] = "", cursor[CURSOR_SIZE];
     voucher_on_sale(service, STOCK, voucher);
@@ -350,7 +344,6 @@ START_TEST(orders_and_payments_are_found)
     books_must_balance(other);
     db_run("TRUNCATE payment, order_event");
 }
-END_TEST
 
 // Whether /admin/troubles names the voucher for this reason.
 static bool is_troubled(const char *voucher, const char *what)
@@ -361,7 +354,7 @@ static bool is_troubled(const char *voucher, const char *what)
     return strstr(reply.body, row) != NULL;
 }
 
-START_TEST(vouchers_in_trouble_are_listed)
+TEST(vouchers_in_trouble_are_listed)
 {
     char voucher[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, voucher);
@@ -387,9 +380,8 @@ START_TEST(vouchers_in_trouble_are_listed)
     ck_assert(!is_troubled(voucher, "EXPIRY_LATE"));
     db_run("TRUNCATE payment, order_event");
 }
-END_TEST
 
-START_TEST(letters_come_in_pages)
+TEST(letters_come_in_pages)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE];
     voucher_on_sale(service, STOCK, voucher);
@@ -403,9 +395,8 @@ START_TEST(letters_come_in_pages)
     must_be_all(ids, "SELECT id FROM dead_letter ORDER BY id");
     db_run("DELETE FROM dead_letter");
 }
-END_TEST
 
-START_TEST(the_operators_record_and_the_feed_are_read)
+TEST(the_operators_record_and_the_feed_are_read)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE] = "", path[PATH_SIZE], cursor[CURSOR_SIZE], after[CURSOR_SIZE];
     voucher_on_sale(service, STOCK, voucher);
@@ -446,7 +437,6 @@ START_TEST(the_operators_record_and_the_feed_are_read)
     ck_assert_int_eq(read_page("/admin/events", ADMIN, "events", "id", ids, cursor), 0);
     ck_assert_uint_eq(strlen(cursor), len); // also before there is any event
 }
-END_TEST
 
 static void note_why(const char *voucher, int from, int to)
 {
@@ -456,7 +446,7 @@ static void note_why(const char *voucher, int from, int to)
            from, to, voucher);
 }
 
-START_TEST(the_feed_is_read_from_its_end)
+TEST(the_feed_is_read_from_its_end)
 {
     static const struct {
         const char *query, *expected, *then;
@@ -494,9 +484,8 @@ START_TEST(the_feed_is_read_from_its_end)
     }
     db_run("TRUNCATE order_event");
 }
-END_TEST
 
-START_TEST(what_is_no_page_is_refused)
+TEST(what_is_no_page_is_refused)
 {
     static const char *const lists[][2] = {
         {"/orders?", ALICE},
@@ -578,9 +567,8 @@ START_TEST(what_is_no_page_is_refused)
         ck_assert_msg(strstr(reply.body, "\"errors\":[{\"parameter\":\"") != NULL, "%s: %s", filters[i], reply.body);
     }
 }
-END_TEST
 
-START_TEST(a_cursor_belongs_to_its_filter)
+TEST(a_cursor_belongs_to_its_filter)
 {
     char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], path[PATH_SIZE], cursor[CURSOR_SIZE], ids[IDS_SIZE] = "";
     voucher_on_sale(service, STOCK, voucher);
@@ -602,26 +590,5 @@ START_TEST(a_cursor_belongs_to_its_filter)
     ids[0] = '\0';
     ck_assert_int_eq(read_page(path, ADMIN, "orders", "id", ids, cursor), 1); // the limit may change between pages
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("lists");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, start, service_stop_all);
-    tcase_add_test(tcase, a_users_orders_come_in_pages);
-    tcase_add_test(tcase, vouchers_come_in_pages);
-    tcase_add_test(tcase, an_admin_sees_a_vouchers_orders);
-    tcase_add_test(tcase, an_admin_sees_a_vouchers_payments);
-    tcase_add_test(tcase, an_admin_sees_what_is_to_be_refunded);
-    tcase_add_test(tcase, vouchers_are_found_by_their_title);
-    tcase_add_test(tcase, orders_and_payments_are_found);
-    tcase_add_test(tcase, vouchers_in_trouble_are_listed);
-    tcase_add_test(tcase, letters_come_in_pages);
-    tcase_add_test(tcase, the_operators_record_and_the_feed_are_read);
-    tcase_add_test(tcase, the_feed_is_read_from_its_end);
-    tcase_add_test(tcase, what_is_no_page_is_refused);
-    tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .setup = start, .teardown = service_stop_all, .in_one_process = true);

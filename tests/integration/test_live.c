@@ -1,6 +1,5 @@
 // Long requests, while another instance changes what they wait for: GET /orders/{id}?wait= and GET
 // /vouchers/{id}/events, and of several vouchers.
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 1000, MANY = 500, PATH_SIZE = 128, REQUEST_SIZE = 512, LONG_MS = 10000, PROMPT_MS = 300 };
@@ -96,7 +96,7 @@ static void must_be_prompt(uint64_t since_ms)
 
 // ---- an order's next change ----
 
-START_TEST(a_pending_order_settles)
+TEST(a_pending_order_settles)
 {
     char id[ORDER_ID_SIZE];
     start();
@@ -117,10 +117,9 @@ START_TEST(a_pending_order_settles)
     (void)close(unpaid);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Also during an open transaction that is older than the move.
-START_TEST(an_unpaid_order_moves)
+TEST(an_unpaid_order_moves)
 {
     static const char *const moves[] = {"paid", "cancelled", "expired"};
     start();
@@ -149,9 +148,8 @@ START_TEST(an_unpaid_order_moves)
     }
     PQfinish(old);
 }
-END_TEST
 
-START_TEST(nothing_changes)
+TEST(nothing_changes)
 {
     static const char *const bad[] = {"?wait=61",       "?wait=-1",
                                       "?wait=",         "?wait=1.5",
@@ -179,10 +177,9 @@ START_TEST(nothing_changes)
     (void)close(zero);
     (void)close(foreign);
 }
-END_TEST
 
 // The queries continue as long as somebody waits, and no longer.
-START_TEST(clients_hang_up)
+TEST(clients_hang_up)
 {
     char id[ORDER_ID_SIZE];
     int fds[MANY / 10];
@@ -200,7 +197,6 @@ START_TEST(clients_hang_up)
     must_hear(fd, "paid");
     (void)close(fd);
 }
-END_TEST
 
 static char ids[MANY][ORDER_ID_SIZE];
 static int many[MANY];
@@ -216,7 +212,7 @@ static void many_wait(void)
     WAIT_FOR(waiting_is_asked());
 }
 
-START_TEST(many_wait_and_some_move)
+TEST(many_wait_and_some_move)
 {
     start();
     many_wait();
@@ -236,10 +232,9 @@ START_TEST(many_wait_and_some_move)
     for (int i = 0; i < MANY; i++)
         (void)close(many[i]);
 }
-END_TEST
 
 // Shutdown answers all waiting requests at once with the current status, and the instance exits with 0.
-START_TEST(the_end)
+TEST(the_end)
 {
     char value[HTTP_FIELD_SIZE];
     start();
@@ -253,9 +248,8 @@ START_TEST(the_end)
     }
     ck_assert_int_eq(service_wait(there), 0);
 }
-END_TEST
 
-START_TEST(postgres_is_away)
+TEST(postgres_is_away)
 {
     char id[ORDER_ID_SIZE];
     start();
@@ -272,7 +266,6 @@ START_TEST(postgres_is_away)
     (void)close(brief);
     (void)close(patient);
 }
-END_TEST
 
 // ---- a voucher's events ----
 
@@ -338,7 +331,7 @@ static void must_not_return(const struct service *service, const char *list)
     }
 }
 
-START_TEST(a_sale_is_followed)
+TEST(a_sale_is_followed)
 {
     static struct stream stream, other;
     start();
@@ -380,7 +373,6 @@ START_TEST(a_sale_is_followed)
     ck_assert_ptr_nonnull(strstr(stream.text, "\n\nid: end\ndata: {"));
     must_not_return(here, voucher);
 }
-END_TEST
 
 static bool hears_of(struct stream *stream, const char *id, const char *text)
 {
@@ -390,7 +382,7 @@ static bool hears_of(struct stream *stream, const char *id, const char *text)
 }
 
 // One stream of three sales. The instance does not have one of them in its catalogue: it was retired before.
-START_TEST(several_sales_are_followed)
+TEST(several_sales_are_followed)
 {
     static struct stream stream;
     char other[VOUCHER_ID_SIZE], old[VOUCHER_ID_SIZE], path[PATH_SIZE], header[HTTP_FIELD_SIZE];
@@ -429,9 +421,8 @@ START_TEST(several_sales_are_followed)
     (void)snprintf(path, sizeof path, "%s,%s,%s", voucher, old, other);
     must_not_return(later, path);
 }
-END_TEST
 
-START_TEST(there_is_nothing_to_follow)
+TEST(there_is_nothing_to_follow)
 {
     char path[PATH_SIZE], value[HTTP_FIELD_SIZE];
     start();
@@ -447,9 +438,8 @@ START_TEST(there_is_nothing_to_follow)
     ck_assert(http_header(&reply, "Allow", value) && strcmp(value, "GET, HEAD") == 0);
     ck_assert_int_eq(http_ask(there, "POST", "/vouchers/events", "", NULL, &reply), 405);
 }
-END_TEST
 
-START_TEST(such_vouchers_there_are_not)
+TEST(such_vouchers_there_are_not)
 {
     static const char *const bad[] = {
         "",
@@ -482,10 +472,9 @@ START_TEST(such_vouchers_there_are_not)
     http_must_be_problem(&reply, 404, "UNKNOWN_VOUCHER");
     ck_assert_ptr_nonnull(strstr(reply.body, "{\"parameter\":\"ids\",\"detail\":\"there is no voucher 999999\"}"));
 }
-END_TEST
 
 // The streams end with the instance; clients that hang up are dropped.
-START_TEST(many_listen)
+TEST(many_listen)
 {
     static struct stream streams[MANY / 10];
     enum { STREAMS = MANY / 10 };
@@ -506,9 +495,8 @@ START_TEST(many_listen)
     }
     ck_assert_int_eq(service_wait(there), 0);
 }
-END_TEST
 
-START_TEST(redis_is_away)
+TEST(redis_is_away)
 {
     static struct stream stream;
     start();
@@ -522,26 +510,5 @@ START_TEST(redis_is_away)
     WAIT_FOR(hears(&stream, "\"remaining\":999,"));
     (void)close(stream.fd);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("live");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, a_pending_order_settles);
-    tcase_add_test(tcase, an_unpaid_order_moves);
-    tcase_add_test(tcase, nothing_changes);
-    tcase_add_test(tcase, clients_hang_up);
-    tcase_add_test(tcase, many_wait_and_some_move);
-    tcase_add_test(tcase, the_end);
-    tcase_add_test(tcase, postgres_is_away);
-    tcase_add_test(tcase, a_sale_is_followed);
-    tcase_add_test(tcase, several_sales_are_followed);
-    tcase_add_test(tcase, there_is_nothing_to_follow);
-    tcase_add_test(tcase, such_vouchers_there_are_not);
-    tcase_add_test(tcase, many_listen);
-    tcase_add_test(tcase, redis_is_away);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

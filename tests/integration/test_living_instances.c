@@ -1,5 +1,4 @@
 // The list of instances: each reactor is listed as soon as it sells, and no longer once it is gone.
-#include <check.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { NAME_SIZE = 128, TTL_MS = 1500 };
@@ -62,7 +62,7 @@ static size_t living(const struct service *asked)
     return found;
 }
 
-START_TEST(each_reactor_that_lives_is_listed)
+TEST(each_reactor_that_lives_is_listed)
 {
     struct service *one = service_start(ENV(SOON));
     WAIT_FOR(count(one, one) == 1);
@@ -79,10 +79,9 @@ START_TEST(each_reactor_that_lives_is_listed)
     ck_assert_int_eq(service_wait(three), 0);
     ck_assert_uint_eq(living(one), 1);
 }
-END_TEST
 
 // Nothing but this list depends on these details.
-START_TEST(what_is_lost_is_told_with_the_next_session)
+TEST(what_is_lost_is_told_with_the_next_session)
 {
     struct service *one = service_start(ENV(SOON));
     WAIT_FOR(count(one, one) == 1);
@@ -94,9 +93,8 @@ START_TEST(what_is_lost_is_told_with_the_next_session)
     struct service *two = service_start(ENV(SOON));
     WAIT_FOR(count(one, two) == 1 && count(one, one) == 1);
 }
-END_TEST
 
-START_TEST(without_redis_there_is_no_list)
+TEST(without_redis_there_is_no_list)
 {
     char headers[HTTP_FIELD_SIZE];
     struct service *one = service_start(ENV(SOON));
@@ -109,16 +107,5 @@ START_TEST(without_redis_there_is_no_list)
     WAIT_FOR(http_ask(one, "GET", "/admin/instances", headers, NULL, &reply) == 200);
     WAIT_FOR(count(one, one) == 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("living_instances");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, each_reactor_that_lives_is_listed);
-    tcase_add_test(tcase, what_is_lost_is_told_with_the_next_session);
-    tcase_add_test(tcase, without_redis_there_is_no_list);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -1,7 +1,6 @@
 // Every instance finds an order by its id, and an accepted order is never "not found". This holds while it is pending,
 // where its voucher is unknown yet, and if Redis has lost it and only a paused instance has it. The rule depends on the
 // epoch in the id, not on a clock, so the tests let epochs pass, not time.
-#include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include "books.h"
 #include "sales.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 20, BUSY_MAX = 64, LOST = 4, REBUILDS = 6, USER_SIZE = 24, SEARCHED = 4000 };
@@ -54,7 +54,7 @@ static bool lists_all(const struct service *service, const char *user, const cha
 
 // ---- pending ----
 
-START_TEST(a_pending_order_is_found_by_every_instance)
+TEST(a_pending_order_is_found_by_every_instance)
 {
     struct service *service = service_start(NULL), *other = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], status[HTTP_FIELD_SIZE];
@@ -75,7 +75,6 @@ START_TEST(a_pending_order_is_found_by_every_instance)
     WAIT_FOR(lists_all(other, "bob", "unpaid", 1));
     books_must_balance(voucher);
 }
-END_TEST
 
 // Makes two vouchers in one slot: every instance knows `old`; `voucher`, still to be made, will get the id `next`.
 static void make_neighbours(struct service *service, char old[VOUCHER_ID_SIZE], int64_t *next)
@@ -110,7 +109,7 @@ static void must_be_found_before_its_voucher_is_known(struct service *service, s
     books_must_balance(voucher);
 }
 
-START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
+TEST(an_order_of_a_voucher_that_is_not_known_yet)
 {
     STACK_SKIP_SHARDS("the id of the next voucher depends on its shard");
     struct service *service = service_start(NULL), *other = service_start(NULL);
@@ -126,11 +125,10 @@ START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
                                old, next),
                      1);
 }
-END_TEST
 
 // ---- more vouchers than a list queries ----
 
-START_TEST(a_list_says_when_it_is_not_complete)
+TEST(a_list_says_when_it_is_not_complete)
 {
     static char vouchers[BUSY_MAX + 1][VOUCHER_ID_SIZE];
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=30000"));
@@ -155,7 +153,6 @@ START_TEST(a_list_says_when_it_is_not_complete)
     books_must_balance(vouchers[0]);
     books_must_balance(vouchers[BUSY_MAX]);
 }
-END_TEST
 
 // ---- lost by Redis, held by a paused instance ----
 
@@ -227,7 +224,7 @@ static void lose_and_find(struct service *service, struct service *other, const 
     books_must_balance(voucher);
 }
 
-START_TEST(an_order_that_redis_lost_is_never_unknown)
+TEST(an_order_that_redis_lost_is_never_unknown)
 {
     struct service *service = service_start(ENV(STUBBORN)), *other = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE];
@@ -235,10 +232,9 @@ START_TEST(an_order_that_redis_lost_is_never_unknown)
     http_must_buy(service, voucher, "alice");
     lose_and_find(service, other, voucher, false);
 }
-END_TEST
 
 // No refusal cache: else a rebuild would hold the sale briefly, and the instance would learn of the epoch.
-START_TEST(an_order_of_an_instance_that_is_behind_is_never_unknown)
+TEST(an_order_of_an_instance_that_is_behind_is_never_unknown)
 {
     struct service *service = service_start(ENV(STUBBORN, "SECKILL_SOLD_OUT_MARK_MS=0")),
                    *other = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=0"));
@@ -248,10 +244,9 @@ START_TEST(an_order_of_an_instance_that_is_behind_is_never_unknown)
     rebuild(other, voucher);
     lose_and_find(service, other, voucher, true);
 }
-END_TEST
 
 // The other half of the rule: 503 is answered only where an instance may still hold such an order.
-START_TEST(what_no_instance_can_hold_is_not_found)
+TEST(what_no_instance_can_hold_is_not_found)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], slot[16], status[HTTP_FIELD_SIZE];
@@ -270,19 +265,5 @@ START_TEST(what_no_instance_can_hold_is_not_found)
         ck_assert_msg(sales_order(service, id, "mallory", status) == rows[i].status, "row %zu", i);
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("located_orders");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, a_pending_order_is_found_by_every_instance);
-    tcase_add_test(tcase, an_order_of_a_voucher_that_is_not_known_yet);
-    tcase_add_test(tcase, a_list_says_when_it_is_not_complete);
-    tcase_add_test(tcase, an_order_that_redis_lost_is_never_unknown);
-    tcase_add_test(tcase, an_order_of_an_instance_that_is_behind_is_never_unknown);
-    tcase_add_test(tcase, what_no_instance_can_hold_is_not_found);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = teardown, .in_one_process = true);

@@ -1,7 +1,6 @@
 // The per-user lock on a real Redis, made of claim and session. It tests the guarantees to the holder and to others,
 // also when holders or Redis are paused, stopped or killed. Each guarantee has a control: without the claim, or without
 // checking the session, two are inside at once.
-#include <check.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "parties.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 #define LOCK_KEY "seckill:lock:rebuild:{1}"
 
@@ -232,7 +232,7 @@ static void count_in_processes(struct shared *shared)
         ck_assert_int_eq(child_wait(counting[i]), 0);
 }
 
-START_TEST(processes_exclude_each_other_for_a_user)
+TEST(processes_exclude_each_other_for_a_user)
 {
     struct shared *shared = share();
     count_in_processes(shared);
@@ -242,10 +242,9 @@ START_TEST(processes_exclude_each_other_for_a_user)
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0);
     (void)munmap(shared, sizeof *shared);
 }
-END_TEST
 
 // The control: the same without the check for an existing order of the user.
-START_TEST(without_the_claim_two_are_inside)
+TEST(without_the_claim_two_are_inside)
 {
     struct shared *shared = share();
     use_script("local order = bought[i] or seen[user]", "local order = seen[user]");
@@ -254,10 +253,9 @@ START_TEST(without_the_claim_two_are_inside)
     ck_assert_int_lt(shared->count, PROCESSES * ROUNDS);
     (void)munmap(shared, sizeof *shared);
 }
-END_TEST
 
 // One write takes all locks of a batch, and one releases them: nothing is written per user.
-START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
+TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
 {
     static char users[BATCH][16], orders[BATCH][16];
     static const char *argv[WORDS_MAX] = {"100000", run, "new", "0", "", "018bcfe5-6800-7000-8000-00000000005e",
@@ -282,11 +280,10 @@ START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
     freeReplyObject(reply);
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 1);
 }
-END_TEST
 
 // ---- the session ----
 
-START_TEST(a_session_is_never_without_a_ttl)
+TEST(a_session_is_never_without_a_ttl)
 {
     struct party *party = open_party(LONG_TTL_MS);
     const char *id = sk_session_id(session_of(party));
@@ -294,9 +291,8 @@ START_TEST(a_session_is_never_without_a_ttl)
     ck_assert_int_le(redis_number("PTTL seckill:{shared}:session:%s", id), LONG_TTL_MS);
     party_close(party);
 }
-END_TEST
 
-START_TEST(a_session_is_kept_over_several_ttls)
+TEST(a_session_is_kept_over_several_ttls)
 {
     struct party *owner = open_party(KEPT_TTL_MS), *other = open_party(KEPT_TTL_MS);
     const char *id = sk_session_id(session_of(owner));
@@ -315,9 +311,8 @@ START_TEST(a_session_is_kept_over_several_ttls)
     party_close(owner);
     party_close(other);
 }
-END_TEST
 
-START_TEST(a_session_that_ends_is_gone_at_once)
+TEST(a_session_that_ends_is_gone_at_once)
 {
     struct party *owner = open_party(LONG_TTL_MS), *other = open_party(SHORT_TTL_MS);
     char id[SK_UUID_SIZE];
@@ -332,7 +327,6 @@ START_TEST(a_session_that_ends_is_gone_at_once)
     party_close(owner);
     party_close(other);
 }
-END_TEST
 
 // Sends 'h' when it holds its session, 'l' when it has lost it, 't' when it has taken it again.
 static void hold(int says, void *arg)
@@ -352,7 +346,7 @@ static void hold(int says, void *arg)
     RUN_UNTIL(false);
 }
 
-START_TEST(a_crashed_holders_session_expires_and_not_before_its_time)
+TEST(a_crashed_holders_session_expires_and_not_before_its_time)
 {
     struct shared *shared = share();
     struct party *heir = open_party(KEPT_TTL_MS);
@@ -370,9 +364,8 @@ START_TEST(a_crashed_holders_session_expires_and_not_before_its_time)
     party_close(heir);
     (void)munmap(shared, sizeof *shared);
 }
-END_TEST
 
-START_TEST(a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again)
+TEST(a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again)
 {
     struct shared *shared = share();
     struct party *heir = open_party(KEPT_TTL_MS);
@@ -389,7 +382,6 @@ START_TEST(a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again)
     party_close(heir);
     (void)munmap(shared, sizeof *shared);
 }
-END_TEST
 
 // How often an heir that takes over a holder's work finds the holder inside. `asks`: it checks the session first.
 static int overlaps_of_an_heir(bool asks)
@@ -411,21 +403,19 @@ static int overlaps_of_an_heir(bool asks)
     return overlaps;
 }
 
-START_TEST(no_heir_takes_over_while_the_holder_lives)
+TEST(no_heir_takes_over_while_the_holder_lives)
 {
     ck_assert_int_eq(overlaps_of_an_heir(true), 0);
 }
-END_TEST
 
 // The control.
-START_TEST(without_asking_for_the_session_two_are_inside)
+TEST(without_asking_for_the_session_two_are_inside)
 {
     ck_assert_int_gt(overlaps_of_an_heir(false), 0);
 }
-END_TEST
 
 // A session that another holder has taken meanwhile is neither renewed nor deleted.
-START_TEST(a_paused_holder_touches_nothing_of_anothers)
+TEST(a_paused_holder_touches_nothing_of_anothers)
 {
     struct party *slow = open_party(SHORT_TTL_MS);
     char id[SK_UUID_SIZE], value[TEXT_SIZE];
@@ -442,10 +432,9 @@ START_TEST(a_paused_holder_touches_nothing_of_anothers)
     ck_assert_int_gt(redis_number("PTTL seckill:{shared}:session:%s", id), 10000);
     party_close(slow);
 }
-END_TEST
 
 // A restart may lose all sessions. They are taken again before any is judged dead.
-START_TEST(a_restart_of_redis_kills_no_session)
+TEST(a_restart_of_redis_kills_no_session)
 {
     struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
     char id[SK_UUID_SIZE];
@@ -472,9 +461,8 @@ START_TEST(a_restart_of_redis_kills_no_session)
     party_close(one);
     party_close(two);
 }
-END_TEST
 
-START_TEST(a_session_that_redis_loses_is_found_lost_and_taken_again)
+TEST(a_session_that_redis_loses_is_found_lost_and_taken_again)
 {
     struct party *party = open_party(KEPT_TTL_MS);
     const char *id = sk_session_id(session_of(party));
@@ -484,7 +472,6 @@ START_TEST(a_session_that_redis_loses_is_found_lost_and_taken_again)
     ck_assert_int_eq(redis_number("ZCARD seckill:{shared}:sessions"), 1);
     party_close(party);
 }
-END_TEST
 
 // ---- named locks ----
 
@@ -516,7 +503,7 @@ static void give(struct party *party, struct view *view)
     party_settle(party);
 }
 
-START_TEST(a_named_lock_has_one_owner_until_it_is_released)
+TEST(a_named_lock_has_one_owner_until_it_is_released)
 {
     struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
     struct view first, second;
@@ -533,10 +520,9 @@ START_TEST(a_named_lock_has_one_owner_until_it_is_released)
     party_close(one);
     party_close(two);
 }
-END_TEST
 
 // Its owner is dead, and the clock went back before the TTL was over.
-START_TEST(a_named_lock_is_free_after_a_ttl_whatever_the_clock)
+TEST(a_named_lock_is_free_after_a_ttl_whatever_the_clock)
 {
     struct party *dead = open_party(KEPT_TTL_MS), *heir = open_party(LONG_TTL_MS);
     struct view view;
@@ -554,9 +540,8 @@ START_TEST(a_named_lock_is_free_after_a_ttl_whatever_the_clock)
     party_close(heir);
     party_close(dead);
 }
-END_TEST
 
-START_TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
+TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
 {
     struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
     struct view slow_view, view;
@@ -574,29 +559,5 @@ START_TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
     party_close(slow);
     party_close(other);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("lock");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, processes_exclude_each_other_for_a_user);
-    tcase_add_test(tcase, without_the_claim_two_are_inside);
-    tcase_add_test(tcase, the_locks_of_a_batch_are_taken_and_released_at_once);
-    tcase_add_test(tcase, a_session_is_never_without_a_ttl);
-    tcase_add_test(tcase, a_session_is_kept_over_several_ttls);
-    tcase_add_test(tcase, a_session_that_ends_is_gone_at_once);
-    tcase_add_test(tcase, a_crashed_holders_session_expires_and_not_before_its_time);
-    tcase_add_test(tcase, a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again);
-    tcase_add_test(tcase, no_heir_takes_over_while_the_holder_lives);
-    tcase_add_test(tcase, without_asking_for_the_session_two_are_inside);
-    tcase_add_test(tcase, a_paused_holder_touches_nothing_of_anothers);
-    tcase_add_test(tcase, a_restart_of_redis_kills_no_session);
-    tcase_add_test(tcase, a_session_that_redis_loses_is_found_lost_and_taken_again);
-    tcase_add_test(tcase, a_named_lock_has_one_owner_until_it_is_released);
-    tcase_add_test(tcase, a_named_lock_is_free_after_a_ttl_whatever_the_clock);
-    tcase_add_test(tcase, a_paused_owner_of_a_named_lock_releases_nothing_of_anothers);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = start, .setup = setup, .teardown = teardown, .in_one_process = true);

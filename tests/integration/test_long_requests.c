@@ -1,6 +1,5 @@
 // Event streams and long polls may use only a share of the connections, with a limit for each user and each address.
 // However many a client opens, buyers, probes and operators are served.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "http.h"
 #include "sales.h"
 #include "stack.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 1000, MANY = 40, OFTEN = 2000, REQUEST_SIZE = 512 };
@@ -99,7 +99,7 @@ static void put_path(char path[64], const char *format)
 
 // ---- the share ----
 
-START_TEST(they_have_a_share_of_the_connections)
+TEST(they_have_a_share_of_the_connections)
 {
     enum { CONNECTIONS = 40, SHARE = 20 };
     struct service *service =
@@ -129,10 +129,9 @@ START_TEST(they_have_a_share_of_the_connections)
     close_long(service, fds, SHARE);
     books_must_balance(voucher);
 }
-END_TEST
 
 // However a long request ends, it frees its place.
-START_TEST(places_are_given_back)
+TEST(places_are_given_back)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=1", "SECKILL_MAX_CONNECTIONS=40"));
     char events[64], order[ORDER_ID_SIZE], poll[96];
@@ -165,11 +164,10 @@ START_TEST(places_are_given_back)
     ck_assert_int_eq(http_get(service, poll, "alice", &reply), 200);
     WAIT_FOR((int)http_sample(service, "seckill_long_requests") == 0);
 }
-END_TEST
 
 // ---- users and addresses ----
 
-START_TEST(a_user_has_so_many)
+TEST(a_user_has_so_many)
 {
     enum { OF_USER = 8 };
     struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
@@ -189,9 +187,8 @@ START_TEST(a_user_has_so_many)
     alice[0] = open_long(service, events, "X-User-Id: alice\r\n");
     close_long(service, alice, OF_USER);
 }
-END_TEST
 
-START_TEST(an_address_has_so_many_where_it_is_known)
+TEST(an_address_has_so_many_where_it_is_known)
 {
     enum { OF_ADDRESS = 32, MORE = 40 };
     static const char one[] = "X-Forwarded-For: 192.0.2.1\r\n", other[] = "X-Forwarded-For: 192.0.2.2\r\n";
@@ -217,11 +214,10 @@ START_TEST(an_address_has_so_many_where_it_is_known)
         service_kill(service);
     }
 }
-END_TEST
 
 // ---- nearly all connections are taken ----
 
-START_TEST(the_last_tenth_is_for_buyers_operators_and_probes)
+TEST(the_last_tenth_is_for_buyers_operators_and_probes)
 {
     enum { CONNECTIONS = 40, IDLE = 37 }; // and the one that asks
     struct service *service = service_start(ENV("SECKILL_REACTORS=1", "SECKILL_MAX_CONNECTIONS=40"));
@@ -256,17 +252,5 @@ START_TEST(the_last_tenth_is_for_buyers_operators_and_probes)
     WAIT_FOR(http_sample(service, "seckill_crowded_requests_total") >= 8);
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("long requests");
-    tcase_set_timeout(tcase, 200);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, they_have_a_share_of_the_connections);
-    tcase_add_test(tcase, places_are_given_back);
-    tcase_add_test(tcase, a_user_has_so_many);
-    tcase_add_test(tcase, an_address_has_so_many_where_it_is_known);
-    tcase_add_test(tcase, the_last_tenth_is_for_buyers_operators_and_probes);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 200, .setup = setup);

@@ -1,6 +1,5 @@
 // Redis comes back empty. All vouchers are rebuilt, a few at a time, those that buyers ask for first, and one that
 // fails delays no other.
-#include <check.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "keys.h"
 #include "sales.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 100, BUYERS = 50, MANY = 200, MANY_FULL = 1000, FULL_MS = 10000, SAMPLE = 5 };
@@ -113,7 +113,7 @@ static void books_of_a_sample_must_balance(void)
     }
 }
 
-START_TEST(all_are_open_again)
+TEST(all_are_open_again)
 {
     struct service *service = prepare(2, ENV(HASTE));
     char voucher[VOUCHER_ID_SIZE];
@@ -134,10 +134,9 @@ START_TEST(all_are_open_again)
     ck_assert_int_lt(db_number("SELECT sum(epoch) FROM voucher_stock") - epochs, count + count / 4);
     books_of_a_sample_must_balance();
 }
-END_TEST
 
 // An instance shuts down cleanly in the middle of it.
-START_TEST(an_instance_ends_while_it_rebuilds)
+TEST(an_instance_ends_while_it_rebuilds)
 {
     struct service *service = prepare(1, ENV(HASTE));
     redis_run("FLUSHALL");
@@ -149,12 +148,11 @@ START_TEST(an_instance_ends_while_it_rebuilds)
     await_all_but(-1);
     books_of_a_sample_must_balance();
 }
-END_TEST
 
 // ---- a sick one among them ----
 
 // Its rebuild gives up after lock_timeout, long before the link's time-out.
-START_TEST(a_locked_row_holds_up_no_other)
+TEST(a_locked_row_holds_up_no_other)
 {
     struct service *service = prepare(1, ENV(HASTE, "SECKILL_PG_TIMEOUT_MS=60000"));
     char sick[VOUCHER_ID_SIZE], next[VOUCHER_ID_SIZE], lock[HTTP_FIELD_SIZE];
@@ -179,7 +177,6 @@ START_TEST(a_locked_row_holds_up_no_other)
     books_must_balance(sick);
     books_of_a_sample_must_balance();
 }
-END_TEST
 
 // The journal contains an entry that PostgreSQL refuses to settle, before the service can check Redis again.
 static void empty_but_for_a_poisoned_entry(const char *voucher)
@@ -203,7 +200,7 @@ static void empty_but_for_a_poisoned_entry(const char *voucher)
     redisFree(redis);
 }
 
-START_TEST(a_poisoned_entry_holds_up_no_other)
+TEST(a_poisoned_entry_holds_up_no_other)
 {
     struct service *service = prepare(1, ENV(HASTE));
     char sick[VOUCHER_ID_SIZE];
@@ -219,17 +216,5 @@ START_TEST(a_poisoned_entry_holds_up_no_other)
     books_must_balance(sick);
     books_of_a_sample_must_balance();
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("many_rebuilds");
-    tcase_set_timeout(tcase, 300);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, all_are_open_again);
-    tcase_add_test(tcase, an_instance_ends_while_it_rebuilds);
-    tcase_add_test(tcase, a_locked_row_holds_up_no_other);
-    tcase_add_test(tcase, a_poisoned_entry_holds_up_no_other);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 300, .begin = setup, .teardown = teardown, .in_one_process = true);

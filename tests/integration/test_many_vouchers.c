@@ -1,6 +1,5 @@
 // Many vouchers at once, and vouchers whose sale ended days ago with open work: background jobs reach all of them, and
 // every accepted order is found.
-#include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,6 +7,7 @@
 #include "sales.h"
 #include "service_log.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 5, MANY = 1100, MANY_FULL = 5000, SAMPLE = 10, CHECKS = 20 };
@@ -50,7 +50,7 @@ static void must_be_audited(int64_t id)
     sales_note("open again after its key was deleted", since_ms);
 }
 
-START_TEST(each_of_many_is_sold_and_maintained)
+TEST(each_of_many_is_sold_and_maintained)
 {
     int count = sales_full() ? MANY_FULL : MANY;
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -77,7 +77,6 @@ START_TEST(each_of_many_is_sold_and_maintained)
         books_must_balance(voucher);
     }
 }
-END_TEST
 
 // ---- long over, and not at its end ----
 
@@ -93,7 +92,7 @@ static void must_stay_pending(const struct service *service, const char *id, con
         WAIT_FOR(sales_order_is(service, id, user, "pending"));
 }
 
-START_TEST(a_dead_letter_of_a_sale_long_over)
+TEST(a_dead_letter_of_a_sale_long_over)
 {
     struct service *service = service_start(ENV(IN_GOOD_TIME, "SECKILL_LOG_LEVEL=debug"));
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], rest[HTTP_FIELD_SIZE];
@@ -120,9 +119,8 @@ START_TEST(a_dead_letter_of_a_sale_long_over)
     ck_assert(sales_order_is(late, id, "victor", "unpaid"));
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_journal_entry_of_a_sale_long_over)
+TEST(a_journal_entry_of_a_sale_long_over)
 {
     struct service *service = service_start(ENV(IN_GOOD_TIME));
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -141,16 +139,5 @@ START_TEST(a_journal_entry_of_a_sale_long_over)
     ck_assert(sales_order_is(late, id, "walter", "unpaid"));
     ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK - 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("many_vouchers");
-    tcase_set_timeout(tcase, 300);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, each_of_many_is_sold_and_maintained);
-    tcase_add_test(tcase, a_dead_letter_of_a_sale_long_over);
-    tcase_add_test(tcase, a_journal_entry_of_a_sale_long_over);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 300, .begin = setup, .teardown = teardown, .in_one_process = true);

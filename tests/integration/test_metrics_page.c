@@ -8,6 +8,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN  "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -42,7 +43,7 @@ static void must_be_of_server(const struct service *service, const char *what, i
     WAIT_FOR(http_sample(service, name) > 0);
 }
 
-START_TEST(readers_may_read_it)
+TEST(readers_may_read_it)
 {
     struct service *service = service_start(ENV("SECKILL_ADMIN_TOKENS=" LINES));
     ck_assert_int_eq(http_ask(service, "GET", "/metrics", READER, NULL, &reply), 200);
@@ -51,18 +52,16 @@ START_TEST(readers_may_read_it)
     http_ask(service, "GET", "/metrics", "", NULL, &reply);
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
 }
-END_TEST
 
-START_TEST(it_may_be_open)
+TEST(it_may_be_open)
 {
     struct service *service = service_start(ENV("SECKILL_METRICS_OPEN=yes"));
     ck_assert_int_eq(http_ask(service, "GET", "/metrics", "", NULL, &reply), 200);
     http_ask(service, "GET", "/admin/vouchers", "", NULL, &reply);
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
 }
-END_TEST
 
-START_TEST(forms)
+TEST(forms)
 {
     struct service *service = service_start(NULL);
     char type[HTTP_FIELD_SIZE];
@@ -77,12 +76,11 @@ START_TEST(forms)
     ck_assert_ptr_nonnull(strstr(reply.body, "\n# TYPE seckill_orders_placed counter\n"));
     ck_assert_str_eq(reply.body + reply.body_len - 6, "# EOF\n");
 }
-END_TEST
 
 #define BUY "method=\"POST\",route=\"/seckill/{voucher}\""
 
 // With two reactors: each of them reports both.
-START_TEST(a_sale_is_counted)
+TEST(a_sale_is_counted)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
     char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE], name[NAME_SIZE];
@@ -126,10 +124,9 @@ START_TEST(a_sale_is_counted)
     becomes(service, name, 0);
     books_must_balance(voucher);
 }
-END_TEST
 
 // It is read from Redis, whether or not PostgreSQL is there; the age of the audit's last round grows meanwhile.
-START_TEST(a_journal_that_waits_is_seen)
+TEST(a_journal_that_waits_is_seen)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -156,10 +153,9 @@ START_TEST(a_journal_that_waits_is_seen)
     becomes(service, "seckill_journal_oldest_seconds", 0);
     books_must_balance(voucher);
 }
-END_TEST
 
 // A client above the connection limit waits until another one disconnects.
-START_TEST(that_there_is_no_room_is_counted)
+TEST(that_there_is_no_room_is_counted)
 {
     enum { MOST = 16 };
     struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=16"));
@@ -175,18 +171,5 @@ START_TEST(that_there_is_no_room_is_counted)
         (void)close(fds[i]);
     WAIT_FOR(http_sample(service, "seckill_connections_full_total") > before);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("metrics_page");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, readers_may_read_it);
-    tcase_add_test(tcase, it_may_be_open);
-    tcase_add_test(tcase, forms);
-    tcase_add_test(tcase, a_sale_is_counted);
-    tcase_add_test(tcase, a_journal_that_waits_is_seen);
-    tcase_add_test(tcase, that_there_is_no_room_is_counted);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -1,5 +1,4 @@
 // Migrations: each is applied once, completely or not at all, and only to a database of the same lineage.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,6 +9,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { URL_SIZE = 256, TEXT_SIZE = 4096 };
@@ -30,7 +30,7 @@ static void must_be_migrated(const char *schema)
                      1);
 }
 
-START_TEST(migrating_again_changes_nothing)
+TEST(migrating_again_changes_nothing)
 {
     char url[URL_SIZE + 32], output[4096];
     sql_make_voucher(10);
@@ -45,9 +45,8 @@ START_TEST(migrating_again_changes_nothing)
                      applied);
     sql_must_have(0, 10);
 }
-END_TEST
 
-START_TEST(several_may_migrate_at_once)
+TEST(several_may_migrate_at_once)
 {
     enum { MIGRATORS = 4 };
     char url[URL_SIZE];
@@ -66,9 +65,8 @@ START_TEST(several_may_migrate_at_once)
     }
     must_be_migrated("at_once");
 }
-END_TEST
 
-START_TEST(a_migration_that_fails_leaves_nothing_half_done)
+TEST(a_migration_that_fails_leaves_nothing_half_done)
 {
     char url[URL_SIZE];
     make_schema("half_done", url);
@@ -79,9 +77,8 @@ START_TEST(a_migration_that_fails_leaves_nothing_half_done)
     ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     must_be_migrated("half_done");
 }
-END_TEST
 
-START_TEST(without_rights_or_server_migrating_fails)
+TEST(without_rights_or_server_migrating_fails)
 {
     char url[URL_SIZE + 32], output[4096];
     (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_database_url());
@@ -95,7 +92,6 @@ START_TEST(without_rights_or_server_migrating_fails)
         ck_assert_msg(strstr(output, "sesame") == NULL, "%s", output);
     }
 }
-END_TEST
 
 static void must_miss_roles(const char *url, char output[TEXT_SIZE])
 {
@@ -104,7 +100,7 @@ static void must_miss_roles(const char *url, char output[TEXT_SIZE])
 }
 
 // The owner may not create roles: nothing is applied until a superuser has made them.
-START_TEST(roles_that_the_owner_may_not_create_are_asked_for)
+TEST(roles_that_the_owner_may_not_create_are_asked_for)
 {
     char schema_url[URL_SIZE], url[URL_SIZE + 32], output[TEXT_SIZE];
     make_schema("no_roles", schema_url);
@@ -121,7 +117,6 @@ START_TEST(roles_that_the_owner_may_not_create_are_asked_for)
     ck_assert_int_eq(sk_migrate_shard(schema_url, 0, 1), SK_OK);
     must_be_migrated("no_roles");
 }
-END_TEST
 
 // ---- other versions ----
 
@@ -133,7 +128,7 @@ static void list_now(const char *schema, char out[TEXT_SIZE])
             schema, schema);
 }
 
-START_TEST(a_database_of_another_line_is_refused_and_left_alone)
+TEST(a_database_of_another_line_is_refused_and_left_alone)
 {
     static const char *const changes[] = {
         "UPDATE line.seckill_migration SET name = '007_grants' WHERE name = '007_rebuild'",
@@ -159,10 +154,9 @@ START_TEST(a_database_of_another_line_is_refused_and_left_alone)
         db_run("DROP SCHEMA line CASCADE");
     }
 }
-END_TEST
 
 // A rollback: whatever starts the old version may run its migrations first.
-START_TEST(a_database_of_a_newer_version_is_left_alone)
+TEST(a_database_of_a_newer_version_is_left_alone)
 {
     char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
     make_schema("newer", url);
@@ -173,7 +167,6 @@ START_TEST(a_database_of_a_newer_version_is_left_alone)
     list_now("newer", after);
     ck_assert_str_eq(after, before);
 }
-END_TEST
 
 static void run_as_owner(PGconn *owner, const char *text)
 {
@@ -209,7 +202,7 @@ static void indexes_without_fixed_order(const char *schema, char out[TEXT_SIZE])
             schema);
 }
 
-START_TEST(texts_in_indexes_have_a_fixed_order)
+TEST(texts_in_indexes_have_a_fixed_order)
 {
     char found[TEXT_SIZE];
     indexes_without_fixed_order("public", found);
@@ -219,10 +212,9 @@ START_TEST(texts_in_indexes_have_a_fixed_order)
     db_run("DROP TABLE of_words");
     ck_assert_str_eq(found, "of_words_pkey");
 }
-END_TEST
 
 // Missing migrations are applied and recorded, with details that the first versions did not record.
-START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
+TEST(a_database_of_an_older_version_is_brought_up_to_date)
 {
     char url[URL_SIZE], found[TEXT_SIZE];
     make_older("older", "012", url);
@@ -236,10 +228,9 @@ START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
                                " AND pronamespace = 'older'::regnamespace"),
                      1);
 }
-END_TEST
 
 // A migration must not block a sale while it waits for a session that was left open.
-START_TEST(a_lock_is_not_waited_for_long)
+TEST(a_lock_is_not_waited_for_long)
 {
     char url[URL_SIZE];
     make_older("locked", "003", url); // it makes a trigger on this table
@@ -250,22 +241,5 @@ START_TEST(a_lock_is_not_waited_for_long)
     ck_assert_int_eq(sk_migrate_shard(url, 0, 1), SK_OK);
     must_be_migrated("locked");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("migrate");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, migrating_again_changes_nothing);
-    tcase_add_test(tcase, several_may_migrate_at_once);
-    tcase_add_test(tcase, a_migration_that_fails_leaves_nothing_half_done);
-    tcase_add_test(tcase, without_rights_or_server_migrating_fails);
-    tcase_add_test(tcase, roles_that_the_owner_may_not_create_are_asked_for);
-    tcase_add_test(tcase, a_database_of_another_line_is_refused_and_left_alone);
-    tcase_add_test(tcase, a_database_of_a_newer_version_is_left_alone);
-    tcase_add_test(tcase, texts_in_indexes_have_a_fixed_order);
-    tcase_add_test(tcase, a_database_of_an_older_version_is_brought_up_to_date);
-    tcase_add_test(tcase, a_lock_is_not_waited_for_long);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

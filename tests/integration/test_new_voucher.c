@@ -1,6 +1,5 @@
 // A voucher made on one instance sells on every other, without a 404 in between, whether or not notifications arrive.
 // Ids without a voucher cost a few statements, however many clients request them.
-#include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "books.h"
 #include "sales.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 10, VOUCHERS = 5, CLIENTS = 64, ROUNDS = 10, REQUEST_SIZE = 256 };
@@ -57,14 +57,13 @@ static void make_and_sell(struct service *service, struct service *other)
     }
 }
 
-START_TEST(a_new_voucher_sells_on_every_instance)
+TEST(a_new_voucher_sells_on_every_instance)
 {
     struct service *service = service_start(NULL);
     make_and_sell(service, service_start(NULL));
 }
-END_TEST
 
-START_TEST(a_new_voucher_sells_where_no_notification_passes)
+TEST(a_new_voucher_sells_where_no_notification_passes)
 {
     struct service *service = service_start(NULL), *other = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE];
@@ -77,7 +76,6 @@ START_TEST(a_new_voucher_sells_where_no_notification_passes)
     WAIT_FOR(sales_redis_has(voucher, "open"));
     sales_note("loaded without a notification", since_ms);
 }
-END_TEST
 
 // ---- unknown ids ----
 
@@ -110,7 +108,7 @@ static int64_t statements(void)
     return db_number("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'seckill'");
 }
 
-START_TEST(made_up_ids_cost_a_few_statements)
+TEST(made_up_ids_cost_a_few_statements)
 {
     int64_t before = statements();
     struct service *service = service_start(NULL);
@@ -121,10 +119,9 @@ START_TEST(made_up_ids_cost_a_few_statements)
     (void)printf("%d made-up ids: %" PRId64 " statements\n", 2 * CLIENTS * ROUNDS, count);
     ck_assert_int_lt(count, stack_shards() * 2 * CLIENTS * ROUNDS / 4);
 }
-END_TEST
 
 // Ids up to the newest that are not in the catalogue: one was never assigned, the other is retired.
-START_TEST(old_ids_are_asked_of_postgres)
+TEST(old_ids_are_asked_of_postgres)
 {
     struct service *service = service_start(ENV("SECKILL_RETIRE_AFTER_MS=0")), *other = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], gap[VOUCHER_ID_SIZE], path[REQUEST_SIZE], value[HTTP_FIELD_SIZE];
@@ -151,17 +148,5 @@ START_TEST(old_ids_are_asked_of_postgres)
         ck_assert_str_eq(value, "retired");
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("new_voucher");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, a_new_voucher_sells_on_every_instance);
-    tcase_add_test(tcase, a_new_voucher_sells_where_no_notification_passes);
-    tcase_add_test(tcase, made_up_ids_cost_a_few_statements);
-    tcase_add_test(tcase, old_ids_are_asked_of_postgres);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = teardown, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Notifications to a service manager: the instance is ready, all of its loops turn, it ends. The test plays the
 // manager: it listens on NOTIFY_SOCKET.
-#include <check.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -15,6 +14,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { LINES_SIZE = 256, ENV_SIZE = 320, WATCHDOG_MS = 4000, REACTORS = 3 };
@@ -83,7 +83,7 @@ static bool heard_of_readiness(void)
 
 // While a store is away the instance asks the manager for more time and does not report readiness; nor does it while
 // only some reactors are ready.
-START_TEST(ready_is_what_readyz_says)
+TEST_EACH(ready_is_what_readyz_says, 2)
 {
     struct http_reply reply;
     listen_for_news(_i == 1);
@@ -102,9 +102,8 @@ START_TEST(ready_is_what_readyz_says)
     redis_start();
     WAIT_FOR(heard("STATUS=ready"));
 }
-END_TEST
 
-START_TEST(a_reload_is_told)
+TEST(a_reload_is_told)
 {
     char lines[LINES_SIZE];
     listen_for_news(true);
@@ -115,9 +114,8 @@ START_TEST(a_reload_is_told)
              strncmp(lines, "RELOADING=1\nMONOTONIC_USEC=", strlen("RELOADING=1\nMONOTONIC_USEC=")) == 0);
     WAIT_FOR(heard("READY=1"));
 }
-END_TEST
 
-START_TEST(the_end_is_told_and_watched)
+TEST(the_end_is_told_and_watched)
 {
     char voucher[VOUCHER_ID_SIZE];
     listen_for_news(true);
@@ -134,10 +132,9 @@ START_TEST(the_end_is_told_and_watched)
     http_end_buying(fd, 201);
     ck_assert_int_eq(service_wait(service), 0);
 }
-END_TEST
 
 // One loop hangs: the others serve, yet the watchdog gets no ping.
-START_TEST(a_loop_that_hangs_ends_the_pings)
+TEST(a_loop_that_hangs_ends_the_pings)
 {
     char file[PROC_PATH_SIZE + 16], hanging[ENV_SIZE], lines[LINES_SIZE];
     (void)snprintf(file, sizeof file, "%s/hang", proc_scratch());
@@ -159,10 +156,9 @@ START_TEST(a_loop_that_hangs_ends_the_pings)
     WAIT_FOR(heard("WATCHDOG=1"));
     service_log_must_have(service, 1, "all loops turn again");
 }
-END_TEST
 
 // WATCHDOG_PID names another process: an inherited environment does not count.
-START_TEST(the_watchdog_of_another_process_is_none)
+TEST(the_watchdog_of_another_process_is_none)
 {
     char lines[LINES_SIZE];
     listen_for_news(true);
@@ -174,9 +170,8 @@ START_TEST(the_watchdog_of_another_process_is_none)
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
 }
-END_TEST
 
-START_TEST(a_manager_that_went_away_stops_nothing)
+TEST(a_manager_that_went_away_stops_nothing)
 {
     struct http_reply reply;
     listen_for_news(false);
@@ -189,9 +184,8 @@ START_TEST(a_manager_that_went_away_stops_nothing)
     listen_for_news(false); // a restarted manager has a new socket under the old name
     WAIT_FOR(heard("WATCHDOG=1"));
 }
-END_TEST
 
-START_TEST(what_is_no_manager_is_refused)
+TEST(what_is_no_manager_is_refused)
 {
     static const char *const rows[][2] = {
         {"NOTIFY_SOCKET=relative/path", "NOTIFY_SOCKET"},
@@ -211,20 +205,5 @@ START_TEST(what_is_no_manager_is_refused)
                      1);
     ck_assert_msg(strstr(out, "WATCHDOG_USEC") != NULL, "%s", out);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("notify");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_loop_test(tcase, ready_is_what_readyz_says, 0, 2);
-    tcase_add_test(tcase, a_reload_is_told);
-    tcase_add_test(tcase, the_end_is_told_and_watched);
-    tcase_add_test(tcase, a_loop_that_hangs_ends_the_pings);
-    tcase_add_test(tcase, the_watchdog_of_another_process_is_none);
-    tcase_add_test(tcase, a_manager_that_went_away_stops_nothing);
-    tcase_add_test(tcase, what_is_no_manager_is_refused);
-    tcase_set_timeout(tcase, 60);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = setup, .teardown = teardown, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Operators change a voucher that is on sale through one instance, while buyers use another one; and the instance dies
 // in the middle of a change.
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -119,7 +119,7 @@ static int buy_all(struct service *service, const char *name, int most)
 
 // ---- states ----
 
-START_TEST(a_pause_counts_on_every_instance)
+TEST(a_pause_counts_on_every_instance)
 {
     struct http_reply reply;
     put_on_sale(5);
@@ -141,9 +141,8 @@ START_TEST(a_pause_counts_on_every_instance)
                                voucher),
                      3);
 }
-END_TEST
 
-START_TEST(closed_early_stays_closed)
+TEST(closed_early_stays_closed)
 {
     struct http_reply reply;
     put_on_sale(5);
@@ -165,11 +164,10 @@ START_TEST(closed_early_stays_closed)
     (void)must_do("/close", NULL);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- terms ----
 
-START_TEST(terms_change_before_the_start)
+TEST(terms_change_before_the_start)
 {
     struct voucher_terms terms = {.stock = 3, .begin_in_s = 600, .end_in_s = 1200};
     struct http_reply reply;
@@ -194,11 +192,10 @@ START_TEST(terms_change_before_the_start)
     WAIT_FOR(buys(other, "alice"));
     books_must_balance(voucher);
 }
-END_TEST
 
 // It has just read the catalogue, for a voucher that it did not know. Without notifications it reads again a second
 // later.
-START_TEST(an_instance_that_is_behind_tells_no_old_time_to_pay)
+TEST(an_instance_that_is_behind_tells_no_old_time_to_pay)
 {
     struct voucher_terms terms = {.stock = 3, .begin_in_s = 600, .end_in_s = 1200};
     struct http_reply reply;
@@ -214,9 +211,8 @@ START_TEST(an_instance_that_is_behind_tells_no_old_time_to_pay)
     ck_assert_int_eq(db_number("SELECT (timestamptz '%s' - interval '60 s' = '%s')::int", expires, created), 1);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(after_the_start_it_may_be_extended)
+TEST(after_the_start_it_may_be_extended)
 {
     static const char *const refused[] = {
         "{\"price_cents\":1}",
@@ -242,11 +238,10 @@ START_TEST(after_the_start_it_may_be_extended)
     ck_assert_uint_lt(sk_monotonic_ms() - since_ms, WITHIN_MS);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- stock ----
 
-START_TEST(what_is_added_sells_and_no_more)
+TEST(what_is_added_sells_and_no_more)
 {
     put_on_sale(2);
     ck_assert_int_eq(buy_all(other, "a", 5), 2); // sold out, and instances refuse from memory
@@ -259,9 +254,8 @@ START_TEST(what_is_added_sells_and_no_more)
     ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", voucher), 5);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(what_is_reduced_is_not_sold)
+TEST(what_is_reduced_is_not_sold)
 {
     struct http_reply reply;
     put_on_sale(5);
@@ -280,9 +274,8 @@ START_TEST(what_is_reduced_is_not_sold)
     ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", voucher), 3);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(what_no_body_may_say)
+TEST(what_no_body_may_say)
 {
     static const struct {
         const char *method, *what, *body;
@@ -318,11 +311,10 @@ START_TEST(what_no_body_may_say)
     (void)operate_on(ours, "POST", "/pause", "", NULL, &reply);
     http_must_be_problem(&reply, 404, "UNKNOWN_VOUCHER");
 }
-END_TEST
 
 // ---- operators ----
 
-START_TEST(of_two_operators_one_is_told_that_it_has_changed)
+TEST(of_two_operators_one_is_told_that_it_has_changed)
 {
     struct http_reply reply;
     char match[TEXT_SIZE], rewritten[TEXT_SIZE];
@@ -343,9 +335,8 @@ START_TEST(of_two_operators_one_is_told_that_it_has_changed)
     ck_assert_int_eq(redis_field("stock"), 6);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_call_that_is_repeated_is_done_once)
+TEST(a_call_that_is_repeated_is_done_once)
 {
     static const char *const bodies[] = {"{\"add\":2}", "{\"reduce\":3}"};
     static const int64_t stocks[] = {7, 4};
@@ -366,12 +357,11 @@ START_TEST(a_call_that_is_repeated_is_done_once)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- changes that do not reach Redis ----
 
 // The instance is killed after PostgreSQL's commit and before Redis has the change. Another one applies it, once.
-START_TEST(what_a_dead_instance_left_is_carried_out)
+TEST_EACH(what_a_dead_instance_left_is_carried_out, 3)
 {
     static const struct {
         const char *what, *body;
@@ -397,10 +387,9 @@ START_TEST(what_a_dead_instance_left_is_carried_out)
     books_must_balance(voucher);
     ck_assert_int_eq(redis_field("stock"), calls[_i].stock); // applied once
 }
-END_TEST
 
 // Without notifications, too: the poll finds it within about a second, without a rebuild.
-START_TEST(what_never_reached_redis_is_carried_out_in_about_a_second)
+TEST(what_never_reached_redis_is_carried_out_in_about_a_second)
 {
     put_on_sale(5);
     http_must_buy(ours, voucher, "alice");
@@ -417,19 +406,17 @@ START_TEST(what_never_reached_redis_is_carried_out_in_about_a_second)
     ck_assert_int_eq(voucher_epoch(voucher), epoch);
     books_must_balance(voucher);
 }
-END_TEST
 
 // A crash between Redis and PostgreSQL leaves Redis with fewer units; the audit repairs that.
-START_TEST(units_that_were_only_taken_out_of_redis_come_back)
+TEST(units_that_were_only_taken_out_of_redis_come_back)
 {
     put_on_sale(5);
     redis_run("HINCRBY seckill:{%s}:voucher stock -2", voucher);
     WAIT_FOR(redis_field("stock") == 5);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(terms_that_were_changed_by_hand_in_redis_are_put_right)
+TEST(terms_that_were_changed_by_hand_in_redis_are_put_right)
 {
     put_on_sale(5);
     int64_t epoch = voucher_epoch(voucher);
@@ -437,10 +424,9 @@ START_TEST(terms_that_were_changed_by_hand_in_redis_are_put_right)
     WAIT_FOR(voucher_epoch(voucher) > epoch && sales_redis_has(voucher, "open"));
     books_must_balance(voucher);
 }
-END_TEST
 
 // While Redis is away the change is still made, and answered after a time-out.
-START_TEST(without_redis_a_change_is_made_and_comes_later)
+TEST(without_redis_a_change_is_made_and_comes_later)
 {
     struct http_reply reply;
     put_on_sale(5);
@@ -454,28 +440,5 @@ START_TEST(without_redis_a_change_is_made_and_comes_later)
     ck_assert_int_eq(redis_field("stock"), 7);
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("operate");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, service_stop_all);
-    tcase_add_test(tcase, a_pause_counts_on_every_instance);
-    tcase_add_test(tcase, closed_early_stays_closed);
-    tcase_add_test(tcase, terms_change_before_the_start);
-    tcase_add_test(tcase, an_instance_that_is_behind_tells_no_old_time_to_pay);
-    tcase_add_test(tcase, after_the_start_it_may_be_extended);
-    tcase_add_test(tcase, what_is_added_sells_and_no_more);
-    tcase_add_test(tcase, what_is_reduced_is_not_sold);
-    tcase_add_test(tcase, what_no_body_may_say);
-    tcase_add_test(tcase, of_two_operators_one_is_told_that_it_has_changed);
-    tcase_add_test(tcase, a_call_that_is_repeated_is_done_once);
-    tcase_add_loop_test(tcase, what_a_dead_instance_left_is_carried_out, 0, 3);
-    tcase_add_test(tcase, what_never_reached_redis_is_carried_out_in_about_a_second);
-    tcase_add_test(tcase, units_that_were_only_taken_out_of_redis_come_back);
-    tcase_add_test(tcase, terms_that_were_changed_by_hand_in_redis_are_put_right);
-    tcase_add_test(tcase, without_redis_a_change_is_made_and_comes_later);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = start, .setup = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -11,7 +11,6 @@
 // order in the answer, the one in PostgreSQL with its payments and events, and the units in both stores.
 //
 // The tests below the table are about what has no place in it: bodies, references of several payments, and races.
-#include <check.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -25,6 +24,7 @@
 #include "clock.h"
 #include "sales.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 400, PATH_SIZE = 96, BODY_SIZE = 512, FIELDS_SIZE = 512, TEXT_SIZE = 1024, RACES = 40, MAC_BYTES = 32 };
@@ -541,7 +541,7 @@ static void try_row(const struct row *row, const struct order *one, enum store a
         try_cell(row, (enum move)move, one != NULL ? one : &orders[row - rows][move], away);
 }
 
-START_TEST(every_status_allows_its_moves_to_those_who_may)
+TEST(every_status_allows_its_moves_to_those_who_may)
 {
     struct order one;
     double forged = 0;
@@ -566,10 +566,9 @@ START_TEST(every_status_allows_its_moves_to_those_who_may)
                   http_sample(other, "seckill_auth_failures_total{kind=\"signature\"}") ==
               forged);
 }
-END_TEST
 
 // What is refused for want of a store changes nothing: the same orders are tried without the other one, then with both.
-START_TEST(no_move_is_made_without_the_stores_that_it_needs)
+TEST(no_move_is_made_without_the_stores_that_it_needs)
 {
     struct order held, aside, ended;
     start();
@@ -607,7 +606,6 @@ START_TEST(no_move_is_made_without_the_stores_that_it_needs)
     books_must_balance(vouchers[ON_SALE]);
     books_must_balance(vouchers[EXPIRING]);
 }
-END_TEST
 
 // ---- payments and their references ----
 
@@ -621,7 +619,7 @@ static void must_name_what_is_due(const char *due, const char *currency)
     ck_assert_msg(strstr(reply.body, error) != NULL, "%s", reply.body);
 }
 
-START_TEST(a_payment_that_does_not_fit_changes_nothing)
+TEST(a_payment_that_does_not_fit_changes_nothing)
 {
     enum { ALICES, BOBS, ENDED, NOBODYS };
     static const struct {
@@ -676,7 +674,6 @@ START_TEST(a_payment_that_does_not_fit_changes_nothing)
     http_must_be_problem(&reply, 400, "BAD_JSON");
     books_must_balance(voucher);
 }
-END_TEST
 
 static void must_refuse_payment(const struct order *order, const char *reference, const char *cents)
 {
@@ -695,7 +692,7 @@ static int refund_of(const struct order *order, const char *reference)
     return reply.status;
 }
 
-START_TEST(a_signature_that_is_rejected_is_told_why)
+TEST(a_signature_that_is_rejected_is_told_why)
 {
     static const struct {
         enum caller caller;
@@ -722,7 +719,6 @@ START_TEST(a_signature_that_is_rejected_is_told_why)
     ck_assert_msg(strstr(reply.body, "signatures are off") != NULL, "%s", reply.body);
     books_must_balance(voucher);
 }
-END_TEST
 
 // The id in capitals, or only its digits.
 static struct order written(const struct order *order, bool capitals)
@@ -741,7 +737,7 @@ static struct order written(const struct order *order, bool capitals)
 
 // As some databases give ids back, and as payment providers keep them. Each is the order, and answers have the usual
 // form. What is signed is the path as it was sent.
-START_TEST(an_id_in_another_form_is_the_order)
+TEST(an_id_in_another_form_is_the_order)
 {
     struct order order, another;
     start();
@@ -768,10 +764,9 @@ START_TEST(an_id_in_another_form_is_the_order)
     http_must_be_problem(&reply, 400, "BAD_ORDER_ID");
     books_must_balance(voucher);
 }
-END_TEST
 
 // The refund's answer was lost, and a payment came before the repeat: it is owed until a refund names it.
-START_TEST(a_refund_settles_the_payment_that_it_names)
+TEST(a_refund_settles_the_payment_that_it_names)
 {
     static const char *const unknown[] = {"n-2", "n-9", "N-1"}; // another order's; made up; in other letters
     struct order order, bobs;
@@ -821,7 +816,6 @@ START_TEST(a_refund_settles_the_payment_that_it_names)
               "cancelled desk PAYMENT_REFUNDED");
     books_must_balance(voucher);
 }
-END_TEST
 
 static void must_owe(int payments)
 {
@@ -834,7 +828,7 @@ static void must_owe(int payments)
 
 // It is refused, and recorded once, whatever its amount: the buyer is owed it. A refund that names it leaves the order
 // paid; one without a name is the order's, and leaves it owed.
-START_TEST(a_second_payment_is_owed)
+TEST(a_second_payment_is_owed)
 {
     struct order order;
     start();
@@ -866,12 +860,11 @@ START_TEST(a_second_payment_is_owed)
     must_owe(0);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- pending orders ----
 
 // Redis still has one more buyer than PostgreSQL.
-START_TEST(a_pending_order_without_a_journal_is_pending)
+TEST(a_pending_order_without_a_journal_is_pending)
 {
     struct order order;
     start();
@@ -886,7 +879,6 @@ START_TEST(a_pending_order_without_a_journal_is_pending)
     must_be_order("paid", "ref-j accepted", "paid admin");
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- concurrent calls ----
 
@@ -906,7 +898,7 @@ static void *cancel_beside(void *arg)
 }
 
 // On two instances: whichever comes first, the order ends in one state, and its payment matches.
-START_TEST(pay_and_cancel_at_once_agree)
+TEST(pay_and_cancel_at_once_agree)
 {
     int paid = 0;
     start();
@@ -936,22 +928,5 @@ START_TEST(pay_and_cancel_at_once_agree)
     ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", voucher), paid);
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("order_moves");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, every_status_allows_its_moves_to_those_who_may);
-    tcase_add_test(tcase, no_move_is_made_without_the_stores_that_it_needs);
-    tcase_add_test(tcase, a_payment_that_does_not_fit_changes_nothing);
-    tcase_add_test(tcase, a_signature_that_is_rejected_is_told_why);
-    tcase_add_test(tcase, an_id_in_another_form_is_the_order);
-    tcase_add_test(tcase, a_refund_settles_the_payment_that_it_names);
-    tcase_add_test(tcase, a_second_payment_is_owed);
-    tcase_add_test(tcase, a_pending_order_without_a_journal_is_pending);
-    tcase_add_test(tcase, pay_and_cancel_at_once_agree);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = teardown, .in_one_process = true);

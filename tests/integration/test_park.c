@@ -9,7 +9,6 @@
 //   /wake/N      wakes the oldest N; answers how many there were
 //   /break       makes memory for all suspended answers fail
 //   /count       answers how many wait or are suspended
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "http.h"
 #include "site.h"
 #include "stack.h"
+#include "test.h"
 #include "wait.h"
 
 enum { MANY = 10000, SPARE = 100, HANDLES = 1 << 16, SHORT_MS = 400, HOUR_MS = 3600000, DESCRIPTORS = MANY + 1000 };
@@ -215,7 +215,7 @@ static void leave(long first, long end)
         (void)close(fds[i]);
 }
 
-START_TEST(all_are_answered_and_go_on)
+TEST(all_are_answered_and_go_on)
 {
     park_many();
     ck_assert_int_eq(tell("/wake/", MANY), MANY);
@@ -229,10 +229,9 @@ START_TEST(all_are_answered_and_go_on)
     leave(0, MANY);
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // A few are answered at a time and return, while the others keep waiting.
-START_TEST(some_are_answered)
+TEST(some_are_answered)
 {
     enum { ROUNDS = 40, EACH = 25 };
     long next = 0;
@@ -251,9 +250,8 @@ START_TEST(some_are_answered)
     leave(0, MANY);
     site_must_end(SIGTERM);
 }
-END_TEST
 
-START_TEST(deadlines_come)
+TEST(deadlines_come)
 {
     enum { SHORT = 2000 };
     open_control();
@@ -272,10 +270,9 @@ START_TEST(deadlines_come)
     leave(0, MANY);
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // The server notices, drops their requests, and has room for others.
-START_TEST(clients_hang_up)
+TEST(clients_hang_up)
 {
     enum { STAY = 1000 };
     struct linger reset = {.l_onoff = 1};
@@ -298,9 +295,8 @@ START_TEST(clients_hang_up)
     leave(0, MANY);
     site_must_end(SIGTERM);
 }
-END_TEST
 
-START_TEST(waiting_ones_are_parked)
+TEST(waiting_ones_are_parked)
 {
     open_control();
     for (long i = 0; i < SPARE; i++) {
@@ -320,11 +316,10 @@ START_TEST(waiting_ones_are_parked)
     leave(1, SPARE);
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // Includes a request that waits on a connection that was suspended before, and whose bytes have all been read.
 // libmicrohttpd then does not watch the socket and would not notice its end.
-START_TEST(no_memory_for_answers)
+TEST(no_memory_for_answers)
 {
     open_control();
     for (int waits = 0; waits < 2; waits++) {
@@ -344,10 +339,9 @@ START_TEST(no_memory_for_answers)
     }
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // Both draining and closing at once answer every request.
-START_TEST(the_end)
+TEST_EACH(the_end, 2)
 {
     char value[HTTP_FIELD_SIZE];
     park_many();
@@ -362,19 +356,5 @@ START_TEST(the_end)
     leave(BROKEN_OFF, MANY);
     site_must_end(0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("park");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, all_are_answered_and_go_on);
-    tcase_add_test(tcase, some_are_answered);
-    tcase_add_test(tcase, deadlines_come);
-    tcase_add_test(tcase, clients_hang_up);
-    tcase_add_test(tcase, waiting_ones_are_parked);
-    tcase_add_test(tcase, no_memory_for_answers);
-    tcase_add_loop_test(tcase, the_end, 0, 2);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 120, .setup = setup);

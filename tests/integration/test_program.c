@@ -1,5 +1,4 @@
 // The program as its operator sees it: the arguments it accepts, those it rejects, and its output.
-#include <check.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include "proc.h"
 #include "stack.h"
+#include "test.h"
 
 enum { OUTPUT_SIZE = 16384, SETTING_SIZE = 64 };
 
@@ -15,7 +15,7 @@ enum { OUTPUT_SIZE = 16384, SETTING_SIZE = 64 };
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NO_WORDS   ((const char *const[]){NULL})
 
-START_TEST(help_lists_every_key)
+TEST(help_lists_every_key)
 {
     static const char *const keys[][2] = {
         {"SECKILL_LISTEN", "--listen VALUE"},
@@ -73,9 +73,8 @@ START_TEST(help_lists_every_key)
     ck_assert_int_eq(service_run(WORDS("--version"), NULL, out, sizeof out), 0);
     ck_assert_int_eq(strncmp(out, "seckill ", strlen("seckill ")), 0);
 }
-END_TEST
 
-START_TEST(wrong_settings_are_refused)
+TEST(wrong_settings_are_refused)
 {
     static const struct {
         const char *word, *env, *named;
@@ -115,7 +114,6 @@ START_TEST(wrong_settings_are_refused)
         ck_assert_msg(strstr(out, "secret") == NULL, "a secret is shown: %s", out);
     }
 }
-END_TEST
 
 static int count(const char *out, const char *text)
 {
@@ -139,7 +137,7 @@ static int take_port(char setting[SETTING_SIZE])
 }
 
 // What everybody knows is named at each start, also if this one fails later.
-START_TEST(secrets_of_the_demo_are_named)
+TEST(secrets_of_the_demo_are_named)
 {
     char out[OUTPUT_SIZE], taken[SETTING_SIZE];
     int fd = take_port(taken);
@@ -151,10 +149,9 @@ START_TEST(secrets_of_the_demo_are_named)
     ck_assert_msg(strstr(out, "everybody knows") == NULL, "%s", out);
     (void)close(fd);
 }
-END_TEST
 
 // A restart would not cure these: exit status 2, and one line that names the setting.
-START_TEST(settings_with_a_form_of_their_own_are_refused)
+TEST(settings_with_a_form_of_their_own_are_refused)
 {
     static const char *const rows[][2] = {
         {"SECKILL_LISTEN=nowhere", "SECKILL_LISTEN"},
@@ -193,10 +190,9 @@ START_TEST(settings_with_a_form_of_their_own_are_refused)
                      2);
     ck_assert_msg(count(out, "\n") == 1 && strstr(out, "SECKILL_TOKEN_KEYS") != NULL, "%s", out);
 }
-END_TEST
 
 // A restart may find it free.
-START_TEST(a_port_in_use_is_no_wrong_setting)
+TEST(a_port_in_use_is_no_wrong_setting)
 {
     char out[OUTPUT_SIZE], taken[SETTING_SIZE], reason[SETTING_SIZE + 64];
     int fd = take_port(taken);
@@ -206,9 +202,8 @@ START_TEST(a_port_in_use_is_no_wrong_setting)
     ck_assert_msg(strstr(out, reason) != NULL, "not '%s': %s", reason, out);
     (void)close(fd);
 }
-END_TEST
 
-START_TEST(too_few_descriptors_are_refused)
+TEST(too_few_descriptors_are_refused)
 {
     char out[OUTPUT_SIZE];
     service_limit_descriptors(0, 300);
@@ -222,10 +217,9 @@ START_TEST(too_few_descriptors_are_refused)
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         ck_assert_msg(strstr(out, named[i]) != NULL, "%s is not said: %s", named[i], out);
 }
-END_TEST
 
 // What `systemctl reload` asks: no store takes part.
-START_TEST(files_are_checked_without_a_store)
+TEST(files_are_checked_without_a_store)
 {
     char out[OUTPUT_SIZE], path[PROC_PATH_SIZE + 16], setting[PROC_PATH_SIZE + 64];
     (void)snprintf(path, sizeof path, "%s/tokens", proc_scratch());
@@ -245,26 +239,12 @@ START_TEST(files_are_checked_without_a_store)
         ck_assert_msg(strstr(out, rows[i][1]) != NULL, "not '%s': %s", rows[i][1], out);
     }
 }
-END_TEST
 
-START_TEST(migrate_needs_a_database)
+TEST(migrate_needs_a_database)
 {
     char out[OUTPUT_SIZE];
     ck_assert_int_eq(service_run(WORDS("--migrate"), ENV(DATABASE), out, sizeof out), 1);
     ck_assert_ptr_nonnull(strstr(out, "level=error"));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("program");
-    tcase_add_test(tcase, help_lists_every_key);
-    tcase_add_test(tcase, wrong_settings_are_refused);
-    tcase_add_test(tcase, secrets_of_the_demo_are_named);
-    tcase_add_test(tcase, settings_with_a_form_of_their_own_are_refused);
-    tcase_add_test(tcase, a_port_in_use_is_no_wrong_setting);
-    tcase_add_test(tcase, too_few_descriptors_are_refused);
-    tcase_add_test(tcase, files_are_checked_without_a_store);
-    tcase_add_test(tcase, migrate_needs_a_database);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.in_one_process = true);

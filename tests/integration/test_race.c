@@ -1,6 +1,5 @@
 // Many buyers at once, at several instances and reactors: exactly the offered units are sold, and each user gets at
 // most one.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { INSTANCES_MAX = 3, NAME_SIZE = 24, REQUEST_SIZE = 512 };
@@ -86,7 +86,7 @@ static struct tally rush(const char *voucher, struct shopper *shoppers, int coun
     return tally;
 }
 
-START_TEST(one_user_everywhere)
+TEST_EACH(one_user_everywhere, SHAPES)
 {
     enum { ROUNDS = 10, TRIES = 8 };
     const struct shape *shape = &shapes[_i];
@@ -110,10 +110,9 @@ START_TEST(one_user_everywhere)
     books_must_balance(voucher);
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), 1);
 }
-END_TEST
 
 // Every user sends two requests, to different instances if there are several.
-START_TEST(many_users_for_few_units)
+TEST_EACH(many_users_for_few_units, SHAPES)
 {
     enum { USERS = 250, ASKED = 2 * USERS, UNITS = 40 };
     const struct shape *shape = &shapes[_i];
@@ -142,10 +141,9 @@ START_TEST(many_users_for_few_units)
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), 0);
     free(shoppers);
 }
-END_TEST
 
 // Both batches of a writer and several vouchers at once, bought by the same users.
-START_TEST(same_users_at_several_vouchers)
+TEST_EACH(same_users_at_several_vouchers, SHAPES)
 {
     enum { VOUCHERS = 3, USERS = 60 };
     struct service *services[INSTANCES_MAX] = {NULL};
@@ -170,15 +168,5 @@ START_TEST(same_users_at_several_vouchers)
     for (int i = 0; i < VOUCHERS; i++)
         books_must_balance(vouchers[i]);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("race");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_loop_test(tcase, one_user_everywhere, 0, SHAPES);
-    tcase_add_loop_test(tcase, many_users_for_few_units, 0, SHAPES);
-    tcase_add_loop_test(tcase, same_users_at_several_vouchers, 0, SHAPES);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -1,6 +1,5 @@
 // A sale reopens at one instance while another still refuses from memory. A user who then wins and asks the second one
 // must get the order (P6).
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 // Longer than two purchases take.
@@ -105,7 +105,7 @@ static void make(int stock, int begin_in_s, int end_in_s)
 
 // ---- changes that reopen ----
 
-START_TEST(resumed)
+TEST(resumed)
 {
     make(5, 0, 0);
     must_operate("POST", "/pause", NULL);
@@ -114,9 +114,8 @@ START_TEST(resumed)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(started_earlier)
+TEST(started_earlier)
 {
     make(5, 600, 1200);
     cache_refusal("NOT_STARTED");
@@ -124,9 +123,8 @@ START_TEST(started_earlier)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(extended)
+TEST(extended)
 {
     make(5, -200, -100);
     cache_refusal("ENDED");
@@ -134,9 +132,8 @@ START_TEST(extended)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(units_added)
+TEST(units_added)
 {
     make(1, 0, 0);
     http_must_buy(other, voucher, "first");
@@ -145,9 +142,8 @@ START_TEST(units_added)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(unit_returned)
+TEST(unit_returned)
 {
     struct http_reply reply;
     char path[PATH_SIZE], id[HTTP_FIELD_SIZE];
@@ -160,7 +156,6 @@ START_TEST(unit_returned)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
 // PostgreSQL has one unit more than Redis, where all are sold.
 static void add_a_unit_behind_redis(void)
@@ -168,7 +163,7 @@ static void add_a_unit_behind_redis(void)
     db_run("UPDATE voucher_stock SET units = units + 1, stock = stock + 1 WHERE voucher_id = %s", voucher);
 }
 
-START_TEST(reconciled)
+TEST(reconciled)
 {
     make(1, 0, 0);
     http_must_buy(other, voucher, "first");
@@ -178,9 +173,8 @@ START_TEST(reconciled)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(rebuilt_after_a_loss)
+TEST(rebuilt_after_a_loss)
 {
     make(1, 0, 0);
     http_must_buy(other, voucher, "first");
@@ -190,20 +184,5 @@ START_TEST(rebuilt_after_a_loss)
     the_winner_must_be_told("winner");
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("reopening");
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, resumed);
-    tcase_add_test(tcase, started_earlier);
-    tcase_add_test(tcase, extended);
-    tcase_add_test(tcase, units_added);
-    tcase_add_test(tcase, unit_returned);
-    tcase_add_test(tcase, reconciled);
-    tcase_add_test(tcase, rebuilt_after_a_loss);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = start, .setup = setup, .teardown = teardown, .in_one_process = true);

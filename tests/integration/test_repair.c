@@ -1,5 +1,4 @@
 // How a voucher is repaired: reconcile, by an operator or by the audit, and dead letters.
-#include <check.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -47,7 +47,7 @@ static int admin(struct service *service, const char *method, const char *vouche
 
 // ---- reconcile on demand ----
 
-START_TEST(an_admin_reconciles)
+TEST(an_admin_reconciles)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], stock[HTTP_FIELD_SIZE];
@@ -66,9 +66,8 @@ START_TEST(an_admin_reconciles)
     http_must_buy(service, voucher, "late");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(reconcile_refuses_what_makes_no_sense)
+TEST(reconcile_refuses_what_makes_no_sense)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE];
@@ -91,10 +90,9 @@ START_TEST(reconcile_refuses_what_makes_no_sense)
     ck_assert_int_eq(voucher_epoch(voucher), epoch);
     books_must_balance(voucher);
 }
-END_TEST
 
 // The second caller gets "in progress", or reconciles again; both are correct.
-START_TEST(many_reconcile_at_once)
+TEST(many_reconcile_at_once)
 {
     struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
     char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
@@ -121,10 +119,9 @@ START_TEST(many_reconcile_at_once)
     http_must_buy(services[1], voucher, "later");
     books_must_balance(voucher);
 }
-END_TEST
 
 // The stores cannot answer for a purchase, and no answer is that the voucher is unknown or sold out.
-START_TEST(reconcile_needs_both_stores)
+TEST(reconcile_needs_both_stores)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE];
@@ -145,7 +142,6 @@ START_TEST(reconcile_needs_both_stores)
     ck_assert_int_gt(voucher_epoch(voucher), epoch); // Redis is a new process
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- the audit ----
 
@@ -199,7 +195,7 @@ static void do_damage(const struct damage *damage, const char *voucher)
 
 // The audit finds and rebuilds each damage by itself, without requests, each on its own voucher. A sound voucher is
 // left alone.
-START_TEST(the_audit_mends)
+TEST(the_audit_mends)
 {
     static char vouchers[DAMAGES][VOUCHER_ID_SIZE];
     struct service *service = service_start(ENV(HASTY));
@@ -224,10 +220,9 @@ START_TEST(the_audit_mends)
     }
     ck_assert_int_eq(voucher_epoch(sound), sound_epoch);
 }
-END_TEST
 
 // Redis comes back empty while orders are in progress: each retries its reservation, and none is lost.
-START_TEST(grants_that_redis_has_forgotten)
+TEST(grants_that_redis_has_forgotten)
 {
     struct service *service = service_start(ENV(HASTY, "SECKILL_PG_TIMEOUT_MS=20000"));
     char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE], ids[BUYERS][HTTP_FIELD_SIZE], path[PATH_SIZE],
@@ -255,7 +250,6 @@ START_TEST(grants_that_redis_has_forgotten)
     books_must_balance(voucher);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), BUYERS);
 }
-END_TEST
 
 // ---- dead letters ----
 
@@ -296,7 +290,7 @@ static void number_must_be(const struct http_reply *reply, const char *name, int
 }
 
 // An entry written by hand is kept byte by byte as a dead letter, and does not delay valid entries.
-START_TEST(an_entry_that_cannot_be_read)
+TEST(an_entry_that_cannot_be_read)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], letter[NAME_SIZE];
@@ -322,10 +316,9 @@ START_TEST(an_entry_that_cannot_be_read)
     http_must_be_problem(&reply, 404, "NOT_FOUND");
     books_must_balance(voucher);
 }
-END_TEST
 
 // The same for returns. PostgreSQL would reject invalid text at each attempt, and the voucher would not open.
-START_TEST(an_entry_of_returns_that_cannot_be_written)
+TEST_EACH(an_entry_of_returns_that_cannot_be_written, 2)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], letter[NAME_SIZE];
@@ -340,10 +333,9 @@ START_TEST(an_entry_of_returns_that_cannot_be_written)
     ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
     books_must_balance(voucher);
 }
-END_TEST
 
 // An entry may have any size, and one request shows it: so the kept part and the shown part are bounded.
-START_TEST(an_entry_of_a_megabyte_that_cannot_be_read)
+TEST(an_entry_of_a_megabyte_that_cannot_be_read)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], letter[NAME_SIZE];
@@ -363,7 +355,6 @@ START_TEST(an_entry_of_a_megabyte_that_cannot_be_read)
     json_decref(document);
     books_must_balance(voucher);
 }
-END_TEST
 
 // PostgreSQL rejects every order of these users and counts the attempts in a sequence, which does not roll back.
 static void refuse_victor(void)
@@ -487,7 +478,7 @@ static void only_the_bad_ones_wait(struct service *service, const char *voucher,
 
 #define PATIENT "SECKILL_REDIS_TIMEOUT_MS=20000", "SECKILL_PG_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=300"
 
-START_TEST(a_batch_with_bad_orders)
+TEST(a_batch_with_bad_orders)
 {
     struct service *service = service_start(ENV(PATIENT));
     struct buyer buyers[MANY];
@@ -499,9 +490,8 @@ START_TEST(a_batch_with_bad_orders)
     WAIT_FOR(db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s AND ended_at IS NULL", voucher) == 0);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(the_journal_of_a_killed_instance_with_bad_orders)
+TEST(the_journal_of_a_killed_instance_with_bad_orders)
 {
     struct service *service = service_start(ENV(PATIENT));
     struct buyer buyers[MANY];
@@ -511,9 +501,8 @@ START_TEST(the_journal_of_a_killed_instance_with_bad_orders)
     db_let_orders_go();
     only_the_bad_ones_wait(service_start(ENV(HASTY)), voucher, buyers);
 }
-END_TEST
 
-START_TEST(a_reconcile_with_bad_orders)
+TEST(a_reconcile_with_bad_orders)
 {
     // Its session outlives it, so that the reconcile settles the orders.
     struct service *service = service_start(
@@ -530,10 +519,9 @@ START_TEST(a_reconcile_with_bad_orders)
     ck_assert_int_eq(redis_number("XLEN seckill:{%s}:journal", voucher), 0);
     only_the_bad_ones_wait(other, voucher, buyers);
 }
-END_TEST
 
 // An entry of an instance with larger batches exceeds this instance's limit of orders.
-START_TEST(an_entry_that_is_larger_than_the_room)
+TEST(an_entry_that_is_larger_than_the_room)
 {
     STACK_SKIP_SHARDS("several shards need room for two batches at least");
     struct service *service = service_start(ENV(PATIENT));
@@ -550,9 +538,8 @@ START_TEST(an_entry_that_is_larger_than_the_room)
     books_must_balance(voucher);
     service_log_must_have(small, 1, "journal entry is larger than SECKILL_ORDERS_MAX");
 }
-END_TEST
 
-START_TEST(a_dead_letter_is_tried_again)
+TEST(a_dead_letter_is_tried_again)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], letter[NAME_SIZE], again[HTTP_FIELD_SIZE];
@@ -581,10 +568,9 @@ START_TEST(a_dead_letter_is_tried_again)
     ck_assert(!one_letter(service, voucher, letter, NULL));
     books_must_balance(voucher);
 }
-END_TEST
 
 // While the reason persists, each retry ends in the dead letter again.
-START_TEST(a_dead_letter_that_is_tried_in_vain)
+TEST(a_dead_letter_that_is_tried_in_vain)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], letter[NAME_SIZE], user[NAME_SIZE];
@@ -605,9 +591,8 @@ START_TEST(a_dead_letter_that_is_tried_in_vain)
     must_be(service, order, "unpaid", "");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_dead_letter_is_written_off)
+TEST(a_dead_letter_is_written_off)
 {
     struct service *service = service_start(ENV(HASTY));
     char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], letter[NAME_SIZE], other[VOUCHER_ID_SIZE];
@@ -630,9 +615,8 @@ START_TEST(a_dead_letter_is_written_off)
     ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
     books_must_balance(voucher); // his new order is not affected
 }
-END_TEST
 
-START_TEST(dead_letters_that_there_are_not)
+TEST(dead_letters_that_there_are_not)
 {
     static const struct {
         const char *method, *rest;
@@ -664,7 +648,6 @@ START_TEST(dead_letters_that_there_are_not)
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
     ck_assert(!one_letter(service, voucher, letter, NULL));
 }
-END_TEST
 
 static void teardown(void)
 {
@@ -672,27 +655,4 @@ static void teardown(void)
     accept_victor();
 }
 
-int main(void)
-{
-    TCase *tcase = tcase_create("repair");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, an_admin_reconciles);
-    tcase_add_test(tcase, reconcile_refuses_what_makes_no_sense);
-    tcase_add_test(tcase, many_reconcile_at_once);
-    tcase_add_test(tcase, reconcile_needs_both_stores);
-    tcase_add_test(tcase, the_audit_mends);
-    tcase_add_test(tcase, grants_that_redis_has_forgotten);
-    tcase_add_test(tcase, an_entry_that_cannot_be_read);
-    tcase_add_loop_test(tcase, an_entry_of_returns_that_cannot_be_written, 0, 2); // 0: by recovery, 1: by a rebuild
-    tcase_add_test(tcase, an_entry_of_a_megabyte_that_cannot_be_read);
-    tcase_add_test(tcase, a_batch_with_bad_orders);
-    tcase_add_test(tcase, the_journal_of_a_killed_instance_with_bad_orders);
-    tcase_add_test(tcase, a_reconcile_with_bad_orders);
-    tcase_add_test(tcase, an_entry_that_is_larger_than_the_room);
-    tcase_add_test(tcase, a_dead_letter_is_tried_again);
-    tcase_add_test(tcase, a_dead_letter_that_is_tried_in_vain);
-    tcase_add_test(tcase, a_dead_letter_is_written_off);
-    tcase_add_test(tcase, dead_letters_that_there_are_not);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = teardown, .in_one_process = true);

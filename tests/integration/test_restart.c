@@ -1,6 +1,5 @@
 // Each part is killed, stopped or restarted while orders are in progress. Afterwards nothing is lost, sold twice or
 // left over.
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 20, ORDERS = 8, NAME_SIZE = 24, REQUEST_SIZE = 512 };
@@ -67,7 +67,7 @@ static void orders_must_be_placed(struct service *service, const char *voucher, 
 // ---- the service ----
 
 // The statement in progress when the service dies may or may not commit.
-START_TEST(service_killed)
+TEST_EACH(service_killed, 4)
 {
     bool second_is_there = (_i & 1) != 0, statement_survives = (_i & 2) != 0;
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300")), *second = NULL;
@@ -88,10 +88,9 @@ START_TEST(service_killed)
     service_await(second, true);
     orders_must_be_placed(second, voucher, orders);
 }
-END_TEST
 
 // A killed service never sends its pending answers; a repeated purchase returns the outcome (P6).
-START_TEST(waiting_clients_of_a_killed_service)
+TEST(waiting_clients_of_a_killed_service)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300"));
     char voucher[VOUCHER_ID_SIZE];
@@ -109,9 +108,8 @@ START_TEST(waiting_clients_of_a_killed_service)
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(service_paused_while_another_recovers)
+TEST(service_paused_while_another_recovers)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300")), *other = service_start(ENV(HASTY));
     struct order orders[ORDERS];
@@ -123,7 +121,6 @@ START_TEST(service_paused_while_another_recovers)
     service_signal(service, SIGCONT); // it resumes, and settles what is already settled
     orders_must_be_placed(service, voucher, orders);
 }
-END_TEST
 
 // ---- which instance settles an entry ----
 
@@ -140,7 +137,7 @@ static void holder_of(const char *voucher, char session[NAME_SIZE * 2])
 }
 
 // While its session lives its entries stay; afterwards its orders are settled without delay.
-START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
+TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
 {
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
     struct order orders[ORDERS];
@@ -164,10 +161,9 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
     service_log_must_have(other, 1, RECOVERING);
     orders_must_be_placed(other, voucher, orders);
 }
-END_TEST
 
 // Even if they are old.
-START_TEST(the_orders_of_a_living_instance_are_left_alone)
+TEST(the_orders_of_a_living_instance_are_left_alone)
 {
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
     struct order orders[ORDERS];
@@ -181,11 +177,10 @@ START_TEST(the_orders_of_a_living_instance_are_left_alone)
     ck_assert_int_eq(service_log_count(other, RECOVERING), 0);
     ck_assert_int_eq(service_log_count(service, RECOVERING), 0); // it still holds its own entries
 }
-END_TEST
 
 // Redis executes the last command after its pause, though the client has given up. The session lives, so no other
 // instance could settle the entry, and there is none.
-START_TEST(an_orphan_is_settled_by_its_own_instance)
+TEST(an_orphan_is_settled_by_its_own_instance)
 {
     struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=400", "SECKILL_LOCK_TTL_MS=60000"));
     char voucher[VOUCHER_ID_SIZE];
@@ -209,10 +204,9 @@ START_TEST(an_orphan_is_settled_by_its_own_instance)
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     books_must_balance(voucher);
 }
-END_TEST
 
 // A clean exit deletes the session.
-START_TEST(a_clean_exit_ends_the_session)
+TEST(a_clean_exit_ends_the_session)
 {
     struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_LOCK_TTL_MS=600000"));
     WAIT_FOR(redis_number("ZCARD seckill:{shared}:sessions") >= 2); // one reactor is ready, the other one soon
@@ -221,12 +215,11 @@ START_TEST(a_clean_exit_ends_the_session)
     ck_assert_int_eq(service_wait(service), 0);
     ck_assert_int_eq(redis_number("ZCARD seckill:{shared}:sessions"), before - 2);
 }
-END_TEST
 
 // ---- ending ----
 
 // SIGTERM: new requests are rejected, waiting ones are answered, the exit code is 0.
-START_TEST(service_drains)
+TEST(service_drains)
 {
     struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000"));
     char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], user[NAME_SIZE];
@@ -258,11 +251,10 @@ START_TEST(service_drains)
     ck_assert_int_eq(service_wait(service), 0);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Orders are committed, but not yet settled in Redis. A journal entry left behind would wait for another instance, and
 // there may be none.
-START_TEST(draining_waits_for_redis)
+TEST(draining_waits_for_redis)
 {
     struct service *service = service_start(
         ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000", "SECKILL_REDIS_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=300"));
@@ -282,10 +274,9 @@ START_TEST(draining_waits_for_redis)
     ck_assert_int_eq(service_wait(service), 0);
     books_must_balance(voucher);
 }
-END_TEST
 
 // It waits no longer than configured; accepted orders are answered with 202 and stay in the journal.
-START_TEST(draining_has_a_bound)
+TEST(draining_has_a_bound)
 {
     struct service *service = service_start(
         ENV("SECKILL_CONFIRM_TIMEOUT_MS=60000", "SECKILL_DRAIN_TIMEOUT_MS=300", "SECKILL_LOCK_TTL_MS=300"));
@@ -302,7 +293,6 @@ START_TEST(draining_has_a_bound)
     books_must_balance(voucher);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
 }
-END_TEST
 
 // How often Redis has rejected a write because its memory is full.
 static int64_t refusals_of_redis(void)
@@ -340,7 +330,7 @@ static struct service *lose_grants(const char *drain_timeout, struct service *ot
 }
 
 // No other instance knows these orders, so they end as refused before the instance does, however short its time.
-START_TEST(service_drains_what_lost_its_grant)
+TEST_EACH(service_drains_what_lost_its_grant, 2)
 {
     static const char *const timeouts[] = {"SECKILL_DRAIN_TIMEOUT_MS=1500", "SECKILL_DRAIN_TIMEOUT_MS=0"};
     struct service *other = service_start(ENV(HASTY));
@@ -362,10 +352,9 @@ START_TEST(service_drains_what_lost_its_grant)
         ck_assert_int_eq(http_buy_patiently(other, voucher, orders[i].user, &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Without PostgreSQL they cannot be ended, and the log reports that correctly.
-START_TEST(service_ends_with_orders_that_lost_their_grant)
+TEST(service_ends_with_orders_that_lost_their_grant)
 {
     struct service *other = service_start(ENV(HASTY));
     struct order orders[ORDERS];
@@ -381,11 +370,10 @@ START_TEST(service_ends_with_orders_that_lost_their_grant)
     service_await(other, true);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- Redis ----
 
-START_TEST(redis_restarted_with_its_data)
+TEST(redis_restarted_with_its_data)
 {
     struct service *service = service_start(ENV(HASTY));
     struct order orders[ORDERS];
@@ -406,10 +394,9 @@ START_TEST(redis_restarted_with_its_data)
     ck_assert_int_eq(http_buy_patiently(service, voucher, "late", &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Redis has lost everything: two instances load the voucher from PostgreSQL again at once.
-START_TEST(redis_restarted_empty)
+TEST(redis_restarted_empty)
 {
     struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
     char voucher[VOUCHER_ID_SIZE], first[HTTP_FIELD_SIZE], again[HTTP_FIELD_SIZE], user[NAME_SIZE];
@@ -443,13 +430,12 @@ START_TEST(redis_restarted_empty)
     ck_assert_int_eq(placed, STOCK);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Orders are committed, and refunded without restock, while the instance that accepted them is paused. Then Redis loses
 // its data, and the journal ids that it gives from now on are smaller, because its clock was ahead before. When the
 // instance goes on, Redis grants it these orders once more. Their units must return with these grants' own entry, not
 // by the audit.
-START_TEST(refunded_orders_that_are_granted_again_after_a_loss)
+TEST(refunded_orders_that_are_granted_again_after_a_loss)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300", "SECKILL_BATCH_MAX=1"));
     struct service *other = service_start(ENV(HASTY));
@@ -477,9 +463,8 @@ START_TEST(refunded_orders_that_are_granted_again_after_a_loss)
     books_must_balance(voucher);
     ck_assert_int_eq(service_log_count(service, "books differ") + service_log_count(other, "books differ"), 0);
 }
-END_TEST
 
-START_TEST(forgotten_scripts_are_not_noticed)
+TEST(forgotten_scripts_are_not_noticed)
 {
     struct service *service = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE];
@@ -501,13 +486,12 @@ START_TEST(forgotten_scripts_are_not_noticed)
     voucher_on_sale(service, 1, voucher);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- PostgreSQL ----
 
 // Winners are accepted while it is down, and confirmed when it is back. The instance stays ready, so that a gateway
 // which asks for that still sends buyers.
-START_TEST(postgres_stopped)
+TEST(postgres_stopped)
 {
     struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50"));
     struct order orders[ORDERS];
@@ -536,10 +520,9 @@ START_TEST(postgres_stopped)
     orders_must_be_placed(service, voucher, orders);
     service_log_must_have(service, 1, "msg=\"PostgreSQL is back\" server=0 for_s=");
 }
-END_TEST
 
 // It goes down in the middle of a batch, and does not know that batch afterwards.
-START_TEST(postgres_restarted_under_a_batch)
+TEST(postgres_restarted_under_a_batch)
 {
     struct service *service = service_start(ENV(HASTY));
     struct order orders[ORDERS];
@@ -551,11 +534,10 @@ START_TEST(postgres_restarted_under_a_batch)
     service_await(service, true);
     orders_must_be_placed(service, voucher, orders);
 }
-END_TEST
 
 // The backend of our connection is frozen, so the order is sent again on a new connection. When it thaws, it executes
 // the first statement late, without effect.
-START_TEST(postgres_answers_too_late)
+TEST(postgres_answers_too_late)
 {
     static const char backend[] = "SELECT %s FROM pg_stat_activity, voucher_stock"
                                   " WHERE application_name = 'seckill-orders' AND voucher_id = %s";
@@ -572,10 +554,9 @@ START_TEST(postgres_answers_too_late)
     books_must_balance(voucher);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
 }
-END_TEST
 
 // The backlog for PostgreSQL is bounded: above the limit the answer is 503, and no unit is lost.
-START_TEST(too_many_orders_wait)
+TEST(too_many_orders_wait)
 {
     STACK_SKIP_SHARDS("each shard has a bound of its own; the fault rows 65a and 65c reach it");
     struct service *service =
@@ -596,11 +577,10 @@ START_TEST(too_many_orders_wait)
     ck_assert_int_eq(http_buy_patiently(service, voucher, "one-too-many", &reply), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- everything at once ----
 
-START_TEST(everything_restarted)
+TEST(everything_restarted)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300"));
     struct order orders[ORDERS];
@@ -619,7 +599,6 @@ START_TEST(everything_restarted)
     service_await(next, true);
     orders_must_be_placed(next, voucher, orders);
 }
-END_TEST
 
 static void teardown(void)
 {
@@ -627,31 +606,4 @@ static void teardown(void)
     redis_run("CONFIG SET maxmemory 0");
 }
 
-int main(void)
-{
-    TCase *tcase = tcase_create("restart");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_loop_test(tcase, service_killed, 0, 4);
-    tcase_add_test(tcase, waiting_clients_of_a_killed_service);
-    tcase_add_test(tcase, service_paused_while_another_recovers);
-    tcase_add_test(tcase, what_a_dead_instance_held_is_settled_when_its_session_ends);
-    tcase_add_test(tcase, the_orders_of_a_living_instance_are_left_alone);
-    tcase_add_test(tcase, an_orphan_is_settled_by_its_own_instance);
-    tcase_add_test(tcase, a_clean_exit_ends_the_session);
-    tcase_add_test(tcase, service_drains);
-    tcase_add_test(tcase, draining_waits_for_redis);
-    tcase_add_test(tcase, draining_has_a_bound);
-    tcase_add_loop_test(tcase, service_drains_what_lost_its_grant, 0, 2);
-    tcase_add_test(tcase, service_ends_with_orders_that_lost_their_grant);
-    tcase_add_test(tcase, redis_restarted_with_its_data);
-    tcase_add_test(tcase, redis_restarted_empty);
-    tcase_add_test(tcase, refunded_orders_that_are_granted_again_after_a_loss);
-    tcase_add_test(tcase, forgotten_scripts_are_not_noticed);
-    tcase_add_test(tcase, postgres_stopped);
-    tcase_add_test(tcase, postgres_restarted_under_a_batch);
-    tcase_add_test(tcase, postgres_answers_too_late);
-    tcase_add_test(tcase, too_many_orders_wait);
-    tcase_add_test(tcase, everything_restarted);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = teardown, .in_one_process = true);

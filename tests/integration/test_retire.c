@@ -1,6 +1,5 @@
 // Retiring a sale: some time after its end, with no open work, its buyers leave Redis and a mark stays. The results
 // stay known, only an admin can load it again, and a small Redis carries one sale after the other.
-#include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include "sales.h"
 #include "service_log.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 10, PATH_SIZE = 64, ROUNDS = 2 };
@@ -94,7 +94,7 @@ static void ask_everything(const struct service *service, const char *voucher, c
     WAIT_FOR(sales_admin(service, "GET", voucher, "", &reply) == 200);
 }
 
-START_TEST(a_sale_that_is_over_leaves_redis)
+TEST(a_sale_that_is_over_leaves_redis)
 {
     struct service *service = service_start(ENV(SOON)), *other = service_start(ENV(SOON));
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -116,9 +116,8 @@ START_TEST(a_sale_that_is_over_leaves_redis)
     ck_assert_int_eq(redis_number("EXISTS seckill:{%s}:voucher seckill:{%s}:buyers", voucher, voucher), 0);
     ck_assert_int_eq(voucher_epoch(voucher), epoch); // nobody has tried to rebuild it
 }
-END_TEST
 
-START_TEST(an_admin_loads_it_again)
+TEST(an_admin_loads_it_again)
 {
     struct service *service = service_start(ENV("SECKILL_RETIRE_AFTER_MS=600000")), *other = service_start(NULL);
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -131,7 +130,6 @@ START_TEST(an_admin_loads_it_again)
     must_be_refused(other, voucher, "late", "ENDED", NULL);
     ck_assert(sales_order_is(other, id, "alice", "unpaid"));
 }
-END_TEST
 
 // ---- after its orders were archived ----
 
@@ -160,7 +158,7 @@ static void account_of(const struct service *service, const char *voucher, char 
     json_decref(json);
 }
 
-START_TEST(late_callers_are_told_that_its_orders_are_archived)
+TEST(late_callers_are_told_that_its_orders_are_archived)
 {
     struct service *service = service_start(ENV(SOON)), *other = service_start(ENV(SOON));
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], before[HTTP_FIELD_SIZE], after[HTTP_FIELD_SIZE], path[PATH_SIZE];
@@ -190,7 +188,6 @@ START_TEST(late_callers_are_told_that_its_orders_are_archived)
     }
     ck_assert(is_retired(voucher));
 }
-END_TEST
 
 // ---- what prevents retiring ----
 
@@ -215,7 +212,7 @@ static void must_not_retire(const struct service *service, const char *voucher, 
     ck_assert_int_eq(redis_number("HLEN seckill:{%s}:buyers", voucher), buyers);
 }
 
-START_TEST(a_dead_letter_keeps_it)
+TEST(a_dead_letter_keeps_it)
 {
     struct service *service = service_start(ENV(SOON, "SECKILL_LOG_LEVEL=debug"));
     char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], rest[PATH_SIZE];
@@ -237,10 +234,9 @@ START_TEST(a_dead_letter_keeps_it)
     WAIT_FOR(is_retired(voucher));
     WAIT_FOR(sales_order_is(other, id, "victor", "refused"));
 }
-END_TEST
 
 // By its time it should have expired, but expiry may be paused.
-START_TEST(an_unpaid_order_keeps_it)
+TEST(an_unpaid_order_keeps_it)
 {
     struct service *service = service_start(ENV(SOON, "SECKILL_LOG_LEVEL=debug"));
     char voucher[VOUCHER_ID_SIZE];
@@ -252,9 +248,8 @@ START_TEST(an_unpaid_order_keeps_it)
            voucher);
     must_not_retire(service, voucher, 1);
 }
-END_TEST
 
-START_TEST(a_journal_that_is_not_empty_keeps_it)
+TEST(a_journal_that_is_not_empty_keeps_it)
 {
     struct service *service = service_start(ENV(SOON, "SECKILL_PG_TIMEOUT_MS=30000"));
     char voucher[VOUCHER_ID_SIZE], current[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
@@ -273,10 +268,9 @@ START_TEST(a_journal_that_is_not_empty_keeps_it)
     WAIT_FOR(is_retired(voucher));
     ck_assert(sales_order_is(service, id, "walter", "unpaid"));
 }
-END_TEST
 
 // Redis lost the order, and the sale was retired while the accepting instance was paused.
-START_TEST(an_order_that_comes_back_too_late)
+TEST(an_order_that_comes_back_too_late)
 {
     struct service *service = service_start(ENV(STUBBORN)), *other = service_start(ENV(SOON));
     char busy[VOUCHER_ID_SIZE], voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], first[ORDER_ID_SIZE];
@@ -303,7 +297,6 @@ START_TEST(an_order_that_comes_back_too_late)
     ck_assert(is_retired(voucher));
     ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK);
 }
-END_TEST
 
 // ---- one after the other ----
 
@@ -333,7 +326,7 @@ static int64_t hold_sale(const struct service *service, int buyers)
     return size;
 }
 
-START_TEST(one_sale_after_the_other)
+TEST(one_sale_after_the_other)
 {
     STACK_SKIP_CLUSTER("it measures the memory of one Redis");
     int sales = sales_full() ? SALES_FULL : SALES, buyers = sales_full() ? SALE_BUYERS_FULL : SALE_BUYERS;
@@ -345,21 +338,5 @@ START_TEST(one_sale_after_the_other)
         (void)hold_sale(service, buyers);
     (void)printf("%d sales of %d: %" PRId64 " bytes each, room for %" PRId64 "\n", sales, buyers, size, room);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("retire");
-    tcase_set_timeout(tcase, 300);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, a_sale_that_is_over_leaves_redis);
-    tcase_add_test(tcase, an_admin_loads_it_again);
-    tcase_add_test(tcase, late_callers_are_told_that_its_orders_are_archived);
-    tcase_add_test(tcase, a_dead_letter_keeps_it);
-    tcase_add_test(tcase, an_unpaid_order_keeps_it);
-    tcase_add_test(tcase, a_journal_that_is_not_empty_keeps_it);
-    tcase_add_test(tcase, an_order_that_comes_back_too_late);
-    tcase_add_test(tcase, one_sale_after_the_other);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 300, .begin = setup, .teardown = teardown, .in_one_process = true);

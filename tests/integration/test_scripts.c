@@ -1,5 +1,4 @@
 // Every outcome of every Lua script, on a real Redis.
-#include <check.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "journal.h"
 #include "keys.h"
 #include "scripts.h"
+#include "test.h"
 
 enum { BATCH_MAX = 2048 };
 
@@ -66,7 +66,7 @@ static void place(const char *first, ...)
     try_call(SK_SCRIPT_PLACE_ORDERS, 5, argc, argv);
 }
 
-START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
+TEST(an_order_is_placed_with_all_that_belongs_to_it)
 {
     char entry[TEXT_SIZE], expected[TEXT_SIZE];
     on_sale(10);
@@ -85,9 +85,8 @@ START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
     (void)snprintf(expected, sizeof expected, "%s 7 o1 alice " SESSION, element(5));
     ck_assert_str_eq(entry, expected);
 }
-END_TEST
 
-START_TEST(a_batch_is_one_journal_entry)
+TEST(a_batch_is_one_journal_entry)
 {
     char entry[TEXT_SIZE], expected[TEXT_SIZE];
     on_sale(10);
@@ -100,9 +99,8 @@ START_TEST(a_batch_is_one_journal_entry)
     ck_assert_int_eq(stock(), 7);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
 }
-END_TEST
 
-START_TEST(the_largest_batch_fits_into_one_call)
+TEST(the_largest_batch_fits_into_one_call)
 {
     static char users[BATCH_MAX][16], ids[BATCH_MAX][16];
     const char *argv[14 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "100", RUN,
@@ -124,9 +122,8 @@ START_TEST(the_largest_batch_fits_into_one_call)
     ck_assert_str_eq(element(7 + BATCH_MAX - 1), ids[BATCH_MAX - 1]);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), BATCH_MAX);
 }
-END_TEST
 
-START_TEST(a_winner_who_repeats_gets_the_first_order_id)
+TEST(a_winner_who_repeats_gets_the_first_order_id)
 {
     on_sale(10);
     place("alice", "o1", NULL);
@@ -137,9 +134,8 @@ START_TEST(a_winner_who_repeats_gets_the_first_order_id)
     must_be(VOUCHER, "last", element(4));
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
-START_TEST(existing_ids_follow_in_the_order_of_the_users)
+TEST(existing_ids_follow_in_the_order_of_the_users)
 {
     on_sale(10);
     place("alice", "o1", "bob", "o2", NULL);
@@ -149,9 +145,8 @@ START_TEST(existing_ids_follow_in_the_order_of_the_users)
     must_be(BUYERS, "bob", "o2");
     must_be(BUYERS, "carol", "o4");
 }
-END_TEST
 
-START_TEST(one_user_twice_in_a_batch_wins_once)
+TEST(one_user_twice_in_a_batch_wins_once)
 {
     char entry[TEXT_SIZE], expected[TEXT_SIZE];
     on_sale(2);
@@ -163,9 +158,8 @@ START_TEST(one_user_twice_in_a_batch_wins_once)
     (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o3 bob " SESSION, element(5));
     ck_assert_str_eq(entry, expected);
 }
-END_TEST
 
-START_TEST(sold_out_writes_nothing)
+TEST(sold_out_writes_nothing)
 {
     on_sale(0);
     int64_t before = changes();
@@ -175,9 +169,8 @@ START_TEST(sold_out_writes_nothing)
     ck_assert_str_eq(element(5), "");
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
-START_TEST(a_batch_larger_than_the_stock_wins_in_its_order_and_never_below_zero)
+TEST(a_batch_larger_than_the_stock_wins_in_its_order_and_never_below_zero)
 {
     on_sale(3);
     place("u1", "o1", "u2", "o2", "u3", "o3", "u4", "o4", "u5", "o5", NULL);
@@ -188,9 +181,8 @@ START_TEST(a_batch_larger_than_the_stock_wins_in_its_order_and_never_below_zero)
     must_answer("s", NULL);
     ck_assert_int_eq(stock(), 0);
 }
-END_TEST
 
-START_TEST(a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing)
+TEST(a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing)
 {
     static const struct {
         int begin_in_ms, end_in_ms;
@@ -213,9 +205,8 @@ START_TEST(a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing)
             ck_assert_int_eq(changes(), before);
     }
 }
-END_TEST
 
-START_TEST(a_winner_is_told_so_whatever_has_happened_since)
+TEST(a_winner_is_told_so_whatever_has_happened_since)
 {
     on_sale(1);
     place("alice", "o1", NULL);
@@ -232,7 +223,6 @@ START_TEST(a_winner_is_told_so_whatever_has_happened_since)
     place("alice", "o3", "bob", "o2", NULL);
     must_answer("an", "o1", NULL);
 }
-END_TEST
 
 static void must_only_say(const char *word)
 {
@@ -241,7 +231,7 @@ static void must_only_say(const char *word)
     ck_assert_str_eq(element(0), word);
 }
 
-START_TEST(a_voucher_that_is_not_there_is_missing)
+TEST(a_voucher_that_is_not_there_is_missing)
 {
     int64_t before = changes();
     place("alice", "o1", NULL);
@@ -252,9 +242,8 @@ START_TEST(a_voucher_that_is_not_there_is_missing)
     must_only_say("missing");
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
-START_TEST(a_voucher_being_loaded_sells_nothing)
+TEST(a_voucher_being_loaded_sells_nothing)
 {
     static const char *const states[] = {"loading", "no-such-state", ""};
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
@@ -266,9 +255,8 @@ START_TEST(a_voucher_being_loaded_sells_nothing)
         ck_assert_int_eq(changes(), before);
     }
 }
-END_TEST
 
-START_TEST(a_full_journal_takes_no_more_but_winners_are_told)
+TEST(a_full_journal_takes_no_more_but_winners_are_told)
 {
     on_sale(10);
     journal_max = "2";
@@ -284,10 +272,9 @@ START_TEST(a_full_journal_takes_no_more_but_winners_are_told)
     place("carol", "o3", NULL);
     must_answer("p", NULL);
 }
-END_TEST
 
 // Orders granted in time are granted again at any time, but only if a unit is left.
-START_TEST(orders_granted_before_need_neither_window_nor_room)
+TEST(orders_granted_before_need_neither_window_nor_room)
 {
     on_sale(1);
     redis_run("HSET " VOUCHER " end_ms 1000 state closed");
@@ -302,10 +289,9 @@ START_TEST(orders_granted_before_need_neither_window_nor_room)
     must_answer("aa", "o1", "o1", NULL);
     ck_assert_int_eq(stock(), 0);
 }
-END_TEST
 
 // The voucher was opened under another Redis process: later changes may be lost.
-START_TEST(a_voucher_of_another_run_does_not_sell)
+TEST(a_voucher_of_another_run_does_not_sell)
 {
     static const char *const modes[] = {"new", "again"};
     for (int i = 0; i < 2; i++) {
@@ -322,10 +308,9 @@ START_TEST(a_voucher_of_another_run_does_not_sell)
         ck_assert_int_eq(changes(), before + 1);
     }
 }
-END_TEST
 
 // The orders were checked under another offer than the voucher's, older or newer.
-START_TEST(another_offer_grants_nothing)
+TEST(another_offer_grants_nothing)
 {
     static const char *const others[] = {"2", "4", "0", "03", ""};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -341,10 +326,9 @@ START_TEST(another_offer_grants_nothing)
         ck_assert_int_eq(redis_number("EXISTS " BUYERS " " JOURNAL), 0);
     }
 }
-END_TEST
 
 // P6: a user with an order gets it, whatever the current terms are. A refusal that does not depend on the offer stays.
-START_TEST(another_offer_does_not_hide_what_is_so_anyway)
+TEST(another_offer_does_not_hide_what_is_so_anyway)
 {
     on_sale(1);
     place("alice", "o1", NULL);
@@ -359,10 +343,9 @@ START_TEST(another_offer_does_not_hide_what_is_so_anyway)
     ck_assert_str_eq(element(6), "ae");
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
 // The order was granted before under that offer.
-START_TEST(what_was_granted_is_granted_again_under_its_own_offer)
+TEST(what_was_granted_is_granted_again_under_its_own_offer)
 {
     char entry[TEXT_SIZE];
     on_sale(5);
@@ -373,10 +356,9 @@ START_TEST(what_was_granted_is_granted_again_under_its_own_offer)
     newest_entry(entry); // the entry names the offer
     ck_assert_int_eq(stock(), 4);
 }
-END_TEST
 
 // An error does not undo a script's earlier writes, so it must occur before the first one.
-START_TEST(a_damaged_voucher_sells_nothing)
+TEST(a_damaged_voucher_sells_nothing)
 {
     static const char *const fields[] = {"stock", "begin_ms", "end_ms", "epoch", "offer"};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -396,10 +378,9 @@ START_TEST(a_damaged_voucher_sells_nothing)
     ck_assert(sk_trust_is_damage(reply->str));
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
 // A number that Lua accepts and C rejects would grant a unit in a reply that cannot be parsed.
-START_TEST(a_voucher_with_values_that_cannot_be_sells_nothing)
+TEST(a_voucher_with_values_that_cannot_be_sells_nothing)
 {
     static const struct {
         const char *field, *value;
@@ -444,9 +425,8 @@ START_TEST(a_voucher_with_values_that_cannot_be_sells_nothing)
         ck_assert_int_eq(changes(), before);
     }
 }
-END_TEST
 
-START_TEST(a_journal_that_is_at_its_end_takes_nothing)
+TEST(a_journal_that_is_at_its_end_takes_nothing)
 {
     on_sale(5);
     redis_run("XADD " JOURNAL " 18446744073709551615-18446744073709551615 epoch 7 orders x");
@@ -457,9 +437,8 @@ START_TEST(a_journal_that_is_at_its_end_takes_nothing)
     ck_assert_int_eq(changes(), before);
     ck_assert_int_eq(stock(), 5);
 }
-END_TEST
 
-START_TEST(journal_ids_rise_and_last_follows_them)
+TEST(journal_ids_rise_and_last_follows_them)
 {
     char last[TEXT_SIZE] = "";
     on_sale(10);
@@ -477,7 +456,6 @@ START_TEST(journal_ids_rise_and_last_follows_them)
     must_answer("pa", "o0", NULL);
     ck_assert_int_eq(journal_length(), 6);
 }
-END_TEST
 
 // ---- settle_entry ----
 
@@ -493,7 +471,7 @@ static void accept_two(char entry[TEXT_SIZE])
 #define SETTLE(entry, ...) \
     CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, "", __VA_ARGS__)
 
-START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
+TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -504,9 +482,8 @@ START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
     ck_assert_int_eq(stock(), 9);
     ck_assert_int_eq(journal_length(), 0);
 }
-END_TEST
 
-START_TEST(a_returned_order_without_a_live_one_leaves_no_buyer)
+TEST(a_returned_order_without_a_live_one_leaves_no_buyer)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -516,9 +493,8 @@ START_TEST(a_returned_order_without_a_live_one_leaves_no_buyer)
     ck_assert_int_eq(stock(), 9);
     ck_assert_int_eq(journal_length(), 0);
 }
-END_TEST
 
-START_TEST(a_dropped_order_goes_and_its_unit_does_not_return)
+TEST(a_dropped_order_goes_and_its_unit_does_not_return)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -529,9 +505,8 @@ START_TEST(a_dropped_order_goes_and_its_unit_does_not_return)
     ck_assert_int_eq(stock(), 8);
     ck_assert_int_eq(journal_length(), 0);
 }
-END_TEST
 
-START_TEST(several_orders_are_corrected_in_one_step)
+TEST(several_orders_are_corrected_in_one_step)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -541,9 +516,8 @@ START_TEST(several_orders_are_corrected_in_one_step)
     must_be(BUYERS, "bob", NULL);
     ck_assert_int_eq(stock(), 9);
 }
-END_TEST
 
-START_TEST(settling_a_second_time_changes_nothing)
+TEST(settling_a_second_time_changes_nothing)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -562,10 +536,9 @@ START_TEST(settling_a_second_time_changes_nothing)
     must_be(BUYERS, "alice", "o-live");
     ck_assert_int_eq(stock(), 9);
 }
-END_TEST
 
 // Only the order that took a unit can return it.
-START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
+TEST(an_entry_taken_by_another_order_stays_as_it_is)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -578,9 +551,8 @@ START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
     ck_assert_int_eq(stock(), 8);
     ck_assert_int_eq(journal_length(), 0); // the entry is still settled
 }
-END_TEST
 
-START_TEST(only_the_entry_that_is_meant_is_dropped)
+TEST(only_the_entry_that_is_meant_is_dropped)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -591,10 +563,9 @@ START_TEST(only_the_entry_that_is_meant_is_dropped)
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
     ck_assert_int_eq(stock(), 7);
 }
-END_TEST
 
 // While units are for sale no instance caches refusals, so no hold is needed.
-START_TEST(a_unit_that_returns_among_others_sells_at_once)
+TEST(a_unit_that_returns_among_others_sells_at_once)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
@@ -603,9 +574,8 @@ START_TEST(a_unit_that_returns_among_others_sells_at_once)
     place("carol", "o3", NULL);
     must_answer("p", NULL);
 }
-END_TEST
 
-START_TEST(the_largest_entry_is_settled_in_one_call)
+TEST(the_largest_entry_is_settled_in_one_call)
 {
     static char names[BATCH_MAX][16];
     const char *argv[7 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "1-1", ""};
@@ -626,7 +596,6 @@ START_TEST(the_largest_entry_is_settled_in_one_call)
     ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
     ck_assert_int_eq(journal_length(), 0);
 }
-END_TEST
 
 // ---- rebuild_begin, rebuild_buyers, rebuild_open ----
 
@@ -658,7 +627,7 @@ static void rebuild_open(const char *epoch, const char *units, const char *state
          "0", CACHE_MS, "3");
 }
 
-START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
+TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
 {
     rebuild_begin("3");
     must_return(1);
@@ -678,9 +647,8 @@ START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
     ck_assert_str_eq(element(3), "3");
     ck_assert_int_eq(stock(), 4);
 }
-END_TEST
 
-START_TEST(loading_again_closes_the_voucher_and_forgets_the_buyers)
+TEST(loading_again_closes_the_voucher_and_forgets_the_buyers)
 {
     on_sale(5);
     place("alice", "o1", NULL);
@@ -700,9 +668,8 @@ START_TEST(loading_again_closes_the_voucher_and_forgets_the_buyers)
     must_be(VOUCHER, "run", RUN);
     must_be(VOUCHER, "last", "epoch-8");
 }
-END_TEST
 
-START_TEST(an_epoch_that_is_not_newer_loads_nothing)
+TEST(an_epoch_that_is_not_newer_loads_nothing)
 {
     static const struct {
         const char *is, *asked;
@@ -738,9 +705,8 @@ START_TEST(an_epoch_that_is_not_newer_loads_nothing)
             ck_assert_int_eq(changes(), before);
     }
 }
-END_TEST
 
-START_TEST(keys_of_a_wrong_type_are_replaced)
+TEST(keys_of_a_wrong_type_are_replaced)
 {
     static const char *const keys[] = {VOUCHER, BUYERS, JOURNAL};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -759,10 +725,9 @@ START_TEST(keys_of_a_wrong_type_are_replaced)
         must_answer("pa", "o1", NULL);
     }
 }
-END_TEST
 
 // A journal whose ids are out of range is deleted; another keeps its ids, which never decrease.
-START_TEST(a_journal_with_ids_out_of_range_is_deleted)
+TEST(a_journal_with_ids_out_of_range_is_deleted)
 {
     static const struct {
         const char *id;
@@ -782,9 +747,8 @@ START_TEST(a_journal_with_ids_out_of_range_is_deleted)
         ck_assert(sk_trust_is_version(element(5)));
     }
 }
-END_TEST
 
-START_TEST(the_later_loader_takes_over)
+TEST(the_later_loader_takes_over)
 {
     rebuild_begin("5");
     RECONCILE_BUYERS("5", "alice", "o-old");
@@ -806,9 +770,8 @@ START_TEST(the_later_loader_takes_over)
     ck_assert_int_eq(stock(), 3);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 1); // only bob
 }
-END_TEST
 
-START_TEST(no_step_of_a_loading_works_without_its_beginning_or_after_its_end)
+TEST(no_step_of_a_loading_works_without_its_beginning_or_after_its_end)
 {
     RECONCILE_BUYERS("3", "alice", "o1");
     must_return(0);
@@ -825,10 +788,9 @@ START_TEST(no_step_of_a_loading_works_without_its_beginning_or_after_its_end)
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
 // Redis has lost some buyers since they were written.
-START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
+TEST(a_voucher_does_not_open_while_buyers_are_missing)
 {
     rebuild_begin("3");
     RECONCILE_BUYERS("3", "alice", "o1", "bob", "o2");
@@ -838,10 +800,9 @@ START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
     must_return(0);
     must_be(VOUCHER, "state", "loading");
 }
-END_TEST
 
 // The caller has seen a newer state: Redis has lost data without a restart.
-START_TEST(a_voucher_that_went_backwards_does_not_sell)
+TEST(a_voucher_that_went_backwards_does_not_sell)
 {
     static const struct {
         const char *epoch, *last;
@@ -867,7 +828,6 @@ START_TEST(a_voucher_that_went_backwards_does_not_sell)
         }
     }
 }
-END_TEST
 
 // ---- read_voucher ----
 
@@ -880,7 +840,7 @@ static void must_show(size_t i, const char *text)
         ck_assert_str_eq(one->str, text);
 }
 
-START_TEST(what_redis_holds_is_shown)
+TEST(what_redis_holds_is_shown)
 {
     static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0", ""};
     static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}, {"offer", "x"}};
@@ -908,7 +868,6 @@ START_TEST(what_redis_holds_is_shown)
         must_show(4, "");
     }
 }
-END_TEST
 
 static long long journal_age_with(const char *id)
 {
@@ -921,7 +880,7 @@ static long long journal_age_with(const char *id)
 }
 
 // The age of the oldest entry by Redis's clock. An entry from the future is not old.
-START_TEST(a_journals_age_is_shown)
+TEST(a_journals_age_is_shown)
 {
     char id[32];
     on_sale(5);
@@ -934,10 +893,9 @@ START_TEST(a_journals_age_is_shown)
     ck_assert_int_eq(journal_age_with(id), 0);
     ck_assert_int_eq(journal_age_with("18446744073709551615-1"), 0);
 }
-END_TEST
 
 // The change number of the terms that opened it.
-START_TEST(an_opened_voucher_has_its_change_number)
+TEST(an_opened_voucher_has_its_change_number)
 {
     rebuild_begin("3");
     rebuild_open("3", "5", "paused");
@@ -951,9 +909,8 @@ START_TEST(an_opened_voucher_has_its_change_number)
     CALL(SK_SCRIPT_READ_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL, RUN);
     must_show(4, "");
 }
-END_TEST
 
-START_TEST(a_closed_voucher_stays_closed_when_loaded)
+TEST(a_closed_voucher_stays_closed_when_loaded)
 {
     rebuild_begin("3");
     rebuild_open("3", "5", "closed");
@@ -961,9 +918,8 @@ START_TEST(a_closed_voucher_stays_closed_when_loaded)
     place("alice", "o1", NULL);
     must_answer("e", NULL);
 }
-END_TEST
 
-START_TEST(buyers_are_loaded_a_thousand_at_a_time)
+TEST(buyers_are_loaded_a_thousand_at_a_time)
 {
     enum { CHUNK = 1000 };
     static char users[CHUNK][16];
@@ -977,11 +933,10 @@ START_TEST(buyers_are_loaded_a_thousand_at_a_time)
     must_return(1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), CHUNK);
 }
-END_TEST
 
 // ---- lock_release, lock_renew ----
 
-START_TEST(only_locks_under_the_token_are_released)
+TEST(only_locks_under_the_token_are_released)
 {
     redis_run("SET lock:1 mine PX 60000");
     redis_run("SET lock:2 other PX 60000");
@@ -997,9 +952,8 @@ START_TEST(only_locks_under_the_token_are_released)
     }
     ck_assert_int_eq(redis_number("EXISTS lock:2"), 1);
 }
-END_TEST
 
-START_TEST(only_locks_under_the_token_are_renewed)
+TEST(only_locks_under_the_token_are_renewed)
 {
     redis_run("SET lock:1 mine PX 60000");
     redis_run("SET lock:2 other PX 60000");
@@ -1016,7 +970,6 @@ START_TEST(only_locks_under_the_token_are_renewed)
     must_return(0);
     ck_assert_int_eq(redis_number("EXISTS lock:3"), 0); // a lost lock stays lost
 }
-END_TEST
 
 // ---- session_keep, session_end ----
 
@@ -1047,7 +1000,7 @@ static const char *living_at(size_t i)
     return reply->element[1]->element[i]->str;
 }
 
-START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
+TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
 {
     keep("a", "mine", "60000", "renew"); // it does not exist yet
     must_be_kept(false, 0);
@@ -1069,10 +1022,9 @@ START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
     ck_assert_int_gt(redis_number("PTTL session:{shared}:a"), 120000);
     ck_assert_int_gt(redis_number("ZSCORE " SESSIONS " a"), now_ms() + 120000);
 }
-END_TEST
 
 // Version 4 has its sessions under another key.
-START_TEST(sessions_of_version_4_must_end_first)
+TEST(sessions_of_version_4_must_end_first)
 {
     STACK_SKIP_CLUSTER("version 4 did not run on one");
     redis_run("ZADD " SK_KEY_SESSIONS_4 " %lld old", (long long)now_ms() + 60000);
@@ -1088,9 +1040,8 @@ START_TEST(sessions_of_version_4_must_end_first)
     must_be_kept(true, 1);
     redis_run("DEL " SK_KEY_SESSIONS_4);
 }
-END_TEST
 
-START_TEST(two_protocol_versions_do_not_run_side_by_side)
+TEST(two_protocol_versions_do_not_run_side_by_side)
 {
     keep("a", "mine", "60000", "take");
     must_be_kept(true, 1);
@@ -1115,9 +1066,8 @@ START_TEST(two_protocol_versions_do_not_run_side_by_side)
     ck_assert_int_eq(reply->element[0]->integer, 0);
     ck_assert_str_eq(element(1), "other");
 }
-END_TEST
 
-START_TEST(the_list_drops_who_has_expired)
+TEST(the_list_drops_who_has_expired)
 {
     keep("a", "mine", "60000", "take");
     redis_run("ZADD " SESSIONS " %lld gone %lld soon", (long long)now_ms(), (long long)(now_ms() + 30000));
@@ -1126,10 +1076,9 @@ START_TEST(the_list_drops_who_has_expired)
     ck_assert_str_eq(living_at(0), "soon"); // the next to expire
     ck_assert_str_eq(living_at(1), "a");
 }
-END_TEST
 
 // Else a session that was written by hand would have vouchers assigned that no one maintains, for as long as it names.
-START_TEST(the_list_drops_who_expires_too_late)
+TEST(the_list_drops_who_expires_too_late)
 {
     keep("a", "mine", "600000", "take");
     redis_run("ZADD " SESSIONS " 9e15 forged %lld late", (long long)now_ms() + 700000);
@@ -1143,7 +1092,6 @@ START_TEST(the_list_drops_who_expires_too_late)
     protocol = SK_PROTOCOL;
     must_be_kept(true, 1);
 }
-END_TEST
 
 // ---- ... and a clock that steps ----
 
@@ -1168,7 +1116,7 @@ static bool is_judged_living(const char *id)
     return reply->element[0]->integer == 1;
 }
 
-START_TEST(a_session_lives_until_its_time_is_over)
+TEST(a_session_lives_until_its_time_is_over)
 {
     keep("a", "mine", "60000", "take");
     ck_assert(is_judged_living("a"));
@@ -1183,9 +1131,8 @@ START_TEST(a_session_lives_until_its_time_is_over)
     keep("a", "mine", "60000", "renew");
     must_be_kept(false, 0);
 }
-END_TEST
 
-START_TEST(a_clock_that_is_set_back_prolongs_no_session)
+TEST(a_clock_that_is_set_back_prolongs_no_session)
 {
     keep("a", "mine", "60000", "take");
     keep("b", "other", "240000", "take");
@@ -1202,10 +1149,9 @@ START_TEST(a_clock_that_is_set_back_prolongs_no_session)
     keep("a", "mine", "60000", "renew"); // once
     ck_assert_int_gt(redis_number("ZSCORE " SESSIONS " b") - now_ms(), 200000);
 }
-END_TEST
 
 // All sessions have died, and their stored expiry would keep a new version out for an hour.
-START_TEST(a_clock_that_is_set_back_prolongs_no_protocol)
+TEST(a_clock_that_is_set_back_prolongs_no_protocol)
 {
     keep("a", "mine", "60000", "take");
     keep("b", "other", "60000", "take");
@@ -1220,9 +1166,8 @@ START_TEST(a_clock_that_is_set_back_prolongs_no_protocol)
     must_be_kept(true, 1);
     ck_assert_str_eq(living_at(0), "c");
 }
-END_TEST
 
-START_TEST(a_clock_that_is_set_forward_ends_all_sessions)
+TEST(a_clock_that_is_set_forward_ends_all_sessions)
 {
     keep("a", "mine", "60000", "take");
     keep("b", "other", "60000", "take");
@@ -1236,9 +1181,8 @@ START_TEST(a_clock_that_is_set_forward_ends_all_sessions)
     keep("b", "other", "60000", "take");
     must_be_kept(true, 2);
 }
-END_TEST
 
-START_TEST(a_time_that_cannot_be_does_no_harm)
+TEST(a_time_that_cannot_be_does_no_harm)
 {
     static const char *const times[] = {"nan", "-1", "x", "99999999999999999999999999"};
     for (size_t i = 0; i < 4; i++) {
@@ -1255,7 +1199,6 @@ START_TEST(a_time_that_cannot_be_does_no_harm)
     keep("a", "mine", "60000", "renew");
     must_be_kept(true, 1);
 }
-END_TEST
 
 // ---- ... and who can do background work ----
 
@@ -1278,7 +1221,7 @@ static size_t able_in(size_t shard)
     return reply->element[2 + shard]->elements;
 }
 
-START_TEST(a_session_is_able_where_it_says_so)
+TEST(a_session_is_able_where_it_says_so)
 {
     keep_able("a", "1", "0");
     ck_assert(able_in(0) == 1 && able_in(1) == 0);
@@ -1297,19 +1240,17 @@ START_TEST(a_session_is_able_where_it_says_so)
     must_return(1);
     ck_assert_int_eq(redis_number("ZCARD " ABLE(1)), 1);
 }
-END_TEST
 
 // Those would own work for as long as they say.
-START_TEST(nobody_is_able_for_longer_than_a_renewal_lasts)
+TEST(nobody_is_able_for_longer_than_a_renewal_lasts)
 {
     redis_run("ZADD " ABLE(0) " 9e15 forged %lld ahead", (long long)now_ms() + HOUR_MS);
     redis_run("SET " ABLE(1) " x");
     keep_able("a", "1", "1");
     ck_assert(able_in(0) == 1 && able_in(1) == 1);
 }
-END_TEST
 
-START_TEST(a_lock_is_cut_to_its_ttl)
+TEST(a_lock_is_cut_to_its_ttl)
 {
     redis_run("SET lock:1 token-1/60000 PX 3600000"); // the clock was set back
     CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
@@ -1335,10 +1276,9 @@ START_TEST(a_lock_is_cut_to_its_ttl)
     ck_assert_int_eq(reply->type, REDIS_REPLY_NIL);
     ck_assert_int_eq(redis_number("EXISTS lock:3"), 0);
 }
-END_TEST
 
 // Keys written by hand do not prevent a session from being taken.
-START_TEST(keys_of_a_wrong_type_give_way_to_a_session)
+TEST(keys_of_a_wrong_type_give_way_to_a_session)
 {
     redis_run("RPUSH session:{shared}:a x");
     redis_run("SET " SESSIONS " x");
@@ -1347,10 +1287,9 @@ START_TEST(keys_of_a_wrong_type_give_way_to_a_session)
     keep("a", "mine", "60000", "take");
     must_be_kept(true, 1);
 }
-END_TEST
 
 // A reactor keeps its session when Redis is full.
-START_TEST(a_session_is_renewed_though_memory_is_full)
+TEST(a_session_is_renewed_though_memory_is_full)
 {
     keep("a", "mine", "60000", "take");
     redis_run("CONFIG SET maxmemory 1");
@@ -1359,9 +1298,8 @@ START_TEST(a_session_is_renewed_though_memory_is_full)
     redis_run("CONFIG SET maxmemory 0");
     ck_assert_int_gt(redis_number("PTTL session:{shared}:a"), 60000);
 }
-END_TEST
 
-START_TEST(a_session_is_ended_by_its_owner_alone)
+TEST(a_session_is_ended_by_its_owner_alone)
 {
     keep("a", "mine", "60000", "take");
     CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "other", "a", "no able one");
@@ -1373,75 +1311,5 @@ START_TEST(a_session_is_ended_by_its_owner_alone)
     CALL(SK_SCRIPT_SESSION_END, 2, "session:{shared}:a", SESSIONS, "mine", "a", "no able one");
     must_return(0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("scripts");
-    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, scripts_teardown);
-    tcase_add_test(tcase, an_order_is_placed_with_all_that_belongs_to_it);
-    tcase_add_test(tcase, a_batch_is_one_journal_entry);
-    tcase_add_test(tcase, the_largest_batch_fits_into_one_call);
-    tcase_add_test(tcase, a_winner_who_repeats_gets_the_first_order_id);
-    tcase_add_test(tcase, existing_ids_follow_in_the_order_of_the_users);
-    tcase_add_test(tcase, one_user_twice_in_a_batch_wins_once);
-    tcase_add_test(tcase, sold_out_writes_nothing);
-    tcase_add_test(tcase, a_batch_larger_than_the_stock_wins_in_its_order_and_never_below_zero);
-    tcase_add_test(tcase, a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing);
-    tcase_add_test(tcase, a_winner_is_told_so_whatever_has_happened_since);
-    tcase_add_test(tcase, a_voucher_that_is_not_there_is_missing);
-    tcase_add_test(tcase, a_voucher_being_loaded_sells_nothing);
-    tcase_add_test(tcase, a_full_journal_takes_no_more_but_winners_are_told);
-    tcase_add_test(tcase, orders_granted_before_need_neither_window_nor_room);
-    tcase_add_test(tcase, a_voucher_of_another_run_does_not_sell);
-    tcase_add_test(tcase, a_voucher_that_went_backwards_does_not_sell);
-    tcase_add_test(tcase, another_offer_grants_nothing);
-    tcase_add_test(tcase, another_offer_does_not_hide_what_is_so_anyway);
-    tcase_add_test(tcase, what_was_granted_is_granted_again_under_its_own_offer);
-    tcase_add_test(tcase, a_damaged_voucher_sells_nothing);
-    tcase_add_test(tcase, a_voucher_with_values_that_cannot_be_sells_nothing);
-    tcase_add_test(tcase, a_journal_that_is_at_its_end_takes_nothing);
-    tcase_add_test(tcase, journal_ids_rise_and_last_follows_them);
-    tcase_add_test(tcase, a_returned_order_becomes_the_live_one_and_its_unit_returns);
-    tcase_add_test(tcase, a_returned_order_without_a_live_one_leaves_no_buyer);
-    tcase_add_test(tcase, a_dropped_order_goes_and_its_unit_does_not_return);
-    tcase_add_test(tcase, several_orders_are_corrected_in_one_step);
-    tcase_add_test(tcase, settling_a_second_time_changes_nothing);
-    tcase_add_test(tcase, an_entry_taken_by_another_order_stays_as_it_is);
-    tcase_add_test(tcase, only_the_entry_that_is_meant_is_dropped);
-    tcase_add_test(tcase, a_unit_that_returns_among_others_sells_at_once);
-    tcase_add_test(tcase, the_largest_entry_is_settled_in_one_call);
-    tcase_add_test(tcase, a_voucher_is_loaded_in_three_steps_and_sells_then);
-    tcase_add_test(tcase, loading_again_closes_the_voucher_and_forgets_the_buyers);
-    tcase_add_test(tcase, an_epoch_that_is_not_newer_loads_nothing);
-    tcase_add_test(tcase, keys_of_a_wrong_type_are_replaced);
-    tcase_add_test(tcase, a_journal_with_ids_out_of_range_is_deleted);
-    tcase_add_test(tcase, the_later_loader_takes_over);
-    tcase_add_test(tcase, no_step_of_a_loading_works_without_its_beginning_or_after_its_end);
-    tcase_add_test(tcase, an_opened_voucher_has_its_change_number);
-    tcase_add_test(tcase, a_closed_voucher_stays_closed_when_loaded);
-    tcase_add_test(tcase, a_voucher_does_not_open_while_buyers_are_missing);
-    tcase_add_test(tcase, what_redis_holds_is_shown);
-    tcase_add_test(tcase, a_journals_age_is_shown);
-    tcase_add_test(tcase, buyers_are_loaded_a_thousand_at_a_time);
-    tcase_add_test(tcase, only_locks_under_the_token_are_released);
-    tcase_add_test(tcase, only_locks_under_the_token_are_renewed);
-    tcase_add_test(tcase, a_session_is_its_owners_and_is_listed_while_it_lives);
-    tcase_add_test(tcase, sessions_of_version_4_must_end_first);
-    tcase_add_test(tcase, two_protocol_versions_do_not_run_side_by_side);
-    tcase_add_test(tcase, the_list_drops_who_has_expired);
-    tcase_add_test(tcase, the_list_drops_who_expires_too_late);
-    tcase_add_test(tcase, a_session_lives_until_its_time_is_over);
-    tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_session);
-    tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_protocol);
-    tcase_add_test(tcase, a_clock_that_is_set_forward_ends_all_sessions);
-    tcase_add_test(tcase, a_time_that_cannot_be_does_no_harm);
-    tcase_add_test(tcase, a_session_is_able_where_it_says_so);
-    tcase_add_test(tcase, nobody_is_able_for_longer_than_a_renewal_lasts);
-    tcase_add_test(tcase, a_lock_is_cut_to_its_ttl);
-    tcase_add_test(tcase, keys_of_a_wrong_type_give_way_to_a_session);
-    tcase_add_test(tcase, a_session_is_renewed_though_memory_is_full);
-    tcase_add_test(tcase, a_session_is_ended_by_its_owner_alone);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = scripts_start, .setup = setup, .teardown = scripts_teardown, .in_one_process = true);

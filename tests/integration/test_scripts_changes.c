@@ -1,8 +1,8 @@
 // The scripts that bring operators' changes to a voucher in Redis, apply_change and take_units, on a real Redis.
-#include <check.h>
 #include <string.h>
 
 #include "scripts.h"
+#include "test.h"
 
 #define APPLY(run, epoch, from, to, units) \
     CALL(SK_SCRIPT_APPLY_CHANGE, 1, VOUCHER, run, epoch, from, to, "paused", "1000", "2000", units, "4")
@@ -40,7 +40,7 @@ static void must_be_untouched(const char *state, const char *units)
 
 // ---- apply_change ----
 
-START_TEST(a_change_is_applied_once)
+TEST(a_change_is_applied_once)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     for (int i = 0; i < 3; i++) {
@@ -64,9 +64,8 @@ START_TEST(a_change_is_applied_once)
         must_be(VOUCHER, "reopened_ms", NULL);
     }
 }
-END_TEST
 
-START_TEST(a_large_stock_stays_a_number)
+TEST(a_large_stock_stays_a_number)
 {
     put("open", 99999999);
     APPLY(RUN, "7", "9", "10", "1");
@@ -74,10 +73,9 @@ START_TEST(a_large_stock_stays_a_number)
     TAKE(RUN, "99999999");
     must_say("taken", "1", "7");
 }
-END_TEST
 
 // In each row the voucher differs from the one that the caller read, or is damaged.
-START_TEST(another_voucher_than_was_read_is_left_alone)
+TEST(another_voucher_than_was_read_is_left_alone)
 {
     static const struct {
         const char *field, *value, *says, *has;
@@ -111,10 +109,9 @@ START_TEST(another_voucher_than_was_read_is_left_alone)
     must_say("missing", NULL, NULL);
     ck_assert_int_eq(redis_number("EXISTS " VOUCHER), 0);
 }
-END_TEST
 
 // A newer change number of another epoch does not count: that voucher came from PostgreSQL as a whole.
-START_TEST(a_rebuilt_voucher_is_not_added_to)
+TEST(a_rebuilt_voucher_is_not_added_to)
 {
     put("open", 8);
     redis_run("HSET " VOUCHER " epoch 8 change 12");
@@ -122,11 +119,10 @@ START_TEST(a_rebuilt_voucher_is_not_added_to)
     must_say("other", "12", NULL);
     must_be_untouched("open", "8");
 }
-END_TEST
 
 // ---- take_units ----
 
-START_TEST(units_are_taken_all_or_none)
+TEST(units_are_taken_all_or_none)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     for (int i = 0; i < 3; i++) {
@@ -144,9 +140,8 @@ START_TEST(units_are_taken_all_or_none)
         must_be(VOUCHER, "change", "9"); // PostgreSQL assigns the number
     }
 }
-END_TEST
 
-START_TEST(nothing_is_taken_from_what_cannot_be_relied_on)
+TEST(nothing_is_taken_from_what_cannot_be_relied_on)
 {
     static const char *const rows[][3] = {
         {"run", "run-0", "unsure"}, {"stock", "x", "unsure"},        {"stock", "-1", "unsure"},
@@ -164,18 +159,5 @@ START_TEST(nothing_is_taken_from_what_cannot_be_relied_on)
     must_say("missing", NULL, NULL);
     ck_assert_int_eq(redis_number("EXISTS " VOUCHER), 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("scripts_changes");
-    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
-    tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
-    tcase_add_test(tcase, a_change_is_applied_once);
-    tcase_add_test(tcase, a_large_stock_stays_a_number);
-    tcase_add_test(tcase, another_voucher_than_was_read_is_left_alone);
-    tcase_add_test(tcase, a_rebuilt_voucher_is_not_added_to);
-    tcase_add_test(tcase, units_are_taken_all_or_none);
-    tcase_add_test(tcase, nothing_is_taken_from_what_cannot_be_relied_on);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = scripts_start, .setup = scripts_setup, .teardown = scripts_teardown, .in_one_process = true);

@@ -1,11 +1,11 @@
 // The scripts for orders of several units, with an Idempotency-Key, or that end: place_orders, note_return,
 // settle_entry and those of a rebuild, on a real Redis.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scripts.h"
+#include "test.h"
 
 #define A     "018bcfe5-6800-7000-8000-00000000000a"
 #define B     "018bcfe5-6800-7000-8000-00000000000b"
@@ -66,7 +66,7 @@ static void newest_entry(char out[TEXT_SIZE])
 
 // ---- quantity ----
 
-START_TEST(where_too_few_are_left_an_order_gets_none)
+TEST(where_too_few_are_left_an_order_gets_none)
 {
     on_sale(5);
     PLACE("3,3,2,1", "alice", A, "bob", B, "carol", C, "dave", D);
@@ -75,9 +75,8 @@ START_TEST(where_too_few_are_left_an_order_gets_none)
     must_be(BUYERS, "bob", NULL);
     must_be(BUYERS, "carol", C " 2");
 }
-END_TEST
 
-START_TEST(what_gets_none_writes_nothing)
+TEST(what_gets_none_writes_nothing)
 {
     on_sale(2);
     int64_t before = changes();
@@ -86,10 +85,9 @@ START_TEST(what_gets_none_writes_nothing)
     ck_assert_str_eq(element(5), "");
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
 // ... and the reply contains no number of units: they do not sell yet.
-START_TEST(units_that_are_held_are_not_too_few)
+TEST(units_that_are_held_are_not_too_few)
 {
     on_sale(2);
     redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)now_ms());
@@ -97,9 +95,8 @@ START_TEST(units_that_are_held_are_not_too_few)
     must_answer("hh", NULL);
     ck_assert_int_eq(stock(), 2);
 }
-END_TEST
 
-START_TEST(who_has_bought_is_told_so_whatever_the_quantity)
+TEST(who_has_bought_is_told_so_whatever_the_quantity)
 {
     on_sale(3);
     PLACE("3", "alice", A);
@@ -111,9 +108,8 @@ START_TEST(who_has_bought_is_told_so_whatever_the_quantity)
     must_answer("ss", NULL);
     ck_assert_int_eq(stock(), 0);
 }
-END_TEST
 
-START_TEST(what_was_granted_is_granted_again_with_its_units)
+TEST(what_was_granted_is_granted_again_with_its_units)
 {
     in_state("closed", 4);
     PLACE_AS("again", "3,2 " KEY ",1", "alice", A, "bob", B, "carol", C);
@@ -123,11 +119,10 @@ START_TEST(what_was_granted_is_granted_again_with_its_units)
     PLACE_AS("again", "3", "alice", A);
     must_answer("a", A, NULL);
 }
-END_TEST
 
 // ---- Idempotency-Key ----
 
-START_TEST(a_key_is_kept_with_its_order)
+TEST(a_key_is_kept_with_its_order)
 {
     char entry[TEXT_SIZE];
     on_sale(10);
@@ -141,7 +136,6 @@ START_TEST(a_key_is_kept_with_its_order)
                             " offer 3");
     ck_assert_int_eq(stock(), 4);
 }
-END_TEST
 
 static const struct {
     const char *name;
@@ -161,7 +155,7 @@ static const struct {
 };
 enum { MEETINGS = sizeof meetings / sizeof meetings[0] };
 
-START_TEST(a_request_meets_a_live_order)
+TEST_EACH(a_request_meets_a_live_order, MEETINGS)
 {
     redisReply *set;
     on_sale(10);
@@ -172,9 +166,8 @@ START_TEST(a_request_meets_a_live_order)
     must_answer(meetings[_i].letter, A, NULL);
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
-START_TEST(a_request_meets_an_order_that_has_ended)
+TEST_EACH(a_request_meets_an_order_that_has_ended, MEETINGS)
 {
     const char *letter = meetings[_i].letter, *order = aged(meetings[_i].has, 0);
     on_sale(10);
@@ -188,9 +181,8 @@ START_TEST(a_request_meets_an_order_that_has_ended)
                                   ? 10 - strtol(meetings[_i].details, NULL, 10) - (meetings[_i].details[0] == '-')
                                   : 10);
 }
-END_TEST
 
-START_TEST(a_key_is_its_users)
+TEST(a_key_is_its_users)
 {
     on_sale(10);
     PLACE("1 " KEY, "alice", A);
@@ -199,10 +191,9 @@ START_TEST(a_key_is_its_users)
     must_answer("pp", NULL);
     must_be(BUYERS, "bob", B " 1 " KEY);
 }
-END_TEST
 
 // The first answer is repeated, also after a sell-out or the end, and while another order lives.
-START_TEST(an_order_that_has_ended_is_met_whatever_has_happened_since)
+TEST_EACH(an_order_that_has_ended_is_met_whatever_has_happened_since, 3)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     in_state(states[_i], 0);
@@ -214,21 +205,19 @@ START_TEST(an_order_that_has_ended_is_met_whatever_has_happened_since)
     PLACE("2 " KEY ",3 " KEY ",1 " KEY_2 ",1", "alice", B, "alice", B, "alice", C, "alice", C);
     must_answer("dqaa", id, id, D, D, NULL);
 }
-END_TEST
 
 // An order that is granted again is not a repeat of itself.
-START_TEST(what_is_granted_again_meets_no_order_that_has_ended)
+TEST(what_is_granted_again_meets_no_order_that_has_ended)
 {
     on_sale(10);
     put(REPEATS, "alice " KEY, aged(A " 1 " KEY, 0));
     PLACE_AS("again", "1 " KEY, "alice", B);
     must_answer("p", NULL);
 }
-END_TEST
 
 // Each key expires by itself. What PostgreSQL still keeps must be known here: it counts from the commit, which is later
 // than the id, and by another clock.
-START_TEST(a_key_counts_for_a_day)
+TEST(a_key_counts_for_a_day)
 {
     const struct {
         int64_t age_ms;
@@ -246,10 +235,9 @@ START_TEST(a_key_counts_for_a_day)
         redis_run("DEL " BUYERS);
     }
 }
-END_TEST
 
 // An expired earlier order does not hide the live one.
-START_TEST(a_live_order_is_met_whatever_its_age)
+TEST(a_live_order_is_met_whatever_its_age)
 {
     on_sale(10);
     put(BUYERS, "alice", A " 1 " KEY);
@@ -257,20 +245,18 @@ START_TEST(a_live_order_is_met_whatever_its_age)
     PLACE("1 " KEY ",1 " KEY_2, "alice", C, "alice", D);
     must_answer("ka", A, A, NULL);
 }
-END_TEST
 
-START_TEST(a_key_twice_in_a_batch_is_one_order)
+TEST(a_key_twice_in_a_batch_is_one_order)
 {
     on_sale(10);
     PLACE("2 " KEY ",2 " KEY ",1 " KEY ",2 " KEY_2, "alice", A, "alice", B, "alice", C, "alice", D);
     must_answer("pkqa", A, A, A, NULL);
     ck_assert_int_eq(stock(), 8);
 }
-END_TEST
 
 // ---- paused ----
 
-START_TEST(a_paused_voucher_sells_nothing)
+TEST(a_paused_voucher_sells_nothing)
 {
     in_state("paused", 10);
     redis_run("HSET " BUYERS " bob " B);
@@ -282,13 +268,12 @@ START_TEST(a_paused_voucher_sells_nothing)
     PLACE("-", "alice", A);
     must_answer("e", NULL);
 }
-END_TEST
 
 // ---- note_return ----
 
 static const char *const states[] = {"open", "paused", "closed"};
 
-START_TEST(a_return_is_noted_and_nothing_else)
+TEST_EACH(a_return_is_noted_and_nothing_else, 3)
 {
     char entry[TEXT_SIZE], id[64];
     in_state(states[_i], 3);
@@ -308,7 +293,6 @@ START_TEST(a_return_is_noted_and_nothing_else)
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 1);
     ck_assert_int_eq(redis_number("XDEL " JOURNAL " %s", id), 1);
 }
-END_TEST
 
 static const struct {
     const char *change; // in the voucher's hash; NULL: missing
@@ -319,7 +303,7 @@ static const struct {
     {"epoch x", RUN, "unsure"},  {"epoch -7", RUN, "unsure"},       {"epoch 1000000000000000", RUN, "unsure"},
 };
 
-START_TEST(no_return_is_noted_where_nothing_can_be_relied_on)
+TEST_EACH(no_return_is_noted_where_nothing_can_be_relied_on, sizeof unsold / sizeof unsold[0])
 {
     if (unsold[_i].change != NULL) {
         on_sale(3);
@@ -333,10 +317,9 @@ START_TEST(no_return_is_noted_where_nothing_can_be_relied_on)
     ck_assert_str_eq(element(0), unsold[_i].word);
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
 // Returns are accepted into a full journal, since they make room.
-START_TEST(a_full_journal_takes_returns)
+TEST(a_full_journal_takes_returns)
 {
     on_sale(3);
     for (int i = 0; i < 100; i++)
@@ -346,7 +329,6 @@ START_TEST(a_full_journal_takes_returns)
     NOTE_IN(RUN, A, "expired", "expiry", "");
     ck_assert_str_eq(element(0), "ok");
 }
-END_TEST
 
 // ---- settle_entry ----
 
@@ -376,7 +358,7 @@ static const struct {
     int64_t stock;
 } given[] = {{"0", 5}, {"1", 6}, {"3", 8}};
 
-START_TEST(units_return_with_the_order)
+TEST_EACH(units_return_with_the_order, 3)
 {
     char entry[64];
     note_the_end(entry);
@@ -391,9 +373,8 @@ START_TEST(units_return_with_the_order)
     PLACE("3", "alice", C);                // she may buy again
     must_answer("p", NULL);
 }
-END_TEST
 
-START_TEST(an_order_with_a_key_stays_known_for_a_day)
+TEST(an_order_with_a_key_stays_known_for_a_day)
 {
     char entry[64];
     note_the_end(entry);
@@ -411,10 +392,9 @@ START_TEST(an_order_with_a_key_stays_known_for_a_day)
     PLACE("2", "bob", D);
     must_answer("p", NULL);
 }
-END_TEST
 
 // PostgreSQL rejected it, so it never was an order, and its key is forgotten.
-START_TEST(a_refused_order_with_a_key_is_forgotten)
+TEST(a_refused_order_with_a_key_is_forgotten)
 {
     char entry[64];
     note_the_end(entry);
@@ -424,9 +404,8 @@ START_TEST(a_refused_order_with_a_key_is_forgotten)
     ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
     ck_assert_int_eq(stock(), 7);
 }
-END_TEST
 
-START_TEST(the_end_is_carried_out_once)
+TEST(the_end_is_carried_out_once)
 {
     char entry[64];
     note_the_end(entry);
@@ -444,9 +423,8 @@ START_TEST(the_end_is_carried_out_once)
     must_be(BUYERS, "bob", D " 2");
     ck_assert_int_eq(stock(), 7);
 }
-END_TEST
 
-START_TEST(an_order_twice_in_an_entry_returns_once)
+TEST(an_order_twice_in_an_entry_returns_once)
 {
     char entry[64];
     note_the_end(entry);
@@ -454,10 +432,9 @@ START_TEST(an_order_twice_in_an_entry_returns_once)
     must_return(1);
     ck_assert_int_eq(stock(), 8);
 }
-END_TEST
 
 // The whole id must match, not a prefix.
-START_TEST(the_order_of_another_stays)
+TEST(the_order_of_another_stays)
 {
     char entry[64];
     note_the_end(entry);
@@ -468,10 +445,9 @@ START_TEST(the_order_of_another_stays)
     ck_assert_int_eq(stock(), 5);
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0); // the entry is still settled
 }
-END_TEST
 
 // Units that return after a sell-out are held, however many return at once.
-START_TEST(the_first_units_that_return_are_held)
+TEST(the_first_units_that_return_are_held)
 {
     on_sale(5);
     PLACE("3,2", "alice", A, "bob", B);
@@ -490,9 +466,8 @@ START_TEST(the_first_units_that_return_are_held)
     PLACE("4", "carol", C);
     must_answer("p", NULL);
 }
-END_TEST
 
-START_TEST(an_order_whose_units_are_kept_holds_nothing)
+TEST(an_order_whose_units_are_kept_holds_nothing)
 {
     on_sale(3);
     PLACE("3", "alice", A);
@@ -502,10 +477,9 @@ START_TEST(an_order_whose_units_are_kept_holds_nothing)
     PLACE("1", "carol", C);
     must_answer("s", NULL);
 }
-END_TEST
 
 // A rebuild since has left the orders out. What is there was granted again, and its units return by its own entry.
-START_TEST(orders_that_ended_before_a_rebuild_are_not_corrected)
+TEST(orders_that_ended_before_a_rebuild_are_not_corrected)
 {
     char entry[64];
     note_the_end(entry);
@@ -515,11 +489,10 @@ START_TEST(orders_that_ended_before_a_rebuild_are_not_corrected)
     ck_assert_int_eq(stock(), 5);
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 1); // its id may be another entry's
 }
-END_TEST
 
 // ---- the bound of orders for each user: 3 ----
 
-START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
+TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
 {
     static const struct {
         const char *ended, *letter;
@@ -537,10 +510,9 @@ START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
         redis_run("DEL " BUYERS);
     }
 }
-END_TEST
 
 // Conditions that apply to everybody are checked first, so that a cached refusal is the same.
-START_TEST(too_many_orders_are_checked_last)
+TEST(too_many_orders_are_checked_last)
 {
     static const struct {
         const char *state, *details, *letter;
@@ -557,9 +529,8 @@ START_TEST(too_many_orders_are_checked_last)
         must_answer(rows[i].letter, strcmp(rows[i].letter, "m") == 0 ? "1" : NULL, NULL);
     }
 }
-END_TEST
 
-START_TEST(repeats_are_answered_whatever_a_user_has_had)
+TEST(repeats_are_answered_whatever_a_user_has_had)
 {
     on_sale(10);
     const char *order = aged(A " 1 " KEY, 0), *id = id_of(order);
@@ -571,18 +542,16 @@ START_TEST(repeats_are_answered_whatever_a_user_has_had)
     PLACE("1 " KEY_2 ",1", "alice", C, "alice", D);
     must_answer("ka", B, B, NULL);
 }
-END_TEST
 
-START_TEST(what_was_granted_before_is_granted_again_beyond_the_bound)
+TEST(what_was_granted_before_is_granted_again_beyond_the_bound)
 {
     on_sale(10);
     put(ENDED, "alice", "3");
     PLACE_AS("again", "-", "alice", A);
     must_answer("p", NULL);
 }
-END_TEST
 
-START_TEST(the_number_comes_with_the_order_that_reaches_the_bound)
+TEST(the_number_comes_with_the_order_that_reaches_the_bound)
 {
     char entry[64];
     note_the_end(entry);
@@ -600,9 +569,8 @@ START_TEST(the_number_comes_with_the_order_that_reaches_the_bound)
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
-START_TEST(an_order_with_a_key_may_reach_the_bound)
+TEST(an_order_with_a_key_may_reach_the_bound)
 {
     char entry[64];
     note_the_end(entry);
@@ -613,7 +581,6 @@ START_TEST(an_order_with_a_key_may_reach_the_bound)
     PLACE("2 " KEY ",1 " KEY_2, "bob", C, "bob", D);
     must_answer("dt", b, NULL);
 }
-END_TEST
 
 // ---- rebuilding and retiring ----
 
@@ -626,7 +593,7 @@ static void begin(const char *epoch)
 #define LOAD(epoch, buyers, repeats, ...) \
     CALL(SK_SCRIPT_REBUILD_BUYERS, 4, VOUCHER, BUYERS, REPEATS, ENDED, epoch, buyers, repeats, __VA_ARGS__)
 
-START_TEST(a_rebuild_forgets_what_had_ended)
+TEST(a_rebuild_forgets_what_had_ended)
 {
     on_sale(3);
     redis_run("HSET " REPEATS " alice " A);
@@ -634,9 +601,8 @@ START_TEST(a_rebuild_forgets_what_had_ended)
     begin("8");
     ck_assert_int_eq(redis_number("EXISTS " REPEATS " " ENDED), 0);
 }
-END_TEST
 
-START_TEST(a_rebuild_that_is_not_ours_forgets_nothing)
+TEST(a_rebuild_that_is_not_ours_forgets_nothing)
 {
     on_sale(3);
     redis_run("HSET " REPEATS " alice " A);
@@ -645,9 +611,8 @@ START_TEST(a_rebuild_that_is_not_ours_forgets_nothing)
     must_return(0);
     ck_assert_int_eq(redis_number("EXISTS " REPEATS " " ENDED), 2);
 }
-END_TEST
 
-START_TEST(buyers_and_what_has_ended_are_loaded_apart)
+TEST(buyers_and_what_has_ended_are_loaded_apart)
 {
     begin("8");
     LOAD("8", "2", "1", "alice", A " 3", "bob", B, "carol " KEY, C " 1 " KEY, "dave", "3", "carol " KEY, "4");
@@ -665,9 +630,8 @@ START_TEST(buyers_and_what_has_ended_are_loaded_apart)
     ck_assert_int_le(ttl, KEPT_S);
     ck_assert_int_eq(redis_number("TTL " BUYERS), -1);
 }
-END_TEST
 
-START_TEST(a_chunk_may_be_of_one_kind)
+TEST(a_chunk_may_be_of_one_kind)
 {
     begin("8");
     LOAD("8", "0", "1", "carol", C " 1 " KEY);
@@ -686,9 +650,8 @@ START_TEST(a_chunk_may_be_of_one_kind)
     CALL(SK_SCRIPT_REBUILD_BUYERS, 4, VOUCHER, BUYERS, REPEATS, ENDED, "8", "0", "0"); // none at all
     must_return(1);
 }
-END_TEST
 
-START_TEST(a_chunk_of_another_rebuild_is_not_loaded)
+TEST(a_chunk_of_another_rebuild_is_not_loaded)
 {
     begin("8");
     int64_t before = changes();
@@ -701,9 +664,8 @@ START_TEST(a_chunk_of_another_rebuild_is_not_loaded)
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
-END_TEST
 
-START_TEST(retiring_forgets_what_had_ended)
+TEST(retiring_forgets_what_had_ended)
 {
     begin("8");
     LOAD("8", "1", "1", "alice", A, "carol", C " 1 " KEY);
@@ -715,52 +677,6 @@ START_TEST(retiring_forgets_what_had_ended)
     NOTE_IN(RUN, A, "cancelled", "user", "");
     ck_assert_str_eq(element(0), "loading");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("scripts_life");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
-    tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
-    tcase_add_test(tcase, where_too_few_are_left_an_order_gets_none);
-    tcase_add_test(tcase, what_gets_none_writes_nothing);
-    tcase_add_test(tcase, units_that_are_held_are_not_too_few);
-    tcase_add_test(tcase, who_has_bought_is_told_so_whatever_the_quantity);
-    tcase_add_test(tcase, what_was_granted_is_granted_again_with_its_units);
-    tcase_add_test(tcase, a_key_is_kept_with_its_order);
-    tcase_add_loop_test(tcase, a_request_meets_a_live_order, 0, MEETINGS);
-    tcase_add_loop_test(tcase, a_request_meets_an_order_that_has_ended, 0, MEETINGS);
-    tcase_add_test(tcase, a_key_is_its_users);
-    tcase_add_loop_test(tcase, an_order_that_has_ended_is_met_whatever_has_happened_since, 0, 3);
-    tcase_add_test(tcase, what_is_granted_again_meets_no_order_that_has_ended);
-    tcase_add_test(tcase, a_key_counts_for_a_day);
-    tcase_add_test(tcase, a_live_order_is_met_whatever_its_age);
-    tcase_add_test(tcase, a_key_twice_in_a_batch_is_one_order);
-    tcase_add_test(tcase, a_paused_voucher_sells_nothing);
-    tcase_add_loop_test(tcase, a_return_is_noted_and_nothing_else, 0, 3);
-    tcase_add_loop_test(tcase, no_return_is_noted_where_nothing_can_be_relied_on, 0, sizeof unsold / sizeof unsold[0]);
-    tcase_add_test(tcase, a_full_journal_takes_returns);
-    tcase_add_loop_test(tcase, units_return_with_the_order, 0, 3);
-    tcase_add_test(tcase, an_order_with_a_key_stays_known_for_a_day);
-    tcase_add_test(tcase, a_refused_order_with_a_key_is_forgotten);
-    tcase_add_test(tcase, the_end_is_carried_out_once);
-    tcase_add_test(tcase, an_order_twice_in_an_entry_returns_once);
-    tcase_add_test(tcase, the_order_of_another_stays);
-    tcase_add_test(tcase, the_first_units_that_return_are_held);
-    tcase_add_test(tcase, an_order_whose_units_are_kept_holds_nothing);
-    tcase_add_test(tcase, orders_that_ended_before_a_rebuild_are_not_corrected);
-    tcase_add_test(tcase, who_has_had_as_many_orders_as_one_may_gets_no_other);
-    tcase_add_test(tcase, too_many_orders_are_checked_last);
-    tcase_add_test(tcase, repeats_are_answered_whatever_a_user_has_had);
-    tcase_add_test(tcase, what_was_granted_before_is_granted_again_beyond_the_bound);
-    tcase_add_test(tcase, the_number_comes_with_the_order_that_reaches_the_bound);
-    tcase_add_test(tcase, an_order_with_a_key_may_reach_the_bound);
-    tcase_add_test(tcase, a_rebuild_forgets_what_had_ended);
-    tcase_add_test(tcase, a_rebuild_that_is_not_ours_forgets_nothing);
-    tcase_add_test(tcase, buyers_and_what_has_ended_are_loaded_apart);
-    tcase_add_test(tcase, a_chunk_may_be_of_one_kind);
-    tcase_add_test(tcase, a_chunk_of_another_rebuild_is_not_loaded);
-    tcase_add_test(tcase, retiring_forgets_what_had_ended);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = scripts_start, .setup = scripts_setup, .teardown = scripts_teardown,
+      .in_one_process = true);

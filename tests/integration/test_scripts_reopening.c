@@ -1,10 +1,10 @@
 // Every change that reopens a sale begins a hold, in the scripts that make it, on a real Redis. lua/shared/voucher.lua
 // explains why.
-#include <check.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "scripts.h"
+#include "test.h"
 
 #define NOBODY "0"
 
@@ -81,7 +81,7 @@ static const struct {
     {"add none", 0, "open", EARLIER, LATER, 's', "open", EARLIER, LATER, "0", false},
 };
 
-START_TEST(a_change_reopens_what_refused_before)
+TEST_EACH(a_change_reopens_what_refused_before, sizeof changes_of_terms / sizeof changes_of_terms[0])
 {
     char begin_ms[32], end_ms[32];
     int64_t now = now_ms();
@@ -100,9 +100,8 @@ START_TEST(a_change_reopens_what_refused_before)
     must_be_held(changes_of_terms[_i].reopens);
     ck_assert_int_eq(place("winner"), 'a'); // a winner is found first
 }
-END_TEST
 
-START_TEST(the_first_units_that_return_reopen)
+TEST(the_first_units_that_return_reopen)
 {
     on_sale(2);
     ck_assert_int_eq(place("alice"), 'p');
@@ -114,7 +113,6 @@ START_TEST(the_first_units_that_return_reopen)
     must_be_held(true);
     ck_assert_int_eq(place("carol"), 'h');
 }
-END_TEST
 
 static void rebuild(const char *epoch, const char *stock_text, const char *cached_ms, const char *cache_ms)
 {
@@ -127,7 +125,7 @@ static void rebuild(const char *epoch, const char *stock_text, const char *cache
     must_return(1);
 }
 
-START_TEST(a_rebuild_reopens)
+TEST(a_rebuild_reopens)
 {
     rebuild("8", "1", NOBODY, CACHE_MS); // the first load: no instance has cached anything
     must_be_held(false);
@@ -145,12 +143,11 @@ START_TEST(a_rebuild_reopens)
     must_be_held(false);
     ck_assert_int_eq(place("alice"), 'p');
 }
-END_TEST
 
 // ---- the hold ----
 
 // Until it is over, a hold refuses everybody but winners, in every state.
-START_TEST(a_hold_refuses_all_but_winners)
+TEST(a_hold_refuses_all_but_winners)
 {
     static const struct {
         const char *state;
@@ -170,18 +167,16 @@ START_TEST(a_hold_refuses_all_but_winners)
         ck_assert_int_eq(place("stranger"), rows[i].after);
     }
 }
-END_TEST
 
-START_TEST(what_was_granted_in_time_does_not_wait_for_a_hold)
+TEST(what_was_granted_in_time_does_not_wait_for_a_hold)
 {
     on_sale(1);
     redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)now_ms());
     ck_assert_int_eq(place_as("again", "alice"), 'p');
 }
-END_TEST
 
 // Repeatedly: sold out, a unit returns, it sells. Each unit sells after its own hold, none waits for a later one.
-START_TEST(a_hold_begins_again_with_the_next_reopening_alone)
+TEST(a_hold_begins_again_with_the_next_reopening_alone)
 {
     static const char alice[] = "018bcfe5-6800-7000-8000-00000000000a", bob[] = "018bcfe5-6800-7000-8000-00000000000b";
     on_sale(0);
@@ -201,10 +196,9 @@ START_TEST(a_hold_begins_again_with_the_next_reopening_alone)
         redis_run("DEL " BUYERS " " JOURNAL);
     }
 }
-END_TEST
 
 // A hold lasts until the longest cached refusal has surely expired: clocks truncate to milliseconds, and drift apart.
-START_TEST(a_hold_is_a_little_longer_than_a_refusal)
+TEST(a_hold_is_a_little_longer_than_a_refusal)
 {
     bool held[2] = {false, false}; // [0]: the refusal has just expired; [1]: the hold is over
     on_sale(1);
@@ -220,10 +214,9 @@ START_TEST(a_hold_is_a_little_longer_than_a_refusal)
         redis_run("HSET " VOUCHER " stock 1");
     }
 }
-END_TEST
 
 // Otherwise the hold would last as long as the clock was set back, or not count at all.
-START_TEST(a_clock_that_is_set_back_begins_the_hold_again)
+TEST(a_clock_that_is_set_back_begins_the_hold_again)
 {
     on_sale(1);
     redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)(now_ms() + HOUR_MS));
@@ -234,10 +227,9 @@ START_TEST(a_clock_that_is_set_back_begins_the_hold_again)
     ck_assert_int_eq(place_as("again", "bob"), 'p');
     must_be_held(true);
 }
-END_TEST
 
 // A hold ends, whatever the hash contains (P4).
-START_TEST(a_hold_that_cannot_be_is_none_or_bounded)
+TEST(a_hold_that_cannot_be_is_none_or_bounded)
 {
     static const char *const rows[][2] = {
         {"cache_ms", "0"},      {"cache_ms", "for-ever"},           {"cache_ms", "-1"},   {"cache_ms", "60000.5"},
@@ -255,22 +247,5 @@ START_TEST(a_hold_that_cannot_be_is_none_or_bounded)
     redis_run("HSET " VOUCHER " cache_ms 999999999999999 reopened_ms %lld", (long long)(now_ms() - 60061));
     ck_assert_int_eq(place("alice"), 'p');
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("scripts_reopening");
-    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
-    tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
-    tcase_add_loop_test(tcase, a_change_reopens_what_refused_before, 0,
-                        sizeof changes_of_terms / sizeof changes_of_terms[0]);
-    tcase_add_test(tcase, the_first_units_that_return_reopen);
-    tcase_add_test(tcase, a_rebuild_reopens);
-    tcase_add_test(tcase, a_hold_refuses_all_but_winners);
-    tcase_add_test(tcase, what_was_granted_in_time_does_not_wait_for_a_hold);
-    tcase_add_test(tcase, a_hold_begins_again_with_the_next_reopening_alone);
-    tcase_add_test(tcase, a_hold_is_a_little_longer_than_a_refusal);
-    tcase_add_test(tcase, a_clock_that_is_set_back_begins_the_hold_again);
-    tcase_add_test(tcase, a_hold_that_cannot_be_is_none_or_bounded);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = scripts_start, .setup = scripts_setup, .teardown = scripts_teardown, .in_one_process = true);

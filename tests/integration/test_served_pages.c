@@ -1,6 +1,5 @@
 // The pages over HTTP: each plain and compressed, their headers, their caching, and the settings that turn them off;
 // and the demo, in which buyers pay their own orders.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "proc.h"
 #include "sales.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define CLOSE "Connection: close\r\n"
@@ -111,7 +111,7 @@ static void must_be_sent(const char *path, const char *accepts, const char *know
     ck_assert_msg(get(path, headers) == 200, "%s: %s: %d", path, known, reply.status);
 }
 
-START_TEST(each_page_is_served)
+TEST(each_page_is_served)
 {
     char tag[HTTP_FIELD_SIZE], packed_tag[HTTP_FIELD_SIZE];
     service = service_start(ENV("SECKILL_DEMO=on"));
@@ -145,10 +145,9 @@ START_TEST(each_page_is_served)
         ck_assert_str_eq(field("Content-Encoding"), "");
     }
 }
-END_TEST
 
 // The pages are at their documented paths, whatever else exists.
-START_TEST(pages_have_their_paths)
+TEST(pages_have_their_paths)
 {
     static const char *const html[] = {"/", "/admin/ui", "/pay", "/?lang=zh", "/pay?order=x"};
     service = service_start(ENV("SECKILL_DEMO=on"));
@@ -163,9 +162,8 @@ START_TEST(pages_have_their_paths)
     must_be_guarded();
     must_be_unchanged("/web/settings.json", "", field("ETag"));
 }
-END_TEST
 
-START_TEST(a_head_has_no_body)
+TEST(a_head_has_no_body)
 {
     char wanted[HTTP_FIELD_SIZE];
     service = service_start(NULL);
@@ -190,9 +188,8 @@ START_TEST(a_head_has_no_body)
         ck_assert(known == 1 || strstr(reply.text, wanted) != NULL);
     }
 }
-END_TEST
 
-START_TEST(what_is_no_page_is_not_found)
+TEST(what_is_no_page_is_not_found)
 {
     static const char *const paths[] = {
         "/index.html",
@@ -225,9 +222,8 @@ START_TEST(what_is_no_page_is_not_found)
     }
     ck_assert_int_eq(get("/?a=%zz", ""), 422); // like any query with an invalid escape
 }
-END_TEST
 
-START_TEST(operators_find_the_dashboard)
+TEST(operators_find_the_dashboard)
 {
     static const char *const paths[] = {"/admin", "/admin/", "/admin/ui/", "/admin?utm_source=mail"};
     char location[HTTP_FIELD_SIZE];
@@ -240,9 +236,8 @@ START_TEST(operators_find_the_dashboard)
     }
     ck_assert_int_eq(get(location, ""), 200);
 }
-END_TEST
 
-START_TEST(other_methods_are_not_allowed)
+TEST(other_methods_are_not_allowed)
 {
     static const char *const paths[] = {"/", "/admin/ui", "/pay", "/web/settings.json", "/web/nothing"};
     static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
@@ -255,9 +250,8 @@ START_TEST(other_methods_are_not_allowed)
         ck_assert_int_eq(http_ask(service, "BREW", paths[i], "", NULL, &reply), 501);
     }
 }
-END_TEST
 
-START_TEST(pages_and_the_demo_are_switched)
+TEST(pages_and_the_demo_are_switched)
 {
     static const char *const pages[] = {"/", "/admin/ui", "/web/settings.json", "/web/x"};
     static const char pay[] = "/demo/orders/01a1fbe1-0c46-72f8-bdd2-587980274994/pay";
@@ -278,17 +272,15 @@ START_TEST(pages_and_the_demo_are_switched)
     ck_assert_int_eq(http_ask(service, "POST", pay, "X-User-Id: anna\r\n" JSON, "{}", &reply), 404);
     ck_assert_int_eq(http_ask(service, "GET", pay, "", NULL, &reply), 404);
 }
-END_TEST
 
 // A page of another origin gets neither CORS headers nor a different answer.
-START_TEST(pages_are_for_their_own_origin)
+TEST(pages_are_for_their_own_origin)
 {
     service = service_start(ENV("SECKILL_CORS_ORIGINS=https://shop.example"));
     ck_assert_int_eq(get("/", "Origin: https://shop.example\r\n"), 200);
     ck_assert_ptr_null(strstr(reply.text, "Access-Control-"));
     must_be_guarded();
 }
-END_TEST
 
 // ---- paying in the demo ----
 
@@ -310,7 +302,7 @@ static void buy(const char *user, char order[ORDER_ID_SIZE])
 
 #define PRICE "{\"amount_cents\":100,\"currency\":\"CNY\"}" // of the harness's vouchers
 
-START_TEST(buyers_pay_orders_of_their_own)
+TEST(buyers_pay_orders_of_their_own)
 {
     char order[ORDER_ID_SIZE], status[HTTP_FIELD_SIZE], reference[PATH_SIZE];
     service = service_start(ENV("SECKILL_DEMO=on"));
@@ -337,9 +329,8 @@ START_TEST(buyers_pay_orders_of_their_own)
     ck_assert_str_eq(reference + 5, order);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(an_order_that_ended_is_paid_in_vain)
+TEST(an_order_that_ended_is_paid_in_vain)
 {
     static const char terms[] = "{\"title\":\"Short\",\"stock\":3,\"price_cents\":100,\"pay_within_s\":1,"
                                 "\"begin_at\":\"2026-01-01T00:00:00Z\",\"end_at\":\"2099-01-01T00:00:00Z\"}";
@@ -356,23 +347,5 @@ START_TEST(an_order_that_ended_is_paid_in_vain)
     ck_assert_str_eq(status, "expired");
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("served_pages");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, each_page_is_served);
-    tcase_add_test(tcase, pages_have_their_paths);
-    tcase_add_test(tcase, a_head_has_no_body);
-    tcase_add_test(tcase, what_is_no_page_is_not_found);
-    tcase_add_test(tcase, operators_find_the_dashboard);
-    tcase_add_test(tcase, other_methods_are_not_allowed);
-    tcase_add_test(tcase, pages_and_the_demo_are_switched);
-    tcase_add_test(tcase, pages_are_for_their_own_origin);
-    tcase_add_test(tcase, buyers_pay_orders_of_their_own);
-    tcase_add_test(tcase, an_order_that_ended_is_paid_in_vain);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

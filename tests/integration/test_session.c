@@ -1,5 +1,4 @@
 // The settings that the service fixes in its PostgreSQL sessions, whatever its role is configured with.
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 enum { STOCK = 5, TEXT_SIZE = 64 };
 
@@ -60,7 +60,7 @@ static void buy(void)
     ck_assert_int_eq(service_wait(service), 0);
 }
 
-START_TEST(a_role_cannot_loosen_what_the_promises_need)
+TEST(a_role_cannot_loosen_what_the_promises_need)
 {
     configure("default_transaction_isolation", "'repeatable read'");
     configure("synchronous_commit", "off");
@@ -81,9 +81,8 @@ START_TEST(a_role_cannot_loosen_what_the_promises_need)
     must_be("jit", "off");
     must_be("client_min_messages", "warning");
 }
-END_TEST
 
-START_TEST(a_commit_waits_for_as_much_as_the_operator_asks)
+TEST(a_commit_waits_for_as_much_as_the_operator_asks)
 {
     static const struct {
         const char *configured, *seen;
@@ -100,10 +99,9 @@ START_TEST(a_commit_waits_for_as_much_as_the_operator_asks)
         must_be("synchronous_commit", rows[i].seen);
     }
 }
-END_TEST
 
 // Times and texts have the same format, whatever the session's settings would be.
-START_TEST(forms_of_text_do_not_depend_on_the_role)
+TEST(forms_of_text_do_not_depend_on_the_role)
 {
     static const char title[] = "\xe7\xa7\x92\xe6\x9d\x80 \xc3\xbc";
     struct http_reply reply;
@@ -138,16 +136,5 @@ START_TEST(forms_of_text_do_not_depend_on_the_role)
     ck_assert_str_eq(value, title);
     books_must_balance(id);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("session");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, clear_up);
-    tcase_add_test(tcase, a_role_cannot_loosen_what_the_promises_need);
-    tcase_add_test(tcase, a_commit_waits_for_as_much_as_the_operator_asks);
-    tcase_add_test(tcase, forms_of_text_do_not_depend_on_the_role);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = clear_up, .in_one_process = true);

@@ -10,6 +10,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -113,7 +114,7 @@ static void end_sale(const char *voucher)
 // ---- the verdicts ----
 
 // The report includes each order's time to durable, whichever reactor placed it.
-START_TEST(a_sale_that_is_on_is_open)
+TEST(a_sale_that_is_on_is_open)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
@@ -140,9 +141,8 @@ START_TEST(a_sale_that_is_on_is_open)
         json_integer_value(json_array_get(bucket, 1));
     ck_assert_int_eq(in_buckets, BUYERS);
 }
-END_TEST
 
-START_TEST(what_is_under_way_keeps_it_open)
+TEST(what_is_under_way_keeps_it_open)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(NULL);
@@ -160,9 +160,8 @@ START_TEST(what_is_under_way_keeps_it_open)
              {"checks.dead_letters", "1"});
     db_run("UPDATE dead_letter SET ended_at = now()");
 }
-END_TEST
 
-START_TEST(an_order_that_is_not_committed_is_missing)
+TEST(an_order_that_is_not_committed_is_missing)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(NULL);
@@ -177,9 +176,8 @@ START_TEST(an_order_that_is_not_committed_is_missing)
     WAIT_FOR(says(service, voucher, "redis.books", "compared"));
     MUST_SAY({"orders.sold.orders", "2"}, {"missing.JOURNAL", "nothing"}, {"missing.PENDING", "nothing"});
 }
-END_TEST
 
-START_TEST(a_sale_that_is_over_and_paid_is_balanced)
+TEST(a_sale_that_is_over_and_paid_is_balanced)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(NULL);
@@ -192,7 +190,6 @@ START_TEST(a_sale_that_is_over_and_paid_is_balanced)
     ck_assert_uint_eq(json_object_size(json_object_get(report, "missing")), 0);
     MUST_SAY({"orders.paid.orders", "20"}, {"units.sold", "20"}, {"units.remaining", "10"});
 }
-END_TEST
 
 static void move(const struct service *service, const char *order, const char *what, const char *headers,
                  const char *body)
@@ -204,7 +201,7 @@ static void move(const struct service *service, const char *order, const char *w
 }
 
 // All units are accounted for, but a customer's money is not.
-START_TEST(money_that_is_owed_keeps_it_open)
+TEST(money_that_is_owed_keeps_it_open)
 {
     static const char alice[] = "X-User-Id: alice\r\n", json[] = ADMIN "Content-Type: application/json\r\n";
     char voucher[VOUCHER_ID_SIZE], order[ORDER_ID_SIZE];
@@ -234,9 +231,8 @@ START_TEST(money_that_is_owed_keeps_it_open)
              {"payments_to_refund.CNY", "nothing"});
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_sum_that_is_wrong_is_told)
+TEST(a_sum_that_is_wrong_is_told)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(NULL);
@@ -257,9 +253,8 @@ START_TEST(a_sum_that_is_wrong_is_told)
              strcmp(said("redis.books"), "compared") == 0);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_retired_voucher_is_settled_from_postgres)
+TEST(a_retired_voucher_is_settled_from_postgres)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(ENV("SECKILL_RETIRE_AFTER_MS=0"));
@@ -272,9 +267,8 @@ START_TEST(a_retired_voucher_is_settled_from_postgres)
     ck_assert(says(service, voucher, "verdict", "balanced"));
     redis_start();
 }
-END_TEST
 
-START_TEST(without_a_store_it_says_what_it_can)
+TEST(without_a_store_it_says_what_it_can)
 {
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(ENV(HASTY));
@@ -290,10 +284,9 @@ START_TEST(without_a_store_it_says_what_it_can)
     postgres_start();
     service_await(service, true);
 }
-END_TEST
 
 // The count may take longer than any other statement, and other requests are answered meanwhile.
-START_TEST(a_long_count_holds_up_no_other)
+TEST(a_long_count_holds_up_no_other)
 {
     char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], request[2 * PATH_SIZE], path[PATH_SIZE + HTTP_FIELD_SIZE];
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=500"));
@@ -319,11 +312,10 @@ START_TEST(a_long_count_holds_up_no_other)
     db_run("DROP VIEW stock_change");
     db_run("ALTER TABLE stock_changed RENAME TO stock_change");
 }
-END_TEST
 
 // ---- the call ----
 
-START_TEST(text_and_csv_say_the_same)
+TEST(text_and_csv_say_the_same)
 {
     char voucher[VOUCHER_ID_SIZE], line[PATH_SIZE], type[HTTP_FIELD_SIZE];
     struct service *service = service_start(NULL);
@@ -350,9 +342,8 @@ START_TEST(text_and_csv_say_the_same)
     ck_assert(http_header(&reply, "Content-Type", type));
     ck_assert_str_eq(type, "application/json");
 }
-END_TEST
 
-START_TEST(what_is_asked_wrongly_is_refused)
+TEST(what_is_asked_wrongly_is_refused)
 {
     static const char *const bad[] = {"?format=", "?format=xml", "?format=CSV", "?format=csv&format=csv", "?format"};
     char voucher[VOUCHER_ID_SIZE];
@@ -374,23 +365,5 @@ START_TEST(what_is_asked_wrongly_is_refused)
     http_must_be_problem(&reply, 405, "METHOD_NOT_ALLOWED");
     ck_assert_int_eq(ask(service, "GET", voucher, "?other=1", ADMIN), 422);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("settled sale");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, a_sale_that_is_on_is_open);
-    tcase_add_test(tcase, what_is_under_way_keeps_it_open);
-    tcase_add_test(tcase, an_order_that_is_not_committed_is_missing);
-    tcase_add_test(tcase, a_sale_that_is_over_and_paid_is_balanced);
-    tcase_add_test(tcase, money_that_is_owed_keeps_it_open);
-    tcase_add_test(tcase, a_sum_that_is_wrong_is_told);
-    tcase_add_test(tcase, a_retired_voucher_is_settled_from_postgres);
-    tcase_add_test(tcase, without_a_store_it_says_what_it_can);
-    tcase_add_test(tcase, a_long_count_holds_up_no_other);
-    tcase_add_test(tcase, text_and_csv_say_the_same);
-    tcase_add_test(tcase, what_is_asked_wrongly_is_refused);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = teardown, .in_one_process = true);

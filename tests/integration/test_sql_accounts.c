@@ -1,5 +1,4 @@
 // How vouchers are located, and the cost of reading an account.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +7,9 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
-START_TEST(a_slot_is_redis_clusters)
+TEST(a_slot_is_redis_clusters)
 {
     static const struct {
         const char *tag;
@@ -18,9 +18,8 @@ START_TEST(a_slot_is_redis_clusters)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         ck_assert_int_eq(db_number("SELECT slot_of('%s')", known[i].tag), known[i].slot);
 }
-END_TEST
 
-START_TEST(a_slot_is_the_same_in_c)
+TEST(a_slot_is_the_same_in_c)
 {
     PGconn *conn = db_connect();
     PGresult *tags = PQexec(conn, "SELECT t, slot_of(t) FROM (SELECT n::text AS t FROM generate_series(1, 300) n"
@@ -34,9 +33,8 @@ START_TEST(a_slot_is_the_same_in_c)
     PQclear(tags);
     PQfinish(conn);
 }
-END_TEST
 
-START_TEST(a_voucher_is_named_by_its_slot_and_id)
+TEST(a_voucher_is_named_by_its_slot_and_id)
 {
     char slots[32], vouchers[64], first[24], first_slot[8];
     sql_make_voucher(10);
@@ -59,7 +57,6 @@ START_TEST(a_voucher_is_named_by_its_slot_and_id)
     memcpy(sql_slot, first_slot, sizeof sql_slot);
     PLACE("3", ORDERS({3, "carol"}), ENDS({"stale", 0})); // the slot has no such voucher
 }
-END_TEST
 
 // Lines of the plan that read orders: returns their number, and whether any scans the whole table.
 static int reads_of_orders(bool *whole)
@@ -87,7 +84,7 @@ static int reads_of_orders(bool *whole)
     return executed;
 }
 
-START_TEST(an_account_costs_the_same_however_many_orders_there_are)
+TEST(an_account_costs_the_same_however_many_orders_there_are)
 {
     enum { MANY = 20000 };
     bool whole;
@@ -106,16 +103,5 @@ START_TEST(an_account_costs_the_same_however_many_orders_there_are)
     ck_assert_int_eq(reads_of_orders(&whole), 2);
     ck_assert(!whole);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_accounts");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, a_slot_is_redis_clusters);
-    tcase_add_test(tcase, a_slot_is_the_same_in_c);
-    tcase_add_test(tcase, a_voucher_is_named_by_its_slot_and_id);
-    tcase_add_test(tcase, an_account_costs_the_same_however_many_orders_there_are);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Settling again: whatever has happened to an order, repeating the same batch never revives it, and the count of live
 // orders stays right under any mix of calls.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,9 +7,10 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 // The answer to its commit was lost, its user cancelled, and it is settled again.
-START_TEST(a_cancelled_order_is_never_revived)
+TEST(a_cancelled_order_is_never_revived)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -24,10 +24,9 @@ START_TEST(a_cancelled_order_is_never_revived)
     PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0}));  // its claim was given up, so no other order is named
     sql_must_have(2, 8);
 }
-END_TEST
 
 // Another batch is settled in the same call, and takes the last unit.
-START_TEST(an_ended_order_takes_no_unit_from_its_batch)
+TEST(an_ended_order_takes_no_unit_from_its_batch)
 {
     sql_make_voucher(2);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -40,10 +39,9 @@ START_TEST(an_ended_order_takes_no_unit_from_its_batch)
     sql_must_have(2, 0);
     sql_must_be(1, "cancelled", "");
 }
-END_TEST
 
 // Orders also end without their user; only "not live" counts.
-START_TEST(a_refused_order_is_never_revived)
+TEST(a_refused_order_is_never_revived)
 {
     sql_make_voucher(10);
     sql_refuse("{" SQL_ID1 "}", "{alice}", "{EXPIRED}", "ended");
@@ -58,10 +56,9 @@ START_TEST(a_refused_order_is_never_revived)
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"ended", 0}));
     sql_must_have(0, 10);
 }
-END_TEST
 
 // The same call refuses it first; the next call reports it as ended.
-START_TEST(a_duplicate_ends_once)
+TEST(a_duplicate_ends_once)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -69,7 +66,6 @@ START_TEST(a_duplicate_ends_once)
     PLACE("3", ORDERS({2, "alice"}, {3, "alice"}), ENDS({"ended", 1}, {"duplicate", 1}));
     sql_must_have(1, 9);
 }
-END_TEST
 
 // ---- any mix of calls ----
 
@@ -142,7 +138,7 @@ static void end_letters(void)
     PQclear(sql_run(SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL));
 }
 
-START_TEST(live_orders_are_counted_right_under_any_mix)
+TEST(live_orders_are_counted_right_under_any_mix)
 {
     static void (*const calls[])(void) = {place_some,    place_some, place_some,    refuse_one, cancel_one,
                                           set_one_aside, cancel_one, write_one_off, end_letters};
@@ -160,17 +156,5 @@ START_TEST(live_orders_are_counted_right_under_any_mix)
     ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE status = 'cancelled'"), 0);
     ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE reason = 'SOLD_OUT'"), 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_again");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, a_cancelled_order_is_never_revived);
-    tcase_add_test(tcase, an_ended_order_takes_no_unit_from_its_batch);
-    tcase_add_test(tcase, a_refused_order_is_never_revived);
-    tcase_add_test(tcase, a_duplicate_ends_once);
-    tcase_add_test(tcase, live_orders_are_counted_right_under_any_mix);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,5 +1,4 @@
 // place_batches(): orders of several vouchers in one transaction.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { VOUCHERS = 3 };
@@ -85,7 +85,7 @@ static const char *outcomes(PGconn *conn)
     return text;
 }
 
-START_TEST(each_batch_has_its_outcomes)
+TEST(each_batch_has_its_outcomes)
 {
     make_vouchers(10);
     db_run("UPDATE voucher_stock SET stock = 1, units = 1 WHERE voucher_id = %s", vouchers[2]);
@@ -106,9 +106,8 @@ START_TEST(each_batch_has_its_outcomes)
                                             "2:2:duplicate:00000000-0000-7000-8000-000000000004;2:3:placed;");
     must_have(1, 3, 7);
 }
-END_TEST
 
-START_TEST(each_batch_finds_what_ended_before)
+TEST(each_batch_finds_what_ended_before)
 {
     make_vouchers(10);
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 2}), ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}));
@@ -123,9 +122,8 @@ START_TEST(each_batch_finds_what_ended_before)
     ck_assert_str_eq(PQgetvalue(result, 2, 8), "5");
     PQclear(result);
 }
-END_TEST
 
-START_TEST(one_that_is_fenced_off_is_alone)
+TEST(one_that_is_fenced_off_is_alone)
 {
     make_vouchers(10);
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "2", NULL, 2}, {2, "3", NULL, 1}),
@@ -135,9 +133,8 @@ START_TEST(one_that_is_fenced_off_is_alone)
     must_have(1, 0, 10);
     must_have(2, 1, 9);
 }
-END_TEST
 
-START_TEST(one_that_is_refused_takes_all_along)
+TEST(one_that_is_refused_takes_all_along)
 {
     make_vouchers(10);
     db_run("ALTER TABLE voucher_stock ADD CONSTRAINT one CHECK (live < 1 OR voucher_id <> %s)", vouchers[1]);
@@ -151,10 +148,9 @@ START_TEST(one_that_is_refused_takes_all_along)
     must_have(0, 0, 10);
     must_have(1, 0, 10);
 }
-END_TEST
 
 // Otherwise its row would be updated once, and the units of the second batch would stay in stock.
-START_TEST(two_batches_of_one_voucher_are_refused)
+TEST(two_batches_of_one_voucher_are_refused)
 {
     make_vouchers(10);
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 1}, {0, "3", NULL, 2}),
@@ -168,7 +164,6 @@ START_TEST(two_batches_of_one_voucher_are_refused)
     must_have(0, 0, 10);
     must_have(1, 0, 10);
 }
-END_TEST
 
 static bool wait_for_locks(int count)
 {
@@ -178,7 +173,7 @@ static bool wait_for_locks(int count)
 
 // Two instances name the same vouchers in opposite orders, and both have begun when the middle one becomes free. They
 // wait for each other in turn, without a deadlock.
-START_TEST(opposite_orders_do_not_deadlock)
+TEST(opposite_orders_do_not_deadlock)
 {
     PGconn *other = sql_connect(), *holder = db_connect();
     char sql[96];
@@ -200,18 +195,5 @@ START_TEST(opposite_orders_do_not_deadlock)
     for (int i = 0; i < VOUCHERS; i++)
         must_have(i, 2, 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_batches");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, each_batch_has_its_outcomes);
-    tcase_add_test(tcase, each_batch_finds_what_ended_before);
-    tcase_add_test(tcase, one_that_is_fenced_off_is_alone);
-    tcase_add_test(tcase, one_that_is_refused_takes_all_along);
-    tcase_add_test(tcase, two_batches_of_one_voucher_are_refused);
-    tcase_add_test(tcase, opposite_orders_do_not_deadlock);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

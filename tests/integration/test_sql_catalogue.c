@@ -1,5 +1,4 @@
 // The catalogue in SQL: creates and shows vouchers.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,10 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
-START_TEST(a_voucher_is_shown_with_its_terms)
+TEST(a_voucher_is_shown_with_its_terms)
 {
     const char *id, *title, *currency, *begin_at, *end_at, *state;
     int price, units, remaining, limit, pay_within_s, version, ticket, work_bits, offer;
@@ -63,7 +63,6 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     ck_assert_int_eq(PQntuples(found), 0);
     PQclear(found);
 }
-END_TEST
 
 // ---- create_voucher ----
 
@@ -79,7 +78,7 @@ static void must_be_created(PGresult *result, const char *outcome, const char *i
 }
 
 // A repeated creation of one that is not open: it sells to no one, whether Redis has it or not.
-START_TEST(only_what_is_open_is_shown_as_loading)
+TEST(only_what_is_open_is_shown_as_loading)
 {
     static const char *const states[] = {"open", "paused", "closed", "retired"};
     enum { LOADING = 4 };
@@ -95,9 +94,8 @@ START_TEST(only_what_is_open_is_shown_as_loading)
         PQclear(result);
     }
 }
-END_TEST
 
-START_TEST(a_voucher_is_created_once_for_each_key)
+TEST(a_voucher_is_created_once_for_each_key)
 {
     PGresult *first = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(first, 0, 1));
@@ -136,7 +134,6 @@ START_TEST(a_voucher_is_created_once_for_each_key)
     PQclear(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("K", "T"))); // keys are compared byte by byte
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 2);
 }
-END_TEST
 
 static void send_create(PGconn *conn, const char *title)
 {
@@ -147,7 +144,7 @@ static void send_create(PGconn *conn, const char *title)
 }
 
 // The second waits for the first and sees its result, even if its own snapshot is older.
-START_TEST(of_two_connections_one_creates_the_voucher)
+TEST(of_two_connections_one_creates_the_voucher)
 {
     static const struct {
         const char *end, *title, *outcome;
@@ -175,10 +172,9 @@ START_TEST(of_two_connections_one_creates_the_voucher)
     }
     PQfinish(other);
 }
-END_TEST
 
 // src/store/shards.c is the same.
-START_TEST(each_slot_has_the_shard_that_the_service_asks)
+TEST(each_slot_has_the_shard_that_the_service_asks)
 {
     for (int count = 1; count <= SK_SHARDS_MAX; count++) {
         int64_t sum = 0;
@@ -189,9 +185,8 @@ START_TEST(each_slot_has_the_shard_that_the_service_asks)
             sum);
     }
 }
-END_TEST
 
-START_TEST(a_shard_creates_vouchers_of_its_own_slots)
+TEST(a_shard_creates_vouchers_of_its_own_slots)
 {
     db_run("TRUNCATE seckill_voucher, voucher_stock");
     ck_assert_int_eq(db_number("SELECT (set_shard(1, 3) IS NULL)::int"), 1);
@@ -214,10 +209,9 @@ START_TEST(a_shard_creates_vouchers_of_its_own_slots)
     db_run("TRUNCATE seckill_voucher, voucher_stock");
     ck_assert_int_eq(db_number("SELECT (set_shard(0, 1) IS NULL)::int"), 1);
 }
-END_TEST
 
 // A running instance has checked the number when it connected. Beats are those of the former number.
-START_TEST(a_number_changes_without_instances_and_begins_without_beats)
+TEST(a_number_changes_without_instances_and_begins_without_beats)
 {
     char url[1024];
     (void)snprintf(url, sizeof url, "%s%sapplication_name=seckill-orders", stack_owner_url(),
@@ -233,30 +227,14 @@ START_TEST(a_number_changes_without_instances_and_begins_without_beats)
     ck_assert_int_eq(db_number("SELECT beat + (SELECT count(*) FROM shard_seen) FROM seckill_shard"), 0);
     ck_assert_int_eq(db_number("SELECT (set_shard(0, 1) IS NULL)::int"), 1);
 }
-END_TEST
 
 // The clock of the server that was lost may have been ahead.
-START_TEST(an_accepted_shard_has_a_newer_beat_than_was_seen)
+TEST(an_accepted_shard_has_a_newer_beat_than_was_seen)
 {
     db_run("UPDATE seckill_shard SET beat = 5");
     ck_assert_int_eq(db_number("SELECT (accept_shard(0) > 1700000000000)::int"), 1);
     ck_assert_int_eq(db_number("SELECT accept_shard(9000000000000)"), INT64_C(9000000000001));
     db_run("UPDATE seckill_shard SET beat = 0");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_catalogue");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, a_voucher_is_shown_with_its_terms);
-    tcase_add_test(tcase, only_what_is_open_is_shown_as_loading);
-    tcase_add_test(tcase, a_voucher_is_created_once_for_each_key);
-    tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
-    tcase_add_test(tcase, each_slot_has_the_shard_that_the_service_asks);
-    tcase_add_test(tcase, a_shard_creates_vouchers_of_its_own_slots);
-    tcase_add_test(tcase, a_number_changes_without_instances_and_begins_without_beats);
-    tcase_add_test(tcase, an_accepted_shard_has_a_newer_beat_than_was_seen);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

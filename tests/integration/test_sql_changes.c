@@ -1,6 +1,5 @@
 // Changes of the catalogue: change numbers commit in order, so a reader that continues after the newest number it has
 // seen misses nothing. A control test shows that without the row lock a change is missed.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { NEWEST_CHANGE, NEWEST_VOUCHER, CHANGE, VOUCHER, STATE, BEGIN_MS, END_MS, TAG, SLOT };
@@ -58,7 +58,7 @@ static void must_have_seen_all(void)
         ck_assert_msg(seen[id] == 1, "voucher %lld was seen %d times", (long long)id, seen[id]);
 }
 
-START_TEST(nothing_changed_is_one_row)
+TEST(nothing_changed_is_one_row)
 {
     sql_make_voucher(10);
     forget();
@@ -78,9 +78,8 @@ START_TEST(nothing_changed_is_one_row)
     ck_assert_int_eq(read_changes(10), 0);
     ck_assert_int_eq(newest_voucher, 0);
 }
-END_TEST
 
-START_TEST(orders_change_nothing_and_admins_do)
+TEST(orders_change_nothing_and_admins_do)
 {
     sql_make_voucher(10);
     forget();
@@ -91,10 +90,9 @@ START_TEST(orders_change_nothing_and_admins_do)
     ck_assert_int_eq(read_changes(10), 1);
     ck_assert_int_eq(read_changes(10), 0);
 }
-END_TEST
 
 // Each with its document, in the order of their changes; no row where nothing has changed.
-START_TEST(documents_follow_in_the_order_of_changes)
+TEST(documents_follow_in_the_order_of_changes)
 {
     char first[24], second[24], from[24], document[1024];
     sql_make_voucher(10);
@@ -117,7 +115,6 @@ START_TEST(documents_follow_in_the_order_of_changes)
     ck_assert_int_eq(PQntuples(found), 0);
     PQclear(found);
 }
-END_TEST
 
 // ---- concurrency ----
 
@@ -144,7 +141,7 @@ static bool finished(PGconn *conn)
     return true;
 }
 
-START_TEST(no_change_of_several_creators_is_missed)
+TEST(no_change_of_several_creators_is_missed)
 {
     PGconn *creators[CREATORS];
     int sent[CREATORS] = {0}, working = CREATORS;
@@ -177,7 +174,6 @@ START_TEST(no_change_of_several_creators_is_missed)
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), ALL);
     must_have_seen_all();
 }
-END_TEST
 
 #define INSERT_ONE                                                                     \
     "WITH made AS (INSERT INTO seckill_voucher (title, price_cents, begin_at, end_at)" \
@@ -209,15 +205,14 @@ static void overtake(bool must_wait)
     PQfinish(early);
 }
 
-START_TEST(a_later_change_waits_for_an_earlier_one)
+TEST(a_later_change_waits_for_an_earlier_one)
 {
     overtake(true);
     must_have_seen_all();
 }
-END_TEST
 
 // The negative control: numbers from a sequence, for which no transaction waits.
-START_TEST(without_the_row_lock_one_is_missed)
+TEST(without_the_row_lock_one_is_missed)
 {
     PGconn *conn = db_connect();
     char kept[2048];
@@ -233,7 +228,6 @@ START_TEST(without_the_row_lock_one_is_missed)
     ck_assert_int_eq(seen[first], 0);
     ck_assert_int_eq(seen[first + 1], 1);
 }
-END_TEST
 
 // ---- notifications ----
 
@@ -248,7 +242,7 @@ static bool notified(PGconn *conn)
     return one;
 }
 
-START_TEST(a_change_is_told_and_an_order_is_not)
+TEST(a_change_is_told_and_an_order_is_not)
 {
     PGconn *listener = sql_connect();
     PQclear(PQexec(listener, "LISTEN seckill_catalogue"));
@@ -261,19 +255,5 @@ START_TEST(a_change_is_told_and_an_order_is_not)
     WAIT_FOR(notified(listener));
     PQfinish(listener);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_changes");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, nothing_changed_is_one_row);
-    tcase_add_test(tcase, orders_change_nothing_and_admins_do);
-    tcase_add_test(tcase, documents_follow_in_the_order_of_changes);
-    tcase_add_test(tcase, no_change_of_several_creators_is_missed);
-    tcase_add_test(tcase, a_later_change_waits_for_an_earlier_one);
-    tcase_add_test(tcase, without_the_row_lock_one_is_missed);
-    tcase_add_test(tcase, a_change_is_told_and_an_order_is_not);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

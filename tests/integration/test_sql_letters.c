@@ -1,5 +1,4 @@
 // Dead letters: the units they hold, and how they end.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 static void must_hold(const char *stock, const char *buyers)
 {
@@ -29,7 +29,7 @@ static void must_hold(const char *stock, const char *buyers)
     PQclear(accounts);
 }
 
-START_TEST(a_refused_order_holds_no_unit_whatever_is_said_later)
+TEST(a_refused_order_holds_no_unit_whatever_is_said_later)
 {
     sql_make_voucher(10);
     sql_refuse("{" SQL_ID1 "}", "{alice}", "{GRANT_LOST}", "ended");
@@ -43,7 +43,6 @@ START_TEST(a_refused_order_holds_no_unit_whatever_is_said_later)
     sql_refuse("{" SQL_ID2 "}", "{alice}", "{GRANT_LOST}", "already_placed"); // a placed order stays placed
     sql_must_have(1, 9);
 }
-END_TEST
 
 static void set_aside(const char *journal, const char *orders)
 {
@@ -57,7 +56,7 @@ static void must_list(int count)
     PQclear(list);
 }
 
-START_TEST(a_dead_letter_holds_its_units_and_buyers_until_it_is_decided)
+TEST(a_dead_letter_holds_its_units_and_buyers_until_it_is_decided)
 {
     char letter[24];
     sql_make_voucher(10);
@@ -82,9 +81,8 @@ START_TEST(a_dead_letter_holds_its_units_and_buyers_until_it_is_decided)
     PLACE("3", ORDERS({2, "bob"}), ENDS({"ended", 0}));
     sql_must_have(2, 8);
 }
-END_TEST
 
-START_TEST(a_letter_ends_when_its_orders_are_settled)
+TEST(a_letter_ends_when_its_orders_are_settled)
 {
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice");
@@ -95,7 +93,6 @@ START_TEST(a_letter_ends_when_its_orders_are_settled)
     must_list(1);
     must_hold("9", "1");
 }
-END_TEST
 
 static void end_settled(void)
 {
@@ -108,7 +105,7 @@ static int64_t waiting_letters(void)
 }
 
 // A letter without open decisions is ended. This changes neither the held units nor the list.
-START_TEST(settled_letters_are_ended)
+TEST(settled_letters_are_ended)
 {
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob");
@@ -136,10 +133,9 @@ START_TEST(settled_letters_are_ended)
     must_list(1);
     must_hold("8", "2");
 }
-END_TEST
 
 // Its user has another order, so it holds nothing now, but would again if that order were cancelled.
-START_TEST(a_letter_that_holds_nothing_is_not_settled)
+TEST(a_letter_that_holds_nothing_is_not_settled)
 {
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice");
@@ -151,7 +147,6 @@ START_TEST(a_letter_that_holds_nothing_is_not_settled)
     sql_return_unit();
     must_hold("9", "1");
 }
-END_TEST
 
 // Lists up to 101 letters after the letter `after`: `rows` must come, and the first `shown` of them with their text.
 static void must_list_after(const char *after, int rows, int shown)
@@ -167,7 +162,7 @@ static void must_list_after(const char *after, int rows, int shown)
     PQclear(list);
 }
 
-START_TEST(the_list_of_letters_has_its_bounds)
+TEST(the_list_of_letters_has_its_bounds)
 {
     char after[24];
     sql_make_voucher(10);
@@ -191,10 +186,9 @@ START_TEST(the_list_of_letters_has_its_bounds)
     ck_assert_int_eq(PQgetisnull(list, 0, 1), 0); // at least one, however long
     PQclear(list);
 }
-END_TEST
 
 // An order that is retried in vain, maybe from a new journal entry, is in one letter and holds one unit.
-START_TEST(an_order_is_held_once_however_often_it_is_set_aside)
+TEST(an_order_is_held_once_however_often_it_is_set_aside)
 {
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob");
@@ -206,19 +200,5 @@ START_TEST(an_order_is_held_once_however_often_it_is_set_aside)
     must_hold("7", "3");
     must_list(2);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_letters");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, a_refused_order_holds_no_unit_whatever_is_said_later);
-    tcase_add_test(tcase, a_dead_letter_holds_its_units_and_buyers_until_it_is_decided);
-    tcase_add_test(tcase, a_letter_ends_when_its_orders_are_settled);
-    tcase_add_test(tcase, settled_letters_are_ended);
-    tcase_add_test(tcase, a_letter_that_holds_nothing_is_not_settled);
-    tcase_add_test(tcase, the_list_of_letters_has_its_bounds);
-    tcase_add_test(tcase, an_order_is_held_once_however_often_it_is_set_aside);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

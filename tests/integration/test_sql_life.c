@@ -1,12 +1,12 @@
 // Payments and their refunds where the order of transactions counts: concurrent calls on two connections, locks, and a
 // payment against the expiry of the same order. What each call does by itself is the table of test_order_moves.c.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -88,7 +88,7 @@ static bool somebody_waits(void)
 
 // ---- paying ----
 
-START_TEST(another_slot_has_not_the_order)
+TEST(another_slot_has_not_the_order)
 {
     const char *params[] = {"1", SQL_ID1, "ref-1", "100", "CNY", "till"};
     PGresult *result = sql_run(SK_STATEMENT_PAY_ORDER, 6, params);
@@ -96,9 +96,8 @@ START_TEST(another_slot_has_not_the_order)
     PQclear(result);
     must_be_noted(0, 0);
 }
-END_TEST
 
-START_TEST(an_order_of_several_units_costs_their_sum)
+TEST(an_order_of_several_units_costs_their_sum)
 {
     static const char *const rows[][4] = {{SQL_ID1, "100", "CNY", "wrong_amount"},
                                           {SQL_ID1, "300", "CNY", "paid"},
@@ -114,10 +113,9 @@ START_TEST(an_order_of_several_units_costs_their_sum)
     }
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE updated_at > created_at"), 2);
 }
-END_TEST
 
 // It is recorded once, and refunded by itself.
-START_TEST(a_second_payment_is_to_be_refunded)
+TEST(a_second_payment_is_to_be_refunded)
 {
     must_pay(SQL_ID1, "ref-1", "paid");
     for (int i = 0; i < 2; i++)
@@ -135,21 +133,19 @@ START_TEST(a_second_payment_is_to_be_refunded)
     must_come_to((struct call){REFUND, SQL_ID1, "ref-1"}, "returns");
     must_come_to((struct call){REFUND, SQL_ID1, NULL}, "returns");
 }
-END_TEST
 
 // ---- the moves ----
 
 // As in docs/internals.md.
-START_TEST(allowed_is_what_the_table_says)
+TEST(allowed_is_what_the_table_says)
 {
     char moves[256];
     db_text(moves, sizeof moves,
             "SELECT string_agg(from_status || ' ' || to_status, ',' ORDER BY from_status, to_status) FROM order_move");
     ck_assert_str_eq(moves, "unpaid paid,unpaid cancelled,unpaid expired,paid refunded");
 }
-END_TEST
 
-START_TEST(moves_are_looked_up)
+TEST(moves_are_looked_up)
 {
     PGconn *superuser = db_connect();
     PQclear(PQexec(superuser, "BEGIN; DELETE FROM order_move WHERE to_status = 'paid';"
@@ -161,9 +157,8 @@ START_TEST(moves_are_looked_up)
     PQfinish(superuser);
     must_be_noted(0, 0);
 }
-END_TEST
 
-START_TEST(an_order_in_a_letter_is_pending)
+TEST(an_order_in_a_letter_is_pending)
 {
     static const char *const pending = "{\"id\":\"" SQL_ID3 "\",\"voucher_id\":\"%s\",\"user_id\":\"carol\","
                                        "\"quantity\":2,\"status\":\"pending\"}";
@@ -185,7 +180,6 @@ START_TEST(an_order_in_a_letter_is_pending)
     json_decref(order);
     PQclear(result);
 }
-END_TEST
 
 // ---- concurrency ----
 
@@ -211,7 +205,7 @@ static const struct race {
     {true, {REFUND, SQL_ID1, NULL}, "refunded", "COMMIT", {PAY, SQL_ID1, "later"}, "to_refund", 2, 4, 1, 1},
 };
 
-START_TEST(of_two_calls_at_once_the_second_sees_the_first)
+TEST_EACH(of_two_calls_at_once_the_second_sees_the_first, COUNT(races))
 {
     const struct race *race = &races[_i];
     PGconn *first = sql_connect();
@@ -231,10 +225,9 @@ START_TEST(of_two_calls_at_once_the_second_sees_the_first)
     sql_must_have(race->live, 10 - race->live);
     ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE state = 'to_refund'"), race->to_refund);
 }
-END_TEST
 
 // A batch of orders, or a rebuild, locks the voucher's row.
-START_TEST(payments_do_not_wait_for_the_voucher)
+TEST(payments_do_not_wait_for_the_voucher)
 {
     PGconn *holder = db_connect();
     PQclear(PQexec(holder, "BEGIN"));
@@ -244,10 +237,9 @@ START_TEST(payments_do_not_wait_for_the_voucher)
     must_come_to((struct call){REFUND, SQL_ID2, NULL}, "kept");
     PQfinish(holder);
 }
-END_TEST
 
 // And no batch waits for a payment.
-START_TEST(buyers_do_not_wait_for_payments)
+TEST(buyers_do_not_wait_for_payments)
 {
     PGconn *first = sql_connect();
     PQclear(PQexec(first, "BEGIN"));
@@ -259,12 +251,11 @@ START_TEST(buyers_do_not_wait_for_payments)
     PQfinish(first);
     sql_must_have(3, 7);
 }
-END_TEST
 
 enum { ROUNDS = 60 };
 
 // No order is fixed between them: whichever comes first, the order ends in one state, and the payment matches.
-START_TEST(pay_and_expiry_at_once_agree)
+TEST(pay_and_expiry_at_once_agree)
 {
     PGconn *other = sql_connect();
     int paid = 0;
@@ -296,22 +287,5 @@ START_TEST(pay_and_expiry_at_once_agree)
     ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE state = 'accepted'"), paid);
     sql_must_have(2 + paid, 8 + ROUNDS - paid);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_life");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, sql_teardown);
-    tcase_add_test(tcase, another_slot_has_not_the_order);
-    tcase_add_test(tcase, an_order_of_several_units_costs_their_sum);
-    tcase_add_test(tcase, a_second_payment_is_to_be_refunded);
-    tcase_add_test(tcase, allowed_is_what_the_table_says);
-    tcase_add_test(tcase, moves_are_looked_up);
-    tcase_add_test(tcase, an_order_in_a_letter_is_pending);
-    tcase_add_loop_test(tcase, of_two_calls_at_once_the_second_sees_the_first, 0, COUNT(races));
-    tcase_add_test(tcase, payments_do_not_wait_for_the_voucher);
-    tcase_add_test(tcase, buyers_do_not_wait_for_payments);
-    tcase_add_test(tcase, pay_and_expiry_at_once_agree);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = setup, .teardown = sql_teardown, .in_one_process = true);

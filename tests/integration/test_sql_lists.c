@@ -1,5 +1,4 @@
 // Pages: no row is missed and none comes twice, while rows are added, removed and changed.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 enum { ROWS_MAX = 4096, KEY_SIZE = 64, NAME_SIZE = 24 };
 
@@ -81,7 +81,7 @@ static PGresult *page_of_orders(const char *before, const char *most)
 
 // Between two pages newer orders arrive, some from a transaction that was open all along, and orders change their
 // status, which moves them from one index to the other.
-START_TEST(a_users_pages_are_stable_while_orders_come_and_move)
+TEST(a_users_pages_are_stable_while_orders_come_and_move)
 {
     enum { ORDERS_MADE = 1000, LIMIT = 100 };
     bool more = true;
@@ -108,7 +108,6 @@ START_TEST(a_users_pages_are_stable_while_orders_come_and_move)
         ;
     must_have_seen("SELECT id FROM voucher_order WHERE user_id = 'alice' ORDER BY id DESC");
 }
-END_TEST
 
 // The rows that a plan's scans of the index have read, over all its lines; the table is never scanned as a whole.
 static int rows_read(const char *sql, const char *index)
@@ -135,7 +134,7 @@ static int rows_read(const char *sql, const char *index)
     return rows;
 }
 
-START_TEST(a_page_of_a_user_with_many_orders_costs_a_page)
+TEST(a_page_of_a_user_with_many_orders_costs_a_page)
 {
     enum { MANY = 100000 };
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
@@ -163,11 +162,10 @@ START_TEST(a_page_of_a_user_with_many_orders_costs_a_page)
         db_run("ANALYZE voucher_order");
     }
 }
-END_TEST
 
 // ---- vouchers ----
 
-START_TEST(pages_of_vouchers_are_stable_while_vouchers_come)
+TEST(pages_of_vouchers_are_stable_while_vouchers_come)
 {
     const char *const states[] = {"open", "paused", "closed", "retired", "listed"};
     char sql[256];
@@ -190,7 +188,6 @@ START_TEST(pages_of_vouchers_are_stable_while_vouchers_come)
         must_have_seen(sql);
     }
 }
-END_TEST
 
 // ---- orders of a voucher ----
 
@@ -242,7 +239,7 @@ static void filter(const char *status, const char *from, const char *to)
     (void)snprintf(filter_to, sizeof filter_to, "%s", to);
 }
 
-START_TEST(a_vouchers_orders_are_found_by_status_and_time)
+TEST(a_vouchers_orders_are_found_by_status_and_time)
 {
     char sql[512];
     static const struct {
@@ -272,9 +269,8 @@ START_TEST(a_vouchers_orders_are_found_by_status_and_time)
         must_have_seen(sql);
     }
 }
-END_TEST
 
-START_TEST(a_page_of_a_vouchers_orders_scans_so_many_rows)
+TEST(a_page_of_a_vouchers_orders_scans_so_many_rows)
 {
     enum { SCANNED = 10000 };
     filter("paid", "", "");
@@ -290,11 +286,10 @@ START_TEST(a_page_of_a_vouchers_orders_scans_so_many_rows)
     ck_assert_int_eq(see_all_orders(1), 4); // one on each side of the bounds of examined rows
     must_have_seen("SELECT id FROM voucher_order WHERE status = 'paid' ORDER BY id DESC");
 }
-END_TEST
 
 // ---- letters ----
 
-START_TEST(pages_of_letters_are_stable_while_letters_come_and_end)
+TEST(pages_of_letters_are_stable_while_letters_come_and_end)
 {
     enum { LETTERS = 300, LIMIT = 20 };
     char newest[NAME_SIZE], sql[256];
@@ -316,7 +311,6 @@ START_TEST(pages_of_letters_are_stable_while_letters_come_and_end)
     must_have_seen(sql);
     ck_assert_int_gt(seen.count, LETTERS);
 }
-END_TEST
 
 // ---- the feed ----
 
@@ -366,7 +360,7 @@ static void read_feed(void)
 
 // Transactions overlap, commit in another order than they began, and some roll back. The reader reads all the time, and
 // gets each event once, in one order.
-START_TEST(the_feed_has_no_gap_and_nothing_twice)
+TEST(the_feed_has_no_gap_and_nothing_twice)
 {
     enum { ROUNDS = 60 };
     PGconn *writers[WRITERS];
@@ -399,10 +393,9 @@ START_TEST(the_feed_has_no_gap_and_nothing_twice)
     ck_assert_int_gt(seen.count, ROUNDS / 2);
     must_have_seen(FEED);
 }
-END_TEST
 
 // Four connections write at full speed while the reader reads.
-START_TEST(the_feed_keeps_up_with_concurrent_writers)
+TEST(the_feed_keeps_up_with_concurrent_writers)
 {
     enum { ROUNDS = 100, EVENTS = 3 };
     PGconn *writers[WRITERS];
@@ -437,10 +430,9 @@ START_TEST(the_feed_keeps_up_with_concurrent_writers)
     ck_assert_int_eq(seen.count, WRITERS * ROUNDS * EVENTS);
     must_have_seen(FEED);
 }
-END_TEST
 
 // The feed waits for a transaction that has written anything, even elsewhere, but not for one that only reads.
-START_TEST(an_open_transaction_holds_the_feed_back)
+TEST(an_open_transaction_holds_the_feed_back)
 {
     PGconn *other = db_connect(), *shop = db_connect();
     sql_make_voucher(10);
@@ -460,10 +452,9 @@ START_TEST(an_open_transaction_holds_the_feed_back)
     PQfinish(shop);
     must_have_seen(FEED);
 }
-END_TEST
 
 // A reader that starts before the end gets nothing twice, either: delayed events come later.
-START_TEST(the_feed_begins_before_its_end)
+TEST(the_feed_begins_before_its_end)
 {
     PGconn *other = db_connect(), *shop = db_connect();
     sql_make_voucher(10);
@@ -480,9 +471,8 @@ START_TEST(the_feed_begins_before_its_end)
     must_have_seen(
         "SELECT tx || '-' || seq FROM (SELECT * FROM order_event ORDER BY tx, seq OFFSET 1) e ORDER BY tx, seq");
 }
-END_TEST
 
-START_TEST(an_event_says_what_became_of_which_order)
+TEST(an_event_says_what_became_of_which_order)
 {
     const char *id, *voucher, *user, *status, *at, *by, *why, *type, *currency;
     int quantity, total;
@@ -513,7 +503,6 @@ START_TEST(an_event_says_what_became_of_which_order)
     json_decref(json);
     PQclear(page);
 }
-END_TEST
 
 static const char *member_of(const json_t *json, const char *name)
 {
@@ -572,7 +561,7 @@ static const struct told {
      "payment_refunded expired,payment_refunded expired"},
 };
 
-START_TEST(a_row_tells_a_move_from_a_payment)
+TEST_EACH(a_row_tells_a_move_from_a_payment, sizeof told / sizeof told[0])
 {
     const struct told *row = &told[_i];
     sql_make_voucher(10);
@@ -587,10 +576,9 @@ START_TEST(a_row_tells_a_move_from_a_payment)
     db_run("UPDATE order_event SET type = NULL, reference = NULL");
     must_tell(row->old);
 }
-END_TEST
 
 // A return got its transaction's number first, and waited for a second payment to be noted: the feed has the note last.
-START_TEST(what_is_noted_last_does_not_change_the_state)
+TEST(what_is_noted_last_does_not_change_the_state)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -607,10 +595,9 @@ START_TEST(what_is_noted_last_does_not_change_the_state)
     json_decref(last);
     PQclear(page);
 }
-END_TEST
 
 // It was never placed, so no row is a move.
-START_TEST(a_refused_order_is_never_moved)
+TEST(a_refused_order_is_never_moved)
 {
     sql_make_voucher(10);
     sql_refuse("{" SQL_ID1 "}", "{alice}", "{SOLD_OUT}", "ended");
@@ -619,12 +606,11 @@ START_TEST(a_refused_order_is_never_moved)
     db_run("UPDATE order_event SET type = NULL, reference = NULL");
     must_tell("payment_to_refund refused r-1 100 CNY");
 }
-END_TEST
 
 // ---- payments to refund ----
 
 // However many payments there are.
-START_TEST(what_is_to_be_refunded_costs_what_is_to_be_refunded)
+TEST(what_is_to_be_refunded_costs_what_is_to_be_refunded)
 {
     enum { MANY = 50000, LATE = 30 };
     db_run("INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)"
@@ -652,11 +638,10 @@ START_TEST(what_is_to_be_refunded_costs_what_is_to_be_refunded)
     ck_assert_int_eq(atoi(PQgetvalue(count, 0, 0)), LATE);
     PQclear(count);
 }
-END_TEST
 
 // ---- the operators' record ----
 
-START_TEST(the_operators_record_comes_in_pages)
+TEST(the_operators_record_comes_in_pages)
 {
     char tx[NAME_SIZE] = "0", seq[NAME_SIZE] = "0";
     sql_make_voucher(10);
@@ -688,29 +673,5 @@ START_TEST(the_operators_record_comes_in_pages)
     json_decref(json);
     PQclear(first);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_lists");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, sql_teardown);
-    tcase_add_test(tcase, a_users_pages_are_stable_while_orders_come_and_move);
-    tcase_add_test(tcase, a_page_of_a_user_with_many_orders_costs_a_page);
-    tcase_add_test(tcase, pages_of_vouchers_are_stable_while_vouchers_come);
-    tcase_add_test(tcase, a_vouchers_orders_are_found_by_status_and_time);
-    tcase_add_test(tcase, a_page_of_a_vouchers_orders_scans_so_many_rows);
-    tcase_add_test(tcase, pages_of_letters_are_stable_while_letters_come_and_end);
-    tcase_add_test(tcase, the_feed_has_no_gap_and_nothing_twice);
-    tcase_add_test(tcase, the_feed_keeps_up_with_concurrent_writers);
-    tcase_add_test(tcase, an_open_transaction_holds_the_feed_back);
-    tcase_add_test(tcase, the_feed_begins_before_its_end);
-    tcase_add_test(tcase, an_event_says_what_became_of_which_order);
-    tcase_add_loop_test(tcase, a_row_tells_a_move_from_a_payment, 0, sizeof told / sizeof told[0]);
-    tcase_add_test(tcase, what_is_noted_last_does_not_change_the_state);
-    tcase_add_test(tcase, a_refused_order_is_never_moved);
-    tcase_add_test(tcase, what_is_to_be_refunded_costs_what_is_to_be_refunded);
-    tcase_add_test(tcase, the_operators_record_comes_in_pages);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = sql_start, .setup = setup, .teardown = sql_teardown, .in_one_process = true);

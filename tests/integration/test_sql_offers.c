@@ -1,5 +1,4 @@
 // Offers: all offers of a voucher are kept; an order has the offer that it was placed under, and its price.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 static void setup(void)
 {
@@ -50,7 +50,7 @@ static void must_pay(const char *id, const char *reference, const char *cents, c
     PQclear(paid);
 }
 
-START_TEST(all_offers_of_a_voucher_are_kept)
+TEST(all_offers_of_a_voucher_are_kept)
 {
     char kept[256];
     price_is("200", "EUR");
@@ -65,9 +65,8 @@ START_TEST(all_offers_of_a_voucher_are_kept)
         sql_voucher);
     ck_assert_str_eq(kept, "1 100 CNY 1 f 0,2 200 EUR 1 f 0,3 200 EUR 3 t 4,4 200 EUR 3 t 4");
 }
-END_TEST
 
-START_TEST(an_order_costs_what_its_offer_says)
+TEST(an_order_costs_what_its_offer_says)
 {
     place_under("1", 1, "alice");
     price_is("200", "EUR");
@@ -78,10 +77,9 @@ START_TEST(an_order_costs_what_its_offer_says)
     db_run("UPDATE voucher_order SET quantity = 3 WHERE id = '" SQL_ID2 "'");
     must_cost(SQL_ID2, "bob", "200 600 EUR");
 }
-END_TEST
 
 // After each price change, a payment of the price that the buyer saw is right, and one of the new price is wrong.
-START_TEST(it_is_paid_at_its_own_price)
+TEST(it_is_paid_at_its_own_price)
 {
     place_under("1", 1, "alice");
     price_is("200", "CNY");
@@ -91,10 +89,9 @@ START_TEST(it_is_paid_at_its_own_price)
     must_pay(SQL_ID2, "r-2", "100", "CNY", "wrong_amount");
     must_pay(SQL_ID2, "r-2", "200", "CNY", "paid");
 }
-END_TEST
 
 // Orders older than the table of offers, and numbers that only a forged entry can contain.
-START_TEST(what_names_no_offer_has_the_first_that_is_kept)
+TEST(what_names_no_offer_has_the_first_that_is_kept)
 {
     db_run("DELETE FROM seckill_offer WHERE voucher_id = %s; INSERT INTO seckill_offer VALUES (%s, 5, 500, 'CNY', 1, "
            "false, 0),"
@@ -106,9 +103,8 @@ START_TEST(what_names_no_offer_has_the_first_that_is_kept)
     must_cost(SQL_ID2, "bob", "500 500 CNY");
     must_pay(SQL_ID1, "r-1", "500", "CNY", "paid");
 }
-END_TEST
 
-START_TEST(each_batch_has_its_offer)
+TEST(each_batch_has_its_offer)
 {
     char slots[32], vouchers[64], first[sizeof sql_voucher], slot[sizeof sql_slot];
     memcpy(first, sql_voucher, sizeof first);
@@ -130,10 +126,9 @@ START_TEST(each_batch_has_its_offer)
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s AND offer = 1", sql_voucher),
                      1);
 }
-END_TEST
 
 // A letter keeps the offer of its order, for a retry and for its end.
-START_TEST(a_letter_has_the_offer_of_its_order)
+TEST(a_letter_has_the_offer_of_its_order)
 {
     price_is("200", "CNY");
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "7-1", "\\x00", SQL_ID1 " alice", "why", "2"));
@@ -148,9 +143,8 @@ START_TEST(a_letter_has_the_offer_of_its_order)
                     "{2}"));
     ck_assert_int_eq(db_number("SELECT offer FROM voucher_order WHERE id = '" SQL_ID2 "'"), 2);
 }
-END_TEST
 
-START_TEST(redis_is_told_the_offer)
+TEST(redis_is_told_the_offer)
 {
     char slots[16], vouchers[32];
     price_is("200", "CNY");
@@ -166,9 +160,8 @@ START_TEST(redis_is_told_the_offer)
     PQclear(stock);
     PQclear(change);
 }
-END_TEST
 
-START_TEST(the_settlement_sums_by_price)
+TEST(the_settlement_sums_by_price)
 {
     place_under("1", 1, "alice");
     place_under("1", 2, "bob");
@@ -190,7 +183,6 @@ START_TEST(the_settlement_sums_by_price)
     ck_assert_str_eq(PQgetvalue(row, 0, PQfnumber(row, "prices")), "CNY 100 2 5 2 5,CNY 200 2 2 0 0");
     PQclear(row);
 }
-END_TEST
 
 // ---- the freeze ----
 
@@ -226,16 +218,15 @@ static void starts_in_an_hour(void)
         sql_voucher);
 }
 
-START_TEST(terms_freeze_at_the_start)
+TEST(terms_freeze_at_the_start)
 {
     must_be_frozen(true);
     starts_in_an_hour();
     must_be_frozen(false);
 }
-END_TEST
 
 // Redis's clock may be ahead of PostgreSQL's; then orders exist before the start.
-START_TEST(terms_freeze_with_the_first_order)
+TEST(terms_freeze_with_the_first_order)
 {
     starts_in_an_hour();
     place_under("1", 1, "alice");
@@ -246,22 +237,5 @@ START_TEST(terms_freeze_with_the_first_order)
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "7-1", "\\x00", SQL_ID1 " alice", "why", "1"));
     must_be_frozen(true);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_offers");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, sql_teardown);
-    tcase_add_test(tcase, all_offers_of_a_voucher_are_kept);
-    tcase_add_test(tcase, an_order_costs_what_its_offer_says);
-    tcase_add_test(tcase, it_is_paid_at_its_own_price);
-    tcase_add_test(tcase, what_names_no_offer_has_the_first_that_is_kept);
-    tcase_add_test(tcase, each_batch_has_its_offer);
-    tcase_add_test(tcase, a_letter_has_the_offer_of_its_order);
-    tcase_add_test(tcase, redis_is_told_the_offer);
-    tcase_add_test(tcase, the_settlement_sums_by_price);
-    tcase_add_test(tcase, terms_freeze_at_the_start);
-    tcase_add_test(tcase, terms_freeze_with_the_first_order);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = setup, .teardown = sql_teardown, .in_one_process = true);

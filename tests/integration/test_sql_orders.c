@@ -1,13 +1,13 @@
 // How orders are shown and listed.
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
-START_TEST(an_order_is_shown_to_its_user_alone)
+TEST(an_order_is_shown_to_its_user_alone)
 {
     static const struct {
         int id;
@@ -54,9 +54,8 @@ START_TEST(an_order_is_shown_to_its_user_alone)
         PQclear(found);
     }
 }
-END_TEST
 
-START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
+TEST(the_newest_hundred_orders_of_a_user_are_listed)
 {
     enum { ORDERS_MADE = 130, LISTED = 100 };
     char expected[SK_UUID_SIZE];
@@ -81,11 +80,10 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
                      strtoll(PQgetvalue(listed, 0, 3), NULL, 10));
     PQclear(listed);
 }
-END_TEST
 
 // Of the orders in Redis only those without a row are pending: neither an order older than the newest hundred, nor one
 // settled a moment ago, nor another user's.
-START_TEST(orders_without_a_row_are_listed_as_pending)
+TEST(orders_without_a_row_are_listed_as_pending)
 {
     enum { ORDERS_MADE = 130, LISTED = 100, OLD = 5, JUST_SETTLED = 130, ANOTHERS = 200, PENDING = 300 };
     const struct sql_order asked[] = {{OLD, ""}, {JUST_SETTLED, ""}, {PENDING, ""}, {ANOTHERS, ""}, {PENDING + 1, ""}};
@@ -118,15 +116,5 @@ START_TEST(orders_without_a_row_are_listed_as_pending)
     sk_buf_free(&users);
     sk_buf_free(&vouchers);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_orders");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, an_order_is_shown_to_its_user_alone);
-    tcase_add_test(tcase, the_newest_hundred_orders_of_a_user_are_listed);
-    tcase_add_test(tcase, orders_without_a_row_are_listed_as_pending);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,13 +1,13 @@
 // Every outcome of place_orders() and refuse_orders().
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
-START_TEST(orders_are_placed_and_take_one_unit_each)
+TEST(orders_are_placed_and_take_one_unit_each)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "carol"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
@@ -17,17 +17,15 @@ START_TEST(orders_are_placed_and_take_one_unit_each)
     PLACE("3", ORDERS({4, "dave"}), ENDS({"placed", 0}));
     sql_must_have(4, 6);
 }
-END_TEST
 
-START_TEST(an_empty_batch_does_nothing)
+TEST(an_empty_batch_does_nothing)
 {
     sql_make_voucher(10);
     sql_place("3", 0, NULL, NULL);
     sql_must_have(0, 10);
 }
-END_TEST
 
-START_TEST(a_second_run_takes_nothing_again)
+TEST(a_second_run_takes_nothing_again)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -36,7 +34,6 @@ START_TEST(a_second_run_takes_nothing_again)
     PLACE("3", ORDERS({2, "bob"}, {3, "carol"}), ENDS({"already_placed", 0}, {"placed", 0}));
     sql_must_have(3, 7);
 }
-END_TEST
 
 static void must_be_gone_by(const char *journal)
 {
@@ -55,7 +52,7 @@ static void must_be_nth(PGresult *result, int row, int column, const char *nth)
 }
 
 // Redis must know how many orders of a user have ended, whoever tells it first that one has.
-START_TEST(what_ended_before_says_how_many_have)
+TEST(what_ended_before_says_how_many_have)
 {
     const struct sql_order orders[] = {{1, "alice"}, {2, "bob"}, {3, "alice"}};
     sql_make_voucher(10);
@@ -76,9 +73,8 @@ START_TEST(what_ended_before_says_how_many_have)
     ck_assert(PQgetisnull(result, 2, 2));
     PQclear(result);
 }
-END_TEST
 
-START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
+TEST(a_paid_or_cancelled_order_is_not_placed_again)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -100,9 +96,8 @@ START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
            sql_slot, sql_voucher);
     must_be_gone_by("7-1");
 }
-END_TEST
 
-START_TEST(a_user_with_a_live_order_is_refused_with_its_id)
+TEST(a_user_with_a_live_order_is_refused_with_its_id)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -113,9 +108,8 @@ START_TEST(a_user_with_a_live_order_is_refused_with_its_id)
     PLACE("3", ORDERS({3, "alice"}), ENDS({"duplicate", 1}));
     sql_must_have(1, 9);
 }
-END_TEST
 
-START_TEST(a_user_whose_order_was_cancelled_may_order_again)
+TEST(a_user_whose_order_was_cancelled_may_order_again)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -127,9 +121,8 @@ START_TEST(a_user_whose_order_was_cancelled_may_order_again)
     PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0})); // its claim was given up, so no other order is named
     sql_must_have(1, 9);
 }
-END_TEST
 
-START_TEST(orders_are_per_voucher)
+TEST(orders_are_per_voucher)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -137,9 +130,8 @@ START_TEST(orders_are_per_voucher)
     PLACE("3", ORDERS({2, "alice"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
 }
-END_TEST
 
-START_TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
+TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
 {
     sql_make_voucher(2);
     PLACE("3", ORDERS({4, "alice"}, {2, "bob"}, {3, "carol"}, {1, "dave"}),
@@ -160,10 +152,9 @@ START_TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
     db_run("UPDATE voucher_stock SET stock = 1 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({3, "carol"}, {6, "frank"}, {7, "grace"}), ENDS({"sold_out", 0}, {"placed", 0}, {"sold_out", 0}));
 }
-END_TEST
 
 // A journal id only proves that Redis lost data: it must not refuse an order.
-START_TEST(a_journal_id_that_cannot_be_refuses_nothing)
+TEST(a_journal_id_that_cannot_be_refuses_nothing)
 {
     static const char *const ids[] = {"9999999999999999999-1",
                                       "1-9999999999999999999",
@@ -186,25 +177,22 @@ START_TEST(a_journal_id_that_cannot_be_refuses_nothing)
     ck_assert_int_eq(db_number("SELECT journal_ms FROM voucher_stock WHERE voucher_id = %s", sql_voucher), 100);
     ck_assert_int_eq(db_number("SELECT journal_seq FROM voucher_stock WHERE voucher_id = %s", sql_voucher), 5);
 }
-END_TEST
 
-START_TEST(with_no_stock_at_all_everything_is_sold_out)
+TEST(with_no_stock_at_all_everything_is_sold_out)
 {
     sql_make_voucher(0);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"sold_out", 0}, {"sold_out", 0}));
     sql_must_have(0, 0);
 }
-END_TEST
 
-START_TEST(exactly_the_stock_is_placed)
+TEST(exactly_the_stock_is_placed)
 {
     sql_make_voucher(3);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "carol"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
     sql_must_have(3, 0);
 }
-END_TEST
 
-START_TEST(another_epoch_is_stale_and_changes_nothing)
+TEST(another_epoch_is_stale_and_changes_nothing)
 {
     static const char *const epochs[] = {"2", "4", "-3", "9223372036854775807"};
     sql_make_voucher(10);
@@ -213,9 +201,8 @@ START_TEST(another_epoch_is_stale_and_changes_nothing)
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
     sql_must_have(0, 10);
 }
-END_TEST
 
-START_TEST(no_epoch_is_a_master_key)
+TEST(no_epoch_is_a_master_key)
 {
     sql_make_voucher(10);
     PLACE("0", ORDERS({1, "alice"}), ENDS({"stale", 0}));
@@ -224,7 +211,6 @@ START_TEST(no_epoch_is_a_master_key)
     PLACE("99", ORDERS({2, "bob"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
 }
-END_TEST
 
 static void newest_must_be(const char *id)
 {
@@ -234,7 +220,7 @@ static void newest_must_be(const char *id)
     ck_assert_str_eq(newest, id);
 }
 
-START_TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
+TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
 {
     static const char *const ids[] = {"10-9", "10-10", "9-99", "10-2", NULL, "1795227192391-18446"};
     static const char *const newest[] = {"10-9", "10-10", "10-10", "10-10", "10-10", "1795227192391-18446"};
@@ -250,9 +236,8 @@ START_TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
     PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "2", "200"));
     newest_must_be("0-0");
 }
-END_TEST
 
-START_TEST(a_missing_voucher_is_stale)
+TEST(a_missing_voucher_is_stale)
 {
     static const char *const missing[] = {"999999999", "0", "-1"};
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
@@ -262,19 +247,17 @@ START_TEST(a_missing_voucher_is_stale)
     }
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
 }
-END_TEST
 
-START_TEST(an_id_of_somebody_elses_order_clashes)
+TEST(an_id_of_somebody_elses_order_clashes)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
     PLACE("3", ORDERS({1, "carol"}), ENDS({"clash", 0}));
     sql_must_have(2, 8);
 }
-END_TEST
 
 // An id carries its slot, so two sales can have the same id only if it was forged. Each then has its own order.
-START_TEST(an_id_is_searched_for_in_its_voucher)
+TEST(an_id_is_searched_for_in_its_voucher)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -285,7 +268,6 @@ START_TEST(an_id_is_searched_for_in_its_voucher)
     PLACE("3", ORDERS({1, "bob"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
 }
-END_TEST
 
 // The rows of voucher_order that a batch reads, including its own.
 static int64_t rows_read_by(size_t n, const struct sql_order *orders, const struct sql_end *ends)
@@ -302,7 +284,7 @@ static int64_t rows_read_by(size_t n, const struct sql_order *orders, const stru
 }
 
 // Plans live as long as a session, so those made for a small table must also suit a large one.
-START_TEST(an_outcome_costs_the_same_however_many_orders_there_are)
+TEST(an_outcome_costs_the_same_however_many_orders_there_are)
 {
     enum { MANY = 20000, PLANNED = 10, ROWS_MOST = 1000 };
     static const struct sql_order orders[] = {{1, "alice"}, {2, "alice"}, {3, "bob"}};
@@ -317,9 +299,8 @@ START_TEST(an_outcome_costs_the_same_however_many_orders_there_are)
            sql_slot, sql_voucher, MANY);
     ck_assert_int_le(rows_read_by(3, orders, again), ROWS_MOST);
 }
-END_TEST
 
-START_TEST(one_batch_may_hold_every_outcome)
+TEST(one_batch_may_hold_every_outcome)
 {
     sql_make_voucher(4);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -336,9 +317,8 @@ START_TEST(one_batch_may_hold_every_outcome)
                {"sold_out", 0}, {"sold_out", 0}, {"ended", 1})); // only sold-out orders had a unit too many
     sql_must_have(4, 0);
 }
-END_TEST
 
-START_TEST(of_one_users_orders_in_a_batch_the_first_is_placed)
+TEST(of_one_users_orders_in_a_batch_the_first_is_placed)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "alice"}, {4, "bob"}, {5, "alice"}),
@@ -347,10 +327,9 @@ START_TEST(of_one_users_orders_in_a_batch_the_first_is_placed)
     PLACE("3", ORDERS({5, "alice"}, {4, "bob"}, {1, "alice"}), ENDS({"ended", 1}, {"ended", 2}, {"already_placed", 0}));
     sql_must_have(2, 8);
 }
-END_TEST
 
 // A duplicate's unit returns to Redis, but there is none to return if the first order got none.
-START_TEST(of_one_users_orders_past_the_last_unit_all_are_sold_out)
+TEST(of_one_users_orders_past_the_last_unit_all_are_sold_out)
 {
     sql_make_voucher(1);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "bob"}, {4, "alice"}),
@@ -358,9 +337,8 @@ START_TEST(of_one_users_orders_past_the_last_unit_all_are_sold_out)
     sql_must_have(1, 0);
     sql_must_be(3, "refused", "SOLD_OUT");
 }
-END_TEST
 
-START_TEST(one_order_twice_in_a_batch_is_one_order)
+TEST(one_order_twice_in_a_batch_is_one_order)
 {
     sql_make_voucher(2);
     PLACE("3", ORDERS({1, "alice"}, {1, "alice"}, {2, "bob"}, {1, "alice"}),
@@ -370,10 +348,9 @@ START_TEST(one_order_twice_in_a_batch_is_one_order)
           ENDS({"sold_out", 0}, {"already_placed", 0}, {"sold_out", 0}, {"already_placed", 0}));
     sql_must_have(2, 0);
 }
-END_TEST
 
 // Arrays that no caller sends are rejected as a whole.
-START_TEST(a_malformed_batch_changes_nothing)
+TEST(a_malformed_batch_changes_nothing)
 {
     static const char *const calls[] = {
         "SELECT * FROM place_orders(%s, %s, 3, '{00000000-0000-7000-8000-000000000001,null}', '{alice,bob}')",
@@ -394,36 +371,5 @@ START_TEST(a_malformed_batch_changes_nothing)
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
     sql_must_have(0, 10);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_place");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, orders_are_placed_and_take_one_unit_each);
-    tcase_add_test(tcase, an_empty_batch_does_nothing);
-    tcase_add_test(tcase, a_second_run_takes_nothing_again);
-    tcase_add_test(tcase, what_ended_before_says_how_many_have);
-    tcase_add_test(tcase, a_paid_or_cancelled_order_is_not_placed_again);
-    tcase_add_test(tcase, a_user_with_a_live_order_is_refused_with_its_id);
-    tcase_add_test(tcase, a_user_whose_order_was_cancelled_may_order_again);
-    tcase_add_test(tcase, orders_are_per_voucher);
-    tcase_add_test(tcase, past_the_last_unit_orders_are_sold_out_in_their_order);
-    tcase_add_test(tcase, a_journal_id_that_cannot_be_refuses_nothing);
-    tcase_add_test(tcase, with_no_stock_at_all_everything_is_sold_out);
-    tcase_add_test(tcase, exactly_the_stock_is_placed);
-    tcase_add_test(tcase, another_epoch_is_stale_and_changes_nothing);
-    tcase_add_test(tcase, no_epoch_is_a_master_key);
-    tcase_add_test(tcase, the_newest_journal_id_is_remembered_until_the_next_epoch);
-    tcase_add_test(tcase, a_missing_voucher_is_stale);
-    tcase_add_test(tcase, an_id_of_somebody_elses_order_clashes);
-    tcase_add_test(tcase, an_id_is_searched_for_in_its_voucher);
-    tcase_add_test(tcase, an_outcome_costs_the_same_however_many_orders_there_are);
-    tcase_add_test(tcase, one_batch_may_hold_every_outcome);
-    tcase_add_test(tcase, of_one_users_orders_in_a_batch_the_first_is_placed);
-    tcase_add_test(tcase, of_one_users_orders_past_the_last_unit_all_are_sold_out);
-    tcase_add_test(tcase, one_order_twice_in_a_batch_is_one_order);
-    tcase_add_test(tcase, a_malformed_batch_changes_nothing);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Orders of several units, and orders with an Idempotency-Key, in PostgreSQL. An order gets all its units or none, a
 // key leads to its order, and Redis is rebuilt from both.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -163,7 +163,7 @@ static void end_order(int id, const char *move)
 
 // ---- units ----
 
-START_TEST(units_are_summed_up)
+TEST(units_are_summed_up)
 {
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({1, "alice", 4, NULL}, {2, "bob", 1, NULL}, {3, "carol", 2, NULL}),
@@ -175,9 +175,8 @@ START_TEST(units_are_summed_up)
     PLACE_UNITS(WISHES({5, "erin", 1, NULL}), COME_TO({"sold_out", 0, 0}));
     must_have(4, 10, 0);
 }
-END_TEST
 
-START_TEST(an_order_gets_all_its_units_or_none)
+TEST(an_order_gets_all_its_units_or_none)
 {
     sql_make_voucher(5);
     PLACE_UNITS(WISHES({1, "alice", 6, NULL}), COME_TO({"sold_out", 0, 0}));
@@ -190,9 +189,8 @@ START_TEST(an_order_gets_all_its_units_or_none)
                 COME_TO({"placed", 0, 0}, {"sold_out", 0, 0}, {"placed", 0, 0}, {"sold_out", 0, 0}, {"placed", 0, 0}));
     must_have(3, 5, 0);
 }
-END_TEST
 
-START_TEST(units_are_taken_once)
+TEST(units_are_taken_once)
 {
     sql_make_voucher(7);
     for (int run = 0; run < 3; run++) {
@@ -204,9 +202,8 @@ START_TEST(units_are_taken_once)
     PLACE_UNITS(WISHES({3, "carol", 2, KEY1}, {3, "carol", 2, KEY1}), COME_TO({"placed", 0, 0}, {"placed", 0, 0}));
     must_have(3, 7, 0);
 }
-END_TEST
 
-START_TEST(a_second_order_takes_none)
+TEST(a_second_order_takes_none)
 {
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({1, "alice", 3, NULL}), COME_TO({"placed", 0, 0}));
@@ -215,10 +212,9 @@ START_TEST(a_second_order_takes_none)
     sql_must_be(2, "refused", "ALREADY_ORDERED");
     ck_assert_int_eq(db_number("SELECT quantity FROM voucher_order WHERE id = '" SQL_ID2 "'"), 2);
 }
-END_TEST
 
 // Each of these is its own batch; then all of them are repeated as one.
-START_TEST(without_quantities_and_keys_it_is_the_same)
+TEST(without_quantities_and_keys_it_is_the_same)
 {
     static const struct sql_order plain[] = {{1, "alice"}, {2, "bob"}, {3, "alice"}, {4, "carol"}, {5, "dave"}};
     static const char *const orders = "SELECT coalesce(string_agg(concat_ws(' ', id, user_id, quantity, status, "
@@ -253,11 +249,10 @@ START_TEST(without_quantities_and_keys_it_is_the_same)
     ck_assert_ptr_nonnull(strstr(found[0], "duplicate"));
     ck_assert_ptr_nonnull(strstr(found[0], "sold_out"));
 }
-END_TEST
 
 // ---- keys ----
 
-START_TEST(the_same_key_leads_to_the_first_order)
+TEST(the_same_key_leads_to_the_first_order)
 {
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({1, "alice", 2, KEY1}), COME_TO({"placed", 0, 0}));
@@ -282,9 +277,8 @@ START_TEST(the_same_key_leads_to_the_first_order)
     free_arrays(&arrays);
     must_have(1, 2, 8);
 }
-END_TEST
 
-START_TEST(the_first_order_under_a_key_may_have_ended)
+TEST(the_first_order_under_a_key_may_have_ended)
 {
     static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept"};
     for (size_t i = 0; i < COUNT(moves); i++) {
@@ -305,9 +299,8 @@ START_TEST(the_first_order_under_a_key_may_have_ended)
         ck_assert_int_eq(sql_stock(), left - 1);
     }
 }
-END_TEST
 
-START_TEST(of_one_key_in_a_batch_the_first_order_is_placed)
+TEST(of_one_key_in_a_batch_the_first_order_is_placed)
 {
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({2, "alice", 2, KEY1}, {1, "alice", 2, KEY1}, {3, "alice", 4, KEY1}, {4, "bob", 1, NULL}),
@@ -317,9 +310,8 @@ START_TEST(of_one_key_in_a_batch_the_first_order_is_placed)
     PLACE_UNITS(WISHES({5, "carol", 8, KEY1}, {6, "carol", 8, KEY1}), COME_TO({"sold_out", 0, 0}, {"sold_out", 0, 0}));
     must_have(2, 3, 7);
 }
-END_TEST
 
-START_TEST(a_key_belongs_to_its_user_and_voucher)
+TEST(a_key_belongs_to_its_user_and_voucher)
 {
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({1, "alice", 1, KEY1}, {2, "bob", 2, KEY1}), COME_TO({"placed", 0, 0}, {"placed", 0, 0}));
@@ -330,7 +322,6 @@ START_TEST(a_key_belongs_to_its_user_and_voucher)
         must_have_key(id, KEY1);
     PLACE_UNITS(WISHES({5, "bob", 1, KEY1}), COME_TO({"repeated", 4, 4}));
 }
-END_TEST
 
 static void must_be_aged(int id, const char *age)
 {
@@ -339,7 +330,7 @@ static void must_be_aged(int id, const char *age)
     db_run("UPDATE voucher_order SET created_at = now() - interval '%s' WHERE id = '%s'", age, uuid);
 }
 
-START_TEST(a_key_counts_for_a_day)
+TEST(a_key_counts_for_a_day)
 {
     sql_make_voucher(10);
     PLACE_UNITS(WISHES({1, "alice", 1, KEY1}, {2, "bob", 1, KEY1}), COME_TO({"placed", 0, 0}, {"placed", 0, 0}));
@@ -357,9 +348,8 @@ START_TEST(a_key_counts_for_a_day)
     must_have_key(13, "");
     must_have(2, 3, 7);
 }
-END_TEST
 
-START_TEST(a_refused_order_loses_its_key)
+TEST(a_refused_order_loses_its_key)
 {
     sql_make_voucher(2);
     PLACE_UNITS(WISHES({1, "alice", 1, NULL}, {2, "bob", 2, KEY1}), COME_TO({"placed", 0, 0}, {"sold_out", 0, 0}));
@@ -372,7 +362,6 @@ START_TEST(a_refused_order_loses_its_key)
     PLACE_UNITS(WISHES({5, "alice", 1, KEY1}), COME_TO({"placed", 0, 0}));
     must_have(2, 2, 0);
 }
-END_TEST
 
 // The rows of voucher_order that a batch reads, including its own.
 static int64_t rows_read_by(size_t n, const struct wish *wishes, const struct end *ends)
@@ -389,7 +378,7 @@ static int64_t rows_read_by(size_t n, const struct wish *wishes, const struct en
 }
 
 // Plans live as long as a session, so those made for a small table must also suit a large one.
-START_TEST(a_key_costs_the_same_however_many_there_are)
+TEST(a_key_costs_the_same_however_many_there_are)
 {
     enum { MANY = 20000, PLANNED = 10, ROWS_MOST = 1000 };
     sql_make_voucher(MANY + 10);
@@ -405,7 +394,6 @@ START_TEST(a_key_costs_the_same_however_many_there_are)
                                   COME_TO({"already_placed", 0, 0}, {"ended", 1, 1})),
                      ROWS_MOST);
 }
-END_TEST
 
 // ---- several batches ----
 
@@ -457,7 +445,7 @@ static void place_batches(const struct batch batches[2], const struct wish *wish
     free_arrays(&arrays);
 }
 
-START_TEST(batches_have_their_own_units_and_keys)
+TEST(batches_have_their_own_units_and_keys)
 {
     struct batch batches[2];
     batches[0] = make_batch(10, 2);
@@ -483,9 +471,8 @@ START_TEST(batches_have_their_own_units_and_keys)
     switch_to(&batches[1]);
     must_have(1, 10, 0);
 }
-END_TEST
 
-START_TEST(batches_without_quantities_are_of_one_unit_each)
+TEST(batches_without_quantities_are_of_one_unit_each)
 {
     struct batch batches[2];
     char slots[SHORT_SIZE], vouchers[SHORT_SIZE];
@@ -505,7 +492,6 @@ START_TEST(batches_without_quantities_are_of_one_unit_each)
     switch_to(&batches[0]);
     must_have(1, 1, 9);
 }
-END_TEST
 
 // ---- data for a rebuild ----
 
@@ -530,7 +516,7 @@ static void must_account_for(const char *stock, const char *buyers)
     PQclear(opened);
 }
 
-START_TEST(letters_hold_the_units_of_their_orders)
+TEST(letters_hold_the_units_of_their_orders)
 {
     char letter[SHORT_SIZE];
     sql_make_voucher(20);
@@ -554,16 +540,14 @@ START_TEST(letters_hold_the_units_of_their_orders)
     must_have_key(2, "");
     must_have(2, 5, 15);
 }
-END_TEST
 
 // PostgreSQL has fewer units than the letters hold: an account never goes below zero.
-START_TEST(letters_may_hold_more_than_there_is)
+TEST(letters_may_hold_more_than_there_is)
 {
     sql_make_voucher(3);
     set_aside("7-1", SQL_ID1 " alice 5");
     must_account_for("0", "1");
 }
-END_TEST
 
 // Appends a chunk: "id value field" of buyers, with "-" before ended orders, and their number if there is one. For
 // orders that the walk has passed, the number alone.
@@ -587,7 +571,7 @@ static int put_chunk(struct sk_buf *told, char after[SK_UUID_SIZE], const char *
 }
 
 // For users at the bound, whatever their orders came with; for other users, no number.
-START_TEST(numbers_of_users_at_the_bound_are_read_with_them)
+TEST(numbers_of_users_at_the_bound_are_read_with_them)
 {
     static const char *const expected = "2 bob,-4 1 " KEY1 " dave " KEY1 ",dave=3,erin=4,7 fay,";
     static const char *const sizes[] = {"1", "2", "3", "1000"};
@@ -611,9 +595,8 @@ START_TEST(numbers_of_users_at_the_bound_are_read_with_them)
         sk_buf_free(&told);
     }
 }
-END_TEST
 
-START_TEST(buyers_have_what_redis_keeps_of_them)
+TEST(buyers_have_what_redis_keeps_of_them)
 {
     static const char *const expected =
         "1 alice,2 2 bob,3 1 " KEY1 " carol,4 3 " KEY1 " dave,-5 2 " KEY1 " erin " KEY1 ",9 held,10 4 " KEY2 " kept,";
@@ -639,30 +622,5 @@ START_TEST(buyers_have_what_redis_keeps_of_them)
     }
     must_account_for("88", "6"); // of 100: 7 in live orders, 5 in the letter
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_quantity");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, units_are_summed_up);
-    tcase_add_test(tcase, an_order_gets_all_its_units_or_none);
-    tcase_add_test(tcase, units_are_taken_once);
-    tcase_add_test(tcase, a_second_order_takes_none);
-    tcase_add_test(tcase, without_quantities_and_keys_it_is_the_same);
-    tcase_add_test(tcase, the_same_key_leads_to_the_first_order);
-    tcase_add_test(tcase, the_first_order_under_a_key_may_have_ended);
-    tcase_add_test(tcase, of_one_key_in_a_batch_the_first_order_is_placed);
-    tcase_add_test(tcase, a_key_belongs_to_its_user_and_voucher);
-    tcase_add_test(tcase, a_key_counts_for_a_day);
-    tcase_add_test(tcase, a_refused_order_loses_its_key);
-    tcase_add_test(tcase, a_key_costs_the_same_however_many_there_are);
-    tcase_add_test(tcase, batches_have_their_own_units_and_keys);
-    tcase_add_test(tcase, batches_without_quantities_are_of_one_unit_each);
-    tcase_add_test(tcase, letters_hold_the_units_of_their_orders);
-    tcase_add_test(tcase, letters_may_hold_more_than_there_is);
-    tcase_add_test(tcase, numbers_of_users_at_the_bound_are_read_with_them);
-    tcase_add_test(tcase, buyers_have_what_redis_keeps_of_them);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,18 +1,18 @@
 // place_orders() from several connections concurrently.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 // ---- concurrency ----
 
 enum { WRITERS = 4, BATCH = 40, ROUNDS = 12, UNITS = 1500, SAME_USER_ROUNDS = 100 };
 
-START_TEST(batches_of_several_connections_never_oversell)
+TEST(batches_of_several_connections_never_oversell)
 {
     static char users[BATCH][16];
     PGconn *writers[WRITERS];
@@ -46,10 +46,9 @@ START_TEST(batches_of_several_connections_never_oversell)
     ck_assert_int_eq(sold_out, WRITERS * BATCH * ROUNDS - UNITS);
     sql_must_have(UNITS, 0);
 }
-END_TEST
 
 // Two instances race for one user: there is one order, and the other instance gets its id.
-START_TEST(of_two_connections_one_gets_the_user)
+TEST(of_two_connections_one_gets_the_user)
 {
     PGconn *other = sql_connect();
     sql_make_voucher(SAME_USER_ROUNDS);
@@ -67,10 +66,9 @@ START_TEST(of_two_connections_one_gets_the_user)
     PQfinish(other);
     sql_must_have(SAME_USER_ROUNDS, 0);
 }
-END_TEST
 
 // The same batch twice at once, as when an instance and recovery both settle it.
-START_TEST(one_batch_from_two_connections_is_placed_once)
+TEST(one_batch_from_two_connections_is_placed_once)
 {
     PGconn *other = sql_connect();
     sql_make_voucher(2 * SAME_USER_ROUNDS);
@@ -93,7 +91,6 @@ START_TEST(one_batch_from_two_connections_is_placed_once)
     PQfinish(other);
     sql_must_have(2 * SAME_USER_ROUNDS, 0);
 }
-END_TEST
 
 static bool waits_for_a_lock(void)
 {
@@ -102,7 +99,7 @@ static bool waits_for_a_lock(void)
 }
 
 // The batch was sent before a rebuild of the voucher, and arrives during it.
-START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
+TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
 {
     sql_make_voucher(10);
     PGconn *loader = db_connect();
@@ -120,9 +117,8 @@ START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
     sql_must_have(0, 10);
     PLACE("4", ORDERS({1, "alice"}), ENDS({"placed", 0}));
 }
-END_TEST
 
-START_TEST(a_batch_that_is_rolled_back_leaves_nothing)
+TEST(a_batch_that_is_rolled_back_leaves_nothing)
 {
     sql_make_voucher(10);
     PQclear(PQexec(sql_service, "BEGIN"));
@@ -132,17 +128,5 @@ START_TEST(a_batch_that_is_rolled_back_leaves_nothing)
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
     sql_must_have(2, 8);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_race");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, batches_of_several_connections_never_oversell);
-    tcase_add_test(tcase, of_two_connections_one_gets_the_user);
-    tcase_add_test(tcase, one_batch_from_two_connections_is_placed_once);
-    tcase_add_test(tcase, a_batch_that_waits_out_a_new_epoch_is_fenced_off);
-    tcase_add_test(tcase, a_batch_that_is_rolled_back_leaves_nothing);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,13 +1,13 @@
 // The data that Redis is compared with and rebuilt from, and how many orders are read for it.
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
-START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
+TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
 {
     enum { BUYERS = 2500, CHUNK = 500 };
     char after[SK_UUID_SIZE] = "00000000-0000-0000-0000-000000000000", expected[SK_UUID_SIZE];
@@ -54,7 +54,6 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
     } while (count == CHUNK);
     ck_assert_int_eq(seen, BUYERS);
 }
-END_TEST
 
 // ---- rows read ----
 
@@ -101,7 +100,7 @@ static int walk(int *live)
 
 // Statistics that mislead the planner: nearly all orders have ended, so without the key it would read and sort all live
 // ones for each chunk. Plans made for small tables must do, too.
-START_TEST(a_rebuild_reads_each_order_once_and_none_of_others)
+TEST(a_rebuild_reads_each_order_once_and_none_of_others)
 {
     enum { OTHERS = 10000, ENDED = 40000, LIVE = 10000 };
     int live;
@@ -124,11 +123,10 @@ START_TEST(a_rebuild_reads_each_order_once_and_none_of_others)
     ck_assert_int_eq(read, ENDED + LIVE);
     ck_assert_int_le(calls, LIVE / 500 + ENDED / 256 / 500 + 2);
 }
-END_TEST
 
 // With only ended orders a call reads about 256 of them for each row that it may return, so that other queries do not
 // wait long.
-START_TEST(a_chunk_is_bounded_where_nothing_is_kept)
+TEST(a_chunk_is_bounded_where_nothing_is_kept)
 {
     enum { ENDED = 60000 };
     sql_make_voucher(1);
@@ -140,10 +138,9 @@ START_TEST(a_chunk_is_bounded_where_nothing_is_kept)
     ck_assert_int_lt(rows_read(), ENDED * 3 / 4);
     PQclear(PQexec(sql_service, "COMMIT"));
 }
-END_TEST
 
 // The retirement check runs repeatedly while an order is unpaid.
-START_TEST(a_refused_retirement_reads_one_order)
+TEST(a_refused_retirement_reads_one_order)
 {
     enum { PAID = 40000 };
     sql_make_voucher(1);
@@ -160,7 +157,6 @@ START_TEST(a_refused_retirement_reads_one_order)
     ck_assert_int_eq(rows_read(), 1);
     PQclear(PQexec(sql_service, "COMMIT"));
 }
-END_TEST
 
 // ---- cache times of refusals ----
 
@@ -175,7 +171,7 @@ static void raise_epoch(const char *cache_ms, const char *epoch, const char *bef
 }
 
 // Instances with another setting may have loaded it before, and may still cache refusals.
-START_TEST(the_longest_time_that_refusals_were_cached_is_known)
+TEST(the_longest_time_that_refusals_were_cached_is_known)
 {
     sql_make_voucher(1);
     raise_epoch("200", "4", "0", "200"); // none were cached
@@ -183,17 +179,5 @@ START_TEST(the_longest_time_that_refusals_were_cached_is_known)
     raise_epoch("0", "6", "5000", "5000");
     raise_epoch("60000", "7", "5000", "60000");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_rebuild");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, a_loading_reads_its_voucher_under_its_own_epoch_only);
-    tcase_add_test(tcase, a_rebuild_reads_each_order_once_and_none_of_others);
-    tcase_add_test(tcase, a_chunk_is_bounded_where_nothing_is_kept);
-    tcase_add_test(tcase, a_refused_retirement_reads_one_order);
-    tcase_add_test(tcase, the_longest_time_that_refusals_were_cached_is_known);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,11 +1,11 @@
 // A call that is repeated because its answer is unknown must not be answered before the first commit is replicated,
 // even if it changes nothing: each repeat waits for the synchronous standby, which here never comes.
-#include <check.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { PARAMS_MAX = 15, PARAM_SIZE = 96 };
@@ -55,7 +55,7 @@ static void teardown(void)
     sql_teardown();
 }
 
-START_TEST(each_repeat_waits_for_the_standby)
+TEST(each_repeat_waits_for_the_standby)
 {
     sql_make_voucher(10);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -69,10 +69,9 @@ START_TEST(each_repeat_waits_for_the_standby)
         PQclear(sql_receive(sql_service));
     }
 }
-END_TEST
 
 // The standby is away for long, and buyers repeat: what waits for it must not take all connections.
-START_TEST(one_first_answer_of_a_slot_waits)
+TEST(one_first_answer_of_a_slot_waits)
 {
     size_t first = 0;
     while (calls[first].statement != SK_STATEMENT_FIND_REPLICATED_ORDER)
@@ -93,15 +92,5 @@ START_TEST(one_first_answer_of_a_slot_waits)
     ck_assert(db_release_commit(sql_service));
     PQclear(sql_receive(sql_service));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_repeats");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, teardown);
-    tcase_add_test(tcase, each_repeat_waits_for_the_standby);
-    tcase_add_test(tcase, one_first_answer_of_a_slot_waits);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = sql_start, .setup = sql_setup, .teardown = teardown, .in_one_process = true);

@@ -1,10 +1,10 @@
 // The end of a sale: what may be retired, what a retired voucher refuses, and that it can be reloaded (recall_voucher).
-#include <check.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 static void end_sale(void)
 {
@@ -40,7 +40,7 @@ static int64_t epoch(void)
 }
 
 // Expiry walks only vouchers of the catalogue, so an order still to expire would never do so.
-START_TEST(an_unpaid_order_that_may_expire_keeps_it)
+TEST(an_unpaid_order_that_may_expire_keeps_it)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -51,10 +51,9 @@ START_TEST(an_unpaid_order_that_may_expire_keeps_it)
     ck_assert(retires("3"));
     state_must_be("retired");
 }
-END_TEST
 
 // A late order of an instance that still holds it is rejected.
-START_TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
+TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -68,9 +67,8 @@ START_TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
     ck_assert_int_eq(epoch(), 4);
     sql_must_have(1, 9);
 }
-END_TEST
 
-START_TEST(a_sale_that_goes_on_is_not_retired)
+TEST(a_sale_that_goes_on_is_not_retired)
 {
     sql_make_voucher(10);
     ck_assert(!retires("3"));
@@ -79,10 +77,9 @@ START_TEST(a_sale_that_goes_on_is_not_retired)
     state_must_be("closed");
     ck_assert_int_eq(epoch(), 3);
 }
-END_TEST
 
 // A rebuild since the caller's check may have brought new orders.
-START_TEST(another_epoch_is_not_retired)
+TEST(another_epoch_is_not_retired)
 {
     sql_make_voucher(10);
     end_sale();
@@ -93,9 +90,8 @@ START_TEST(another_epoch_is_not_retired)
     state_must_be("open");
     ck_assert_int_eq(epoch(), 3);
 }
-END_TEST
 
-START_TEST(what_has_an_open_letter_is_not_retired)
+TEST(what_has_an_open_letter_is_not_retired)
 {
     sql_make_voucher(10);
     end_sale();
@@ -106,7 +102,6 @@ START_TEST(what_has_an_open_letter_is_not_retired)
     db_run("UPDATE dead_letter SET ended_at = now()");
     ck_assert(retires("3"));
 }
-END_TEST
 
 static bool may_retire(const char *after_ms)
 {
@@ -114,7 +109,7 @@ static bool may_retire(const char *after_ms)
 }
 
 // Checked before Redis is closed for it, by PostgreSQL's clock.
-START_TEST(whether_a_sale_may_be_retired_is_known_before)
+TEST(whether_a_sale_may_be_retired_is_known_before)
 {
     sql_make_voucher(10);
     ck_assert(!may_retire("0")); // it is still on
@@ -135,10 +130,9 @@ START_TEST(whether_a_sale_may_be_retired_is_known_before)
     ck_assert(!may_retire("0"));
     ck_assert(!says(SQL_RUN(SK_STATEMENT_MAY_RETIRE, "999999999", "0"), "t"));
 }
-END_TEST
 
 // An operator reloads a voucher to inspect it: it stays as long as one whose sale has just ended.
-START_TEST(what_was_recalled_is_not_retired_at_once)
+TEST(what_was_recalled_is_not_retired_at_once)
 {
     sql_make_voucher(10);
     end_sale();
@@ -148,9 +142,8 @@ START_TEST(what_was_recalled_is_not_retired_at_once)
     db_run("UPDATE seckill_voucher SET recalled_at = recalled_at - interval '1 h'");
     ck_assert(may_retire("3600000"));
 }
-END_TEST
 
-START_TEST(nothing_loads_a_retired_voucher_until_it_is_recalled)
+TEST(nothing_loads_a_retired_voucher_until_it_is_recalled)
 {
     sql_make_voucher(10);
     ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "none")); // it is not retired
@@ -167,7 +160,6 @@ START_TEST(nothing_loads_a_retired_voucher_until_it_is_recalled)
     PQclear(opened);
     ck_assert(retires("10")); // and again
 }
-END_TEST
 
 static void found_must_be(const char *voucher, const char *user, const char *state, const char *live_id)
 {
@@ -179,7 +171,7 @@ static void found_must_be(const char *voucher, const char *user, const char *sta
     PQclear(found);
 }
 
-START_TEST(a_winner_is_told_after_the_end)
+TEST(a_winner_is_told_after_the_end)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -191,7 +183,6 @@ START_TEST(a_winner_is_told_after_the_end)
     found_must_be(sql_voucher, "carol", "retired", "");
     found_must_be("999999999", "alice", NULL, "");
 }
-END_TEST
 
 static int64_t rows_of(const char *after, const char *first)
 {
@@ -202,7 +193,7 @@ static int64_t rows_of(const char *after, const char *first)
 }
 
 // A reader that knows the voucher learns that it is retired; a new reader never sees it.
-START_TEST(a_retired_voucher_is_told_to_those_who_know_it)
+TEST(a_retired_voucher_is_told_to_those_who_know_it)
 {
     char before[24], after[24];
     sql_make_voucher(10);
@@ -218,22 +209,5 @@ START_TEST(a_retired_voucher_is_told_to_those_who_know_it)
     ck_assert_int_eq(rows_of("0", "0"), 1);
     ck_assert_int_eq(rows_of(after, "0"), 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_retire");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, an_unpaid_order_that_may_expire_keeps_it);
-    tcase_add_test(tcase, a_sale_that_has_ended_is_retired_under_a_new_epoch);
-    tcase_add_test(tcase, a_sale_that_goes_on_is_not_retired);
-    tcase_add_test(tcase, another_epoch_is_not_retired);
-    tcase_add_test(tcase, what_has_an_open_letter_is_not_retired);
-    tcase_add_test(tcase, whether_a_sale_may_be_retired_is_known_before);
-    tcase_add_test(tcase, what_was_recalled_is_not_retired_at_once);
-    tcase_add_test(tcase, nothing_loads_a_retired_voucher_until_it_is_recalled);
-    tcase_add_test(tcase, a_winner_is_told_after_the_end);
-    tcase_add_test(tcase, a_retired_voucher_is_told_to_those_who_know_it);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,6 +1,5 @@
 // Orders that end after they were placed: every outcome of return_orders(), the orders that due_orders() finds, both
 // concurrent with purchases and payments, and the rows they read.
-#include <check.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -133,7 +133,7 @@ static const char *const moves[][2] = {
     {"cancelled", "cancelled"}, {"expired", "expired"}, {"refunded", "refunded"}, {"refunded-kept", "refunded"}};
 
 // Tries each move from each status: exactly those in order_move succeed.
-START_TEST(the_table_decides_which_moves_are_made)
+TEST_EACH(the_table_decides_which_moves_are_made, COUNT(statuses) * COUNT(moves))
 {
     const char *from = statuses[_i / COUNT(moves)], *move = moves[_i % COUNT(moves)][0],
                *to = moves[_i % COUNT(moves)][1];
@@ -162,9 +162,8 @@ START_TEST(the_table_decides_which_moves_are_made)
     ck_assert_int_eq(events(), allowed);
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE updated_at > '2026-01-02'"), allowed);
 }
-END_TEST
 
-START_TEST(a_move_is_made_once)
+TEST(a_move_is_made_once)
 {
     make_orders(1, 2, 4);
     for (int i = 0; i < 3; i++) {
@@ -181,10 +180,9 @@ START_TEST(a_move_is_made_once)
     must_balance(STOCK);
     ck_assert_int_eq(events(), 2);
 }
-END_TEST
 
 // Redis is corrected by the refund's entry and by those granted after it, not by another refund.
-START_TEST(another_refund_leaves_kept_units_to_the_first)
+TEST(another_refund_leaves_kept_units_to_the_first)
 {
     make_orders(1, 1, 3);
     set(1, 1, "status = 'paid'");
@@ -197,10 +195,9 @@ START_TEST(another_refund_leaves_kept_units_to_the_first)
     must_come_to(ask("3", IDS(1), "refunded", "olga", NULL), "returned u1 0");
     must_balance(STOCK - 3);
 }
-END_TEST
 
 // A Redis that has lost data may reuse an id, under a newer epoch. Old events have the id alone.
-START_TEST(a_refunds_entry_is_named_with_its_epoch)
+TEST(a_refunds_entry_is_named_with_its_epoch)
 {
     make_orders(1, 1, 3);
     set(1, 1, "status = 'paid'");
@@ -212,7 +209,6 @@ START_TEST(a_refunds_entry_is_named_with_its_epoch)
     must_come_to(ask("4", IDS(1), "refunded-kept", "olga", NULL), "returned u1 0");
     must_balance(STOCK - 3);
 }
-END_TEST
 
 // ---- counts of a user's ended orders ----
 
@@ -234,7 +230,7 @@ static void make_order_of_alice(int id, const char *status)
     set(id, id, what);
 }
 
-START_TEST(orders_of_a_user_are_counted_as_they_end)
+TEST(orders_of_a_user_are_counted_as_they_end)
 {
     make_orders(1, 4, 1); // of other users
     for (int move = 0; move < 4; move++) {
@@ -262,11 +258,10 @@ START_TEST(orders_of_a_user_are_counted_as_they_end)
     ck_assert_str_eq(PQgetvalue(result, 0, 4), "2");
     PQclear(result);
 }
-END_TEST
 
 // ---- several ----
 
-START_TEST(each_order_has_its_own_outcome)
+TEST(each_order_has_its_own_outcome)
 {
     make_orders(1, 5, 2);
     pay(2, "ref-2", "200", "paid");
@@ -278,9 +273,8 @@ START_TEST(each_order_has_its_own_outcome)
     must_balance(STOCK - 4);
     ck_assert_int_eq(events(), 3);
 }
-END_TEST
 
-START_TEST(another_vouchers_order_is_unknown)
+TEST(another_vouchers_order_is_unknown)
 {
     make_orders(1, 1, 1);
     char voucher[sizeof sql_voucher];
@@ -291,11 +285,10 @@ START_TEST(another_vouchers_order_is_unknown)
     memcpy(sql_voucher, voucher, sizeof voucher);
     sql_must_be(1, "unpaid", "");
 }
-END_TEST
 
 // Entries of three vouchers in one statement: each gets the outcomes that it would get alone, and one query finds the
 // due orders of all. One of them has another epoch.
-START_TEST(entries_of_several_vouchers_are_one_statement)
+TEST(entries_of_several_vouchers_are_one_statement)
 {
     static const char *const expected[][6] = {{"2", "kept", "u1", "0", "", "1"},
                                               {"", "stale", "", "", "", "2"},
@@ -332,9 +325,8 @@ START_TEST(entries_of_several_vouchers_are_one_statement)
     PQclear(result);
     must_balance(STOCK);
 }
-END_TEST
 
-START_TEST(under_another_epoch_nothing_is_done)
+TEST(under_another_epoch_nothing_is_done)
 {
     static const char *const epochs[] = {"2", "4", "0", "-3", "9223372036854775807", NULL};
     make_orders(1, 2, 1);
@@ -351,9 +343,8 @@ START_TEST(under_another_epoch_nothing_is_done)
     must_come_to(ask("3", IDS(1), "cancelled", "user", NULL), "stale  ");
     must_come_to(ask(NULL, IDS(1), "cancelled", "user", NULL), "stale  ");
 }
-END_TEST
 
-START_TEST(an_order_expires_when_it_is_due)
+TEST(an_order_expires_when_it_is_due)
 {
     make_orders(1, 3, 1);
     set(1, 1, "created_at = now() - interval '899 s'");
@@ -368,7 +359,6 @@ START_TEST(an_order_expires_when_it_is_due)
     must_come_to(ask("3", IDS(3), "cancelled", "user", NULL), "returned u3 1"); // other moves need no time
     must_balance(STOCK);
 }
-END_TEST
 
 // ---- due orders ----
 
@@ -427,7 +417,7 @@ static int due_after(void)
     return digits(id);
 }
 
-START_TEST(where_there_is_no_order_none_is_due)
+TEST(where_there_is_no_order_none_is_due)
 {
     struct due due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_eq(due.next_ms, 0);
@@ -436,9 +426,8 @@ START_TEST(where_there_is_no_order_none_is_due)
     due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_gt(due.now_ms, 0);
 }
-END_TEST
 
-START_TEST(unpaid_orders_are_due_when_their_time_is_over)
+TEST(unpaid_orders_are_due_when_their_time_is_over)
 {
     make_orders(1, 8, 1);
     set(1, 5, LONG_AGO);
@@ -457,9 +446,8 @@ START_TEST(unpaid_orders_are_due_when_their_time_is_over)
     due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_eq(due.next_ms, 0);
 }
-END_TEST
 
-START_TEST(what_is_due_comes_in_parts)
+TEST(what_is_due_comes_in_parts)
 {
     make_orders(1, 10, 1);
     set(1, 10, LONG_AGO);
@@ -471,9 +459,8 @@ START_TEST(what_is_due_comes_in_parts)
     due = find(due.walked_to, "4", 2, 9, 10, 0);
     due = find(SQL_ID3, "1", 1, 4, 4, 4); // an order beyond the walk may end, too
 }
-END_TEST
 
-START_TEST(a_walk_reads_a_bounded_number_of_rows_at_a_time)
+TEST(a_walk_reads_a_bounded_number_of_rows_at_a_time)
 {
     make_orders(1, 2 * WALK + 10, 1);
     set(1, 2 * WALK, "status = 'paid'");
@@ -485,9 +472,8 @@ START_TEST(a_walk_reads_a_bounded_number_of_rows_at_a_time)
     ck_assert_int_eq(due_after(), 2 * WALK); // parts without unpaid orders before them move it
     due = find(NULL, "128", 10, 2 * WALK + 1, 2 * WALK + 10, 0);
 }
-END_TEST
 
-START_TEST(due_after_moves_where_it_saves_much)
+TEST(due_after_moves_where_it_saves_much)
 {
     make_orders(1, WAITING + 10, 1);
     set(1, WAITING + 10, LONG_AGO);
@@ -500,10 +486,9 @@ START_TEST(due_after_moves_where_it_saves_much)
     (void)find(NULL, "128", 10, WAITING + 1, WAITING + 10, 0);
     ck_assert_int_eq(due_after(), WAITING + 1);
 }
-END_TEST
 
 // Writing such an order, here from a retried dead letter, moves due_after back.
-START_TEST(an_order_that_is_settled_late_is_found)
+TEST(an_order_that_is_settled_late_is_found)
 {
     char slots[SHORT_SIZE], vouchers[SHORT_SIZE];
     db_run("ALTER TABLE voucher_order ALTER created_at SET DEFAULT now() - interval '1 h'");
@@ -529,7 +514,6 @@ START_TEST(an_order_that_is_settled_late_is_found)
     PLACE("3", ORDERS({1, "late"}), ENDS({"duplicate", 9}));
     ck_assert_int_eq(due_after(), 3);
 }
-END_TEST
 
 static bool somebody_waits(void)
 {
@@ -539,7 +523,7 @@ static bool somebody_waits(void)
 
 // The batch commits when the walk has passed the place of its order: the lock of the table holds the walk where it
 // would lock the voucher's row.
-START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
+TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
 {
     PGconn *writer = stack_connect_to(0);
     make_orders(11, WALK, 1);
@@ -561,10 +545,9 @@ START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
     set(9, 9, LONG_AGO);
     due = find(NULL, "128", 1, 9, 9, WALK + 9);
 }
-END_TEST
 
 // Another transaction has the voucher's row: a walk neither waits for it nor fails, and a later one moves due_after.
-START_TEST(a_walk_does_not_wait_for_a_locked_row)
+TEST(a_walk_does_not_wait_for_a_locked_row)
 {
     PGconn *other = stack_connect_to(0);
     make_orders(1, WALK, 1);
@@ -578,7 +561,6 @@ START_TEST(a_walk_does_not_wait_for_a_locked_row)
     (void)find(NULL, "128", 1, WALK, WALK, WALK);
     ck_assert_int_eq(due_after(), WALK);
 }
-END_TEST
 
 // Sets the time in their ids.
 static void make_ids_of(const char *at)
@@ -588,7 +570,7 @@ static void make_ids_of(const char *at)
            at, sql_voucher);
 }
 
-START_TEST(a_walk_ends_where_orders_are_not_due)
+TEST(a_walk_ends_where_orders_are_not_due)
 {
     make_orders(1, WAITING + 10, 1);
     make_orders(90000, 1, 1);
@@ -603,10 +585,9 @@ START_TEST(a_walk_ends_where_orders_are_not_due)
     due = find(NULL, "128", 0, 0, 0, 0);
     ck_assert_int_eq(due_after(), 2);
 }
-END_TEST
 
 // Orders settled late, such as from dead letters, are due only much later. Due orders after them do not wait for that.
-START_TEST(orders_that_were_settled_late_hide_none)
+TEST(orders_that_were_settled_late_hide_none)
 {
     make_orders(11, WALK + 100, 1);
     make_ids_of("now() - interval '2 h'");
@@ -619,7 +600,6 @@ START_TEST(orders_that_were_settled_late_hide_none)
     ck_assert_int_gt(due.next_ms, due.now_ms);
     due = find(due.walked_to, "128", 2, 90000, 90001, 0); // the walk ends there
 }
-END_TEST
 
 // ---- rows read ----
 
@@ -657,7 +637,7 @@ static int64_t walk(void)
 }
 
 // A walk reads newly paid orders twice (again under the lock, to be sure), and later walks not at all.
-START_TEST(a_walk_costs_what_is_new)
+TEST(a_walk_costs_what_is_new)
 {
     enum { PAID = 30000, NEW = 1500, SOME = 600 };
     make_orders(1, PAID, 1);
@@ -669,10 +649,9 @@ START_TEST(a_walk_costs_what_is_new)
     ck_assert_int_le(walk(), 2 * NEW + SOME); // the last one is unpaid
     ck_assert_int_le(walk(), SOME);
 }
-END_TEST
 
 // One unpaid order precedes many that were paid in the same minutes: none of these can be due.
-START_TEST(a_walk_ends_behind_ids_that_are_too_new)
+TEST(a_walk_ends_behind_ids_that_are_too_new)
 {
     enum { PAID = 10000, SOME = 600 };
     make_orders(1, PAID, 1);
@@ -684,10 +663,9 @@ START_TEST(a_walk_ends_behind_ids_that_are_too_new)
     // Orders after them are due when their ids indicate it.
     ck_assert_int_le(llabs(due.next_ms - due.now_ms - 600 * 1000), WAIT_DEADLINE_MS);
 }
-END_TEST
 
 // Whatever the user has bought before, of this voucher or others: all buyers wait for the row that is locked meanwhile.
-START_TEST(counting_a_users_orders_reads_one_of_them)
+TEST(counting_a_users_orders_reads_one_of_them)
 {
     enum { MANY = 20000, PLANNED = 10 };
     for (int i = 0; i < PLANNED; i++) {
@@ -703,10 +681,9 @@ START_TEST(counting_a_users_orders_reads_one_of_them)
     // The statistics may include the earlier calls.
     ck_assert_int_le(rows_read(ask("3", IDS(50), "cancelled", "user", NULL)), 10 * (PLANNED + 1));
 }
-END_TEST
 
 // Plans live as long as a session, so those made for small tables must also suit large ones.
-START_TEST(nothing_costs_more_with_many_orders)
+TEST(nothing_costs_more_with_many_orders)
 {
     enum { MANY = 100000, PLANNED = 10 };
     int ids[IDS_MOST];
@@ -732,7 +709,6 @@ START_TEST(nothing_costs_more_with_many_orders)
     const char *params[] = {sql_slot, sql_voucher, NULL, "128"};
     ck_assert_int_le(rows_read(sql_run(SK_STATEMENT_DUE_ORDERS, 4, params)), 3 * WALK);
 }
-END_TEST
 
 // ---- concurrency ----
 
@@ -875,7 +851,7 @@ static int64_t counts_that_differ(void)
                      " AND status NOT IN ('cancelled', 'expired', 'refunded')");
 }
 
-START_TEST(purchases_payments_and_returns_at_random_keep_the_books)
+TEST(purchases_payments_and_returns_at_random_keep_the_books)
 {
     static const char *const seen[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
     struct writer writers[WRITERS];
@@ -896,38 +872,5 @@ START_TEST(purchases_payments_and_returns_at_random_keep_the_books)
                       seen[i]);
     ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE reason = 'KEPT'"), 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_returns");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, the_table_decides_which_moves_are_made, 0, COUNT(statuses) * COUNT(moves));
-    tcase_add_test(tcase, a_move_is_made_once);
-    tcase_add_test(tcase, another_refund_leaves_kept_units_to_the_first);
-    tcase_add_test(tcase, a_refunds_entry_is_named_with_its_epoch);
-    tcase_add_test(tcase, orders_of_a_user_are_counted_as_they_end);
-    tcase_add_test(tcase, each_order_has_its_own_outcome);
-    tcase_add_test(tcase, another_vouchers_order_is_unknown);
-    tcase_add_test(tcase, entries_of_several_vouchers_are_one_statement);
-    tcase_add_test(tcase, under_another_epoch_nothing_is_done);
-    tcase_add_test(tcase, an_order_expires_when_it_is_due);
-    tcase_add_test(tcase, where_there_is_no_order_none_is_due);
-    tcase_add_test(tcase, unpaid_orders_are_due_when_their_time_is_over);
-    tcase_add_test(tcase, what_is_due_comes_in_parts);
-    tcase_add_test(tcase, a_walk_reads_a_bounded_number_of_rows_at_a_time);
-    tcase_add_test(tcase, due_after_moves_where_it_saves_much);
-    tcase_add_test(tcase, an_order_that_is_settled_late_is_found);
-    tcase_add_test(tcase, an_order_that_is_settled_during_a_walk_is_not_passed_by);
-    tcase_add_test(tcase, a_walk_does_not_wait_for_a_locked_row);
-    tcase_add_test(tcase, a_walk_ends_where_orders_are_not_due);
-    tcase_add_test(tcase, orders_that_were_settled_late_hide_none);
-    tcase_add_test(tcase, a_walk_costs_what_is_new);
-    tcase_add_test(tcase, a_walk_ends_behind_ids_that_are_too_new);
-    tcase_add_test(tcase, counting_a_users_orders_reads_one_of_them);
-    tcase_add_test(tcase, nothing_costs_more_with_many_orders);
-    tcase_add_test(tcase, purchases_payments_and_returns_at_random_keep_the_books);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = sql_start, .setup = setup, .teardown = teardown, .in_one_process = true);

@@ -1,10 +1,10 @@
 // What the tables and the rights of the service's role forbid.
-#include <check.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 static void must_fail(PGconn *conn, const char *sql, const char *sqlstate)
 {
@@ -36,7 +36,7 @@ static void must_fail(PGconn *conn, const char *sql, const char *sqlstate)
     "INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)" \
     " VALUES ('" reference "', 5, 1, '00000000-0000-7000-8000-000000000001', 1, 'CNY', '" state "', 'till')"
 
-START_TEST(the_tables_refuse_what_must_not_be)
+TEST(the_tables_refuse_what_must_not_be)
 {
     static const struct {
         const char *sql, *sqlstate;
@@ -89,9 +89,8 @@ START_TEST(the_tables_refuse_what_must_not_be)
               UNIQUE_VIOLATION);
     PQfinish(superuser);
 }
-END_TEST
 
-START_TEST(the_services_role_defines_and_deletes_nothing)
+TEST(the_services_role_defines_and_deletes_nothing)
 {
     static const char *const denied[] = {
         "CREATE TABLE other (n int)",
@@ -167,9 +166,8 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         must_fail(sql_service, denied[i], NO_PRIVILEGE);
     sql_must_have(1, 9);
 }
-END_TEST
 
-START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
+TEST(the_keepers_role_moves_and_erases_and_nothing_else)
 {
     static const char *const denied[] = {
         "SELECT FROM voucher_order",
@@ -190,10 +188,9 @@ START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
         must_fail(keeper, denied[i], NO_PRIVILEGE);
     PQfinish(keeper);
 }
-END_TEST
 
 // Functions with the owner's rights cannot be misled by a caller's own tables.
-START_TEST(functions_search_only_their_schema)
+TEST(functions_search_only_their_schema)
 {
     ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
                                " AND NOT ('search_path=public, pg_temp' = ANY (proconfig))"),
@@ -209,9 +206,8 @@ START_TEST(functions_search_only_their_schema)
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
 }
-END_TEST
 
-START_TEST(other_roles_may_do_nothing_at_all)
+TEST(other_roles_may_do_nothing_at_all)
 {
     db_run("CREATE ROLE stranger");
     static const char *const questions[] = {
@@ -240,17 +236,5 @@ START_TEST(other_roles_may_do_nothing_at_all)
         ck_assert_msg(db_number("SELECT (%s)::int", questions[i]) == 0, "%s", questions[i]);
     db_run("DROP ROLE stranger");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_rights");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, the_tables_refuse_what_must_not_be);
-    tcase_add_test(tcase, the_services_role_defines_and_deletes_nothing);
-    tcase_add_test(tcase, the_keepers_role_moves_and_erases_and_nothing_else);
-    tcase_add_test(tcase, functions_search_only_their_schema);
-    tcase_add_test(tcase, other_roles_may_do_nothing_at_all);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

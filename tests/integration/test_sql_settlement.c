@@ -1,5 +1,4 @@
 // Each count of settlement(), and that it covers all of one voucher and nothing of another.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 static void setup(void)
 {
@@ -54,7 +54,7 @@ static void insert(int n, const char *status, const char *reason, int quantity)
            sql_slot, quantity, sql_voucher, status, reason, n);
 }
 
-START_TEST(a_new_voucher_has_units_only)
+TEST(a_new_voucher_has_units_only)
 {
     MUST_BE_SETTLED("units=1000", "stock=1000");
     PGresult *row = SQL_RUN(SK_STATEMENT_SETTLEMENT, sql_voucher);
@@ -65,17 +65,15 @@ START_TEST(a_new_voucher_has_units_only)
     ck_assert_int_gt(atoll(PQgetvalue(row, 0, PQfnumber(row, "end_ms"))), at_ms);
     PQclear(row);
 }
-END_TEST
 
-START_TEST(an_unknown_voucher_has_no_row)
+TEST(an_unknown_voucher_has_no_row)
 {
     PGresult *none = SQL_RUN(SK_STATEMENT_SETTLEMENT, "999999999");
     ck_assert_int_eq(PQntuples(none), 0);
     PQclear(none);
 }
-END_TEST
 
-START_TEST(orders_and_units_are_counted_apart)
+TEST_EACH(orders_and_units_are_counted_apart, 6)
 {
     static const struct {
         const char *status, *reason, *orders, *units, *prices;
@@ -90,9 +88,8 @@ START_TEST(orders_and_units_are_counted_apart)
     insert(2, rows[_i].status, rows[_i].reason, 3);
     MUST_BE_SETTLED("units=1000", "stock=1000", rows[_i].orders, rows[_i].units, rows[_i].prices);
 }
-END_TEST
 
-START_TEST(refusals_are_counted_by_reason)
+TEST(refusals_are_counted_by_reason)
 {
     insert(2, "refused", "'SOLD_OUT'", 1);
     insert(1, "refused", "'ALREADY_ORDERED'", 5);
@@ -101,9 +98,8 @@ START_TEST(refusals_are_counted_by_reason)
     MUST_BE_SETTLED("units=1000", "stock=1000", "refused_orders=5", "refused_units=9",
                     "refused=ALREADY_ORDERED 1 5,OTHER 2 2,SOLD_OUT 2 2");
 }
-END_TEST
 
-START_TEST(another_vouchers_orders_are_not_counted)
+TEST(another_vouchers_orders_are_not_counted)
 {
     insert(3, "unpaid", "NULL", 1);
     sql_make_voucher(7);
@@ -111,17 +107,15 @@ START_TEST(another_vouchers_orders_are_not_counted)
     db_run("UPDATE voucher_order SET slot = %s", sql_slot); // in the same slot
     MUST_BE_SETTLED("units=7", "stock=7");
 }
-END_TEST
 
-START_TEST(changes_of_the_stock_are_told_apart)
+TEST(changes_of_the_stock_are_told_apart)
 {
     db_run("INSERT INTO stock_change VALUES (%s, 1, 30), (%s, 2, -4), (%s, 3, 5), (%s, 4, -1), (%s, 5, 9)", sql_voucher,
            sql_voucher, sql_voucher, sql_voucher, "0");
     MUST_BE_SETTLED("units=1000", "stock=1000", "added=35", "taken_away=5");
 }
-END_TEST
 
-START_TEST(payments_are_added_up_by_state_and_currency)
+TEST(payments_are_added_up_by_state_and_currency)
 {
     db_run("TRUNCATE payment, archived_part");
     db_run("INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)"
@@ -143,14 +137,13 @@ START_TEST(payments_are_added_up_by_state_and_currency)
     MUST_BE_SETTLED("units=1000", "stock=1000", "archived_payments=9");
     db_run("TRUNCATE payment, archived_part");
 }
-END_TEST
 
 static void set_aside(const char *journal, const char *orders)
 {
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why", "0"));
 }
 
-START_TEST(letters_hold_units_until_they_are_decided)
+TEST(letters_hold_units_until_they_are_decided)
 {
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob 4");
     set_aside("10-2", SQL_ID3 " carol 2 0123456789abcdef");
@@ -166,7 +159,6 @@ START_TEST(letters_hold_units_until_they_are_decided)
     MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2",
                     "prices=CNY 100 2 2 0 0");
 }
-END_TEST
 
 static void account_must_be(int64_t stock, int64_t buyers)
 {
@@ -177,7 +169,7 @@ static void account_must_be(int64_t stock, int64_t buyers)
 }
 
 // The report compares Redis with the state that a rebuild would load, even where that is not the sum of the counts.
-START_TEST(redis_must_have_what_a_rebuild_opens_it_with)
+TEST(redis_must_have_what_a_rebuild_opens_it_with)
 {
     sql_make_voucher(3);
     account_must_be(3, 0);
@@ -193,10 +185,9 @@ START_TEST(redis_must_have_what_a_rebuild_opens_it_with)
     ck_assert_str_eq(PQgetvalue(opened, 0, 4), "3");
     PQclear(opened);
 }
-END_TEST
 
 // Only a broken index would let them in.
-START_TEST(second_orders_are_found)
+TEST(second_orders_are_found)
 {
     char index[512];
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "carol"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
@@ -211,22 +202,5 @@ START_TEST(second_orders_are_found)
                     "prices=CNY 100 4 7 1 4");
     db_run("TRUNCATE voucher_order; %s", index);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql settlement");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, sql_teardown);
-    tcase_add_test(tcase, a_new_voucher_has_units_only);
-    tcase_add_test(tcase, an_unknown_voucher_has_no_row);
-    tcase_add_loop_test(tcase, orders_and_units_are_counted_apart, 0, 6);
-    tcase_add_test(tcase, refusals_are_counted_by_reason);
-    tcase_add_test(tcase, another_vouchers_orders_are_not_counted);
-    tcase_add_test(tcase, changes_of_the_stock_are_told_apart);
-    tcase_add_test(tcase, payments_are_added_up_by_state_and_currency);
-    tcase_add_test(tcase, letters_hold_units_until_they_are_decided);
-    tcase_add_test(tcase, redis_must_have_what_a_rebuild_opens_it_with);
-    tcase_add_test(tcase, second_orders_are_found);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = setup, .teardown = sql_teardown, .in_one_process = true);

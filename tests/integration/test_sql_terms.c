@@ -1,12 +1,12 @@
 // Operators' changes to a voucher in PostgreSQL: states, terms, stock, keys, versions, and the data that Redis is
 // updated with.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { TEXT_SIZE = 32, COLUMN_OUTCOME = 0, COLUMN_CHANGE = 2, COLUMN_STATE = 3, COLUMN_LEFT = 4 };
@@ -66,7 +66,7 @@ static void units_must_be(int units, int stock)
 
 // ---- states ----
 
-START_TEST(each_state_leads_where_it_may)
+TEST(each_state_leads_where_it_may)
 {
     static const char *const states[] = {"open", "paused", "closed", "retired"};
     static const char *const outcomes[4][3] = {
@@ -89,11 +89,10 @@ START_TEST(each_state_leads_where_it_may)
         }
     }
 }
-END_TEST
 
 // ---- keys and versions ----
 
-START_TEST(a_key_stands_for_one_request)
+TEST(a_key_stands_for_one_request)
 {
     char first[TEXT_SIZE];
     sql_make_voucher(5);
@@ -115,9 +114,8 @@ START_TEST(a_key_stands_for_one_request)
     ck_assert_int_eq(changes() - before, 1);
     units_must_be(7, 7);
 }
-END_TEST
 
-START_TEST(a_version_that_has_passed_is_told)
+TEST(a_version_that_has_passed_is_told)
 {
     char seen[TEXT_SIZE];
     sql_make_voucher(5);
@@ -136,10 +134,9 @@ START_TEST(a_version_that_has_passed_is_told)
     must_come_to(STATE("0", new_key(), "paused"), "unknown");
     must_come_to(ADD("0", new_key(), "1"), "unknown");
 }
-END_TEST
 
 // Concurrent calls are serialized: the later one sees the result of the first.
-START_TEST(of_two_calls_with_one_key_one_is_done)
+TEST(of_two_calls_with_one_key_one_is_done)
 {
     PGconn *second = sql_connect();
     sql_make_voucher(5);
@@ -155,14 +152,13 @@ START_TEST(of_two_calls_with_one_key_one_is_done)
     units_must_be(7, 7);
     PQfinish(second);
 }
-END_TEST
 
 // ---- terms ----
 
 #define MS_BEFORE "1000"
 #define MS_AFTER  "4102444800000"
 
-START_TEST(before_the_start_all_terms_change)
+TEST(before_the_start_all_terms_change)
 {
     sql_make_voucher(5);
     db_run(
@@ -182,9 +178,8 @@ START_TEST(before_the_start_all_terms_change)
     ck_assert_int_eq(changes(), before);
     ck_assert_int_eq(events("changed"), 1);
 }
-END_TEST
 
-START_TEST(what_would_end_before_it_begins_is_refused)
+TEST(what_would_end_before_it_begins_is_refused)
 {
     sql_make_voucher(5);
     db_run(
@@ -194,9 +189,8 @@ START_TEST(what_would_end_before_it_begins_is_refused)
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, MS_AFTER, NULL, NULL, NULL), "invalid");
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, MS_AFTER, MS_AFTER, NULL, NULL), "invalid");
 }
-END_TEST
 
-START_TEST(after_the_start_only_title_and_a_later_end)
+TEST(after_the_start_only_title_and_a_later_end)
 {
     sql_make_voucher(5);
     int64_t before = changes();
@@ -213,7 +207,6 @@ START_TEST(after_the_start_only_title_and_a_later_end)
     db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id = %s", sql_voucher);
     must_come_to(CHANGE("0", new_key(), "M", NULL, NULL, NULL, NULL, NULL, NULL), "state");
 }
-END_TEST
 
 // ---- the offer that tickets are for ----
 
@@ -222,7 +215,7 @@ static int64_t offer(void)
     return db_number("SELECT offer FROM seckill_voucher WHERE id = %s", sql_voucher);
 }
 
-START_TEST(what_tickets_take_changes_at_any_time)
+TEST(what_tickets_take_changes_at_any_time)
 {
     sql_make_voucher(5); // has started
     must_come_to(CHANGE_TICKETS("1", NULL), "done");
@@ -237,9 +230,8 @@ START_TEST(what_tickets_take_changes_at_any_time)
     must_come_to(CHANGE_TICKETS("0", "0"), "done");
     ck_assert_int_eq(offer(), 4);
 }
-END_TEST
 
-START_TEST(description_and_picture_change_at_any_time)
+TEST(description_and_picture_change_at_any_time)
 {
     sql_make_voucher(5); // has started
     must_come_to(CHANGE_LOOKS("looks", "Spring harvest", "https://p.example/tea.webp"), "done");
@@ -262,9 +254,8 @@ START_TEST(description_and_picture_change_at_any_time)
                      1);
     ck_assert_int_eq(offer(), 1);
 }
-END_TEST
 
-START_TEST(the_offer_counts_what_a_buyer_agrees_to)
+TEST(the_offer_counts_what_a_buyer_agrees_to)
 {
     sql_make_voucher(5);
     db_run("UPDATE seckill_voucher SET begin_at = now() + interval '1 h', end_at = now() + interval '2 h'"
@@ -282,10 +273,9 @@ START_TEST(the_offer_counts_what_a_buyer_agrees_to)
     must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, MS_BEFORE, NULL, NULL, NULL), "done");
     ck_assert_int_eq(offer(), now + 3);
 }
-END_TEST
 
 // Tickets stay valid after changes of title, state or stock, a rebuild, or a change to the same value.
-START_TEST(the_offer_stays_through_all_else)
+TEST(the_offer_stays_through_all_else)
 {
     sql_make_voucher(5);
     must_come_to(CHANGE("0", new_key(), "New title", "100", NULL, NULL, NULL, "1", NULL), "done");
@@ -300,11 +290,10 @@ START_TEST(the_offer_stays_through_all_else)
     PQclear(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher));
     ck_assert_int_eq(offer(), 1);
 }
-END_TEST
 
 // ---- stock ----
 
-START_TEST(units_are_added)
+TEST(units_are_added)
 {
     sql_make_voucher(5);
     must_come_to(ADD("0", new_key(), "3"), "done");
@@ -315,9 +304,8 @@ START_TEST(units_are_added)
     must_come_to(ADD("0", new_key(), "99999993"), "invalid"); // one too many
     must_come_to(ADD("0", new_key(), "99999992"), "done");
 }
-END_TEST
 
-START_TEST(units_go_under_the_epoch_of_which_they_were_taken)
+TEST(units_go_under_the_epoch_of_which_they_were_taken)
 {
     sql_make_voucher(5);
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
@@ -342,10 +330,9 @@ START_TEST(units_go_under_the_epoch_of_which_they_were_taken)
     must_come_to(MAY("0", new_key(), "1"), "state");
     must_come_to(REMOVE("3", new_key(), "1"), "state");
 }
-END_TEST
 
 // A unit held by a dead letter may still become an order.
-START_TEST(what_a_dead_letter_holds_is_not_taken_away)
+TEST(what_a_dead_letter_holds_is_not_taken_away)
 {
     sql_make_voucher(2);
     db_run("INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason) VALUES"
@@ -354,7 +341,6 @@ START_TEST(what_a_dead_letter_holds_is_not_taken_away)
     must_come_to(REMOVE("3", new_key(), "2"), "below");
     must_come_to(REMOVE("3", new_key(), "1"), "done");
 }
-END_TEST
 
 // ---- the data that Redis is updated with ----
 
@@ -371,7 +357,7 @@ static void changes_must_be(const char *after, const char *state, const char *ad
     PQclear(result);
 }
 
-START_TEST(what_was_added_since_is_summed_up)
+TEST(what_was_added_since_is_summed_up)
 {
     char first[TEXT_SIZE], second[TEXT_SIZE];
     sql_make_voucher(5);
@@ -389,10 +375,9 @@ START_TEST(what_was_added_since_is_summed_up)
     ck_assert_int_eq(PQntuples(retired), 0);
     PQclear(retired);
 }
-END_TEST
 
 // Stock and change number are read together, so that a Redis with this number also has this stock.
-START_TEST(accounts_tell_the_change_number)
+TEST(accounts_tell_the_change_number)
 {
     char slots[TEXT_SIZE], vouchers[TEXT_SIZE];
     sql_make_voucher(5);
@@ -412,28 +397,5 @@ START_TEST(accounts_tell_the_change_number)
     PQclear(accounts);
     PQclear(stock);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_terms");
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, each_state_leads_where_it_may);
-    tcase_add_test(tcase, a_key_stands_for_one_request);
-    tcase_add_test(tcase, a_version_that_has_passed_is_told);
-    tcase_add_test(tcase, of_two_calls_with_one_key_one_is_done);
-    tcase_add_test(tcase, before_the_start_all_terms_change);
-    tcase_add_test(tcase, what_would_end_before_it_begins_is_refused);
-    tcase_add_test(tcase, after_the_start_only_title_and_a_later_end);
-    tcase_add_test(tcase, what_tickets_take_changes_at_any_time);
-    tcase_add_test(tcase, description_and_picture_change_at_any_time);
-    tcase_add_test(tcase, the_offer_counts_what_a_buyer_agrees_to);
-    tcase_add_test(tcase, the_offer_stays_through_all_else);
-    tcase_add_test(tcase, units_are_added);
-    tcase_add_test(tcase, units_go_under_the_epoch_of_which_they_were_taken);
-    tcase_add_test(tcase, what_a_dead_letter_holds_is_not_taken_away);
-    tcase_add_test(tcase, what_was_added_since_is_summed_up);
-    tcase_add_test(tcase, accounts_tell_the_change_number);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = sql_start, .setup = sql_setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,5 +1,4 @@
 // Queries for waiting requests: which orders have moved, and which have another status than the known one.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 
 enum { SEEN_SIZE = 1024, MOST = 5001, STATEMENT_SIZE = 512 };
 
@@ -52,7 +52,7 @@ static void setup(void)
     sql_make_voucher(10);
 }
 
-START_TEST(a_move_is_told_once)
+TEST(a_move_is_told_once)
 {
     PGconn *shop = db_connect();
     move(shop, SQL_ID1); // before anyone has asked
@@ -64,10 +64,9 @@ START_TEST(a_move_is_told_once)
     must_have_moved(0, NULL);
     PQfinish(shop);
 }
-END_TEST
 
 // Transactions commit in another order than they began: no move is missed, and none waits for another.
-START_TEST(transactions_overlap)
+TEST(transactions_overlap)
 {
     PGconn *first = db_connect(), *second = db_connect(), *third = db_connect();
     must_have_moved(0, NULL);
@@ -91,9 +90,8 @@ START_TEST(transactions_overlap)
     PQfinish(second);
     PQfinish(third);
 }
-END_TEST
 
-START_TEST(there_is_a_most)
+TEST(there_is_a_most)
 {
     must_have_moved(0, NULL);
     db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
@@ -103,7 +101,6 @@ START_TEST(there_is_a_most)
     ck_assert_int_eq(PQntuples(moved), MOST + 1);
     PQclear(moved);
 }
-END_TEST
 
 enum { MANY = 50000, FEW = 10 };
 
@@ -140,7 +137,7 @@ static int read_for(size_t count, const char *const *ids)
 }
 
 // However many events there are, the index finds the newest.
-START_TEST(it_costs_what_has_moved)
+TEST(it_costs_what_has_moved)
 {
     PGconn *shop = db_connect();
     move_many(shop);
@@ -148,10 +145,9 @@ START_TEST(it_costs_what_has_moved)
     ck_assert_int_lt(read_for(0, NULL), FEW);
     PQfinish(shop);
 }
-END_TEST
 
 // A transaction that is open all the time, of any tool, makes no move be read again.
-START_TEST(an_open_transaction_costs_nothing)
+TEST(an_open_transaction_costs_nothing)
 {
     PGconn *tool = db_connect(), *shop = db_connect();
     run(tool, "BEGIN");
@@ -168,10 +164,9 @@ START_TEST(an_open_transaction_costs_nothing)
     PQfinish(tool);
     PQfinish(shop);
 }
-END_TEST
 
 // Nor are the many moves of one that has not ended, beside others that do.
-START_TEST(moves_that_are_not_committed_cost_nothing)
+TEST(moves_that_are_not_committed_cost_nothing)
 {
     PGconn *tool = db_connect(), *shop = db_connect();
     must_have_moved(0, NULL);
@@ -188,7 +183,6 @@ START_TEST(moves_that_are_not_committed_cost_nothing)
     PQfinish(tool);
     PQfinish(shop);
 }
-END_TEST
 
 // The changed rows: the order's number, and its status or "" if it is another user's.
 static void must_have_changed(const char *known, size_t count, const char *const (*rows)[2])
@@ -208,7 +202,7 @@ static void must_have_changed(const char *known, size_t count, const char *const
     PQclear(changed);
 }
 
-START_TEST(what_has_changed)
+TEST(what_has_changed)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
            " VALUES ('" SQL_ID1 "', %s, 'alice', %s), ('" SQL_ID2 "', %s, 'bob', %s)",
@@ -221,20 +215,5 @@ START_TEST(what_has_changed)
     db_run("UPDATE voucher_order SET status = 'cancelled' WHERE id = '" SQL_ID1 "'");
     must_have_changed("{unpaid,unpaid,pending}", 1, (const char *const[][2]){{"1", "\"cancelled\""}});
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sql_waiting");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
-    tcase_add_checked_fixture(tcase, setup, sql_teardown);
-    tcase_add_test(tcase, a_move_is_told_once);
-    tcase_add_test(tcase, transactions_overlap);
-    tcase_add_test(tcase, there_is_a_most);
-    tcase_add_test(tcase, it_costs_what_has_moved);
-    tcase_add_test(tcase, an_open_transaction_costs_nothing);
-    tcase_add_test(tcase, moves_that_are_not_committed_cost_nothing);
-    tcase_add_test(tcase, what_has_changed);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = sql_start, .setup = setup, .teardown = sql_teardown, .in_one_process = true);

@@ -1,5 +1,4 @@
 // Buyers see vouchers, and buy, while PostgreSQL is away: lists and single vouchers are those of the catalogue.
-#include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { MANY = 7, STOCK = 5, PATH_SIZE = 256 };
@@ -72,7 +72,7 @@ static void must_be_away(const char *path)
     http_must_be_problem(&reply, 503, "UNAVAILABLE");
 }
 
-START_TEST(buyers_see_the_catalogue_without_postgresql)
+TEST(buyers_see_the_catalogue_without_postgresql)
 {
     char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE], closed[PATH_SIZE], id[ORDER_ID_SIZE], phase[HTTP_FIELD_SIZE];
     int64_t first = sales_make(MANY, STOCK);
@@ -118,10 +118,9 @@ START_TEST(buyers_see_the_catalogue_without_postgresql)
     json_decref(since);
     books_must_balance(voucher);
 }
-END_TEST
 
 // Then nothing can be bought, but a page can still show what there is.
-START_TEST(without_both_stores_there_are_no_units)
+TEST(without_both_stores_there_are_no_units)
 {
     char path[PATH_SIZE];
     (void)snprintf(path, sizeof path, "/vouchers/%" PRId64, sales_make(1, STOCK));
@@ -135,14 +134,5 @@ START_TEST(without_both_stores_there_are_no_units)
     ck_assert(json_is_true(json_object_get(body, "stale")));
     json_decref(body);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("stale_vouchers");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, buyers_see_the_catalogue_without_postgresql);
-    tcase_add_test(tcase, without_both_stores_there_are_no_units);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -4,7 +4,6 @@
 //   /send/N      sends a text of N bytes to all streams; answers how many have accepted it
 //   /end         ends all streams
 //   /count       answers how many there are
-#include <check.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "response.h"
 #include "site.h"
 #include "stack.h"
+#include "test.h"
 #include "wait.h"
 
 enum { MANY = 200, SPARE = 20, TEXT_MAX = 100000, STUCK_MS = 1500, BODY_SIZE = 64, HEARD_SIZE = 1 << 20 };
@@ -201,7 +201,7 @@ static size_t must_be_texts(const char *body, size_t len)
     return count;
 }
 
-START_TEST(texts_come_until_the_end)
+TEST(texts_come_until_the_end)
 {
     enum { TEXTS = 3 }; // the kernel queues them while acknowledgements are delayed
     open_streams(MANY);
@@ -215,10 +215,9 @@ START_TEST(texts_come_until_the_end)
     ck_assert_uint_eq(must_be_texts(hear_all(old, false), TEXT / 10), TEXTS);
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // A slow stream misses whole texts, never parts, without affecting others. If it stays slow it is dropped.
-START_TEST(one_is_slow)
+TEST_EACH(one_is_slow, 2)
 {
     long taken = 0;
     int quick = open_stream(0, "1.1"), slow = open_stream(SMALL_BUFFER, "1.1");
@@ -242,10 +241,9 @@ START_TEST(one_is_slow)
     }
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // A text larger than the buffers is sent in parts, and the end follows it.
-START_TEST(a_long_text)
+TEST(a_long_text)
 {
     int fd = open_stream(SMALL_BUFFER, "1.1");
     WAIT_FOR(tell("/count") == 1);
@@ -255,9 +253,8 @@ START_TEST(a_long_text)
     ck_assert_uint_eq(must_be_texts(hear_all(fd, false), BIG), 1);
     site_must_end(SIGTERM);
 }
-END_TEST
 
-START_TEST(clients_hang_up)
+TEST(clients_hang_up)
 {
     struct linger reset = {.l_onoff = 1};
     open_streams(MANY);
@@ -273,9 +270,8 @@ START_TEST(clients_hang_up)
         ck_assert_uint_eq(must_be_texts(hear_all(fds[i], false), TEXT), 1);
     site_must_end(SIGTERM);
 }
-END_TEST
 
-START_TEST(only_the_head)
+TEST(only_the_head)
 {
     int fd = site_connect(0);
     ck_assert(http_send_text(fd, "HEAD /stream HTTP/1.1\r\nHost: test\r\n\r\n"));
@@ -285,10 +281,9 @@ START_TEST(only_the_head)
     ck_assert_int_eq(tell("/count"), 0);
     site_must_end(SIGTERM);
 }
-END_TEST
 
 // Draining and closing at once: all streams end after the data already sent.
-START_TEST(the_end)
+TEST_EACH(the_end, 2)
 {
     open_streams(MANY);
     ck_assert_int_eq(tell_to_send(TEXT), MANY);
@@ -298,18 +293,5 @@ START_TEST(the_end)
         ck_assert_uint_eq(must_be_texts(hear_all(fds[i], false), TEXT), 1);
     site_must_end(0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("stream");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, texts_come_until_the_end);
-    tcase_add_loop_test(tcase, one_is_slow, 0, 2);
-    tcase_add_test(tcase, a_long_text);
-    tcase_add_test(tcase, clients_hang_up);
-    tcase_add_test(tcase, only_the_head);
-    tcase_add_loop_test(tcase, the_end, 0, 2);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60, .setup = setup);

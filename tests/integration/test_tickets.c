@@ -1,5 +1,4 @@
 // Purchases that need a ticket: who gets one, the work it may require, and that nothing else replaces it.
-#include <check.h>
 #include <openssl/sha.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define SECRET     "SECKILL_TICKET_SECRET=the-first-secret-of-tickets"
@@ -142,7 +142,7 @@ static void must_be_no_ticket(const struct service *service, const char *user, c
 
 // ---- who may buy ----
 
-START_TEST(only_holders_of_a_ticket_buy)
+TEST(only_holders_of_a_ticket_buy)
 {
     char ticket[TICKET_SIZE], order[HTTP_FIELD_SIZE], value[HTTP_FIELD_SIZE], path[PATH_SIZE];
     start();
@@ -166,9 +166,8 @@ START_TEST(only_holders_of_a_ticket_buy)
     ck_assert_int_eq(buy(here, voucher, "bob", "nonsense"), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(tickets_are_given_to_users_for_vouchers_that_there_are)
+TEST(tickets_are_given_to_users_for_vouchers_that_there_are)
 {
     char path[PATH_SIZE];
     start();
@@ -186,11 +185,10 @@ START_TEST(tickets_are_given_to_users_for_vouchers_that_there_are)
     (void)ask_for(here, "PATCH", voucher, "alice", NULL);
     http_must_be_problem(&reply, 405, "METHOD_NOT_ALLOWED");
 }
-END_TEST
 
 // ---- invalid tickets ----
 
-START_TEST(a_ticket_is_of_one_user_and_one_voucher)
+TEST(a_ticket_is_of_one_user_and_one_voucher)
 {
     char ticket[TICKET_SIZE], other[VOUCHER_ID_SIZE];
     start();
@@ -208,9 +206,8 @@ START_TEST(a_ticket_is_of_one_user_and_one_voucher)
     books_must_balance(voucher);
     books_must_balance(other);
 }
-END_TEST
 
-START_TEST(what_only_looks_like_a_ticket)
+TEST(what_only_looks_like_a_ticket)
 {
     static const char *const others[] = {
         " ",
@@ -245,9 +242,8 @@ START_TEST(what_only_looks_like_a_ticket)
     must_buy(here, "alice", ticket);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_ticket_expires)
+TEST(a_ticket_expires)
 {
     char ticket[TICKET_SIZE];
     start();
@@ -260,7 +256,6 @@ START_TEST(a_ticket_expires)
     must_buy(here, "alice", ticket);
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- offers ----
 
@@ -274,7 +269,7 @@ static void operate(const char *method, const char *what, const char *body)
     ck_assert_msg(reply.status == 200, "%s: %s", what, reply.body);
 }
 
-START_TEST(a_ticket_is_for_one_offer)
+TEST(a_ticket_is_for_one_offer)
 {
     char ticket[TICKET_SIZE];
     start();
@@ -294,10 +289,9 @@ START_TEST(a_ticket_is_for_one_offer)
     WAIT_FOR(buy(there, voucher, "bob", NULL) == 201);
     books_must_balance(voucher);
 }
-END_TEST
 
 // An instance that does not know the offer yet answers 503; it does not reject the ticket.
-START_TEST(an_instance_that_is_behind_refuses_no_new_ticket)
+TEST(an_instance_that_is_behind_refuses_no_new_ticket)
 {
     char ticket[TICKET_SIZE];
     start();
@@ -316,9 +310,8 @@ START_TEST(an_instance_that_is_behind_refuses_no_new_ticket)
     sales_notify_again();
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(what_leaves_the_offer_as_it_is_leaves_tickets_good)
+TEST(what_leaves_the_offer_as_it_is_leaves_tickets_good)
 {
     char ticket[TICKET_SIZE];
     start();
@@ -332,10 +325,9 @@ START_TEST(what_leaves_the_offer_as_it_is_leaves_tickets_good)
     must_buy(there, "alice", ticket);
     books_must_balance(voucher);
 }
-END_TEST
 
 // A retired voucher issues no tickets, and its winners get their order without one.
-START_TEST(after_the_sale_none_is_needed)
+TEST(after_the_sale_none_is_needed)
 {
     char ticket[TICKET_SIZE], order[HTTP_FIELD_SIZE], value[HTTP_FIELD_SIZE];
     here = there = service_start(ENV(SECRET, SOON));
@@ -353,11 +345,10 @@ START_TEST(after_the_sale_none_is_needed)
     (void)ask_for(here, "POST", voucher, "bob", NULL);
     http_must_be_problem(&reply, 409, "ENDED");
 }
-END_TEST
 
 // ---- secrets ----
 
-START_TEST(a_new_secret_takes_over)
+TEST(a_new_secret_takes_over)
 {
     char old[TICKET_SIZE], new[TICKET_SIZE];
     start();
@@ -372,7 +363,6 @@ START_TEST(a_new_secret_takes_over)
     must_buy(after, "bob", new);
     books_must_balance(voucher);
 }
-END_TEST
 
 static void must_refuse_ticket(const struct service *service, const char *method, const char *path, const char *body)
 {
@@ -384,7 +374,7 @@ static void must_refuse_ticket(const struct service *service, const char *method
                   reply.body);
 }
 
-START_TEST(without_a_secret_no_such_voucher_is_made)
+TEST(without_a_secret_no_such_voucher_is_made)
 {
 #define TERMS                                                                                            \
     "{\"title\":\"T\",\"stock\":1,\"price_cents\":100,\"begin_at\":\"2100-01-01T00:00:00Z\",\"end_at\":" \
@@ -400,9 +390,8 @@ START_TEST(without_a_secret_no_such_voucher_is_made)
     ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201); // the voucher was not changed
 #undef TERMS
 }
-END_TEST
 
-START_TEST(without_a_secret_such_a_voucher_does_not_sell)
+TEST(without_a_secret_such_a_voucher_does_not_sell)
 {
     char ticket[TICKET_SIZE];
     start();
@@ -423,9 +412,8 @@ START_TEST(without_a_secret_such_a_voucher_does_not_sell)
     ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_secret_that_is_too_short_is_no_start)
+TEST(a_secret_that_is_too_short_is_no_start)
 {
     char said[HTTP_FIELD_SIZE];
     ck_assert_int_ne(service_run((const char *const[]){NULL},
@@ -435,7 +423,6 @@ START_TEST(a_secret_that_is_too_short_is_no_start)
     ck_assert_ptr_nonnull(strstr(said, "SECKILL_TICKET_SECRET: a line is shorter than 16 bytes"));
     ck_assert_ptr_null(strstr(said, "=short"));
 }
-END_TEST
 
 // ---- the work ----
 
@@ -460,7 +447,7 @@ static int show_work(const char *user, const char *challenge, const char *nonce)
     return ask_for(there, "POST", voucher, user, body);
 }
 
-START_TEST(a_ticket_may_take_work)
+TEST(a_ticket_may_take_work)
 {
     char challenge[TICKET_SIZE], ticket[TICKET_SIZE], nonce[TICKET_SIZE], other[TICKET_SIZE], value[HTTP_FIELD_SIZE];
     start();
@@ -488,9 +475,8 @@ START_TEST(a_ticket_may_take_work)
     must_buy(here, "alice", ticket);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(work_that_is_malformed)
+TEST(work_that_is_malformed)
 {
     static const struct {
         const char *body;
@@ -519,10 +505,9 @@ START_TEST(work_that_is_malformed)
     (void)http_ask(here, "POST", path, "X-User-Id: alice\r\n", "{}", &reply);
     http_must_be_problem(&reply, 415, "UNSUPPORTED_MEDIA_TYPE");
 }
-END_TEST
 
 // The procedure of operations.md, with SIGHUP alone: tickets signed with either secret of the file are valid.
-START_TEST(a_secret_is_exchanged_without_a_restart)
+TEST(a_secret_is_exchanged_without_a_restart)
 {
     char path[] = "/tmp/seckill-tickets-XXXXXX", env[PATH_SIZE + 32], old[TICKET_SIZE], new[TICKET_SIZE];
     (void)close(mkstemp(path));
@@ -545,29 +530,5 @@ START_TEST(a_secret_is_exchanged_without_a_restart)
     (void)unlink(path);
     books_must_balance(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("tickets");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, only_holders_of_a_ticket_buy);
-    tcase_add_test(tcase, tickets_are_given_to_users_for_vouchers_that_there_are);
-    tcase_add_test(tcase, a_ticket_is_of_one_user_and_one_voucher);
-    tcase_add_test(tcase, what_only_looks_like_a_ticket);
-    tcase_add_test(tcase, a_ticket_expires);
-    tcase_add_test(tcase, a_ticket_is_for_one_offer);
-    tcase_add_test(tcase, an_instance_that_is_behind_refuses_no_new_ticket);
-    tcase_add_test(tcase, what_leaves_the_offer_as_it_is_leaves_tickets_good);
-    tcase_add_test(tcase, after_the_sale_none_is_needed);
-    tcase_add_test(tcase, a_new_secret_takes_over);
-    tcase_add_test(tcase, without_a_secret_no_such_voucher_is_made);
-    tcase_add_test(tcase, without_a_secret_such_a_voucher_does_not_sell);
-    tcase_add_test(tcase, a_secret_that_is_too_short_is_no_start);
-    tcase_add_test(tcase, a_ticket_may_take_work);
-    tcase_add_test(tcase, work_that_is_malformed);
-    tcase_add_test(tcase, a_secret_is_exchanged_without_a_restart);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

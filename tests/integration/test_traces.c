@@ -1,5 +1,4 @@
 // A request's trace and its access log line, as clients and operators see them.
-#include <check.h>
 #include <fcntl.h>
 #include <regex.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include "http.h"
 #include "service_log.h"
 #include "stack.h"
+#include "test.h"
 #include "trace.h"
 #include "wait.h"
 
@@ -70,7 +70,7 @@ static int ask(const struct service *service, const char *text)
 
 // ---- traces ----
 
-START_TEST(every_answer_carries_the_trace)
+TEST(every_answer_carries_the_trace)
 {
     static const struct {
         const char *request; // without the end of its head
@@ -108,10 +108,9 @@ START_TEST(every_answer_carries_the_trace)
         ck_assert(!http_member(&reply, "trace_id", given));
     }
 }
-END_TEST
 
 // Buffers of rejected requests are reused: concurrent ones must not mix, also if a client does not read.
-START_TEST(each_refusal_of_many_has_its_own_trace)
+TEST(each_refusal_of_many_has_its_own_trace)
 {
     enum { CLIENTS = 12, EACH = 120 };
     const struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
@@ -137,9 +136,8 @@ START_TEST(each_refusal_of_many_has_its_own_trace)
     }
     sk_buf_free(&text);
 }
-END_TEST
 
-START_TEST(a_purchase_carries_the_trace)
+TEST(a_purchase_carries_the_trace)
 {
     const struct service *service = service_start(NULL);
     char path[64];
@@ -170,9 +168,8 @@ START_TEST(a_purchase_carries_the_trace)
     ck_assert_ptr_nonnull(strstr(head, "traceparent: 00-" TRACE "-"));
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(what_cannot_be_taken_up_gets_a_new_trace)
+TEST(what_cannot_be_taken_up_gets_a_new_trace)
 {
     static const char *const fields[] = {
         "traceparent:\r\n",
@@ -201,9 +198,8 @@ START_TEST(what_cannot_be_taken_up_gets_a_new_trace)
     must_be_traced(TRACE);
     ck_assert(!http_header(&reply, "tracestate", value));
 }
-END_TEST
 
-START_TEST(traces_may_be_on_or_off)
+TEST(traces_may_be_on_or_off)
 {
     char given[HTTP_FIELD_SIZE];
     const struct service *on = service_start(ENV("SECKILL_TRACE=on"));
@@ -216,9 +212,8 @@ START_TEST(traces_may_be_on_or_off)
     ck_assert(!given_trace(given));
     ck_assert(!http_member(&reply, "trace_id", given));
 }
-END_TEST
 
-START_TEST(the_log_says_which_trace_was_refused)
+TEST(the_log_says_which_trace_was_refused)
 {
     const struct service *service = service_start(ENV("SECKILL_LOG_LEVEL=debug"));
     ck_assert_int_eq(http_ask(service, "GET", "/vouchers?limit=0", SENT, NULL, &reply), 422);
@@ -226,7 +221,6 @@ START_TEST(the_log_says_which_trace_was_refused)
                           "level=debug msg=\"a request was refused\" trace_id=" TRACE
                           " route=/vouchers code=BAD_PARAMETER\n");
 }
-END_TEST
 
 // ---- the access log ----
 
@@ -266,7 +260,7 @@ static int count_lines(const struct service *service, const char *with)
 }
 
 // One line for each answer, with what the client got, and nothing that it sent.
-START_TEST(each_answer_has_a_line)
+TEST(each_answer_has_a_line)
 {
     static const char *const requests[] = {
         "GET /healthz HTTP/1.1\r\nHost: h\r\n" SENT "\r\n",
@@ -313,10 +307,9 @@ START_TEST(each_answer_has_a_line)
     ck_assert_ptr_null(strstr(logged, SECRET));
     ck_assert_ptr_null(strstr(logged, "forged"));
 }
-END_TEST
 
 // Requests without a trace get one, and the client receives it.
-START_TEST(lines_and_answers_have_the_same_trace)
+TEST(lines_and_answers_have_the_same_trace)
 {
     struct service *service = service_start(ENV("SECKILL_ACCESS_LOG=1", "SECKILL_REACTORS=2"));
     char given[HTTP_FIELD_SIZE];
@@ -337,10 +330,9 @@ START_TEST(lines_and_answers_have_the_same_trace)
     ck_assert_int_eq(count_lines(service, given), 1);
     books_must_balance(voucher);
 }
-END_TEST
 
 // If standard output accepts no more, lines are lost, but answers and the shutdown are not delayed.
-START_TEST(a_slow_output_costs_lines_only)
+TEST(a_slow_output_costs_lines_only)
 {
     int ends[2];
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -370,10 +362,9 @@ START_TEST(a_slow_output_costs_lines_only)
     ck_assert_uint_gt(lines, 0);
     ck_assert_uint_lt(lines, MANY);
 }
-END_TEST
 
 // The same for standard error: no answer, purchase or shutdown waits for its reader.
-START_TEST(a_log_that_nobody_reads_costs_lines_only)
+TEST(a_log_that_nobody_reads_costs_lines_only)
 {
     int ends[2];
     char some[PIPE_SIZE];
@@ -400,10 +391,9 @@ START_TEST(a_log_that_nobody_reads_costs_lines_only)
     service_start(NULL);
     books_must_balance(voucher);
 }
-END_TEST
 
 // A connection that got the number of standard error would receive the log.
-START_TEST(closed_standard_streams_are_no_connections)
+TEST(closed_standard_streams_are_no_connections)
 {
     service_direct_errors(-1);
     const struct service *service = service_start(ENV("SECKILL_LOG_LEVEL=debug", "SECKILL_ACCESS_LOG=1"));
@@ -416,33 +406,13 @@ START_TEST(closed_standard_streams_are_no_connections)
     ck_assert(http_sample(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}") == 0);
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(nothing_is_written_unless_it_is_asked_for)
+TEST(nothing_is_written_unless_it_is_asked_for)
 {
     const struct service *service = service_start(NULL);
     ck_assert_int_eq(http_ask(service, "GET", "/healthz", SENT, NULL, &reply), 200);
     service_stop_all();
     ck_assert_int_eq(count_lines(service, ""), 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("traces");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, every_answer_carries_the_trace);
-    tcase_add_test(tcase, each_refusal_of_many_has_its_own_trace);
-    tcase_add_test(tcase, a_purchase_carries_the_trace);
-    tcase_add_test(tcase, what_cannot_be_taken_up_gets_a_new_trace);
-    tcase_add_test(tcase, traces_may_be_on_or_off);
-    tcase_add_test(tcase, the_log_says_which_trace_was_refused);
-    tcase_add_test(tcase, each_answer_has_a_line);
-    tcase_add_test(tcase, lines_and_answers_have_the_same_trace);
-    tcase_add_test(tcase, a_slow_output_costs_lines_only);
-    tcase_add_test(tcase, a_log_that_nobody_reads_costs_lines_only);
-    tcase_add_test(tcase, closed_standard_streams_are_no_connections);
-    tcase_add_test(tcase, nothing_is_written_unless_it_is_asked_for);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = service_stop_all, .in_one_process = true);

@@ -1,5 +1,4 @@
 // Views of orders and vouchers when the stores hold many, or invalid data.
-#include <check.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 enum { STOCK = 5, MANY = 103, LISTED = 100, PATH_SIZE = 64 };
@@ -37,7 +37,7 @@ static int orders_with(const struct http_reply *reply, const char *status)
     return count;
 }
 
-START_TEST(settled_orders_past_the_end_of_the_list_are_not_pending)
+TEST(settled_orders_past_the_end_of_the_list_are_not_pending)
 {
     static char vouchers[MANY][VOUCHER_ID_SIZE];
     struct service *service = service_start(NULL);
@@ -61,7 +61,6 @@ START_TEST(settled_orders_past_the_end_of_the_list_are_not_pending)
     books_must_balance(vouchers[0]);
     books_must_balance(late);
 }
-END_TEST
 
 // ---- data written into Redis by hand ----
 
@@ -87,7 +86,7 @@ static void path_of_no_order(const char *voucher, char path[PATH_SIZE])
         voucher);
 }
 
-START_TEST(what_is_no_order_id_is_not_shown)
+TEST(what_is_no_order_id_is_not_shown)
 {
     static const char *const forged[] = {
         "\",\"status\":\"paid\",\"x\":\"0123456789abc", // as long as an order id
@@ -114,7 +113,6 @@ START_TEST(what_is_no_order_id_is_not_shown)
     redis_run("HDEL seckill:{%s}:buyers eve", voucher);
     may_be_mended(voucher);
 }
-END_TEST
 
 static void state_must_be(struct service *service, const char *voucher, const char *expected)
 {
@@ -129,7 +127,7 @@ static void state_must_be(struct service *service, const char *voucher, const ch
     json_decref(json);
 }
 
-START_TEST(the_admin_sees_known_states_only)
+TEST(the_admin_sees_known_states_only)
 {
     static const struct {
         const char *state, *shown;
@@ -153,16 +151,5 @@ START_TEST(the_admin_sees_known_states_only)
     redis_run("DEL seckill:{%s}:voucher", voucher);
     may_be_mended(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("views");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, settled_orders_past_the_end_of_the_list_are_not_pending);
-    tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
-    tcase_add_test(tcase, the_admin_sees_known_states_only);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 120, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

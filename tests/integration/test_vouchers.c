@@ -10,6 +10,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
@@ -87,7 +88,7 @@ static void must_sell(struct service *service, const char *id)
 
 // ---- the same key ----
 
-START_TEST(the_same_key_leads_to_the_same_voucher)
+TEST(the_same_key_leads_to_the_same_voucher)
 {
     // The same terms in other notations.
     static const char *const same[] = {
@@ -115,9 +116,8 @@ START_TEST(the_same_key_leads_to_the_same_voucher)
     ck_assert_int_eq(db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", id), epoch);
     books_must_balance(id);
 }
-END_TEST
 
-START_TEST(a_key_is_not_used_for_other_terms)
+TEST(a_key_is_not_used_for_other_terms)
 {
     static const char *const others[] = {
         TERMS("goods", "5", "100", T0, T1),
@@ -151,9 +151,8 @@ START_TEST(a_key_is_not_used_for_other_terms)
     (void)create(service, KEY("two"), TERMS("Changed", "7", "100", T0, T1), &reply);
     http_must_be_problem(&reply, 422, "IDEMPOTENCY_KEY_REUSED");
 }
-END_TEST
 
-START_TEST(other_keys_and_none_are_other_wishes)
+TEST(other_keys_and_none_are_other_wishes)
 {
     static const char *const headers[] = {"", "", KEY("three"), KEY("Three"), KEY("\"three\"")};
     struct service *service = service_start(NULL);
@@ -166,9 +165,8 @@ START_TEST(other_keys_and_none_are_other_wishes)
     }
     ck_assert_int_eq(vouchers(), before + (int64_t)COUNT(headers));
 }
-END_TEST
 
-START_TEST(keys_are_checked)
+TEST(keys_are_checked)
 {
     static const struct {
         const char *headers;
@@ -201,7 +199,6 @@ START_TEST(keys_are_checked)
         ck_assert_int_eq(vouchers(), before + rows[i].good);
     }
 }
-END_TEST
 
 // ---- concurrent calls ----
 
@@ -239,7 +236,7 @@ static void receive(int fd, struct http_reply *reply)
     (void)close(fd);
 }
 
-START_TEST(two_instances_asked_at_once_create_one_voucher)
+TEST(two_instances_asked_at_once_create_one_voucher)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     struct service *const services[] = {service_start(NULL), service_start(NULL)};
@@ -262,9 +259,8 @@ START_TEST(two_instances_asked_at_once_create_one_voucher)
     ck_assert_int_eq(vouchers(), before + 1);
     must_sell(services[0], ids[0]);
 }
-END_TEST
 
-START_TEST(two_instances_asked_at_once_for_different_vouchers_create_one)
+TEST(two_instances_asked_at_once_for_different_vouchers_create_one)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     static const char *const terms[] = {GOODS, TERMS("Goods", "6", "100", T0, T1)};
@@ -284,9 +280,8 @@ START_TEST(two_instances_asked_at_once_for_different_vouchers_create_one)
     http_must_be_problem(&replies[1 - winner], 422, "IDEMPOTENCY_KEY_REUSED");
     ck_assert_int_eq(vouchers(), before + 1);
 }
-END_TEST
 
-START_TEST(a_key_outlives_the_instance)
+TEST(a_key_outlives_the_instance)
 {
     struct service *service = service_start(NULL);
     char id[VOUCHER_ID_SIZE];
@@ -302,11 +297,10 @@ START_TEST(a_key_outlives_the_instance)
     must_be_same(&reply, "open", id);
     must_sell(service, id);
 }
-END_TEST
 
 // ---- Redis cannot be loaded ----
 
-START_TEST(without_redis_a_voucher_is_created_and_sells_later)
+TEST(without_redis_a_voucher_is_created_and_sells_later)
 {
     struct service *service = service_start(NULL);
     char id[VOUCHER_ID_SIZE];
@@ -329,9 +323,8 @@ START_TEST(without_redis_a_voucher_is_created_and_sells_later)
     must_be_same(&reply, "open", id);
     ck_assert_int_eq(vouchers(), before + 1);
 }
-END_TEST
 
-START_TEST(redis_that_does_not_answer_is_not_waited_for)
+TEST(redis_that_does_not_answer_is_not_waited_for)
 {
     struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=300"));
     char id[VOUCHER_ID_SIZE];
@@ -343,10 +336,9 @@ START_TEST(redis_that_does_not_answer_is_not_waited_for)
     service_await(service, true);
     must_sell(service, id);
 }
-END_TEST
 
 // Another instance holds the lock for loading a voucher, or died with it.
-START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
+TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
 {
     STACK_SKIP_SHARDS("chance decides on the shard, and so on the next id");
     struct service *service = service_start(NULL);
@@ -367,7 +359,6 @@ START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
     ck_assert_int_eq(vouchers(), before + 1);
     must_sell(service, id);
 }
-END_TEST
 
 // ---- the answer is lost ----
 
@@ -378,7 +369,7 @@ static void end_connections(const char *which)
 }
 
 // The connection is lost before the commit, with or without a key: the service retries by itself.
-START_TEST(a_connection_lost_before_the_commit)
+TEST(a_connection_lost_before_the_commit)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     static const char *const keys[] = {KEY("lost-before"), ""};
@@ -398,7 +389,6 @@ START_TEST(a_connection_lost_before_the_commit)
         must_sell(service, id);
     }
 }
-END_TEST
 
 // A commit that waits for a standby is durable; only its answer is missing.
 static bool answer_is_held(void)
@@ -407,7 +397,7 @@ static bool answer_is_held(void)
                      " AND query LIKE '%%create_voucher%%'") == 1;
 }
 
-START_TEST(a_connection_lost_after_the_commit)
+TEST(a_connection_lost_after_the_commit)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     static const char *const keys[] = {KEY("lost-after"), ""};
@@ -429,11 +419,10 @@ START_TEST(a_connection_lost_after_the_commit)
         must_sell(service, id);
     }
 }
-END_TEST
 
 // If the outcome is unknown in time the answer reports that, here although the row exists; a repeat under the same key
 // settles it.
-START_TEST(an_unknown_outcome_is_settled_by_asking_again)
+TEST(an_unknown_outcome_is_settled_by_asking_again)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=3000"));
@@ -456,10 +445,9 @@ START_TEST(an_unknown_outcome_is_settled_by_asking_again)
     ck_assert_int_eq(vouchers(), before + 1);
     must_sell(service, id);
 }
-END_TEST
 
 // PostgreSQL is stuck: nothing is created, and the answer comes in time.
-START_TEST(postgres_that_does_not_answer_is_not_waited_for)
+TEST(postgres_that_does_not_answer_is_not_waited_for)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=300"));
@@ -475,11 +463,10 @@ START_TEST(postgres_that_does_not_answer_is_not_waited_for)
     ck_assert_int_eq(vouchers(), before + 1);
     must_sell(service, id);
 }
-END_TEST
 
 // An instance that is stopped meanwhile exits cleanly and answers every client; a repeat under the same key returns the
 // outcome.
-START_TEST(an_instance_that_stops_answers_and_ends)
+TEST(an_instance_that_stops_answers_and_ends)
 {
     STACK_SKIP_SHARDS("it holds one server, and the voucher may get another");
     char id[VOUCHER_ID_SIZE], state[HTTP_FIELD_SIZE];
@@ -507,7 +494,6 @@ START_TEST(an_instance_that_stops_answers_and_ends)
         must_sell(service, id);
     }
 }
-END_TEST
 
 // ---- invalid terms ----
 
@@ -527,7 +513,7 @@ static void errors_must_be(const struct http_reply *reply, const char *expected)
     ck_assert_msg(strcmp(told, expected) == 0, "%s should say\n%s", reply->body, expected);
 }
 
-START_TEST(all_that_is_wrong_is_told)
+TEST(all_that_is_wrong_is_told)
 {
     static const struct {
         const char *body;
@@ -552,28 +538,5 @@ START_TEST(all_that_is_wrong_is_told)
         ck_assert_ptr_null(strstr(reply.body, "secret"));
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("create");
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, clean_up);
-    tcase_add_test(tcase, the_same_key_leads_to_the_same_voucher);
-    tcase_add_test(tcase, a_key_is_not_used_for_other_terms);
-    tcase_add_test(tcase, other_keys_and_none_are_other_wishes);
-    tcase_add_test(tcase, keys_are_checked);
-    tcase_add_test(tcase, two_instances_asked_at_once_create_one_voucher);
-    tcase_add_test(tcase, two_instances_asked_at_once_for_different_vouchers_create_one);
-    tcase_add_test(tcase, a_key_outlives_the_instance);
-    tcase_add_test(tcase, without_redis_a_voucher_is_created_and_sells_later);
-    tcase_add_test(tcase, redis_that_does_not_answer_is_not_waited_for);
-    tcase_add_test(tcase, a_voucher_that_cannot_be_loaded_is_not_made_twice);
-    tcase_add_test(tcase, a_connection_lost_before_the_commit);
-    tcase_add_test(tcase, a_connection_lost_after_the_commit);
-    tcase_add_test(tcase, an_unknown_outcome_is_settled_by_asking_again);
-    tcase_add_test(tcase, postgres_that_does_not_answer_is_not_waited_for);
-    tcase_add_test(tcase, an_instance_that_stops_answers_and_ends);
-    tcase_add_test(tcase, all_that_is_wrong_is_told);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.begin = setup, .teardown = clean_up, .in_one_process = true);

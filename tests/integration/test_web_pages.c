@@ -1,6 +1,5 @@
 // Web pages of other origins, over HTTP: every kind of answer has the CORS headers for pages of listed origins, and
 // none for others. Without a list there are no such headers at all.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "sales.h"
 #include "stack.h"
 #include "stores.h"
+#include "test.h"
 #include "wait.h"
 
 #define SHOP     "https://shop.example"
@@ -115,7 +115,7 @@ static void ask(size_t i, const char *origin)
     ck_assert_msg(reply.status == expected, "%s %s: %d %s", rows[i].method, path, reply.status, reply.text);
 }
 
-START_TEST(every_answer_is_for_the_pages_of_its_origin)
+TEST(every_answer_is_for_the_pages_of_its_origin)
 {
     char exposed[HTTP_FIELD_SIZE];
     start(ENV(ORIGINS, "SECKILL_TICKET_SECRET=the-secret-of-tickets", "SECKILL_BODY_MAX_BYTES=300"));
@@ -131,9 +131,8 @@ START_TEST(every_answer_is_for_the_pages_of_its_origin)
     }
     books_must_balance(voucher);
 }
-END_TEST
 
-START_TEST(a_body_that_is_too_large_is_told_so)
+TEST(a_body_that_is_too_large_is_told_so)
 {
     service = service_start(ENV(ORIGINS, "SECKILL_BODY_MAX_BYTES=16"));
     ask(ROWS - 1, FROM(SHOP));
@@ -141,9 +140,8 @@ START_TEST(a_body_that_is_too_large_is_told_so)
     ask(ROWS - 1, FROM("https://other.example"));
     ck_assert(!has_any());
 }
-END_TEST
 
-START_TEST(nothing_is_allowed_to_others)
+TEST(nothing_is_allowed_to_others)
 {
     static const char *const others[] = {
         "",
@@ -165,9 +163,8 @@ START_TEST(nothing_is_allowed_to_others)
         }
     }
 }
-END_TEST
 
-START_TEST(without_a_list_there_is_nothing_of_it)
+TEST(without_a_list_there_is_nothing_of_it)
 {
     start(ENV("SECKILL_TICKET_SECRET=the-secret-of-tickets", "SECKILL_BODY_MAX_BYTES=300"));
     pages_are_foreign = true;
@@ -179,10 +176,9 @@ START_TEST(without_a_list_there_is_nothing_of_it)
     ck_assert(has("Allow", "GET, HEAD"));
     ck_assert(!has_any());
 }
-END_TEST
 
 // The gateway identifies the user by a cookie, which the browser sends for pages of any site.
-START_TEST(no_page_of_another_site_acts_for_a_user)
+TEST(no_page_of_another_site_acts_for_a_user)
 {
     static const struct {
         const char *headers;
@@ -231,11 +227,10 @@ START_TEST(no_page_of_another_site_acts_for_a_user)
     ck_assert_str_eq(value, "unpaid");
     books_must_balance(voucher);
 }
-END_TEST
 
 // ---- preflights ----
 
-START_TEST(a_preflight_is_answered)
+TEST(a_preflight_is_answered)
 {
     static const char *const paths[] = {"/seckill/7", "/orders", "/nowhere", "/admin/vouchers", "/seckill/x"};
     char allowed[HTTP_FIELD_SIZE];
@@ -253,10 +248,9 @@ START_TEST(a_preflight_is_answered)
         ck_assert(!has_any());
     }
 }
-END_TEST
 
 // On one connection, a preflight does not affect the request after it.
-START_TEST(a_preflight_and_its_request)
+TEST(a_preflight_and_its_request)
 {
     char request[REQUEST_SIZE];
     start(ENV(ORIGINS));
@@ -274,9 +268,8 @@ START_TEST(a_preflight_and_its_request)
     ck_assert(has("Access-Control-Allow-Origin", SHOP));
     (void)close(fd);
 }
-END_TEST
 
-START_TEST(a_list_that_is_wrong_is_no_start)
+TEST(a_list_that_is_wrong_is_no_start)
 {
     char said[HTTP_FIELD_SIZE];
     const char *const none[] = {NULL};
@@ -286,21 +279,5 @@ START_TEST(a_list_that_is_wrong_is_no_start)
                      0);
     ck_assert_ptr_nonnull(strstr(said, "SECKILL_CORS_ORIGINS: origin 2: "));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("web_pages");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
-    tcase_add_test(tcase, every_answer_is_for_the_pages_of_its_origin);
-    tcase_add_test(tcase, a_body_that_is_too_large_is_told_so);
-    tcase_add_test(tcase, nothing_is_allowed_to_others);
-    tcase_add_test(tcase, without_a_list_there_is_nothing_of_it);
-    tcase_add_test(tcase, no_page_of_another_site_acts_for_a_user);
-    tcase_add_test(tcase, a_preflight_is_answered);
-    tcase_add_test(tcase, a_preflight_and_its_request);
-    tcase_add_test(tcase, a_list_that_is_wrong_is_no_start);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.timeout_s = 60, .begin = setup, .teardown = service_stop_all, .in_one_process = true);

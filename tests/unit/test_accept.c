@@ -1,10 +1,10 @@
 // Which format of /metrics an Accept field selects, and whether Accept-Encoding allows gzip.
 #include "accept.h"
-#include "stack.h"
+#include "test.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
-START_TEST(forms)
+TEST(forms)
 {
     static const struct {
         const char *value;
@@ -51,9 +51,8 @@ START_TEST(forms)
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(sk_accept_openmetrics(rows[i].value) == rows[i].open_metrics, "row %zu", i);
 }
-END_TEST
 
-START_TEST(packing)
+TEST(packing)
 {
     static const struct {
         const char *value;
@@ -86,13 +85,4 @@ START_TEST(packing)
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(sk_accept_gzip(rows[i].value) == rows[i].gzip, "row %zu", i);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("accept");
-    tcase_add_test(tcase, forms);
-    tcase_add_test(tcase, packing);
-    return harness_main(tcase, CK_FORK);
 }

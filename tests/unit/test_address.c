@@ -5,7 +5,7 @@
 #include <sys/un.h>
 
 #include "address.h"
-#include "stack.h"
+#include "test.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -16,7 +16,7 @@ static struct sk_address address(const char *text)
     return made;
 }
 
-START_TEST(good_addresses)
+TEST(good_addresses)
 {
     static const char *const same[][2] = {
         {"192.0.2.1", "::ffff:192.0.2.1"},
@@ -34,9 +34,8 @@ START_TEST(good_addresses)
     struct sk_address cut;
     ck_assert(sk_address_parse("192.0.2.1, 10.0.0.1", 9, &cut)); // not beyond its length
 }
-END_TEST
 
-START_TEST(bad_addresses)
+TEST(bad_addresses)
 {
     static const char *const rows[] = {
         "",
@@ -79,9 +78,8 @@ START_TEST(bad_addresses)
     ck_assert(!sk_address_parse("1.2.3.4\0x", 9, &none));
     ck_assert(!sk_address_parse("::1\0", 4, &none));
 }
-END_TEST
 
-START_TEST(the_other_end_of_a_connection)
+TEST(the_other_end_of_a_connection)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
@@ -95,7 +93,6 @@ START_TEST(the_other_end_of_a_connection)
     ck_assert(!sk_address_of((struct sockaddr *)&local, &made));
     ck_assert(!sk_address_of(NULL, &made));
 }
-END_TEST
 
 static uint64_t key(const char *text)
 {
@@ -103,7 +100,7 @@ static uint64_t key(const char *text)
     return sk_address_key(&one);
 }
 
-START_TEST(what_counts_as_one_client)
+TEST(what_counts_as_one_client)
 {
     ck_assert_uint_eq(key("192.0.2.1"), key("::ffff:192.0.2.1"));
     ck_assert_uint_ne(key("192.0.2.1"), key("192.0.2.2"));
@@ -112,7 +109,6 @@ START_TEST(what_counts_as_one_client)
     ck_assert_uint_ne(key("::1"), key("0.0.0.0"));
     ck_assert_uint_ne(key("::1"), key("0.0.0.1"));
 }
-END_TEST
 
 static void must_have(const char *list, const char *one, bool has)
 {
@@ -124,7 +120,7 @@ static void must_have(const char *list, const char *one, bool has)
     ck_assert_msg(sk_networks_have(&networks, &searched) == has, "%s has %s", list, one);
 }
 
-START_TEST(addresses_are_written_as_they_are_read)
+TEST(addresses_are_written_as_they_are_read)
 {
     static const struct {
         const char *text, *written;
@@ -147,9 +143,8 @@ START_TEST(addresses_are_written_as_they_are_read)
         ck_assert_msg(sk_address_is_loopback(&address) == rows[i].loopback, "%s", out);
     }
 }
-END_TEST
 
-START_TEST(networks_have_addresses)
+TEST(networks_have_addresses)
 {
     must_have("", "127.0.0.1", false);
     must_have(" , ,", "127.0.0.1", false);
@@ -173,9 +168,8 @@ START_TEST(networks_have_addresses)
     must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::1", true);
     must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::2", false);
 }
-END_TEST
 
-START_TEST(bad_networks_are_named)
+TEST(bad_networks_are_named)
 {
     static const char *const rows[] = {
         "10.0.0.0/0",   "::/0",          "10.0.0.0/33",        "::1/129",
@@ -193,9 +187,8 @@ START_TEST(bad_networks_are_named)
         ck_assert_msg(bad == list + 11 && len == strlen(rows[i]), "%s", rows[i]);
     }
 }
-END_TEST
 
-START_TEST(there_is_room_for_so_many_networks)
+TEST(there_is_room_for_so_many_networks)
 {
     char list[SK_NETWORKS_MAX * 16 + 32] = "";
     struct sk_networks networks;
@@ -207,19 +200,4 @@ START_TEST(there_is_room_for_so_many_networks)
     size_t full = strlen(list);
     (void)snprintf(list + full, 16, "10.0.1.1");
     ck_assert_ptr_eq(sk_networks_parse(list, &networks, &len), list + full);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("address");
-    tcase_add_test(tcase, good_addresses);
-    tcase_add_test(tcase, bad_addresses);
-    tcase_add_test(tcase, the_other_end_of_a_connection);
-    tcase_add_test(tcase, what_counts_as_one_client);
-    tcase_add_test(tcase, addresses_are_written_as_they_are_read);
-    tcase_add_test(tcase, networks_have_addresses);
-    tcase_add_test(tcase, bad_networks_are_named);
-    tcase_add_test(tcase, there_is_room_for_so_many_networks);
-    return harness_main(tcase, CK_FORK);
 }

@@ -2,6 +2,7 @@
 #include "fake_control.h"
 
 #include "admin_lists.h"
+#include "test.h"
 
 enum { VOUCHER = 7, TEXT_SIZE = 512 };
 
@@ -31,7 +32,7 @@ static void must_lead_on(const char *begin)
     must_be_shown(1, expected);
 }
 
-START_TEST(a_page_of_orders_goes_on_where_it_ended)
+TEST(a_page_of_orders_goes_on_where_it_ended)
 {
     static const rows_t first[] = {{ORDER_C, "{\"id\":\"c\"}"}, {ORDER_B, "{\"id\":\"b\"}"}};
     static const rows_t scanned[] = {{ORDER_B, "{\"id\":\"b\"}"}, {ORDER_A, NULL}};
@@ -56,9 +57,8 @@ START_TEST(a_page_of_orders_goes_on_where_it_ended)
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[]}");
 }
-END_TEST
 
-START_TEST(what_is_not_filtered_is_not_said)
+TEST(what_is_not_filtered_is_not_said)
 {
     sk_list_all_orders(&control, &(struct sk_order_filter){.voucher_id = VOUCHER},
                        &(struct sk_page_asked){.limit = 100}, 1);
@@ -68,9 +68,8 @@ START_TEST(what_is_not_filtered_is_not_said)
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(a_cursor_belongs_to_its_filter)
+TEST(a_cursor_belongs_to_its_filter)
 {
     static const rows_t rows[] = {{ORDER_C, "{}", "0"}, {ORDER_B, "{}", "0"}};
     struct sk_order_filter filter = {.voucher_id = VOUCHER, .status = "paid", .from = &from_ms, .to = &to_ms};
@@ -93,9 +92,8 @@ START_TEST(a_cursor_belongs_to_its_filter)
         must_be_told(1, i == 4 ? SK_VERDICT_FOUND : SK_VERDICT_BAD_PARAMETER);
     }
 }
-END_TEST
 
-START_TEST(a_page_of_payments_has_whole_orders)
+TEST(a_page_of_payments_has_whole_orders)
 {
     static const rows_t first[] = {{ORDER_C, "{\"reference\":\"r1\"},{\"reference\":\"r2\"}"}, {ORDER_B, "{}"}};
     sk_list_payments(&control, VOUCHER, &(struct sk_page_asked){.limit = 1}, 1);
@@ -113,10 +111,9 @@ START_TEST(a_page_of_payments_has_whole_orders)
     pg_answers(&no_rows);
     must_be_shown(1, "{\"payments\":[]}");
 }
-END_TEST
 
 // Of all vouchers, or of one, which are different lists.
-START_TEST(what_is_to_be_refunded_is_asked_of_all_shards)
+TEST(what_is_to_be_refunded_is_asked_of_all_shards)
 {
     static const rows_t first[] = {{ORDER_C, "{\"reference\":\"r1\"}"}, {ORDER_B, "{}"}};
     for (int64_t voucher = 0; voucher <= VOUCHER; voucher += VOUCHER) {
@@ -142,9 +139,8 @@ START_TEST(what_is_to_be_refunded_is_asked_of_all_shards)
     pg_answers(&(const struct sk_rows){1, first});
     must_be_shown(1, "{\"payments\":[{\"reference\":\"r1\"}],\"complete\":false}");
 }
-END_TEST
 
-START_TEST(a_payment_is_found_by_its_reference)
+TEST(a_payment_is_found_by_its_reference)
 {
     static const rows_t row[] = {{ORDER_C, "{\"reference\":\"r1\"}"}};
     sk_find_payment(&control, "r1", 1);
@@ -159,9 +155,8 @@ START_TEST(a_payment_is_found_by_its_reference)
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(troubles_are_bounded)
+TEST(troubles_are_bounded)
 {
     static const rows_t rows[] = {{"8", "{\"voucher_id\":\"8\"}"}, {"7", "{\"voucher_id\":\"7\"}"}};
     sk_list_troubles(&control, 1);
@@ -170,9 +165,8 @@ START_TEST(troubles_are_bounded)
     pg_answers(&(const struct sk_rows){2, rows});
     must_be_shown(1, "{\"troubles\":[{\"voucher_id\":\"8\"},{\"voucher_id\":\"7\"}]}");
 }
-END_TEST
 
-START_TEST(statuses_are_those_of_rows)
+TEST(statuses_are_those_of_rows)
 {
     static const char *const good[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
     static const char *const bad[] = {"", "pending", "Paid", "paid ", "to_refund"};
@@ -181,9 +175,8 @@ START_TEST(statuses_are_those_of_rows)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert(!sk_order_status_valid(bad[i]));
 }
-END_TEST
 
-START_TEST(the_operators_record_is_a_vouchers)
+TEST(the_operators_record_is_a_vouchers)
 {
     static const rows_t rows[] = {{"741", "5", "{\"what\":\"paused\"}"}, {"742", "6", "{}"}};
     sk_list_admin_events(&control, VOUCHER, &(struct sk_page_asked){.limit = 1}, 1);
@@ -202,7 +195,6 @@ START_TEST(the_operators_record_is_a_vouchers)
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 static void ask_events(unsigned limit, const char *after)
 {
@@ -210,7 +202,7 @@ static void ask_events(unsigned limit, const char *after)
 }
 
 // The feed has no last page, and so no next link, or clients that follow links would never end.
-START_TEST(the_feed_always_says_where_to_go_on)
+TEST(the_feed_always_says_where_to_go_on)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}, {"742", "6", "{\"order_id\":\"b\"}"}};
     char last[SK_CURSOR_SIZE], first[SK_CURSOR_SIZE], start[SK_CURSOR_SIZE], expected[TEXT_SIZE];
@@ -247,10 +239,9 @@ START_TEST(the_feed_always_says_where_to_go_on)
     ask_events(2, "x");
     must_be_told(1, SK_VERDICT_BAD_PARAMETER);
 }
-END_TEST
 
 // From its end on it is the same feed, wherever it began.
-START_TEST(the_feed_may_begin_before_its_end)
+TEST(the_feed_may_begin_before_its_end)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     char cursor_of_it[SK_CURSOR_SIZE], start[SK_CURSOR_SIZE], expected[TEXT_SIZE];
@@ -270,10 +261,9 @@ START_TEST(the_feed_may_begin_before_its_end)
         must_be_shown(1, expected);
     }
 }
-END_TEST
 
 // Without a shard's end, `next` would begin at its first event.
-START_TEST(the_end_of_the_feed_needs_all_shards)
+TEST(the_end_of_the_feed_needs_all_shards)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     sale.shards = 2;
@@ -287,10 +277,9 @@ START_TEST(the_end_of_the_feed_needs_all_shards)
     pg_answers(&(const struct sk_rows){1, rows});
     ck_assert_ptr_nonnull(strstr(told_document, "\"complete\":false"));
 }
-END_TEST
 
 // An event's id has its shard, so that none is a cursor, and no two are equal.
-START_TEST(with_several_shards_no_id_is_a_cursor)
+TEST(with_several_shards_no_id_is_a_cursor)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     char ids[2][SK_CURSOR_CHARS + 1];
@@ -310,10 +299,9 @@ START_TEST(with_several_shards_no_id_is_a_cursor)
         must_be_told(1, SK_VERDICT_BAD_PARAMETER);
     }
 }
-END_TEST
 
 // It hangs: its rows would come late, and those of the other would wait for it.
-START_TEST(a_list_does_not_wait_for_a_shard_that_lags)
+TEST(a_list_does_not_wait_for_a_shard_that_lags)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     sale.shards = 2;
@@ -330,16 +318,14 @@ START_TEST(a_list_does_not_wait_for_a_shard_that_lags)
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_FOUND);
 }
-END_TEST
 
-START_TEST(one_database_alone_is_waited_for)
+TEST(one_database_alone_is_waited_for)
 {
     fake_lagging = sale.ask_pg[0];
     ask_events(2, NULL);
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_FOUND);
 }
-END_TEST
 
 // ---- memory that is short ----
 
@@ -351,31 +337,9 @@ static void converse(void)
         pg_answers(&(const struct sk_rows){2, orders});
 }
 
-START_TEST(every_allocation_may_fail)
+TEST(every_allocation_may_fail)
 {
     must_survive_short_memory(converse, a_voucher(sale.catalogue, VOUCHER));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("admin lists");
-    tcase_add_checked_fixture(tcase, control_setup, control_teardown);
-    tcase_add_test(tcase, a_page_of_orders_goes_on_where_it_ended);
-    tcase_add_test(tcase, what_is_not_filtered_is_not_said);
-    tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
-    tcase_add_test(tcase, a_page_of_payments_has_whole_orders);
-    tcase_add_test(tcase, what_is_to_be_refunded_is_asked_of_all_shards);
-    tcase_add_test(tcase, a_payment_is_found_by_its_reference);
-    tcase_add_test(tcase, troubles_are_bounded);
-    tcase_add_test(tcase, statuses_are_those_of_rows);
-    tcase_add_test(tcase, the_operators_record_is_a_vouchers);
-    tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
-    tcase_add_test(tcase, the_feed_may_begin_before_its_end);
-    tcase_add_test(tcase, the_end_of_the_feed_needs_all_shards);
-    tcase_add_test(tcase, with_several_shards_no_id_is_a_cursor);
-    tcase_add_test(tcase, a_list_does_not_wait_for_a_shard_that_lags);
-    tcase_add_test(tcase, one_database_alone_is_waited_for);
-    tcase_add_test(tcase, every_allocation_may_fail);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = control_setup, .teardown = control_teardown);

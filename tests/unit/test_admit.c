@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "admit.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 #include "wait.h"
 
 enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
@@ -65,7 +65,7 @@ static void remember(enum sk_purchase_code code, const char *label)
 
 // ---- load ----
 
-START_TEST(so_many_a_second_ask_the_stores)
+TEST(so_many_a_second_ask_the_stores)
 {
     enum { RATE = 10 };
     struct sk_rate rate;
@@ -78,9 +78,8 @@ START_TEST(so_many_a_second_ask_the_stores)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
     WAIT_FOR((uv_update_time(&loop), !refuses("bob")));
 }
-END_TEST
 
-START_TEST(so_many_are_under_way)
+TEST(so_many_are_under_way)
 {
     open_admit(MARK_MS);
     options.purchases_max = 2;
@@ -92,10 +91,9 @@ START_TEST(so_many_are_under_way)
     must_pass("alice");
     sk_order_give(sale.orders, second);
 }
-END_TEST
 
 // A shard that is away keeps its orders; the others must sell on.
-START_TEST(the_orders_of_one_shard_leave_room_for_the_others)
+TEST(the_orders_of_one_shard_leave_room_for_the_others)
 {
     enum { MOST = 4 };
     struct sk_order *taken[MOST];
@@ -116,7 +114,6 @@ START_TEST(the_orders_of_one_shard_leave_room_for_the_others)
     for (int i = 0; i < 3; i++)
         sk_order_give(sale.orders, taken[i]);
 }
-END_TEST
 
 // ---- the refusal cache ----
 
@@ -181,7 +178,7 @@ static void forget_answered(void)
     fake_redis.count = left;
 }
 
-START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
+TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
     // Buyers may exist before the start if Redis's clock went back.
     static const enum sk_purchase_code codes[] = {SK_PURCHASE_SOLD_OUT, SK_PURCHASE_ENDED, SK_PURCHASE_NOT_STARTED};
@@ -203,9 +200,8 @@ START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
         must_pass("carol");
     }
 }
-END_TEST
 
-START_TEST(what_memory_refuses_is_no_load)
+TEST(what_memory_refuses_is_no_load)
 {
     struct sk_rate rate;
     sk_rate_begin(&rate, 1);
@@ -220,9 +216,8 @@ START_TEST(what_memory_refuses_is_no_load)
     must_refuse("alice", SK_PURCHASE_OVERLOADED);
     must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
 }
-END_TEST
 
-START_TEST(the_buyers_are_read_once_for_each_state)
+TEST(the_buyers_are_read_once_for_each_state)
 {
     open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
@@ -242,10 +237,9 @@ START_TEST(the_buyers_are_read_once_for_each_state)
     must_pass("bob");
     must_refuse("carol", SK_PURCHASE_SOLD_OUT);
 }
-END_TEST
 
 // A Redis that has lost data may reuse a journal id, for other buyers.
-START_TEST(the_buyers_are_read_again_under_another_epoch)
+TEST(the_buyers_are_read_again_under_another_epoch)
 {
     open_admit(MARK_MS);
     for (epoch = 7; epoch <= 8; epoch++) {
@@ -263,9 +257,8 @@ START_TEST(the_buyers_are_read_again_under_another_epoch)
     epoch = 9;
     must_pass("bob");
 }
-END_TEST
 
-START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
+TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
 {
     static const struct sk_reply error = ERROR("LOADING"), nil = NIL, text = TEXT("x");
     static const struct sk_reply *const failures[] = {NULL, &error, &nil, &text};
@@ -298,10 +291,9 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
 }
-END_TEST
 
 // Redis loses its data, or the voucher is rebuilt: the buyers read are not complete (P6).
-START_TEST(buyers_that_go_while_they_are_read)
+TEST(buyers_that_go_while_they_are_read)
 {
     static const struct {
         const char *state, *label;
@@ -322,10 +314,9 @@ START_TEST(buyers_that_go_while_they_are_read)
     must_pass("alice");
     must_refuse("bob", SK_PURCHASE_SOLD_OUT);
 }
-END_TEST
 
 // The read holds the last pin: the voucher is freed when it ends, not before.
-START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
+TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
 {
     struct sk_catalogue_row row = {.change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
     open_admit(MARK_MS);
@@ -337,9 +328,8 @@ START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
     answer_state("open", "10-1");
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
 }
-END_TEST
 
-START_TEST(a_mark_ends_by_itself)
+TEST(a_mark_ends_by_itself)
 {
     open_admit(SHORT_MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
@@ -350,10 +340,9 @@ START_TEST(a_mark_ends_by_itself)
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
     must_pass("stranger");
 }
-END_TEST
 
 // A returned unit sells once all earlier refusals have expired: these count from the request, not the reply.
-START_TEST(a_mark_counts_from_the_question)
+TEST(a_mark_counts_from_the_question)
 {
     open_admit(MARK_MS);
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
@@ -366,10 +355,9 @@ START_TEST(a_mark_counts_from_the_question)
     remember_from(uv_now(&loop) - 1, SK_PURCHASE_SOLD_OUT, "10-1", 0);
     must_pass("stranger");
 }
-END_TEST
 
 // Redis sets how long any instance may cache a refusal of the voucher: a reopened sale waits that long, and no longer.
-START_TEST(a_mark_lasts_as_long_as_redis_allows)
+TEST(a_mark_lasts_as_long_as_redis_allows)
 {
     static const char *const too_short[] = {"1", "0", NULL, "-1", "x", "9999999999999999"};
     open_admit(MARK_MS);
@@ -389,10 +377,9 @@ START_TEST(a_mark_lasts_as_long_as_redis_allows)
     ANSWER_LAST_PAGE("11-1", TEXT("alice"), TEXT("o1"));
     must_refuse("stranger", SK_PURCHASE_PAUSED);
 }
-END_TEST
 
 // The instance was paused between reading its loop's clock and the request.
-START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
+TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
 {
     open_admit(MARK_MS);
     allowed_ms = "30";
@@ -412,9 +399,8 @@ START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
     WAIT_FOR(sk_monotonic_ms() >= until_ms);
     must_pass("stranger");
 }
-END_TEST
 
-START_TEST(a_mark_can_be_taken_back)
+TEST(a_mark_can_be_taken_back)
 {
     open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
@@ -426,9 +412,8 @@ START_TEST(a_mark_can_be_taken_back)
     must_pass("bob");
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
 }
-END_TEST
 
-START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
+TEST(not_started_says_when_and_does_not_outlive_the_wait)
 {
     open_admit(MARK_MS);
     remember_from(uv_now(&loop), SK_PURCHASE_NOT_STARTED, "epoch-1", 2 * MARK_MS);
@@ -444,19 +429,17 @@ START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
     must_pass("alice");
 }
-END_TEST
 
-START_TEST(without_a_time_nothing_is_remembered)
+TEST(without_a_time_nothing_is_remembered)
 {
     open_admit(0);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     must_pass("alice");
     ck_assert_uint_eq(fake_redis.count, 0);
 }
-END_TEST
 
 // Whatever number Redis reports, the filter's size and the read are bounded.
-START_TEST(a_number_that_cannot_be_is_not_believed)
+TEST(a_number_that_cannot_be_is_not_believed)
 {
     static const int64_t counts[] = {INT64_C(1000000000000000000), INT64_MAX, -1, -2000, INT64_MIN, 100000001};
     open_admit(MARK_MS);
@@ -474,7 +457,6 @@ START_TEST(a_number_that_cannot_be_is_not_believed)
     ck_assert_ptr_null(sk_filter_new(SIZE_MAX));
     ck_assert_ptr_null(sk_filter_new((size_t)1 << 62));
 }
-END_TEST
 
 // One page of the ended orders with a key, "u<n> <key>", of users from `first` on.
 static void answer_page_of_repeats(size_t first, size_t count, const char *cursor)
@@ -515,7 +497,7 @@ static void answer_reading(size_t repeats)
 }
 
 // Users with repeatable ended orders can be many more than the buyers.
-START_TEST(orders_that_have_ended_leave_refusals_in_memory)
+TEST_EACH(orders_that_have_ended_leave_refusals_in_memory, 3)
 {
     static const size_t repeats[] = {0, 60000, 1200000};
     enum { STRANGERS = 1500, FALSELY_KNOWN = 15 };
@@ -536,9 +518,8 @@ START_TEST(orders_that_have_ended_leave_refusals_in_memory)
     }
     ck_assert_int_ge(refused, STRANGERS - FALSELY_KNOWN);
 }
-END_TEST
 
-START_TEST(a_reading_that_never_ends_is_given_up)
+TEST(a_reading_that_never_ends_is_given_up)
 {
     open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
@@ -552,32 +533,5 @@ START_TEST(a_reading_that_never_ends_is_given_up)
     ck_assert_int_gt(pages, 500);
     must_pass("stranger");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("admit");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, so_many_a_second_ask_the_stores);
-    tcase_add_test(tcase, so_many_are_under_way);
-    tcase_add_test(tcase, the_orders_of_one_shard_leave_room_for_the_others);
-    tcase_add_test(tcase, what_memory_refuses_is_no_load);
-    tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
-    tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
-    tcase_add_test(tcase, the_buyers_are_read_again_under_another_epoch);
-    tcase_add_test(tcase, a_reading_that_fails_refuses_no_user_and_is_tried_again);
-    tcase_add_test(tcase, buyers_that_go_while_they_are_read);
-    tcase_add_test(tcase, a_voucher_may_be_retired_while_its_buyers_are_read);
-    tcase_add_test(tcase, a_mark_ends_by_itself);
-    tcase_add_test(tcase, a_mark_counts_from_the_question);
-    tcase_add_test(tcase, a_mark_lasts_as_long_as_redis_allows);
-    tcase_add_test(tcase, a_mark_ends_by_the_clock_and_not_by_the_loops);
-    tcase_add_test(tcase, a_mark_can_be_taken_back);
-    tcase_add_test(tcase, not_started_says_when_and_does_not_outlive_the_wait);
-    tcase_add_test(tcase, without_a_time_nothing_is_remembered);
-    tcase_add_test(tcase, a_number_that_cannot_be_is_not_believed);
-    tcase_add_loop_test(tcase, orders_that_have_ended_leave_refusals_in_memory, 0, 3);
-    tcase_add_test(tcase, a_reading_that_never_ends_is_given_up);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

@@ -10,7 +10,7 @@
 #include "cors.h"
 #include "sale.h"
 #include "server_options.h"
-#include "stack.h"
+#include "test.h"
 #include "text.h"
 
 enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 12, RESPONSES = 2048 };
@@ -166,7 +166,7 @@ static bool says_when_to_try_again(enum sk_verdict verdict)
            verdict == SK_VERDICT_RATE_LIMITED;
 }
 
-START_TEST(every_refusal_is_a_problem_document)
+TEST(every_refusal_is_a_problem_document)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         enum sk_verdict verdict = (enum sk_verdict)i;
@@ -190,19 +190,17 @@ START_TEST(every_refusal_is_a_problem_document)
         json_decref(json);
     }
 }
-END_TEST
 
-START_TEST(a_challenge_may_be_another)
+TEST(a_challenge_may_be_another)
 {
     sk_answer_refusal(answers, &asked, SK_VERDICT_UNAUTHENTICATED);
     ck_assert_str_eq(field("WWW-Authenticate"), "Bearer");
     sk_answer_send(answers, &asked, &(struct sk_answer){.verdict = SK_VERDICT_UNAUTHENTICATED, .challenge = "Gateway"});
     ck_assert_str_eq(field("WWW-Authenticate"), "Gateway");
 }
-END_TEST
 
 // The longest of all, and all at once that an answer can have.
-START_TEST(members_fit)
+TEST(members_fit)
 {
     static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
     char name[200], detail[200];
@@ -221,9 +219,8 @@ START_TEST(members_fit)
         json_decref(read_body());
     }
 }
-END_TEST
 
-START_TEST(what_is_wrong_with_the_request_is_told)
+TEST(what_is_wrong_with_the_request_is_told)
 {
     const char *detail;
     sk_answer_send(answers, &asked,
@@ -234,28 +231,25 @@ START_TEST(what_is_wrong_with_the_request_is_told)
     ck_assert_ptr_null(json_object_get(json, "errors"));
     json_decref(json);
 }
-END_TEST
 
 // RFC 9110 12.5.3: it tells a wrong coding from a wrong media type.
-START_TEST(only_a_wrong_coding_names_those_that_are_right)
+TEST(only_a_wrong_coding_names_those_that_are_right)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         answer_problem((enum sk_verdict)i, NULL, 0);
         ck_assert_pstr_eq(field("Accept-Encoding"), i == SK_VERDICT_UNSUPPORTED_ENCODING ? "identity" : NULL);
     }
 }
-END_TEST
 
-START_TEST(only_401_asks_for_credentials)
+TEST(only_401_asks_for_credentials)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         answer_problem((enum sk_verdict)i, NULL, 0);
         ck_assert_int_eq(field("WWW-Authenticate") != NULL, sk_verdict_http_status((enum sk_verdict)i) == 401);
     }
 }
-END_TEST
 
-START_TEST(a_limit_is_named)
+TEST(a_limit_is_named)
 {
     const char *limit, *title;
     sk_answer_send(answers, &asked,
@@ -266,9 +260,8 @@ START_TEST(a_limit_is_named)
     ck_assert_str_eq(title, "Too many requests are waiting");
     json_decref(json);
 }
-END_TEST
 
-START_TEST(a_winner_who_repeats_is_told_the_order_id)
+TEST(a_winner_who_repeats_is_told_the_order_id)
 {
     static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
     const char *order_id, *code;
@@ -279,10 +272,9 @@ START_TEST(a_winner_who_repeats_is_told_the_order_id)
     ck_assert_str_eq(code, "ALREADY_ORDERED");
     json_decref(json);
 }
-END_TEST
 
 // Also one that names an order.
-START_TEST(every_503_says_when_to_try_again)
+TEST(every_503_says_when_to_try_again)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         enum sk_verdict verdict = (enum sk_verdict)i;
@@ -295,9 +287,8 @@ START_TEST(every_503_says_when_to_try_again)
                                            verdict == SK_VERDICT_UNSUPPORTED_ENCODING));
     }
 }
-END_TEST
 
-START_TEST(retry_after_is_rounded_up_to_seconds)
+TEST(retry_after_is_rounded_up_to_seconds)
 {
     static const struct {
         uint64_t ms;
@@ -316,9 +307,8 @@ START_TEST(retry_after_is_rounded_up_to_seconds)
         json_decref(read_body());
     }
 }
-END_TEST
 
-START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
+TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
 {
     static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
     static const int64_t vouchers[] = {1, INT64_C(9007199254740993), INT64_MAX};
@@ -350,10 +340,9 @@ START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
         json_decref(json);
     }
 }
-END_TEST
 
 // What a client named comes back escaped.
-START_TEST(errors_are_listed)
+TEST(errors_are_listed)
 {
     const char *type, *title, *code;
     int status;
@@ -373,9 +362,8 @@ START_TEST(errors_are_listed)
     json_decref(json);
     json_decref(errors);
 }
-END_TEST
 
-START_TEST(a_new_voucher_is_shown_with_its_place)
+TEST(a_new_voucher_is_shown_with_its_place)
 {
     const struct sk_answer answer = {.verdict = SK_VERDICT_CREATED,
                                      .location = "/vouchers/9223372036854775807",
@@ -388,9 +376,8 @@ START_TEST(a_new_voucher_is_shown_with_its_place)
     ck_assert_pstr_eq(field("Location"), "/vouchers/9223372036854775807");
     ck_assert_pstr_eq(field("ETag"), "\"9223372036854775807\"");
 }
-END_TEST
 
-START_TEST(a_document_says_its_version_and_its_next_page)
+TEST(a_document_says_its_version_and_its_next_page)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = "{}"};
     asked.path = "/orders";
@@ -409,10 +396,9 @@ START_TEST(a_document_says_its_version_and_its_next_page)
     ck_assert_ptr_null(field("ETag"));
     ck_assert_pstr_eq(field("Link"), "</orders?cursor=a.b%2Fc%2Bd%3E%22>; rel=\"next\"");
 }
-END_TEST
 
 // The library has little room for a header.
-START_TEST(a_link_that_is_too_long_is_left_out)
+TEST(a_link_that_is_too_long_is_left_out)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = "{}", .next = "x"};
     static char text[400];
@@ -427,9 +413,8 @@ START_TEST(a_link_that_is_too_long_is_left_out)
     ck_assert_ptr_null(field("Link"));
     ck_assert_str_eq(made.body, "{}");
 }
-END_TEST
 
-START_TEST(a_problem_says_what_is_known)
+TEST(a_problem_says_what_is_known)
 {
     static const struct {
         struct sk_answer answer;
@@ -462,9 +447,8 @@ START_TEST(a_problem_says_what_is_known)
         json_decref(json);
     }
 }
-END_TEST
 
-START_TEST(an_order_that_is_committed_is_unpaid)
+TEST(an_order_that_is_committed_is_unpaid)
 {
     const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
                                                     .user = "u",
@@ -481,18 +465,16 @@ START_TEST(an_order_that_is_committed_is_unpaid)
                                             "\"expires_at\":\"2023-11-14T22:28:20.001Z\"}"));
     ck_assert_ptr_null(field("Preference-Applied"));
 }
-END_TEST
 
-START_TEST(other_methods_are_told_what_is_allowed)
+TEST(other_methods_are_told_what_is_allowed)
 {
     sk_answer_allow(answers, &asked, SK_VERDICT_METHOD_NOT_ALLOWED, "GET, HEAD");
     ck_assert_uint_eq(status_sent, 405);
     ck_assert_pstr_eq(field("Allow"), "GET, HEAD");
     json_decref(read_body());
 }
-END_TEST
 
-START_TEST(a_text_has_its_type)
+TEST(a_text_has_its_type)
 {
     answer_csv("a,b\r\n");
     ck_assert_uint_eq(status_sent, 200);
@@ -503,9 +485,8 @@ START_TEST(a_text_has_its_type)
     answer_csv("");
     ck_assert_pstr_eq(field("Connection"), "close");
 }
-END_TEST
 
-START_TEST(the_last_answers_end_their_connections)
+TEST(the_last_answers_end_their_connections)
 {
     json_t *errors = json_array();
     const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
@@ -540,7 +521,6 @@ START_TEST(the_last_answers_end_their_connections)
     }
     json_decref(errors);
 }
-END_TEST
 
 static void must_tell(const char *left)
 {
@@ -548,7 +528,7 @@ static void must_tell(const char *left)
     ck_assert_pstr_eq(field("RateLimit"), left);
 }
 
-START_TEST(what_a_limit_leaves_is_told)
+TEST(what_a_limit_leaves_is_told)
 {
     const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
                                                     .user = "u",
@@ -581,10 +561,9 @@ START_TEST(what_a_limit_leaves_is_told)
     asked.last = false;
     asked.limit = (struct sk_limit){0};
 }
-END_TEST
 
 // They are kept by what they say, a thousand of them.
-START_TEST(kept_refusals_are_not_mixed_up)
+TEST(kept_refusals_are_not_mixed_up)
 {
     static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED, SK_VERDICT_RATE_LIMITED};
     sk_answers_limit(answers, POLICY);
@@ -604,7 +583,6 @@ START_TEST(kept_refusals_are_not_mixed_up)
     }
     asked.limit = (struct sk_limit){0};
 }
-END_TEST
 
 // ---- origins ----
 
@@ -658,7 +636,7 @@ static answer_any *const all_answers[] = {answer_a_refusal,  answer_that_is_fine
                                           answer_a_stream,   answer_one_that_is_broken};
 enum { ALL_ANSWERS = sizeof all_answers / sizeof all_answers[0] };
 
-START_TEST(each_answer_says_what_pages_of_an_origin_may_do_with_it)
+TEST(each_answer_says_what_pages_of_an_origin_may_do_with_it)
 {
     struct sk_cors *cors = sk_cors_open("https://m.shop.example, " SHOP, stderr);
     int plain[ALL_ANSWERS];
@@ -691,9 +669,8 @@ START_TEST(each_answer_says_what_pages_of_an_origin_may_do_with_it)
     answers = sk_answers_open(NULL);
     sk_cors_close(cors);
 }
-END_TEST
 
-START_TEST(browsers_are_told_what_they_may_send)
+TEST(browsers_are_told_what_they_may_send)
 {
     struct sk_cors *cors = sk_cors_open(SHOP, stderr);
     sk_answers_close(answers);
@@ -720,10 +697,9 @@ START_TEST(browsers_are_told_what_they_may_send)
     ck_assert(!sk_answer_preflight(answers, &asked)); // there are no origins
     sk_cors_close(cors);
 }
-END_TEST
 
 // A stream's head says so itself (response.c).
-START_TEST(no_cache_keeps_an_answer)
+TEST(no_cache_keeps_an_answer)
 {
     for (int i = 0; i < ALL_ANSWERS; i++) {
         if (all_answers[i] == answer_a_stream)
@@ -732,10 +708,9 @@ START_TEST(no_cache_keeps_an_answer)
         ck_assert_pstr_eq(field("Cache-Control"), "no-store");
     }
 }
-END_TEST
 
 // What a purchase has got is the answer to a POST, without a time until which it is fresh: no cache keeps it anyway.
-START_TEST(an_order_does_not_pay_for_caches)
+TEST(an_order_does_not_pay_for_caches)
 {
     const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
                                                     .voucher_id = 7,
@@ -746,7 +721,6 @@ START_TEST(an_order_does_not_pay_for_caches)
     ck_assert_ptr_null(field("Cache-Control"));
     ck_assert_str_eq(field("Location"), "/orders/018bcfe5-6800-7000-8000-0123456789ab");
 }
-END_TEST
 
 // In whichever way it is answered: the answers in the order of the_last_answers_end_their_connections.
 static void answer_in_way(int way)
@@ -781,7 +755,7 @@ static void answer_in_way(int way)
 
 enum { WAYS = 11, PROBLEM_WAYS = 5 };
 
-START_TEST(an_answer_carries_the_trace)
+TEST(an_answer_carries_the_trace)
 {
     static const char sent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     struct sk_server_options options = {.trace = SK_TRACE_AUTO};
@@ -806,7 +780,6 @@ START_TEST(an_answer_carries_the_trace)
     }
     sk_tracer_close(tracer);
 }
-END_TEST
 
 // Refuses with a trace that ends with this digit; gives the response.
 static const struct sk_response *refuse_traced(struct sk_tracer *tracer, struct sk_request *request, unsigned digit,
@@ -830,7 +803,7 @@ static const struct sk_response *refuse_traced(struct sk_tracer *tracer, struct 
 }
 
 // One that is still being sent is not written over.
-START_TEST(a_traced_refusal_is_kept_for_the_next)
+TEST(a_traced_refusal_is_kept_for_the_next)
 {
     enum { MANY = 300 };
     static struct sk_request requests[MANY];
@@ -851,9 +824,8 @@ START_TEST(a_traced_refusal_is_kept_for_the_next)
     ck_assert_ptr_nonnull(requests[200].lease);
     sk_tracer_close(tracer);
 }
-END_TEST
 
-START_TEST(a_refusal_with_more_to_say_is_not_kept)
+TEST(a_refusal_with_more_to_say_is_not_kept)
 {
     static const char traced[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     struct sk_server_options options = {.trace = SK_TRACE_AUTO};
@@ -871,9 +843,8 @@ START_TEST(a_refusal_with_more_to_say_is_not_kept)
     ck_assert_ptr_null(asked.lease);
     sk_tracer_close(tracer);
 }
-END_TEST
 
-START_TEST(an_answer_without_a_trace_does_not)
+TEST(an_answer_without_a_trace_does_not)
 {
     for (int way = 0; way < WAYS; way++) {
         asked = (struct sk_request){.path = "/"};
@@ -882,9 +853,8 @@ START_TEST(an_answer_without_a_trace_does_not)
         ck_assert_ptr_null(strstr(made.body, "trace_id"));
     }
 }
-END_TEST
 
-START_TEST(out_of_memory_gives_no_response)
+TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
     const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
@@ -911,42 +881,5 @@ START_TEST(out_of_memory_gives_no_response)
     ck_assert_ptr_null(sk_answers_open(NULL));
     json_decref(errors);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("answer");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, every_refusal_is_a_problem_document);
-    tcase_add_test(tcase, a_challenge_may_be_another);
-    tcase_add_test(tcase, members_fit);
-    tcase_add_test(tcase, what_is_wrong_with_the_request_is_told);
-    tcase_add_test(tcase, only_a_wrong_coding_names_those_that_are_right);
-    tcase_add_test(tcase, only_401_asks_for_credentials);
-    tcase_add_test(tcase, a_limit_is_named);
-    tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);
-    tcase_add_test(tcase, every_503_says_when_to_try_again);
-    tcase_add_test(tcase, retry_after_is_rounded_up_to_seconds);
-    tcase_add_test(tcase, an_order_is_shown_with_ids_as_strings_and_its_place);
-    tcase_add_test(tcase, errors_are_listed);
-    tcase_add_test(tcase, a_new_voucher_is_shown_with_its_place);
-    tcase_add_test(tcase, a_document_says_its_version_and_its_next_page);
-    tcase_add_test(tcase, a_link_that_is_too_long_is_left_out);
-    tcase_add_test(tcase, a_problem_says_what_is_known);
-    tcase_add_test(tcase, an_order_that_is_committed_is_unpaid);
-    tcase_add_test(tcase, other_methods_are_told_what_is_allowed);
-    tcase_add_test(tcase, a_text_has_its_type);
-    tcase_add_test(tcase, the_last_answers_end_their_connections);
-    tcase_add_test(tcase, what_a_limit_leaves_is_told);
-    tcase_add_test(tcase, kept_refusals_are_not_mixed_up);
-    tcase_add_test(tcase, each_answer_says_what_pages_of_an_origin_may_do_with_it);
-    tcase_add_test(tcase, browsers_are_told_what_they_may_send);
-    tcase_add_test(tcase, no_cache_keeps_an_answer);
-    tcase_add_test(tcase, an_order_does_not_pay_for_caches);
-    tcase_add_test(tcase, an_answer_carries_the_trace);
-    tcase_add_test(tcase, a_traced_refusal_is_kept_for_the_next);
-    tcase_add_test(tcase, a_refusal_with_more_to_say_is_not_kept);
-    tcase_add_test(tcase, an_answer_without_a_trace_does_not);
-    tcase_add_test(tcase, out_of_memory_gives_no_response);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

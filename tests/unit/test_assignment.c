@@ -7,7 +7,7 @@
 #include "fake_stores.h"
 #include "fake_timer.h"
 #include "maintenance.h"
-#include "stack.h"
+#include "test.h"
 
 enum { SHARDS = 2, NAMES = 200, OTHERS = 2 };
 
@@ -158,7 +158,7 @@ static void become_able(void)
 
 // ---- ability ----
 
-START_TEST(a_session_is_able_after_two_seconds_without_a_break)
+TEST(a_session_is_able_after_two_seconds_without_a_break)
 {
     run_for(SK_ABLE_AFTER_MS - 100);
     ck_assert(!is_able(0) && !is_able(1));
@@ -166,9 +166,8 @@ START_TEST(a_session_is_able_after_two_seconds_without_a_break)
     ck_assert(is_able(0) && is_able(1));
     ck_assert_uint_gt(changes, 0);
 }
-END_TEST
 
-START_TEST(any_trouble_ends_it_at_once)
+TEST_EACH(any_trouble_ends_it_at_once, 4)
 {
     become_able();
     if (_i == 0)
@@ -192,9 +191,8 @@ START_TEST(any_trouble_ends_it_at_once)
     ck_assert(!is_able(0)); // two seconds again
     become_able();
 }
-END_TEST
 
-START_TEST(who_flickers_is_never_able)
+TEST(who_flickers_is_never_able)
 {
     for (int i = 0; i < 20; i++) {
         run_for(SK_ABLE_AFTER_MS - 200);
@@ -204,9 +202,8 @@ START_TEST(who_flickers_is_never_able)
         ck_assert(!is_able(0));
     }
 }
-END_TEST
 
-START_TEST(who_ends_is_not_able)
+TEST(who_ends_is_not_able)
 {
     become_able();
     sk_assignments_stop(assignments);
@@ -214,9 +211,8 @@ START_TEST(who_ends_is_not_able)
     run_for(2 * SK_ABLE_AFTER_MS);
     ck_assert(!is_able(0));
 }
-END_TEST
 
-START_TEST(without_a_node_of_redis_others_do_the_work)
+TEST(without_a_node_of_redis_others_do_the_work)
 {
     become_able();
     fake.others[0] = 1;
@@ -236,7 +232,6 @@ START_TEST(without_a_node_of_redis_others_do_the_work)
     run_for(100);
     ck_assert(is_able(0) && is_able(1));
 }
-END_TEST
 
 // ---- owners ----
 
@@ -251,7 +246,7 @@ static size_t owned(size_t shard)
     return count;
 }
 
-START_TEST(the_able_share_the_work)
+TEST(the_able_share_the_work)
 {
     fake.living = 3;
     fake.able[0] = true;
@@ -271,9 +266,8 @@ START_TEST(the_able_share_the_work)
     fake.living = 0; // before the first list
     ck_assert_uint_eq(owned(1), NAMES);
 }
-END_TEST
 
-START_TEST(a_vouchers_owner_is_computed_once_for_each_list)
+TEST(a_vouchers_owner_is_computed_once_for_each_list)
 {
     struct sk_maintenance maintenance = {.assignment = {.version = 0}};
     struct sk_voucher voucher = {.shard = 1, .tag = "7", .maintenance = &maintenance};
@@ -284,11 +278,10 @@ START_TEST(a_vouchers_owner_is_computed_once_for_each_list)
     fake.lists++;
     ck_assert(!sk_assignment_has_voucher(NULL, &voucher));
 }
-END_TEST
 
 // ---- alone ----
 
-START_TEST(who_alone_has_lost_postgresql_is_not_ready_after_three_seconds)
+TEST_EACH(who_alone_has_lost_postgresql_is_not_ready_after_three_seconds, 3)
 {
     become_able();
     fake.others[1] = 1;
@@ -314,30 +307,14 @@ START_TEST(who_alone_has_lost_postgresql_is_not_ready_after_three_seconds)
     run_for(2900);
     ck_assert(!sk_assignments_is_alone(assignments)); // three seconds again
 }
-END_TEST
 
 // Reactors of one process have the same gateway's address, and mostly the same trouble.
-START_TEST(another_reactor_of_the_process_is_no_other_instance)
+TEST(another_reactor_of_the_process_is_no_other_instance)
 {
     fake.others[0] = 1;
     fake_pg.down = true;
     run_for(10000);
     ck_assert(!sk_assignments_is_alone(assignments));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("assignment");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_session_is_able_after_two_seconds_without_a_break);
-    tcase_add_loop_test(tcase, any_trouble_ends_it_at_once, 0, 4);
-    tcase_add_test(tcase, who_flickers_is_never_able);
-    tcase_add_test(tcase, who_ends_is_not_able);
-    tcase_add_test(tcase, without_a_node_of_redis_others_do_the_work);
-    tcase_add_test(tcase, the_able_share_the_work);
-    tcase_add_test(tcase, a_vouchers_owner_is_computed_once_for_each_list);
-    tcase_add_loop_test(tcase, who_alone_has_lost_postgresql_is_not_ready_after_three_seconds, 0, 3);
-    tcase_add_test(tcase, another_reactor_of_the_process_is_no_other_instance);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -3,7 +3,7 @@
 
 #include "audit.h"
 #include "fake_stores.h"
-#include "stack.h"
+#include "test.h"
 
 #define RUN "run-1"
 
@@ -16,7 +16,7 @@ static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock 
 static const struct sk_snapshot at_rest = {
     .present = true, .same_run = true, .epoch = 7, .stock = 4, .buyers = 6, .last = "100-5", .terms = TERMS};
 
-START_TEST(a_snapshot_is_read)
+TEST(a_snapshot_is_read)
 {
     const struct sk_reply items[] = {TEXT("paused"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
                                      NUMBER(6),      NUMBER(0), TEXT(""),      TEXT("9"), TEXT("1000"),
@@ -35,9 +35,8 @@ START_TEST(a_snapshot_is_read)
     ck_assert_int_eq(snapshot.terms.end_ms, 2000);
     ck_assert_int_eq(snapshot.terms.offer, 3);
 }
-END_TEST
 
-START_TEST(what_cannot_be_read_is_not_relied_on)
+TEST(what_cannot_be_read_is_not_relied_on)
 {
     static const struct sk_reply good[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
                                            NUMBER(6),    NUMBER(0), TEXT(""),      TEXT("9"), TEXT("1000"),
@@ -104,10 +103,9 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
     ck_assert(sk_snapshot_read(&damage, &snapshot)); // a rebuild repairs it
     ck_assert_int_eq(sk_audit(&account, &at_rest, &snapshot), SK_BOOKS_UNSURE);
 }
-END_TEST
 
 // Each row changes one thing of a sound voucher.
-START_TEST(each_finding_has_its_cause)
+TEST(each_finding_has_its_cause)
 {
     static const struct {
         struct sk_snapshot before, now;
@@ -168,9 +166,8 @@ START_TEST(each_finding_has_its_cause)
                       sk_books_name(rows[i].finding));
     }
 }
-END_TEST
 
-START_TEST(a_new_voucher_has_no_newest_entry)
+TEST(a_new_voucher_has_no_newest_entry)
 {
     struct sk_account fresh = {.epoch = 1, .newest = "0-0", .stock = 10, .terms = TERMS};
     struct sk_snapshot snapshot = at_rest;
@@ -180,9 +177,8 @@ START_TEST(a_new_voucher_has_no_newest_entry)
     (void)strcpy(snapshot.last, "epoch-1");
     ck_assert_int_eq(sk_audit(&fresh, &snapshot, &snapshot), SK_BOOKS_AGREE);
 }
-END_TEST
 
-START_TEST(a_snapshot_is_behind_what_was_heard)
+TEST(a_snapshot_is_behind_what_was_heard)
 {
     static const struct {
         struct sk_snapshot snapshot;
@@ -204,16 +200,5 @@ START_TEST(a_snapshot_is_behind_what_was_heard)
         ck_assert_msg(sk_snapshot_is_behind(&rows[i].snapshot, rows[i].epoch, rows[i].last) == rows[i].behind,
                       "row %zu", i);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("audit");
-    tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
-    tcase_add_test(tcase, a_snapshot_is_read);
-    tcase_add_test(tcase, what_cannot_be_read_is_not_relied_on);
-    tcase_add_test(tcase, each_finding_has_its_cause);
-    tcase_add_test(tcase, a_new_voucher_has_no_newest_entry);
-    tcase_add_test(tcase, a_snapshot_is_behind_what_was_heard);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = fake_stores_forget);

@@ -5,7 +5,7 @@
 
 #include "auth.h"
 #include "clock.h"
-#include "stack.h"
+#include "test.h"
 
 static char token[] = "s3cret-token-123";
 static char lines[] = "reader read reader-token-0001\n"
@@ -58,7 +58,7 @@ static enum sk_caller ask(const char *value, unsigned count, enum sk_role role, 
     return sk_auth_admin(&request, tokens, role, name);
 }
 
-START_TEST(a_user_is_one_field_of_the_allowed_form)
+TEST(a_user_is_one_field_of_the_allowed_form)
 {
     static const struct {
         const char *value;
@@ -93,7 +93,6 @@ START_TEST(a_user_is_one_field_of_the_allowed_form)
             ck_assert_str_eq(user, rows[i].value);
     }
 }
-END_TEST
 
 // ---- users with tokens ----
 
@@ -124,7 +123,7 @@ static enum sk_caller ask_user(const char *name, const char *value, unsigned cou
     return auth;
 }
 
-START_TEST(a_user_has_one_bearer_token)
+TEST(a_user_has_one_bearer_token)
 {
     static const struct {
         const char *name, *value;
@@ -152,9 +151,8 @@ START_TEST(a_user_has_one_bearer_token)
         ck_assert_str_eq(asked_about, rows[i].asked == NULL ? "" : rows[i].asked);
     }
 }
-END_TEST
 
-START_TEST(every_refusal_of_a_token_is_the_same)
+TEST(every_refusal_of_a_token_is_the_same)
 {
     for (int result = SK_JWT_GOOD + 1; result < SK_JWT_RESULT_COUNT; result++) {
         finding = (enum sk_jwt_result)result;
@@ -163,9 +161,8 @@ START_TEST(every_refusal_of_a_token_is_the_same)
         ck_assert_ptr_nonnull(sk_jwt_reason(finding));
     }
 }
-END_TEST
 
-START_TEST(an_admin_has_the_one_token)
+TEST(an_admin_has_the_one_token)
 {
     static const struct {
         const char *value;
@@ -202,10 +199,9 @@ START_TEST(an_admin_has_the_one_token)
         ck_assert_str_eq(name, rows[i].auth == SK_CALLER_KNOWN ? "admin" : "");
     }
 }
-END_TEST
 
 // Every bit of every character counts, so the comparison cannot report "equal" early.
-START_TEST(a_token_wrong_in_one_bit_is_wrong)
+TEST(a_token_wrong_in_one_bit_is_wrong)
 {
     char value[64] = "Bearer ", name[SK_ADMIN_NAME_SIZE];
     for (size_t at = 0; at < sizeof token - 1; at++) {
@@ -216,9 +212,8 @@ START_TEST(a_token_wrong_in_one_bit_is_wrong)
         }
     }
 }
-END_TEST
 
-START_TEST(a_role_allows_what_it_names)
+TEST(a_role_allows_what_it_names)
 {
     static const struct {
         const char *value, *name;
@@ -244,9 +239,8 @@ START_TEST(a_role_allows_what_it_names)
         ck_assert_int_eq(ask(rows[i].value, 2, SK_ROLE_ANY, name), SK_CALLER_UNKNOWN);
     }
 }
-END_TEST
 
-START_TEST(without_a_token_admin_calls_are_off)
+TEST(without_a_token_admin_calls_are_off)
 {
     struct sk_identity_options options = {0};
     char name[SK_ADMIN_NAME_SIZE];
@@ -255,7 +249,6 @@ START_TEST(without_a_token_admin_calls_are_off)
     ck_assert_int_eq(ask(NULL, 0, SK_ROLE_ANY, name), SK_CALLER_ADMIN_OFF);
     ck_assert_int_eq(ask("Bearer x", 1, SK_ROLE_ANY, name), SK_CALLER_ADMIN_OFF);
 }
-END_TEST
 
 // ---- the payment side ----
 
@@ -285,7 +278,7 @@ static void sign(int64_t ago_s)
     signature = (struct field){"x-seckill-signature", mac, 1};
 }
 
-START_TEST(the_payment_side_signs_or_has_a_token)
+TEST(the_payment_side_signs_or_has_a_token)
 {
     char name[SK_ADMIN_NAME_SIZE];
     sent = (struct field){"authorization", "Bearer payments-token-01", 1};
@@ -305,10 +298,9 @@ START_TEST(the_payment_side_signs_or_has_a_token)
     sign(-250);
     ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
 }
-END_TEST
 
 // Whatever token is also sent.
-START_TEST(a_signature_that_is_not_good_is_refused)
+TEST(a_signature_that_is_not_good_is_refused)
 {
     char name[SK_ADMIN_NAME_SIZE], other[] = "0123456789abcdeg";
     sent = (struct field){"authorization", "Bearer payments-token-01", 1};
@@ -334,9 +326,8 @@ START_TEST(a_signature_that_is_not_good_is_refused)
     ck_assert_int_eq(pay(secret, name), SK_CALLER_BAD_SIGNATURE);
     ck_assert_str_eq(name, "");
 }
-END_TEST
 
-START_TEST(with_a_secret_alone_a_signature_is_asked_for)
+TEST(with_a_secret_alone_a_signature_is_asked_for)
 {
     struct sk_identity_options options = {0};
     char name[SK_ADMIN_NAME_SIZE];
@@ -348,21 +339,5 @@ START_TEST(with_a_secret_alone_a_signature_is_asked_for)
     ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
     ck_assert_int_eq(pay(NULL, name), SK_CALLER_BAD_SIGNATURE);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("auth");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_user_is_one_field_of_the_allowed_form);
-    tcase_add_test(tcase, a_user_has_one_bearer_token);
-    tcase_add_test(tcase, every_refusal_of_a_token_is_the_same);
-    tcase_add_test(tcase, an_admin_has_the_one_token);
-    tcase_add_test(tcase, a_token_wrong_in_one_bit_is_wrong);
-    tcase_add_test(tcase, a_role_allows_what_it_names);
-    tcase_add_test(tcase, without_a_token_admin_calls_are_off);
-    tcase_add_test(tcase, the_payment_side_signs_or_has_a_token);
-    tcase_add_test(tcase, a_signature_that_is_not_good_is_refused);
-    tcase_add_test(tcase, with_a_secret_alone_a_signature_is_asked_for);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

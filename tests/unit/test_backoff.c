@@ -1,6 +1,6 @@
 // Back-off: every wait is within its bounds, the spans double up to the maximum, and waits differ.
 #include "backoff.h"
-#include "stack.h"
+#include "test.h"
 
 static const struct sk_backoff kinds[] = {
     {.first_ms = 50, .most_ms = 2000},     // a store's connection
@@ -11,7 +11,7 @@ static const struct sk_backoff kinds[] = {
     {.first_ms = 1, .most_ms = UINT32_MAX} // never overflows
 };
 
-START_TEST(waits_stay_between_half_a_span_and_all_of_it)
+TEST(waits_stay_between_half_a_span_and_all_of_it)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         for (int round = 0; round < 200; round++) {
@@ -27,9 +27,8 @@ START_TEST(waits_stay_between_half_a_span_and_all_of_it)
         }
     }
 }
-END_TEST
 
-START_TEST(a_success_resets_it)
+TEST(a_success_resets_it)
 {
     struct sk_backoff backoff = {.first_ms = 10, .most_ms = 1000};
     for (int i = 0; i < 10; i++)
@@ -38,9 +37,8 @@ START_TEST(a_success_resets_it)
     sk_backoff_reset(&backoff);
     ck_assert_uint_le(sk_backoff_next(&backoff), 10);
 }
-END_TEST
 
-START_TEST(waits_are_spread_over_their_range)
+TEST(waits_are_spread_over_their_range)
 {
     struct sk_backoff backoff = {.first_ms = 1000, .most_ms = 1000};
     int quarters[4] = {0};
@@ -49,10 +47,9 @@ START_TEST(waits_are_spread_over_their_range)
     for (int i = 0; i < 4; i++)
         ck_assert_msg(quarters[i] > 800, "quarter %d got %d of 4000", i, quarters[i]);
 }
-END_TEST
 
 // Clients that failed together must not retry together.
-START_TEST(two_of_a_kind_wait_differently)
+TEST(two_of_a_kind_wait_differently)
 {
     struct sk_backoff one = {.first_ms = 1000000, .most_ms = 1000000}, other = one;
     int same = 0;
@@ -60,23 +57,10 @@ START_TEST(two_of_a_kind_wait_differently)
         same += sk_backoff_next(&one) == sk_backoff_next(&other);
     ck_assert_int_lt(same, 5);
 }
-END_TEST
 
-START_TEST(a_seed_is_followed)
+TEST(a_seed_is_followed)
 {
     struct sk_backoff one = {.first_ms = 1000000, .most_ms = 1000000, .random = 42}, other = one;
     for (int i = 0; i < 100; i++)
         ck_assert_uint_eq(sk_backoff_next(&one), sk_backoff_next(&other));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("backoff");
-    tcase_add_test(tcase, waits_stay_between_half_a_span_and_all_of_it);
-    tcase_add_test(tcase, a_success_resets_it);
-    tcase_add_test(tcase, waits_are_spread_over_their_range);
-    tcase_add_test(tcase, two_of_a_kind_wait_differently);
-    tcase_add_test(tcase, a_seed_is_followed);
-    return harness_main(tcase, CK_FORK);
 }

@@ -1,8 +1,7 @@
 // base64url: each byte string has one encoding, and nothing else is accepted.
-#include <check.h>
 #include <string.h>
 
-#include "stack.h"
+#include "test.h"
 #include "text.h"
 
 enum { ROOM = 64 };
@@ -23,7 +22,7 @@ static const struct {
     {"\xff\xef", "_-8"},
 };
 
-START_TEST(what_is_put_can_be_read)
+TEST(what_is_put_can_be_read)
 {
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         char text[ROOM];
@@ -39,9 +38,8 @@ START_TEST(what_is_put_can_be_read)
         ck_assert(size == 0 || !sk_base64url_read(text, chars, bytes, size - 1, &len));
     }
 }
-END_TEST
 
-START_TEST(every_byte_has_its_place)
+TEST(every_byte_has_its_place)
 {
     unsigned char bytes[ROOM];
     size_t len;
@@ -54,9 +52,8 @@ START_TEST(every_byte_has_its_place)
         }
     }
 }
-END_TEST
 
-START_TEST(nothing_else_is_read)
+TEST(nothing_else_is_read)
 {
     static const char *const texts[] = {"Z",      "Zm9vZ", "Zg==", "Zm8=", "Zm9v=",  "Zm 9v",
                                         "Zm9v\n", " Zm9v", "Zm+v", "Zm/v", "Zh",     "Zn",
@@ -65,14 +62,4 @@ START_TEST(nothing_else_is_read)
     size_t len;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         ck_assert_msg(!sk_base64url_read(texts[i], strlen(texts[i]), bytes, ROOM, &len), "%s", texts[i]);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("base64url");
-    tcase_add_test(tcase, what_is_put_can_be_read);
-    tcase_add_test(tcase, every_byte_has_its_place);
-    tcase_add_test(tcase, nothing_else_is_read);
-    return harness_main(tcase, CK_FORK);
 }

@@ -2,8 +2,8 @@
 #include "batch.h"
 
 #include "entry.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { MOST = 100 };
 
@@ -50,7 +50,7 @@ static void forget(struct sk_voucher *voucher)
     sk_entry_forget(entry);
 }
 
-START_TEST(a_batch_has_so_many_orders)
+TEST(a_batch_has_so_many_orders)
 {
     struct sk_voucher *first = voucher_with(1, MOST - 1), *second = voucher_with(2, 5);
     ck_assert_uint_eq(sk_batch_add(&batch, sale.orders, first), 66);
@@ -63,9 +63,8 @@ START_TEST(a_batch_has_so_many_orders)
     forget(first);
     forget(second);
 }
-END_TEST
 
-START_TEST(a_batch_has_so_many_parts)
+TEST(a_batch_has_so_many_parts)
 {
     for (int64_t voucher = 1; voucher <= SK_BATCH_PARTS_MAX; voucher++) {
         ck_assert(sk_batch_has_room(&batch));
@@ -75,10 +74,9 @@ START_TEST(a_batch_has_so_many_parts)
     for (size_t i = 0; i < SK_BATCH_PARTS_MAX; i++)
         forget(batch.parts[i].voucher);
 }
-END_TEST
 
 // As with epochs: the other orders go with the next batch.
-START_TEST(a_part_has_one_offer)
+TEST(a_part_has_one_offer)
 {
     struct sk_voucher *voucher = voucher_with(1, 4);
     voucher->granted.orders.head->offer = voucher->granted.orders.head->next->offer = 2;
@@ -88,9 +86,8 @@ START_TEST(a_part_has_one_offer)
     ck_assert_uint_eq(voucher->granted.orders.count, 2);
     forget(voucher);
 }
-END_TEST
 
-START_TEST(what_has_failed_shares_nothing)
+TEST(what_has_failed_shares_nothing)
 {
     struct sk_voucher *voucher = voucher_with(1, 2);
     ck_assert(sk_batch_may_share(voucher));
@@ -101,7 +98,6 @@ START_TEST(what_has_failed_shares_nothing)
     ck_assert(!sk_batch_may_share(voucher));
     forget(voucher);
 }
-END_TEST
 
 // ---- the statement ----
 
@@ -127,7 +123,7 @@ static const struct asked *ask(void)
     return &fake_pg.asked[fake_pg.count - 1];
 }
 
-START_TEST(plain_orders_are_asked_without_details)
+TEST(plain_orders_are_asked_without_details)
 {
     struct sk_voucher *first = voucher_with(1, 3), *second = voucher_with(2, 1);
     (void)sk_batch_add(&batch, sale.orders, first);
@@ -148,9 +144,8 @@ START_TEST(plain_orders_are_asked_without_details)
     forget(first);
     forget(second);
 }
-END_TEST
 
-START_TEST(one_that_is_not_plain_gives_details_of_all)
+TEST_EACH(one_that_is_not_plain_gives_details_of_all, 3)
 {
     static const struct {
         unsigned quantity;
@@ -169,9 +164,8 @@ START_TEST(one_that_is_not_plain_gives_details_of_all)
     ck_assert_str_eq(asked->argv[7], rows[_i].keys);
     forget(voucher);
 }
-END_TEST
 
-START_TEST(details_go_with_the_orders_of_all_parts)
+TEST(details_go_with_the_orders_of_all_parts)
 {
     struct sk_voucher *first = voucher_with(1, 2), *second = voucher_with(2, 2);
     details(second, 1, 3, 0);
@@ -186,10 +180,9 @@ START_TEST(details_go_with_the_orders_of_all_parts)
     forget(first);
     forget(second);
 }
-END_TEST
 
 // The arrays are reused by the next call.
-START_TEST(a_plain_batch_behind_one_with_details_is_plain)
+TEST(a_plain_batch_behind_one_with_details_is_plain)
 {
     struct sk_voucher *voucher = voucher_with(1, 1);
     details(voucher, 1, 5, 9);
@@ -203,19 +196,5 @@ START_TEST(a_plain_batch_behind_one_with_details_is_plain)
     ck_assert_str_eq(fake_pg.asked[2].argv[7], "{NULL}");
     forget(voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("batch");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_batch_has_so_many_orders);
-    tcase_add_test(tcase, a_batch_has_so_many_parts);
-    tcase_add_test(tcase, a_part_has_one_offer);
-    tcase_add_test(tcase, what_has_failed_shares_nothing);
-    tcase_add_test(tcase, plain_orders_are_asked_without_details);
-    tcase_add_loop_test(tcase, one_that_is_not_plain_gives_details_of_all, 0, 3);
-    tcase_add_test(tcase, details_go_with_the_orders_of_all_parts);
-    tcase_add_test(tcase, a_plain_batch_behind_one_with_details_is_plain);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.setup = setup, .teardown = teardown, .in_one_process = true);

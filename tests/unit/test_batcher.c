@@ -5,8 +5,8 @@
 
 #include "batcher.h"
 #include "fake_session.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 #include "wait.h"
 
 enum { GRANTED_MAX = 64, POOL = 1000 };
@@ -126,7 +126,7 @@ static void all_must_be_told(uint64_t first, uint64_t count, enum sk_purchase_co
 
 // ---- batches ----
 
-START_TEST(the_requests_of_a_turn_are_one_call)
+TEST(the_requests_of_a_turn_are_one_call)
 {
     request(1, 1, 3);
     ck_assert_uint_eq(fake_redis.count, 0); // nothing is sent before the turn ends
@@ -157,9 +157,8 @@ START_TEST(the_requests_of_a_turn_are_one_call)
     ck_assert_uint_eq(told_count, 0);
     redis_answers(NULL);
 }
-END_TEST
 
-START_TEST(the_clock_is_read_once_a_turn)
+TEST(the_clock_is_read_once_a_turn)
 {
     uint64_t before = uv_hrtime(), first;
     request(1, 1, 2);
@@ -180,9 +179,8 @@ START_TEST(the_clock_is_read_once_a_turn)
     redis_answers(NULL);
     redis_answers(NULL);
 }
-END_TEST
 
-START_TEST(vouchers_do_not_mix)
+TEST(vouchers_do_not_mix)
 {
     request(1, 1, 2);
     request(2, 3, 1);
@@ -199,9 +197,8 @@ START_TEST(vouchers_do_not_mix)
     redis_answers(NULL);
     ck_assert_uint_eq(told_count, 4);
 }
-END_TEST
 
-START_TEST(a_batch_has_its_bound)
+TEST(a_batch_has_its_bound)
 {
     static const int sizes[] = {5, 5, 2};
     request(1, 1, 12);
@@ -213,9 +210,8 @@ START_TEST(a_batch_has_its_bound)
         redis_answers(NULL);
     all_must_be_told(1, 12, SK_PURCHASE_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(while_redis_is_busy_requests_gather)
+TEST(while_redis_is_busy_requests_gather)
 {
     fake_redis.busy = true;
     request(1, 1, 2);
@@ -231,11 +227,10 @@ START_TEST(while_redis_is_busy_requests_gather)
     redis_answers(NULL);
     all_must_be_told(1, 4, SK_PURCHASE_UNAVAILABLE);
 }
-END_TEST
 
 // ---- answers ----
 
-START_TEST(each_letter_is_its_users_verdict)
+TEST(each_letter_is_its_users_verdict)
 {
     static const char existing[] = "018bcfe5-6800-7000-8000-0123456789ab";
     request(1, 1, 5);
@@ -253,9 +248,8 @@ START_TEST(each_letter_is_its_users_verdict)
     ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[23]);
     ck_assert_uint_eq(granted_count, 2);
 }
-END_TEST
 
-START_TEST(winners_who_repeat_get_their_own_ids)
+TEST(winners_who_repeat_get_their_own_ids)
 {
     static const char first[] = "018bcfe5-6800-7000-8000-000000000001",
                       third[] = "018bcfe5-6800-7000-8000-000000000003";
@@ -268,9 +262,8 @@ START_TEST(winners_who_repeat_get_their_own_ids)
     ck_assert_int_eq(told[3].code, SK_PURCHASE_ALREADY_ORDERED);
     ck_assert_str_eq(told[3].order_id, "");
 }
-END_TEST
 
-START_TEST(who_comes_too_early_is_told_when_to_come)
+TEST(who_comes_too_early_is_told_when_to_come)
 {
     const struct sk_reply items[] = {TEXT("ok"),      TEXT("5000"), TEXT("7500"), TEXT("7"),
                                      TEXT("epoch-7"), TEXT(""),     TEXT("nn")};
@@ -281,10 +274,9 @@ START_TEST(who_comes_too_early_is_told_when_to_come)
     all_must_be_told(1, 2, SK_PURCHASE_NOT_STARTED);
     ck_assert_uint_eq(told[0].retry_after_ms, 2500);
 }
-END_TEST
 
 // The reply may take long: the cached start counts from the request, so it may be early, but never late.
-START_TEST(a_start_is_cached_from_the_question_on)
+TEST(a_start_is_cached_from_the_question_on)
 {
     const struct sk_reply items[] = {TEXT("ok"),      TEXT("5000"), TEXT("7500"), TEXT("7"),
                                      TEXT("epoch-7"), TEXT(""),     TEXT("n")};
@@ -301,9 +293,8 @@ START_TEST(a_start_is_cached_from_the_question_on)
     while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
 }
-END_TEST
 
-START_TEST(what_is_asked_and_granted_is_counted)
+TEST(what_is_asked_and_granted_is_counted)
 {
     request(1, 1, 7); // two calls: a batch has five
     sk_batcher_flush(batcher);
@@ -320,7 +311,6 @@ START_TEST(what_is_asked_and_granted_is_counted)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 2);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 7);
 }
-END_TEST
 
 static struct sk_distributed measured(enum sk_distribution_id id, uint64_t *count)
 {
@@ -333,7 +323,7 @@ static struct sk_distributed measured(enum sk_distribution_id id, uint64_t *coun
 }
 
 // Times of each order, whatever its outcome; for a call without a reply only how long its orders had waited.
-START_TEST(the_legs_are_measured)
+TEST(the_legs_are_measured)
 {
     uint64_t count, before = uv_hrtime();
     request(1, 1, 2);
@@ -359,9 +349,8 @@ START_TEST(the_legs_are_measured)
     (void)measured(SK_DISTRIBUTION_LEG_GATHER, &count);
     ck_assert_uint_eq(count, 3);
 }
-END_TEST
 
-START_TEST(winners_go_to_the_writer_as_one_entry)
+TEST(winners_go_to_the_writer_as_one_entry)
 {
     request(1, 1, 4);
     sk_batcher_flush(batcher);
@@ -382,9 +371,8 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
     ck_assert_str_eq(fake_redis.asked[1].argv[9], "10-1");
     redis_answers(NULL);
 }
-END_TEST
 
-START_TEST(a_full_journal_is_503_but_winners_are_told)
+TEST(a_full_journal_is_503_but_winners_are_told)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
@@ -392,10 +380,9 @@ START_TEST(a_full_journal_is_503_but_winners_are_told)
     must_be_told(0, 1, SK_PURCHASE_OVERLOADED);
     must_be_told(1, 2, SK_PURCHASE_ALREADY_ORDERED);
 }
-END_TEST
 
 // Another instance's rebuild may have died.
-START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
+TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
 {
     static const char *const words[] = {"missing", "loading", "unsure"};
     static const enum sk_doubt doubts[] = {SK_DOUBT_CLOSED, SK_DOUBT_CLOSED, SK_DOUBT_BEHIND};
@@ -408,9 +395,8 @@ START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
         ck_assert_int_eq(last_doubt, doubts[i]);
     }
 }
-END_TEST
 
-START_TEST(a_dead_link_is_503_and_never_a_refusal)
+TEST(a_dead_link_is_503_and_never_a_refusal)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
@@ -422,11 +408,10 @@ START_TEST(a_dead_link_is_503_and_never_a_refusal)
     sk_batcher_flush(batcher);
     all_must_be_told(4, 2, SK_PURCHASE_UNAVAILABLE);
 }
-END_TEST
 
 // ---- nodes of a cluster: vouchers 1 and 2 are on two ----
 
-START_TEST(a_busy_node_holds_up_no_other)
+TEST(a_busy_node_holds_up_no_other)
 {
     fake_redis.cluster = fake_redis.first_busy = true;
     request(1, 1, 2);
@@ -446,10 +431,9 @@ START_TEST(a_busy_node_holds_up_no_other)
     must_be_told(0, 3, SK_PURCHASE_ACCEPTED);
     must_be_told(1, 1, SK_PURCHASE_ACCEPTED);
 }
-END_TEST
 
 // Nothing was executed. The link has corrected the map by now.
-START_TEST(a_voucher_that_has_moved_is_asked_at_its_new_node)
+TEST(a_voucher_that_has_moved_is_asked_at_its_new_node)
 {
     static const struct sk_reply moved = ERROR("MOVED 9842 127.0.0.1:7000");
     request(2, 1, 2);
@@ -465,10 +449,9 @@ START_TEST(a_voucher_that_has_moved_is_asked_at_its_new_node)
     all_must_be_told(1, 2, SK_PURCHASE_ACCEPTED);
     ck_assert_uint_eq(granted_count, 2);
 }
-END_TEST
 
 // The reply counts for its orders, but shows nothing of the node that has the voucher now.
-START_TEST(what_the_old_node_answers_is_not_remembered)
+TEST_EACH(what_the_old_node_answers_is_not_remembered, 2)
 {
     bool moves = _i == 1;
     fake_redis.cluster = true;
@@ -482,9 +465,8 @@ START_TEST(what_the_old_node_answers_is_not_remembered)
     ck_assert_str_eq(voucher(1)->seen.last, moves ? "" : "10-1");
     fake_redis.swapped = false;
 }
-END_TEST
 
-START_TEST(a_voucher_that_moves_for_ever_is_503)
+TEST(a_voucher_that_moves_for_ever_is_503)
 {
     static const struct sk_reply moved = ERROR("MOVED 9842 127.0.0.1:7000");
     request(1, 1, 1);
@@ -496,10 +478,9 @@ START_TEST(a_voucher_that_moves_for_ever_is_503)
     all_must_be_told(1, 1, SK_PURCHASE_LOADING);
     ck_assert(!sk_batcher_flush(batcher));
 }
-END_TEST
 
 // It was not executed either, but no node can yet.
-START_TEST(an_unstable_slot_is_503_and_no_doubt)
+TEST_EACH(an_unstable_slot_is_503_and_no_doubt, 3)
 {
     static const struct sk_reply unstable[] = {ERROR("ASK 9842 127.0.0.1:7000"),
                                                ERROR("TRYAGAIN Multiple keys request during rehashing of slot"),
@@ -510,9 +491,8 @@ START_TEST(an_unstable_slot_is_503_and_no_doubt)
     all_must_be_told(1, 2, SK_PURCHASE_UNAVAILABLE);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
-END_TEST
 
-START_TEST(a_malformed_answer_is_503_for_all)
+TEST(a_malformed_answer_is_503_for_all)
 {
     static const struct sk_reply good[] = {TEXT("ok"),   NUMBER(5000), NUMBER(4000), TEXT("7"),
                                            TEXT("10-1"), TEXT("10-1"), TEXT("pps")};
@@ -558,12 +538,11 @@ START_TEST(a_malformed_answer_is_503_for_all)
         told_count = 0;
     }
 }
-END_TEST
 
 // ---- impossible values ----
 
 // Keys of a wrong type, and a journal at its end, persist until the voucher is rebuilt.
-START_TEST(damage_is_503_and_rebuilt)
+TEST(damage_is_503_and_rebuilt)
 {
     static const struct sk_reply damages[] = {
         ERROR("WRONGTYPE Operation against a key holding the wrong kind of value script: x"),
@@ -578,10 +557,9 @@ START_TEST(damage_is_503_and_rebuilt)
         ck_assert_int_eq(last_doubt, SK_DOUBT_DAMAGED);
     }
 }
-END_TEST
 
 // Granted orders go to the writer even if the journal id is impossible; only the comparison with later ids is skipped.
-START_TEST(a_journal_id_out_of_range_stops_no_order)
+TEST(a_journal_id_out_of_range_stops_no_order)
 {
     static const char id[] = "9999999999999999999-1";
     const struct sk_reply items[] = {TEXT("ok"), NUMBER(5000), NUMBER(4000), TEXT("7"), TEXT(id), TEXT(id), TEXT("p")};
@@ -594,10 +572,9 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
     ck_assert_str_eq(granted[0]->entry->journal_id, id);
     ck_assert_str_eq(voucher(1)->seen.last, "");
 }
-END_TEST
 
 // The sale has just reopened and will sell shortly, so no reactor may cache a refusal.
-START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
+TEST(a_sale_that_is_held_is_loading_and_not_cached)
 {
     options.sold_out_mark_ms = 60000;
     request(1, 1, 1);
@@ -607,7 +584,6 @@ START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
-END_TEST
 
 // ---- quantity and Idempotency-Key ----
 
@@ -619,7 +595,7 @@ static void request_of(uint64_t handle, unsigned quantity, uint64_t key)
     voucher(1)->asking.orders.tail->key = key;
 }
 
-START_TEST(quantity_and_key_are_asked_with_all_or_none)
+TEST(quantity_and_key_are_asked_with_all_or_none)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
@@ -639,7 +615,6 @@ START_TEST(quantity_and_key_are_asked_with_all_or_none)
     redis_answers(NULL);
     ck_assert_uint_eq(told_count, 8);
 }
-END_TEST
 
 #define FIRST  "018bcfe5-6800-7000-8000-000000000001"
 #define SECOND "018bcfe5-6800-7000-8000-000000000002"
@@ -665,7 +640,7 @@ static const struct {
 };
 enum { LETTERS = sizeof letters / sizeof letters[0] };
 
-START_TEST(each_letter_with_more_is_told_with_it)
+TEST_EACH(each_letter_with_more_is_told_with_it, LETTERS)
 {
     request_of(1, 3, 7);
     sk_batcher_flush(batcher);
@@ -678,10 +653,9 @@ START_TEST(each_letter_with_more_is_told_with_it)
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0); // none of these refuses other users
 }
-END_TEST
 
 // It concerns only that user.
-START_TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
+TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
 {
     request(1, 1, 2);
     sk_batcher_flush(batcher);
@@ -691,9 +665,8 @@ START_TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
     must_be_told(1, 2, SK_PURCHASE_ACCEPTED);
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
 }
-END_TEST
 
-START_TEST(what_belongs_to_letters_comes_in_their_order)
+TEST(what_belongs_to_letters_comes_in_their_order)
 {
     request(1, 1, 5);
     sk_batcher_flush(batcher);
@@ -706,7 +679,6 @@ START_TEST(what_belongs_to_letters_comes_in_their_order)
     ck_assert_str_eq(told[4].order_id, SECOND);
     ck_assert(!told[4].repeats);
 }
-END_TEST
 
 static const struct {
     const char *letters;
@@ -730,7 +702,7 @@ static const struct {
     {"o", {NIL}, 0}, // with another status
 };
 
-START_TEST(letters_without_what_belongs_to_them_are_no_answer)
+TEST_EACH(letters_without_what_belongs_to_them_are_no_answer, sizeof shapes / sizeof shapes[0])
 {
     struct sk_reply items[9] = {
         TEXT("ok"), NUMBER(5000), NUMBER(4000), TEXT("7"), TEXT("10-1"), TEXT("10-1"), TEXT(shapes[_i].letters)};
@@ -741,10 +713,9 @@ START_TEST(letters_without_what_belongs_to_them_are_no_answer)
     redis_answers(&reply);
     all_must_be_told(1, 1, SK_PURCHASE_UNAVAILABLE);
 }
-END_TEST
 
 // A pause is cached, like a sell-out.
-START_TEST(a_paused_voucher_refuses_from_memory)
+TEST(a_paused_voucher_refuses_from_memory)
 {
     options.sold_out_mark_ms = 60000;
     request(1, 1, 2);
@@ -756,10 +727,9 @@ START_TEST(a_paused_voucher_refuses_from_memory)
     while (fake_redis.answered < fake_redis.count) // the read of the buyers
         redis_answers(NULL);
 }
-END_TEST
 
 // A request for fewer units may still succeed.
-START_TEST(too_few_units_are_not_remembered)
+TEST(too_few_units_are_not_remembered)
 {
     options.sold_out_mark_ms = 60000;
     request_of(1, 3, 0);
@@ -768,9 +738,8 @@ START_TEST(too_few_units_are_not_remembered)
     ck_assert_uint_eq(voucher(1)->refusals.newest.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
-END_TEST
 
-START_TEST(winners_keep_quantity_and_key)
+TEST(winners_keep_quantity_and_key)
 {
     request_of(1, 3, 0xabc);
     sk_batcher_flush(batcher);
@@ -779,11 +748,10 @@ START_TEST(winners_keep_quantity_and_key)
     ck_assert_uint_eq(granted[0]->key, 0xabc);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_GRANTED), 1); // orders, not units
 }
-END_TEST
 
 // ---- closing ----
 
-START_TEST(closing_answers_those_that_still_wait)
+TEST(closing_answers_those_that_still_wait)
 {
     fake_redis.busy = true;
     request(1, 1, 2);
@@ -795,12 +763,11 @@ START_TEST(closing_answers_those_that_still_wait)
         ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
     batcher = sk_batcher_open(&sale, NULL); // for the teardown
 }
-END_TEST
 
 // ---- the session ----
 
 // Without a session no purchase is sent: others could not know whose its entry is.
-START_TEST(purchases_wait_for_the_session_that_was_asked_for)
+TEST(purchases_wait_for_the_session_that_was_asked_for)
 {
     fake_session.lost = fake_session.asked = true;
     request(1, 1, 2);
@@ -813,9 +780,8 @@ START_TEST(purchases_wait_for_the_session_that_was_asked_for)
     ANSWER("ss");
     all_must_be_told(1, 2, SK_PURCHASE_SOLD_OUT);
 }
-END_TEST
 
-START_TEST(purchases_are_refused_where_there_will_be_no_session)
+TEST(purchases_are_refused_where_there_will_be_no_session)
 {
     fake_session.lost = true;
     request(1, 1, 2);
@@ -826,10 +792,9 @@ START_TEST(purchases_are_refused_where_there_will_be_no_session)
     for (size_t i = 0; i < told_count; i++)
         ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
 }
-END_TEST
 
 // The call may have been or may yet be executed: its journal entry must be searched for.
-START_TEST(a_call_without_an_answer_may_leave_an_orphan)
+TEST(a_call_without_an_answer_may_leave_an_orphan)
 {
     request(1, 1, 2);
     sk_batcher_flush(batcher);
@@ -841,7 +806,6 @@ START_TEST(a_call_without_an_answer_may_leave_an_orphan)
     ANSWER("s");
     ck_assert_int_eq(orphans, 1);
 }
-END_TEST
 
 // ---- offers ----
 
@@ -855,7 +819,7 @@ static void offer(int32_t number, int64_t cents, unsigned user_limit, bool ticke
     of->ticket = ticket;
 }
 
-START_TEST(a_call_names_the_offer)
+TEST(a_call_names_the_offer)
 {
     offer(4, 100, 1, false);
     request(1, 1, 2);
@@ -864,10 +828,9 @@ START_TEST(a_call_names_the_offer)
     ANSWER("pp");
     ck_assert_int_eq(granted[1]->offer, 4);
 }
-END_TEST
 
 // Nothing is sent until the background job is done; requests that arrived meanwhile are included then.
-START_TEST(another_offer_in_redis_holds_the_voucher)
+TEST(another_offer_in_redis_holds_the_voucher)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
@@ -889,7 +852,6 @@ START_TEST(another_offer_in_redis_holds_the_voucher)
     ck_assert_int_eq(granted[0]->offer, 2);
     ck_assert_uint_eq(granted_count, 3);
 }
-END_TEST
 
 static const struct {
     int64_t cents;
@@ -904,7 +866,7 @@ static const struct {
     {100, "CNY", 2, true, SK_PURCHASE_TICKET_REQUIRED}, {200, "CNY", 1, true, SK_PURCHASE_OFFER_CHANGED},
 };
 
-START_TEST(an_order_is_checked_again_by_the_new_offer)
+TEST_EACH(an_order_is_checked_again_by_the_new_offer, sizeof changes_of_terms / sizeof changes_of_terms[0])
 {
     offer(1, 100, 2, false);
     struct sk_order *order;
@@ -922,10 +884,9 @@ START_TEST(an_order_is_checked_again_by_the_new_offer)
     must_be_told(0, 1, changes_of_terms[_i].code);
     ck_assert_int_eq(told[0].left, changes_of_terms[_i].code == SK_PURCHASE_INVALID ? 1 : 0);
 }
-END_TEST
 
 // The catalogue was updated while the order waited for its first call.
-START_TEST(what_waits_is_checked_again_before_it_is_sent)
+TEST(what_waits_is_checked_again_before_it_is_sent)
 {
     fake_redis.busy = true;
     offer(1, 100, 1, false);
@@ -939,10 +900,9 @@ START_TEST(what_waits_is_checked_again_before_it_is_sent)
     ck_assert_str_eq(fake_redis.asked[0].argv[12], "2");
     ANSWER("p");
 }
-END_TEST
 
 // An instance that cannot update sells nothing under its old terms, and sends Retry-After.
-START_TEST(after_three_rounds_it_is_503)
+TEST(after_three_rounds_it_is_503)
 {
     released_at_once = true;
     request(1, 1, 2);
@@ -956,9 +916,8 @@ START_TEST(after_three_rounds_it_is_503)
     ck_assert_int_eq(differences, 2); // nobody waits after the last round
     ck_assert_uint_eq(granted_count, 0);
 }
-END_TEST
 
-START_TEST(another_offer_is_a_number_and_grants_nothing)
+TEST(another_offer_is_a_number_and_grants_nothing)
 {
     static const char *const offers[] = {"", "-1", "2147483648", "x", "2"};
     request(1, 1, 5);
@@ -973,9 +932,8 @@ START_TEST(another_offer_is_a_number_and_grants_nothing)
     }
     ck_assert_int_eq(differences, 0);
 }
-END_TEST
 
-START_TEST(a_hold_has_its_bound)
+TEST(a_hold_has_its_bound)
 {
     request(1, 1, 1);
     sk_batcher_flush(batcher);
@@ -987,9 +945,8 @@ START_TEST(a_hold_has_its_bound)
     redis_answers(NULL);
     must_be_told(0, 1, SK_PURCHASE_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(one_voucher_that_is_held_holds_up_no_other)
+TEST(one_voucher_that_is_held_holds_up_no_other)
 {
     request(1, 1, 1);
     sk_batcher_flush(batcher);
@@ -1002,56 +959,5 @@ START_TEST(one_voucher_that_is_held_holds_up_no_other)
     ANSWER("p");
     ck_assert_uint_eq(granted_count, 2);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("batcher");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, the_requests_of_a_turn_are_one_call);
-    tcase_add_test(tcase, the_clock_is_read_once_a_turn);
-    tcase_add_test(tcase, vouchers_do_not_mix);
-    tcase_add_test(tcase, a_batch_has_its_bound);
-    tcase_add_test(tcase, while_redis_is_busy_requests_gather);
-    tcase_add_test(tcase, each_letter_is_its_users_verdict);
-    tcase_add_test(tcase, winners_who_repeat_get_their_own_ids);
-    tcase_add_test(tcase, who_comes_too_early_is_told_when_to_come);
-    tcase_add_test(tcase, a_start_is_cached_from_the_question_on);
-    tcase_add_test(tcase, what_is_asked_and_granted_is_counted);
-    tcase_add_test(tcase, the_legs_are_measured);
-    tcase_add_test(tcase, winners_go_to_the_writer_as_one_entry);
-    tcase_add_test(tcase, a_full_journal_is_503_but_winners_are_told);
-    tcase_add_test(tcase, a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt);
-    tcase_add_test(tcase, a_dead_link_is_503_and_never_a_refusal);
-    tcase_add_test(tcase, a_busy_node_holds_up_no_other);
-    tcase_add_test(tcase, a_voucher_that_has_moved_is_asked_at_its_new_node);
-    tcase_add_loop_test(tcase, what_the_old_node_answers_is_not_remembered, 0, 2);
-    tcase_add_test(tcase, a_voucher_that_moves_for_ever_is_503);
-    tcase_add_loop_test(tcase, an_unstable_slot_is_503_and_no_doubt, 0, 3);
-    tcase_add_test(tcase, a_malformed_answer_is_503_for_all);
-    tcase_add_test(tcase, damage_is_503_and_rebuilt);
-    tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
-    tcase_add_test(tcase, a_sale_that_is_held_is_loading_and_not_cached);
-    tcase_add_test(tcase, quantity_and_key_are_asked_with_all_or_none);
-    tcase_add_loop_test(tcase, each_letter_with_more_is_told_with_it, 0, LETTERS);
-    tcase_add_test(tcase, too_many_orders_are_a_refusal_that_is_not_remembered);
-    tcase_add_test(tcase, what_belongs_to_letters_comes_in_their_order);
-    tcase_add_loop_test(tcase, letters_without_what_belongs_to_them_are_no_answer, 0, sizeof shapes / sizeof shapes[0]);
-    tcase_add_test(tcase, a_paused_voucher_refuses_from_memory);
-    tcase_add_test(tcase, too_few_units_are_not_remembered);
-    tcase_add_test(tcase, winners_keep_quantity_and_key);
-    tcase_add_test(tcase, a_call_names_the_offer);
-    tcase_add_test(tcase, another_offer_in_redis_holds_the_voucher);
-    tcase_add_loop_test(tcase, an_order_is_checked_again_by_the_new_offer, 0,
-                        sizeof changes_of_terms / sizeof changes_of_terms[0]);
-    tcase_add_test(tcase, what_waits_is_checked_again_before_it_is_sent);
-    tcase_add_test(tcase, after_three_rounds_it_is_503);
-    tcase_add_test(tcase, another_offer_is_a_number_and_grants_nothing);
-    tcase_add_test(tcase, a_hold_has_its_bound);
-    tcase_add_test(tcase, one_voucher_that_is_held_holds_up_no_other);
-    tcase_add_test(tcase, closing_answers_those_that_still_wait);
-    tcase_add_test(tcase, purchases_wait_for_the_session_that_was_asked_for);
-    tcase_add_test(tcase, purchases_are_refused_where_there_will_be_no_session);
-    tcase_add_test(tcase, a_call_without_an_answer_may_leave_an_orphan);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

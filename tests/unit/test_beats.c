@@ -7,7 +7,7 @@
 #include "fake_session.h"
 #include "fake_stores.h"
 #include "fake_timer.h"
-#include "stack.h"
+#include "test.h"
 
 static uv_loop_t loop;
 static struct sk_sale sale;
@@ -100,7 +100,7 @@ static void open_both(void)
     ck_assert(is_open(0) && is_open(1));
 }
 
-START_TEST(a_shard_opens_once_all_have_told_what_they_know)
+TEST(a_shard_opens_once_all_have_told_what_they_know)
 {
     ck_assert(!is_open(0) && !is_open(1));
     time_comes();
@@ -118,9 +118,8 @@ START_TEST(a_shard_opens_once_all_have_told_what_they_know)
     answers("1", "2001", NULL);
     ck_assert(is_open(1));
 }
-END_TEST
 
-START_TEST(a_shard_that_is_away_keeps_no_other_from_opening_for_long)
+TEST(a_shard_that_is_away_keeps_no_other_from_opening_for_long)
 {
     time_comes();
     answers("0", "1000", NULL);
@@ -135,9 +134,8 @@ START_TEST(a_shard_that_is_away_keeps_no_other_from_opening_for_long)
     pg_answers(NULL);
     ck_assert(is_open(0) && !is_open(1));
 }
-END_TEST
 
-START_TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
+TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
 {
     now_ms += 5000;
     time_comes();
@@ -156,9 +154,8 @@ START_TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
     ck_assert(is_open(0) && !is_open(1));
     ck_assert_uint_eq(dropped[1], 3);
 }
-END_TEST
 
-START_TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
+TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
 {
     time_comes();
     answers("0", "1000", "2500"); // what the first shard knows of the second
@@ -171,9 +168,8 @@ START_TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
     ck_assert_uint_eq(dropped[0], 0);
     ck_assert(!sk_beats_fit(beats, 1, 2499) && sk_beats_fit(beats, 1, 2500));
 }
-END_TEST
 
-START_TEST(a_shard_that_comes_back_older_is_not_used)
+TEST(a_shard_that_comes_back_older_is_not_used)
 {
     open_both();
     ck_assert(sk_beats_fit(beats, 1, 2001) && !sk_beats_fit(beats, 1, 2000));
@@ -185,10 +181,9 @@ START_TEST(a_shard_that_comes_back_older_is_not_used)
     ck_assert(is_open(1));
     ck_assert(!sk_beats_is_restored(beats, 1));
 }
-END_TEST
 
 // A connection reads the beat, and then another session raises it before the answer is handled.
-START_TEST(a_beat_that_was_read_before_it_was_raised_closes_nothing)
+TEST(a_beat_that_was_read_before_it_was_raised_closes_nothing)
 {
     open_both();
     round_of("1002", "2002");
@@ -196,9 +191,8 @@ START_TEST(a_beat_that_was_read_before_it_was_raised_closes_nothing)
     ck_assert(is_open(1) && !sk_beats_is_restored(beats, 1));
     ck_assert_uint_eq(dropped[1], 0);
 }
-END_TEST
 
-START_TEST(a_shard_that_is_away_is_not_asked_for_in_a_hurry)
+TEST(a_shard_that_is_away_is_not_asked_for_in_a_hurry)
 {
     now_ms += 5000;
     time_comes();
@@ -207,9 +201,8 @@ START_TEST(a_shard_that_is_away_is_not_asked_for_in_a_hurry)
     ck_assert_uint_eq(due_ms, now_ms + 1000);
     ck_assert(is_open(0) && !is_open(1));
 }
-END_TEST
 
-START_TEST(one_without_a_session_raises_none)
+TEST(one_without_a_session_raises_none)
 {
     open_both();
     fake_session.lost = true;
@@ -219,10 +212,9 @@ START_TEST(one_without_a_session_raises_none)
     round_of("1002", "2002");
     ck_assert_str_eq(fake_pg.asked[6].argv[1], "1");
 }
-END_TEST
 
 // Its session's link is busy with a report, or down.
-START_TEST(a_beat_that_stands_still_is_raised_by_another_session)
+TEST(a_beat_that_stands_still_is_raised_by_another_session)
 {
     open_both();
     assigned = false;
@@ -241,10 +233,9 @@ START_TEST(a_beat_that_stands_still_is_raised_by_another_session)
     round_of("1007", "2003");
     ck_assert_str_eq(fake_pg.asked[first + 1].argv[1], "0");
 }
-END_TEST
 
 // Whether it has grown meanwhile is not known, and the database may be another one.
-START_TEST(a_beat_that_could_not_be_read_does_not_stand_still)
+TEST(a_beat_that_could_not_be_read_does_not_stand_still)
 {
     open_both();
     assigned = false;
@@ -258,9 +249,8 @@ START_TEST(a_beat_that_could_not_be_read_does_not_stand_still)
     round_of("1002", "2001");
     ck_assert_str_eq(fake_pg.asked[fake_pg.count - 1].argv[1], "0");
 }
-END_TEST
 
-START_TEST(one_shard_alone_has_none)
+TEST(one_shard_alone_has_none)
 {
     struct sk_sale alone = {.loop = &loop, .shards = 1};
     struct sk_beats *none = sk_beats_open(&alone);
@@ -269,22 +259,5 @@ START_TEST(one_shard_alone_has_none)
     sk_beats_hurry(none);
     free(none); // it has no timer, which the fake would miss
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("beats");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_shard_opens_once_all_have_told_what_they_know);
-    tcase_add_test(tcase, a_shard_that_is_away_keeps_no_other_from_opening_for_long);
-    tcase_add_test(tcase, what_a_shard_knows_that_was_away_counts_when_it_is_back);
-    tcase_add_test(tcase, an_older_beat_than_another_shard_has_seen_keeps_it_closed);
-    tcase_add_test(tcase, a_shard_that_comes_back_older_is_not_used);
-    tcase_add_test(tcase, a_beat_that_was_read_before_it_was_raised_closes_nothing);
-    tcase_add_test(tcase, a_shard_that_is_away_is_not_asked_for_in_a_hurry);
-    tcase_add_test(tcase, one_without_a_session_raises_none);
-    tcase_add_test(tcase, a_beat_that_stands_still_is_raised_by_another_session);
-    tcase_add_test(tcase, a_beat_that_could_not_be_read_does_not_stand_still);
-    tcase_add_test(tcase, one_shard_alone_has_none);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "buf.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(text_is_whole_and_terminated_at_every_size)
+TEST(text_is_whole_and_terminated_at_every_size)
 {
     struct sk_buf buf = {0};
     for (size_t i = 0; i < 10000; i++) {
@@ -20,9 +20,8 @@ START_TEST(text_is_whole_and_terminated_at_every_size)
     ck_assert(!buf.failed);
     sk_buf_free(&buf);
 }
-END_TEST
 
-START_TEST(the_three_ways_to_append_agree)
+TEST(the_three_ways_to_append_agree)
 {
     struct sk_buf buf = {0};
     sk_buf_puts(&buf, "one,");
@@ -32,9 +31,8 @@ START_TEST(the_three_ways_to_append_agree)
     ck_assert_uint_eq(buf.len, strlen(buf.data));
     sk_buf_free(&buf);
 }
-END_TEST
 
-START_TEST(one_append_may_be_larger_than_any_before)
+TEST(one_append_may_be_larger_than_any_before)
 {
     struct sk_buf buf = {0};
     sk_buf_puts(&buf, "x");
@@ -43,9 +41,8 @@ START_TEST(one_append_may_be_larger_than_any_before)
     ck_assert_str_eq(buf.data + 99999, "07");
     sk_buf_free(&buf);
 }
-END_TEST
 
-START_TEST(nothing_appended_is_still_a_text)
+TEST(nothing_appended_is_still_a_text)
 {
     struct sk_buf buf = {0};
     sk_buf_add(&buf, NULL, 0);
@@ -56,9 +53,8 @@ START_TEST(nothing_appended_is_still_a_text)
     ck_assert_uint_eq(buf.len, 0);
     sk_buf_free(&buf);
 }
-END_TEST
 
-START_TEST(bytes_may_hold_nul)
+TEST(bytes_may_hold_nul)
 {
     struct sk_buf buf = {0};
     sk_buf_add(&buf, "a\0b", 4);
@@ -67,9 +63,8 @@ START_TEST(bytes_may_hold_nul)
     ck_assert_mem_eq(buf.data, "a\0b\0c", 6);
     sk_buf_free(&buf);
 }
-END_TEST
 
-START_TEST(clearing_keeps_the_memory_and_freeing_does_not)
+TEST(clearing_keeps_the_memory_and_freeing_does_not)
 {
     struct sk_buf buf = {0};
     sk_buf_clear(&buf);
@@ -84,9 +79,8 @@ START_TEST(clearing_keeps_the_memory_and_freeing_does_not)
     ck_assert_uint_eq(buf.room, 0);
     sk_buf_free(&buf); // freeing it again is harmless
 }
-END_TEST
 
-START_TEST(a_failure_sticks_until_cleared)
+TEST(a_failure_sticks_until_cleared)
 {
     struct sk_buf buf = {0};
     sk_buf_puts(&buf, "before");
@@ -101,18 +95,4 @@ START_TEST(a_failure_sticks_until_cleared)
     sk_buf_puts(&buf, "after");
     ck_assert_str_eq(buf.data, "after");
     sk_buf_free(&buf);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("buf");
-    tcase_add_test(tcase, text_is_whole_and_terminated_at_every_size);
-    tcase_add_test(tcase, the_three_ways_to_append_agree);
-    tcase_add_test(tcase, one_append_may_be_larger_than_any_before);
-    tcase_add_test(tcase, nothing_appended_is_still_a_text);
-    tcase_add_test(tcase, bytes_may_hold_nul);
-    tcase_add_test(tcase, clearing_keeps_the_memory_and_freeing_does_not);
-    tcase_add_test(tcase, a_failure_sticks_until_cleared);
-    return harness_main(tcase, CK_FORK);
 }

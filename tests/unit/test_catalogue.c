@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "hash.h"
-#include "stack.h"
+#include "test.h"
 #include "voucher.h"
 
 enum { MANY = 20000, ALLOCATIONS_MAX = 20, MAINTENANCE_SIZE = 40 };
@@ -78,7 +78,7 @@ static void places_must_be_right(size_t count)
     }
 }
 
-START_TEST(nothing_is_found_in_an_empty_one)
+TEST(nothing_is_found_in_an_empty_one)
 {
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 1));
     ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, 7));
@@ -87,9 +87,8 @@ START_TEST(nothing_is_found_in_an_empty_one)
     retire(1, 1);
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 1));
 }
-END_TEST
 
-START_TEST(a_voucher_is_found_with_its_terms_and_its_keys)
+TEST(a_voucher_is_found_with_its_terms_and_its_keys)
 {
     put_voucher(7, 3);
     struct sk_voucher *voucher = found(7);
@@ -107,9 +106,8 @@ START_TEST(a_voucher_is_found_with_its_terms_and_its_keys)
     ck_assert_str_eq(found(INT64_MAX)->keys.buyers, "seckill:{9223372036854775807}:buyers");
     places_must_be_right(2);
 }
-END_TEST
 
-START_TEST(only_a_newer_change_is_taken_over)
+TEST(only_a_newer_change_is_taken_over)
 {
     put_voucher(7, 3);
     struct sk_voucher *voucher = found(7);
@@ -132,9 +130,8 @@ START_TEST(only_a_newer_change_is_taken_over)
     ck_assert_uint_eq(count_at_slot(voucher->slot), 1);
     places_must_be_right(1);
 }
-END_TEST
 
-START_TEST(what_is_retired_leaves_and_may_return)
+TEST(what_is_retired_leaves_and_may_return)
 {
     for (int64_t id = 1; id <= 3; id++)
         put_voucher(id, id);
@@ -149,10 +146,9 @@ START_TEST(what_is_retired_leaves_and_may_return)
     ck_assert_uint_eq(count_at_slot(slot), 1);
     places_must_be_right(2);
 }
-END_TEST
 
 // The sanitizer build detects if it is freed too early, or never.
-START_TEST(what_is_pinned_lives_until_its_last_pin)
+TEST(what_is_pinned_lives_until_its_last_pin)
 {
     put_voucher(7, 1);
     struct sk_voucher *voucher = found(7);
@@ -172,16 +168,14 @@ START_TEST(what_is_pinned_lives_until_its_last_pin)
     ck_assert_int_eq(voucher->id, 7);
     sk_voucher_unpin(voucher);
 }
-END_TEST
 
-START_TEST(a_pin_that_is_too_few_is_noticed)
+TEST_ABORTS(a_pin_that_is_too_few_is_noticed)
 {
     put_voucher(7, 1);
     sk_voucher_unpin(found(7));
 }
-END_TEST
 
-START_TEST(there_may_be_many)
+TEST(there_may_be_many)
 {
     for (int64_t id = 1; id <= MANY; id++)
         put_voucher(id * 3, id);
@@ -201,10 +195,9 @@ START_TEST(there_may_be_many)
         in_slots += count_at_slot(slot);
     ck_assert_uint_eq(in_slots, MANY / 2);
 }
-END_TEST
 
 // The vouchers of a slot are removed one by one, from any position in the list.
-START_TEST(vouchers_share_a_slot)
+TEST(vouchers_share_a_slot)
 {
     static const char *const tags[] = {"{a}", "{b}", "{c}"}; // here a tag is any word
     for (int gone = 0; gone < 3; gone++) {
@@ -225,9 +218,8 @@ START_TEST(vouchers_share_a_slot)
     }
     ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, SK_SLOTS + 5)); // beyond the table there is no slot
 }
-END_TEST
 
-START_TEST(rows_that_cannot_be_change_nothing)
+TEST(rows_that_cannot_be_change_nothing)
 {
     char long_tag[SK_TAG_SIZE + 1];
     memset(long_tag, '7', SK_TAG_SIZE);
@@ -244,9 +236,8 @@ START_TEST(rows_that_cannot_be_change_nothing)
     put(row_of(8, 1, long_tag));
     ck_assert_str_eq(found(8)->tag, long_tag);
 }
-END_TEST
 
-START_TEST(where_memory_is_short_nothing_changes)
+TEST(where_memory_is_short_nothing_changes)
 {
     int n = 1;
     enum sk_status status = SK_NO_MEM;
@@ -271,10 +262,9 @@ START_TEST(where_memory_is_short_nothing_changes)
     ck_assert_uint_eq(count_at_slot(sk_slot("7", 1)), 1);
     places_must_be_right(1);
 }
-END_TEST
 
 // The table grows at the 257th voucher.
-START_TEST(memory_that_is_short_while_the_table_grows)
+TEST(memory_that_is_short_while_the_table_grows)
 {
     enum { FIRST = 256 };
     for (int64_t id = 1; id <= FIRST; id++)
@@ -289,7 +279,6 @@ START_TEST(memory_that_is_short_while_the_table_grows)
     put_voucher(1000, 1000);
     places_must_be_right(FIRST + 1);
 }
-END_TEST
 
 // ---- what buyers are shown ----
 
@@ -310,7 +299,7 @@ static void put_state(int64_t id, int64_t change, enum sk_voucher_state state)
     put(row);
 }
 
-START_TEST(open_and_paused_ones_are_listed)
+TEST(open_and_paused_ones_are_listed)
 {
     must_list("");
     put_state(4, 1, SK_VOUCHER_OPEN);
@@ -336,9 +325,8 @@ START_TEST(open_and_paused_ones_are_listed)
         ck_assert_int_eq(listed[i].id, (int64_t)(MANY - i));
     ck_assert_ptr_eq(listed[0].voucher, found(MANY));
 }
-END_TEST
 
-START_TEST(a_document_is_kept)
+TEST(a_document_is_kept)
 {
     put_voucher(7, 1);
     struct sk_voucher *voucher = found(7);
@@ -350,24 +338,5 @@ START_TEST(a_document_is_kept)
     allocations_left = 0;
     ck_assert_str_eq(voucher->document, "{\"id\":\"7\"}");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("catalogue");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, nothing_is_found_in_an_empty_one);
-    tcase_add_test(tcase, a_voucher_is_found_with_its_terms_and_its_keys);
-    tcase_add_test(tcase, only_a_newer_change_is_taken_over);
-    tcase_add_test(tcase, what_is_retired_leaves_and_may_return);
-    tcase_add_test(tcase, what_is_pinned_lives_until_its_last_pin);
-    tcase_add_test_raise_signal(tcase, a_pin_that_is_too_few_is_noticed, SIGABRT);
-    tcase_add_test(tcase, there_may_be_many);
-    tcase_add_test(tcase, vouchers_share_a_slot);
-    tcase_add_test(tcase, rows_that_cannot_be_change_nothing);
-    tcase_add_test(tcase, where_memory_is_short_nothing_changes);
-    tcase_add_test(tcase, memory_that_is_short_while_the_table_grows);
-    tcase_add_test(tcase, open_and_paused_ones_are_listed);
-    tcase_add_test(tcase, a_document_is_kept);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

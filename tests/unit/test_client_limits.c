@@ -5,8 +5,8 @@
 #include "address.h"
 #include "client_limits.h"
 #include "failing_memory.h"
-#include "stack.h"
 #include "still_clock.h"
+#include "test.h"
 
 enum { SAID_SIZE = 256 };
 
@@ -68,7 +68,7 @@ static void must_be_limited(bool may, bool expected, enum sk_policy policy, unsi
     ck_assert_uint_eq(asked.limit.left, left);
 }
 
-START_TEST(nothing_is_limited_by_itself)
+TEST(nothing_is_limited_by_itself)
 {
     open_limits();
     ck_assert(!sk_limits_rated(limits));
@@ -80,9 +80,8 @@ START_TEST(nothing_is_limited_by_itself)
         ck_assert(sk_rate_take(sk_limits_purchases(limits), 1));
     }
 }
-END_TEST
 
-START_TEST(users_and_addresses_have_rates)
+TEST(users_and_addresses_have_rates)
 {
     options.user_rate = 2;
     options.address_rate = 3;
@@ -105,9 +104,8 @@ START_TEST(users_and_addresses_have_rates)
     must_be_limited(sk_limits_user(limits, &asked, "alice"), true, SK_POLICY_USER, 0);
     must_be_limited(sk_limits_user(limits, &asked, "alice"), false, SK_POLICY_USER, 0);
 }
-END_TEST
 
-START_TEST(an_ipv6_client_has_64_bits)
+TEST(an_ipv6_client_has_64_bits)
 {
     options.address_rate = 1;
     open_limits();
@@ -121,18 +119,16 @@ START_TEST(an_ipv6_client_has_64_bits)
     ck_assert(sk_limits_address(limits, &asked));
     ck_assert(sk_limits_address(limits, &asked));
 }
-END_TEST
 
-START_TEST(a_client_cannot_say_who_it_is)
+TEST(a_client_cannot_say_who_it_is)
 {
     open_limits();
     forwarded = "for=203.0.113.9";
     forwarded_for = "203.0.113.9";
     client_must_be("192.0.2.1");
 }
-END_TEST
 
-START_TEST(a_trusted_proxy_says_who_the_client_is)
+TEST(a_trusted_proxy_says_who_the_client_is)
 {
     options.trusted_proxies = proxies;
     open_limits();
@@ -156,9 +152,8 @@ START_TEST(a_trusted_proxy_says_who_the_client_is)
     forwarded_for = NULL;
     client_must_be("10.1.2.3");
 }
-END_TEST
 
-START_TEST(connections_of_an_address)
+TEST(connections_of_an_address)
 {
     struct sk_address one, other, proxy;
     ck_assert(sk_address_parse("192.0.2.1", 9, &one) && sk_address_parse("192.0.2.2", 9, &other));
@@ -179,9 +174,8 @@ START_TEST(connections_of_an_address)
     ck_assert(peers->connects(peers->arg, &one));
     ck_assert(!peers->connects(peers->arg, &one));
 }
-END_TEST
 
-START_TEST(without_memory_there_is_no_start)
+TEST(without_memory_there_is_no_start)
 {
     int failed = 0;
     options.user_rate = options.address_rate = options.address_connections = 1;
@@ -196,9 +190,8 @@ START_TEST(without_memory_there_is_no_start)
     } while (memory_has_failed);
     ck_assert_int_ge(failed, 4);
 }
-END_TEST
 
-START_TEST(a_wrong_list_of_proxies_is_no_start)
+TEST(a_wrong_list_of_proxies_is_no_start)
 {
     static char wrong[] = "10.0.0.0/8, 10.0.0.0/33, ::1";
     char said[SAID_SIZE] = "";
@@ -209,7 +202,6 @@ START_TEST(a_wrong_list_of_proxies_is_no_start)
     ck_assert_str_eq(said, "seckill: SECKILL_TRUSTED_PROXIES: '10.0.0.0/33' is no address and no network, or one too "
                            "many\n");
 }
-END_TEST
 
 // ---- long requests ----
 
@@ -221,7 +213,7 @@ static enum sk_long hold(const char *user)
     return sk_limits_hold(limits, &asked, user);
 }
 
-START_TEST(long_requests_of_a_user_are_counted)
+TEST(long_requests_of_a_user_are_counted)
 {
     server.listen = loopback;
     options.long_per_user = 2;
@@ -240,9 +232,8 @@ START_TEST(long_requests_of_a_user_are_counted)
     ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
     ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
 }
-END_TEST
 
-START_TEST(one_that_its_address_refuses_is_released_too)
+TEST(one_that_its_address_refuses_is_released_too)
 {
     server.listen = everywhere;
     options.auth = SK_AUTH_TOKEN;
@@ -257,10 +248,9 @@ START_TEST(one_that_its_address_refuses_is_released_too)
     sk_limits_release(limits, &refused);
     ck_assert_int_eq(hold("bob"), SK_LONG_MAY);
 }
-END_TEST
 
 // An unlisted gateway looks like one client, but is not.
-START_TEST(an_address_counts_where_it_is_known)
+TEST(an_address_counts_where_it_is_known)
 {
     static const struct {
         char *listen;
@@ -295,22 +285,5 @@ START_TEST(an_address_counts_where_it_is_known)
         teardown();
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("limits");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, nothing_is_limited_by_itself);
-    tcase_add_test(tcase, users_and_addresses_have_rates);
-    tcase_add_test(tcase, an_ipv6_client_has_64_bits);
-    tcase_add_test(tcase, a_client_cannot_say_who_it_is);
-    tcase_add_test(tcase, a_trusted_proxy_says_who_the_client_is);
-    tcase_add_test(tcase, connections_of_an_address);
-    tcase_add_test(tcase, without_memory_there_is_no_start);
-    tcase_add_test(tcase, a_wrong_list_of_proxies_is_no_start);
-    tcase_add_test(tcase, long_requests_of_a_user_are_counted);
-    tcase_add_test(tcase, one_that_its_address_refuses_is_released_too);
-    tcase_add_test(tcase, an_address_counts_where_it_is_known);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

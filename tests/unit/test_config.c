@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "stack.h"
+#include "test.h"
 
 #define AT(field) offsetof(struct sk_config, field)
 
@@ -155,7 +155,7 @@ static void teardown(void)
     said = NULL;
 }
 
-START_TEST(there_are_defaults)
+TEST(there_are_defaults)
 {
     must_accept(NO_WORDS);
     for (int i = 0; i < NUMBERS; i++)
@@ -169,9 +169,8 @@ START_TEST(there_are_defaults)
     ck_assert_ptr_null(config.identity.trusted_proxies);
     ck_assert_int_eq(command, SK_COMMAND_SERVE);
 }
-END_TEST
 
-START_TEST(the_environment_sets_every_key)
+TEST(the_environment_sets_every_key)
 {
     for (int i = 0; i < NUMBERS; i++)
         set_number(numbers[i].env, numbers[i].most - i);
@@ -189,9 +188,8 @@ START_TEST(the_environment_sets_every_key)
     ck_assert_str_eq(config.server.listen, "[::1]:1");
     ck_assert_str_eq(config.log_level, "debug");
 }
-END_TEST
 
-START_TEST(options_set_every_key_and_win_over_the_environment)
+TEST(options_set_every_key_and_win_over_the_environment)
 {
     for (int i = 0; i < NUMBERS; i++) {
         char value[24], joined[64];
@@ -209,9 +207,8 @@ START_TEST(options_set_every_key_and_win_over_the_environment)
     ck_assert_str_eq(config.log_level, "error");
     ck_assert_int_eq(config.reactors, 3); // the last one wins
 }
-END_TEST
 
-START_TEST(bounds_are_kept)
+TEST(bounds_are_kept)
 {
     for (int i = 0; i < NUMBERS; i++) {
         const struct number *number = &numbers[i];
@@ -231,9 +228,8 @@ START_TEST(bounds_are_kept)
         (void)unsetenv(number->env);
     }
 }
-END_TEST
 
-START_TEST(a_wrong_value_is_refused_with_its_name)
+TEST(a_wrong_value_is_refused_with_its_name)
 {
     static const char *const wrong[] = {"",
                                         "abc",
@@ -263,10 +259,9 @@ START_TEST(a_wrong_value_is_refused_with_its_name)
     (void)unsetenv("SECKILL_LOG_LEVEL");
     must_refuse(WORDS("--listen="), "SECKILL_LISTEN");
 }
-END_TEST
 
 // A reactor must have room for at least one batch.
-START_TEST(settings_that_do_not_fit_each_other_are_refused)
+TEST(settings_that_do_not_fit_each_other_are_refused)
 {
     set_number("SECKILL_ORDERS_MAX", 511);
     must_refuse(NO_WORDS, "SECKILL_ORDERS_MAX");
@@ -278,9 +273,8 @@ START_TEST(settings_that_do_not_fit_each_other_are_refused)
     must_accept(WORDS("--help"));
     must_accept(WORDS("--migrate")); // does not use these
 }
-END_TEST
 
-START_TEST(a_choice_is_one_of_its_words)
+TEST(a_choice_is_one_of_its_words)
 {
     static const char *const wrong[] = {"",  "Gateway", "gatewa", "gateways", "gateway|token",
                                         "|", "0",       "tokens", " token"};
@@ -299,9 +293,8 @@ START_TEST(a_choice_is_one_of_its_words)
     ck_assert_int_eq(config.identity.gateway_trusted, 0);
     must_refuse(WORDS("--gateway-trusted=true"), "SECKILL_GATEWAY_TRUSTED");
 }
-END_TEST
 
-START_TEST(a_certificate_needs_its_key)
+TEST(a_certificate_needs_its_key)
 {
     static const char *const both[] = {"SECKILL_REDIS_CERT", "SECKILL_REDIS_KEY"};
     for (size_t left = 0; left < 2; left++) {
@@ -313,9 +306,8 @@ START_TEST(a_certificate_needs_its_key)
     (void)setenv(both[1], "/file", 1);
     must_accept(NO_WORDS);
 }
-END_TEST
 
-START_TEST(tokens_need_keys_an_issuer_and_an_audience)
+TEST(tokens_need_keys_an_issuer_and_an_audience)
 {
     static const char *const needed[] = {"SECKILL_TOKEN_KEYS", "SECKILL_TOKEN_ISSUER", "SECKILL_TOKEN_AUDIENCE"};
     (void)setenv("SECKILL_AUTH", "token", 1);
@@ -331,9 +323,8 @@ START_TEST(tokens_need_keys_an_issuer_and_an_audience)
     ck_assert_int_eq(config.identity.auth, SK_AUTH_TOKEN);
     ck_assert_str_eq(config.identity.token_keys, "x");
 }
-END_TEST
 
-START_TEST(a_flag_is_yes_or_no)
+TEST(a_flag_is_yes_or_no)
 {
     must_accept(NO_WORDS);
     ck_assert_int_eq(config.api.metrics_open, 0);
@@ -349,9 +340,8 @@ START_TEST(a_flag_is_yes_or_no)
     must_refuse(WORDS("--metrics-open="), "SECKILL_METRICS_OPEN");
     (void)unsetenv("SECKILL_METRICS_OPEN");
 }
-END_TEST
 
-START_TEST(a_payment_secret_can_not_be_guessed)
+TEST(a_payment_secret_can_not_be_guessed)
 {
     (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcde", 1);
     must_refuse(NO_WORDS, "SECKILL_PAYMENT_SECRET");
@@ -370,9 +360,8 @@ START_TEST(a_payment_secret_can_not_be_guessed)
         ck_assert_ptr_null(strstr(said, "0123"));
     }
 }
-END_TEST
 
-START_TEST(wrong_words_are_refused_by_name)
+TEST(wrong_words_are_refused_by_name)
 {
     must_refuse(WORDS("--no-such-option", "1"), "--no-such-option");
     must_refuse(WORDS("--no-such-option=1"), "--no-such-option");
@@ -385,9 +374,8 @@ START_TEST(wrong_words_are_refused_by_name)
     must_refuse(WORDS("--reactors"), "--reactors"); // without a value
     must_refuse(WORDS(""), "''");
 }
-END_TEST
 
-START_TEST(commands_are_told_apart)
+TEST(commands_are_told_apart)
 {
     must_accept(WORDS("--migrate"));
     ck_assert_int_eq(command, SK_COMMAND_MIGRATE);
@@ -407,10 +395,9 @@ START_TEST(commands_are_told_apart)
     must_refuse(WORDS("check-token", "more"), "more");
     must_refuse(WORDS("token", "alice", "60", "more"), "more");
 }
-END_TEST
 
 // Otherwise the second would replace the first: `--migrate --check` would migrate nothing.
-START_TEST(two_commands_at_once_are_refused)
+TEST(two_commands_at_once_are_refused)
 {
     must_refuse(WORDS("--migrate", "--check"), "--check");
     ck_assert_ptr_nonnull(strstr(said, "--migrate"));
@@ -420,7 +407,6 @@ START_TEST(two_commands_at_once_are_refused)
     must_accept(WORDS("token", "archive")); // a user with that name
     ck_assert_int_eq(command, SK_COMMAND_TOKEN);
 }
-END_TEST
 
 static void must_suggest(const char *name, const char *nearest)
 {
@@ -432,7 +418,7 @@ static void must_suggest(const char *name, const char *nearest)
     must_accept(NO_WORDS);
 }
 
-START_TEST(an_unknown_variable_is_refused_with_the_nearest_name)
+TEST(an_unknown_variable_is_refused_with_the_nearest_name)
 {
     static const char long_name[] = "SECKILL_LOCK_TTL_MS_AND_WHAT_FOLLOWS_IT_IS_LONGER_THAN_ANY_NAME_OF_A_SETTING_IS";
     must_suggest("SECKILL_REACTOR", "SECKILL_REACTORS?");
@@ -454,9 +440,8 @@ START_TEST(an_unknown_variable_is_refused_with_the_nearest_name)
     must_refuse(NO_WORDS, "SECKILL_REACTORS?"); // all are reported
     ck_assert_ptr_nonnull(strstr(said, "SECKILL_LOCK_TTL_MS?"));
 }
-END_TEST
 
-START_TEST(names_of_others_pass)
+TEST(names_of_others_pass)
 {
     static const char *const pass[] = {
         "SECKILL_FAILPOINTS",
@@ -499,9 +484,8 @@ START_TEST(names_of_others_pass)
         (void)unsetenv(stay[i]);
     }
 }
-END_TEST
 
-START_TEST(the_database_is_required_where_it_is_used)
+TEST(the_database_is_required_where_it_is_used)
 {
     (void)unsetenv("SECKILL_DATABASE_URL");
     must_refuse(NO_WORDS, "SECKILL_DATABASE_URL");
@@ -512,9 +496,8 @@ START_TEST(the_database_is_required_where_it_is_used)
     (void)setenv("SECKILL_DATABASE_URL", "", 1);
     must_refuse(NO_WORDS, "SECKILL_DATABASE_URL");
 }
-END_TEST
 
-START_TEST(a_secret_has_no_option_and_is_not_repeated_in_a_message)
+TEST(a_secret_has_no_option_and_is_not_repeated_in_a_message)
 {
     for (int i = 0; i < SECRETS; i++) {
         char joined[64];
@@ -525,10 +508,9 @@ START_TEST(a_secret_has_no_option_and_is_not_repeated_in_a_message)
         ck_assert_ptr_null(strstr(said, "hunter2"));
     }
 }
-END_TEST
 
 // As from systemd: files with fixed names in a folder. A named setting takes precedence.
-START_TEST(secrets_come_from_credentials)
+TEST(secrets_come_from_credentials)
 {
     char folder[] = "/tmp/seckill-credentials.XXXXXX", path[128], other[PATH_SIZE];
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -565,9 +547,8 @@ START_TEST(secrets_come_from_credentials)
     ck_assert_ptr_null(config.identity.token_keys);
     ck_assert_int_eq(rmdir(folder), 0);
 }
-END_TEST
 
-START_TEST(secrets_come_from_files_without_the_newline_at_their_end)
+TEST(secrets_come_from_files_without_the_newline_at_their_end)
 {
     static const struct {
         const char *content, *secret;
@@ -597,9 +578,8 @@ START_TEST(secrets_come_from_files_without_the_newline_at_their_end)
         }
     }
 }
-END_TEST
 
-START_TEST(a_file_that_holds_no_secret_is_refused_with_its_name)
+TEST(a_file_that_holds_no_secret_is_refused_with_its_name)
 {
     static char large[70000];
     char empty_path[PATH_SIZE], newline_path[PATH_SIZE], large_path[PATH_SIZE], binary_path[PATH_SIZE];
@@ -622,9 +602,8 @@ START_TEST(a_file_that_holds_no_secret_is_refused_with_its_name)
         }
     }
 }
-END_TEST
 
-START_TEST(a_plain_setting_is_not_read_from_a_file)
+TEST(a_plain_setting_is_not_read_from_a_file)
 {
     char path[PATH_SIZE];
     make_file(path, "7\n", 2);
@@ -633,14 +612,13 @@ START_TEST(a_plain_setting_is_not_read_from_a_file)
     (void)unsetenv("SECKILL_REACTORS_FILE");
     must_refuse(WORDS("--reactors-file", path), "--reactors-file");
 }
-END_TEST
 
 static void must_mention(const char *help, const char *what)
 {
     ck_assert_msg(strstr(help, what) != NULL, "--help does not mention %s", what);
 }
 
-START_TEST(help_lists_every_key_with_its_default)
+TEST(help_lists_every_key_with_its_default)
 {
     char *help = NULL, text[64];
     size_t size;
@@ -679,34 +657,5 @@ START_TEST(help_lists_every_key_with_its_default)
     }
     free(help);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("config");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, there_are_defaults);
-    tcase_add_test(tcase, the_environment_sets_every_key);
-    tcase_add_test(tcase, options_set_every_key_and_win_over_the_environment);
-    tcase_add_test(tcase, bounds_are_kept);
-    tcase_add_test(tcase, a_wrong_value_is_refused_with_its_name);
-    tcase_add_test(tcase, settings_that_do_not_fit_each_other_are_refused);
-    tcase_add_test(tcase, a_choice_is_one_of_its_words);
-    tcase_add_test(tcase, a_certificate_needs_its_key);
-    tcase_add_test(tcase, tokens_need_keys_an_issuer_and_an_audience);
-    tcase_add_test(tcase, a_flag_is_yes_or_no);
-    tcase_add_test(tcase, a_payment_secret_can_not_be_guessed);
-    tcase_add_test(tcase, wrong_words_are_refused_by_name);
-    tcase_add_test(tcase, commands_are_told_apart);
-    tcase_add_test(tcase, two_commands_at_once_are_refused);
-    tcase_add_test(tcase, an_unknown_variable_is_refused_with_the_nearest_name);
-    tcase_add_test(tcase, names_of_others_pass);
-    tcase_add_test(tcase, the_database_is_required_where_it_is_used);
-    tcase_add_test(tcase, a_secret_has_no_option_and_is_not_repeated_in_a_message);
-    tcase_add_test(tcase, secrets_come_from_credentials);
-    tcase_add_test(tcase, secrets_come_from_files_without_the_newline_at_their_end);
-    tcase_add_test(tcase, a_file_that_holds_no_secret_is_refused_with_its_name);
-    tcase_add_test(tcase, a_plain_setting_is_not_read_from_a_file);
-    tcase_add_test(tcase, help_lists_every_key_with_its_default);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cors.h"
-#include "stack.h"
+#include "test.h"
 
 #define SHOP "https://shop.example"
 
@@ -82,7 +82,7 @@ static unsigned origin_of(const struct sk_cors *cors, const char *value)
 
 // ---- the list ----
 
-START_TEST(origins_are_read)
+TEST(origins_are_read)
 {
     static const char *const good[] = {
         SHOP,
@@ -108,9 +108,8 @@ START_TEST(origins_are_read)
         sk_cors_close(cors);
     }
 }
-END_TEST
 
-START_TEST(what_no_browser_sends_is_no_start)
+TEST(what_no_browser_sends_is_no_start)
 {
     static const char *const wrong[] = {
         "",
@@ -155,9 +154,8 @@ START_TEST(what_no_browser_sends_is_no_start)
         ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
     }
 }
-END_TEST
 
-START_TEST(there_are_sixteen_at_most)
+TEST(there_are_sixteen_at_most)
 {
     char list[LIST_SIZE] = "", longest[SK_CORS_ORIGIN_SIZE + 1], last[32];
     size_t n = 0;
@@ -182,9 +180,8 @@ START_TEST(there_are_sixteen_at_most)
     longest[SK_CORS_ORIGIN_SIZE] = '\0';
     ck_assert_ptr_null(open_list(longest));
 }
-END_TEST
 
-START_TEST(none_are_none)
+TEST(none_are_none)
 {
     struct sk_cors *cors = open_list(NULL);
     ck_assert_uint_eq(sk_cors_count(cors), 0);
@@ -192,11 +189,10 @@ START_TEST(none_are_none)
     sk_cors_close(cors);
     sk_cors_close(NULL);
 }
-END_TEST
 
 // ---- requests ----
 
-START_TEST(only_the_very_origin_counts)
+TEST(only_the_very_origin_counts)
 {
     static const struct sk_request request;
     static const char *const others[] = {
@@ -224,9 +220,8 @@ START_TEST(only_the_very_origin_counts)
     ck_assert_uint_eq(sk_cors_origin_of(cors, &request), 0);
     sk_cors_close(cors);
 }
-END_TEST
 
-START_TEST(pages_of_other_sites_are_foreign)
+TEST(pages_of_other_sites_are_foreign)
 {
     static const struct {
         const char *site, *origin, *host;
@@ -290,9 +285,8 @@ START_TEST(pages_of_other_sites_are_foreign)
     sk_cors_close(cors);
     site = host = NULL;
 }
-END_TEST
 
-START_TEST(a_preflight_is_options_that_asks_for_a_method)
+TEST(a_preflight_is_options_that_asks_for_a_method)
 {
     struct sk_request request = {.method = SK_METHOD_OPTIONS};
     asked_method = "POST";
@@ -305,11 +299,10 @@ START_TEST(a_preflight_is_options_that_asks_for_a_method)
     request.method = SK_METHOD_OTHER;
     ck_assert(!sk_cors_is_preflight(&request));
 }
-END_TEST
 
 // ---- answers ----
 
-START_TEST(answers_are_marked_for_their_origin)
+TEST(answers_are_marked_for_their_origin)
 {
     struct sk_cors *cors = open_list("https://m.shop.example " SHOP);
     the_response = (struct sk_response){.fields = 0};
@@ -328,9 +321,8 @@ START_TEST(answers_are_marked_for_their_origin)
     ck_assert_str_eq(field("Vary"), "Origin");
     sk_cors_close(cors);
 }
-END_TEST
 
-START_TEST(a_preflight_is_told_all_that_may_be_sent)
+TEST(a_preflight_is_told_all_that_may_be_sent)
 {
     static const char *const headers[] = {"Authorization", "Content-Type", "Idempotency-Key",
                                           "If-Match",      "Prefer",       "X-Seckill-Ticket",
@@ -344,20 +336,4 @@ START_TEST(a_preflight_is_told_all_that_may_be_sent)
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
         ck_assert_msg(strstr(field("Access-Control-Allow-Headers"), headers[i]) != NULL, "%s", headers[i]);
     sk_cors_close(cors);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("cors");
-    tcase_add_test(tcase, origins_are_read);
-    tcase_add_test(tcase, what_no_browser_sends_is_no_start);
-    tcase_add_test(tcase, there_are_sixteen_at_most);
-    tcase_add_test(tcase, none_are_none);
-    tcase_add_test(tcase, only_the_very_origin_counts);
-    tcase_add_test(tcase, pages_of_other_sites_are_foreign);
-    tcase_add_test(tcase, a_preflight_is_options_that_asks_for_a_method);
-    tcase_add_test(tcase, answers_are_marked_for_their_origin);
-    tcase_add_test(tcase, a_preflight_is_told_all_that_may_be_sent);
-    return harness_main(tcase, CK_FORK);
 }

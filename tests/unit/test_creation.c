@@ -7,7 +7,7 @@
 #include "fake_phase.h"
 #include "fake_stores.h"
 #include "operate.h"
-#include "stack.h"
+#include "test.h"
 #include "uuid.h"
 #include "wait.h"
 
@@ -113,7 +113,7 @@ static bool turn_until(const size_t *count, size_t wanted)
 
 // ---- the row is there ----
 
-START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
+TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
 {
     static const char *const params[] = {"k1", "T", "990", "5", "1000", "2000", "3", "60", "EUR", "ann", "1", "18"};
     create("k1");
@@ -131,18 +131,16 @@ START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
     fake_rebuild.done(fake_rebuild.arg, true);
     must_be_told(SK_VERDICT_CREATED, "ready");
 }
-END_TEST
 
-START_TEST(a_voucher_that_cannot_be_loaded_is_created_all_the_same)
+TEST(a_voucher_that_cannot_be_loaded_is_created_all_the_same)
 {
     create("k1");
     answer_row(&ROW("created", "0"));
     fake_rebuild.done(fake_rebuild.arg, false);
     must_be_told(SK_VERDICT_CREATED, "loading");
 }
-END_TEST
 
-START_TEST(so_is_one_whose_loading_cannot_begin)
+TEST(so_is_one_whose_loading_cannot_begin)
 {
     fake_rebuild.status = SK_DOWN;
     create("k1");
@@ -150,9 +148,8 @@ START_TEST(so_is_one_whose_loading_cannot_begin)
     must_be_told(SK_VERDICT_CREATED, "loading");
     ck_assert_uint_eq(fake_rebuild.count, 1);
 }
-END_TEST
 
-START_TEST(so_is_one_that_the_catalogue_does_not_come_to_know)
+TEST(so_is_one_that_the_catalogue_does_not_come_to_know)
 {
     create("k1");
     pg_answers(&ROW("created", "0"));
@@ -165,9 +162,8 @@ START_TEST(so_is_one_that_the_catalogue_does_not_come_to_know)
     must_be_told(SK_VERDICT_CREATED, "loading");
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
-END_TEST
 
-START_TEST(a_catalogue_that_takes_long_is_not_waited_for)
+TEST(a_catalogue_that_takes_long_is_not_waited_for)
 {
     teardown();
     open_with(SOON_MS, SOON_MS);
@@ -181,9 +177,8 @@ START_TEST(a_catalogue_that_takes_long_is_not_waited_for)
     fake_rebuild.done(fake_rebuild.arg, true);
     ck_assert_uint_eq(told.count, 1);
 }
-END_TEST
 
-START_TEST(loading_that_takes_long_is_not_waited_for)
+TEST(loading_that_takes_long_is_not_waited_for)
 {
     teardown();
     open_with(SOON_MS, SOON_MS);
@@ -194,10 +189,9 @@ START_TEST(loading_that_takes_long_is_not_waited_for)
     fake_rebuild.done(fake_rebuild.arg, true);
     ck_assert_uint_eq(told.count, 1); // it was answered
 }
-END_TEST
 
 // Loading closes a voucher for a moment, and this one may be in the middle of its sale.
-START_TEST(a_voucher_that_was_loaded_before_is_only_checked)
+TEST(a_voucher_that_was_loaded_before_is_only_checked)
 {
     static const struct {
         struct sk_reply reply;
@@ -225,37 +219,33 @@ START_TEST(a_voucher_that_was_loaded_before_is_only_checked)
     must_be_told(SK_VERDICT_CREATED, "loading");
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
-END_TEST
 
 // ---- there is none, or it is not known ----
 
-START_TEST(a_key_of_other_terms_is_refused)
+TEST(a_key_of_other_terms_is_refused)
 {
     create("k1");
     pg_answers(&ROW("reused", "3"));
     must_be_told(SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "");
     ck_assert_uint_eq(fake_rebuild.count + fake_redis.count, 0);
 }
-END_TEST
 
-START_TEST(without_postgres_nothing_is_tried)
+TEST(without_postgres_nothing_is_tried)
 {
     fake_pg.down = true;
     create("k1");
     must_be_told(SK_VERDICT_UNAVAILABLE, "");
     ck_assert_uint_eq(fake_pg.count, 0);
 }
-END_TEST
 
-START_TEST(what_postgres_will_never_take_is_not_tried_again)
+TEST(what_postgres_will_never_take_is_not_tried_again)
 {
     create("k1");
     pg_fails(SK_RESULT_REFUSED);
     must_be_told(SK_VERDICT_INTERNAL, "");
 }
-END_TEST
 
-START_TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
+TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
 {
     static const struct {
         const char *key;
@@ -276,9 +266,8 @@ START_TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
         must_be_told(SK_VERDICT_CREATED, "ready");
     }
 }
-END_TEST
 
-START_TEST(an_answer_that_is_lost_twice_is_unknown)
+TEST(an_answer_that_is_lost_twice_is_unknown)
 {
     create(NULL);
     pg_answers(NULL);
@@ -287,9 +276,8 @@ START_TEST(an_answer_that_is_lost_twice_is_unknown)
     pg_answers(NULL);
     must_be_told(SK_VERDICT_UNAVAILABLE, "");
 }
-END_TEST
 
-START_TEST(a_link_that_stays_away_is_not_waited_for)
+TEST(a_link_that_stays_away_is_not_waited_for)
 {
     teardown();
     open_with(SOON_MS, SOON_MS);
@@ -299,9 +287,8 @@ START_TEST(a_link_that_stays_away_is_not_waited_for)
     WAIT_FOR(turn_until(&told.count, 1));
     must_be_told(SK_VERDICT_UNAVAILABLE, "");
 }
-END_TEST
 
-START_TEST(who_still_waits_at_the_end_is_told_so)
+TEST(who_still_waits_at_the_end_is_told_so)
 {
     create("k1");
     fake_pg.down = true;
@@ -311,10 +298,9 @@ START_TEST(who_still_waits_at_the_end_is_told_so)
     must_be_told(SK_VERDICT_UNAVAILABLE, "");
     setup();
 }
-END_TEST
 
 // Two calls without a key are two wishes.
-START_TEST(each_call_without_a_key_gets_one_of_its_own)
+TEST(each_call_without_a_key_gets_one_of_its_own)
 {
     create(NULL);
     create(NULL);
@@ -323,26 +309,5 @@ START_TEST(each_call_without_a_key_gets_one_of_its_own)
     pg_answers(&ROW("reused", "0"));
     pg_answers(&ROW("reused", "0"));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("create");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_voucher_that_is_loaded_is_shown_as_it_is);
-    tcase_add_test(tcase, a_voucher_that_cannot_be_loaded_is_created_all_the_same);
-    tcase_add_test(tcase, so_is_one_whose_loading_cannot_begin);
-    tcase_add_test(tcase, so_is_one_that_the_catalogue_does_not_come_to_know);
-    tcase_add_test(tcase, a_catalogue_that_takes_long_is_not_waited_for);
-    tcase_add_test(tcase, loading_that_takes_long_is_not_waited_for);
-    tcase_add_test(tcase, a_voucher_that_was_loaded_before_is_only_checked);
-    tcase_add_test(tcase, a_key_of_other_terms_is_refused);
-    tcase_add_test(tcase, without_postgres_nothing_is_tried);
-    tcase_add_test(tcase, what_postgres_will_never_take_is_not_tried_again);
-    tcase_add_test(tcase, a_lost_answer_is_asked_for_once_more_under_the_same_key);
-    tcase_add_test(tcase, an_answer_that_is_lost_twice_is_unknown);
-    tcase_add_test(tcase, a_link_that_stays_away_is_not_waited_for);
-    tcase_add_test(tcase, who_still_waits_at_the_end_is_told_so);
-    tcase_add_test(tcase, each_call_without_a_key_gets_one_of_its_own);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "page.h"
-#include "stack.h"
+#include "test.h"
 
 #define ID            "018bcfe5-6800-7000-8000-0123456789ab"
 #define LAST_ID       "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -18,7 +18,7 @@ static bool is_same(const struct sk_position *a, const struct sk_position *b)
     return a->first == b->first && a->second == b->second;
 }
 
-START_TEST(a_cursor_comes_out_as_it_went_in)
+TEST(a_cursor_comes_out_as_it_went_in)
 {
     static const struct sk_position positions[] = {
         {0, 0}, {1, 0}, {0, 1}, {7, 9}, {INT64_MAX, EVENTS_MOST - 1}, {INT64_MAX, INT64_MAX},
@@ -37,10 +37,9 @@ START_TEST(a_cursor_comes_out_as_it_went_in)
         }
     }
 }
-END_TEST
 
 // Clients keep cursors, and other versions and instances read them.
-START_TEST(a_cursor_is_what_it_was)
+TEST(a_cursor_is_what_it_was)
 {
     char text[SK_CURSOR_SIZE];
     sk_cursor_put(text, SK_CURSOR_VOUCHERS, "", &POSITION(7, 0), 1);
@@ -48,9 +47,8 @@ START_TEST(a_cursor_is_what_it_was)
     sk_cursor_put(text, SK_CURSOR_ORDER_EVENTS, "", &POSITION(741, 12), 1);
     ck_assert_str_eq(text, "BwAAAAAAAALlAAAAAAAAAAw3Ph1X6V39");
 }
-END_TEST
 
-START_TEST(a_cursor_is_of_one_list_of_one_owner)
+TEST(a_cursor_is_of_one_list_of_one_owner)
 {
     char text[SK_CURSOR_SIZE];
     struct sk_position read = {2, 3};
@@ -63,9 +61,8 @@ START_TEST(a_cursor_is_of_one_list_of_one_owner)
     }
     ck_assert(is_same(&read, &POSITION(5, 6)));
 }
-END_TEST
 
-START_TEST(what_was_made_up_is_no_cursor)
+TEST(what_was_made_up_is_no_cursor)
 {
     char text[SK_CURSOR_SIZE], changed[SK_CURSOR_SIZE + 1];
     struct sk_position read = {2, 3};
@@ -83,10 +80,9 @@ START_TEST(what_was_made_up_is_no_cursor)
     ck_assert(!sk_cursor_read("", SK_CURSOR_DEAD_LETTERS, "7", &read, 1));
     ck_assert(is_same(&read, &POSITION(5, 0)));
 }
-END_TEST
 
 // A number out of PostgreSQL's range is rejected even if its check is right; a UUID may have any bits.
-START_TEST(positions_that_cannot_be_are_none)
+TEST(positions_that_cannot_be_are_none)
 {
     static const struct sk_position positions[] = {{UINT64_C(1) << 63, 0}, {0, UINT64_MAX}};
     for (size_t i = 0; i < COUNT(positions); i++) {
@@ -99,9 +95,8 @@ START_TEST(positions_that_cannot_be_are_none)
         }
     }
 }
-END_TEST
 
-START_TEST(ids_are_positions)
+TEST(ids_are_positions)
 {
     static const char *const ids[] = {ID, LAST_ID, "00000000-0000-0000-0000-000000000000"};
     for (size_t i = 0; i < COUNT(ids); i++) {
@@ -114,9 +109,8 @@ START_TEST(ids_are_positions)
     ck_assert_uint_eq(position.first, UINT64_C(0x018bcfe568007000));
     ck_assert_uint_eq(position.second, UINT64_C(0x80000123456789ab));
 }
-END_TEST
 
-START_TEST(a_merged_cursor_holds_a_place_in_each_shard)
+TEST(a_merged_cursor_holds_a_place_in_each_shard)
 {
     struct sk_position positions[SK_SHARDS_MAX], read[SK_SHARDS_MAX];
     char text[SK_CURSOR_SIZE], alone[SK_CURSOR_SIZE];
@@ -138,10 +132,9 @@ START_TEST(a_merged_cursor_holds_a_place_in_each_shard)
         ck_assert(!sk_cursor_read(text, SK_CURSOR_VOUCHERS, "", read, places));
     }
 }
-END_TEST
 
 // As in the table of docs/scale.md.
-START_TEST(a_new_shard_takes_the_place_of_the_one_that_was_split)
+TEST(a_new_shard_takes_the_place_of_the_one_that_was_split)
 {
     static const size_t split[] = {0, 0, 0, 1, 0, 1, 2, 3};
     struct sk_position positions[COUNT(split)], read[COUNT(split)];
@@ -156,19 +149,4 @@ START_TEST(a_new_shard_takes_the_place_of_the_one_that_was_split)
                 ck_assert(is_same(&read[i], i < before ? &positions[i] : &read[split[i]]));
         }
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("cursor");
-    tcase_add_test(tcase, a_cursor_comes_out_as_it_went_in);
-    tcase_add_test(tcase, a_cursor_is_what_it_was);
-    tcase_add_test(tcase, a_cursor_is_of_one_list_of_one_owner);
-    tcase_add_test(tcase, what_was_made_up_is_no_cursor);
-    tcase_add_test(tcase, positions_that_cannot_be_are_none);
-    tcase_add_test(tcase, ids_are_positions);
-    tcase_add_test(tcase, a_merged_cursor_holds_a_place_in_each_shard);
-    tcase_add_test(tcase, a_new_shard_takes_the_place_of_the_one_that_was_split);
-    return harness_main(tcase, CK_FORK);
 }

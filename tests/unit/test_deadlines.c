@@ -1,9 +1,8 @@
 // Deadlines, checked against a plain list: none fires early, none late by more than a tick, each fires once.
-#include <check.h>
 
 #include "connection.h"
 #include "draw.h"
-#include "stack.h"
+#include "test.h"
 
 enum { MANY = 300, STEPS = 4000, START_MS = 123456789, FAR_MS = 200000, PERIOD = 7 };
 
@@ -62,16 +61,15 @@ static size_t take(uint64_t now_ms, bool meddle)
     return count;
 }
 
-START_TEST(one_comes_when_it_is_time)
+TEST(one_comes_when_it_is_time)
 {
     set(0, START_MS + 1000);
     ck_assert_uint_eq(take(START_MS + 999, false), 0);
     ck_assert_uint_eq(take(START_MS + 1000 + SK_DEADLINES_TICK_MS, false), 1);
     ck_assert_uint_eq(take(START_MS + FAR_MS, false), 0);
 }
-END_TEST
 
-START_TEST(one_is_moved)
+TEST(one_is_moved)
 {
     set(0, START_MS + 1000);
     set(0, START_MS + 30000); // later
@@ -85,10 +83,9 @@ START_TEST(one_is_moved)
     clear(0);
     ck_assert_uint_eq(take(START_MS + 8000, false), 0);
 }
-END_TEST
 
 // Deadlines beyond the wheel's span, and a pause longer than that.
-START_TEST(far_ones)
+TEST(far_ones)
 {
     set(0, START_MS + FAR_MS);
     set(1, START_MS + 10 * FAR_MS);
@@ -99,9 +96,8 @@ START_TEST(far_ones)
     ck_assert_uint_eq(take(START_MS + 9 * FAR_MS + SK_DEADLINES_TICK_MS, false), 1);
     ck_assert_uint_eq(take(START_MS + 10 * FAR_MS + SK_DEADLINES_TICK_MS, false), 1);
 }
-END_TEST
 
-START_TEST(many_at_random)
+TEST_EACH(many_at_random, 20)
 {
     uint64_t now_ms = START_MS;
     size_t came = 0;
@@ -119,15 +115,5 @@ START_TEST(many_at_random)
     for (size_t i = 0; i < MANY; i++)
         ck_assert(!things[i].set);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("deadlines");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, one_comes_when_it_is_time);
-    tcase_add_test(tcase, one_is_moved);
-    tcase_add_test(tcase, far_ones);
-    tcase_add_loop_test(tcase, many_at_random, 0, 20);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "histogram.h"
-#include "stack.h"
+#include "test.h"
 
 enum { MANY = 100000 };
 
@@ -33,7 +33,7 @@ static size_t bucket_of(enum sk_scale scale, uint64_t value)
 }
 
 // A value is in the first bucket whose bound is not below it: the meaning of Prometheus's `le`.
-START_TEST(values_are_in_their_buckets)
+TEST(values_are_in_their_buckets)
 {
     static const struct {
         enum sk_scale scale;
@@ -59,10 +59,9 @@ START_TEST(values_are_in_their_buckets)
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(bucket_of(rows[i].scale, rows[i].value) == rows[i].bucket, "row %zu", i);
 }
-END_TEST
 
 // The printed bounds match the buckets.
-START_TEST(bounds_are_what_they_say)
+TEST(bounds_are_what_they_say)
 {
     for (int scale = SK_SCALE_SECONDS; scale <= SK_SCALE_ORDERS; scale++) {
         for (size_t i = 0; i < sk_scale_bounds((enum sk_scale)scale); i++) {
@@ -73,9 +72,8 @@ START_TEST(bounds_are_what_they_say)
         }
     }
 }
-END_TEST
 
-START_TEST(the_newest_exemplar_counts)
+TEST(the_newest_exemplar_counts)
 {
     static const char first[] = "11111111111111111111111111111111", second[] = "22222222222222222222222222222222",
                       third[] = "33333333333333333333333333333333";
@@ -92,7 +90,6 @@ START_TEST(the_newest_exemplar_counts)
     ck_assert_str_eq(seen.exemplars[6].trace_id, second);
     ck_assert_uint_eq(seen.exemplars[5].at_ms, 0);
 }
-END_TEST
 
 static void *mark(void *arg)
 {
@@ -105,7 +102,7 @@ static void *mark(void *arg)
     return NULL;
 }
 
-START_TEST(an_exemplar_is_read_whole)
+TEST(an_exemplar_is_read_whole)
 {
     pthread_t thread;
     memset(&distribution, 0, sizeof distribution);
@@ -118,15 +115,4 @@ START_TEST(an_exemplar_is_read_whole)
             ck_assert_int_eq(exemplar->trace_id[i], (int)('!' + exemplar->at_ms % 91));
     }
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("distribution");
-    tcase_add_test(tcase, values_are_in_their_buckets);
-    tcase_add_test(tcase, bounds_are_what_they_say);
-    tcase_add_test(tcase, the_newest_exemplar_counts);
-    tcase_add_test(tcase, an_exemplar_is_read_whole);
-    return harness_main(tcase, CK_FORK);
 }

@@ -1,10 +1,9 @@
 // Editions: a holder keeps its edition, taking returns the newest, and each is freed once, when nobody holds it.
-#include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "editions.h"
-#include "stack.h"
+#include "test.h"
 
 enum { VALUES = 2000, READERS = 4 };
 
@@ -34,7 +33,7 @@ static void teardown(void)
     sk_editions_close(editions);
 }
 
-START_TEST(what_is_held_stays)
+TEST(what_is_held_stays)
 {
     uint64_t first, second;
     ck_assert(sk_editions_publish(editions, &values[0]));
@@ -60,7 +59,6 @@ START_TEST(what_is_held_stays)
     ck_assert_int_eq(values[2].freed, 1);
     editions = NULL;
 }
-END_TEST
 
 static void *read_on(void *arg)
 {
@@ -76,7 +74,7 @@ static void *read_on(void *arg)
     return arg;
 }
 
-START_TEST(readers_never_meet_one_that_is_freed)
+TEST(readers_never_meet_one_that_is_freed)
 {
     pthread_t threads[READERS];
     ck_assert(sk_editions_publish(editions, &values[0]));
@@ -93,13 +91,5 @@ START_TEST(readers_never_meet_one_that_is_freed)
         ck_assert_int_eq(values[i].freed, 1);
     ck_assert_uint_eq(sk_editions_count(editions), 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("editions");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, what_is_held_stays);
-    tcase_add_test(tcase, readers_never_meet_one_that_is_freed);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -1,8 +1,8 @@
 // A journal entry's orders are taken completely or not at all. The stores are fakes.
 
 #include "entry.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { ROOM = 3, OFFER = 5 };
 
@@ -28,7 +28,7 @@ static bool take(const char *text, struct sk_order_list *out)
     return sk_entry_read_orders(&sale, &of_first, text, strlen(text), OFFER, out);
 }
 
-START_TEST(orders_are_read)
+TEST(orders_are_read)
 {
     struct sk_order_list list = {0};
     ck_assert(take(A " alice," B " bob," C " carol", &list));
@@ -41,10 +41,9 @@ START_TEST(orders_are_read)
     for (; list.head != NULL; sk_order_give(sale.orders, list.head))
         ck_assert(list.head->low_priority && list.head->entry == NULL && list.head->handle == 0);
 }
-END_TEST
 
 // Without room or memory the pool fails in the same way.
-START_TEST(without_room_none_is_taken)
+TEST(without_room_none_is_taken)
 {
     struct sk_order_list list = {0};
     ck_assert(!take(A " alice," B " bob," C " carol," D " dave", &list));
@@ -53,10 +52,9 @@ START_TEST(without_room_none_is_taken)
     ck_assert(!take(A " alice," B " ", &list)); // nor from a truncated text
     ck_assert_uint_eq(list.count, 0);
 }
-END_TEST
 
 // ... with quantity and key.
-START_TEST(quantity_and_key_are_read)
+TEST(quantity_and_key_are_read)
 {
     struct sk_order_list list = {0};
     ck_assert(take(A " alice 3," B " bob 1 0123456789abcdef," C " carol", &list));
@@ -73,7 +71,6 @@ START_TEST(quantity_and_key_are_read)
     ck_assert(!take(A " alice 3," B " bob 1 0", &list));
     ck_assert_uint_eq(list.count, 0);
 }
-END_TEST
 
 // ---- the end ----
 
@@ -87,7 +84,7 @@ static void must_be_asked(const char *const *words, int count)
 
 // For each order: units, id, user, and the buyer's live order ("": none; "-": none, but the order stays repeatable).
 // From the bound on the "-" is followed by the number of ended orders.
-START_TEST(what_is_not_placed_is_corrected_with_its_units)
+TEST(what_is_not_placed_is_corrected_with_its_units)
 {
     static const char *const words[] = {"seckill:{1}:voucher",
                                         "seckill:{1}:buyers",
@@ -129,11 +126,10 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     ck_assert_ptr_null(voucher->entries.oldest);
     ck_assert_int_eq(orphans, 0);
 }
-END_TEST
 
 // Its slot may return to the node that has the entry. A loose one is nowhere. Under a newer epoch, the same process may
 // have been away meanwhile, and have given the id to another entry.
-START_TEST(an_entry_that_may_be_elsewhere_is_not_dropped)
+TEST(an_entry_that_may_be_elsewhere_is_not_dropped)
 {
     enum { STAYS, MOVES, HAS_NEWER_EPOCH };
     static const struct {
@@ -181,10 +177,9 @@ START_TEST(an_entry_that_may_be_elsewhere_is_not_dropped)
             redis_answers(&one);
     }
 }
-END_TEST
 
 // A sweep may find an old entry, or a forged one, in a journal of a newer epoch. It is dropped if that epoch was known.
-START_TEST(an_entry_of_an_older_epoch_can_be_dropped)
+TEST(an_entry_of_an_older_epoch_can_be_dropped)
 {
     const struct sk_reply one = NUMBER(1);
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
@@ -200,10 +195,9 @@ START_TEST(an_entry_of_an_older_epoch_can_be_dropped)
             redis_answers(&one);
     }
 }
-END_TEST
 
 // The same process gave one id twice: it was replaced meanwhile, and its clock is behind.
-START_TEST(own_entries_of_one_id_are_told_by_their_epochs)
+TEST(own_entries_of_one_id_are_told_by_their_epochs)
 {
     static const struct {
         const char *id;
@@ -219,18 +213,5 @@ START_TEST(own_entries_of_one_id_are_told_by_their_epochs)
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
         sk_entry_forget(entries[i]);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("entry");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, orders_are_read);
-    tcase_add_test(tcase, without_room_none_is_taken);
-    tcase_add_test(tcase, quantity_and_key_are_read);
-    tcase_add_test(tcase, what_is_not_placed_is_corrected_with_its_units);
-    tcase_add_test(tcase, an_entry_that_may_be_elsewhere_is_not_dropped);
-    tcase_add_test(tcase, an_entry_of_an_older_epoch_can_be_dropped);
-    tcase_add_test(tcase, own_entries_of_one_id_are_told_by_their_epochs);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -11,8 +11,8 @@
 #include "fake_timer.h"
 #include "listening.h"
 #include "recovery.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum {
     VOUCHER = 7,
@@ -183,7 +183,7 @@ static void begin(void)
     ck_assert_str_eq(course_question(), SCAN_FROM("null"));
 }
 
-START_TEST(what_is_due_is_ended)
+TEST(what_is_due_is_ended)
 {
     begin();
     DUE("{" A "," B "}", NULL, NULL);
@@ -200,9 +200,8 @@ START_TEST(what_is_due_is_ended)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 1);
     must_begin_again_in(SELDOM_MS);
 }
-END_TEST
 
-START_TEST(a_walk_goes_on_where_it_got_to)
+TEST(a_walk_goes_on_where_it_got_to)
 {
     begin();
     DUE("{" A "}", B, NULL);
@@ -218,7 +217,6 @@ START_TEST(a_walk_goes_on_where_it_got_to)
     ck_assert_str_eq(course_question(), SCAN_FROM("null")); // from the beginning
     DUE("{}", NULL, NULL);
 }
-END_TEST
 
 // ---- the time of the next check ----
 
@@ -240,7 +238,7 @@ static const struct {
 };
 enum { SCANS = sizeof scans / sizeof scans[0] };
 
-START_TEST(the_next_scan_is_when_one_is_due)
+TEST_EACH(the_next_scan_is_when_one_is_due, SCANS)
 {
     put_voucher(VOUCHER, VOUCHER + 1, scans[_i].pay_within_s, SK_VOUCHER_OPEN);
     begin();
@@ -249,9 +247,8 @@ START_TEST(the_next_scan_is_when_one_is_due)
     DUE("{}", NULL, scans[_i].next[1]);
     must_begin_again_in(scans[_i].again_in_ms);
 }
-END_TEST
 
-START_TEST(new_terms_are_scanned_at_once)
+TEST(new_terms_are_scanned_at_once)
 {
     begin();
     DUE("{}", NULL, NULL);
@@ -260,11 +257,10 @@ START_TEST(new_terms_are_scanned_at_once)
     tick();
     ck_assert_uint_eq(locks.count, 2);
 }
-END_TEST
 
 // ---- which vouchers ----
 
-START_TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
+TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
 {
     put_voucher(VOUCHER, VOUCHER + 1, 0, SK_VOUCHER_OPEN);
     nothing_for(SELDOM_MS * 2);
@@ -272,10 +268,9 @@ START_TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
     tick();
     ck_assert_uint_eq(locks.count, 1);
 }
-END_TEST
 
 // An order committed after the watch's query is due a whole payment time after that query began.
-START_TEST(what_the_watch_saw_empty_is_left_alone)
+TEST(what_the_watch_saw_empty_is_left_alone)
 {
     static const struct {
         int64_t pay_within_s;
@@ -299,9 +294,8 @@ START_TEST(what_the_watch_saw_empty_is_left_alone)
     ck_assert_uint_eq(locks.count, before + 1);
     lock_is(false);
 }
-END_TEST
 
-START_TEST(each_session_has_its_share)
+TEST(each_session_has_its_share)
 {
     enum { MANY = 100 };
     size_t own = 0;
@@ -324,9 +318,8 @@ START_TEST(each_session_has_its_share)
     }
     fake_living.count = 1;
 }
-END_TEST
 
-START_TEST(runs_have_their_bound_and_all_have_their_turn)
+TEST(runs_have_their_bound_and_all_have_their_turn)
 {
     enum { MANY = 2 * RUNS_MAX + 5 };
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
@@ -341,10 +334,9 @@ START_TEST(runs_have_their_bound_and_all_have_their_turn)
     }
     ck_assert_uint_eq(locks.released, MANY);
 }
-END_TEST
 
 // Its runs do not end before it is back.
-START_TEST(a_shard_that_is_away_keeps_no_run_of_another)
+TEST(a_shard_that_is_away_keeps_no_run_of_another)
 {
     sale.shards = 2;
     voucher->shard = 1;
@@ -357,10 +349,9 @@ START_TEST(a_shard_that_is_away_keeps_no_run_of_another)
     tick();
     ck_assert_uint_eq(locks.count, RUNS_MAX + 2); // the shard's next voucher
 }
-END_TEST
 
 // A run that cannot begin does not start another: the next tick retries.
-START_TEST(without_locks_nothing_goes_round_in_circles)
+TEST(without_locks_nothing_goes_round_in_circles)
 {
     enum { MANY = 2 * RUNS_MAX + 5 };
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
@@ -375,9 +366,8 @@ START_TEST(without_locks_nothing_goes_round_in_circles)
     tick();
     ck_assert_uint_eq(locks.count, 2 * RUNS_MAX);
 }
-END_TEST
 
-START_TEST(nothing_begins_without_session_or_stores)
+TEST(nothing_begins_without_session_or_stores)
 {
     fake_session.lost = true;
     nothing_for(SELDOM_MS);
@@ -391,7 +381,6 @@ START_TEST(nothing_begins_without_session_or_stores)
     tick();
     ck_assert_uint_eq(locks.count, 1);
 }
-END_TEST
 
 // ---- several vouchers in one query ----
 
@@ -409,7 +398,7 @@ static void begin_three(void)
     ck_assert_uint_eq(fake_pg.count, 1);
 }
 
-START_TEST(scans_that_wait_go_together)
+TEST(scans_that_wait_go_together)
 {
     begin_three();
     DUE("{" A "}", NULL, NULL);
@@ -431,9 +420,8 @@ START_TEST(scans_that_wait_go_together)
     DUE("{}", NULL, NULL);
     ck_assert_uint_eq(locks.released, 3);
 }
-END_TEST
 
-START_TEST(scans_that_fail_together_are_tried_again)
+TEST_EACH(scans_that_fail_together_are_tried_again, 2)
 {
     const struct sk_rows too_few = ROWS(1, {"{" B "}", NULL, NULL, PG_MS});
     begin_three();
@@ -448,14 +436,13 @@ START_TEST(scans_that_fail_together_are_tried_again)
     tick();
     ck_assert_uint_eq(locks.count, 5);
 }
-END_TEST
 
 // ---- the clocks ----
 
 static const char *const agreeing[] = {"999995000", "1000000000", "1000005000"};
 static const char *const differing[] = {"0", "999994999", "1000005001", "2000000000"};
 
-START_TEST(while_the_clocks_agree_orders_expire)
+TEST_EACH(while_the_clocks_agree_orders_expire, sizeof agreeing / sizeof agreeing[0])
 {
     begin();
     const struct sk_rows rows = ROWS(1, {"{" A "}", NULL, NULL, agreeing[_i]});
@@ -464,9 +451,8 @@ START_TEST(while_the_clocks_agree_orders_expire)
     ck_assert_uint_eq(call_count, 1);
     call_ends(SK_RETURN_DONE, 1);
 }
-END_TEST
 
-START_TEST(while_the_clocks_differ_nothing_expires)
+TEST_EACH(while_the_clocks_differ_nothing_expires, sizeof differing / sizeof differing[0])
 {
     const struct sk_rows apart = ROWS(1, {"{" A "}", NULL, NULL, differing[_i]});
     for (int i = 0; i < 3; i++) {
@@ -502,10 +488,9 @@ START_TEST(while_the_clocks_differ_nothing_expires)
     }
     DUE("{}", NULL, NULL);
 }
-END_TEST
 
 // A walk queries Redis once, but PostgreSQL with each part.
-START_TEST(a_long_walk_compares_with_the_time_that_has_passed)
+TEST(a_long_walk_compares_with_the_time_that_has_passed)
 {
     const struct sk_rows later = ROWS(1, {"{" A "}", B, NULL, "1000020000"});
     begin();
@@ -518,7 +503,6 @@ START_TEST(a_long_walk_compares_with_the_time_that_has_passed)
     ck_assert_uint_eq(call_count, 1);
     ck_assert(!course_waits());
 }
-END_TEST
 
 // ---- pace ----
 
@@ -599,7 +583,7 @@ static const struct {
 enum { PACES = sizeof paces / sizeof paces[0] };
 
 // 128 orders in a tick, over all vouchers, and each voucher gets its turn.
-START_TEST(all_runs_together_have_one_pace)
+TEST_EACH(all_runs_together_have_one_pace, PACES)
 {
     struct load loads[16] = {0};
     for (size_t i = 0; i < paces[_i].vouchers; i++) {
@@ -616,7 +600,6 @@ START_TEST(all_runs_together_have_one_pace)
         ck_assert_msg(loads[i].ended >= order_count / paces[_i].vouchers / 2, "%zu of %zu orders are of voucher %zu",
                       loads[i].ended, order_count, i);
 }
-END_TEST
 
 // ---- failures ----
 
@@ -661,7 +644,7 @@ static const struct failure {
     {RETURN_FAILS, SK_RETURN_UNAVAILABLE},
 };
 
-START_TEST(a_run_that_fails_is_tried_again)
+TEST_EACH(a_run_that_fails_is_tried_again, sizeof failures / sizeof failures[0])
 {
     const struct failure *failure = &failures[_i];
     locks.cannot = failure->at == NO_LOCK;
@@ -690,9 +673,8 @@ START_TEST(a_run_that_fails_is_tried_again)
     must_begin_again_in(AGAIN_MS);
     fake_no_memory = NULL;
 }
-END_TEST
 
-START_TEST(short_memory_only_delays)
+TEST(short_memory_only_delays)
 {
     allocations_left = 1;
     tick();
@@ -702,18 +684,16 @@ START_TEST(short_memory_only_delays)
     allocations_left = 1;
     ck_assert_ptr_null(sk_expiry_open(&sale));
 }
-END_TEST
 
 // ---- the end ----
 
-START_TEST(after_the_stop_nothing_begins)
+TEST(after_the_stop_nothing_begins)
 {
     sk_expiry_stop(expiry);
     nothing_for(SELDOM_MS);
 }
-END_TEST
 
-START_TEST(at_the_stop_a_walk_does_not_go_on)
+TEST(at_the_stop_a_walk_does_not_go_on)
 {
     begin();
     DUE("{" A "}", B, NULL);
@@ -724,10 +704,9 @@ START_TEST(at_the_stop_a_walk_does_not_go_on)
     ck_assert_uint_eq(locks.released, 1);
     nothing_for(SELDOM_MS);
 }
-END_TEST
 
 // The second has found due orders, and waits for its turn.
-START_TEST(at_the_stop_what_waits_for_its_turn_is_left)
+TEST(at_the_stop_what_waits_for_its_turn_is_left)
 {
     (void)a_voucher(sale.catalogue, VOUCHER + 1);
     tick();
@@ -745,9 +724,8 @@ START_TEST(at_the_stop_what_waits_for_its_turn_is_left)
     ck_assert(!course_waits());
     ck_assert_uint_eq(locks.released, 2);
 }
-END_TEST
 
-START_TEST(closing_in_every_state_leaks_nothing)
+TEST_EACH(closing_in_every_state_leaks_nothing, 5)
 {
     tick();
     if (_i > 0)
@@ -765,9 +743,8 @@ START_TEST(closing_in_every_state_leaks_nothing)
     sk_expiry_close(NULL);
     expiry = sk_expiry_open(&sale); // for the teardown
 }
-END_TEST
 
-START_TEST(a_voucher_that_leaves_ends_its_walk_first)
+TEST(a_voucher_that_leaves_ends_its_walk_first)
 {
     begin();
     put_voucher(VOUCHER, VOUCHER + 1, 900, SK_VOUCHER_RETIRED);
@@ -778,35 +755,5 @@ START_TEST(a_voucher_that_leaves_ends_its_walk_first)
     ck_assert_uint_eq(locks.released, 1);
     nothing_for(SELDOM_MS);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("expiry");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, what_is_due_is_ended);
-    tcase_add_test(tcase, a_walk_goes_on_where_it_got_to);
-    tcase_add_loop_test(tcase, the_next_scan_is_when_one_is_due, 0, SCANS);
-    tcase_add_test(tcase, new_terms_are_scanned_at_once);
-    tcase_add_test(tcase, a_voucher_that_may_be_paid_at_any_time_is_left_alone);
-    tcase_add_test(tcase, what_the_watch_saw_empty_is_left_alone);
-    tcase_add_test(tcase, each_session_has_its_share);
-    tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
-    tcase_add_test(tcase, a_shard_that_is_away_keeps_no_run_of_another);
-    tcase_add_test(tcase, without_locks_nothing_goes_round_in_circles);
-    tcase_add_test(tcase, nothing_begins_without_session_or_stores);
-    tcase_add_test(tcase, scans_that_wait_go_together);
-    tcase_add_loop_test(tcase, scans_that_fail_together_are_tried_again, 0, 2);
-    tcase_add_loop_test(tcase, while_the_clocks_agree_orders_expire, 0, sizeof agreeing / sizeof agreeing[0]);
-    tcase_add_loop_test(tcase, while_the_clocks_differ_nothing_expires, 0, sizeof differing / sizeof differing[0]);
-    tcase_add_test(tcase, a_long_walk_compares_with_the_time_that_has_passed);
-    tcase_add_loop_test(tcase, all_runs_together_have_one_pace, 0, PACES);
-    tcase_add_loop_test(tcase, a_run_that_fails_is_tried_again, 0, sizeof failures / sizeof failures[0]);
-    tcase_add_test(tcase, short_memory_only_delays);
-    tcase_add_test(tcase, after_the_stop_nothing_begins);
-    tcase_add_test(tcase, at_the_stop_a_walk_does_not_go_on);
-    tcase_add_test(tcase, at_the_stop_what_waits_for_its_turn_is_left);
-    tcase_add_loop_test(tcase, closing_in_every_state_leaks_nothing, 0, 5);
-    tcase_add_test(tcase, a_voucher_that_leaves_ends_its_walk_first);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

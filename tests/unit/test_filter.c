@@ -4,7 +4,7 @@
 
 #include "admit.h"
 #include "hash.h"
-#include "stack.h"
+#include "test.h"
 
 enum { STRANGERS = 100000, NAME_SIZE = 32 };
 
@@ -30,7 +30,7 @@ static int strangers_taken(size_t expected, size_t added)
     return taken;
 }
 
-START_TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
+TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
 {
     static const size_t sizes[] = {0, 1, 64, 1000, 10000, 200000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -38,23 +38,20 @@ START_TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
         ck_assert_msg(taken < STRANGERS / 100, "%d of %d with %zu buyers", taken, STRANGERS, sizes[i]);
     }
 }
-END_TEST
 
 // More names than planned cost precision, never a buyer.
-START_TEST(an_overfull_filter_still_forgets_no_user)
+TEST(an_overfull_filter_still_forgets_no_user)
 {
     (void)strangers_taken(64, 20000);
 }
-END_TEST
 
-START_TEST(an_empty_filter_knows_no_user)
+TEST(an_empty_filter_knows_no_user)
 {
     ck_assert_int_eq(strangers_taken(1000, 0), 0);
     sk_filter_free(NULL);
 }
-END_TEST
 
-START_TEST(names_are_bytes_with_a_length)
+TEST(names_are_bytes_with_a_length)
 {
     struct sk_filter *filter = sk_filter_new(1000);
     sk_filter_add(filter, "a\0b", 3);
@@ -65,10 +62,9 @@ START_TEST(names_are_bytes_with_a_length)
     ck_assert(!sk_filter_maybe(filter, "a", 1));
     sk_filter_free(filter);
 }
-END_TEST
 
 // Voucher ids and user ids are often sequential: the hash must still spread them.
-START_TEST(the_hash_spreads_names_that_count_up)
+TEST(the_hash_spreads_names_that_count_up)
 {
     enum { BUCKETS = 1024, NAMES = 100 * BUCKETS };
     static int buckets[BUCKETS];
@@ -77,16 +73,5 @@ START_TEST(the_hash_spreads_names_that_count_up)
     for (int i = 0; i < BUCKETS; i++)
         ck_assert_msg(buckets[i] > 40 && buckets[i] < 180, "bucket %d has %d, should have about 100", i, buckets[i]);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("filter");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_test(tcase, buyers_are_never_forgotten_and_strangers_seldom_taken);
-    tcase_add_test(tcase, an_overfull_filter_still_forgets_no_user);
-    tcase_add_test(tcase, an_empty_filter_knows_no_user);
-    tcase_add_test(tcase, names_are_bytes_with_a_length);
-    tcase_add_test(tcase, the_hash_spreads_names_that_count_up);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30);

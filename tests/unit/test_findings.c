@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "findings.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(each_finding_is_one_line)
+TEST(each_finding_is_one_line)
 {
     char *text = NULL, longest[2000];
     size_t size = 0;
@@ -32,7 +32,6 @@ START_TEST(each_finding_is_one_line)
     ck_assert_uint_eq(findings.counts[SK_FINDING_FAIL], 1);
     free(text);
 }
-END_TEST
 
 static void of_ipv4(struct sockaddr_in *out, const char *text)
 {
@@ -40,7 +39,7 @@ static void of_ipv4(struct sockaddr_in *out, const char *text)
     ck_assert_int_eq(inet_pton(AF_INET, text, &out->sin_addr), 1);
 }
 
-START_TEST(what_others_can_read_is_found)
+TEST(what_others_can_read_is_found)
 {
     char *text = NULL;
     size_t size = 0;
@@ -59,9 +58,8 @@ START_TEST(what_others_can_read_is_found)
                            "ok   d: 10.0.0.7, by TLS\n");
     free(text);
 }
-END_TEST
 
-START_TEST(clocks_are_compared_in_the_middle_of_the_question)
+TEST(clocks_are_compared_in_the_middle_of_the_question)
 {
     static const struct {
         int64_t says_ms;
@@ -79,10 +77,9 @@ START_TEST(clocks_are_compared_in_the_middle_of_the_question)
         ck_assert_uint_eq(seen.within_ms, rows[i].within_ms);
     }
 }
-END_TEST
 
 // PostgreSQL is ahead of both nodes: of these the one behind is farther from it, though the other is from us.
-START_TEST(of_several_nodes_the_farthest_clock_counts)
+TEST(of_several_nodes_the_farthest_clock_counts)
 {
     static const struct sk_clock_seen ours, postgres = {true, 900, 1}, unknown = {false, -9000, 0};
     static const int64_t nodes_ms[] = {300, -400, 600};
@@ -95,15 +92,4 @@ START_TEST(of_several_nodes_the_farthest_clock_counts)
     }
     ck_assert_int_eq(sk_clocks_farthest(&clocks, &postgres)->ahead_ms, -400);
     ck_assert_int_eq(sk_clocks_farthest(&clocks, &ours)->ahead_ms, 600);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("findings");
-    tcase_add_test(tcase, each_finding_is_one_line);
-    tcase_add_test(tcase, what_others_can_read_is_found);
-    tcase_add_test(tcase, clocks_are_compared_in_the_middle_of_the_question);
-    tcase_add_test(tcase, of_several_nodes_the_farthest_clock_counts);
-    return harness_main(tcase, CK_FORK);
 }

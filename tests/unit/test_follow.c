@@ -7,7 +7,7 @@
 
 #include "fake_stores.h"
 #include "follow.h"
-#include "stack.h"
+#include "test.h"
 
 enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, TEXT_SIZE = 24 };
 
@@ -208,7 +208,7 @@ static void must_be_answered(int i, bool ok)
 
 // ---- reading ----
 
-START_TEST(the_whole_is_read_at_start)
+TEST(the_whole_is_read_at_start)
 {
     ck_assert_uint_eq(reads_begun(), 0); // only in the loop's next turn
     pass(0);
@@ -240,9 +240,8 @@ START_TEST(the_whole_is_read_at_start)
     pass(1);
     must_ask(2, "11", "12"); // only later changes
 }
-END_TEST
 
-START_TEST(it_is_read_in_pages)
+TEST(it_is_read_in_pages)
 {
     pass(0);
     newest_change = 2000;
@@ -264,7 +263,6 @@ START_TEST(it_is_read_in_pages)
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
     ck_assert_uint_eq(reads_begun(), 3);
 }
-END_TEST
 
 static size_t changed_count;
 static int64_t changed_id;
@@ -277,7 +275,7 @@ static void on_changed(void *arg, struct sk_voucher *voucher)
 }
 
 // Maintenance is notified once of each changed voucher, with its new terms; not of new vouchers, nor of removed ones.
-START_TEST(what_has_changed_is_told)
+TEST(what_has_changed_is_told)
 {
     pass(0);
     sk_follow_on_change(follow, on_changed, &changed_count);
@@ -294,9 +292,8 @@ START_TEST(what_has_changed_is_told)
     ck_assert_int_eq(changed_id, 8);
     ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 8)->state, SK_VOUCHER_PAUSED);
 }
-END_TEST
 
-START_TEST(changes_are_taken_over)
+TEST(changes_are_taken_over)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     read_all();
@@ -322,10 +319,9 @@ START_TEST(changes_are_taken_over)
     answer();
     ck_assert_int_eq(sk_follow_newest_id(follow), 8);
 }
-END_TEST
 
 // A copy that its owner has accepted: its new changes have numbers that were read before.
-START_TEST(a_database_that_lacks_changes_is_followed_no_further)
+TEST(a_database_that_lacks_changes_is_followed_no_further)
 {
     pass(0);
     add(40, 7, "open");
@@ -343,9 +339,8 @@ START_TEST(a_database_that_lacks_changes_is_followed_no_further)
     ck_assert(sk_follow_went_back(follow));
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
 }
-END_TEST
 
-START_TEST(a_row_that_cannot_be_stops_no_other)
+TEST(a_row_that_cannot_be_stops_no_other)
 {
     pass(0);
     add(1, -7, "open");
@@ -358,10 +353,9 @@ START_TEST(a_row_that_cannot_be_stops_no_other)
     pass(POLL_MS);
     must_ask(2, "3", "1");
 }
-END_TEST
 
 // Rows read so far stay, and the next poll continues after them.
-START_TEST(memory_that_is_short)
+TEST(memory_that_is_short)
 {
     pass(0);
     add(1, 7, "open");
@@ -383,7 +377,6 @@ START_TEST(memory_that_is_short)
         ck_assert_ptr_null(sk_follow_open(&sale, 0));
     }
 }
-END_TEST
 
 // ---- documents ----
 
@@ -425,7 +418,7 @@ static void must_have_document(int64_t id, const char *document)
 }
 
 // A page after each read: a large catalogue takes PostgreSQL no more at a time.
-START_TEST(documents_follow_the_changes)
+TEST(documents_follow_the_changes)
 {
     enum { MANY = DOCUMENTS + 5 };
     pass(0);
@@ -453,10 +446,9 @@ START_TEST(documents_follow_the_changes)
     answer_read();
     must_ask_documents("105", "200");
 }
-END_TEST
 
 // What was not read, or not kept, is read again; what is not in the catalogue yet comes after it.
-START_TEST(documents_that_failed_are_read_again)
+TEST(documents_that_failed_are_read_again)
 {
     pass(0);
     for (int i = 1; i <= 3; i++)
@@ -487,11 +479,10 @@ START_TEST(documents_that_failed_are_read_again)
     pass(POLL_MS);
     ck_assert_ptr_null(asks_for_documents());
 }
-END_TEST
 
 // ---- waiting ----
 
-START_TEST(only_a_read_that_begins_later_answers)
+TEST(only_a_read_that_begins_later_answers)
 {
     pass(0);
     wait_for_read(0); // this read has begun
@@ -509,9 +500,8 @@ START_TEST(only_a_read_that_begins_later_answers)
     answer();
     must_be_answered(1, true);
 }
-END_TEST
 
-START_TEST(all_who_wait_share_a_read_each_100_ms)
+TEST(all_who_wait_share_a_read_each_100_ms)
 {
     read_all();
     pass(POLL_MS / 2);
@@ -529,9 +519,8 @@ START_TEST(all_who_wait_share_a_read_each_100_ms)
             must_be_answered(i, true);
     }
 }
-END_TEST
 
-START_TEST(an_answer_counts_when_its_last_page_is_read)
+TEST(an_answer_counts_when_its_last_page_is_read)
 {
     read_all();
     pass(POLL_MS);
@@ -549,9 +538,8 @@ START_TEST(an_answer_counts_when_its_last_page_is_read)
     answer();
     must_be_answered(1, true);
 }
-END_TEST
 
-START_TEST(who_waits_again_waits_for_another_read)
+TEST(who_waits_again_waits_for_another_read)
 {
     read_all();
     pass(SHARED_MS);
@@ -567,9 +555,8 @@ START_TEST(who_waits_again_waits_for_another_read)
     answer();
     must_be_answered(0, true);
 }
-END_TEST
 
-START_TEST(without_postgres_they_are_told_so)
+TEST(without_postgres_they_are_told_so)
 {
     read_all();
     pass(SHARED_MS);
@@ -591,9 +578,8 @@ START_TEST(without_postgres_they_are_told_so)
     answer();
     must_be_answered(0, true);
 }
-END_TEST
 
-START_TEST(without_postgres_nothing_is_complete)
+TEST(without_postgres_nothing_is_complete)
 {
     fake_pg.down = true;
     pass(3 * POLL_MS);
@@ -604,9 +590,8 @@ START_TEST(without_postgres_nothing_is_complete)
     answer();
     ck_assert(sk_follow_complete(follow));
 }
-END_TEST
 
-START_TEST(closing_tells_all_who_wait)
+TEST(closing_tells_all_who_wait)
 {
     pass(0);
     wait_for_read(0);
@@ -620,11 +605,10 @@ START_TEST(closing_tells_all_who_wait)
     sk_catalogue_free(sale.catalogue);
     open_follow(); // for the teardown
 }
-END_TEST
 
 // ---- hurrying ----
 
-START_TEST(a_notification_hurries)
+TEST(a_notification_hurries)
 {
     read_all();
     sk_follow_hurry(follow);
@@ -644,9 +628,8 @@ START_TEST(a_notification_hurries)
     pass(POLL_MS - 1);
     ck_assert_uint_eq(reads_begun(), 4); // it serves both
 }
-END_TEST
 
-START_TEST(a_hurry_answers_those_who_wait)
+TEST(a_hurry_answers_those_who_wait)
 {
     read_all();
     wait_for_read(0);
@@ -654,10 +637,9 @@ START_TEST(a_hurry_answers_those_who_wait)
     answer();
     must_be_answered(0, true);
 }
-END_TEST
 
 // A store that fails at once must not be queried in a busy loop.
-START_TEST(a_hurry_that_fails_waits_for_the_poll)
+TEST(a_hurry_that_fails_waits_for_the_poll)
 {
     read_all();
     sk_follow_hurry(follow);
@@ -668,30 +650,5 @@ START_TEST(a_hurry_that_fails_waits_for_the_poll)
     pass(1);
     ck_assert_uint_eq(reads_begun(), 3);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("follow");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, the_whole_is_read_at_start);
-    tcase_add_test(tcase, it_is_read_in_pages);
-    tcase_add_test(tcase, what_has_changed_is_told);
-    tcase_add_test(tcase, changes_are_taken_over);
-    tcase_add_test(tcase, a_database_that_lacks_changes_is_followed_no_further);
-    tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);
-    tcase_add_test(tcase, memory_that_is_short);
-    tcase_add_test(tcase, documents_follow_the_changes);
-    tcase_add_test(tcase, documents_that_failed_are_read_again);
-    tcase_add_test(tcase, only_a_read_that_begins_later_answers);
-    tcase_add_test(tcase, all_who_wait_share_a_read_each_100_ms);
-    tcase_add_test(tcase, an_answer_counts_when_its_last_page_is_read);
-    tcase_add_test(tcase, who_waits_again_waits_for_another_read);
-    tcase_add_test(tcase, without_postgres_they_are_told_so);
-    tcase_add_test(tcase, without_postgres_nothing_is_complete);
-    tcase_add_test(tcase, closing_tells_all_who_wait);
-    tcase_add_test(tcase, a_notification_hurries);
-    tcase_add_test(tcase, a_hurry_answers_those_who_wait);
-    tcase_add_test(tcase, a_hurry_that_fails_waits_for_the_poll);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

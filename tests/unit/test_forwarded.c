@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client_limits.h"
-#include "stack.h"
+#include "test.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 #define PEER        "10.0.0.1"
@@ -43,7 +43,7 @@ static void must_be_all(enum sk_forwarded form, const struct row *rows, size_t c
         must_be(form, PEER, &rows[i].value, 1, rows[i].client);
 }
 
-START_TEST(x_forwarded_for)
+TEST(x_forwarded_for)
 {
     static const struct row rows[] = {
         {"192.0.2.1", "192.0.2.1"},
@@ -95,9 +95,8 @@ START_TEST(x_forwarded_for)
     };
     must_be_all(SK_FORWARDED_FOR, rows, COUNT(rows));
 }
-END_TEST
 
-START_TEST(forwarded)
+TEST(forwarded)
 {
     static const struct row rows[] = {
         {"for=192.0.2.1", "192.0.2.1"},
@@ -157,9 +156,8 @@ START_TEST(forwarded)
     };
     must_be_all(SK_FORWARDED, rows, COUNT(rows));
 }
-END_TEST
 
-START_TEST(fields_that_are_sent_twice_are_one_list)
+TEST(fields_that_are_sent_twice_are_one_list)
 {
     static const char *const values[] = {"203.0.113.9", "192.0.2.1", "10.0.0.3, 10.0.0.2"};
     static const char *const pairs[] = {"for=\"", "for=192.0.2.1", "for=10.0.0.2"};
@@ -171,9 +169,8 @@ START_TEST(fields_that_are_sent_twice_are_one_list)
     must_be(SK_FORWARDED_FOR, PEER, NULL, 0, PEER);
     must_be(SK_FORWARDED, PEER, NULL, 0, PEER);
 }
-END_TEST
 
-START_TEST(a_peer_that_is_not_trusted_is_the_client)
+TEST(a_peer_that_is_not_trusted_is_the_client)
 {
     static const char *const values[] = {"192.0.2.1, 10.0.0.2"}, *const pairs[] = {"for=192.0.2.1"};
     must_be(SK_FORWARDED_FOR, "198.51.100.7", values, 1, "198.51.100.7");
@@ -181,9 +178,8 @@ START_TEST(a_peer_that_is_not_trusted_is_the_client)
     trusted.count = 0;
     must_be(SK_FORWARDED_FOR, PEER, values, 1, PEER);
 }
-END_TEST
 
-START_TEST(hops_are_counted)
+TEST(hops_are_counted)
 {
     char list[1024] = "192.0.2.1";
     const char *values[] = {list};
@@ -193,16 +189,5 @@ START_TEST(hops_are_counted)
     (void)snprintf(list + strlen(list), 16, ",10.0.0.99");
     must_be(SK_FORWARDED_FOR, PEER, values, 1, "10.0.0.1");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("forwarded");
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, x_forwarded_for);
-    tcase_add_test(tcase, forwarded);
-    tcase_add_test(tcase, fields_that_are_sent_twice_are_one_list);
-    tcase_add_test(tcase, a_peer_that_is_not_trusted_is_the_client);
-    tcase_add_test(tcase, hops_are_counted);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup);

@@ -1,14 +1,13 @@
 // The check depends on where libmicrohttpd leaves the bytes of a head. So each head here passes through the real
 // library, over a socket, and the check sees what it would see in the server.
 #include <arpa/inet.h>
-#include <check.h>
 #include <microhttpd.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "head.h"
-#include "stack.h"
+#include "test.h"
 
 enum { HEAD_MAX = 4096, FIELDS_MAX = 8, RUNS_MAX = 1000 };
 
@@ -128,13 +127,12 @@ static void place_must_be(const char *head, const struct place *place, const cha
     ck_assert_uint_eq(place->value, (size_t)(strstr(head, value) - head));
 }
 
-START_TEST(library_is_the_one_examined)
+TEST(library_is_the_one_examined)
 {
     ck_assert_str_eq(MHD_get_version(), "0.9.75");
 }
-END_TEST
 
-START_TEST(lines_stay_where_they_were_received)
+TEST(lines_stay_where_they_were_received)
 {
     static const char head[] =
         "GET /path?a=1&b+c HTTP/1.1\r\nHost: h\r\nX-Wide: \t a b \t\r\nCookie: c=d\r\nX-Empty:\r\n\r\n";
@@ -151,9 +149,8 @@ START_TEST(lines_stay_where_they_were_received)
     place_must_be(head, &seen.fields[3], "X-Empty", "\r\n\r\n");
     ck_assert_uint_eq(seen.fields[3].value_len, 0);
 }
-END_TEST
 
-START_TEST(heads)
+TEST(heads)
 {
     static const struct {
         const char *head;
@@ -232,10 +229,9 @@ START_TEST(heads)
                           piece, rows[i].head);
     }
 }
-END_TEST
 
 // Every byte at every place of a value: a word has eight bytes, so the value has three words and two bytes.
-START_TEST(every_byte_everywhere)
+TEST(every_byte_everywhere)
 {
     static const char before[] = "GET / HTTP/1.1\r\nHost: h\r\nX: ", after[] = "\r\nY: z\r\n\r\n";
     enum { VALUE = 26 };
@@ -252,16 +248,5 @@ START_TEST(every_byte_everywhere)
         }
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("header_bytes");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, library_is_the_one_examined);
-    tcase_add_test(tcase, lines_stay_where_they_were_received);
-    tcase_add_test(tcase, heads);
-    tcase_add_test(tcase, every_byte_everywhere);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60, .setup = setup, .teardown = teardown);

@@ -4,7 +4,7 @@
 
 #include "clock.h"
 #include "histogram.h"
-#include "stack.h"
+#include "test.h"
 
 enum { SAMPLES = 100000, OTHERS = 7, MINE = 3, MANY = 200000 };
 
@@ -33,7 +33,7 @@ static int by_size(const void *left, const void *right)
 
 // Each value is in the first bucket whose end is not below it. A bucket is at most an eighth of its values wide, or one
 // step.
-START_TEST(a_bucket_is_narrow)
+TEST(a_bucket_is_narrow)
 {
     uint64_t previous_end = 0;
     for (size_t i = 0; i < SK_HISTOGRAM_LAST; i++) {
@@ -47,9 +47,8 @@ START_TEST(a_bucket_is_narrow)
     ck_assert_uint_gt(previous_end, 100 * S);
     ck_assert_uint_eq(sk_durations_end_ns(SK_HISTOGRAM_LAST), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(a_value_is_in_its_bucket)
+TEST(a_value_is_in_its_bucket)
 {
     for (size_t i = 0; i < SK_HISTOGRAM_LAST; i++) {
         struct sk_histogram *histogram = sk_histogram_open(MINE);
@@ -63,9 +62,8 @@ START_TEST(a_value_is_in_its_bucket)
         sk_histogram_close(histogram);
     }
 }
-END_TEST
 
-START_TEST(the_last_bucket_has_no_end)
+TEST(the_last_bucket_has_no_end)
 {
     struct sk_histogram *histogram = sk_histogram_open(MINE);
     sk_histogram_add(histogram, 3600 * S);
@@ -77,7 +75,6 @@ START_TEST(the_last_bucket_has_no_end)
     ck_assert_uint_eq(sk_durations_at(&durations, 0.5), UINT64_MAX);
     sk_histogram_close(histogram);
 }
-END_TEST
 
 // ---- percentiles ----
 
@@ -90,7 +87,7 @@ static uint64_t exact_at(double share)
 }
 
 // Never below the exact percentile, and at most one bucket above.
-START_TEST(percentiles_are_those_of_the_samples)
+TEST_EACH(percentiles_are_those_of_the_samples, 5)
 {
     static const struct {
         uint64_t least, most;
@@ -117,17 +114,15 @@ START_TEST(percentiles_are_those_of_the_samples)
     ck_assert_uint_eq(sk_durations_at(&durations, 1), samples[SAMPLES - 1]);
     sk_histogram_close(histogram);
 }
-END_TEST
 
-START_TEST(it_is_known_since_when)
+TEST(it_is_known_since_when)
 {
     int64_t now_ms = (int64_t)sk_wall_ms();
     ck_assert_int_le(sk_durations_since_ms(), now_ms);
     ck_assert_int_gt(sk_durations_since_ms(), now_ms - 60000);
 }
-END_TEST
 
-START_TEST(of_nothing_there_are_none)
+TEST(of_nothing_there_are_none)
 {
     struct sk_histogram *histogram = sk_histogram_open(MINE);
     sk_durations_read(MINE, &durations);
@@ -136,11 +131,10 @@ START_TEST(of_nothing_there_are_none)
     sk_histogram_close(histogram);
     sk_histogram_close(NULL);
 }
-END_TEST
 
 // ---- the list ----
 
-START_TEST(all_of_the_same_thing_are_read_as_one)
+TEST(all_of_the_same_thing_are_read_as_one)
 {
     struct sk_histogram *mine[3], *other = sk_histogram_open(OTHERS);
     for (size_t i = 0; i < COUNT(mine); i++) {
@@ -163,7 +157,6 @@ START_TEST(all_of_the_same_thing_are_read_as_one)
     sk_durations_read(OTHERS, &durations);
     ck_assert_uint_eq(durations.count, 0);
 }
-END_TEST
 
 static void *add_and_close(void *arg)
 {
@@ -180,7 +173,7 @@ static void *add_and_close(void *arg)
     return histogram;
 }
 
-START_TEST(others_read_while_one_adds)
+TEST(others_read_while_one_adds)
 {
     pthread_t thread;
     void *histogram;
@@ -195,19 +188,4 @@ START_TEST(others_read_while_one_adds)
     ck_assert_int_eq(pthread_join(thread, &histogram), 0);
     ck_assert_uint_eq(seen, MANY);
     sk_histogram_close(histogram);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("histogram");
-    tcase_add_test(tcase, a_bucket_is_narrow);
-    tcase_add_test(tcase, a_value_is_in_its_bucket);
-    tcase_add_test(tcase, the_last_bucket_has_no_end);
-    tcase_add_loop_test(tcase, percentiles_are_those_of_the_samples, 0, 5);
-    tcase_add_test(tcase, it_is_known_since_when);
-    tcase_add_test(tcase, of_nothing_there_are_none);
-    tcase_add_test(tcase, all_of_the_same_thing_are_read_as_one);
-    tcase_add_test(tcase, others_read_while_one_adds);
-    return harness_main(tcase, CK_FORK);
 }

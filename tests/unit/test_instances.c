@@ -3,6 +3,7 @@
 
 #include "about.h"
 #include "roster.h"
+#include "test.h"
 
 #define ONE "018bcfe5-6800-7000-8000-000000000001"
 #define TWO "018bcfe5-6800-7000-8000-000000000002"
@@ -29,7 +30,7 @@ static void must_list(const struct sk_reply *reply, const char *instances)
 
 #define NOW NUMBER(INT64_C(1767225600000))
 
-START_TEST(instances_are_listed)
+TEST(instances_are_listed)
 {
     static const struct sk_reply items[] = {
         NOW, TEXT(ONE), NUMBER(2500), TEXT("0.1.0 1767225500000 3000 a-1:8080"), TEXT(TWO), NUMBER(9), TEXT("")};
@@ -40,9 +41,8 @@ START_TEST(instances_are_listed)
                       "{\"id\":\"" TWO "\"}");
     must_list(&nobody, "");
 }
-END_TEST
 
-START_TEST(what_is_damaged_is_not_shown)
+TEST(what_is_damaged_is_not_shown)
 {
     static const struct sk_reply items[] = {NOW,
                                             TEXT("\"}"),
@@ -65,9 +65,8 @@ START_TEST(what_is_damaged_is_not_shown)
     must_list(&reply, "{\"id\":\"" TWO "\",\"name\":\"a:1\",\"version\":\"0.1.0\",\"started_at\":"
                       "\"1970-01-01T00:00:00.001Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":0},{\"id\":\"" ONE "\"}");
 }
-END_TEST
 
-START_TEST(without_redis_nothing_is_known)
+TEST(without_redis_nothing_is_known)
 {
     static const struct sk_reply items[] = {TEXT("x")}, error = ERROR("ERR"), number = NUMBER(1);
     const struct sk_reply odd = LIST_OF(items);
@@ -81,9 +80,8 @@ START_TEST(without_redis_nothing_is_known)
     sk_list_instances(&control, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(what_a_session_tells_is_read)
+TEST(what_a_session_tells_is_read)
 {
     static const struct {
         const char *text;
@@ -118,15 +116,5 @@ START_TEST(what_a_session_tells_is_read)
         ck_assert(sk_roster_read(longest, &read) == (more == 0));
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("instances");
-    tcase_add_checked_fixture(tcase, control_setup, control_teardown);
-    tcase_add_test(tcase, instances_are_listed);
-    tcase_add_test(tcase, what_is_damaged_is_not_shown);
-    tcase_add_test(tcase, without_redis_nothing_is_known);
-    tcase_add_test(tcase, what_a_session_tells_is_read);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = control_setup, .teardown = control_teardown);

@@ -6,7 +6,7 @@
 #include "fake_stores.h"
 #include "journal.h"
 #include "params.h"
-#include "stack.h"
+#include "test.h"
 
 #define A "018bcfe5-6800-7000-8000-00000000000a"
 #define B "018bcfe5-6800-7000-8000-00000000000b"
@@ -38,7 +38,7 @@ static int parse(const char *orders, size_t len)
     return count;
 }
 
-START_TEST(orders_come_back_as_they_were_written)
+TEST(orders_come_back_as_they_were_written)
 {
     static const struct {
         const char *orders;
@@ -57,9 +57,8 @@ START_TEST(orders_come_back_as_they_were_written)
         ck_assert_str_eq(seen.data, rows[i].seen);
     }
 }
-END_TEST
 
-START_TEST(a_full_batch_is_read)
+TEST(a_full_batch_is_read)
 {
     enum { BATCH = 2048 };
     struct sk_buf orders = {0};
@@ -68,11 +67,10 @@ START_TEST(a_full_batch_is_read)
     ck_assert_int_eq(parse(orders.data, orders.len), BATCH);
     sk_buf_free(&orders);
 }
-END_TEST
 
 #define BYTES(text) text, sizeof(text) - 1
 
-START_TEST(anything_else_is_refused)
+TEST(anything_else_is_refused)
 {
     static const struct {
         const char *orders;
@@ -129,10 +127,9 @@ START_TEST(anything_else_is_refused)
         ck_assert_msg(parse(bad[i].orders, bad[i].len) == -1, "taken for a journal entry: row %zu '%s'", i,
                       bad[i].orders);
 }
-END_TEST
 
 // A cut within a user's name cannot be detected; all other cuts are.
-START_TEST(truncated_entries_are_refused)
+TEST(truncated_entries_are_refused)
 {
     static const char orders[] = A " alice," B " bob";
     for (size_t len = 0; len < sizeof orders - 1; len++) {
@@ -140,10 +137,9 @@ START_TEST(truncated_entries_are_refused)
         ck_assert_msg((parse(orders, len) > 0) == whole, "cut after %zu bytes", len);
     }
 }
-END_TEST
 
 // Replaces each byte by every value: it never crashes, and an accepted entry has the same number of orders.
-START_TEST(a_flipped_byte_never_makes_more_of_an_entry)
+TEST(a_flipped_byte_never_makes_more_of_an_entry)
 {
     static const char orders[] = A " alice," B " bob";
     char bent[sizeof orders];
@@ -156,10 +152,9 @@ START_TEST(a_flipped_byte_never_makes_more_of_an_entry)
         }
     }
 }
-END_TEST
 
 // The entry's holder. An entry without a session has none; an entry with an invalid session is unreadable.
-START_TEST(an_entry_names_its_holder)
+TEST(an_entry_names_its_holder)
 {
     static const struct {
         struct sk_reply session;
@@ -185,10 +180,9 @@ START_TEST(an_entry_names_its_holder)
             ck_assert_pstr_eq(entry.session, rows[i].named);
     }
 }
-END_TEST
 
 // An entry older than offers names none.
-START_TEST(an_entry_names_the_offer_of_its_orders)
+TEST(an_entry_names_the_offer_of_its_orders)
 {
     static const struct {
         struct sk_reply offer;
@@ -213,11 +207,10 @@ START_TEST(an_entry_names_the_offer_of_its_orders)
             ck_assert_int_eq(entry.offer, rows[i].named);
     }
 }
-END_TEST
 
 // An entry of returns. Text that PostgreSQL would reject makes it unreadable, so that it becomes a dead letter: retries
 // would keep the voucher closed.
-START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
+TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
 {
     static const struct {
         const char *ids, *move, *by, *why;
@@ -255,7 +248,6 @@ START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
         ck_assert_str_eq(entry.why, rows[i].why);
     }
 }
-END_TEST
 
 // ---- orders that end ----
 
@@ -272,16 +264,15 @@ static int parse_returns(const char *returns, size_t len)
     return count;
 }
 
-START_TEST(ids_of_returns_come_back)
+TEST(ids_of_returns_come_back)
 {
     ck_assert_int_eq(parse_returns(BYTES(A)), 1);
     ck_assert_str_eq(seen.data, A " ;");
     ck_assert_int_eq(parse_returns(BYTES(A "," B "," A)), 3);
     ck_assert_str_eq(seen.data, A " ;" B " ;" A " ;");
 }
-END_TEST
 
-START_TEST(other_lists_of_returns_are_refused)
+TEST(other_lists_of_returns_are_refused)
 {
     static const struct {
         const char *returns;
@@ -307,7 +298,6 @@ START_TEST(other_lists_of_returns_are_refused)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(parse_returns(bad[i].returns, bad[i].len) == -1, "row %zu: '%s'", i, bad[i].returns);
 }
-END_TEST
 
 #define IDS_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -379,7 +369,7 @@ static size_t return_fields(const struct change *change, struct sk_reply out[12]
     return n;
 }
 
-START_TEST(an_entry_of_returns_is_read_whole_or_not_at_all)
+TEST_EACH(an_entry_of_returns_is_read_whole_or_not_at_all, sizeof changes / sizeof changes[0])
 {
     struct sk_reply fields[12];
     struct sk_journal_entry entry;
@@ -400,10 +390,9 @@ START_TEST(an_entry_of_returns_is_read_whole_or_not_at_all)
         ck_assert_str_eq(entry.why, "");
     }
 }
-END_TEST
 
 // An entry with both fields is of returns; an entry of purchases has no move, whatever other fields it has.
-START_TEST(a_field_says_what_an_entry_is_of)
+TEST(a_field_says_what_an_entry_is_of)
 {
     const struct sk_reply both[] = {TEXT("epoch"),   TEXT("7"), TEXT("orders"), TEXT(A " u"),
                                     TEXT("returns"), TEXT(B),   TEXT("move"),   TEXT("expired"),
@@ -421,9 +410,8 @@ START_TEST(a_field_says_what_an_entry_is_of)
         ck_assert_pstr_eq(entry.move, i == 0 ? "expired" : NULL);
     }
 }
-END_TEST
 
-START_TEST(an_entry_is_newer_by_its_epoch_and_then_its_id)
+TEST(an_entry_is_newer_by_its_epoch_and_then_its_id)
 {
     static const struct {
         const char *id;
@@ -439,10 +427,9 @@ START_TEST(an_entry_is_newer_by_its_epoch_and_then_its_id)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_journal_is_newer(rows[i].id, rows[i].epoch, rows[i].name) == rows[i].newer, "row %zu", i);
 }
-END_TEST
 
 // ... at most as many as one call can process.
-START_TEST(an_entry_of_returns_has_its_bound)
+TEST(an_entry_of_returns_has_its_bound)
 {
     for (int count = SK_JOURNAL_RETURNS_MAX; count <= SK_JOURNAL_RETURNS_MAX + 1; count++) {
         struct sk_buf ids = {0};
@@ -459,11 +446,10 @@ START_TEST(an_entry_of_returns_has_its_bound)
         sk_buf_free(&ids);
     }
 }
-END_TEST
 
 // ---- what follows the user ----
 
-START_TEST(quantity_and_key_are_written_only_where_they_say_something)
+TEST(quantity_and_key_are_written_only_where_they_say_something)
 {
     static const struct {
         unsigned quantity;
@@ -490,7 +476,6 @@ START_TEST(quantity_and_key_are_written_only_where_they_say_something)
     sk_buf_free(&quantities);
     sk_buf_free(&keys);
 }
-END_TEST
 
 static void teardown(void)
 {
@@ -498,24 +483,4 @@ static void teardown(void)
     sk_buf_free(&seen);
 }
 
-int main(void)
-{
-    TCase *tcase = tcase_create("journal");
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, orders_come_back_as_they_were_written);
-    tcase_add_test(tcase, a_full_batch_is_read);
-    tcase_add_test(tcase, anything_else_is_refused);
-    tcase_add_test(tcase, truncated_entries_are_refused);
-    tcase_add_test(tcase, an_entry_names_its_holder);
-    tcase_add_test(tcase, an_entry_names_the_offer_of_its_orders);
-    tcase_add_test(tcase, an_entry_of_returns_says_which_move_by_whom_and_why);
-    tcase_add_test(tcase, a_flipped_byte_never_makes_more_of_an_entry);
-    tcase_add_test(tcase, ids_of_returns_come_back);
-    tcase_add_test(tcase, other_lists_of_returns_are_refused);
-    tcase_add_loop_test(tcase, an_entry_of_returns_is_read_whole_or_not_at_all, 0, sizeof changes / sizeof changes[0]);
-    tcase_add_test(tcase, a_field_says_what_an_entry_is_of);
-    tcase_add_test(tcase, an_entry_is_newer_by_its_epoch_and_then_its_id);
-    tcase_add_test(tcase, an_entry_of_returns_has_its_bound);
-    tcase_add_test(tcase, quantity_and_key_are_written_only_where_they_say_something);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = teardown);

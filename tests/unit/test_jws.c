@@ -1,10 +1,9 @@
 // Signatures: those of the RFCs, and that each bit of text, key and signature counts.
-#include <check.h>
 #include <string.h>
 
 #include "identity.h"
 #include "jwt.h"
-#include "stack.h"
+#include "test.h"
 #include "text.h"
 
 // RFC 7515, A.1 to A.3; RFC 8037, A.4
@@ -71,7 +70,7 @@ static const struct {
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };
 
-START_TEST(the_vectors_of_the_rfcs_are_good)
+TEST(the_vectors_of_the_rfcs_are_good)
 {
     for (int i = 0; i < VECTORS; i++) {
         struct bytes signature = bytes_of(vectors[i].signature);
@@ -81,9 +80,8 @@ START_TEST(the_vectors_of_the_rfcs_are_good)
             ck_assert_int_eq(check(round % READERS, vectors[i].text, &signature), SK_JWS_GOOD);
     }
 }
-END_TEST
 
-START_TEST(they_are_made_as_well)
+TEST(they_are_made_as_well)
 {
     for (int i = 0; i < VECTORS; i++) {
         unsigned char made[SK_JWS_SIGNATURE_MAX];
@@ -99,9 +97,8 @@ START_TEST(they_are_made_as_well)
         }
     }
 }
-END_TEST
 
-START_TEST(every_bit_counts)
+TEST(every_bit_counts)
 {
     for (int i = 0; i < VECTORS; i++) {
         char text[BYTES_SIZE];
@@ -125,7 +122,6 @@ START_TEST(every_bit_counts)
         ck_assert_int_eq(check(0, vectors[i].text, &signature), SK_JWS_GOOD);
     }
 }
-END_TEST
 
 static const struct token_key others[] = {
     {SK_JWS_HS256, {SECRET_B}, NULL},
@@ -143,7 +139,7 @@ static struct sk_jws *open_another(const struct token_key *key)
     return opened;
 }
 
-START_TEST(another_key_is_another_key)
+TEST(another_key_is_another_key)
 {
     for (int i = 0; i < VECTORS; i++) {
         struct bytes signature = bytes_of(vectors[i].signature);
@@ -159,10 +155,9 @@ START_TEST(another_key_is_another_key)
         sk_jws_close(first);
     }
 }
-END_TEST
 
 // A public key used as a secret: its signature passes for none of the others, and it is not the same key.
-START_TEST(a_public_key_is_no_secret)
+TEST(a_public_key_is_no_secret)
 {
     static const struct token_key secrets[] = {
         {SK_JWS_HS256, {ED_PUBLIC}, NULL}, {SK_JWS_HS256, {RSA_N}, NULL}, {SK_JWS_HS256, {EC_X}, NULL}};
@@ -176,9 +171,8 @@ START_TEST(a_public_key_is_no_secret)
         sk_jws_close(secret);
     }
 }
-END_TEST
 
-START_TEST(what_is_no_key)
+TEST(what_is_no_key)
 {
     static const struct {
         enum sk_jws_algorithm algorithm;
@@ -203,9 +197,8 @@ START_TEST(what_is_no_key)
         ck_assert((jws == NULL) == (rows[i].status != SK_OK));
     }
 }
-END_TEST
 
-START_TEST(a_key_is_as_strong_as_its_algorithm)
+TEST(a_key_is_as_strong_as_its_algorithm)
 {
     static const struct {
         struct token_key key;
@@ -236,28 +229,13 @@ START_TEST(a_key_is_as_strong_as_its_algorithm)
     ck_assert(!sk_jws_can_sign(jws));
     ck_assert_uint_eq(sk_jws_sign(jws, ED_TEXT, strlen(ED_TEXT), made), 0);
 }
-END_TEST
 
 // Each has its own name, and its own type and curve.
-START_TEST(a_type_of_key_is_an_algorithm)
+TEST(a_type_of_key_is_an_algorithm)
 {
     static const char *const names[] = {"HS256", "EdDSA", "RS256", "ES256"};
     for (int i = 0; i < SK_JWS_ALGORITHMS; i++)
         ck_assert_str_eq(sk_jws_names((enum sk_jws_algorithm)i)->alg, names[i]);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("jws");
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, the_vectors_of_the_rfcs_are_good);
-    tcase_add_test(tcase, they_are_made_as_well);
-    tcase_add_test(tcase, every_bit_counts);
-    tcase_add_test(tcase, another_key_is_another_key);
-    tcase_add_test(tcase, a_public_key_is_no_secret);
-    tcase_add_test(tcase, what_is_no_key);
-    tcase_add_test(tcase, a_key_is_as_strong_as_its_algorithm);
-    tcase_add_test(tcase, a_type_of_key_is_an_algorithm);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = teardown);

@@ -1,12 +1,11 @@
 // The text of a token: its three parts, and the required header and claims. Each row is parsed as it is, and again in a
 // form that only jansson parses: both must give the same result.
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "buf.h"
 #include "jwt.h"
-#include "stack.h"
+#include "test.h"
 #include "text.h"
 
 #define REPEAT10(x) x x x x x x x x x x
@@ -76,7 +75,7 @@ static enum sk_jwt_result read_header(const char *json, struct sk_jwt_header *he
     return result;
 }
 
-START_TEST(a_token_has_three_parts)
+TEST(a_token_has_three_parts)
 {
     static const struct {
         const char *text;
@@ -95,9 +94,8 @@ START_TEST(a_token_has_three_parts)
     ck_assert_uint_eq(jwt.header_len, 2);
     ck_assert_uint_eq(jwt.signed_len, 6);
 }
-END_TEST
 
-START_TEST(a_token_has_a_most)
+TEST(a_token_has_a_most)
 {
     static char text[SK_JWT_MAX_BYTES + 2];
     struct sk_jwt jwt;
@@ -113,9 +111,8 @@ START_TEST(a_token_has_a_most)
     struct sk_jwt_claims claims; // of the maximum size
     ck_assert_int_eq(sk_jwt_read_claims(&jwt, &expected, &claims), SK_JWT_CLAIMS);
 }
-END_TEST
 
-START_TEST(a_signature_is_base64url_and_short)
+TEST(a_signature_is_base64url_and_short)
 {
     static const struct {
         const char *text;
@@ -141,9 +138,8 @@ START_TEST(a_signature_is_base64url_and_short)
         ck_assert(rows[i].len == 99 || len == rows[i].len);
     }
 }
-END_TEST
 
-START_TEST(headers_are_checked)
+TEST(headers_are_checked)
 {
     static const struct {
         const char *json;
@@ -191,9 +187,8 @@ START_TEST(headers_are_checked)
     ck_assert_str_eq(header.algorithm, "HS256");
     ck_assert_str_eq(header.kid, "k1");
 }
-END_TEST
 
-START_TEST(claims_are_checked)
+TEST(claims_are_checked)
 {
     static const struct {
         const char *json;
@@ -293,9 +288,8 @@ START_TEST(claims_are_checked)
         ck_assert_msg(read_claims(odd, &claims) == rows[i].result, "%s", odd);
     }
 }
-END_TEST
 
-START_TEST(what_they_say)
+TEST(what_they_say)
 {
     static const struct {
         const char *json, *user;
@@ -314,9 +308,8 @@ START_TEST(what_they_say)
         ck_assert_int_eq(claims.nbf_s, rows[i].nbf_s);
     }
 }
-END_TEST
 
-START_TEST(the_user_is_in_the_claim_that_is_set)
+TEST(the_user_is_in_the_claim_that_is_set)
 {
     static const struct {
         const char *claim, *json;
@@ -341,9 +334,8 @@ START_TEST(the_user_is_in_the_claim_that_is_set)
             ck_assert_str_eq(claims.user, "alice");
     }
 }
-END_TEST
 
-START_TEST(a_lifetime_has_a_most)
+TEST(a_lifetime_has_a_most)
 {
     static const struct {
         const char *json;
@@ -368,9 +360,8 @@ START_TEST(a_lifetime_has_a_most)
             ck_assert_int_eq(claims.nbf_s, rows[i].nbf_s);
     }
 }
-END_TEST
 
-START_TEST(ids_are_those_of_their_claim)
+TEST(ids_are_those_of_their_claim)
 {
     struct sk_jwt_claims first, second;
     ck_assert_int_eq(read_claims("{" ALL ",\"jti\":\"alice\"}", &first), SK_JWT_GOOD);
@@ -382,9 +373,8 @@ START_TEST(ids_are_those_of_their_claim)
     ck_assert_int_eq(read_claims("{" ALL ",\"jti\":7}", &second), SK_JWT_GOOD);
     ck_assert_uint_eq(second.ids[SK_JWT_ID_JTI], 0);
 }
-END_TEST
 
-START_TEST(deep_claims_do_not_hurt)
+TEST(deep_claims_do_not_hurt)
 {
     enum { DEEP = 2900 };
     static char json[DEEP + 1];
@@ -395,9 +385,8 @@ START_TEST(deep_claims_do_not_hurt)
         json[i] = start[i];
     ck_assert_int_eq(read_claims(json, &claims), SK_JWT_CLAIMS);
 }
-END_TEST
 
-START_TEST(times)
+TEST(times)
 {
     static const struct {
         int64_t exp_s, nbf_s, leeway_s, now_s;
@@ -420,22 +409,4 @@ START_TEST(times)
         struct sk_jwt_claims claims = {.exp_s = rows[i].exp_s, .nbf_s = rows[i].nbf_s};
         ck_assert_msg(sk_jwt_check_times(&claims, rows[i].leeway_s, rows[i].now_s) == rows[i].result, "row %zu", i);
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("jwt");
-    tcase_add_test(tcase, a_token_has_three_parts);
-    tcase_add_test(tcase, a_token_has_a_most);
-    tcase_add_test(tcase, a_signature_is_base64url_and_short);
-    tcase_add_test(tcase, headers_are_checked);
-    tcase_add_test(tcase, claims_are_checked);
-    tcase_add_test(tcase, what_they_say);
-    tcase_add_test(tcase, the_user_is_in_the_claim_that_is_set);
-    tcase_add_test(tcase, a_lifetime_has_a_most);
-    tcase_add_test(tcase, ids_are_those_of_their_claim);
-    tcase_add_test(tcase, deep_claims_do_not_hurt);
-    tcase_add_test(tcase, times);
-    return harness_main(tcase, CK_FORK);
 }

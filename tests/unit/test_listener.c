@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "listener.h"
-#include "stack.h"
+#include "test.h"
 
 // The kernel under test; the linker redirects socket() (--wrap; tests/CMakeLists.txt).
 static int no_ipv6;             // the error of a socket of IPv6; 0: there is IPv6
@@ -69,7 +69,7 @@ static bool has_ipv6(void)
     return fd >= 0;
 }
 
-START_TEST(any_address_is_of_both_families)
+TEST(any_address_is_of_both_families)
 {
     for (int i = 0; i < 2; i++) {
         ipv6_alone = i == 1;
@@ -81,9 +81,8 @@ START_TEST(any_address_is_of_both_families)
         (void)close(fd);
     }
 }
-END_TEST
 
-START_TEST(any_address_of_ipv4_is_of_ipv4)
+TEST(any_address_of_ipv4_is_of_ipv4)
 {
     int fd = sk_listen("0.0.0.0:0");
     ck_assert_int_ge(fd, 0);
@@ -92,9 +91,8 @@ START_TEST(any_address_of_ipv4_is_of_ipv4)
         ck_assert_int_eq(connects(fd, AF_INET6), ECONNREFUSED);
     (void)close(fd);
 }
-END_TEST
 
-START_TEST(without_ipv6_any_address_is_of_ipv4)
+TEST(without_ipv6_any_address_is_of_ipv4)
 {
     no_ipv6 = EAFNOSUPPORT;
     int fd = sk_listen("[::]:0");
@@ -103,23 +101,11 @@ START_TEST(without_ipv6_any_address_is_of_ipv4)
     ck_assert_int_eq(connects(fd, AF_INET), 0);
     (void)close(fd);
 }
-END_TEST
 
-START_TEST(nothing_else_is_replaced)
+TEST(nothing_else_is_replaced)
 {
     no_ipv6 = EAFNOSUPPORT;
     ck_assert_int_eq(sk_listen("[::1]:0"), -1); // another address than the one asked for would be a surprise
     no_ipv6 = EMFILE;
     ck_assert_int_eq(sk_listen("[::]:0"), -1);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("listener");
-    tcase_add_test(tcase, any_address_is_of_both_families);
-    tcase_add_test(tcase, any_address_of_ipv4_is_of_ipv4);
-    tcase_add_test(tcase, without_ipv6_any_address_is_of_ipv4);
-    tcase_add_test(tcase, nothing_else_is_replaced);
-    return harness_main(tcase, CK_FORK);
 }

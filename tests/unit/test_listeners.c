@@ -4,6 +4,7 @@
 #include "fake_control.h"
 
 #include "live.h"
+#include "test.h"
 
 enum { VOUCHER = 7, LISTENERS_MAX = 20001, TEXT_SIZE = 256, SLICE_MS = 25, READS_PER_S = 400, TOGETHER = 20 };
 
@@ -145,7 +146,7 @@ static void must_end(uint64_t handle)
     must_say(handle, end);
 }
 
-START_TEST(without_redis_nothing_is_known_to_be_left)
+TEST(without_redis_nothing_is_known_to_be_left)
 {
     let_listen(1, 1);
     (void)pass(1000, 50, 0);
@@ -162,10 +163,9 @@ START_TEST(without_redis_nothing_is_known_to_be_left)
     (void)pass(1000, 50, 0);
     must_say(1, "\"remaining\":50,");
 }
-END_TEST
 
 // Time alone changes a phase.
-START_TEST(a_phase_is_news)
+TEST(a_phase_is_news)
 {
     voucher->begin_ms = INT64_MAX - 1;
     let_listen(1, 1);
@@ -181,9 +181,8 @@ START_TEST(a_phase_is_news)
     must_say(1, "\"remaining\":0,\"state\":\"open\",\"phase\":\"ended\",");
     ck_assert(!heard[1].ended); // a later end may come
 }
-END_TEST
 
-START_TEST(all_share_a_read)
+TEST(all_share_a_read)
 {
     ck_assert_uint_eq(due_ms, 0);
     let_listen(1, TOGETHER);
@@ -203,10 +202,9 @@ START_TEST(all_share_a_read)
     ck_assert_uint_eq(pass(10000, 49, 0), 0);
     ck_assert_uint_eq(due_ms, 0);
 }
-END_TEST
 
 // Each listener gets every change, but at most four events a second.
-START_TEST(a_few_are_told_often)
+TEST(a_few_are_told_often)
 {
     let_listen(1, TOGETHER);
     (void)pass(10000, 1000000, 100);
@@ -216,10 +214,9 @@ START_TEST(a_few_are_told_often)
         must_say(handle, "\"rate\":39"); // nearly 400, in tenths
     }
 }
-END_TEST
 
 // With more listeners than the pace allows, all get fewer events, equally.
-START_TEST(many_are_told_less_often)
+TEST_EACH(many_are_told_less_often, 4)
 {
     enum { SECONDS = 20 };
     static const struct {
@@ -239,9 +236,8 @@ START_TEST(many_are_told_less_often)
     ck_assert_uint_ge(heard[1].events - first[0], each * 7 / 10);
     ck_assert_uint_ge(heard[cases[_i].listeners].events - first[1], each * 7 / 10);
 }
-END_TEST
 
-START_TEST(many_vouchers_share_the_reads)
+TEST(many_vouchers_share_the_reads)
 {
     enum { VOUCHERS = 1000 };
     for (int64_t id = 100; id < 100 + VOUCHERS; id++) {
@@ -255,10 +251,9 @@ START_TEST(many_vouchers_share_the_reads)
     for (uint64_t handle = 100; handle < 100 + VOUCHERS; handle++)
         must_say(handle, "\"remaining\":10,");
 }
-END_TEST
 
 // Nor do those that come and go take the reads from those that stay: here 30 a slice, more than the limit.
-START_TEST(new_vouchers_leave_the_others_half_of_the_reads)
+TEST_EACH(new_vouchers_leave_the_others_half_of_the_reads, 2)
 {
     static const int64_t reactors[] = {1, 10}; // with ten, a slice has one read
     enum { NEW = 30, SECONDS = 5 };
@@ -280,9 +275,8 @@ START_TEST(new_vouchers_leave_the_others_half_of_the_reads)
     ck_assert_uint_ge(heard[1].events - before, SECONDS * 3);
     ck_assert_uint_ge(reads, (size_t)(READS_PER_S / reactors[_i] * SECONDS * 8 / 10)); // nearly all of new ones
 }
-END_TEST
 
-START_TEST(a_comment_when_there_is_nothing_else)
+TEST(a_comment_when_there_is_nothing_else)
 {
     let_listen(1, 1);
     (void)pass(14000, 5, 0);
@@ -294,9 +288,8 @@ START_TEST(a_comment_when_there_is_nothing_else)
     ck_assert_uint_eq(heard[1].texts, 4);
     ck_assert_uint_eq(heard[1].events, 1);
 }
-END_TEST
 
-START_TEST(the_last_event_id)
+TEST(the_last_event_id)
 {
     let_listen(1, 1);
     (void)pass(1000, 5, 0);
@@ -309,10 +302,9 @@ START_TEST(the_last_event_id)
     ck_assert_uint_ge(heard[2].events, 1);
     ck_assert_uint_gt(strtoull(heard[2].last + 4, NULL, 10), id);
 }
-END_TEST
 
 // A slow listener's missed events are not queued: it gets the newest state once it can receive.
-START_TEST(a_slow_one_hears_the_newest)
+TEST(a_slow_one_hears_the_newest)
 {
     let_listen(1, 1);
     (void)pass(1000, 5, 0);
@@ -325,10 +317,9 @@ START_TEST(a_slow_one_hears_the_newest)
     ck_assert_uint_eq(heard[1].events, before + 1);
     must_say(1, "\"remaining\":3,");
 }
-END_TEST
 
 // Returned units are shown, but are not sales.
-START_TEST(the_rate)
+TEST(the_rate)
 {
     let_listen(1, 1);
     (void)pass(20000, 100000, 10);
@@ -340,9 +331,8 @@ START_TEST(the_rate)
     must_say(1, "\"remaining\":2000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
     ck_assert_uint_eq(heard[1].events, before + 1);
 }
-END_TEST
 
-START_TEST(what_redis_says_is_checked)
+TEST(what_redis_says_is_checked)
 {
     static const char *const states[] = {"", "loading", "retired", "nonsense"};
     let_listen(1, 1);
@@ -361,9 +351,8 @@ START_TEST(what_redis_says_is_checked)
     (void)pass(1000, NOT, 0);
     ck_assert_uint_eq(heard[1].events, before);
 }
-END_TEST
 
-START_TEST(a_sale_that_is_over)
+TEST(a_sale_that_is_over)
 {
     let_listen(1, 2);
     (void)pass(1000, 5, 0);
@@ -382,10 +371,9 @@ START_TEST(a_sale_that_is_over)
     must_end(3);
     ck_assert_uint_eq(sk_live_count(live), 0);
 }
-END_TEST
 
 // What has changed of a listener's vouchers goes out together, once.
-START_TEST(several_vouchers_share_a_text)
+TEST(several_vouchers_share_a_text)
 {
     enum { VOUCHERS = 3 };
     let_follow_many(VOUCHERS, 1);
@@ -407,10 +395,9 @@ START_TEST(several_vouchers_share_a_text)
     (void)pass(SLICE_MS * 2, 50, 0);
     ck_assert_uint_eq(pass(10000, 50, 0), 0);
 }
-END_TEST
 
 // However many vouchers a listener has, its turn costs one text of the limit.
-START_TEST(listeners_of_many_vouchers_wait_no_longer)
+TEST(listeners_of_many_vouchers_wait_no_longer)
 {
     enum { LISTENERS = 4000, VOUCHERS = 8, SECONDS = 10 };
     for (uint64_t handle = 1; handle <= LISTENERS; handle++)
@@ -423,10 +410,9 @@ START_TEST(listeners_of_many_vouchers_wait_no_longer)
     ck_assert_uint_ge(heard[1].events - before[1], SECONDS * VOUCHERS * 7 / 10);
     ck_assert_uint_ge(heard[LISTENERS].events - before[2], SECONDS * VOUCHERS * 7 / 10);
 }
-END_TEST
 
 // The longest events of as many vouchers as may be, and the end.
-START_TEST(the_longest_text)
+TEST_EACH(the_longest_text, 2)
 {
     static const enum sk_voucher_state states[] = {SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED};
     int64_t ids[SK_LIVE_VOUCHERS_MAX];
@@ -444,10 +430,9 @@ START_TEST(the_longest_text)
     ck_assert((at != NULL) == (states[_i] == SK_VOUCHER_CLOSED));
     ck_assert(at == NULL || strstr(at + 1, "id: ") == NULL); // the last of them alone
 }
-END_TEST
 
 // A slow listener misses states, but of no voucher the newest.
-START_TEST(a_slow_one_of_several_vouchers)
+TEST(a_slow_one_of_several_vouchers)
 {
     let_follow_many(2, 1);
     (void)pass(1000, 5, 0);
@@ -462,10 +447,9 @@ START_TEST(a_slow_one_of_several_vouchers)
     ck_assert_ptr_nonnull(strstr(newest, "{\"voucher_id\":\"7\",\"remaining\":3,\"state\":\"closed\""));
     ck_assert_ptr_nonnull(strstr(newest, "{\"voucher_id\":\"8\",\"remaining\":3,\"state\":\"open\""));
 }
-END_TEST
 
 // Each voucher that is over leaves with its last state, and is read no more. The last one ends the stream.
-START_TEST(sales_end_one_after_the_other)
+TEST(sales_end_one_after_the_other)
 {
     enum { VOUCHERS = 3 };
     let_follow_many(VOUCHERS, 1);
@@ -483,9 +467,8 @@ START_TEST(sales_end_one_after_the_other)
     must_end(1);
     ck_assert_uint_eq(sk_live_count(live), 0);
 }
-END_TEST
 
-START_TEST(memory_is_short)
+TEST(memory_is_short)
 {
     static const int64_t ids[] = {VOUCHER, VOUCHER + 1};
     for (int n = 1; n <= 3; n++) {
@@ -495,9 +478,8 @@ START_TEST(memory_is_short)
         ck_assert_uint_eq(sk_live_count(live), 0);
     }
 }
-END_TEST
 
-START_TEST(whether_there_is_such_a_voucher)
+TEST(whether_there_is_such_a_voucher)
 {
     static const char *const rows[][ROW_COLUMNS] = {{"5"}};
     fake_follow.newest_id = VOUCHER;
@@ -510,32 +492,5 @@ START_TEST(whether_there_is_such_a_voucher)
     must_be_told(2, SK_VERDICT_UNAVAILABLE);
     (void)rows;
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("listeners");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_phase_is_news);
-    tcase_add_test(tcase, all_share_a_read);
-    tcase_add_test(tcase, without_redis_nothing_is_known_to_be_left);
-    tcase_add_test(tcase, a_few_are_told_often);
-    tcase_add_loop_test(tcase, many_are_told_less_often, 0, 4);
-    tcase_add_test(tcase, many_vouchers_share_the_reads);
-    tcase_add_loop_test(tcase, new_vouchers_leave_the_others_half_of_the_reads, 0, 2);
-    tcase_add_test(tcase, a_comment_when_there_is_nothing_else);
-    tcase_add_test(tcase, the_last_event_id);
-    tcase_add_test(tcase, a_slow_one_hears_the_newest);
-    tcase_add_test(tcase, the_rate);
-    tcase_add_test(tcase, what_redis_says_is_checked);
-    tcase_add_test(tcase, a_sale_that_is_over);
-    tcase_add_test(tcase, several_vouchers_share_a_text);
-    tcase_add_test(tcase, listeners_of_many_vouchers_wait_no_longer);
-    tcase_add_loop_test(tcase, the_longest_text, 0, 2);
-    tcase_add_test(tcase, a_slow_one_of_several_vouchers);
-    tcase_add_test(tcase, sales_end_one_after_the_other);
-    tcase_add_test(tcase, memory_is_short);
-    tcase_add_test(tcase, whether_there_is_such_a_voucher);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60, .setup = setup, .teardown = teardown);

@@ -4,7 +4,7 @@
 #include "fake_stores.h"
 #include "keys.h"
 #include "lock.h"
-#include "stack.h"
+#include "test.h"
 #include "wait.h"
 
 #include <unistd.h>
@@ -74,7 +74,7 @@ static void must_ask_to(const char *how)
         redis_answers(&reply_);                                         \
     } while (0)
 
-START_TEST(a_session_is_held_once_redis_has_said_so)
+TEST(a_session_is_held_once_redis_has_said_so)
 {
     ck_assert(!sk_session_held(session));
     link_up();
@@ -88,9 +88,8 @@ START_TEST(a_session_is_held_once_redis_has_said_so)
     KEPT();
     ck_assert(sk_session_held(session));
 }
-END_TEST
 
-START_TEST(what_is_no_yes_gives_no_session)
+TEST_EACH(what_is_no_yes_gives_no_session, 4)
 {
     static const struct sk_reply *const answers[] = {&gone, &error, &odd, NULL};
     link_up();
@@ -102,10 +101,9 @@ START_TEST(what_is_no_yes_gives_no_session)
     KEPT();
     ck_assert(sk_session_held(session));
 }
-END_TEST
 
 // It expires by our own clock, counted from the request: earlier than by Redis's.
-START_TEST(a_session_that_is_not_renewed_in_time_is_lost)
+TEST(a_session_that_is_not_renewed_in_time_is_lost)
 {
     link_up();
     KEPT();
@@ -119,9 +117,8 @@ START_TEST(a_session_that_is_not_renewed_in_time_is_lost)
     KEPT();
     ck_assert(sk_session_held(session));
 }
-END_TEST
 
-START_TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
+TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
 {
     link_up();
     KEPT();
@@ -139,7 +136,6 @@ START_TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
     must_ask_to("take");
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST), 2);
 }
-END_TEST
 
 // ---- the node of the sessions is away ----
 
@@ -160,7 +156,7 @@ static void node_goes_away(void)
     redis_answers(NULL);
 }
 
-START_TEST(while_its_node_is_away_a_held_session_sells_at_the_others)
+TEST_EACH(while_its_node_is_away_a_held_session_sells_at_the_others, 3)
 {
     node_goes_away();
     ck_assert(sk_session_away(session) && sk_session_sells(session, OTHER_NODE));
@@ -184,7 +180,6 @@ START_TEST(while_its_node_is_away_a_held_session_sells_at_the_others)
     ck_assert(!sk_session_away(session) && sk_session_held(session) && sk_session_sells(session, SAME_NODE));
     ck_assert_int_eq(sk_sessions_judge(session, 1, ids, NULL, NULL), SK_DOWN); // nor within a TTL
 }
-END_TEST
 
 // Held, and the renewal is sent: RUN_UNTIL has nothing else to do.
 static void renewal_is_asked(void)
@@ -197,7 +192,7 @@ static void renewal_is_asked(void)
 }
 
 // As after a fail-over: a link that is not ready yet, or that is.
-START_TEST(a_session_whose_slot_has_another_node_sells_at_the_others)
+TEST_EACH(a_session_whose_slot_has_another_node_sells_at_the_others, 2)
 {
     renewal_is_asked();
     fake_redis.second_down = _i == 0;
@@ -215,10 +210,9 @@ START_TEST(a_session_whose_slot_has_another_node_sells_at_the_others)
     KEPT();
     ck_assert(sk_session_held(session) && !sk_session_away(session) && sk_session_sells(session, SAME_NODE));
 }
-END_TEST
 
 // MOVED has corrected the map before the reply comes here.
-START_TEST(a_renewal_that_is_led_to_another_node_ends_no_sale)
+TEST(a_renewal_that_is_led_to_another_node_ends_no_sale)
 {
     renewal_is_asked();
     fake_redis.second_down = fake_redis.swapped = true;
@@ -226,10 +220,9 @@ START_TEST(a_renewal_that_is_led_to_another_node_ends_no_sale)
     ck_assert(sk_session_away(session));
     ck_assert(sk_session_sells(session, OTHER_NODE) && !sk_session_sells(session, SAME_NODE));
 }
-END_TEST
 
 // The lease may be shorter than the time in which a link without replies is given up.
-START_TEST(a_node_that_answers_no_renewal_is_away)
+TEST(a_node_that_answers_no_renewal_is_away)
 {
     renewal_is_asked();
     RUN_UNTIL(!sk_session_held(session));
@@ -239,10 +232,9 @@ START_TEST(a_node_that_answers_no_renewal_is_away)
     ck_assert(!sk_session_away(session));
     must_ask_to("take");
 }
-END_TEST
 
 // The same, but the process did not run: first comes a tick, or the loss of the call.
-START_TEST(a_process_that_was_paused_has_missed_the_reply)
+TEST_EACH(a_process_that_was_paused_has_missed_the_reply, 2)
 {
     renewal_is_asked();
     (void)usleep((TTL_MS + 100) * 1000);
@@ -252,9 +244,8 @@ START_TEST(a_process_that_was_paused_has_missed_the_reply)
     RUN_UNTIL(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST) == 1);
     ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
 }
-END_TEST
 
-START_TEST(what_the_old_node_acknowledges_does_not_count_for_the_new_one)
+TEST(what_the_old_node_acknowledges_does_not_count_for_the_new_one)
 {
     fake_redis.cluster = true;
     fake_redis.second_run_number = 7;
@@ -267,9 +258,8 @@ START_TEST(what_the_old_node_acknowledges_does_not_count_for_the_new_one)
     KEPT();
     ck_assert(sk_session_held(session));
 }
-END_TEST
 
-START_TEST(a_node_that_is_back_and_refuses_ends_the_sale)
+TEST_EACH(a_node_that_is_back_and_refuses_ends_the_sale, 3)
 {
     static const struct sk_reply items[] = {NUMBER(0), TEXT("2")};
     static const struct sk_reply other_protocol = LIST_OF(items);
@@ -282,9 +272,8 @@ START_TEST(a_node_that_is_back_and_refuses_ends_the_sale)
     redis_answers(answers[_i]);
     ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
 }
-END_TEST
 
-START_TEST(a_session_that_was_not_held_does_not_sell)
+TEST(a_session_that_was_not_held_does_not_sell)
 {
     fake_redis.cluster = fake_redis.first_down = true;
     sk_session_link(session);
@@ -294,10 +283,9 @@ START_TEST(a_session_that_was_not_held_does_not_sell)
     redis_answers(&is_unstable);
     ck_assert(!sk_session_away(session));
 }
-END_TEST
 
 // The others may have judged it while it did not run.
-START_TEST(a_process_that_was_paused_does_not_sell_on)
+TEST(a_process_that_was_paused_does_not_sell_on)
 {
     node_goes_away();
     (void)usleep((TTL_MS + 100) * 1000);
@@ -305,9 +293,8 @@ START_TEST(a_process_that_was_paused_does_not_sell_on)
     RUN_UNTIL(!sk_session_away(session));
     ck_assert(!sk_session_sells(session, OTHER_NODE));
 }
-END_TEST
 
-START_TEST(one_redis_is_never_away)
+TEST(one_redis_is_never_away)
 {
     link_up();
     KEPT();
@@ -317,9 +304,8 @@ START_TEST(one_redis_is_never_away)
     RUN_UNTIL(!sk_session_held(session));
     ck_assert(!sk_session_sells(session, OTHER_NODE));
 }
-END_TEST
 
-START_TEST(the_living_are_known_and_deaths_are_counted)
+TEST(the_living_are_known_and_deaths_are_counted)
 {
     size_t count;
     link_up();
@@ -337,7 +323,6 @@ START_TEST(the_living_are_known_and_deaths_are_counted)
     ck_assert(sk_session_lives(session, THIRD));
     ck_assert_uint_eq(sk_session_deaths(session), 1);
 }
-END_TEST
 
 // ---- who can do background work ----
 
@@ -365,7 +350,7 @@ static size_t able_count(size_t shard)
     return count;
 }
 
-START_TEST(the_able_sessions_of_each_shard_are_known)
+TEST(the_able_sessions_of_each_shard_are_known)
 {
     char own[80];
     size_t count;
@@ -397,7 +382,6 @@ START_TEST(the_able_sessions_of_each_shard_are_known)
     ck_assert(!sk_session_able_elsewhere(session, 1));
     ck_assert_uint_gt(sk_session_lists(session), lists);
 }
-END_TEST
 
 static void must_be_written(const char *in_0, const char *in_1)
 {
@@ -412,7 +396,7 @@ static void must_be_written(const char *in_0, const char *in_1)
     ck_assert_str_eq(asked->argv[asked->keys + 8], in_1);
 }
 
-START_TEST(ability_is_written_at_once)
+TEST(ability_is_written_at_once)
 {
     link_up();
     KEPT();
@@ -430,7 +414,6 @@ START_TEST(ability_is_written_at_once)
     sk_session_set_able(session, 0, true);
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // no change
 }
-END_TEST
 
 // ---- judging ----
 
@@ -463,7 +446,7 @@ static void wait_for_the_right_to_judge(void)
     ck_assert_uint_ge(sk_monotonic_ms(), linked_ms + TTL_MS);
 }
 
-START_TEST(only_a_session_that_has_lived_for_a_ttl_judges)
+TEST(only_a_session_that_has_lived_for_a_ttl_judges)
 {
     ck_assert_int_eq(judge(), SK_DOWN);
     link_up();
@@ -483,9 +466,8 @@ START_TEST(only_a_session_that_has_lived_for_a_ttl_judges)
     KEPT();
     wait_for_the_right_to_judge();
 }
-END_TEST
 
-START_TEST(only_what_redis_does_not_have_is_dead)
+TEST(only_what_redis_does_not_have_is_dead)
 {
     static const struct sk_reply items[] = {NUMBER(1), NUMBER(0), NUMBER(1)};
     static const struct sk_reply reply = LIST_OF(items);
@@ -496,9 +478,8 @@ START_TEST(only_what_redis_does_not_have_is_dead)
     ck_assert_int_eq(said[0], SK_LIFE_DEAD);
     ck_assert_int_eq(said[1], SK_LIFE_LIVING);
 }
-END_TEST
 
-START_TEST(what_is_no_number_says_nothing_of_a_session)
+TEST(what_is_no_number_says_nothing_of_a_session)
 {
     static const struct sk_reply items[] = {NUMBER(1), NIL, TEXT("dead")};
     static const struct sk_reply reply = LIST_OF(items);
@@ -509,10 +490,9 @@ START_TEST(what_is_no_number_says_nothing_of_a_session)
     ck_assert_int_eq(said[0], SK_LIFE_UNKNOWN);
     ck_assert_int_eq(said[1], SK_LIFE_UNKNOWN);
 }
-END_TEST
 
 // If Redis has lost this session it may have lost all.
-START_TEST(a_judge_that_is_gone_itself_says_nothing)
+TEST_EACH(a_judge_that_is_gone_itself_says_nothing, 5)
 {
     static const struct sk_reply gone_too[] = {NUMBER(0), NUMBER(0), NUMBER(0)};
     static const struct sk_reply unclear[] = {NIL, NUMBER(0), NUMBER(0)}, few[] = {NUMBER(1)};
@@ -525,7 +505,6 @@ START_TEST(a_judge_that_is_gone_itself_says_nothing)
     ck_assert_int_eq(said[0], SK_LIFE_UNKNOWN);
     ck_assert_int_eq(said[1], SK_LIFE_UNKNOWN);
 }
-END_TEST
 
 // ---- judging, while their node refuses writes ----
 
@@ -542,7 +521,7 @@ static void writes_are_refused(void)
     redis_answers(&refuses_writes);
 }
 
-START_TEST(a_node_that_refuses_writes_ends_no_sale_and_judges_nobody)
+TEST(a_node_that_refuses_writes_ends_no_sale_and_judges_nobody)
 {
     writes_are_refused();
     ck_assert_int_eq(judge(), SK_DOWN);
@@ -554,10 +533,9 @@ START_TEST(a_node_that_refuses_writes_ends_no_sale_and_judges_nobody)
     }
     ck_assert(!sk_session_held(session) && !sk_session_sells(session, SAME_NODE));
 }
-END_TEST
 
 // The lease of this session did not end meanwhile, but that of another may have.
-START_TEST(after_a_refusal_nobody_is_judged_within_a_ttl)
+TEST(after_a_refusal_nobody_is_judged_within_a_ttl)
 {
     writes_are_refused();
     RUN_UNTIL(fake_redis.count > fake_redis.answered);
@@ -567,11 +545,10 @@ START_TEST(after_a_refusal_nobody_is_judged_within_a_ttl)
     ck_assert_int_eq(judge(), SK_DOWN);
     wait_for_the_right_to_judge();
 }
-END_TEST
 
 // ---- the end ----
 
-START_TEST(a_session_ends_once)
+TEST_EACH(a_session_ends_once, 2)
 {
     static const struct sk_reply done = NUMBER(1);
     link_up();
@@ -584,14 +561,12 @@ START_TEST(a_session_ends_once)
     redis_answers(_i == 0 ? &done : NULL);
     ck_assert(sk_session_end(session));
 }
-END_TEST
 
-START_TEST(without_redis_a_session_ends_by_its_ttl)
+TEST(without_redis_a_session_ends_by_its_ttl)
 {
     fake_redis.down = true;
     ck_assert(sk_session_end(session));
 }
-END_TEST
 
 // ---- named locks ----
 
@@ -604,7 +579,7 @@ static void on_taken(void *arg, bool is_held)
     held += is_held;
 }
 
-START_TEST(a_lock_is_held_if_redis_says_ok)
+TEST_EACH(a_lock_is_held_if_redis_says_ok, 4)
 {
     static const struct sk_reply ok = TEXT("OK"), nil = NIL;
     static const struct sk_reply *const answers[] = {&ok, &nil, &error, NULL};
@@ -629,7 +604,6 @@ START_TEST(a_lock_is_held_if_redis_says_ok)
         ck_assert_str_eq(fake_redis.asked[1].argv[1], fake_redis.asked[0].argv[2]);
     }
 }
-END_TEST
 
 // A lock of another session, which has this token.
 static void find_taken(const char *token)
@@ -643,7 +617,7 @@ static void find_taken(const char *token)
 }
 
 // Else the next attempt would wait for the lock's own TTL.
-START_TEST(a_lock_of_a_dead_session_is_freed)
+TEST_EACH(a_lock_of_a_dead_session_is_freed, 4)
 {
     static const struct sk_reply dead_items[] = {NUMBER(1), NUMBER(0)}, living_items[] = {NUMBER(1), NUMBER(1)};
     static const struct sk_reply dead = LIST_OF(dead_items), living = LIST_OF(living_items);
@@ -666,9 +640,8 @@ START_TEST(a_lock_of_a_dead_session_is_freed)
     ck_assert_str_eq(asked->argv[0], "key");
     ck_assert_str_eq(asked->argv[1], OTHER "-7/400"); // only if it is still that one
 }
-END_TEST
 
-START_TEST(a_lock_of_a_session_that_is_listed_or_none_stays)
+TEST_EACH(a_lock_of_a_session_that_is_listed_or_none_stays, 4)
 {
     static const char *const tokens[] = {OTHER "-7/400", "hand", "",
                                          OTHER "-7/400 and much more, which no lock of ours would ever have behind it"};
@@ -681,9 +654,8 @@ START_TEST(a_lock_of_a_session_that_is_listed_or_none_stays)
     find_taken(tokens[_i]);
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered);
 }
-END_TEST
 
-START_TEST(locks_of_a_shard_can_be_yielded)
+TEST(locks_of_a_shard_can_be_yielded)
 {
     static const struct sk_reply ok = TEXT("OK");
     static const char *const keys[] = {"seckill:lock:expire:{1}", "seckill:lock:expire:{2}"};
@@ -702,9 +674,8 @@ START_TEST(locks_of_a_shard_can_be_yielded)
     sk_named_lock_release(taking);
     sk_named_lock_release(held_one);
 }
-END_TEST
 
-START_TEST(what_is_granted_after_the_release_is_released_at_once)
+TEST(what_is_granted_after_the_release_is_released_at_once)
 {
     static const struct sk_reply ok = TEXT("OK");
     sk_named_lock_release(sk_named_lock_take(locks, "key", on_taken, &taken));
@@ -714,7 +685,6 @@ START_TEST(what_is_granted_after_the_release_is_released_at_once)
     ck_assert_uint_eq(fake_redis.count, 2);
     ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_LOCK_RELEASE);
 }
-END_TEST
 
 // Answers all calls except the session's; returns how often the lock has been renewed so far.
 static size_t renewals(void)
@@ -728,7 +698,7 @@ static size_t renewals(void)
     return count;
 }
 
-START_TEST(a_lock_is_renewed_until_it_is_released)
+TEST(a_lock_is_renewed_until_it_is_released)
 {
     static const struct sk_reply ok = TEXT("OK");
     struct sk_named_lock *lock = sk_named_lock_take(locks, "key", on_taken, &taken);
@@ -739,10 +709,9 @@ START_TEST(a_lock_is_renewed_until_it_is_released)
     RUN_UNTIL(sk_monotonic_ms() >= until_ms);
     ck_assert_uint_eq(renewals(), 3);
 }
-END_TEST
 
 // Redis returns the other version: its instances must end first.
-START_TEST(beside_another_protocol_version_there_is_no_session)
+TEST(beside_another_protocol_version_there_is_no_session)
 {
     static const struct sk_reply items[] = {NUMBER(0), TEXT("2")};
     static const struct sk_reply other = LIST_OF(items);
@@ -757,9 +726,8 @@ START_TEST(beside_another_protocol_version_there_is_no_session)
     KEPT();
     ck_assert(sk_session_held(session));
 }
-END_TEST
 
-START_TEST(no_two_takings_share_a_token)
+TEST(no_two_takings_share_a_token)
 {
     struct sk_named_lock *one = sk_named_lock_take(locks, "key", on_taken, &taken);
     struct sk_named_lock *two = sk_named_lock_take(locks, "key", on_taken, &taken);
@@ -769,45 +737,5 @@ START_TEST(no_two_takings_share_a_token)
     sk_named_lock_release(one);
     sk_named_lock_release(two);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("lock_replies");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_session_is_held_once_redis_has_said_so);
-    tcase_add_loop_test(tcase, what_is_no_yes_gives_no_session, 0, 4);
-    tcase_add_test(tcase, a_session_that_is_not_renewed_in_time_is_lost);
-    tcase_add_test(tcase, a_session_that_redis_has_lost_is_taken_again_at_once);
-    tcase_add_loop_test(tcase, while_its_node_is_away_a_held_session_sells_at_the_others, 0, 3);
-    tcase_add_loop_test(tcase, a_session_whose_slot_has_another_node_sells_at_the_others, 0, 2);
-    tcase_add_test(tcase, a_renewal_that_is_led_to_another_node_ends_no_sale);
-    tcase_add_test(tcase, a_node_that_answers_no_renewal_is_away);
-    tcase_add_loop_test(tcase, a_process_that_was_paused_has_missed_the_reply, 0, 2);
-    tcase_add_test(tcase, what_the_old_node_acknowledges_does_not_count_for_the_new_one);
-    tcase_add_loop_test(tcase, a_node_that_is_back_and_refuses_ends_the_sale, 0, 3);
-    tcase_add_test(tcase, a_session_that_was_not_held_does_not_sell);
-    tcase_add_test(tcase, a_process_that_was_paused_does_not_sell_on);
-    tcase_add_test(tcase, one_redis_is_never_away);
-    tcase_add_test(tcase, the_living_are_known_and_deaths_are_counted);
-    tcase_add_test(tcase, only_a_session_that_has_lived_for_a_ttl_judges);
-    tcase_add_test(tcase, only_what_redis_does_not_have_is_dead);
-    tcase_add_test(tcase, what_is_no_number_says_nothing_of_a_session);
-    tcase_add_loop_test(tcase, a_judge_that_is_gone_itself_says_nothing, 0, 5);
-    tcase_add_test(tcase, a_node_that_refuses_writes_ends_no_sale_and_judges_nobody);
-    tcase_add_test(tcase, after_a_refusal_nobody_is_judged_within_a_ttl);
-    tcase_add_test(tcase, the_able_sessions_of_each_shard_are_known);
-    tcase_add_test(tcase, ability_is_written_at_once);
-    tcase_add_test(tcase, locks_of_a_shard_can_be_yielded);
-    tcase_add_loop_test(tcase, a_lock_of_a_dead_session_is_freed, 0, 4);
-    tcase_add_loop_test(tcase, a_lock_of_a_session_that_is_listed_or_none_stays, 0, 4);
-    tcase_add_loop_test(tcase, a_session_ends_once, 0, 2);
-    tcase_add_test(tcase, without_redis_a_session_ends_by_its_ttl);
-    tcase_add_loop_test(tcase, a_lock_is_held_if_redis_says_ok, 0, 4);
-    tcase_add_test(tcase, what_is_granted_after_the_release_is_released_at_once);
-    tcase_add_test(tcase, a_lock_is_renewed_until_it_is_released);
-    tcase_add_test(tcase, beside_another_protocol_version_there_is_no_session);
-    tcase_add_test(tcase, no_two_takings_share_a_token);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

@@ -15,8 +15,8 @@
 #include "clock.h"
 #include "listening.h"
 #include "log.h"
-#include "stack.h"
 #include "status.h"
+#include "test.h"
 
 enum { LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000, MANY = 20000, TEXT_SIZE = 1 << 22 };
 
@@ -38,7 +38,7 @@ static int count_lines(const char *text)
     return lines;
 }
 
-START_TEST(lines_are_logfmt)
+TEST(lines_are_logfmt)
 {
     begin_listening();
     sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", "127.0.0.1:8080", 2);
@@ -50,9 +50,8 @@ START_TEST(lines_are_logfmt)
     end_listening();
     ck_assert_str_eq(after_time(), "level=error msg=\"no pairs\"\n");
 }
-END_TEST
 
-START_TEST(values_from_outside_are_quoted_and_escaped)
+TEST(values_from_outside_are_quoted_and_escaped)
 {
     static const struct {
         const char *value, *shown;
@@ -83,7 +82,6 @@ START_TEST(values_from_outside_are_quoted_and_escaped)
         ck_assert_str_eq(after_time(), expected);
     }
 }
-END_TEST
 
 // Checks that it is one line, not too long, and that its last value ends with an unescaped quote.
 static void must_be_whole(size_t value_len)
@@ -97,7 +95,7 @@ static void must_be_whole(size_t value_len)
     ck_assert_msg(slashes % 2 == 0, "the closing quote is escaped for %zu bytes", value_len);
 }
 
-START_TEST(long_values_are_cut_within_the_line)
+TEST(long_values_are_cut_within_the_line)
 {
     static const char fillings[] = {'x', '"', '\\', '\n', ' ', '\xff'};
     static char value[4 * LINE_MAX_BYTES];
@@ -112,9 +110,8 @@ START_TEST(long_values_are_cut_within_the_line)
         }
     }
 }
-END_TEST
 
-START_TEST(a_pair_cannot_end_the_line)
+TEST(a_pair_cannot_end_the_line)
 {
     begin_listening();
     sk_log(SK_LOG_WARN, "Redis cannot be relied on", "newest=%s", "1-1\nts=0 level=info msg=\"forged\"\x1b[0m\x7f\xff");
@@ -122,9 +119,8 @@ START_TEST(a_pair_cannot_end_the_line)
     ck_assert_str_eq(after_time(), "level=warn msg=\"Redis cannot be relied on\" "
                                    "newest=1-1?ts=0 level=info msg=\"forged\"?[0m??\n");
 }
-END_TEST
 
-START_TEST(long_formats_are_cut_within_the_line)
+TEST(long_formats_are_cut_within_the_line)
 {
     static char value[4 * LINE_MAX_BYTES];
     memset(value, 'x', sizeof value - 1);
@@ -135,9 +131,8 @@ START_TEST(long_formats_are_cut_within_the_line)
     ck_assert_uint_le(n, LINE_MAX_BYTES);
     ck_assert_ptr_eq(strchr(heard, '\n'), heard + n - 1);
 }
-END_TEST
 
-START_TEST(lines_below_the_level_are_dropped)
+TEST(lines_below_the_level_are_dropped)
 {
     static const char *const messages[] = {"debug", "info", "warn", "error"}; // few lines of each
     for (int level = SK_LOG_DEBUG; level <= SK_LOG_ERROR; level++) {
@@ -151,11 +146,10 @@ START_TEST(lines_below_the_level_are_dropped)
         ck_assert_int_eq(count_lines(heard), 2 * (SK_LOG_ERROR - level + 1));
     }
 }
-END_TEST
 
 // ---- rate limits ----
 
-START_TEST(a_flood_of_one_message_is_thinned_out)
+TEST(a_flood_of_one_message_is_thinned_out)
 {
     static struct sk_log_limit limit;
     static const char flood[] = "flood", other[] = "other";
@@ -177,19 +171,17 @@ START_TEST(a_flood_of_one_message_is_thinned_out)
     ck_assert(sk_log_limit_passes(&limit, flood, 10, &suppressed));
     ck_assert_uint_eq(suppressed, 0);
 }
-END_TEST
 
-START_TEST(the_first_second_of_the_clock_is_a_second)
+TEST(the_first_second_of_the_clock_is_a_second)
 {
     static struct sk_log_limit limit;
     uint32_t suppressed;
     for (int i = 0; i < 2 * SK_LOG_LINES_PER_S; i++)
         ck_assert_int_eq(sk_log_limit_passes(&limit, "m", 0, &suppressed), i < SK_LOG_LINES_PER_S);
 }
-END_TEST
 
 // More messages than the table holds share fewer lines, and the search for a place always ends.
-START_TEST(messages_past_the_table_share_one_place)
+TEST(messages_past_the_table_share_one_place)
 {
     static struct sk_log_limit limit;
     static const char messages[2 * SK_LOG_MESSAGES_MAX];
@@ -200,7 +192,6 @@ START_TEST(messages_past_the_table_share_one_place)
     ck_assert_int_eq(passed, SK_LOG_MESSAGES_MAX + SK_LOG_LINES_PER_S);
     ck_assert(sk_log_limit_passes(&limit, messages, 1, &suppressed));
 }
-END_TEST
 
 static struct sk_log_limit shared;
 
@@ -213,7 +204,7 @@ static void *flood_it(void *arg)
     return NULL;
 }
 
-START_TEST(threads_share_the_limit)
+TEST(threads_share_the_limit)
 {
     pthread_t threads[THREADS];
     int passed[THREADS] = {0}, sum = 0;
@@ -228,10 +219,9 @@ START_TEST(threads_share_the_limit)
     ck_assert(sk_log_limit_passes(&shared, "shared", 4, &suppressed));
     ck_assert_uint_eq(suppressed, THREADS * LINES_EACH - SK_LOG_LINES_PER_S);
 }
-END_TEST
 
 // The whole path, within one second of the clock: an attempt interrupted by a new second does not count.
-START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
+TEST(warnings_and_errors_are_limited_and_work_done_is_not)
 {
     static const char messages[] = "each attempt has a message of its own: one letter less";
     const char *message = messages;
@@ -248,11 +238,10 @@ START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
         ck_assert_int_eq(count_lines(heard), level < SK_LOG_WARN ? 50 : SK_LOG_LINES_PER_S);
     }
 }
-END_TEST
 
 // ---- repeats ----
 
-START_TEST(what_a_retry_repeats_is_logged_twice_a_minute)
+TEST(what_a_retry_repeats_is_logged_twice_a_minute)
 {
     static struct sk_log_repeats repeats;
     static const char message[] = "cannot connect";
@@ -268,10 +257,9 @@ START_TEST(what_a_retry_repeats_is_logged_twice_a_minute)
     ck_assert(sk_log_repeats_pass(&repeats, message, "wrong password", begin_ms, &suppressed));
     ck_assert(sk_log_repeats_pass(&repeats, "gone", "refused", begin_ms, &suppressed));
 }
-END_TEST
 
 // With more reasons than places the oldest are forgotten, and each is still logged.
-START_TEST(repeats_past_the_table_forget_the_oldest)
+TEST(repeats_past_the_table_forget_the_oldest)
 {
     static struct sk_log_repeats repeats;
     char reason[32];
@@ -284,9 +272,8 @@ START_TEST(repeats_past_the_table_forget_the_oldest)
     ck_assert(!sk_log_repeats_pass(&repeats, "m", "reason 191", SK_LOG_REPEAT_MS, &suppressed));
     ck_assert(sk_log_repeats_pass(&repeats, "m", "reason 0", SK_LOG_REPEAT_MS, &suppressed));
 }
-END_TEST
 
-START_TEST(a_repeated_line_is_one_line)
+TEST(a_repeated_line_is_one_line)
 {
     begin_listening();
     sk_log_repeat(SK_LOG_DEBUG, "cannot connect", "reason", "refused\n"); // not at this level
@@ -295,7 +282,6 @@ START_TEST(a_repeated_line_is_one_line)
     end_listening();
     ck_assert_str_eq(after_time(), "level=warn msg=\"cannot connect\" reason=\"refused\"\n");
 }
-END_TEST
 
 // ---- standard error ----
 
@@ -330,7 +316,7 @@ static size_t read_some(char *out, size_t size)
 static char text[TEXT_SIZE];
 
 // A blocking write would never return. _i: 0 a pipe, 1 a socket, 2 a pipe that cannot be opened again.
-START_TEST(a_reader_that_does_not_read_blocks_nobody)
+TEST_EACH(a_reader_that_does_not_read_blocks_nobody, 3)
 {
     become_stderr(_i == 1);
     if (_i == 2)
@@ -358,7 +344,6 @@ START_TEST(a_reader_that_does_not_read_blocks_nobody)
     ck_assert_msg(strstr(text, expected) != NULL, "%s is not in %s", expected, text);
     ck_assert_int_eq(count_lines(text), _i == 0 ? 2 : 1);
 }
-END_TEST
 
 static void *read_to_the_end(void *arg)
 {
@@ -372,7 +357,7 @@ static void *read_to_the_end(void *arg)
 }
 
 // What commands log, and what a start that fails does.
-START_TEST(a_slow_reader_gets_every_line)
+TEST_EACH(a_slow_reader_gets_every_line, 2)
 {
     pthread_t reader;
     int lines = 0;
@@ -390,9 +375,8 @@ START_TEST(a_slow_reader_gets_every_line)
     ck_assert_int_eq(pthread_join(reader, NULL), 0);
     ck_assert_int_eq(lines, MANY + 2);
 }
-END_TEST
 
-START_TEST(where_there_is_no_reader_lines_are_dropped)
+TEST_EACH(where_there_is_no_reader_lines_are_dropped, 2)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     become_stderr(_i == 1);
@@ -401,10 +385,9 @@ START_TEST(where_there_is_no_reader_lines_are_dropped)
         sk_log(SK_LOG_INFO, "line", "");
     ck_assert_uint_eq(sk_log_dropped(), 100);
 }
-END_TEST
 
 // Else the next socket would be standard error.
-START_TEST(closed_streams_lead_to_null)
+TEST_EACH(closed_streams_lead_to_null, 8)
 {
     struct stat null, at;
     ck_assert_int_eq(stat("/dev/null", &null), 0);
@@ -421,10 +404,9 @@ START_TEST(closed_streams_lead_to_null)
     sk_log(SK_LOG_ERROR, "line", "");
     ck_assert_uint_eq(sk_log_dropped(), 0);
 }
-END_TEST
 
 // As systemd defines it: the journal if JOURNAL_STREAM is the device and inode of standard error.
-START_TEST(lines_for_the_journal_have_a_priority)
+TEST_EACH(lines_for_the_journal_have_a_priority, 3)
 {
     static const char *const begins[] = {"<7>ts=", "<6>ts=", "<4>ts=", "<3>ts=", "<3>seckill: "};
     struct stat at;
@@ -451,10 +433,9 @@ START_TEST(lines_for_the_journal_have_a_priority)
     }
     ck_assert_str_eq(line, "");
 }
-END_TEST
 
 // _i: whether standard error is full.
-START_TEST(a_failed_assertion_is_logged_and_ends_the_process)
+TEST_EACH(a_failed_assertion_is_logged_and_ends_the_process, 2)
 {
     int status;
     become_stderr(false);
@@ -473,9 +454,8 @@ START_TEST(a_failed_assertion_is_logged_and_ends_the_process)
     const char *fatal = strstr(text, "level=fatal msg=\"");
     ck_assert_int_eq(fatal != NULL && strstr(fatal, ": _i > 1\"\n") != NULL, _i == 0);
 }
-END_TEST
 
-START_TEST(levels_are_known_by_name)
+TEST(levels_are_known_by_name)
 {
     static const char *const good[] = {"debug", "info", "warn", "error"};
     static const char *const bad[] = {"", "INFO", "warning", "information", "inf", " info", "fatal", "3"};
@@ -487,32 +467,5 @@ START_TEST(levels_are_known_by_name)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(!sk_log_parse_level(bad[i], &level), "taken for a level: '%s'", bad[i]);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("log");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_test(tcase, lines_are_logfmt);
-    tcase_add_test(tcase, values_from_outside_are_quoted_and_escaped);
-    tcase_add_test(tcase, long_values_are_cut_within_the_line);
-    tcase_add_test(tcase, a_pair_cannot_end_the_line);
-    tcase_add_test(tcase, long_formats_are_cut_within_the_line);
-    tcase_add_test(tcase, lines_below_the_level_are_dropped);
-    tcase_add_test(tcase, a_flood_of_one_message_is_thinned_out);
-    tcase_add_test(tcase, the_first_second_of_the_clock_is_a_second);
-    tcase_add_test(tcase, messages_past_the_table_share_one_place);
-    tcase_add_test(tcase, threads_share_the_limit);
-    tcase_add_test(tcase, warnings_and_errors_are_limited_and_work_done_is_not);
-    tcase_add_test(tcase, what_a_retry_repeats_is_logged_twice_a_minute);
-    tcase_add_test(tcase, repeats_past_the_table_forget_the_oldest);
-    tcase_add_test(tcase, a_repeated_line_is_one_line);
-    tcase_add_loop_test(tcase, a_reader_that_does_not_read_blocks_nobody, 0, 3);
-    tcase_add_loop_test(tcase, a_slow_reader_gets_every_line, 0, 2);
-    tcase_add_loop_test(tcase, where_there_is_no_reader_lines_are_dropped, 0, 2);
-    tcase_add_loop_test(tcase, closed_streams_lead_to_null, 0, 8);
-    tcase_add_loop_test(tcase, lines_for_the_journal_have_a_priority, 0, 3);
-    tcase_add_loop_test(tcase, a_failed_assertion_is_logged_and_ends_the_process, 0, 2);
-    tcase_add_test(tcase, levels_are_known_by_name);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30);

@@ -4,7 +4,7 @@
 
 #include "metrics.h"
 #include "request.h"
-#include "stack.h"
+#include "test.h"
 #include "trace.h"
 
 enum { BUY = 1, ORDER = 3, MANY = 1000 };
@@ -50,7 +50,7 @@ static uint64_t times_of(unsigned route, size_t bucket)
     return took.counts[bucket];
 }
 
-START_TEST(answers_are_counted_by_route_and_code)
+TEST(answers_are_counted_by_route_and_code)
 {
     struct sk_request buy = request_of(BUY), order = request_of(ORDER);
     sk_measure_answered(&buy, SOLD_OUT, NULL);
@@ -63,10 +63,9 @@ START_TEST(answers_are_counted_by_route_and_code)
     ck_assert_uint_eq(metrics.answers[ORDER][SOLD_OUT], 1);
     ck_assert_uint_eq(metrics.answers[0][BAD_REQUEST], 1);
 }
-END_TEST
 
 // Answers are sent in the turn in which they are given, and a turn's time starts with its first request.
-START_TEST(time_is_that_up_to_the_turns_end)
+TEST(time_is_that_up_to_the_turns_end)
 {
     struct sk_request waits = request_of(BUY);
     now_ns += 100000;
@@ -84,9 +83,8 @@ START_TEST(time_is_that_up_to_the_turns_end)
     sk_measure_turn(measure);
     ck_assert_uint_eq(took.sum, 150000 + 2150000);
 }
-END_TEST
 
-START_TEST(a_turn_reads_the_clock_twice)
+TEST(a_turn_reads_the_clock_twice)
 {
     struct sk_request request;
     for (int i = 0; i < MANY; i++) {
@@ -99,10 +97,9 @@ START_TEST(a_turn_reads_the_clock_twice)
     sk_measure_turn(measure); // nothing happened
     ck_assert_uint_eq(clock_reads, 2);
 }
-END_TEST
 
 // Some kinds of answers have reserved room in each turn; others are recorded at once.
-START_TEST(none_is_lost_for_want_of_room)
+TEST(none_is_lost_for_want_of_room)
 {
     struct sk_request buy = request_of(BUY), order = request_of(ORDER);
     for (int i = 0; i < MANY; i++) {
@@ -113,9 +110,8 @@ START_TEST(none_is_lost_for_want_of_room)
     ck_assert_uint_eq(times_of(BUY, 0), MANY);
     ck_assert_uint_eq(times_of(ORDER, 0), MANY);
 }
-END_TEST
 
-START_TEST(a_traced_request_is_an_exemplar)
+TEST(a_traced_request_is_an_exemplar)
 {
     static const char trace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
     struct sk_request request = request_of(BUY);
@@ -134,9 +130,8 @@ START_TEST(a_traced_request_is_an_exemplar)
     ck_assert_uint_eq(times_of(BUY, 10), 1);
     ck_assert_uint_eq(took.exemplars[10].at_ms, 0);
 }
-END_TEST
 
-START_TEST(without_one_nothing_is_counted)
+TEST(without_one_nothing_is_counted)
 {
     struct sk_request request = {0};
     sk_measure_began(NULL, &request);
@@ -147,17 +142,5 @@ START_TEST(without_one_nothing_is_counted)
     ck_assert_uint_eq(metrics.answers[0][PLACED], 0);
     ck_assert_uint_eq(clock_reads, 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("measure");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, answers_are_counted_by_route_and_code);
-    tcase_add_test(tcase, time_is_that_up_to_the_turns_end);
-    tcase_add_test(tcase, a_turn_reads_the_clock_twice);
-    tcase_add_test(tcase, none_is_lost_for_want_of_room);
-    tcase_add_test(tcase, a_traced_request_is_an_exemplar);
-    tcase_add_test(tcase, without_one_nothing_is_counted);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "metrics.h"
-#include "stack.h"
+#include "test.h"
 
 enum { MANY = 200000, THREADS = 4, PLACED = 7 };
 
@@ -17,7 +17,7 @@ static void *count(void *arg)
     return NULL;
 }
 
-START_TEST(a_counter_only_grows_for_its_readers)
+TEST(a_counter_only_grows_for_its_readers)
 {
     pthread_t thread;
     uint64_t seen = 0;
@@ -31,9 +31,8 @@ START_TEST(a_counter_only_grows_for_its_readers)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REBUILDS), 0);
 }
-END_TEST
 
-START_TEST(a_gauge_is_what_was_set_last)
+TEST(a_gauge_is_what_was_set_last)
 {
     sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 7);
     sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 3);
@@ -44,10 +43,9 @@ START_TEST(a_gauge_is_what_was_set_last)
     sk_metrics_answered(NULL, 1, PLACED);
     sk_metrics_took(NULL, 1, 1, 1);
 }
-END_TEST
 
 // Samples with one name are consecutive, as both formats require, and the first has the help.
-START_TEST(names_stand_together)
+TEST(names_stand_together)
 {
     const char *seen[SK_METRIC_COUNT + SK_DISTRIBUTION_COUNT];
     size_t count = 0;
@@ -66,11 +64,10 @@ START_TEST(names_stand_together)
         ck_assert_msg(row->counter == (strcmp(row->name + len - 6, "_total") == 0), "%s", row->name);
     }
 }
-END_TEST
 
 static struct sk_metrics_sum sum;
 
-START_TEST(blocks_are_read_as_one)
+TEST(blocks_are_read_as_one)
 {
     struct sk_metrics *one = sk_metrics_open(), *other = sk_metrics_open();
     sk_metrics_sum(&sum, 1000);
@@ -102,7 +99,6 @@ START_TEST(blocks_are_read_as_one)
     sk_metrics_close(other);
     sk_metrics_close(NULL);
 }
-END_TEST
 
 static void *come_and_go(void *arg)
 {
@@ -115,7 +111,7 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-START_TEST(blocks_may_come_and_go_while_they_are_read)
+TEST(blocks_may_come_and_go_while_they_are_read)
 {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -129,16 +125,4 @@ START_TEST(blocks_may_come_and_go_while_they_are_read)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     sk_metrics_sum(&sum, 1000);
     ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED], 0);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("metrics");
-    tcase_add_test(tcase, a_counter_only_grows_for_its_readers);
-    tcase_add_test(tcase, a_gauge_is_what_was_set_last);
-    tcase_add_test(tcase, names_stand_together);
-    tcase_add_test(tcase, blocks_are_read_as_one);
-    tcase_add_test(tcase, blocks_may_come_and_go_while_they_are_read);
-    return harness_main(tcase, CK_FORK);
 }

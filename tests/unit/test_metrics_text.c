@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "metrics_page.h"
-#include "stack.h"
+#include "test.h"
 
 static struct sk_buf out;
 static struct sk_distributed values;
@@ -36,7 +36,7 @@ static void write_all(const struct sk_metrics_text *text)
     sk_metrics_text_end(text);
 }
 
-START_TEST(prometheus)
+TEST(prometheus)
 {
     write_all(&(const struct sk_metrics_text){&out, false});
     ck_assert_str_eq(out.data, "# HELP a_total What is counted\n# TYPE a_total counter\na_total 5\n"
@@ -47,9 +47,8 @@ START_TEST(prometheus)
                                "# HELP s A summary\n# TYPE s summary\ns_sum{t=\"1\"} 1.500000000\ns_count{t=\"1\"} 2\n"
                                "# HELP h_info Info\n# TYPE h_info gauge\nh_info{v=\"1\"} 1\n");
 }
-END_TEST
 
-START_TEST(open_metrics)
+TEST(open_metrics)
 {
     write_all(&(const struct sk_metrics_text){&out, true});
     ck_assert_str_eq(out.data, "# HELP a What is counted\n# TYPE a counter\na_total 5\n"
@@ -62,7 +61,6 @@ START_TEST(open_metrics)
                                "# HELP h Info\n# TYPE h info\nh_info{v=\"1\"} 1\n"
                                "# EOF\n");
 }
-END_TEST
 
 static const char sizes[] = "n_bucket{l=\"1\",le=\"1.0\"} 2\nn_bucket{l=\"1\",le=\"2.0\"} 2\n"
                             "n_bucket{l=\"1\",le=\"4.0\"} 5%s\nn_bucket{l=\"1\",le=\"8.0\"} 5\n"
@@ -82,7 +80,7 @@ static void fill(void)
         (struct sk_exemplar){.value = 3, .at_ms = 1700000000123, .trace_id = "01ab0000000000000000000000000000"};
 }
 
-START_TEST(a_histogram_is_cumulative)
+TEST(a_histogram_is_cumulative)
 {
     char expected[2048];
     fill();
@@ -90,9 +88,8 @@ START_TEST(a_histogram_is_cumulative)
     (void)snprintf(expected, sizeof expected, sizes, "");
     ck_assert_str_eq(out.data, expected);
 }
-END_TEST
 
-START_TEST(exemplars_are_for_open_metrics)
+TEST(exemplars_are_for_open_metrics)
 {
     char expected[2048];
     fill();
@@ -101,9 +98,8 @@ START_TEST(exemplars_are_for_open_metrics)
                    " # {trace_id=\"01ab0000000000000000000000000000\"} 3.0 1700000000.123");
     ck_assert_str_eq(out.data, expected);
 }
-END_TEST
 
-START_TEST(times_are_seconds)
+TEST(times_are_seconds)
 {
     values.counts[18] = 1;
     values.sum = UINT64_C(20000000001);
@@ -116,16 +112,5 @@ START_TEST(times_are_seconds)
                                            "20.000000001 0.001\n"
                                            "n_sum 20.000000001\nn_count 1\n"));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("metrics_text");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, prometheus);
-    tcase_add_test(tcase, open_metrics);
-    tcase_add_test(tcase, a_histogram_is_cumulative);
-    tcase_add_test(tcase, exemplars_are_for_open_metrics);
-    tcase_add_test(tcase, times_are_seconds);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

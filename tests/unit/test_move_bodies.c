@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "moves.h"
-#include "stack.h"
+#include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -56,7 +56,7 @@ static void must_read_all(enum sk_verdict (*read_body)(const char *body, size_t 
     }
 }
 
-START_TEST(a_payment_is_read)
+TEST(a_payment_is_read)
 {
     static const char body[] = "{\"currency\":\"EUR\",\"amount_cents\":100000000000000,\"reference\":\"!~\\u0041\"}";
     struct sk_payment payment;
@@ -68,7 +68,6 @@ START_TEST(a_payment_is_read)
     ck_assert_str_eq(payment.currency, "EUR");
     sk_fields_free(&read);
 }
-END_TEST
 
 // A demo payment: the same, but the service creates the reference.
 static enum sk_verdict read_demo_payment(const char *body, size_t len, struct sk_fields *read)
@@ -81,7 +80,7 @@ static enum sk_verdict read_demo_payment(const char *body, size_t len, struct sk
     return verdict;
 }
 
-START_TEST(a_payment_of_the_demo_has_no_reference)
+TEST(a_payment_of_the_demo_has_no_reference)
 {
     static const struct row rows[] = {
         {"", SK_VERDICT_BAD_JSON, " "},
@@ -93,9 +92,8 @@ START_TEST(a_payment_of_the_demo_has_no_reference)
     };
     must_read_all(read_demo_payment, rows, COUNT(rows));
 }
-END_TEST
 
-START_TEST(payments_that_are_wrong_are_refused)
+TEST(payments_that_are_wrong_are_refused)
 {
     static const struct row rows[] = {
         {"", SK_VERDICT_BAD_JSON, " "},
@@ -136,9 +134,8 @@ START_TEST(payments_that_are_wrong_are_refused)
     };
     must_read_all(read_payment, rows, COUNT(rows));
 }
-END_TEST
 
-START_TEST(a_refund_is_read)
+TEST(a_refund_is_read)
 {
     static const struct {
         const char *body;
@@ -161,9 +158,8 @@ START_TEST(a_refund_is_read)
         sk_fields_free(&read);
     }
 }
-END_TEST
 
-START_TEST(refunds_that_are_wrong_are_refused)
+TEST(refunds_that_are_wrong_are_refused)
 {
 #define FIFTY "01234567890123456789012345678901234567890123456789"
     static const struct row rows[] = {
@@ -186,16 +182,4 @@ START_TEST(refunds_that_are_wrong_are_refused)
         {"{\"reference\":\"" CHARS_64 "x\",\"restock\":1}", SK_VERDICT_INVALID, " /restock /reference"},
     };
     must_read_all(read_refund, rows, COUNT(rows));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("move_bodies");
-    tcase_add_test(tcase, a_payment_of_the_demo_has_no_reference);
-    tcase_add_test(tcase, a_payment_is_read);
-    tcase_add_test(tcase, payments_that_are_wrong_are_refused);
-    tcase_add_test(tcase, a_refund_is_read);
-    tcase_add_test(tcase, refunds_that_are_wrong_are_refused);
-    return harness_main(tcase, CK_FORK);
 }

@@ -5,6 +5,7 @@
 #include "fake_returns.h"
 #include "journal.h"
 #include "moves.h"
+#include "test.h"
 
 enum { VOUCHER = 7, EPOCH = 3 };
 
@@ -98,7 +99,7 @@ static void pay_own(void)
     sk_move_pay_own(&control, order, USER, &payment, 1);
 }
 
-START_TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
+TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
 {
     pay_own();
     const struct asked *asked = the_statement(SK_STATEMENT_FIND_FOR_MOVE);
@@ -125,9 +126,8 @@ START_TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
     paid("wrong_amount", NULL); // changed meanwhile: nothing is known
     must_be_told(1, SK_VERDICT_WRONG_AMOUNT);
 }
-END_TEST
 
-START_TEST(a_buyer_of_the_demo_does_not_pay_anothers_order)
+TEST(a_buyer_of_the_demo_does_not_pay_anothers_order)
 {
     pay_own();
     is("unpaid", "t", NULL);
@@ -143,9 +143,8 @@ START_TEST(a_buyer_of_the_demo_does_not_pay_anothers_order)
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(the_longest_texts_fit)
+TEST(the_longest_texts_fit)
 {
     char reference[SK_REFERENCE_MAX + 1], why[SK_WHY_MAX + 1], by[SK_ADMIN_NAME_SIZE];
     memset(reference, 'r', sizeof reference - 1);
@@ -164,12 +163,11 @@ START_TEST(the_longest_texts_fit)
     refunded("refunded", "refunded", DOCUMENT);
     must_be_shown(1, DOCUMENT);
 }
-END_TEST
 
 // ---- cancel ----
 
 // Another move was faster: whatever the return's outcome, the order's state decides.
-START_TEST(after_a_return_the_order_is_read_again)
+TEST(after_a_return_the_order_is_read_again)
 {
     for (int end = SK_RETURN_DONE; end <= SK_RETURN_UNKNOWN_ORDER; end++) {
         cancel();
@@ -184,9 +182,8 @@ START_TEST(after_a_return_the_order_is_read_again)
         must_be_wrong_state("expired");
     }
 }
-END_TEST
 
-START_TEST(a_return_that_did_not_happen_is_not_told_as_one)
+TEST(a_return_that_did_not_happen_is_not_told_as_one)
 {
     static const struct {
         enum sk_return_end end;
@@ -214,9 +211,8 @@ START_TEST(a_return_that_did_not_happen_is_not_told_as_one)
     }
     ck_assert_uint_eq(fake_returns.count, 2 * COUNT(rows));
 }
-END_TEST
 
-START_TEST(a_return_may_be_refused)
+TEST(a_return_may_be_refused)
 {
     static const struct {
         enum sk_status status;
@@ -233,10 +229,9 @@ START_TEST(a_return_may_be_refused)
         must_be_told(1, rows[i].verdict);
     }
 }
-END_TEST
 
 // The voucher was just made by another instance.
-START_TEST(a_voucher_that_is_new_is_awaited)
+TEST(a_voucher_that_is_new_is_awaited)
 {
     struct sk_catalogue_row newer = {.change = 9, .voucher_id = 9, .tag = "7"};
     for (int ok = 0; ok < 3; ok++) {
@@ -255,11 +250,10 @@ START_TEST(a_voucher_that_is_new_is_awaited)
         must_be_shown(1, DOCUMENT);
     }
 }
-END_TEST
 
 // ---- retired vouchers ----
 
-START_TEST(a_voucher_that_is_not_retired_after_all_is_not_touched)
+TEST(a_voucher_that_is_not_retired_after_all_is_not_touched)
 {
     static const char *const outcomes[] = {"stale", NULL};
     retire();
@@ -279,7 +273,6 @@ START_TEST(a_voucher_that_is_not_retired_after_all_is_not_touched)
     is("paid", "f", DOCUMENT);
     must_be_wrong_state("paid");
 }
-END_TEST
 
 // ---- an order that PostgreSQL does not know ----
 
@@ -329,7 +322,7 @@ static void unknown_up_to_the_snapshot(int move)
 }
 
 // How it is looked up, and when it is not found: test_order_lookup.c.
-START_TEST(an_order_that_was_settled_meanwhile_is_pending)
+TEST(an_order_that_was_settled_meanwhile_is_pending)
 {
     static const rows_t found[] = {{DOCUMENT, "unpaid"}};
     static const struct sk_rows one = {1, found};
@@ -344,12 +337,11 @@ START_TEST(an_order_that_was_settled_meanwhile_is_pending)
         must_be_told(1, SK_VERDICT_PENDING);
     }
 }
-END_TEST
 
 // ---- trouble ----
 
 // A payment and a refund wait for no user's call, and a user's move waits for no query.
-START_TEST(moves_go_before_questions)
+TEST(moves_go_before_questions)
 {
     static const enum sk_pg_class classes[] = {SK_PG_COMMANDS, SK_PG_MOVES, SK_PG_COMMANDS};
     for (int move = 0; move < 3; move++) {
@@ -361,9 +353,8 @@ START_TEST(moves_go_before_questions)
         must_be_told(1, SK_VERDICT_UNAVAILABLE);
     }
 }
-END_TEST
 
-START_TEST(without_postgres_nothing_is_known)
+TEST(without_postgres_nothing_is_known)
 {
     static void (*const moves[])(void) = {pay, cancel, refund};
     for (size_t i = 0; i < COUNT(moves); i++) {
@@ -389,7 +380,6 @@ START_TEST(without_postgres_nothing_is_known)
     return_ends(SK_RETURN_DONE);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 static void (*conversing)(void);
 
@@ -412,30 +402,12 @@ static void converse(void)
     }
 }
 
-START_TEST(every_allocation_may_fail)
+TEST(every_allocation_may_fail)
 {
     conversing = cancel;
     must_survive_short_memory(converse, voucher);
     conversing = refund;
     must_survive_short_memory(converse, voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("moves");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_buyer_of_the_demo_pays_an_order_of_their_own);
-    tcase_add_test(tcase, a_buyer_of_the_demo_does_not_pay_anothers_order);
-    tcase_add_test(tcase, the_longest_texts_fit);
-    tcase_add_test(tcase, after_a_return_the_order_is_read_again);
-    tcase_add_test(tcase, a_return_that_did_not_happen_is_not_told_as_one);
-    tcase_add_test(tcase, a_return_may_be_refused);
-    tcase_add_test(tcase, a_voucher_that_is_new_is_awaited);
-    tcase_add_test(tcase, a_voucher_that_is_not_retired_after_all_is_not_touched);
-    tcase_add_test(tcase, an_order_that_was_settled_meanwhile_is_pending);
-    tcase_add_test(tcase, moves_go_before_questions);
-    tcase_add_test(tcase, without_postgres_nothing_is_known);
-    tcase_add_test(tcase, every_allocation_may_fail);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

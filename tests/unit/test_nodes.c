@@ -1,14 +1,13 @@
 // The slot map under servers of the test's own: which node is believed, and what the map leads to. No Redis runs, so no
 // link becomes ready.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
 #include "hash.h"
 #include "nodes.h"
-#include "stack.h"
 #include "stub.h"
+#include "test.h"
 
 enum { SEEDS = 2, TIMEOUT_MS = 300, URL_SIZE = 256, INFO_SIZE = 128 };
 
@@ -101,7 +100,7 @@ static void end(int count)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
-START_TEST(slots_lead_to_nodes)
+TEST(slots_lead_to_nodes)
 {
     nodes_say[0].state = "ok";
     nodes_say[0].map = HALVES;
@@ -127,7 +126,6 @@ START_TEST(slots_lead_to_nodes)
     ck_assert_uint_eq(sk_nodes_most(nodes), 2);
     end(1);
 }
-END_TEST
 
 // Each changes nothing: the map of the other node counts, or the one of before.
 static const struct {
@@ -142,7 +140,7 @@ static const struct {
     {"ok", "*1\r\n" RANGE(0, 16384, 1), 5}, // there is no such slot
 };
 
-START_TEST(a_node_is_not_believed_blindly)
+TEST_EACH(a_node_is_not_believed_blindly, sizeof unfit / sizeof unfit[0])
 {
     nodes_say[0].state = nodes_say[1].state = "ok";
     nodes_say[0].map = nodes_say[1].map = WHOLE;
@@ -160,10 +158,9 @@ START_TEST(a_node_is_not_believed_blindly)
     RUN_UNTIL(sk_nodes_number(nodes, 16383) == 0);
     end(SEEDS);
 }
-END_TEST
 
 // A master may have been replaced and taken back meanwhile, which the map does not show.
-START_TEST(a_newer_epoch_is_reported_once)
+TEST(a_newer_epoch_is_reported_once)
 {
     nodes_say[0].state = nodes_say[1].state = "ok";
     nodes_say[0].map = nodes_say[1].map = WHOLE;
@@ -177,10 +174,9 @@ START_TEST(a_newer_epoch_is_reported_once)
     }
     end(SEEDS);
 }
-END_TEST
 
 // At the same addresses: its epochs begin again. Nodes without a majority are not believed meanwhile.
-START_TEST(a_cluster_that_was_made_anew_is_believed)
+TEST(a_cluster_that_was_made_anew_is_believed)
 {
     nodes_say[0].state = nodes_say[1].state = "ok";
     nodes_say[0].map = nodes_say[1].map = WHOLE;
@@ -197,9 +193,8 @@ START_TEST(a_cluster_that_was_made_anew_is_believed)
     RUN_UNTIL(sk_nodes_number(nodes, 16383) == 0);
     end(SEEDS);
 }
-END_TEST
 
-START_TEST(one_redis_has_all_slots)
+TEST(one_redis_has_all_slots)
 {
     const struct sk_nodes_options options = {
         .redis = {.url = "redis://127.0.0.1:1", .timeout_ms = TIMEOUT_MS, .most_waiting = 8},
@@ -216,9 +211,8 @@ START_TEST(one_redis_has_all_slots)
     sk_nodes_flush(nodes);
     end(0);
 }
-END_TEST
 
-START_TEST(a_wrong_url_opens_nothing)
+TEST(a_wrong_url_opens_nothing)
 {
     const struct sk_nodes_options options = {.redis = {.url = "redis+cluster://", .most_waiting = 8}};
     ck_assert_int_eq(uv_loop_init(&loop), 0);
@@ -227,17 +221,5 @@ START_TEST(a_wrong_url_opens_nothing)
     sk_nodes_end(NULL);
     sk_nodes_close(NULL);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("nodes");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, slots_lead_to_nodes);
-    tcase_add_loop_test(tcase, a_node_is_not_believed_blindly, 0, sizeof unfit / sizeof unfit[0]);
-    tcase_add_test(tcase, a_newer_epoch_is_reported_once);
-    tcase_add_test(tcase, a_cluster_that_was_made_anew_is_believed);
-    tcase_add_test(tcase, one_redis_has_all_slots);
-    tcase_add_test(tcase, a_wrong_url_opens_nothing);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60);

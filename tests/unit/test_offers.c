@@ -6,7 +6,7 @@
 #include "changes.h"
 #include "fake_catalogue.h"
 #include "recovery.h"
-#include "stack.h"
+#include "test.h"
 
 enum { KNOWN = 3 };
 
@@ -59,7 +59,7 @@ static void found(int32_t offer)
     sk_recovery_offers_differ(&recovery, own_voucher, offer);
 }
 
-START_TEST(an_instance_that_is_behind_follows)
+TEST(an_instance_that_is_behind_follows)
 {
     for (int ok = 0; ok < 2; ok++) {
         found(KNOWN + 1);
@@ -72,9 +72,8 @@ START_TEST(an_instance_that_is_behind_follows)
     ck_assert_uint_eq(fake_follow.hurries, 1); // the second, a moment later, waits for the shared poll
     ck_assert_uint_eq(carried, 0);
 }
-END_TEST
 
-START_TEST(a_redis_that_is_behind_gets_the_change)
+TEST(a_redis_that_is_behind_gets_the_change)
 {
     for (int ok = 0; ok < 2; ok++) {
         found(KNOWN - 1);
@@ -85,17 +84,15 @@ START_TEST(a_redis_that_is_behind_gets_the_change)
     }
     ck_assert_uint_eq(fake_follow.waits, 0);
 }
-END_TEST
 
-START_TEST(without_redis_it_is_released_at_once)
+TEST(without_redis_it_is_released_at_once)
 {
     carry_status = SK_DOWN;
     found(KNOWN - 1);
     ck_assert_uint_eq(releases, 1);
 }
-END_TEST
 
-START_TEST(one_at_a_time_for_a_voucher)
+TEST(one_at_a_time_for_a_voucher)
 {
     found(KNOWN + 1);
     found(KNOWN + 2);
@@ -105,15 +102,5 @@ START_TEST(one_at_a_time_for_a_voucher)
     follow_ends(true);
     ck_assert_uint_eq(releases, 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("offers");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_instance_that_is_behind_follows);
-    tcase_add_test(tcase, a_redis_that_is_behind_gets_the_change);
-    tcase_add_test(tcase, without_redis_it_is_released_at_once);
-    tcase_add_test(tcase, one_at_a_time_for_a_voucher);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

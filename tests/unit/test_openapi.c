@@ -1,6 +1,5 @@
 // The OpenAPI document against the tables that it is made from, and its references against its own content.
 // tests/contract checks that it is valid OpenAPI 3.1, and that the service conforms to it.
-#include <check.h>
 #include <ctype.h>
 #include <jansson.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "moves.h"
 #include "pages.h"
 #include "route_table.h"
-#include "stack.h"
+#include "test.h"
 
 static json_t *document;
 static bool seen[SK_VERDICT_COUNT];
@@ -67,12 +66,11 @@ static void references_lead_somewhere(const json_t *value)
     json_array_foreach(value, i, member) references_lead_somewhere(member);
 }
 
-START_TEST(every_reference_leads_somewhere)
+TEST(every_reference_leads_somewhere)
 {
     references_lead_somewhere(document);
     ck_assert_ptr_null(at("#/components/schemas/Nothing"));
 }
-END_TEST
 
 static bool lists_code(const json_t *operation, unsigned status, const char *code)
 {
@@ -122,7 +120,7 @@ static bool is_no_call(const struct sk_route *route)
            route->handle == sk_handle_to_dashboard;
 }
 
-START_TEST(every_call_is_there_with_its_codes)
+TEST(every_call_is_there_with_its_codes)
 {
     size_t calls = 0, found = 0;
     const char *pattern;
@@ -151,9 +149,8 @@ START_TEST(every_call_is_there_with_its_codes)
     json_object_foreach(json_object_get(document, "paths"), pattern, path) found += json_object_size(path);
     ck_assert_uint_eq(found, calls);
 }
-END_TEST
 
-START_TEST(every_code_is_one_that_a_call_can_give)
+TEST(every_code_is_one_that_a_call_can_give)
 {
     for (size_t n = 0; n < sk_route_count; n++) {
         for (int i = 0; i < SK_VERDICT_COUNT; i++)
@@ -168,9 +165,8 @@ START_TEST(every_code_is_one_that_a_call_can_give)
             ck_assert_ptr_nonnull(at(pointer));
     }
 }
-END_TEST
 
-START_TEST(names_of_calls_are_unique)
+TEST(names_of_calls_are_unique)
 {
     for (size_t n = 0; n < sk_route_count; n++) {
         for (size_t m = n + 1; m < sk_route_count && sk_route_table[n].doc.id != NULL; m++) {
@@ -179,9 +175,8 @@ START_TEST(names_of_calls_are_unique)
         }
     }
 }
-END_TEST
 
-START_TEST(each_part_of_the_document_is_used)
+TEST(each_part_of_the_document_is_used)
 {
     static const char *const kinds[] = {"schemas", "parameters", "headers", "requestBodies", "responses"};
     struct sk_buf text = {0};
@@ -199,16 +194,5 @@ START_TEST(each_part_of_the_document_is_used)
     }
     sk_buf_free(&text);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("openapi");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, every_reference_leads_somewhere);
-    tcase_add_test(tcase, every_call_is_there_with_its_codes);
-    tcase_add_test(tcase, every_code_is_one_that_a_call_can_give);
-    tcase_add_test(tcase, names_of_calls_are_unique);
-    tcase_add_test(tcase, each_part_of_the_document_is_used);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

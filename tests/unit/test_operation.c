@@ -5,6 +5,7 @@
 #include "fake_control.h"
 
 #include "operate.h"
+#include "test.h"
 
 enum { VOUCHER = 7, PG_MS = 1000, REDIS_MS = 500, MANY = 5000 };
 
@@ -98,7 +99,7 @@ static void pause_it(const char *key)
     sk_operate_state(&control, &operation, SK_VOUCHER_PAUSED, 1);
 }
 
-START_TEST(a_change_is_told_when_redis_has_it)
+TEST(a_change_is_told_when_redis_has_it)
 {
     pause_it("k");
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_SET_VOUCHER_STATE), "7", "12", "k", "ann", "paused");
@@ -112,9 +113,8 @@ START_TEST(a_change_is_told_when_redis_has_it)
     ck_assert_uint_eq(fake_follow.hurries, 1);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
-END_TEST
 
-START_TEST(terms_are_asked_for_as_they_are_given)
+TEST(terms_are_asked_for_as_they_are_given)
 {
     const struct sk_operation operation = {.voucher_id = VOUCHER, .key = "k", .by = "ann"};
     const struct sk_terms all = {"T", "EUR", "", "https://p/x", 5, 990, 1000, 2000, 3, 60, 1, 18};
@@ -130,9 +130,8 @@ START_TEST(terms_are_asked_for_as_they_are_given)
     pg_says("invalid", "open", NULL);
     must_be_told(1, SK_VERDICT_INVALID);
 }
-END_TEST
 
-START_TEST(each_refusal_has_its_verdict)
+TEST(each_refusal_has_its_verdict)
 {
     static const struct {
         const char *outcome;
@@ -152,9 +151,8 @@ START_TEST(each_refusal_has_its_verdict)
     pg_fails(SK_RESULT_REFUSED);
     must_be_told(1, SK_VERDICT_INTERNAL);
 }
-END_TEST
 
-START_TEST(an_answer_that_is_lost_is_asked_for_again_under_the_same_key)
+TEST(an_answer_that_is_lost_is_asked_for_again_under_the_same_key)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_LOST, SK_RESULT_FAILED, SK_RESULT_LOCKED};
     for (size_t i = 0; i < COUNT(kinds); i++) {
@@ -176,10 +174,9 @@ START_TEST(an_answer_that_is_lost_is_asked_for_again_under_the_same_key)
     tick(PG_MS);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // A completed change is answered with or without Redis; the background watch continues.
-START_TEST(what_redis_cannot_have_now_is_told_later)
+TEST(what_redis_cannot_have_now_is_told_later)
 {
     static const char *const words[] = {"missing", "loading", "unsure", "other", "odd"};
     for (size_t i = 0; i < COUNT(words); i++) {
@@ -205,10 +202,9 @@ START_TEST(what_redis_cannot_have_now_is_told_later)
     tick(2 * PG_MS + REDIS_MS);
     must_be_shown(1, DOCUMENT);
 }
-END_TEST
 
 // Late replies still reach the query; the client does not wait for them.
-START_TEST(a_slow_redis_is_not_waited_for)
+TEST(a_slow_redis_is_not_waited_for)
 {
     pause_it("k");
     pg_says("done", "paused", NULL);
@@ -217,10 +213,9 @@ START_TEST(a_slow_redis_is_not_waited_for)
     bring("applied");
     ck_assert_uint_eq(told_count, 1);
 }
-END_TEST
 
 // PostgreSQL decides about a voucher that is not in the catalogue: the call may be a repeat.
-START_TEST(a_retired_voucher_has_nothing_to_bring)
+TEST(a_retired_voucher_has_nothing_to_bring)
 {
     const struct sk_operation old = {.voucher_id = 3, .key = "k", .by = "ann"};
     fake_follow.newest_id = 8;
@@ -233,7 +228,6 @@ START_TEST(a_retired_voucher_has_nothing_to_bring)
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
-END_TEST
 
 // ---- stock ----
 
@@ -261,7 +255,7 @@ static void reduce_up_to_removing(void)
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_REMOVE_UNITS), slot, "7", "4", "0", "k", "ann", "3");
 }
 
-START_TEST(units_leave_redis_before_postgres)
+TEST(units_leave_redis_before_postgres)
 {
     stock(3);
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_ADD_UNITS), "7", "0", "k", "ann", "3");
@@ -274,9 +268,8 @@ START_TEST(units_leave_redis_before_postgres)
     must_be_shown(1, DOCUMENT);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
-END_TEST
 
-START_TEST(nothing_is_taken_that_may_not_be)
+TEST(nothing_is_taken_that_may_not_be)
 {
     static const char *const words[] = {"missing", "loading", "unsure"};
     static const struct sk_reply has_moved = ERROR("MOVED 7 a:1");
@@ -300,10 +293,9 @@ START_TEST(nothing_is_taken_that_may_not_be)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_rebuild.count, 0); // no unit has left Redis
 }
-END_TEST
 
 // Redis then has, or may have, fewer units than PostgreSQL: a rebuild repairs it.
-START_TEST(what_postgres_does_not_take_is_mended)
+TEST(what_postgres_does_not_take_is_mended)
 {
     static const struct {
         const char *outcome;
@@ -336,9 +328,8 @@ START_TEST(what_postgres_does_not_take_is_mended)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
 }
-END_TEST
 
-START_TEST(a_lost_answer_does_not_take_them_twice)
+TEST(a_lost_answer_does_not_take_them_twice)
 {
     reduce_up_to_removing();
     size_t first = fake_pg.answered;
@@ -351,10 +342,9 @@ START_TEST(a_lost_answer_does_not_take_them_twice)
     must_be_shown(1, DOCUMENT);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
-END_TEST
 
 // A rebuild in between gave Redis PostgreSQL's state: the units are taken again, a few times at most.
-START_TEST(a_new_epoch_begins_again)
+TEST(a_new_epoch_begins_again)
 {
     reduce_up_to_removing();
     for (int i = 0; i < 2; i++) {
@@ -367,23 +357,5 @@ START_TEST(a_new_epoch_begins_again)
     must_be_told(1, SK_VERDICT_LOADING);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("operation");
-    tcase_add_checked_fixture(tcase, setup, control_teardown);
-    tcase_add_test(tcase, a_change_is_told_when_redis_has_it);
-    tcase_add_test(tcase, terms_are_asked_for_as_they_are_given);
-    tcase_add_test(tcase, each_refusal_has_its_verdict);
-    tcase_add_test(tcase, an_answer_that_is_lost_is_asked_for_again_under_the_same_key);
-    tcase_add_test(tcase, what_redis_cannot_have_now_is_told_later);
-    tcase_add_test(tcase, a_slow_redis_is_not_waited_for);
-    tcase_add_test(tcase, a_retired_voucher_has_nothing_to_bring);
-    tcase_add_test(tcase, units_leave_redis_before_postgres);
-    tcase_add_test(tcase, nothing_is_taken_that_may_not_be);
-    tcase_add_test(tcase, what_postgres_does_not_take_is_mended);
-    tcase_add_test(tcase, a_lost_answer_does_not_take_them_twice);
-    tcase_add_test(tcase, a_new_epoch_begins_again);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = control_teardown);

@@ -5,7 +5,7 @@
 
 #include "journal.h"
 #include "order.h"
-#include "stack.h"
+#include "test.h"
 
 enum { MANY = 5000 };
 
@@ -35,7 +35,7 @@ static void must_be_tickets(const struct sk_order_list *list, uint64_t first, ui
     ck_assert_uint_eq(list->count, count);
 }
 
-START_TEST(lists_are_first_in_first_out)
+TEST(lists_are_first_in_first_out)
 {
     struct sk_order_list waiting = {0}, asked = {0};
     pool = sk_order_pool_new(MANY, 1);
@@ -51,9 +51,8 @@ START_TEST(lists_are_first_in_first_out)
     }
     sk_order_pool_free(pool);
 }
-END_TEST
 
-START_TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
+TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
 {
     struct sk_order_list waiting = {0}, asked = {0}, granted = {0}, writing = {0};
     pool = sk_order_pool_new(MANY, 1);
@@ -76,9 +75,8 @@ START_TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
     ck_assert_uint_eq(granted.tail->handle, 3);
     sk_order_pool_free(pool);
 }
-END_TEST
 
-START_TEST(orders_are_counted_by_state)
+TEST(orders_are_counted_by_state)
 {
     // A path through all states that have a gauge.
     static const struct {
@@ -116,22 +114,20 @@ START_TEST(orders_are_counted_by_state)
     ck_assert_uint_eq(sk_order_pool_out(pool), 0);
     sk_order_pool_free(pool);
 }
-END_TEST
 
 // An order reaches a batch only through Redis, and is never given back twice.
 static const enum sk_order_state impossible[] = {SK_ORDER_FREE, SK_ORDER_NEW, SK_ORDER_GRANTED, SK_ORDER_WRITING,
                                                  SK_ORDER_LOST};
 
-START_TEST(an_impossible_move_aborts)
+TEST_EACH_ABORTS(an_impossible_move_aborts, sizeof impossible / sizeof impossible[0])
 {
     struct sk_order_list waiting = {0}, other = {0};
     pool = sk_order_pool_new(MANY, 1);
     take_into(&waiting, 1);
     sk_order_move(pool, waiting.head, impossible[_i], &other);
 }
-END_TEST
 
-START_TEST(a_list_of_two_states_aborts)
+TEST_ABORTS(a_list_of_two_states_aborts)
 {
     struct sk_order_list list = {0}, asked = {0};
     pool = sk_order_pool_new(MANY, 1);
@@ -139,18 +135,16 @@ START_TEST(a_list_of_two_states_aborts)
     sk_order_move(pool, asked.head, SK_ORDER_ASKED, &list);
     take_into(&list, 1);
 }
-END_TEST
 
-START_TEST(an_order_given_back_twice_aborts)
+TEST_ABORTS(an_order_given_back_twice_aborts)
 {
     pool = sk_order_pool_new(MANY, 1);
     struct sk_order *order = sk_order_take(pool, 0);
     sk_order_give(pool, order);
     sk_order_give(pool, order);
 }
-END_TEST
 
-START_TEST(a_pool_gives_no_more_than_its_bound)
+TEST(a_pool_gives_no_more_than_its_bound)
 {
     static const size_t bounds[] = {0, 1, 1023, 1024, 1025, MANY};
     for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
@@ -174,7 +168,6 @@ START_TEST(a_pool_gives_no_more_than_its_bound)
     }
     sk_order_pool_free(NULL);
 }
-END_TEST
 
 // How many orders of the shard the pool gives now.
 static size_t taken_of(unsigned shard)
@@ -186,7 +179,7 @@ static size_t taken_of(unsigned shard)
 }
 
 // Whether a shard is away, hangs or is only slow makes no difference: what counts are its orders.
-START_TEST(a_shard_takes_no_more_room_than_it_leaves)
+TEST(a_shard_takes_no_more_room_than_it_leaves)
 {
     pool = sk_order_pool_new(120, 3);
     ck_assert_uint_eq(taken_of(2), 60);
@@ -201,9 +194,8 @@ START_TEST(a_shard_takes_no_more_room_than_it_leaves)
     ck_assert_uint_eq(taken_of(0) + taken_of(1), 0);
     sk_order_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_shard_has_room_again_when_its_orders_have_ended)
+TEST(a_shard_has_room_again_when_its_orders_have_ended)
 {
     pool = sk_order_pool_new(4, 2);
     struct sk_order *first = sk_order_take(pool, 1);
@@ -212,9 +204,8 @@ START_TEST(a_shard_has_room_again_when_its_orders_have_ended)
     ck_assert_ptr_nonnull(sk_order_take(pool, 1));
     sk_order_pool_free(pool);
 }
-END_TEST
 
-START_TEST(an_order_used_before_comes_clean)
+TEST(an_order_used_before_comes_clean)
 {
     pool = sk_order_pool_new(1, 1);
     for (int i = 0; i < MANY; i++) {
@@ -233,9 +224,8 @@ START_TEST(an_order_used_before_comes_clean)
     }
     sk_order_pool_free(pool);
 }
-END_TEST
 
-START_TEST(names_of_a_pool_are_different_and_rise)
+TEST(names_of_a_pool_are_different_and_rise)
 {
     enum { SLOT = 1234, EPOCH = 3 };
     char last[SK_UUID_SIZE] = "";
@@ -251,23 +241,5 @@ START_TEST(names_of_a_pool_are_different_and_rise)
     }
     sk_order_pool_free(pool);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("order");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_test(tcase, lists_are_first_in_first_out);
-    tcase_add_test(tcase, an_order_leaves_its_list_from_anywhere_and_returns_to_the_front);
-    tcase_add_test(tcase, orders_are_counted_by_state);
-    tcase_add_loop_test_raise_signal(tcase, an_impossible_move_aborts, SIGABRT, 0,
-                                     sizeof impossible / sizeof impossible[0]);
-    tcase_add_test_raise_signal(tcase, a_list_of_two_states_aborts, SIGABRT);
-    tcase_add_test_raise_signal(tcase, an_order_given_back_twice_aborts, SIGABRT);
-    tcase_add_test(tcase, a_pool_gives_no_more_than_its_bound);
-    tcase_add_test(tcase, a_shard_takes_no_more_room_than_it_leaves);
-    tcase_add_test(tcase, a_shard_has_room_again_when_its_orders_have_ended);
-    tcase_add_test(tcase, an_order_used_before_comes_clean);
-    tcase_add_test(tcase, names_of_a_pool_are_different_and_rise);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30);

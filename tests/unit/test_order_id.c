@@ -3,7 +3,7 @@
 
 #include "hash.h"
 #include "journal.h"
-#include "stack.h"
+#include "test.h"
 
 enum { EPOCHS = 1024, MANY = 100000 };
 
@@ -15,7 +15,7 @@ static void make(unsigned slot, int64_t epoch, char id[SK_UUID_SIZE])
     ck_assert(sk_uuid_valid(id));
 }
 
-START_TEST(an_id_tells_its_slot)
+TEST(an_id_tells_its_slot)
 {
     static const unsigned slots[] = {0, 1, 63, 64, 8191, 8192, SK_SLOTS - 1};
     static const int64_t epochs[] = {0, 1, 1023, 1024, INT64_C(1) << 53};
@@ -28,9 +28,8 @@ START_TEST(an_id_tells_its_slot)
         }
     }
 }
-END_TEST
 
-START_TEST(the_tail_is_slot_and_epoch)
+TEST(the_tail_is_slot_and_epoch)
 {
     char id[SK_UUID_SIZE];
     make(1, 2, id);
@@ -38,9 +37,8 @@ START_TEST(the_tail_is_slot_and_epoch)
     make(SK_SLOTS - 1, EPOCHS + 3, id);
     ck_assert_str_eq(id + SK_UUID_CHARS - 6, "fffc03");
 }
-END_TEST
 
-START_TEST(who_may_be_away)
+TEST(who_may_be_away)
 {
     static const struct {
         int64_t made, now;
@@ -81,10 +79,9 @@ START_TEST(who_may_be_away)
                       (int)rows[i].made, (int)rows[i].now);
     }
 }
-END_TEST
 
 // The tail is not part of the rising number: a large slot before a small one.
-START_TEST(ids_rise_strictly)
+TEST(ids_rise_strictly)
 {
     char before[SK_UUID_SIZE], id[SK_UUID_SIZE];
     make(SK_SLOTS - 1, EPOCHS - 1, before);
@@ -94,15 +91,5 @@ START_TEST(ids_rise_strictly)
         memcpy(before, id, sizeof before);
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("order_id");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_test(tcase, an_id_tells_its_slot);
-    tcase_add_test(tcase, the_tail_is_slot_and_epoch);
-    tcase_add_test(tcase, who_may_be_away);
-    tcase_add_test(tcase, ids_rise_strictly);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30);

@@ -4,6 +4,7 @@
 
 #include "journal.h"
 #include "orders.h"
+#include "test.h"
 
 enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ANSWER_SIZE = 512 };
 
@@ -125,7 +126,7 @@ static void must_not_be_found(uint64_t handle)
 
 // ---- one order ----
 
-START_TEST(what_postgres_has_is_shown)
+TEST(what_postgres_has_is_shown)
 {
     char slot[16];
     (void)snprintf(slot, sizeof slot, "%u", voucher->slot);
@@ -139,10 +140,9 @@ START_TEST(what_postgres_has_is_shown)
     ck_assert_uint_eq(fake_pg.count, 1);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
-END_TEST
 
 // A read of the order at the same time proves nothing about the standbys, so the two share no answer.
-START_TEST(a_first_answer_waits_for_the_standbys)
+TEST(a_first_answer_waits_for_the_standbys)
 {
     sk_order_lookup(&control, order, USER, 1);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
@@ -165,9 +165,8 @@ START_TEST(a_first_answer_waits_for_the_standbys)
     pg_answers(&found);
     must_be_shown(2, "{\"id\":\"x\"}");
 }
-END_TEST
 
-START_TEST(what_is_anothers_is_not_found)
+TEST(what_is_anothers_is_not_found)
 {
     static const rows_t anothers[] = {{NULL}};
     static const struct sk_rows rows = {1, anothers};
@@ -180,10 +179,9 @@ START_TEST(what_is_anothers_is_not_found)
     pg_answers(&rows); // it was settled meanwhile
     must_be_told(1, SK_VERDICT_NOT_FOUND);
 }
-END_TEST
 
 // A caller without a user sees all orders. Redis finds orders by user, so without one a journal entry may contain it.
-START_TEST(who_may_see_all_is_shown_all)
+TEST(who_may_see_all_is_shown_all)
 {
     for (int64_t journal = 0; journal < 2; journal++) {
         const struct sk_reply items[] = {TEXT("open"), TEXT("3"),       TEXT("10-5"), TEXT("5"), TEXT("run-1"),
@@ -214,10 +212,9 @@ START_TEST(who_may_see_all_is_shown_all)
             must_be_told(1, SK_VERDICT_PENDING);
     }
 }
-END_TEST
 
 // A single command finds it, which limits the cost of many polled pending orders.
-START_TEST(what_only_redis_has_is_pending)
+TEST(what_only_redis_has_is_pending)
 {
     const struct sk_reply claim = TEXT(order);
     sk_order_lookup(&control, order, USER, 1);
@@ -230,10 +227,9 @@ START_TEST(what_only_redis_has_is_pending)
     must_be_shown(1, pending);
     ck_assert(!stores_wait());
 }
-END_TEST
 
 // The order was granted again, after a rebuild.
-START_TEST(what_redis_has_meanwhile_is_pending)
+TEST(what_redis_has_meanwhile_is_pending)
 {
     ask_up_to_the_look();
     const struct asked *asked = &fake_redis.asked[1];
@@ -247,9 +243,8 @@ START_TEST(what_redis_has_meanwhile_is_pending)
     must_be_shown(1, pending);
     ck_assert_uint_eq(fake_pg.count, 2);
 }
-END_TEST
 
-START_TEST(what_no_store_has_is_not_found)
+TEST(what_no_store_has_is_not_found)
 {
     ask_up_to_the_look();
     answer_look("");
@@ -266,10 +261,9 @@ START_TEST(what_no_store_has_is_not_found)
     pg_answers(&found); // it was settled
     must_be_shown(1, "{\"id\":\"x\"}");
 }
-END_TEST
 
 // A store that has, or may have, lost data cannot prove that an order does not exist (P5).
-START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
+TEST(not_found_needs_a_redis_that_can_be_relied_on)
 {
     static const struct sk_reply looks[][13] = {
         LOOK("loading", "3", "10-5", "run-1", ""), // being rebuilt
@@ -305,10 +299,9 @@ START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // The slot may have another node by the time of the reply.
-START_TEST(the_process_that_was_asked_is_judged)
+TEST_EACH(the_process_that_was_asked_is_judged, 2)
 {
     const struct sk_reply items[2][13] = {GOOD_LOOK(""), LOOK("open", "3", "10-5", "", "")};
     const struct sk_reply reply = LIST_OF(items[_i]);
@@ -325,9 +318,8 @@ START_TEST(the_process_that_was_asked_is_judged)
     else
         must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(without_redis_it_is_not_known)
+TEST(without_redis_it_is_not_known)
 {
     static const struct sk_reply nil = NIL, error = ERROR("LOADING"), number = NUMBER(1);
     static const struct sk_reply *const answers[] = {NULL, &nil, &error, &number};
@@ -358,10 +350,9 @@ START_TEST(without_redis_it_is_not_known)
         must_be_shown(1, pending);
     }
 }
-END_TEST
 
 // A paused or disconnected instance may hold an order granted under an earlier epoch.
-START_TEST(not_found_needs_an_id_that_no_instance_can_hold)
+TEST(not_found_needs_an_id_that_no_instance_can_hold)
 {
     static const struct {
         int64_t epoch;
@@ -382,9 +373,8 @@ START_TEST(not_found_needs_an_id_that_no_instance_can_hold)
             must_be_told(1, rows[i].verdict);
     }
 }
-END_TEST
 
-START_TEST(without_postgres_it_is_not_known)
+TEST(without_postgres_it_is_not_known)
 {
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(NULL);
@@ -413,10 +403,9 @@ START_TEST(without_postgres_it_is_not_known)
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // Redis had lost it, and a paused instance may still record it as refused.
-START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
+TEST(an_order_of_a_sale_that_was_retired_may_be_away)
 {
     static const rows_t row[] = {{"7", "f"}};
     static const struct sk_rows rows = {1, row};
@@ -449,9 +438,8 @@ START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
         must_be_told(1, SK_VERDICT_ARCHIVED);
     }
 }
-END_TEST
 
-START_TEST(a_voucher_that_is_new_is_found_by_a_look)
+TEST(a_voucher_that_is_new_is_found_by_a_look)
 {
     char id[SK_UUID_SIZE];
     struct sk_catalogue_row row = {.change = 9, .voucher_id = 9, .tag = "9"};
@@ -481,10 +469,9 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     must_be_told(1, SK_VERDICT_FOUND);
     ck_assert_ptr_nonnull(strstr(told_document, "\"voucher_id\":\"9\""));
 }
-END_TEST
 
 // An older voucher has the slot: it does not know the order, which proves nothing about the new voucher.
-START_TEST(a_voucher_that_is_new_may_share_its_slot)
+TEST(a_voucher_that_is_new_may_share_its_slot)
 {
     ask_up_to_the_look();
     answer_look("");
@@ -510,10 +497,9 @@ START_TEST(a_voucher_that_is_new_may_share_its_slot)
     must_not_be_found(1); // no new voucher: the stores are not queried again
     ck_assert(!stores_wait());
 }
-END_TEST
 
 // The replies arrive out of order, as after a script that Redis had lost.
-START_TEST(each_voucher_of_the_slot_is_asked)
+TEST(each_voucher_of_the_slot_is_asked)
 {
     (void)neighbour(OTHER);
     for (size_t where = 0; where < 3; where++) {
@@ -538,9 +524,8 @@ START_TEST(each_voucher_of_the_slot_is_asked)
         told_count = 0;
     }
 }
-END_TEST
 
-START_TEST(each_voucher_of_the_slot_must_be_relied_on)
+TEST(each_voucher_of_the_slot_must_be_relied_on)
 {
     static const struct sk_reply bad[13] = LOOK("loading", "3", "10-5", "run-1", "");
     static const struct sk_reply loading = LIST_OF(bad);
@@ -570,9 +555,8 @@ START_TEST(each_voucher_of_the_slot_must_be_relied_on)
     answer_look("");
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(a_slot_with_more_vouchers_than_are_asked)
+TEST(a_slot_with_more_vouchers_than_are_asked)
 {
     enum { FIRST = 100 };
     static char ids[IN_SLOT_MAX][8];
@@ -602,9 +586,8 @@ START_TEST(a_slot_with_more_vouchers_than_are_asked)
             must_be_told(1, SK_VERDICT_UNAVAILABLE);
     }
 }
-END_TEST
 
-START_TEST(a_voucher_may_be_retired_while_it_is_asked_about)
+TEST(a_voucher_may_be_retired_while_it_is_asked_about)
 {
     struct sk_catalogue_row row = {.change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .tag = "7"};
     ask_up_to_the_look();
@@ -612,9 +595,8 @@ START_TEST(a_voucher_may_be_retired_while_it_is_asked_about)
     answer_look(order);
     must_be_shown(1, pending);
 }
-END_TEST
 
-START_TEST(a_second_round_asks_all_again)
+TEST(a_second_round_asks_all_again)
 {
     ask_up_to_the_look();
     sk_order_lookup(&control, order, USER, 2);
@@ -632,10 +614,9 @@ START_TEST(a_second_round_asks_all_again)
     pg_answers(&no_rows);
     must_not_be_found(2); // the first round's failure is not cached
 }
-END_TEST
 
 // Anyone with write access to Redis could write there.
-START_TEST(what_is_no_order_id_is_not_shown)
+TEST(what_is_no_order_id_is_not_shown)
 {
     static const char *const forged[] = {"\",\"status\":\"paid\",\"x\":\"0123456789abc",
                                          "00000000-0000-7000-8000-00000000000A", "x",
@@ -647,7 +628,6 @@ START_TEST(what_is_no_order_id_is_not_shown)
         must_not_be_found(1);
     }
 }
-END_TEST
 
 // ---- made-up orders ----
 
@@ -684,7 +664,7 @@ static void look_to_the_end(void)
 }
 
 // 80 queries: one statement and one command each, and the further cost of only four.
-START_TEST(made_up_orders_cost_little)
+TEST(made_up_orders_cost_little)
 {
     enum { MADE_UP = 80, OF_USER = 4, FURTHER = 3 };
     static const char *const alice[] = {USER};
@@ -701,9 +681,8 @@ START_TEST(made_up_orders_cost_little)
     answer_look(order);
     (void)told_overloaded(MADE_UP);
 }
-END_TEST
 
-START_TEST(users_share_the_places)
+TEST(users_share_the_places)
 {
     enum { MADE_UP = 40 };
     static const char *const users[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -712,10 +691,9 @@ START_TEST(users_share_the_places)
     look_to_the_end();
     (void)told_overloaded(MADE_UP);
 }
-END_TEST
 
 // Operators and payments may query orders even when users have taken all places.
-START_TEST(a_token_needs_no_place)
+TEST(a_token_needs_no_place)
 {
     enum { MADE_UP = 40, TICKET = 99 };
     static const char *const users[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -734,7 +712,6 @@ START_TEST(a_token_needs_no_place)
     look_to_the_end();
     (void)told_overloaded(MADE_UP);
 }
-END_TEST
 
 // ---- memory that is short ----
 
@@ -744,40 +721,9 @@ static void converse(void)
     the_stores_answer(order);
 }
 
-START_TEST(every_allocation_may_fail)
+TEST(every_allocation_may_fail)
 {
     must_survive_short_memory(converse, voucher);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("order_lookup");
-    tcase_add_checked_fixture(tcase, setup, control_teardown);
-    tcase_add_test(tcase, what_postgres_has_is_shown);
-    tcase_add_test(tcase, a_first_answer_waits_for_the_standbys);
-    tcase_add_test(tcase, what_is_anothers_is_not_found);
-    tcase_add_test(tcase, who_may_see_all_is_shown_all);
-    tcase_add_test(tcase, what_only_redis_has_is_pending);
-    tcase_add_test(tcase, what_redis_has_meanwhile_is_pending);
-    tcase_add_test(tcase, made_up_orders_cost_little);
-    tcase_add_test(tcase, users_share_the_places);
-    tcase_add_test(tcase, a_token_needs_no_place);
-    tcase_add_test(tcase, what_no_store_has_is_not_found);
-    tcase_add_test(tcase, not_found_needs_a_redis_that_can_be_relied_on);
-    tcase_add_loop_test(tcase, the_process_that_was_asked_is_judged, 0, 2);
-    tcase_add_test(tcase, without_redis_it_is_not_known);
-    tcase_add_test(tcase, not_found_needs_an_id_that_no_instance_can_hold);
-    tcase_add_test(tcase, without_postgres_it_is_not_known);
-    tcase_add_test(tcase, an_order_of_a_sale_that_was_retired_may_be_away);
-    tcase_add_test(tcase, a_voucher_that_is_new_is_found_by_a_look);
-    tcase_add_test(tcase, a_voucher_that_is_new_may_share_its_slot);
-    tcase_add_test(tcase, each_voucher_of_the_slot_is_asked);
-    tcase_add_test(tcase, each_voucher_of_the_slot_must_be_relied_on);
-    tcase_add_test(tcase, a_slot_with_more_vouchers_than_are_asked);
-    tcase_add_test(tcase, a_voucher_may_be_retired_while_it_is_asked_about);
-    tcase_add_test(tcase, a_second_round_asks_all_again);
-    tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
-    tcase_add_test(tcase, every_allocation_may_fail);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = control_teardown);

@@ -5,7 +5,7 @@
 #include "listening.h"
 #include "metrics.h"
 #include "outages.h"
-#include "stack.h"
+#include "test.h"
 
 enum { REACTORS = 2, SECONDS = 200 };
 
@@ -68,7 +68,7 @@ static int count(const char *text)
 
 #define MUST_HAVE(times, text) ck_assert_msg(count(text) == (times), "%d times '%s': %s", count(text), text, heard)
 
-START_TEST(an_outage_has_a_begin_a_pulse_and_an_end)
+TEST(an_outage_has_a_begin_a_pulse_and_an_end)
 {
     publish_all("r:1", true, true);
     pass(SECONDS);
@@ -90,10 +90,9 @@ START_TEST(an_outage_has_a_begin_a_pulse_and_an_end)
     MUST_HAVE(1, "level=info msg=\"PostgreSQL is back\" server=0 for_s=95 orders_waiting=1 at_most=12 "
                  "reactors_connected=2/2\n");
 }
-END_TEST
 
 // A connection that breaks and comes back has the lines of its link only.
-START_TEST(what_is_away_for_a_moment_is_no_outage)
+TEST(what_is_away_for_a_moment_is_no_outage)
 {
     publish_all("r:1", true, true);
     pass(2);
@@ -103,9 +102,8 @@ START_TEST(what_is_away_for_a_moment_is_no_outage)
     pass(SECONDS);
     MUST_HAVE(0, "\n");
 }
-END_TEST
 
-START_TEST(one_reactor_without_a_server_is_an_outage)
+TEST(one_reactor_without_a_server_is_an_outage)
 {
     publish(0, "r:1", true, true);
     publish(1, "r:1", false, true);
@@ -114,19 +112,17 @@ START_TEST(one_reactor_without_a_server_is_an_outage)
     MUST_HAVE(1, "level=error msg=\"Redis is away: purchases of its vouchers get 503\" server=r:1 ");
     MUST_HAVE(1, " reactors_connected=1/2\n");
 }
-END_TEST
 
-START_TEST(a_start_without_postgresql_does_not_sell)
+TEST(a_start_without_postgresql_does_not_sell)
 {
     sk_metrics_set(reactors[1], SK_METRIC_REACTORS_READY, 0);
     publish_all("r:1", true, false);
     pass(3);
     MUST_HAVE(1, "msg=\"PostgreSQL is away, and this instance is not ready\" server=0");
 }
-END_TEST
 
 // Sentinels name another master; a cluster replaces one.
-START_TEST(another_redis_ends_the_outage_of_the_old_one)
+TEST(another_redis_ends_the_outage_of_the_old_one)
 {
     publish_all(NULL, false, true);
     pass(3);
@@ -140,25 +136,12 @@ START_TEST(another_redis_ends_the_outage_of_the_old_one)
     MUST_HAVE(1, "\n");
     MUST_HAVE(1, "msg=\"another Redis has replaced it\" server=r:1 ");
 }
-END_TEST
 
 // No reactor has opened its links yet.
-START_TEST(before_the_first_check_nothing_is_away)
+TEST(before_the_first_check_nothing_is_away)
 {
     pass(3);
     MUST_HAVE(0, "\n");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("outages");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_outage_has_a_begin_a_pulse_and_an_end);
-    tcase_add_test(tcase, what_is_away_for_a_moment_is_no_outage);
-    tcase_add_test(tcase, one_reactor_without_a_server_is_an_outage);
-    tcase_add_test(tcase, a_start_without_postgresql_does_not_sell);
-    tcase_add_test(tcase, another_redis_ends_the_outage_of_the_old_one);
-    tcase_add_test(tcase, before_the_first_check_nothing_is_away);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

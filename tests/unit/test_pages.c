@@ -5,7 +5,7 @@
 
 #include "cors.h"
 #include "pages.h"
-#include "stack.h"
+#include "test.h"
 
 enum { FIELDS = 12, FIELD_SIZE = 400, RESPONSES = 64, TAG_SIZE = 32 };
 
@@ -147,7 +147,7 @@ static void must_be_guarded(void)
                      "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; img-src 'self'");
 }
 
-START_TEST(a_page_is_answered_as_it_is_or_packed)
+TEST(a_page_is_answered_as_it_is_or_packed)
 {
     char tags[2][TAG_SIZE];
     for (int form = 0; form < 2; form++) {
@@ -167,9 +167,8 @@ START_TEST(a_page_is_answered_as_it_is_or_packed)
     ck_assert_ptr_eq(sent->body, (const char *)script);
     ck_assert_str_eq(field("Content-Encoding"), "");
 }
-END_TEST
 
-START_TEST(who_has_it_does_not_take_it_again)
+TEST(who_has_it_does_not_take_it_again)
 {
     static const struct {
         const char *format; // %s: the tag
@@ -200,9 +199,8 @@ START_TEST(who_has_it_does_not_take_it_again)
     has = tags[0]; // the tag of the other encoding
     ask("/", true, 200);
 }
-END_TEST
 
-START_TEST(answers_are_made_once)
+TEST(answers_are_made_once)
 {
     int before = made;
     for (int i = 0; i < 3; i++) {
@@ -219,9 +217,8 @@ START_TEST(answers_are_made_once)
     ask("/", true, 200);
     ck_assert_str_eq(field("Connection"), "");
 }
-END_TEST
 
-START_TEST(what_is_no_page_is_not_answered)
+TEST(what_is_no_page_is_not_answered)
 {
     static const char *const paths[] = {
         "",           "/x", "/web/",    "/web", "/web/a.jsx", "/web/A.js", "/web/a.js/", "/web/../", "/web/%2e%2e/a.js",
@@ -233,9 +230,8 @@ START_TEST(what_is_no_page_is_not_answered)
         ck_assert_ptr_null(sent);
     }
 }
-END_TEST
 
-START_TEST(the_settings_are_told)
+TEST(the_settings_are_told)
 {
     for (int i = 0; i < 4; i++) {
         char wanted[TAG_SIZE * 4];
@@ -255,9 +251,8 @@ START_TEST(the_settings_are_told)
         must_be_guarded();
     }
 }
-END_TEST
 
-START_TEST(pictures_come_from_listed_origins)
+TEST(pictures_come_from_listed_origins)
 {
     struct sk_cors *origins = sk_cors_open_list("SECKILL_PICTURE_ORIGINS", "https://a.example, http://b:8000", stderr);
     ck_assert_ptr_nonnull(origins);
@@ -274,9 +269,8 @@ START_TEST(pictures_come_from_listed_origins)
     ck_assert_uint_gt(sent->len, strlen(listed));
     ck_assert_int_eq(memcmp(sent->body + sent->len - strlen(listed), listed, strlen(listed)), 0);
 }
-END_TEST
 
-START_TEST(a_login_is_a_url)
+TEST(a_login_is_a_url)
 {
     char texts[][24] = {"nowhere", "https://shop.example/\"", "javascript:alert(1)", ""};
     for (size_t i = 0; i < COUNT(texts); i++) {
@@ -291,9 +285,8 @@ START_TEST(a_login_is_a_url)
         free(said);
     }
 }
-END_TEST
 
-START_TEST(without_memory_there_is_no_start)
+TEST(without_memory_there_is_no_start)
 {
     int all = made;
     for (int most = 0; most < all; most++) {
@@ -306,19 +299,5 @@ START_TEST(without_memory_there_is_no_start)
     ck_assert(sk_pages_answer(pages, &asked, false));
     ck_assert_ptr_null(sent); // this closes the connection
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("pages");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_page_is_answered_as_it_is_or_packed);
-    tcase_add_test(tcase, who_has_it_does_not_take_it_again);
-    tcase_add_test(tcase, answers_are_made_once);
-    tcase_add_test(tcase, what_is_no_page_is_not_answered);
-    tcase_add_test(tcase, the_settings_are_told);
-    tcase_add_test(tcase, pictures_come_from_listed_origins);
-    tcase_add_test(tcase, a_login_is_a_url);
-    tcase_add_test(tcase, without_memory_there_is_no_start);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -1,10 +1,9 @@
 // Which servers a URL names, and which URLs are refused.
-#include <check.h>
 #include <libpq-fe.h>
 #include <string.h>
 
 #include "pg_hosts.h"
-#include "stack.h"
+#include "test.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -42,7 +41,7 @@ static const struct {
     {"postgresql:///d?host=@abstract", "@abstract", false},
 };
 
-START_TEST(a_url_names_its_hosts)
+TEST_EACH(a_url_names_its_hosts, (int)COUNT(urls))
 {
     struct sk_pg_hosts *hosts = sk_pg_hosts_open(urls[_i].url);
     char names[128] = "";
@@ -57,10 +56,9 @@ START_TEST(a_url_names_its_hosts)
     ck_assert(hosts == NULL || sk_pg_hosts_leave_read_only(hosts) == urls[_i].leaves);
     sk_pg_hosts_close(hosts);
 }
-END_TEST
 
 // What libpq gets: one host and its port, and the rest of the URL.
-START_TEST(each_host_is_tried_alone)
+TEST(each_host_is_tried_alone)
 {
     struct sk_pg_hosts *hosts = sk_pg_hosts_open(
         "postgresql://u:p@a.example:1,b.example:2,%2Ftmp%2Fnone/d?sslmode=disable&options=-c%20jit%3Don");
@@ -80,13 +78,4 @@ START_TEST(each_host_is_tried_alone)
         PQfinish(conn);
     }
     sk_pg_hosts_close(hosts);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("pg_hosts");
-    tcase_add_loop_test(tcase, a_url_names_its_hosts, 0, (int)COUNT(urls));
-    tcase_add_test(tcase, each_host_is_tried_alone);
-    return harness_main(tcase, CK_FORK);
 }

@@ -1,7 +1,6 @@
 // The link to PostgreSQL, with a server under the test's control: deadlines, kinds of results, the queue's bound,
 // notifications, and that each callback runs exactly once.
 #include <arpa/inet.h>
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,8 +10,8 @@
 #include "listening.h"
 #include "log.h"
 #include "pg_link.h"
-#include "stack.h"
 #include "stub.h"
+#include "test.h"
 
 enum { TIMEOUT_MS = 300, CALLS_MAX = 500, URL_SIZE = 96 };
 
@@ -262,7 +261,7 @@ static void close_all(void)
 
 // ---- the tests ----
 
-START_TEST(a_long_queue_costs_no_connection)
+TEST(a_long_queue_costs_no_connection)
 {
     server.delay_ms = 2;
     connect_link(CALLS_MAX, false);
@@ -275,10 +274,9 @@ START_TEST(a_long_queue_costs_no_connection)
         ck_assert_int_eq(seen.results[i], 1);
     close_all();
 }
-END_TEST
 
 // Every eighth call is the oldest of all, so that none starves.
-START_TEST(commands_go_before_moves_and_those_before_questions)
+TEST(commands_go_before_moves_and_those_before_questions)
 {
     enum { QUESTIONS = 30, COMMANDS = 20, MOVES = 5 };
     int n = 0;
@@ -302,9 +300,8 @@ START_TEST(commands_go_before_moves_and_those_before_questions)
         ck_assert_int_eq(seen.results[i], 1);
     close_all();
 }
-END_TEST
 
-START_TEST(calls_of_all_classes_are_lost_once)
+TEST(calls_of_all_classes_are_lost_once)
 {
     server.silent = true;
     connect_link(CALLS_MAX, false);
@@ -317,9 +314,8 @@ START_TEST(calls_of_all_classes_are_lost_once)
         ck_assert_int_eq(seen.results[i], 1);
     close_all();
 }
-END_TEST
 
-START_TEST(an_overdue_result_costs_the_connection)
+TEST(an_overdue_result_costs_the_connection)
 {
     server.silent = true;
     connect_link(CALLS_MAX, false);
@@ -339,9 +335,8 @@ START_TEST(an_overdue_result_costs_the_connection)
     ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], 1);
     close_all();
 }
-END_TEST
 
-START_TEST(statements_may_have_a_time_of_their_own)
+TEST(statements_may_have_a_time_of_their_own)
 {
     server.statement_ms = 4 * TIMEOUT_MS;
     connect_link(1, false);
@@ -357,9 +352,8 @@ START_TEST(statements_may_have_a_time_of_their_own)
     ck_assert_uint_ge(sk_monotonic_ms() - since_ms, 4 * TIMEOUT_MS);
     close_all();
 }
-END_TEST
 
-START_TEST(a_statement_that_takes_a_second_lags)
+TEST(a_statement_that_takes_a_second_lags)
 {
     server.statement_ms = 8 * TIMEOUT_MS;
     connect_link(1, false);
@@ -373,9 +367,8 @@ START_TEST(a_statement_that_takes_a_second_lags)
     ck_assert(!sk_pg_lags(pg));
     close_all();
 }
-END_TEST
 
-START_TEST(a_result_says_of_which_kind_it_is)
+TEST(a_result_says_of_which_kind_it_is)
 {
     static const struct {
         const char *sqlstate;
@@ -397,7 +390,6 @@ START_TEST(a_result_says_of_which_kind_it_is)
     ck_assert_int_eq(seen.lost, 0);
     close_all();
 }
-END_TEST
 
 static void give_notice(void)
 {
@@ -406,7 +398,7 @@ static void give_notice(void)
 }
 
 // A notice is logged like any other line, for those who enable it.
-START_TEST(a_notice_is_logged)
+TEST(a_notice_is_logged)
 {
     connect_link(1, false);
     for (int i = 0; i < 2; i++) {
@@ -423,10 +415,9 @@ START_TEST(a_notice_is_logged)
     ck_assert_ptr_nonnull(strstr(heard, " text=\"test: NOTICE:  something \\\"odd\\\"\"\n"));
     close_all();
 }
-END_TEST
 
 // The caller knows the row, and reports it.
-START_TEST(a_locked_row_is_no_warning)
+TEST(a_locked_row_is_no_warning)
 {
     connect_link(1, false);
     sk_log_set_level(SK_LOG_INFO);
@@ -443,9 +434,8 @@ START_TEST(a_locked_row_is_no_warning)
     ck_assert_ptr_null(strstr(first + 1, "refused a statement"));
     close_all();
 }
-END_TEST
 
-START_TEST(no_more_wait_than_the_options_allow)
+TEST(no_more_wait_than_the_options_allow)
 {
     connect_link(2, false);
     ck_assert_int_eq(call(0), SK_OK);
@@ -457,9 +447,8 @@ START_TEST(no_more_wait_than_the_options_allow)
     ck_assert_int_eq(seen.results[2], 0);
     close_all();
 }
-END_TEST
 
-START_TEST(changes_are_told_again_after_a_reconnect)
+TEST(changes_are_told_again_after_a_reconnect)
 {
     connect_link(1, true);
     for (int i = 1; i <= 2; i++) {
@@ -473,9 +462,8 @@ START_TEST(changes_are_told_again_after_a_reconnect)
     }
     close_all();
 }
-END_TEST
 
-START_TEST(a_held_link_takes_no_calls)
+TEST(a_held_link_takes_no_calls)
 {
     connect_link(1, true);
     stub_hang_up(&stub);
@@ -491,9 +479,8 @@ START_TEST(a_held_link_takes_no_calls)
     RUN_UNTIL(seen.results[0] == 1);
     close_all();
 }
-END_TEST
 
-START_TEST(who_did_not_ask_is_not_told)
+TEST(who_did_not_ask_is_not_told)
 {
     connect_link(1, false);
     ck_assert_int_eq(server.listened, 0);
@@ -503,9 +490,8 @@ START_TEST(who_did_not_ask_is_not_told)
     ck_assert_int_eq(seen.notified, 0);
     close_all();
 }
-END_TEST
 
-START_TEST(a_callback_may_call_or_close)
+TEST(a_callback_may_call_or_close)
 {
     connect_link(3, false);
     seen.call_again = true;
@@ -519,10 +505,9 @@ START_TEST(a_callback_may_call_or_close)
     ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 2);
     close_all();
 }
-END_TEST
 
 // The socket is full and the server gone: the call was accepted, and its callback still runs later.
-START_TEST(a_call_on_a_dead_connection_ends_lost)
+TEST(a_call_on_a_dead_connection_ends_lost)
 {
     connect_link(3, false);
     stub_hang_up(&stub);
@@ -532,10 +517,9 @@ START_TEST(a_call_on_a_dead_connection_ends_lost)
     ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 2);
     close_all();
 }
-END_TEST
 
 // The server's last bytes and the reset that follows come in one event: the bytes are read, and the error must be, too.
-START_TEST(a_reset_behind_the_last_bytes_is_noticed)
+TEST(a_reset_behind_the_last_bytes_is_noticed)
 {
     static const struct linger reset = {.l_onoff = 1};
     uv_os_fd_t fd;
@@ -547,7 +531,6 @@ START_TEST(a_reset_behind_the_last_bytes_is_noticed)
     RUN_UNTIL(!sk_pg_ready(pg));
     close_all();
 }
-END_TEST
 
 // ---- several hosts ----
 
@@ -572,7 +555,7 @@ static int open_port(bool listens, int *port)
     return fd;
 }
 
-START_TEST(a_host_that_is_away_or_silent_is_passed_over)
+TEST_EACH(a_host_that_is_away_or_silent_is_passed_over, 2)
 {
     int port, fd = open_port(_i == 1, &port);
     begin_listening();
@@ -584,10 +567,9 @@ START_TEST(a_host_that_is_away_or_silent_is_passed_over)
     (void)close(fd);
     close_all();
 }
-END_TEST
 
 // All hosts are standbys, for a while.
-START_TEST(a_standby_is_not_taken)
+TEST_EACH(a_standby_is_not_taken, 2)
 {
     server.standby = 7;
     begin_listening();
@@ -598,9 +580,8 @@ START_TEST(a_standby_is_not_taken)
     ck_assert_int_eq(count("PostgreSQL is ready\" host=second.example"), 1); // the eighth, of three in turn
     close_all();
 }
-END_TEST
 
-START_TEST(a_server_that_has_become_read_only_is_left)
+TEST(a_server_that_has_become_read_only_is_left)
 {
     connect_to_hosts(stub.port, "");
     begin_listening();
@@ -612,9 +593,8 @@ START_TEST(a_server_that_has_become_read_only_is_left)
     ck_assert_int_eq(count("PostgreSQL is ready\" host=second.example"), 1);
     close_all();
 }
-END_TEST
 
-START_TEST(a_lost_connection_is_first_tried_where_it_was)
+TEST(a_lost_connection_is_first_tried_where_it_was)
 {
     connect_to_hosts(stub.port, "");
     begin_listening();
@@ -624,10 +604,9 @@ START_TEST(a_lost_connection_is_first_tried_where_it_was)
     ck_assert_int_eq(count("PostgreSQL is ready\" host=first.example"), 1);
     close_all();
 }
-END_TEST
 
 // A synchronous wait was cancelled: the server ends the statement as usual, after a warning.
-START_TEST(a_commit_that_did_not_wait_for_the_standbys_is_lost)
+TEST_EACH(a_commit_that_did_not_wait_for_the_standbys_is_lost, 3)
 {
     static const struct {
         const char *file, *severity;
@@ -652,33 +631,5 @@ START_TEST(a_commit_that_did_not_wait_for_the_standbys_is_lost)
     ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], rows[_i].lost ? 1 : 3);
     close_all();
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("pg_link");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, a_long_queue_costs_no_connection);
-    tcase_add_test(tcase, commands_go_before_moves_and_those_before_questions);
-    tcase_add_test(tcase, calls_of_all_classes_are_lost_once);
-    tcase_add_test(tcase, an_overdue_result_costs_the_connection);
-    tcase_add_test(tcase, statements_may_have_a_time_of_their_own);
-    tcase_add_test(tcase, a_statement_that_takes_a_second_lags);
-    tcase_add_test(tcase, a_result_says_of_which_kind_it_is);
-    tcase_add_test(tcase, a_notice_is_logged);
-    tcase_add_test(tcase, a_locked_row_is_no_warning);
-    tcase_add_test(tcase, no_more_wait_than_the_options_allow);
-    tcase_add_test(tcase, changes_are_told_again_after_a_reconnect);
-    tcase_add_test(tcase, a_held_link_takes_no_calls);
-    tcase_add_test(tcase, who_did_not_ask_is_not_told);
-    tcase_add_test(tcase, a_callback_may_call_or_close);
-    tcase_add_test(tcase, a_call_on_a_dead_connection_ends_lost);
-    tcase_add_test(tcase, a_reset_behind_the_last_bytes_is_noticed);
-    tcase_add_loop_test(tcase, a_host_that_is_away_or_silent_is_passed_over, 0, 2);
-    tcase_add_loop_test(tcase, a_standby_is_not_taken, 0, 2);
-    tcase_add_test(tcase, a_server_that_has_become_read_only_is_left);
-    tcase_add_test(tcase, a_lost_connection_is_first_tried_where_it_was);
-    tcase_add_loop_test(tcase, a_commit_that_did_not_wait_for_the_standbys_is_lost, 0, 3);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60, .setup = setup);

@@ -1,13 +1,12 @@
 // The phase of a sale, and what a voucher's JSON becomes with it.
-#include <check.h>
 #include <string.h>
 
 #include "phase.h"
-#include "stack.h"
+#include "test.h"
 
 enum { BEGIN = 1000, END = 2000 };
 
-START_TEST(the_first_condition_decides)
+TEST(the_first_condition_decides)
 {
     static const struct {
         const char *phase;
@@ -31,7 +30,6 @@ START_TEST(the_first_condition_decides)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(strcmp(sk_phase(&rows[i].terms, rows[i].now_ms), rows[i].phase) == 0, "row %zu", i);
 }
-END_TEST
 
 #define VOUCHER(state, remaining)                                          \
     "{\"id\":\"7\",\"title\":\"\\\"phase\\\":1\",\"remaining\":" remaining \
@@ -48,7 +46,7 @@ static void must_become(const char *voucher, int64_t now_ms, const char *phased,
     sk_buf_free(&out);
 }
 
-START_TEST(a_voucher_gets_its_phase)
+TEST(a_voucher_gets_its_phase)
 {
     must_become(VOUCHER("open", "5") "}", 0, VOUCHER("open", "5") ",\"phase\":\"upcoming\"}", BEGIN);
     must_become(VOUCHER("open", "5") "}", BEGIN, VOUCHER("open", "5") ",\"phase\":\"on_sale\"}", END);
@@ -58,10 +56,9 @@ START_TEST(a_voucher_gets_its_phase)
     must_become(VOUCHER("open", "null") "}", BEGIN, VOUCHER("open", "null") ",\"phase\":\"on_sale\"}", END);
     must_become(VOUCHER("paused", "null") "}", BEGIN, VOUCHER("paused", "null") ",\"phase\":\"paused\"}", END);
 }
-END_TEST
 
 // The first change of any of them.
-START_TEST(a_list_lasts_until_its_first_change)
+TEST(a_list_lasts_until_its_first_change)
 {
     struct sk_buf out = {0};
     struct sk_phase_span span = {.now_ms = BEGIN, .until_ms = INT64_MAX};
@@ -73,9 +70,8 @@ START_TEST(a_list_lasts_until_its_first_change)
     ck_assert_int_eq(span.until_ms, 1500);
     sk_buf_free(&out);
 }
-END_TEST
 
-START_TEST(what_is_no_voucher_gets_none)
+TEST(what_is_no_voucher_gets_none)
 {
     static const char *const odd[] = {"", "{", "[]", "{\"id\":\"7\"}"};
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -85,15 +81,4 @@ START_TEST(what_is_no_voucher_gets_none)
         ck_assert(out.failed);
         sk_buf_free(&out);
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("phase");
-    tcase_add_test(tcase, the_first_condition_decides);
-    tcase_add_test(tcase, a_voucher_gets_its_phase);
-    tcase_add_test(tcase, a_list_lasts_until_its_first_change);
-    tcase_add_test(tcase, what_is_no_voucher_gets_none);
-    return harness_main(tcase, CK_FORK);
 }

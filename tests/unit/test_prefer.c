@@ -1,9 +1,8 @@
-#include <check.h>
 
 #include "accept.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(lists)
+TEST(lists)
 {
     static const struct {
         const char *value;
@@ -52,12 +51,4 @@ START_TEST(lists)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_prefer_async(rows[i].value) == rows[i].asked, "%s", rows[i].value);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("prefer");
-    tcase_add_test(tcase, lists);
-    return harness_main(tcase, CK_FORK);
 }

@@ -2,6 +2,7 @@
 #include "fake_control.h"
 
 #include "purchase.h"
+#include "test.h"
 
 enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, POOL = 4, OLD_MAX = 16, CROWD = 1000 };
 
@@ -110,7 +111,7 @@ static void must_be_refused(int64_t voucher_id, enum sk_purchase_code code)
 
 // ---- in the catalogue ----
 
-START_TEST(a_purchase_comes_to_its_voucher)
+TEST(a_purchase_comes_to_its_voucher)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     voucher->seen.epoch = 6;
@@ -123,9 +124,8 @@ START_TEST(a_purchase_comes_to_its_voucher)
     ck_assert_uint_eq(fake_follow.waits, 0);
     ck_assert_uint_eq(fake_pg.count, 0);
 }
-END_TEST
 
-START_TEST(refusals_come_at_once)
+TEST(refusals_come_at_once)
 {
     refuses = true;
     must_be_refused(VOUCHER, SK_PURCHASE_SOLD_OUT);
@@ -141,7 +141,6 @@ START_TEST(refusals_come_at_once)
     must_be_refused(VOUCHER, SK_PURCHASE_OVERLOADED);
     ck_assert_uint_eq(added_count, POOL);
 }
-END_TEST
 
 // ---- tickets ----
 
@@ -155,7 +154,7 @@ static void must_come_to_with(enum sk_ask_ticket ticket, int64_t offer, enum sk_
 }
 
 // Before all else: nothing is asked of the rate, the mark or the quantity.
-START_TEST(a_voucher_with_tickets_takes_a_good_one_only)
+TEST(a_voucher_with_tickets_takes_a_good_one_only)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     voucher->ticket = true;
@@ -176,10 +175,9 @@ START_TEST(a_voucher_with_tickets_takes_a_good_one_only)
     ck_assert(buy(VOUCHER, 3));
     must_be_added(0, VOUCHER, 3);
 }
-END_TEST
 
 // The client is told one thing, the operator why.
-START_TEST(reasons_of_refused_tickets_are_counted)
+TEST(reasons_of_refused_tickets_are_counted)
 {
     static const struct {
         enum sk_ask_ticket ticket;
@@ -212,9 +210,8 @@ START_TEST(reasons_of_refused_tickets_are_counted)
     ck_assert_uint_eq(sk_metrics_read(&counted, SK_METRIC_TICKETS_OLD_OFFER), 1);
     sale.metrics = NULL;
 }
-END_TEST
 
-START_TEST(a_ticket_for_an_offer_to_come_is_no_refusal)
+TEST(a_ticket_for_an_offer_to_come_is_no_refusal)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     voucher->ticket = true;
@@ -225,9 +222,8 @@ START_TEST(a_ticket_for_an_offer_to_come_is_no_refusal)
     ck_assert_uint_eq(differences, 1);
     ck_assert_uint_eq(added_count, 0);
 }
-END_TEST
 
-START_TEST(other_vouchers_take_any)
+TEST(other_vouchers_take_any)
 {
     its_ticket = SK_ASK_BAD_TICKET;
     ck_assert(buy(VOUCHER, 1));
@@ -235,10 +231,9 @@ START_TEST(other_vouchers_take_any)
     ck_assert(buy(VOUCHER, 2));
     ck_assert_uint_eq(added_count, 2);
 }
-END_TEST
 
 // What was found of the ticket when the request came is remembered until its voucher is found.
-START_TEST(tickets_of_a_new_voucher_wait_with_their_purchase)
+TEST(tickets_of_a_new_voucher_wait_with_their_purchase)
 {
     static const enum sk_ask_ticket tickets[] = {SK_ASK_TICKETS_OFF, SK_ASK_NO_TICKET, SK_ASK_BAD_TICKET,
                                                  SK_ASK_GOOD_TICKET};
@@ -257,11 +252,10 @@ START_TEST(tickets_of_a_new_voucher_wait_with_their_purchase)
     must_be_told(3, SK_VERDICT_TICKET_INVALID);
     must_be_added(0, NEW, 4);
 }
-END_TEST
 
 // ---- newer than the catalogue ----
 
-START_TEST(a_new_voucher_is_found_by_the_next_read)
+TEST(a_new_voucher_is_found_by_the_next_read)
 {
     ck_assert(buy(NEW, 3));
     ck_assert_uint_eq(added_count, 0);
@@ -278,17 +272,15 @@ START_TEST(a_new_voucher_is_found_by_the_next_read)
     follow_ends(true);
     must_be_told(4, SK_VERDICT_SOLD_OUT);
 }
-END_TEST
 
-START_TEST(a_read_that_fails_is_no_refusal)
+TEST(a_read_that_fails_is_no_refusal)
 {
     ck_assert(buy(NEW, 3));
     follow_ends(false);
     must_be_told(3, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(made_up_ids_cost_no_statement)
+TEST(made_up_ids_cost_no_statement)
 {
     for (uint64_t i = 1; i <= CROWD; i++)
         ck_assert(buy(NEWEST + (int64_t)i, i));
@@ -298,9 +290,8 @@ START_TEST(made_up_ids_cost_no_statement)
     ck_assert_uint_eq(fake_pg.count, 0);
     ck_assert_uint_eq(added_count, 0);
 }
-END_TEST
 
-START_TEST(those_that_wait_are_bounded)
+TEST(those_that_wait_are_bounded)
 {
     enum { MOST = SK_QUERY_ASKERS_MAX - SK_PG_QUERIES * SK_QUERY_RESERVE };
     for (uint64_t i = 1; i <= MOST; i++)
@@ -310,13 +301,12 @@ START_TEST(those_that_wait_are_bounded)
     follow_ends(true);
     ck_assert_uint_eq(told_count, MOST);
 }
-END_TEST
 
 // ---- older than the catalogue, and not in it ----
 
 typedef const char *const rows_t[ROW_COLUMNS];
 
-START_TEST(what_was_retired)
+TEST(what_was_retired)
 {
     static const rows_t won[] = {{"retired", ORDER_B}}, lost[] = {{"retired", NULL}}, none[] = {{NULL, NULL}},
                         recalled[] = {{"closed", NULL}}, open_again[] = {{"open", ORDER_B}},
@@ -352,9 +342,8 @@ START_TEST(what_was_retired)
     must_be_told(3, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(added_count, 0);
 }
-END_TEST
 
-START_TEST(old_ids_are_asked_for_a_few_at_a_time)
+TEST(old_ids_are_asked_for_a_few_at_a_time)
 {
     static const rows_t lost[] = {{"retired", NULL}};
     const struct sk_rows retired = {1, lost};
@@ -381,9 +370,8 @@ START_TEST(old_ids_are_asked_for_a_few_at_a_time)
         told_count = 0;
     }
 }
-END_TEST
 
-START_TEST(memory_that_is_short)
+TEST(memory_that_is_short)
 {
     allocations_left = 1;
     must_be_refused(NEW, SK_PURCHASE_OVERLOADED);
@@ -394,9 +382,8 @@ START_TEST(memory_that_is_short)
     allocations_left = 0;
     ck_assert(buy(VOUCHER, 3));
 }
-END_TEST
 
-START_TEST(who_still_waits_at_the_end_is_told_so)
+TEST(who_still_waits_at_the_end_is_told_so)
 {
     ck_assert(buy(NEW, 3));
     ck_assert(buy(OLD, 4));
@@ -405,26 +392,5 @@ START_TEST(who_still_waits_at_the_end_is_told_so)
     must_be_told(4, SK_VERDICT_UNAVAILABLE);
     control.queries = sk_queries_open(); // for the teardown
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("purchase");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_purchase_comes_to_its_voucher);
-    tcase_add_test(tcase, refusals_come_at_once);
-    tcase_add_test(tcase, a_voucher_with_tickets_takes_a_good_one_only);
-    tcase_add_test(tcase, reasons_of_refused_tickets_are_counted);
-    tcase_add_test(tcase, a_ticket_for_an_offer_to_come_is_no_refusal);
-    tcase_add_test(tcase, other_vouchers_take_any);
-    tcase_add_test(tcase, tickets_of_a_new_voucher_wait_with_their_purchase);
-    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_read);
-    tcase_add_test(tcase, a_read_that_fails_is_no_refusal);
-    tcase_add_test(tcase, made_up_ids_cost_no_statement);
-    tcase_add_test(tcase, those_that_wait_are_bounded);
-    tcase_add_test(tcase, what_was_retired);
-    tcase_add_test(tcase, old_ids_are_asked_for_a_few_at_a_time);
-    tcase_add_test(tcase, memory_that_is_short);
-    tcase_add_test(tcase, who_still_waits_at_the_end_is_told_so);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

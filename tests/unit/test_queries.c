@@ -1,5 +1,6 @@
 // Conversations: who shares one, who gets a round of its own, and that every asker is answered once, whatever fails.
 #include "fake_control.h"
+#include "test.h"
 
 enum { LATE = 4200 - 1, QUESTIONS_MAX = SK_QUERY_ASKERS_MAX - SK_PG_QUERIES * SK_QUERY_RESERVE };
 
@@ -61,7 +62,7 @@ static void setup(void)
 // ---- who shares ----
 
 // What the first one is answered with may be older than the others' questions.
-START_TEST(equal_questions_that_come_meanwhile_share_the_next_round)
+TEST(equal_questions_that_come_meanwhile_share_the_next_round)
 {
     (void)ask("k", 1);
     (void)ask("k", 2);
@@ -86,9 +87,8 @@ START_TEST(equal_questions_that_come_meanwhile_share_the_next_round)
     must_be_shown(5, "{\"round\":4}");
     ck_assert_uint_eq(releases, rounds);
 }
-END_TEST
 
-START_TEST(other_questions_do_not_share)
+TEST(other_questions_do_not_share)
 {
     (void)ask("k", 1);
     (void)ask("l", 2);
@@ -100,10 +100,9 @@ START_TEST(other_questions_do_not_share)
     for (uint64_t handle = 1; handle <= 4; handle++)
         must_be_told(handle, SK_VERDICT_FOUND);
 }
-END_TEST
 
 // In any order: their places in the table are lists.
-START_TEST(many_at_a_time_end_in_any_order)
+TEST(many_at_a_time_end_in_any_order)
 {
     enum { MANY = 200 };
     for (uint64_t i = 0; i < MANY; i++) {
@@ -120,9 +119,8 @@ START_TEST(many_at_a_time_end_in_any_order)
     for (uint64_t handle = 1; handle <= MANY; handle++)
         must_be_told(handle, SK_VERDICT_FOUND);
 }
-END_TEST
 
-START_TEST(a_round_lets_go_of_its_voucher)
+TEST(a_round_lets_go_of_its_voucher)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 7);
     struct sk_query *query = ask("k", 1);
@@ -137,11 +135,10 @@ START_TEST(a_round_lets_go_of_its_voucher)
     pg_answers(&no_rows);
     ck_assert_uint_eq(voucher->pins, 0);
 }
-END_TEST
 
 // ---- what is told ----
 
-START_TEST(an_answer_is_told_as_it_is)
+TEST(an_answer_is_told_as_it_is)
 {
     static const struct sk_answer rows[] = {{.verdict = SK_VERDICT_LOADING}, // the verdict says when to try again
                                             {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50},
@@ -153,9 +150,8 @@ START_TEST(an_answer_is_told_as_it_is)
         ck_assert_str_eq(told[1].order_id, rows[i].order_id == NULL ? "" : rows[i].order_id);
     }
 }
-END_TEST
 
-START_TEST(an_answer_may_come_before_the_end)
+TEST(an_answer_may_come_before_the_end)
 {
     struct sk_query *query = ask("k", 1);
     (void)ask("k", 2);
@@ -168,9 +164,8 @@ START_TEST(an_answer_may_come_before_the_end)
     sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
     must_be_told(2, SK_VERDICT_NOT_FOUND);
 }
-END_TEST
 
-START_TEST(a_ticket_may_be_taken_along)
+TEST(a_ticket_may_be_taken_along)
 {
     struct sk_query *query = ask(NULL, 9);
     ck_assert_uint_eq(sk_query_take_handle(query), 9);
@@ -178,7 +173,6 @@ START_TEST(a_ticket_may_be_taken_along)
     sk_query_end(query, SK_VERDICT_NOT_FOUND, NULL);
     ck_assert_uint_eq(told_count, 0);
 }
-END_TEST
 
 static void on_followed(struct sk_query *query, bool ok)
 {
@@ -186,7 +180,7 @@ static void on_followed(struct sk_query *query, bool ok)
     sk_query_end(query, ok ? SK_VERDICT_NOT_FOUND : SK_VERDICT_UNAVAILABLE, NULL);
 }
 
-START_TEST(a_read_of_the_catalogue_may_be_waited_for)
+TEST(a_read_of_the_catalogue_may_be_waited_for)
 {
     sk_query_follow(ask(NULL, 1), on_followed);
     sk_query_follow(ask(NULL, 2), on_followed);
@@ -198,11 +192,10 @@ START_TEST(a_read_of_the_catalogue_may_be_waited_for)
     follow_ends(false);
     must_be_told(3, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // ---- what fails ----
 
-START_TEST(a_statement_that_cannot_be_asked_ends_it)
+TEST(a_statement_that_cannot_be_asked_ends_it)
 {
     fake_pg.down = true;
     (void)ask("k", 1);
@@ -222,9 +215,8 @@ START_TEST(a_statement_that_cannot_be_asked_ends_it)
     must_be_told(5, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(releases, rounds);
 }
-END_TEST
 
-START_TEST(an_answer_that_finds_no_memory_is_none)
+TEST(an_answer_that_finds_no_memory_is_none)
 {
     (void)ask("k", 1);
     (void)ask("k", 2);
@@ -235,9 +227,8 @@ START_TEST(an_answer_that_finds_no_memory_is_none)
     pg_answers(&no_rows);
     must_be_shown(2, "{\"round\":2}"); // the next round begins with an empty body
 }
-END_TEST
 
-START_TEST(a_conversation_that_finds_no_memory_is_refused)
+TEST(a_conversation_that_finds_no_memory_is_refused)
 {
     allocations_left = 1;
     ck_assert_ptr_null(ask("k", 1));
@@ -254,9 +245,8 @@ START_TEST(a_conversation_that_finds_no_memory_is_refused)
     must_be_told(3, SK_VERDICT_FOUND);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUERIES), 1);
 }
-END_TEST
 
-START_TEST(all_askers_together_are_bounded)
+TEST(all_askers_together_are_bounded)
 {
     for (int times = 0; times < 2; times++) { // their places are given back
         fake_stores_forget();
@@ -283,10 +273,9 @@ START_TEST(all_askers_together_are_bounded)
             must_be_told(handle, SK_VERDICT_FOUND);
     }
 }
-END_TEST
 
 // Each class leaves places to those above it: a crowd of questions refuses no payment.
-START_TEST(questions_leave_places_to_commands)
+TEST(questions_leave_places_to_commands)
 {
     static const enum sk_pg_class upwards[] = {SK_PG_QUERIES, SK_PG_MOVES, SK_PG_COMMANDS};
     uint64_t handle = 1;
@@ -304,9 +293,8 @@ START_TEST(questions_leave_places_to_commands)
     }
     ck_assert_uint_eq(handle, SK_QUERY_ASKERS_MAX + 1);
 }
-END_TEST
 
-START_TEST(closing_answers_everyone_once)
+TEST(closing_answers_everyone_once)
 {
     (void)ask("k", 1);
     (void)ask("k", 2);
@@ -321,25 +309,5 @@ START_TEST(closing_answers_everyone_once)
     sk_queries_close(NULL);
     control.queries = sk_queries_open(); // for the teardown
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("query");
-    tcase_add_checked_fixture(tcase, setup, control_teardown);
-    tcase_add_test(tcase, equal_questions_that_come_meanwhile_share_the_next_round);
-    tcase_add_test(tcase, other_questions_do_not_share);
-    tcase_add_test(tcase, many_at_a_time_end_in_any_order);
-    tcase_add_test(tcase, a_round_lets_go_of_its_voucher);
-    tcase_add_test(tcase, an_answer_is_told_as_it_is);
-    tcase_add_test(tcase, an_answer_may_come_before_the_end);
-    tcase_add_test(tcase, a_ticket_may_be_taken_along);
-    tcase_add_test(tcase, a_read_of_the_catalogue_may_be_waited_for);
-    tcase_add_test(tcase, a_statement_that_cannot_be_asked_ends_it);
-    tcase_add_test(tcase, an_answer_that_finds_no_memory_is_none);
-    tcase_add_test(tcase, a_conversation_that_finds_no_memory_is_refused);
-    tcase_add_test(tcase, all_askers_together_are_bounded);
-    tcase_add_test(tcase, questions_leave_places_to_commands);
-    tcase_add_test(tcase, closing_answers_everyone_once);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = control_teardown);

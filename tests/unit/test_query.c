@@ -1,15 +1,14 @@
 // Escapes in a query: decoded correctly, and the whole query rejected if one is invalid.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "head.h"
-#include "stack.h"
+#include "test.h"
 #include "text.h"
 
 enum { TEXT_SIZE = 64 };
 
-START_TEST(escapes_are_undone)
+TEST(escapes_are_undone)
 {
     static const struct {
         const char *text, *plain;
@@ -36,9 +35,8 @@ START_TEST(escapes_are_undone)
         ck_assert_uint_eq(len, strlen(rows[i].plain));
     }
 }
-END_TEST
 
-START_TEST(what_is_no_escape_is_refused_and_left_alone)
+TEST(what_is_no_escape_is_refused_and_left_alone)
 {
     static const char *const rows[] = {
         "%",      "%4",  "a%",    "a%4",   "%%",  "%g1", "%1g", "%zz", "%-1", "%+1",    "% 1",       "%0x",
@@ -53,10 +51,9 @@ START_TEST(what_is_no_escape_is_refused_and_left_alone)
         ck_assert_uint_eq(len, TEXT_SIZE);
     }
 }
-END_TEST
 
 // Every byte can be read back, and the text contains no byte with a meaning in URLs or headers.
-START_TEST(every_byte_comes_back)
+TEST(every_byte_comes_back)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%";
     for (int byte = 1; byte < 256; byte++) {
@@ -73,23 +70,11 @@ START_TEST(every_byte_comes_back)
         sk_buf_free(&out);
     }
 }
-END_TEST
 
-START_TEST(what_needs_no_escape_has_none)
+TEST(what_needs_no_escape_has_none)
 {
     struct sk_buf out = {0};
     sk_url_put(&out, "aZ09-._~ /?&=+\"<>\xc3");
     ck_assert_str_eq(out.data, "aZ09-._~%20%2F%3F%26%3D%2B%22%3C%3E%C3");
     sk_buf_free(&out);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("query");
-    tcase_add_test(tcase, escapes_are_undone);
-    tcase_add_test(tcase, what_is_no_escape_is_refused_and_left_alone);
-    tcase_add_test(tcase, every_byte_comes_back);
-    tcase_add_test(tcase, what_needs_no_escape_has_none);
-    return harness_main(tcase, CK_FORK);
 }

@@ -5,7 +5,7 @@
 
 #include "hash.h"
 #include "rates.h"
-#include "stack.h"
+#include "test.h"
 
 enum { PLACES = 1 << 16, SMALL = 256, THREADS = 4, TRIES = 20000 };
 
@@ -33,7 +33,7 @@ static bool may(const char *client, uint64_t now_ns)
 }
 
 // The reference's own test vectors: key 00 01 .. 0f, messages 00 01 02 .. of these lengths.
-START_TEST(the_hash_is_siphash)
+TEST(the_hash_is_siphash)
 {
     static const struct sk_siphash_key reference = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
     static const unsigned char message[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
@@ -46,9 +46,8 @@ START_TEST(the_hash_is_siphash)
     ck_assert_int_eq(sk_siphash_new_key(&other), SK_OK);
     ck_assert_mem_ne(&one, &other, sizeof one);
 }
-END_TEST
 
-START_TEST(a_seconds_worth_may_come_at_once)
+TEST(a_seconds_worth_may_come_at_once)
 {
     static const uint64_t values[] = {1, 2, 3, 7, 10, 100, 999, 1000, 100000};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -69,9 +68,8 @@ START_TEST(a_seconds_worth_may_come_at_once)
         teardown();
     }
 }
-END_TEST
 
-START_TEST(what_is_left_can_be_asked_without_a_try)
+TEST(what_is_left_can_be_asked_without_a_try)
 {
     open_rates(3, SMALL);
     for (uint64_t n = 3; n > 0; n--) {
@@ -84,9 +82,8 @@ START_TEST(what_is_left_can_be_asked_without_a_try)
     ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + SECOND / 3), 1);
     ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + 10 * SECOND), 3);
 }
-END_TEST
 
-START_TEST(over_a_long_time_it_is_the_rate)
+TEST(over_a_long_time_it_is_the_rate)
 {
     enum { RATE = 50, SECONDS = 20 };
     int passed = 0;
@@ -96,10 +93,9 @@ START_TEST(over_a_long_time_it_is_the_rate)
     ck_assert_int_ge(passed, RATE * SECONDS);
     ck_assert_int_le(passed, RATE * (SECONDS + 1));
 }
-END_TEST
 
 // Reactors read the clock at different moments.
-START_TEST(a_clock_that_is_a_little_behind_does_no_harm)
+TEST(a_clock_that_is_a_little_behind_does_no_harm)
 {
     open_rates(3, SMALL);
     ck_assert(may("alice", START + 1000000));
@@ -107,9 +103,8 @@ START_TEST(a_clock_that_is_a_little_behind_does_no_harm)
     ck_assert(!may("alice", START - 1000000));
     ck_assert(may("alice", START + SECOND));
 }
-END_TEST
 
-START_TEST(a_crowd_larger_than_the_table_is_not_refused)
+TEST(a_crowd_larger_than_the_table_is_not_refused)
 {
     char user[16];
     open_rates(1, SMALL);
@@ -118,10 +113,9 @@ START_TEST(a_crowd_larger_than_the_table_is_not_refused)
         ck_assert_msg(may(user, START), "%s", user);
     }
 }
-END_TEST
 
 // The least used entries are evicted first, so a client at its limit stays there during a flood of others.
-START_TEST(a_crowd_does_not_wash_away_who_is_at_the_limit)
+TEST(a_crowd_does_not_wash_away_who_is_at_the_limit)
 {
     char user[16];
     uint64_t passed = 0;
@@ -135,9 +129,8 @@ START_TEST(a_crowd_does_not_wash_away_who_is_at_the_limit)
     }
     ck_assert_uint_eq(passed, 0);
 }
-END_TEST
 
-START_TEST(names_are_bytes_with_a_length)
+TEST(names_are_bytes_with_a_length)
 {
     open_rates(1, SMALL);
     ck_assert(sk_rates_take(rates, "a\0b", 3, START, &left));
@@ -146,7 +139,6 @@ START_TEST(names_are_bytes_with_a_length)
     ck_assert(sk_rates_take(rates, "", 0, START, &left));
     ck_assert(!sk_rates_take(rates, "a\0b", 3, START, &left));
 }
-END_TEST
 
 // ---- threads ----
 
@@ -159,7 +151,7 @@ static void *try_often(void *arg)
     return NULL;
 }
 
-START_TEST(threads_share_a_rate)
+TEST(threads_share_a_rate)
 {
     enum { RATE = 5000 };
     pthread_t threads[THREADS];
@@ -173,7 +165,6 @@ START_TEST(threads_share_a_rate)
     }
     ck_assert_uint_eq(sum, RATE);
 }
-END_TEST
 
 static struct sk_rate all;
 
@@ -185,7 +176,7 @@ static void *take_often(void *arg)
     return NULL;
 }
 
-START_TEST(threads_share_what_is_of_all)
+TEST(threads_share_what_is_of_all)
 {
     enum { RATE = 5000 };
     pthread_t threads[THREADS];
@@ -201,31 +192,12 @@ START_TEST(threads_share_what_is_of_all)
     ck_assert(sk_rate_take(&all, START + SECOND / RATE));
     ck_assert(!sk_rate_take(&all, START + SECOND / RATE));
 }
-END_TEST
 
-START_TEST(without_a_limit_all_pass)
+TEST(without_a_limit_all_pass)
 {
     sk_rate_begin(&all, 0);
     for (int i = 0; i < TRIES; i++)
         ck_assert(sk_rate_take(&all, START));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("rates");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, the_hash_is_siphash);
-    tcase_add_test(tcase, a_seconds_worth_may_come_at_once);
-    tcase_add_test(tcase, what_is_left_can_be_asked_without_a_try);
-    tcase_add_test(tcase, over_a_long_time_it_is_the_rate);
-    tcase_add_test(tcase, a_clock_that_is_a_little_behind_does_no_harm);
-    tcase_add_test(tcase, a_crowd_larger_than_the_table_is_not_refused);
-    tcase_add_test(tcase, a_crowd_does_not_wash_away_who_is_at_the_limit);
-    tcase_add_test(tcase, names_are_bytes_with_a_length);
-    tcase_add_test(tcase, threads_share_a_rate);
-    tcase_add_test(tcase, threads_share_what_is_of_all);
-    tcase_add_test(tcase, without_a_limit_all_pass);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30, .teardown = teardown);

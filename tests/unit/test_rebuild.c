@@ -12,8 +12,8 @@
 #include "log.h"
 #include "maintenance.h"
 #include "rebuild.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 
@@ -296,7 +296,7 @@ static size_t steps_of(const struct course *course)
     return n;
 }
 
-START_TEST(a_whole_course)
+TEST_EACH(a_whole_course, COURSES)
 {
     const struct course *course = &courses[_i];
     begin(course->why);
@@ -309,7 +309,6 @@ START_TEST(a_whole_course)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_DEAD_LETTERS), strcmp(course->name, "dead letter") == 0);
     ck_assert_msg(strncmp(logged, course->line, strlen(course->line)) == 0, "%s", logged);
 }
-END_TEST
 
 // No call follows the failed step: the voucher stays as Redis has it, closed under this epoch since rebuild_begin.
 static void must_have_failed(const struct course *course, size_t step)
@@ -321,7 +320,7 @@ static void must_have_failed(const struct course *course, size_t step)
     ck_assert_str_eq(logged, line);
 }
 
-START_TEST(an_answer_that_is_lost_or_wrong_ends_it)
+TEST_EACH(an_answer_that_is_lost_or_wrong_ends_it, COURSES)
 {
     const struct course *course = &courses[_i];
     for (size_t step = 0; step < steps_of(course); step++) {
@@ -341,9 +340,8 @@ START_TEST(an_answer_that_is_lost_or_wrong_ends_it)
         ck_assert_uint_ge(faults, 2);
     }
 }
-END_TEST
 
-START_TEST(a_call_that_is_not_taken_ends_it)
+TEST_EACH(a_call_that_is_not_taken_ends_it, COURSES)
 {
     const struct course *course = &courses[_i];
     for (size_t step = 0; step < steps_of(course); step++) {
@@ -366,11 +364,10 @@ START_TEST(a_call_that_is_not_taken_ends_it)
         must_have_failed(course, step);
     }
 }
-END_TEST
 
 // ---- the lock ----
 
-START_TEST(without_the_lock_nothing_is_said)
+TEST(without_the_lock_nothing_is_said)
 {
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
     lock.asked(lock.arg, false); // another instance rebuilds it
@@ -379,9 +376,8 @@ START_TEST(without_the_lock_nothing_is_said)
     ck_assert_str_eq(logged, ""); // it logs that itself
     ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
 }
-END_TEST
 
-START_TEST(what_cannot_begin_is_not_told)
+TEST(what_cannot_begin_is_not_told)
 {
     lock.down = true;
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_DOWN);
@@ -395,7 +391,6 @@ START_TEST(what_cannot_begin_is_not_told)
     ck_assert_uint_eq(lock.taken, 0);
     ck_assert_int_eq(ends, 0);
 }
-END_TEST
 
 // ---- the check under the lock ----
 
@@ -431,7 +426,7 @@ enum { SNAPSHOTS = sizeof snapshots / sizeof snapshots[0] };
 static const struct sk_rows account_3 =
     ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000", "0", "5"});
 
-START_TEST(what_is_well_is_left_alone)
+TEST_EACH(what_is_well_is_left_alone, SNAPSHOTS)
 {
     voucher->seen.epoch = snapshots[_i].seen;
     begin(snapshots[_i].why);
@@ -448,14 +443,13 @@ START_TEST(what_is_well_is_left_alone)
         must_have_ended(SK_REBUILD_FAILED);
     }
 }
-END_TEST
 
 // ---- epochs ----
 
 static const struct sk_rows epoch_4 = ROWS(1, {"4", "150", "250"});
 
 // The new epoch must exceed every epoch that this reactor has seen.
-START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
+TEST_EACH(what_was_seen_goes_with_the_question_for_an_epoch, 3)
 {
     static const struct {
         int64_t checked, seen;
@@ -470,7 +464,6 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
     course_lose();
     must_have_ended(SK_REBUILD_FAILED);
 }
-END_TEST
 
 // ... and that of Redis, also if another process of Redis opened the voucher: a file that is newer than PostgreSQL,
 // say.
@@ -480,7 +473,7 @@ static const struct {
 } found_epochs[] = {{REDIS("open", "5003", "5-1", "98", ""), "ask-pg rebuild_epoch " SLOT " 7 5003 200"},
                     {REDIS("open", "x", "5-1", "98", ""), "ask-pg rebuild_epoch " SLOT " 7 0 200"}};
 
-START_TEST(what_redis_has_goes_with_the_question_for_an_epoch)
+TEST_EACH(what_redis_has_goes_with_the_question_for_an_epoch, 2)
 {
     begin(SK_REBUILD_DOUBT);
     pg_answers(&account_3);
@@ -489,10 +482,9 @@ START_TEST(what_redis_has_goes_with_the_question_for_an_epoch)
     course_lose();
     must_have_ended(SK_REBUILD_FAILED);
 }
-END_TEST
 
 // ... and replaces them once both stores have it, not earlier.
-START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
+TEST(what_was_seen_is_forgotten_once_it_is_closed)
 {
     static const struct sk_reply replies[] = {NUMBER(0), NUMBER(1)};
     for (int begun = 0; begun <= 1; begun++) {
@@ -512,10 +504,9 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
         must_have_ended(SK_REBUILD_FAILED);
     }
 }
-END_TEST
 
 // No order is rejected, and Redis stays open.
-START_TEST(what_cannot_be_retired_is_left_as_it_is)
+TEST(what_cannot_be_retired_is_left_as_it_is)
 {
     const struct step kept = MAY_RETIRE("f");
     begin(SK_REBUILD_RETIRE);
@@ -524,7 +515,6 @@ START_TEST(what_cannot_be_retired_is_left_as_it_is)
     must_be_counted(0, 0);
     ck_assert_str_eq(logged, "voucher not retired yet: voucher=7");
 }
-END_TEST
 
 // ---- many buyers ----
 
@@ -587,7 +577,7 @@ static void chunk_must_be_stored(size_t from, size_t to)
 
 static const size_t crowds[] = {0, 1, 499, 500, 501, 1000, 1001};
 
-START_TEST(buyers_come_in_chunks)
+TEST_EACH(buyers_come_in_chunks, sizeof crowds / sizeof crowds[0])
 {
     static const struct sk_reply one = NUMBER(1);
     size_t count = crowds[_i], read = 0;
@@ -611,10 +601,9 @@ START_TEST(buyers_come_in_chunks)
     (void)snprintf(counted, sizeof counted, " buyers=%zu ", count);
     ck_assert_ptr_nonnull(strstr(logged, counted));
 }
-END_TEST
 
 // In the first of three chunks, the second or the last: memory is short, or the reply is lost.
-START_TEST(a_chunk_that_is_not_stored_ends_it)
+TEST_EACH(a_chunk_that_is_not_stored_ends_it, 3)
 {
     static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
     make_buyers();
@@ -636,7 +625,6 @@ START_TEST(a_chunk_that_is_not_stored_ends_it)
         ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
     }
 }
-END_TEST
 
 // ---- a walk that passes many orders that ended ----
 
@@ -661,7 +649,7 @@ static void must_be_under_way(bool reading, size_t storing)
     ck_assert_uint_eq(fake_redis.count - fake_redis.answered, storing);
 }
 
-START_TEST(a_long_walk_goes_on_while_a_chunk_is_stored)
+TEST(a_long_walk_goes_on_while_a_chunk_is_stored)
 {
     static const struct sk_reply one = NUMBER(1);
     struct sk_rows chunks[3];
@@ -682,9 +670,8 @@ START_TEST(a_long_walk_goes_on_while_a_chunk_is_stored)
     must_have_ended(SK_REBUILD_OPENED);
     ck_assert_ptr_nonnull(strstr(logged, " buyers=985 "));
 }
-END_TEST
 
-START_TEST(a_short_walk_waits_for_redis)
+TEST(a_short_walk_waits_for_redis)
 {
     struct sk_rows chunks[3];
     begin_long_walk(chunks);
@@ -694,10 +681,9 @@ START_TEST(a_short_walk_waits_for_redis)
     redis_answers(NULL);
     must_have_ended(SK_REBUILD_FAILED);
 }
-END_TEST
 
 // Whatever breaks, the rebuild is there for the replies that are still to come, and asks for nothing more.
-START_TEST(a_long_walk_that_breaks_ends_after_the_last_reply)
+TEST_EACH(a_long_walk_that_breaks_ends_after_the_last_reply, 5)
 {
     static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
     struct sk_rows chunks[3];
@@ -733,12 +719,11 @@ START_TEST(a_long_walk_that_breaks_ends_after_the_last_reply)
     must_have_ended(SK_REBUILD_FAILED);
     ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
 }
-END_TEST
 
 // ---- memory ----
 
 // ... or has no effect: then the stores get the complete course.
-START_TEST(short_memory_ends_it)
+TEST_EACH(short_memory_ends_it, COURSES)
 {
     const struct course *course = &courses[_i];
     int shortages = 0, failures = 0;
@@ -764,28 +749,5 @@ START_TEST(short_memory_ends_it)
     ck_assert_int_ge(shortages, 2);
     ck_assert_int_ge(failures, course->why == SK_REBUILD_DOUBT ? 4 : 0);
 }
-END_TEST
 
-int main(void)
-{
-    enum { CROWDS = sizeof crowds / sizeof crowds[0] };
-    TCase *tcase = tcase_create("rebuild");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, a_whole_course, 0, COURSES);
-    tcase_add_loop_test(tcase, an_answer_that_is_lost_or_wrong_ends_it, 0, COURSES);
-    tcase_add_loop_test(tcase, a_call_that_is_not_taken_ends_it, 0, COURSES);
-    tcase_add_test(tcase, without_the_lock_nothing_is_said);
-    tcase_add_test(tcase, what_cannot_begin_is_not_told);
-    tcase_add_loop_test(tcase, what_is_well_is_left_alone, 0, SNAPSHOTS);
-    tcase_add_loop_test(tcase, what_was_seen_goes_with_the_question_for_an_epoch, 0, 3);
-    tcase_add_loop_test(tcase, what_redis_has_goes_with_the_question_for_an_epoch, 0, 2);
-    tcase_add_test(tcase, what_was_seen_is_forgotten_once_it_is_closed);
-    tcase_add_test(tcase, what_cannot_be_retired_is_left_as_it_is);
-    tcase_add_loop_test(tcase, buyers_come_in_chunks, 0, CROWDS);
-    tcase_add_loop_test(tcase, a_chunk_that_is_not_stored_ends_it, 0, 3);
-    tcase_add_test(tcase, a_long_walk_goes_on_while_a_chunk_is_stored);
-    tcase_add_test(tcase, a_short_walk_waits_for_redis);
-    tcase_add_loop_test(tcase, a_long_walk_that_breaks_ends_after_the_last_reply, 0, 5);
-    tcase_add_loop_test(tcase, short_memory_ends_it, 0, COURSES);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

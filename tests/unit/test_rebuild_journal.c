@@ -7,8 +7,8 @@
 
 #include "course.h"
 #include "rebuild.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { VOUCHER = 7, PAGE = 64, ORDERS_MAX = SK_JOURNAL_ORDERS_MAX };
 
@@ -235,7 +235,7 @@ static size_t steps_of(const struct course *course)
     return n;
 }
 
-START_TEST(a_whole_course)
+TEST_EACH(a_whole_course, COURSES)
 {
     const struct course *course = &courses[_i];
     forget();
@@ -245,10 +245,9 @@ START_TEST(a_whole_course)
     must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
     ck_assert_uint_eq(sk_rebuild_journal_settled(journal), course->settled);
 }
-END_TEST
 
 // Redis was restarted, or was replaced and taken back under a newer epoch, while PostgreSQL settled a page.
-START_TEST(in_another_redis_nothing_is_removed)
+TEST_EACH(in_another_redis_nothing_is_removed, 2 * COURSES)
 {
     const struct course *course = &courses[_i / 2];
     bool restarted = _i % 2 == 0;
@@ -266,14 +265,13 @@ START_TEST(in_another_redis_nothing_is_removed)
         must_have_ended(SK_REBUILD_JOURNAL_FAILED);
     }
 }
-END_TEST
 
 static enum sk_rebuild_journal_end failure_at(const struct step *step)
 {
     return strncmp(step->question, "pg set_aside", 12) == 0 ? SK_REBUILD_JOURNAL_NOT_KEPT : SK_REBUILD_JOURNAL_FAILED;
 }
 
-START_TEST(an_answer_that_is_lost_ends_it)
+TEST_EACH(an_answer_that_is_lost_ends_it, COURSES)
 {
     const struct course *course = &courses[_i];
     for (size_t step = 0; step < steps_of(course); step++) {
@@ -292,9 +290,8 @@ START_TEST(an_answer_that_is_lost_ends_it)
         }
     }
 }
-END_TEST
 
-START_TEST(a_call_that_is_not_taken_ends_it)
+TEST_EACH(a_call_that_is_not_taken_ends_it, COURSES)
 {
     const struct course *course = &courses[_i];
     for (size_t step = 0; step < steps_of(course); step++) {
@@ -307,10 +304,9 @@ START_TEST(a_call_that_is_not_taken_ends_it)
         must_have_ended(failure_at(&course->steps[step]));
     }
 }
-END_TEST
 
 // It fails, or continues unaffected: every removed entry was settled or set aside completely.
-START_TEST(short_memory_loses_nothing)
+TEST_EACH(short_memory_loses_nothing, COURSES)
 {
     const struct course *course = &courses[_i];
     int failures = 0;
@@ -332,16 +328,14 @@ START_TEST(short_memory_loses_nothing)
     }
     ck_assert_int_ge(failures, steps_of(course) > 1 ? 1 : 0);
 }
-END_TEST
 
-START_TEST(it_needs_memory_to_begin)
+TEST(it_needs_memory_to_begin)
 {
     allocations_left = 1;
     ck_assert_ptr_null(sk_rebuild_journal_new(&sale, voucher, on_end, &ends));
     ck_assert_int_eq(ends, 0);
     sk_rebuild_journal_free(NULL);
 }
-END_TEST
 
 // ---- unusable replies of PostgreSQL and Redis ----
 
@@ -355,7 +349,7 @@ static const struct {
 
 static const struct sk_reply page_of_two = REPLY_ITEMS(ORDERS("1-0", A " alice," B " bob"));
 
-START_TEST(what_postgres_has_not_taken_stays)
+TEST_EACH(what_postgres_has_not_taken_stays, sizeof wrong_rows / sizeof wrong_rows[0])
 {
     forget();
     sk_rebuild_journal_settle(journal, "4");
@@ -364,10 +358,9 @@ START_TEST(what_postgres_has_not_taken_stays)
     must_have_ended(SK_REBUILD_JOURNAL_FAILED);
     ck_assert_uint_eq(sk_rebuild_journal_settled(journal), 0);
 }
-END_TEST
 
 // Another rebuild has begun meanwhile.
-START_TEST(returns_of_an_older_epoch_stay)
+TEST(returns_of_an_older_epoch_stay)
 {
     const struct sk_reply page = REPLY_ITEMS(RETURNS("1-0", A "," B, "expired", "expiry", ""));
     const struct sk_rows stale = ROWS(1, {NULL, "stale"});
@@ -377,7 +370,6 @@ START_TEST(returns_of_an_older_epoch_stay)
     pg_answers(&stale);
     must_have_ended(SK_REBUILD_JOURNAL_FAILED);
 }
-END_TEST
 
 static const struct sk_reply no_entries[] = {
     REPLY_ITEMS(NIL),
@@ -386,16 +378,15 @@ static const struct sk_reply no_entries[] = {
     REPLY_ITEMS(ORDERS("1-0", A " alice"), ORDERS("1", B " bob")),
 };
 
-START_TEST(what_has_no_journal_id_is_no_entry)
+TEST_EACH(what_has_no_journal_id_is_no_entry, sizeof no_entries / sizeof no_entries[0])
 {
     forget();
     sk_rebuild_journal_settle(journal, "4");
     redis_answers(&no_entries[_i]);
     must_have_ended(SK_REBUILD_JOURNAL_FAILED);
 }
-END_TEST
 
-START_TEST(it_may_be_run_again)
+TEST(it_may_be_run_again)
 {
     for (int run = 0; run < 3; run++) {
         if (run == 0)
@@ -408,7 +399,6 @@ START_TEST(it_may_be_run_again)
         ck_assert_uint_eq(sk_rebuild_journal_settled(journal), (size_t)run + 1); // over all runs
     }
 }
-END_TEST
 
 // ---- a fake store with its own journal ----
 
@@ -579,7 +569,7 @@ static const struct {
 };
 enum { STREAMS = sizeof streams / sizeof streams[0] };
 
-START_TEST(many_entries_are_settled_page_by_page)
+TEST_EACH(many_entries_are_settled_page_by_page, STREAMS)
 {
     size_t orders[ENTRIES_MAX];
     for (size_t i = 0; i < streams[_i].count; i++)
@@ -593,7 +583,6 @@ START_TEST(many_entries_are_settled_page_by_page)
     ck_assert_uint_eq(streams[_i].pages[page_count], 0);
     drop_stream();
 }
-END_TEST
 
 // ---- orders that PostgreSQL rejects ----
 
@@ -617,7 +606,7 @@ static const struct {
 };
 enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
 
-START_TEST(an_order_that_is_refused_is_found_and_set_aside)
+TEST_EACH(an_order_that_is_refused_is_found_and_set_aside, REFUSALS)
 {
     size_t unreadable = 0;
     make_stream(refusals[_i].count, refusals[_i].orders);
@@ -635,7 +624,6 @@ START_TEST(an_order_that_is_refused_is_found_and_set_aside)
     ck_assert_uint_eq(sk_rebuild_journal_settled(journal), order_count - refusals[_i].bad_count);
     drop_stream();
 }
-END_TEST
 
 static const struct sk_reply page_of_one = REPLY_ITEMS(ORDERS("1-0", A " alice"));
 
@@ -650,7 +638,7 @@ static const struct {
 };
 enum { SEARCHES = sizeof searches / sizeof searches[0] };
 
-START_TEST(a_refused_order_is_searched_by_halves)
+TEST_EACH(a_refused_order_is_searched_by_halves, SEARCHES)
 {
     make_stream(1, &searches[_i].orders);
     fates[searches[_i].bad].bad = true;
@@ -660,9 +648,8 @@ START_TEST(a_refused_order_is_searched_by_halves)
     ck_assert_uint_eq(searches[_i].sizes[statements], 0);
     drop_stream();
 }
-END_TEST
 
-START_TEST(short_memory_loses_nothing_of_what_is_refused)
+TEST(short_memory_loses_nothing_of_what_is_refused)
 {
     int failures = 0;
     memory_has_failed = true;
@@ -681,10 +668,9 @@ START_TEST(short_memory_loses_nothing_of_what_is_refused)
     }
     ck_assert_int_ge(failures, 5);
 }
-END_TEST
 
 // Each call up to the dead letter is lost in turn.
-START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
+TEST(a_refusal_that_cannot_be_set_aside_ends_it)
 {
     for (int lost = 1; lost <= TRIES_MAX + 2; lost++) {
         forget();
@@ -706,10 +692,9 @@ START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
         ck_assert_uint_eq(sk_rebuild_journal_settled(journal), 0);
     }
 }
-END_TEST
 
 // When it is settled later it has the same units, and a repeat finds it.
-START_TEST(an_order_that_is_set_aside_keeps_quantity_and_key)
+TEST(an_order_that_is_set_aside_keeps_quantity_and_key)
 {
     const struct sk_reply page = REPLY_ITEMS(ORDERS("1-0", A " alice 3 " KEY));
     forget();
@@ -725,10 +710,9 @@ START_TEST(an_order_that_is_set_aside_keeps_quantity_and_key)
     course_lose();
     must_have_ended(SK_REBUILD_JOURNAL_NOT_KEPT);
 }
-END_TEST
 
 // Another session has settled the entry meanwhile.
-START_TEST(a_refused_page_may_be_gone)
+TEST(a_refused_page_may_be_gone)
 {
     static const struct sk_reply empty = EMPTY_LIST;
     forget();
@@ -738,28 +722,5 @@ START_TEST(a_refused_page_may_be_gone)
     redis_answers(&empty);
     must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("rebuild_journal");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_loop_test(tcase, a_whole_course, 0, COURSES);
-    tcase_add_loop_test(tcase, in_another_redis_nothing_is_removed, 0, 2 * COURSES);
-    tcase_add_loop_test(tcase, an_answer_that_is_lost_ends_it, 0, COURSES);
-    tcase_add_loop_test(tcase, a_call_that_is_not_taken_ends_it, 0, COURSES);
-    tcase_add_loop_test(tcase, short_memory_loses_nothing, 0, COURSES);
-    tcase_add_test(tcase, it_needs_memory_to_begin);
-    tcase_add_loop_test(tcase, what_postgres_has_not_taken_stays, 0, sizeof wrong_rows / sizeof wrong_rows[0]);
-    tcase_add_loop_test(tcase, what_has_no_journal_id_is_no_entry, 0, sizeof no_entries / sizeof no_entries[0]);
-    tcase_add_test(tcase, returns_of_an_older_epoch_stay);
-    tcase_add_test(tcase, an_order_that_is_set_aside_keeps_quantity_and_key);
-    tcase_add_test(tcase, it_may_be_run_again);
-    tcase_add_loop_test(tcase, many_entries_are_settled_page_by_page, 0, STREAMS);
-    tcase_add_loop_test(tcase, an_order_that_is_refused_is_found_and_set_aside, 0, REFUSALS);
-    tcase_add_loop_test(tcase, a_refused_order_is_searched_by_halves, 0, SEARCHES);
-    tcase_add_test(tcase, short_memory_loses_nothing_of_what_is_refused);
-    tcase_add_test(tcase, a_refusal_that_cannot_be_set_aside_ends_it);
-    tcase_add_test(tcase, a_refused_page_may_be_gone);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -4,8 +4,8 @@
 #include "fake_timer.h"
 #include "maintenance.h"
 #include "rebuild.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { ACTIVE_MAX = 4, RUNS_MAX = 64, WAITERS_MAX = 16, RETIRE_PAUSE_MS = 60000 };
 
@@ -111,7 +111,7 @@ static void teardown(void)
 
 // ---- number and order ----
 
-START_TEST(a_few_run_at_a_time)
+TEST(a_few_run_at_a_time)
 {
     for (int64_t id = 1; id <= 7; id++)
         ck_assert_int_eq(doubt(id), SK_OK);
@@ -131,10 +131,9 @@ START_TEST(a_few_run_at_a_time)
     ck_assert_int_eq(doubt(1), SK_OK); // may be requested again after success
     must_run(7, 1);
 }
-END_TEST
 
 // Urgent ones, too: buyers of the other shard wait for theirs.
-START_TEST(a_shard_that_hangs_holds_no_place_of_another)
+TEST(a_shard_that_hangs_holds_no_place_of_another)
 {
     sale.shards = 2;
     for (int64_t id = 1; id <= 7; id++)
@@ -151,9 +150,8 @@ START_TEST(a_shard_that_hangs_holds_no_place_of_another)
     ck_assert_uint_eq(run_count, 2 * ACTIVE_MAX + 2);
     ck_assert_uint_eq(runs[2 * ACTIVE_MAX + 1].voucher->shard, 0);
 }
-END_TEST
 
-START_TEST(those_that_are_waited_for_go_first)
+TEST(those_that_are_waited_for_go_first)
 {
     for (int64_t id = 1; id <= 7; id++)
         ck_assert_int_eq(doubt(id), SK_OK);
@@ -176,9 +174,8 @@ START_TEST(those_that_are_waited_for_go_first)
     must_be_told(8, false);
     ck_assert_uint_eq(run_count, 8);
 }
-END_TEST
 
-START_TEST(buyers_may_ask_again_and_again)
+TEST(buyers_may_ask_again_and_again)
 {
     for (int i = 0; i < 3; i++)
         sk_rebuild_soon(rebuilds, voucher_of(1), SK_DOUBT_CLOSED);
@@ -193,11 +190,10 @@ START_TEST(buyers_may_ask_again_and_again)
     ends(4, true);
     must_run(5, 5);
 }
-END_TEST
 
 // ---- joining ----
 
-START_TEST(who_comes_while_it_runs_may_wait_for_its_end)
+TEST(who_comes_while_it_runs_may_wait_for_its_end)
 {
     ck_assert_int_eq(doubt(1), SK_OK);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL); // the running one may find all well and do nothing
@@ -211,9 +207,8 @@ START_TEST(who_comes_while_it_runs_may_wait_for_its_end)
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher_of(1), SK_REBUILD_ORDERED, NULL, NULL), SK_OK);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_FULL);
 }
-END_TEST
 
-START_TEST(who_is_told_may_ask_again)
+TEST(who_is_told_may_ask_again)
 {
     ask_again = voucher_of(1);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
@@ -226,11 +221,10 @@ START_TEST(who_is_told_may_ask_again)
     must_be_told(0, false);
     ck_assert_uint_eq(run_count, 3);
 }
-END_TEST
 
 // ---- failures ----
 
-START_TEST(after_a_failure_there_is_a_pause)
+TEST(after_a_failure_there_is_a_pause)
 {
     static const uint64_t pauses_ms[] = {500, 1000, 2000, 2000};
     for (int times = 0; times < 2; times++) {
@@ -248,10 +242,9 @@ START_TEST(after_a_failure_there_is_a_pause)
         ends(run_count - 1, true); // after a success the pause is the first one again
     }
 }
-END_TEST
 
 // Another instance holds the lock. Should it die, the pause must not have grown meanwhile.
-START_TEST(a_lock_that_is_missed_is_no_failure)
+TEST(a_lock_that_is_missed_is_no_failure)
 {
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
     ends_so(0, SK_REBUILD_MISSED);
@@ -277,9 +270,8 @@ START_TEST(a_lock_that_is_missed_is_no_failure)
     now_ms++;
     ck_assert_int_eq(doubt(1), SK_OK);
 }
-END_TEST
 
-START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
+TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
 {
     struct sk_voucher *voucher = voucher_of(1);
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
@@ -302,9 +294,8 @@ START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
     }
     ck_assert_int_eq(doubt(1), SK_OK); // this waits for nothing
 }
-END_TEST
 
-START_TEST(a_retired_voucher_goes_with_its_last_pin)
+TEST(a_retired_voucher_goes_with_its_last_pin)
 {
     struct sk_catalogue_row row = {.change = 99, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
     struct sk_voucher *voucher = voucher_of(1);
@@ -316,9 +307,8 @@ START_TEST(a_retired_voucher_goes_with_its_last_pin)
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_DOUBT, NULL, NULL), SK_FULL);
     sk_voucher_unpin(voucher);
 }
-END_TEST
 
-START_TEST(without_the_stores_nothing_begins)
+TEST(without_the_stores_nothing_begins)
 {
     fake_redis.down = true;
     ck_assert_int_eq(doubt(1), SK_DOWN);
@@ -340,10 +330,9 @@ START_TEST(without_the_stores_nothing_begins)
     ck_assert_int_eq(runs[4].voucher->id, 7);
     ck_assert_int_eq(ended[1], 0);
 }
-END_TEST
 
 // Its link for queries is ready, but a rebuild needs both.
-START_TEST(a_node_without_its_order_link_delays_no_other)
+TEST(a_node_without_its_order_link_delays_no_other)
 {
     int64_t first[2], second = 0, at = 0;
     fake_redis.cluster = true;
@@ -362,9 +351,8 @@ START_TEST(a_node_without_its_order_link_delays_no_other)
     time_comes();
     ck_assert_uint_eq(run_count, 3);
 }
-END_TEST
 
-START_TEST(what_cannot_begin_stays_in_line)
+TEST(what_cannot_begin_stays_in_line)
 {
     run_status = SK_NO_MEM;
     ck_assert_int_eq(doubt(1), SK_OK);
@@ -380,9 +368,8 @@ START_TEST(what_cannot_begin_stays_in_line)
     ends(0, true);
     must_be_told(2, true);
 }
-END_TEST
 
-START_TEST(closing_tells_those_in_line)
+TEST(closing_tells_those_in_line)
 {
     for (int64_t id = 1; id <= ACTIVE_MAX + 1; id++)
         ck_assert_int_eq(doubt(id), SK_OK);
@@ -401,25 +388,5 @@ START_TEST(closing_tells_those_in_line)
     sk_rebuilds_close(NULL);
     rebuilds = sk_rebuilds_open(&sale); // for the teardown
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("rebuilds");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_few_run_at_a_time);
-    tcase_add_test(tcase, a_shard_that_hangs_holds_no_place_of_another);
-    tcase_add_test(tcase, those_that_are_waited_for_go_first);
-    tcase_add_test(tcase, buyers_may_ask_again_and_again);
-    tcase_add_test(tcase, who_comes_while_it_runs_may_wait_for_its_end);
-    tcase_add_test(tcase, who_is_told_may_ask_again);
-    tcase_add_test(tcase, after_a_failure_there_is_a_pause);
-    tcase_add_test(tcase, a_lock_that_is_missed_is_no_failure);
-    tcase_add_test(tcase, what_cannot_be_retired_is_left_alone_for_a_minute);
-    tcase_add_test(tcase, a_retired_voucher_goes_with_its_last_pin);
-    tcase_add_test(tcase, without_the_stores_nothing_begins);
-    tcase_add_test(tcase, a_node_without_its_order_link_delays_no_other);
-    tcase_add_test(tcase, what_cannot_begin_stays_in_line);
-    tcase_add_test(tcase, closing_tells_those_in_line);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

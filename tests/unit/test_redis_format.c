@@ -1,11 +1,10 @@
 // Redis commands as bytes, checked against hiredis.
-#include <check.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "redis_format.h"
-#include "stack.h"
+#include "test.h"
 
 enum { ARGS_MAX = 2000 };
 
@@ -22,24 +21,22 @@ static void must_be_the_same(int argc, const char **argv, const size_t *lens)
     free(expected);
 }
 
-START_TEST(a_command_is_what_hiredis_makes_of_it)
+TEST(a_command_is_what_hiredis_makes_of_it)
 {
     const char *words[] = {"EVALSHA", "", "a", "{7}", "9 bytes!\r\n", "\xff\xfe"};
     must_be_the_same(1, words, NULL);
     must_be_the_same(sizeof words / sizeof words[0], words, NULL);
 }
-END_TEST
 
-START_TEST(lengths_that_are_given_count)
+TEST(lengths_that_are_given_count)
 {
     const char *words[] = {"SET", "k\0ey", "valuemore"};
     const size_t lens[] = {3, 4, 5};
     must_be_the_same(3, words, lens);
 }
-END_TEST
 
 // Lengths of one digit, of several, and at each step between; and as many arguments as in a batch.
-START_TEST(numbers_of_any_length)
+TEST(numbers_of_any_length)
 {
     static const char *words[ARGS_MAX];
     static size_t lens[ARGS_MAX];
@@ -55,14 +52,4 @@ START_TEST(numbers_of_any_length)
     lens[3] = 100000;
     for (int argc = 4; argc <= ARGS_MAX; argc += argc < 101 ? 1 : 633)
         must_be_the_same(argc, words, lens);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("redis_format");
-    tcase_add_test(tcase, a_command_is_what_hiredis_makes_of_it);
-    tcase_add_test(tcase, lengths_that_are_given_count);
-    tcase_add_test(tcase, numbers_of_any_length);
-    return harness_main(tcase, CK_FORK);
 }

@@ -1,11 +1,11 @@
 // Which server is at the other end of a Redis connection.
 #include "keys.h"
 #include "redis_reply.h"
-#include "stack.h"
+#include "test.h"
 
 #define ID "0123456789abcdef0123456789abcdef01234567"
 
-START_TEST(run_id_and_role_are_found)
+TEST(run_id_and_role_are_found)
 {
     static const struct {
         const char *info;
@@ -34,9 +34,8 @@ START_TEST(run_id_and_role_are_found)
         }
     }
 }
-END_TEST
 
-START_TEST(a_value_is_found_by_its_whole_name)
+TEST(a_value_is_found_by_its_whole_name)
 {
     static const char info[] = "# Memory\r\nused_memory_rss:7\r\nused_memory:123\r\nempty:\r\nlast:x";
     char value[4];
@@ -51,13 +50,4 @@ START_TEST(a_value_is_found_by_its_whole_name)
     ck_assert(!sk_redis_info_value(info, "memory", value, sizeof value));
     ck_assert_str_eq(value, "");
     ck_assert(!sk_redis_info_value("", "used_memory", value, sizeof value));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("redis_info");
-    tcase_add_test(tcase, run_id_and_role_are_found);
-    tcase_add_test(tcase, a_value_is_found_by_its_whole_name);
-    return harness_main(tcase, CK_FORK);
 }

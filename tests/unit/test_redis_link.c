@@ -1,14 +1,13 @@
 // The link to Redis, with a server under the test's control: deadlines, the queue's bound, and that each callback runs
 // exactly once.
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
 #include "redis_link.h"
-#include "stack.h"
 #include "stub.h"
+#include "test.h"
 
 enum { TIMEOUT_MS = 300, CALLS_MAX = 8, URL_SIZE = 64 };
 
@@ -184,7 +183,7 @@ static void close_all(void)
 // ---- the tests ----
 
 // Calls are queued while a write is unanswered; that time does not count against them.
-START_TEST(waiting_for_a_write_costs_no_connection)
+TEST(waiting_for_a_write_costs_no_connection)
 {
     connect_link(CALLS_MAX);
     server.delay_ms = TIMEOUT_MS * 2 / 3;
@@ -199,9 +198,8 @@ START_TEST(waiting_for_a_write_costs_no_connection)
         ck_assert_int_eq(seen.results[i], 1);
     close_all();
 }
-END_TEST
 
-START_TEST(an_overdue_reply_costs_the_connection)
+TEST(an_overdue_reply_costs_the_connection)
 {
     connect_link(CALLS_MAX);
     server.silent = true;
@@ -221,10 +219,9 @@ START_TEST(an_overdue_reply_costs_the_connection)
     RUN_UNTIL(seen.answered == 1);
     close_all();
 }
-END_TEST
 
 // The loop runs the link's timer before it reads the reply.
-START_TEST(a_reply_that_came_in_a_pause_is_read)
+TEST(a_reply_that_came_in_a_pause_is_read)
 {
     connect_link(CALLS_MAX);
     server.pause_ms = TIMEOUT_MS * 2;
@@ -235,9 +232,8 @@ START_TEST(a_reply_that_came_in_a_pause_is_read)
     ck_assert_int_eq(seen.lost, 0);
     close_all();
 }
-END_TEST
 
-START_TEST(no_more_wait_than_the_options_allow)
+TEST(no_more_wait_than_the_options_allow)
 {
     connect_link(2);
     ck_assert_int_eq(call(0), SK_OK);
@@ -249,9 +245,8 @@ START_TEST(no_more_wait_than_the_options_allow)
     ck_assert_int_eq(seen.results[2], 0);
     close_all();
 }
-END_TEST
 
-START_TEST(a_callback_may_close)
+TEST(a_callback_may_close)
 {
     connect_link(3);
     seen.close = true;
@@ -261,9 +256,8 @@ START_TEST(a_callback_may_close)
     ck_assert_int_eq(seen.answered, 1);
     close_all();
 }
-END_TEST
 
-START_TEST(calls_on_a_dead_connection_end_unanswered)
+TEST(calls_on_a_dead_connection_end_unanswered)
 {
     connect_link(3);
     stub_hang_up(&stub);
@@ -274,9 +268,8 @@ START_TEST(calls_on_a_dead_connection_end_unanswered)
     RUN_UNTIL(seen.ready == 2);
     close_all();
 }
-END_TEST
 
-START_TEST(what_was_not_asked_for_costs_the_connection)
+TEST(what_was_not_asked_for_costs_the_connection)
 {
     connect_link(3);
     send_text("+OK\r\n");
@@ -285,10 +278,9 @@ START_TEST(what_was_not_asked_for_costs_the_connection)
     ck_assert_int_eq(seen.total, 0);
     close_all();
 }
-END_TEST
 
 // No call is made: a link that only reads, or nothing at all, must notice as well.
-START_TEST(a_master_that_became_a_replica_is_left)
+TEST(a_master_that_became_a_replica_is_left)
 {
     connect_link(3);
     server.replica = true;
@@ -300,10 +292,9 @@ START_TEST(a_master_that_became_a_replica_is_left)
     RUN_UNTIL(seen.ready == 2);
     close_all();
 }
-END_TEST
 
 // The stub takes the client's first message, and says nothing.
-START_TEST(a_handshake_without_an_answer_ends)
+TEST(a_handshake_without_an_answer_ends)
 {
     uint64_t since_ms = sk_monotonic_ms();
     hushed = true;
@@ -313,21 +304,5 @@ START_TEST(a_handshake_without_an_answer_ends)
     ck_assert_int_eq(seen.ready, 0);
     close_all();
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("redis_link");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, waiting_for_a_write_costs_no_connection);
-    tcase_add_test(tcase, an_overdue_reply_costs_the_connection);
-    tcase_add_test(tcase, a_reply_that_came_in_a_pause_is_read);
-    tcase_add_test(tcase, no_more_wait_than_the_options_allow);
-    tcase_add_test(tcase, a_callback_may_close);
-    tcase_add_test(tcase, calls_on_a_dead_connection_end_unanswered);
-    tcase_add_test(tcase, what_was_not_asked_for_costs_the_connection);
-    tcase_add_test(tcase, a_master_that_became_a_replica_is_left);
-    tcase_add_test(tcase, a_handshake_without_an_answer_ends);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60, .setup = setup);

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "redis_url.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(addresses_are_taken_apart)
+TEST(addresses_are_taken_apart)
 {
     static const struct {
         const char *url, *host;
@@ -47,9 +47,8 @@ START_TEST(addresses_are_taken_apart)
         sk_redis_url_free(&endpoint);
     }
 }
-END_TEST
 
-START_TEST(sentinels_are_taken_apart)
+TEST(sentinels_are_taken_apart)
 {
     struct sk_redis_url url = {0};
     ck_assert_int_eq(sk_redis_url_parse("rediss+sentinel://u:%70@a,[::1]:7,c.example:26380/my-master/3", &url), SK_OK);
@@ -71,9 +70,8 @@ START_TEST(sentinels_are_taken_apart)
     ck_assert(!url.tls && url.sentinel_count == 1 && strcmp(url.db, "0") == 0);
     sk_redis_url_free(&url);
 }
-END_TEST
 
-START_TEST(nodes_of_a_cluster_are_taken_apart)
+TEST(nodes_of_a_cluster_are_taken_apart)
 {
     struct sk_redis_url url = {0};
     ck_assert_int_eq(sk_redis_url_parse("rediss+cluster://%75:p@a,[::1]:7,c.example:7000", &url), SK_OK);
@@ -94,7 +92,6 @@ START_TEST(nodes_of_a_cluster_are_taken_apart)
     ck_assert(!url.tls && url.seed_count == 1 && strcmp(url.db, "0") == 0);
     sk_redis_url_free(&url);
 }
-END_TEST
 
 static void must_refuse(const char *url)
 {
@@ -103,7 +100,7 @@ static void must_refuse(const char *url)
     sk_redis_url_free(&endpoint);
 }
 
-START_TEST(wrong_escapes_are_refused_with_their_reason)
+TEST(wrong_escapes_are_refused_with_their_reason)
 {
     static const char *const wrong[] = {
         "redis://user:100%@h",       "redis://user:%4@h",      "redis://user:%zz@h",
@@ -120,9 +117,8 @@ START_TEST(wrong_escapes_are_refused_with_their_reason)
     ck_assert_ptr_nonnull(strstr(url.wrong, "--help"));
     sk_redis_url_free(&url);
 }
-END_TEST
 
-START_TEST(wrong_addresses_are_refused)
+TEST(wrong_addresses_are_refused)
 {
     static const char *const wrong[] = {
         "",
@@ -192,16 +188,4 @@ START_TEST(wrong_addresses_are_refused)
     memcpy(url, "unix:///", 8);
     url[strlen("unix://") + 108] = '\0'; // one more than a socket's path may have
     must_refuse(url);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("redis_url");
-    tcase_add_test(tcase, addresses_are_taken_apart);
-    tcase_add_test(tcase, sentinels_are_taken_apart);
-    tcase_add_test(tcase, nodes_of_a_cluster_are_taken_apart);
-    tcase_add_test(tcase, wrong_escapes_are_refused_with_their_reason);
-    tcase_add_test(tcase, wrong_addresses_are_refused);
-    return harness_main(tcase, CK_FORK);
 }

@@ -5,8 +5,8 @@
 
 #include "fake_session.h"
 #include "recovery.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 #include "wait.h"
 
 enum { POOL = 100, ORDERS_MAX = 32 };
@@ -123,7 +123,7 @@ static void lose(uint64_t count)
 
 // ---- tests ----
 
-START_TEST(redis_is_asked_again_for_the_same_orders)
+TEST(redis_is_asked_again_for_the_same_orders)
 {
     lose(2);
     const struct asked *asked = &fake_redis.asked[0];
@@ -145,9 +145,8 @@ START_TEST(redis_is_asked_again_for_the_same_orders)
     ck_assert(sk_regrant_idle(regrant));
     ck_assert_uint_eq(told_count, 0); // answered after the commit
 }
-END_TEST
 
-START_TEST(what_redis_still_knows_goes_on_as_it_is)
+TEST(what_redis_still_knows_goes_on_as_it_is)
 {
     lose(1);
     ANSWER("8", "a", TEXT(ids[1]));
@@ -155,9 +154,8 @@ START_TEST(what_redis_still_knows_goes_on_as_it_is)
     ck_assert_int_eq(resumed_epoch, 8);
     ck_assert(sk_regrant_idle(regrant));
 }
-END_TEST
 
-START_TEST(what_is_lost_permanently_is_refused_on_record)
+TEST(what_is_lost_permanently_is_refused_on_record)
 {
     static const char another[] = "018bcfe5-6800-7000-8000-0123456789ab";
     static const char *const refused[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended"}};
@@ -179,9 +177,8 @@ START_TEST(what_is_lost_permanently_is_refused_on_record)
     ck_assert_int_eq(told[1].code, SK_PURCHASE_SOLD_OUT);
     ck_assert(sk_regrant_idle(regrant));
 }
-END_TEST
 
-START_TEST(what_is_no_order_id_is_not_shown)
+TEST(what_is_no_order_id_is_not_shown)
 {
     lose(1);
     ANSWER("8", "a", TEXT("x"));
@@ -190,9 +187,8 @@ START_TEST(what_is_no_order_id_is_not_shown)
     ck_assert_str_eq(told[0].order_id, "");
     pg_answers(NULL);
 }
-END_TEST
 
-START_TEST(what_postgres_has_after_all_is_placed)
+TEST(what_postgres_has_after_all_is_placed)
 {
     static const char *const placed[][ROW_COLUMNS] = {{"1", "already_placed"}};
     const struct sk_rows rows = {1, placed};
@@ -202,10 +198,9 @@ START_TEST(what_postgres_has_after_all_is_placed)
     ck_assert_int_eq(told[0].code, SK_PURCHASE_PLACED);
     ck_assert_str_eq(told[0].order_id, ids[1]);
 }
-END_TEST
 
 // P7: no store has refused it.
-START_TEST(without_a_clear_answer_orders_wait)
+TEST(without_a_clear_answer_orders_wait)
 {
     static const char *const words[] = {"missing", "loading", "unsure"};
     lose(3);
@@ -227,10 +222,9 @@ START_TEST(without_a_clear_answer_orders_wait)
     ck_assert_uint_eq(added, 3);
     ck_assert_uint_eq(told_count, 0);
 }
-END_TEST
 
 // The reply counts for its orders, but shows nothing of the node that has the voucher now.
-START_TEST(what_the_old_node_answers_is_not_remembered)
+TEST_EACH(what_the_old_node_answers_is_not_remembered, 2)
 {
     bool moves = _i == 1;
     fake_redis.cluster = true;
@@ -241,10 +235,9 @@ START_TEST(what_the_old_node_answers_is_not_remembered)
     ck_assert_uint_eq(added, 1);
     ck_assert_int_eq(own->voucher->seen.epoch, moves ? 0 : 8);
 }
-END_TEST
 
 // The instance that should have rebuilt Redis under the new epoch died before it could.
-START_TEST(an_epoch_that_is_stale_itself_is_no_answer)
+TEST(an_epoch_that_is_stale_itself_is_no_answer)
 {
     lose(1);
     ANSWER("7", "p");
@@ -254,9 +247,8 @@ START_TEST(an_epoch_that_is_stale_itself_is_no_answer)
     ANSWER("8", "a", TEXT(ids[1]));
     ck_assert_uint_eq(resumed, 1);
 }
-END_TEST
 
-START_TEST(a_refusal_that_is_not_written_is_no_refusal)
+TEST(a_refusal_that_is_not_written_is_no_refusal)
 {
     lose(1);
     ANSWER("8", "s");
@@ -271,7 +263,6 @@ START_TEST(a_refusal_that_is_not_written_is_no_refusal)
     ANSWER("8", "p");
     ck_assert_uint_eq(added, 1);
 }
-END_TEST
 
 // ---- the end of the process ----
 
@@ -280,7 +271,7 @@ static const char *const one_ended[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ende
 static const struct sk_rows two_refused = {2, one_ended}, four_refused = {4, refused_rows};
 
 // Waiting orders are refused on record without a query, and Redis, which may still have them, is corrected.
-START_TEST(at_the_end_what_waits_is_refused)
+TEST(at_the_end_what_waits_is_refused)
 {
     struct sk_left left_over = {0};
     lose(2);
@@ -307,10 +298,9 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert_str_eq(own->corrections.data + own->corrections.len - sizeof "-20", "-20"); // it was placed, and ended
     ck_assert_uint_eq(fake_redis.count, 1);                                               // no second query to Redis
 }
-END_TEST
 
 // A call in progress is awaited: orders that get a unit continue, even now.
-START_TEST(at_the_end_an_answer_still_counts)
+TEST(at_the_end_an_answer_still_counts)
 {
     static const char *const placed[][ROW_COLUMNS] = {{"1", "already_placed"}};
     const struct sk_rows one = {1, placed};
@@ -328,9 +318,8 @@ START_TEST(at_the_end_an_answer_still_counts)
     ck_assert_int_eq(told[told_count - 1].code, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(own->correction_count, 2);
 }
-END_TEST
 
-START_TEST(at_the_end_many_are_refused_one_batch_after_the_other)
+TEST(at_the_end_many_are_refused_one_batch_after_the_other)
 {
     lose(10);
     redis_answers(NULL);
@@ -347,10 +336,9 @@ START_TEST(at_the_end_many_are_refused_one_batch_after_the_other)
     ck_assert(sk_regrant_idle(regrant));
     ck_assert_uint_eq(left, 10);
 }
-END_TEST
 
 // A dead letter keeps its orders: they are not refused when an instance ends during a retry.
-START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
+TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 {
     struct sk_left left_over = {0};
     struct sk_entry *loose = sk_entry_new(&sale, own->voucher, SK_ENTRY_LOOSE, 0);
@@ -367,10 +355,9 @@ START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
     ck_assert_uint_eq(fake_pg.count, 0);
     sk_entry_forget(loose);
 }
-END_TEST
 
 // The orders have different offers, and a call names only one.
-START_TEST(a_call_has_orders_of_one_offer)
+TEST(a_call_has_orders_of_one_offer)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     fake_redis.down = true;
@@ -396,9 +383,8 @@ START_TEST(a_call_has_orders_of_one_offer)
     }
     ck_assert_ptr_eq(voucher, own->voucher);
 }
-END_TEST
 
-START_TEST(batches_have_their_bound_and_closing_forgets)
+TEST(batches_have_their_bound_and_closing_forgets)
 {
     lose(6);
     ck_assert_int_eq(fake_redis.asked[0].argc, 14 + 2 * 4);
@@ -409,27 +395,5 @@ START_TEST(batches_have_their_bound_and_closing_forgets)
     ck_assert_uint_eq(forgotten, 6);
     regrant = sk_regrant_open(&sale, NULL); // for the teardown
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("regrant");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, redis_is_asked_again_for_the_same_orders);
-    tcase_add_test(tcase, what_redis_still_knows_goes_on_as_it_is);
-    tcase_add_test(tcase, what_is_lost_permanently_is_refused_on_record);
-    tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
-    tcase_add_test(tcase, what_postgres_has_after_all_is_placed);
-    tcase_add_test(tcase, without_a_clear_answer_orders_wait);
-    tcase_add_loop_test(tcase, what_the_old_node_answers_is_not_remembered, 0, 2);
-    tcase_add_test(tcase, an_epoch_that_is_stale_itself_is_no_answer);
-    tcase_add_test(tcase, a_refusal_that_is_not_written_is_no_refusal);
-    tcase_add_test(tcase, at_the_end_what_waits_is_refused);
-    tcase_add_test(tcase, at_the_end_an_answer_still_counts);
-    tcase_add_test(tcase, at_the_end_many_are_refused_one_batch_after_the_other);
-    tcase_add_test(tcase, at_the_end_orders_of_letters_stay_in_their_letters);
-    tcase_add_test(tcase, a_call_has_orders_of_one_offer);
-    tcase_add_test(tcase, batches_have_their_bound_and_closing_forgets);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

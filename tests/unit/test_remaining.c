@@ -1,6 +1,6 @@
 // The short table of the units left in vouchers.
 #include "metrics.h"
-#include "stack.h"
+#include "test.h"
 
 static struct sk_remaining remaining;
 static struct sk_remaining_rows rows, seen;
@@ -11,7 +11,7 @@ static void setup(void)
     rows.count = seen.count = 0;
 }
 
-START_TEST(units_of_a_voucher_are_added_up)
+TEST(units_of_a_voucher_are_added_up)
 {
     sk_remaining_note(&rows, 7, 5);
     sk_remaining_note(&rows, 9, 1);
@@ -27,10 +27,9 @@ START_TEST(units_of_a_voucher_are_added_up)
     ck_assert_int_eq(seen.rows[1].units, 0);
     ck_assert_int_eq(seen.rows[2].units, 16);
 }
-END_TEST
 
 // Whatever the order in which they arrive.
-START_TEST(the_highest_ids_have_the_room)
+TEST(the_highest_ids_have_the_room)
 {
     for (int64_t i = 0; i < 3 * SK_REMAINING_MAX; i++)
         sk_remaining_note(&rows, 1 + i * 7 % (3 * SK_REMAINING_MAX), i);
@@ -42,9 +41,8 @@ START_TEST(the_highest_ids_have_the_room)
     sk_remaining_note(&rows, 1, 5);
     ck_assert_int_eq(rows.rows[SK_REMAINING_MAX - 1].voucher_id, 2 * SK_REMAINING_MAX + 1);
 }
-END_TEST
 
-START_TEST(who_writes_does_not_wait)
+TEST(who_writes_does_not_wait)
 {
     sk_remaining_note(&rows, 7, 5);
     sk_remaining_publish(&remaining, &rows);
@@ -59,14 +57,5 @@ START_TEST(who_writes_does_not_wait)
     sk_remaining_read(&remaining, &seen);
     ck_assert_int_eq(seen.rows[0].units, 4);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("remaining");
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, units_of_a_voucher_are_added_up);
-    tcase_add_test(tcase, the_highest_ids_have_the_room);
-    tcase_add_test(tcase, who_writes_does_not_wait);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup);

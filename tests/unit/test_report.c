@@ -4,6 +4,7 @@
 
 #include "report.h"
 #include "stack.h"
+#include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MS           UINT64_C(1000000)
@@ -99,7 +100,7 @@ static void must_be_wrong(enum sk_report_sum sum, int64_t is, int64_t should_be)
 
 // ---- reading ----
 
-START_TEST(a_row_is_read)
+TEST(a_row_is_read)
 {
     char numbers[COLUMNS][TEXT_SIZE];
     struct sk_rows rows = {.columns = {"open", "GRANT_LOST 1 2,SOLD_OUT 30 40", "CNY 990 5 6 3 4,EUR 100 1 1 0 0"}};
@@ -148,9 +149,8 @@ START_TEST(a_row_is_read)
     rows.columns[0] = NULL;
     ck_assert(!sk_report_read(&rows, &report));
 }
-END_TEST
 
-START_TEST(reasons_that_cannot_be_read_are_refused)
+TEST(reasons_that_cannot_be_read_are_refused)
 {
     static const struct {
         const char *text;
@@ -178,9 +178,8 @@ START_TEST(reasons_that_cannot_be_read_are_refused)
             ck_assert_uint_eq(report.reasons, rows[i].reasons);
     }
 }
-END_TEST
 
-START_TEST(prices_that_cannot_be_read_are_refused)
+TEST(prices_that_cannot_be_read_are_refused)
 {
     static const struct {
         const char *text;
@@ -206,9 +205,8 @@ START_TEST(prices_that_cannot_be_read_are_refused)
             ck_assert_uint_eq(report.price_count, rows[i].prices);
     }
 }
-END_TEST
 
-START_TEST(payments_that_cannot_be_read_are_refused)
+TEST(payments_that_cannot_be_read_are_refused)
 {
     static const struct {
         const char *text;
@@ -236,11 +234,10 @@ START_TEST(payments_that_cannot_be_read_are_refused)
             ck_assert_uint_eq(report.payment_count, rows[i].payments);
     }
 }
-END_TEST
 
 // ---- judging ----
 
-START_TEST(what_is_over_and_agrees_is_balanced)
+TEST(what_is_over_and_agrees_is_balanced)
 {
     must_be(SK_REPORT_BALANCED);
     strcpy(report.state, "open"); // its end has passed
@@ -257,9 +254,8 @@ START_TEST(what_is_over_and_agrees_is_balanced)
     report.redis_stock = report.redis_buyers = 0;
     must_be(SK_REPORT_BALANCED);
 }
-END_TEST
 
-START_TEST(what_may_still_change_keeps_it_open)
+TEST(what_may_still_change_keeps_it_open)
 {
     report.pay_within_s = 900;
     must_miss(SK_REPORT_UNPAID, 20);
@@ -280,9 +276,8 @@ START_TEST(what_may_still_change_keeps_it_open)
     strcpy(report.state, "paused");
     must_miss(SK_REPORT_SALE_ON, 11);
 }
-END_TEST
 
-START_TEST(redis_that_cannot_be_compared_keeps_it_open)
+TEST(redis_that_cannot_be_compared_keeps_it_open)
 {
     static const enum sk_report_books all[] = {SK_REPORT_MOVING, SK_REPORT_UNSURE, SK_REPORT_LOADING, SK_REPORT_MISSING,
                                                SK_REPORT_UNKNOWN};
@@ -300,9 +295,8 @@ START_TEST(redis_that_cannot_be_compared_keeps_it_open)
     ck_assert_int_eq(judgement.missing[SK_REPORT_JOURNAL], 3);
     ck_assert_int_eq(judgement.missing[SK_REPORT_PENDING], 7);
 }
-END_TEST
 
-START_TEST(each_sum_is_seen_by_itself)
+TEST(each_sum_is_seen_by_itself)
 {
     report.stock++;
     must_be_wrong(SK_REPORT_SUM_UNITS, 102, 101);
@@ -328,9 +322,8 @@ START_TEST(each_sum_is_seen_by_itself)
     report.account_buyers = 51;
     must_be_wrong(SK_REPORT_SUM_BUYERS, 50, 51);
 }
-END_TEST
 
-START_TEST(what_is_wrong_is_told_while_it_is_open)
+TEST(what_is_wrong_is_told_while_it_is_open)
 {
     strcpy(report.state, "open");
     report.end_ms = 9000;
@@ -342,7 +335,6 @@ START_TEST(what_is_wrong_is_told_while_it_is_open)
     report.stock--;
     must_be(SK_REPORT_WRONG);
 }
-END_TEST
 
 // ---- writing ----
 
@@ -390,7 +382,7 @@ static void fill(void)
     report.durable.most_ns = 200000 * MS;
 }
 
-START_TEST(the_json_has_it_all)
+TEST(the_json_has_it_all)
 {
     fill();
     sk_report_put(&report, SK_REPORT_JSON, &out);
@@ -416,10 +408,9 @@ START_TEST(the_json_has_it_all)
         "\"p90_ms\":200000.000,\"p99_ms\":200000.000,\"p99_9_ms\":200000.000,\"max_ms\":200000.000,"
         "\"buckets\":[[0.0125,2],[0.1125,1],[200000.0000,1]]}}");
 }
-END_TEST
 
 // Each state of Redis, and an empty report, is valid JSON without duplicate members.
-START_TEST(the_json_is_valid)
+TEST(the_json_is_valid)
 {
     for (int i = 0; i < 8; i++) {
         json_error_t error;
@@ -432,9 +423,8 @@ START_TEST(the_json_is_valid)
         json_decref(json);
     }
 }
-END_TEST
 
-START_TEST(the_text_is_aligned)
+TEST(the_text_is_aligned)
 {
     fill();
     sk_report_put(&report, SK_REPORT_TEXT, &out);
@@ -498,10 +488,9 @@ START_TEST(the_text_is_aligned)
                     "  p99_9_ms           200000.000\n"
                     "  max_ms             200000.000\n");
 }
-END_TEST
 
 // Each record has five fields, none of which needs quotes, and ends as in RFC 4180.
-START_TEST(a_section_without_lines_is_seen_to_be_empty)
+TEST(a_section_without_lines_is_seen_to_be_empty)
 {
     sk_report_put(&report, SK_REPORT_TEXT, &out);
     ck_assert_ptr_nonnull(strstr(out.data, "\nmissing\n  -\n\nwrong\n  -\n\nunits"));
@@ -510,9 +499,8 @@ START_TEST(a_section_without_lines_is_seen_to_be_empty)
         strstr(out.data, "\npaid_at                   orders       units         total_cents\n  -\n\npayments_"));
     ck_assert_ptr_nonnull(strstr(out.data, "\nchecks\n  duplicates         0\n"));
 }
-END_TEST
 
-START_TEST(the_csv_is_a_table)
+TEST(the_csv_is_a_table)
 {
     fill();
     sk_report_put(&report, SK_REPORT_CSV, &out);
@@ -538,25 +526,5 @@ START_TEST(the_csv_is_a_table)
         }
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("report");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_row_is_read);
-    tcase_add_test(tcase, reasons_that_cannot_be_read_are_refused);
-    tcase_add_test(tcase, prices_that_cannot_be_read_are_refused);
-    tcase_add_test(tcase, payments_that_cannot_be_read_are_refused);
-    tcase_add_test(tcase, what_is_over_and_agrees_is_balanced);
-    tcase_add_test(tcase, what_may_still_change_keeps_it_open);
-    tcase_add_test(tcase, redis_that_cannot_be_compared_keeps_it_open);
-    tcase_add_test(tcase, each_sum_is_seen_by_itself);
-    tcase_add_test(tcase, what_is_wrong_is_told_while_it_is_open);
-    tcase_add_test(tcase, the_json_has_it_all);
-    tcase_add_test(tcase, the_json_is_valid);
-    tcase_add_test(tcase, the_text_is_aligned);
-    tcase_add_test(tcase, a_section_without_lines_is_seen_to_be_empty);
-    tcase_add_test(tcase, the_csv_is_a_table);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -1,5 +1,4 @@
 // What a handler receives of a request's query and method, over a socket, from the real server on a loop.
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,7 +8,7 @@
 #include "listener.h"
 #include "log.h"
 #include "server.h"
-#include "stack.h"
+#include "test.h"
 
 enum { TURNS_MAX = 1000, TEXT_SIZE = 512, REPLY_SIZE = 4096 };
 
@@ -139,7 +138,7 @@ static long ask(const char *method, const char *target)
     return ask_with(method, target, "");
 }
 
-START_TEST(parameters_are_told)
+TEST(parameters_are_told)
 {
     static const struct {
         const char *query, *value; // NULL: it was not sent
@@ -175,9 +174,8 @@ START_TEST(parameters_are_told)
         ck_assert_str_eq(seen.path, "/p%61th"); // as it was sent
     }
 }
-END_TEST
 
-START_TEST(names_are_told_in_order_until_one_is_enough)
+TEST(names_are_told_in_order_until_one_is_enough)
 {
     ck_assert_int_eq(ask("GET", "/?b=1&a&%61=2&=3"), 200);
     ck_assert_str_eq(seen.names, "b a a  ");
@@ -189,9 +187,8 @@ START_TEST(names_are_told_in_order_until_one_is_enough)
     ck_assert_str_eq(seen.names, "");
     ck_assert(seen.all);
 }
-END_TEST
 
-START_TEST(a_bad_query_gives_nothing)
+TEST(a_bad_query_gives_nothing)
 {
     static const char *const queries[] = {
         "a=%00",   "a=1%00", "a=1&b=%00", "a=1&%00", "%00=1&a=1", "a=%",  "a=%1",   "a=%zz",
@@ -208,10 +205,9 @@ START_TEST(a_bad_query_gives_nothing)
         ck_assert(!seen.bad && seen.sent);
     }
 }
-END_TEST
 
 // In the absolute form the path begins later than the target.
-START_TEST(an_absolute_target_has_a_query_as_well)
+TEST(an_absolute_target_has_a_query_as_well)
 {
     ck_assert_int_eq(ask("GET", "http://h/path%00?a=%31"), 200);
     ck_assert_str_eq(seen.path, "/path%00");
@@ -223,9 +219,8 @@ START_TEST(an_absolute_target_has_a_query_as_well)
     ck_assert_str_eq(seen.path, "/");
     ck_assert(seen.bad);
 }
-END_TEST
 
-START_TEST(methods_are_told_apart)
+TEST(methods_are_told_apart)
 {
     static const struct {
         const char *name;
@@ -241,9 +236,8 @@ START_TEST(methods_are_told_apart)
         ck_assert_msg(seen.method == rows[i].method, "%s", rows[i].name);
     }
 }
-END_TEST
 
-START_TEST(json_is_told_apart)
+TEST(json_is_told_apart)
 {
     static const struct {
         const char *field;
@@ -266,17 +260,5 @@ START_TEST(json_is_told_apart)
         ck_assert_msg(seen.json == rows[i].json, "%s", rows[i].field);
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("request");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, parameters_are_told);
-    tcase_add_test(tcase, names_are_told_in_order_until_one_is_enough);
-    tcase_add_test(tcase, a_bad_query_gives_nothing);
-    tcase_add_test(tcase, an_absolute_target_has_a_query_as_well);
-    tcase_add_test(tcase, methods_are_told_apart);
-    tcase_add_test(tcase, json_is_told_apart);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

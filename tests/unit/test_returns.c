@@ -9,8 +9,8 @@
 #include "fake_session.h"
 #include "fake_timer.h"
 #include "returns.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
 
@@ -199,7 +199,7 @@ static void must_end(void)
 
 // ---- the path of one order ----
 
-START_TEST(a_return_is_noted_then_written_then_settled)
+TEST(a_return_is_noted_then_written_then_settled)
 {
     ck_assert(sk_returns_idle(returns));
     ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need"), SK_OK);
@@ -222,10 +222,9 @@ START_TEST(a_return_is_noted_then_written_then_settled)
     ck_assert_int_eq(waiters[1].told, 1);
     ck_assert_int_eq(suspicions + orphans + recoveries, 0);
 }
-END_TEST
 
 // Only for users who have reached the bound.
-START_TEST(redis_learns_who_has_had_as_many_as_one_may)
+TEST(redis_learns_who_has_had_as_many_as_one_may)
 {
     static const struct {
         const char *nth, *ended;
@@ -240,10 +239,9 @@ START_TEST(redis_learns_who_has_had_as_many_as_one_may)
     }
     must_be_idle();
 }
-END_TEST
 
 // ... since sk_journal_read would reject longer ones.
-START_TEST(long_words_are_cut)
+TEST(long_words_are_cut)
 {
     static char by[SK_JOURNAL_BY_MAX + 10], why[SK_JOURNAL_WHY_MAX + 10];
     memset(by, 'b', sizeof by - 1);
@@ -254,7 +252,6 @@ START_TEST(long_words_are_cut)
     ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[7]), SK_JOURNAL_WHY_MAX);
     redis_answers(NULL);
 }
-END_TEST
 
 // ---- PostgreSQL's outcomes ----
 
@@ -303,7 +300,7 @@ static const struct {
 };
 enum { OUTCOMES = sizeof outcomes / sizeof outcomes[0] };
 
-START_TEST(each_order_has_its_outcome)
+TEST_EACH(each_order_has_its_outcome, OUTCOMES)
 {
     cancel_and_note(3);
     ck_assert_str_eq(fake_redis.asked[0].argv[4], A "," B "," C);
@@ -316,10 +313,9 @@ START_TEST(each_order_has_its_outcome)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), outcomes[_i].returned);
     must_be_idle();
 }
-END_TEST
 
 // Two requests for the same order: both get a result, and settle_entry.lua returns its units once.
-START_TEST(an_order_may_be_in_an_entry_twice)
+TEST(an_order_may_be_in_an_entry_twice)
 {
     cancel(1);
     ck_assert_int_eq(sk_return_order(returns, voucher, A, SK_RETURN_CANCELLED, "user", NULL, on_done, &waiters[2]),
@@ -332,11 +328,10 @@ START_TEST(an_order_may_be_in_an_entry_twice)
     must_ask(SETTLE("1 " A " alice - 1 " A " alice -"));
     must_end();
 }
-END_TEST
 
 // ---- gathering ----
 
-START_TEST(what_comes_meanwhile_is_one_entry)
+TEST(what_comes_meanwhile_is_one_entry)
 {
     cancel(1);
     tick();
@@ -360,14 +355,13 @@ START_TEST(what_comes_meanwhile_is_one_entry)
     must_be_told(3, SK_RETURN_DONE);
     must_be_idle();
 }
-END_TEST
 
 static size_t orders_of(const struct asked *asked)
 {
     return (strlen(asked->argv[4]) + 1) / SK_UUID_SIZE;
 }
 
-START_TEST(an_entry_has_its_bound)
+TEST(an_entry_has_its_bound)
 {
     for (int i = 1; i <= SK_RETURNS_MAX + 2; i++)
         cancel(i);
@@ -389,7 +383,6 @@ START_TEST(an_entry_has_its_bound)
     must_all_be_told(SK_RETURNS_MAX + 2, SK_RETURN_DONE);
     must_be_idle();
 }
-END_TEST
 
 static const struct {
     enum sk_return_move move;
@@ -400,7 +393,7 @@ static const struct {
     {SK_RETURN_CANCELLED, "user", "too late"},
 };
 
-START_TEST(different_moves_do_not_mix)
+TEST_EACH(different_moves_do_not_mix, sizeof others / sizeof others[0])
 {
     cancel(1);
     ck_assert_int_eq(ask_for(voucher, 2, others[_i].move, others[_i].by, others[_i].why), SK_OK);
@@ -416,9 +409,8 @@ START_TEST(different_moves_do_not_mix)
     all_returned(1);
     must_end();
 }
-END_TEST
 
-START_TEST(vouchers_do_not_wait_for_each_other)
+TEST(vouchers_do_not_wait_for_each_other)
 {
     struct sk_voucher *other = a_voucher(sale.catalogue, VOUCHER + 1);
     cancel(1);
@@ -438,7 +430,6 @@ START_TEST(vouchers_do_not_wait_for_each_other)
     must_be_told(2, SK_RETURN_DONE);
     must_be_idle();
 }
-END_TEST
 
 // ---- several vouchers in one statement ----
 
@@ -466,7 +457,7 @@ static const char *written(void)
 
 #define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1,10-1}"
 
-START_TEST(what_becomes_ready_meanwhile_is_written_together)
+TEST(what_becomes_ready_meanwhile_is_written_together)
 {
     note_in_vouchers(3);
     all_returned(1);
@@ -479,9 +470,8 @@ START_TEST(what_becomes_ready_meanwhile_is_written_together)
     redis_answers(&one);
     must_end();
 }
-END_TEST
 
-START_TEST(one_of_several_may_be_stale)
+TEST(one_of_several_may_be_stale)
 {
     note_in_vouchers(3);
     all_returned(1);
@@ -491,7 +481,6 @@ START_TEST(one_of_several_may_be_stale)
     redis_answers(&one);
     must_end();
 }
-END_TEST
 
 static const struct sk_rows no_batches[] = {
     ROWS(1, {"1", "returned", "u2", "1", NULL, "1"}),
@@ -501,7 +490,7 @@ static const struct sk_rows no_batches[] = {
          {"1", "returned", "u3", "1", NULL, "3"}),
 };
 
-START_TEST(rows_of_others_are_not_believed)
+TEST_EACH(rows_of_others_are_not_believed, sizeof no_batches / sizeof no_batches[0])
 {
     note_in_vouchers(3);
     all_returned(1);
@@ -515,10 +504,9 @@ START_TEST(rows_of_others_are_not_believed)
     redis_answers(&one);
     must_end();
 }
-END_TEST
 
 // One of them may be the cause, and must not block the others.
-START_TEST(what_fails_together_is_tried_alone)
+TEST_EACH(what_fails_together_is_tried_alone, 2)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_REFUSED, SK_RESULT_LOCKED};
     note_in_vouchers(3);
@@ -538,9 +526,8 @@ START_TEST(what_fails_together_is_tried_alone)
     all_returned(1);
     must_end();
 }
-END_TEST
 
-START_TEST(what_is_written_together_is_of_one_move)
+TEST(what_is_written_together_is_of_one_move)
 {
     note_in_vouchers(1);
     ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + 1), 2, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK);
@@ -556,10 +543,9 @@ START_TEST(what_is_written_together_is_of_one_move)
     redis_answers(&one);
     must_end();
 }
-END_TEST
 
 // A statement locks its vouchers' rows for no longer than one entry with the most orders.
-START_TEST(what_is_written_together_has_its_bound)
+TEST(what_is_written_together_has_its_bound)
 {
     for (int i = 0; i < 3; i++)
         for (int order = 0; order < (i == 0 ? 1 : SK_RETURNS_MAX / 2 + i - 1); order++)
@@ -576,9 +562,8 @@ START_TEST(what_is_written_together_has_its_bound)
     redis_answers(&one);
     must_end();
 }
-END_TEST
 
-START_TEST(who_is_told_may_ask_again_at_once)
+TEST(who_is_told_may_ask_again_at_once)
 {
     waiters[1].asks_again = true;
     cancel_and_note(1);
@@ -592,11 +577,10 @@ START_TEST(who_is_told_may_ask_again_at_once)
     ck_assert_int_eq(waiters[1].end, SK_RETURN_UNAVAILABLE);
     must_be_idle();
 }
-END_TEST
 
 // ---- several in one call ----
 
-START_TEST(a_call_of_several_is_told_how_many_ended)
+TEST(a_call_of_several_is_told_how_many_ended)
 {
     ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B "," C, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
@@ -616,9 +600,8 @@ START_TEST(a_call_of_several_is_told_how_many_ended)
     must_be_told(4, SK_RETURN_UNAVAILABLE);
     ck_assert_int_eq(all.told, 1);
 }
-END_TEST
 
-START_TEST(a_call_of_several_that_fails_is_told_once)
+TEST(a_call_of_several_that_fails_is_told_once)
 {
     ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
@@ -634,7 +617,6 @@ START_TEST(a_call_of_several_that_fails_is_told_once)
     ck_assert_int_eq(all.told, 1);
     must_be_idle();
 }
-END_TEST
 
 // ---- noting fails ----
 
@@ -649,7 +631,7 @@ static const struct {
     {ERROR("ERR The stream has exhausted the last possible ID"), SK_DOUBT_DAMAGED},
 };
 
-START_TEST(a_voucher_that_cannot_be_relied_on_is_loading)
+TEST_EACH(a_voucher_that_cannot_be_relied_on_is_loading, sizeof doubts / sizeof doubts[0])
 {
     cancel(1);
     cancel(2);
@@ -661,7 +643,6 @@ START_TEST(a_voucher_that_cannot_be_relied_on_is_loading)
     ck_assert_int_eq(orphans, 0); // nothing was noted
     must_be_idle();
 }
-END_TEST
 
 // The call may have been executed anyway: then this session has an entry that it does not hold.
 static const struct sk_reply no_notes[] = {
@@ -679,7 +660,7 @@ static const struct sk_reply no_notes[] = {
     REPLY_ITEMS(NIL, TEXT("7"), TEXT("x")),
 };
 
-START_TEST(a_note_without_an_answer_may_leave_an_orphan)
+TEST_EACH(a_note_without_an_answer_may_leave_an_orphan, 1 + sizeof no_notes / sizeof no_notes[0])
 {
     cancel(1);
     tick();
@@ -689,10 +670,9 @@ START_TEST(a_note_without_an_answer_may_leave_an_orphan)
     ck_assert_int_eq(suspicions, 0);
     must_be_idle();
 }
-END_TEST
 
 // The slot is elsewhere, or is being moved: nothing was executed.
-START_TEST(a_note_that_is_redirected_leaves_nothing)
+TEST_EACH(a_note_that_is_redirected_leaves_nothing, 2)
 {
     static const struct sk_reply redirections[] = {ERROR("MOVED 7 a:1"), ERROR("TRYAGAIN Multiple keys request")};
     cancel(1);
@@ -702,9 +682,8 @@ START_TEST(a_note_that_is_redirected_leaves_nothing)
     ck_assert_int_eq(orphans + suspicions, 0);
     must_be_idle();
 }
-END_TEST
 
-START_TEST(what_is_not_asked_leaves_nothing)
+TEST(what_is_not_asked_leaves_nothing)
 {
     fake_session.lost = true;
     ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", NULL), SK_DOWN);
@@ -723,7 +702,6 @@ START_TEST(what_is_not_asked_leaves_nothing)
     ck_assert_uint_eq(fake_redis.count, 0);
     must_be_idle();
 }
-END_TEST
 
 // ---- writing fails ----
 
@@ -751,7 +729,7 @@ static void fail_to_write(int i)
 }
 
 // P7: the caller gets one result; the entry is written again unchanged until there is an answer.
-START_TEST(what_is_noted_is_written_until_it_is_answered)
+TEST_EACH(what_is_noted_is_written_until_it_is_answered, FAILURES)
 {
     cancel_and_note(2);
     for (int tries = 0; tries < 5; tries++) {
@@ -773,9 +751,8 @@ START_TEST(what_is_noted_is_written_until_it_is_answered)
     ck_assert_int_eq(orphans + suspicions, 0);
     must_be_idle();
 }
-END_TEST
 
-START_TEST(without_postgres_a_noted_entry_waits)
+TEST(without_postgres_a_noted_entry_waits)
 {
     cancel(1);
     tick();
@@ -797,9 +774,8 @@ START_TEST(without_postgres_a_noted_entry_waits)
     must_ask(NOTE(B, "cancelled", "user", ""));
     redis_answers(NULL);
 }
-END_TEST
 
-START_TEST(an_entry_of_an_older_epoch_is_left_to_the_rebuild)
+TEST(an_entry_of_an_older_epoch_is_left_to_the_rebuild)
 {
     cancel_and_note(2);
     PG_ROWS(1, {NULL, "stale"});
@@ -808,11 +784,10 @@ START_TEST(an_entry_of_an_older_epoch_is_left_to_the_rebuild)
     ck_assert_int_eq(suspicions + orphans, 0);
     must_be_idle();
 }
-END_TEST
 
 // ---- settling fails ----
 
-START_TEST(an_entry_that_is_not_dropped_is_searched_for)
+TEST(an_entry_that_is_not_dropped_is_searched_for)
 {
     static const struct sk_reply error = ERROR("READONLY You can't write against a read only replica.");
     for (int i = 0; i < 3; i++) {
@@ -828,10 +803,9 @@ START_TEST(an_entry_that_is_not_dropped_is_searched_for)
         must_be_idle();
     }
 }
-END_TEST
 
 // The entry is gone, and an entry with that id may be another's.
-START_TEST(in_another_redis_process_no_entry_is_dropped)
+TEST(in_another_redis_process_no_entry_is_dropped)
 {
     cancel_and_note(1);
     fake_redis.run_number++;
@@ -840,7 +814,6 @@ START_TEST(in_another_redis_process_no_entry_is_dropped)
     redis_answers(&one);
     fake_redis.run_number = 0;
 }
-END_TEST
 
 // ---- recovered entries ----
 
@@ -853,7 +826,7 @@ static const struct sk_journal_entry found = {.id = "10-1",
                                               .by = "boss",
                                               .why = "broken"};
 
-START_TEST(a_recovered_entry_is_written_at_once)
+TEST(a_recovered_entry_is_written_at_once)
 {
     cancel(4); // together with an own one
     tick();
@@ -874,9 +847,8 @@ START_TEST(a_recovered_entry_is_written_at_once)
     ck_assert_int_eq(recoveries, 1);
     must_be_idle();
 }
-END_TEST
 
-START_TEST(a_recovered_entry_is_written_until_it_is_answered)
+TEST_EACH(a_recovered_entry_is_written_until_it_is_answered, FAILURES)
 {
     ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
     for (int tries = 0; tries < 3; tries++) {
@@ -891,10 +863,9 @@ START_TEST(a_recovered_entry_is_written_until_it_is_answered)
     ck_assert_int_eq(recoveries, 1);
     must_be_idle();
 }
-END_TEST
 
 // A rebuild of the voucher should have settled it. A forged one is settled by the next rebuild.
-START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
+TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
 {
     ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
     PG_ROWS(1, {NULL, "stale"});
@@ -904,7 +875,6 @@ START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
     ck_assert_uint_eq(fake_redis.count, 0);
     must_be_idle();
 }
-END_TEST
 
 // ---- memory ----
 
@@ -936,7 +906,7 @@ static bool was_asked(int script)
 
 // One allocation fails, or that one and all after it until memory is back. If it was accepted it gets one result; and
 // every journal entry is settled, or searched for.
-START_TEST(short_memory_loses_no_entry)
+TEST_EACH(short_memory_loses_no_entry, 2)
 {
     memory_stays_short = _i == 1;
     int refused = 0, not_noted = 0, searched_for = 0, written_again = 0;
@@ -965,9 +935,8 @@ START_TEST(short_memory_loses_no_entry)
     ck_assert_int_ge(searched_for, 1); // before it is settled
     ck_assert_int_ge(written_again, 1);
 }
-END_TEST
 
-START_TEST(short_memory_leaves_an_entry_to_a_later_sweep)
+TEST_EACH(short_memory_leaves_an_entry_to_a_later_sweep, 2)
 {
     memory_stays_short = _i == 1;
     int left = 0;
@@ -988,9 +957,8 @@ START_TEST(short_memory_leaves_an_entry_to_a_later_sweep)
     }
     ck_assert_int_eq(left, 2);
 }
-END_TEST
 
-START_TEST(several_need_memory)
+TEST(several_need_memory)
 {
     allocations_left = 1;
     ck_assert_int_eq(sk_return_orders(returns, voucher, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_NO_MEM);
@@ -999,14 +967,13 @@ START_TEST(several_need_memory)
     allocations_left = 1;
     ck_assert_ptr_null(sk_returns_open(&sale, on_recovered, &recoveries));
 }
-END_TEST
 
 static bool refuses_calls(void)
 {
     return true;
 }
 
-START_TEST(a_link_that_is_short_of_memory_loses_no_entry)
+TEST(a_link_that_is_short_of_memory_loses_no_entry)
 {
     cancel(1);
     fake_no_memory = refuses_calls;
@@ -1023,7 +990,6 @@ START_TEST(a_link_that_is_short_of_memory_loses_no_entry)
     ck_assert(was_asked(SK_SCRIPT_SETTLE_ENTRY));
     ck_assert_int_eq(orphans, 0);
 }
-END_TEST
 
 // ---- closing ----
 
@@ -1035,7 +1001,7 @@ static void close_now(void)
     start();
 }
 
-START_TEST(closing_tells_in_every_state)
+TEST_EACH(closing_tells_in_every_state, 4)
 {
     static const int told_before[] = {0, 0, 0, 1};
     cancel(1);
@@ -1051,9 +1017,8 @@ START_TEST(closing_tells_in_every_state)
     must_all_be_told(2, SK_RETURN_UNAVAILABLE);
     ck_assert_int_eq(recoveries, 0);
 }
-END_TEST
 
-START_TEST(closing_tells_who_waits_for_several)
+TEST(closing_tells_who_waits_for_several)
 {
     ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
@@ -1064,48 +1029,5 @@ START_TEST(closing_tells_who_waits_for_several)
     ck_assert_int_eq(recoveries, 0); // it is not settled
     sk_returns_close(NULL);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("returns");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_return_is_noted_then_written_then_settled);
-    tcase_add_test(tcase, redis_learns_who_has_had_as_many_as_one_may);
-    tcase_add_test(tcase, long_words_are_cut);
-    tcase_add_loop_test(tcase, each_order_has_its_outcome, 0, OUTCOMES);
-    tcase_add_test(tcase, an_order_may_be_in_an_entry_twice);
-    tcase_add_test(tcase, what_comes_meanwhile_is_one_entry);
-    tcase_add_test(tcase, an_entry_has_its_bound);
-    tcase_add_loop_test(tcase, different_moves_do_not_mix, 0, sizeof others / sizeof others[0]);
-    tcase_add_test(tcase, vouchers_do_not_wait_for_each_other);
-    tcase_add_test(tcase, what_becomes_ready_meanwhile_is_written_together);
-    tcase_add_test(tcase, one_of_several_may_be_stale);
-    tcase_add_loop_test(tcase, rows_of_others_are_not_believed, 0, sizeof no_batches / sizeof no_batches[0]);
-    tcase_add_loop_test(tcase, what_fails_together_is_tried_alone, 0, 2);
-    tcase_add_test(tcase, what_is_written_together_is_of_one_move);
-    tcase_add_test(tcase, what_is_written_together_has_its_bound);
-    tcase_add_test(tcase, who_is_told_may_ask_again_at_once);
-    tcase_add_test(tcase, a_call_of_several_is_told_how_many_ended);
-    tcase_add_test(tcase, a_call_of_several_that_fails_is_told_once);
-    tcase_add_loop_test(tcase, a_voucher_that_cannot_be_relied_on_is_loading, 0, sizeof doubts / sizeof doubts[0]);
-    tcase_add_loop_test(tcase, a_note_without_an_answer_may_leave_an_orphan, 0,
-                        1 + sizeof no_notes / sizeof no_notes[0]);
-    tcase_add_loop_test(tcase, a_note_that_is_redirected_leaves_nothing, 0, 2);
-    tcase_add_test(tcase, what_is_not_asked_leaves_nothing);
-    tcase_add_loop_test(tcase, what_is_noted_is_written_until_it_is_answered, 0, FAILURES);
-    tcase_add_test(tcase, without_postgres_a_noted_entry_waits);
-    tcase_add_test(tcase, an_entry_of_an_older_epoch_is_left_to_the_rebuild);
-    tcase_add_test(tcase, an_entry_that_is_not_dropped_is_searched_for);
-    tcase_add_test(tcase, in_another_redis_process_no_entry_is_dropped);
-    tcase_add_test(tcase, a_recovered_entry_is_written_at_once);
-    tcase_add_loop_test(tcase, a_recovered_entry_is_written_until_it_is_answered, 0, FAILURES);
-    tcase_add_test(tcase, a_recovered_entry_of_an_older_epoch_is_suspect);
-    tcase_add_loop_test(tcase, short_memory_loses_no_entry, 0, 2);
-    tcase_add_loop_test(tcase, short_memory_leaves_an_entry_to_a_later_sweep, 0, 2);
-    tcase_add_test(tcase, several_need_memory);
-    tcase_add_test(tcase, a_link_that_is_short_of_memory_loses_no_entry);
-    tcase_add_loop_test(tcase, closing_tells_in_every_state, 0, 4);
-    tcase_add_test(tcase, closing_tells_who_waits_for_several);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

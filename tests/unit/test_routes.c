@@ -2,7 +2,6 @@
 //
 // The handlers are replaced here by ones that tell who they are, and the server's functions by ones that keep what they
 // are given.
-#include <check.h>
 #include <string.h>
 
 #include "about.h"
@@ -21,8 +20,8 @@
 #include "response.h"
 #include "route_table.h"
 #include "routes.h"
-#include "stack.h"
 #include "still_clock.h"
+#include "test.h"
 #include "vouchers.h"
 
 #define ORDER "018bcfe5-6800-7000-8000-0123456789ab"
@@ -355,7 +354,7 @@ static void must_be_refused(enum sk_method method, const char *path, unsigned wi
     ck_assert_msg(status == with, "%s: %u, not %u", path, status, with);
 }
 
-START_TEST(each_route_has_its_handler_and_its_wait)
+TEST(each_route_has_its_handler_and_its_wait)
 {
     enum { COMMIT = 7, STORES = 3100, RETURN = 6200, REBUILD = 63100, REPORT = 63100 };
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", COMMIT);
@@ -400,10 +399,9 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
     must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
 }
-END_TEST
 
 // While nearly all connections are taken. What is refused ends its own.
-START_TEST(the_last_connections_are_for_buyers_operators_and_probes)
+TEST(the_last_connections_are_for_buyers_operators_and_probes)
 {
     static const char *const others[] = {"/orders",     ("/orders/" ORDER),   "/vouchers",
                                          "/vouchers/7", "/vouchers/7/events", "/vouchers/events",
@@ -428,10 +426,9 @@ START_TEST(the_last_connections_are_for_buyers_operators_and_probes)
     crowded = false;
     must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", 3100);
 }
-END_TEST
 
 // Anyone may listen, to one sale or several. Who says who it is counts as that user.
-START_TEST(a_listener_is_known_if_it_says_so)
+TEST(a_listener_is_known_if_it_says_so)
 {
     static const char *const streams[] = {"/vouchers/7/events", "/vouchers/events"};
     for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
@@ -454,10 +451,9 @@ START_TEST(a_listener_is_known_if_it_says_so)
         ck_assert_str_eq(handled, "events");
     }
 }
-END_TEST
 
 // Each row of the table is at one of the two listeners, or at both.
-START_TEST(operators_may_have_a_listener_of_their_own)
+TEST(operators_may_have_a_listener_of_their_own)
 {
     static char elsewhere[] = "127.0.0.1:8081";
     static const char *const theirs[] = {"/admin/vouchers",  "/admin/vouchers/7", "/admin/orders", "/admin/events",
@@ -491,7 +487,6 @@ START_TEST(operators_may_have_a_listener_of_their_own)
     token = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401); // X-User-Id says nothing
 }
-END_TEST
 
 static void open_with(int64_t pages, int64_t demo)
 {
@@ -501,7 +496,7 @@ static void open_with(int64_t pages, int64_t demo)
 }
 
 // A path that is off is like one that never was, whatever the method.
-START_TEST(pages_and_the_demo_may_be_off)
+TEST(pages_and_the_demo_may_be_off)
 {
     static const char *const pages[] = {"/", "/web/shop.css", "/web/", "/web/../x", "/admin/ui"};
     static const char *const to_dashboard[] = {"/admin", "/admin/", "/admin/ui/"};
@@ -541,9 +536,8 @@ START_TEST(pages_and_the_demo_may_be_off)
     sent_type = NULL;
     must_be_refused(SK_METHOD_POST, demo_pay, 415);
 }
-END_TEST
 
-START_TEST(pages_lead_nowhere_else)
+TEST(pages_lead_nowhere_else)
 {
     static const char *const paths[] = {"//",
                                         "/index.html",
@@ -562,9 +556,8 @@ START_TEST(pages_lead_nowhere_else)
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         must_be_refused(SK_METHOD_GET, paths[i], 404);
 }
-END_TEST
 
-START_TEST(metrics_are_for_those_who_may_read)
+TEST(metrics_are_for_those_who_may_read)
 {
     token = "Bearer reader-token-0001";
     must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
@@ -579,10 +572,9 @@ START_TEST(metrics_are_for_those_who_may_read)
     must_be_refused(SK_METHOD_POST, "/metrics", 405);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 401); // nothing else is open
 }
-END_TEST
 
 // By which its answer is counted: that of its row; 0 if it fits none.
-START_TEST(a_request_knows_its_row)
+TEST(a_request_knows_its_row)
 {
     (void)ask(SK_METHOD_POST, "/seckill/7");
     ck_assert_ptr_eq(sk_route_table[asked.row - 1].handle, sk_handle_buy);
@@ -598,9 +590,8 @@ START_TEST(a_request_knows_its_row)
     (void)ask(SK_METHOD_POST, "/seckill/7"); // 401, of this row
     ck_assert_uint_ne(asked.row, 0);
 }
-END_TEST
 
-START_TEST(ids_and_callers_are_read)
+TEST(ids_and_callers_are_read)
 {
     const struct sk_call *call = ask(SK_METHOD_POST, "/admin/vouchers/9223372036854775807/dead-letters/12/requeue");
     ck_assert_int_eq(call->voucher_id, INT64_MAX);
@@ -614,9 +605,8 @@ START_TEST(ids_and_callers_are_read)
     ck_assert_str_eq(call->user, "alice");
     ck_assert_str_eq(call->order_id, "");
 }
-END_TEST
 
-START_TEST(paths_that_lead_nowhere)
+TEST(paths_that_lead_nowhere)
 {
     static const char *const paths[] = {
         "/",           "",
@@ -636,9 +626,8 @@ START_TEST(paths_that_lead_nowhere)
         must_be_refused(SK_METHOD_UNKNOWN, paths[i], 404);
     }
 }
-END_TEST
 
-START_TEST(methods_that_are_not_allowed)
+TEST(methods_that_are_not_allowed)
 {
     static const struct {
         const char *path, *allow;
@@ -680,9 +669,8 @@ START_TEST(methods_that_are_not_allowed)
         ck_assert_str_eq(allow, rows[i].allow);
     }
 }
-END_TEST
 
-START_TEST(bad_ids)
+TEST(bad_ids)
 {
     must_be_refused(SK_METHOD_POST, "/seckill/", 400);
     must_be_refused(SK_METHOD_POST, "/seckill/x", 400);
@@ -705,9 +693,8 @@ START_TEST(bad_ids)
     must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/x/requeue", 404);
     must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/dead-letters//requeue", 404);
 }
-END_TEST
 
-START_TEST(what_is_checked_first)
+TEST(what_is_checked_first)
 {
     user = NULL;
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
@@ -739,10 +726,9 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_OTHER, "/admin/vouchers/x/reconcile", 405);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 400);
 }
-END_TEST
 
 // Each move has its own caller, and nothing but that.
-START_TEST(moves_have_callers)
+TEST(moves_have_callers)
 {
     static const char *const moves[] = {"/orders/" ORDER "/cancel", "/orders/" ORDER "/pay",
                                         "/orders/" ORDER "/refund"};
@@ -777,9 +763,8 @@ START_TEST(moves_have_callers)
     must_be_refused(SK_METHOD_POST, moves[2], 415);
     must_come_to(SK_METHOD_POST, moves[0], "cancel", 6200); // it has no body
 }
-END_TEST
 
-START_TEST(without_tokens_admin_calls_are_off)
+TEST(without_tokens_admin_calls_are_off)
 {
     config = (struct sk_config){0};
     open_again();
@@ -790,10 +775,9 @@ START_TEST(without_tokens_admin_calls_are_off)
     token = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
 }
-END_TEST
 
 // A page of a listed origin is told what it may send, wherever it leads; any other OPTIONS is a method like others.
-START_TEST(browsers_ask_first)
+TEST(browsers_ask_first)
 {
     static const char *const paths[] = {"/seckill/7", "/seckill/x", "/nowhere", "/admin/vouchers", "*"};
     static const unsigned refused[] = {405, 405, 404, 401, 404};
@@ -817,9 +801,8 @@ START_TEST(browsers_ask_first)
     origin = "https://shop.example";
     must_be_refused(SK_METHOD_OTHER, "/seckill/7", 405);
 }
-END_TEST
 
-START_TEST(tickets_and_origins_that_are_wrong_are_no_start)
+TEST(tickets_and_origins_that_are_wrong_are_no_start)
 {
     char secret[] = "short", origins[] = "*";
     config.identity = (struct sk_identity_options){.ticket_secret = secret};
@@ -827,17 +810,15 @@ START_TEST(tickets_and_origins_that_are_wrong_are_no_start)
     config.identity = (struct sk_identity_options){.cors_origins = origins};
     ck_assert_ptr_null(sk_routes_open(&options));
 }
-END_TEST
 
-START_TEST(tokens_that_are_wrong_are_no_start)
+TEST(tokens_that_are_wrong_are_no_start)
 {
     char wrong[] = "reader read short";
     config.identity = (struct sk_identity_options){.admin_tokens = wrong};
     ck_assert_ptr_null(sk_routes_open(&options));
 }
-END_TEST
 
-START_TEST(admins_have_roles)
+TEST(admins_have_roles)
 {
     static const struct {
         const char *token, *by;
@@ -873,10 +854,9 @@ START_TEST(admins_have_roles)
         must_be_refused(SK_METHOD_PATCH, "/admin/vouchers/7/reconcile", 405);
     }
 }
-END_TEST
 
 // A user who is named is the one who asks, whatever token stands beside.
-START_TEST(who_may_read_may_see_an_order)
+TEST(who_may_read_may_see_an_order)
 {
     const struct sk_call *call = ask(SK_METHOD_GET, "/orders/" ORDER);
     ck_assert_str_eq(handled, "order");
@@ -899,14 +879,13 @@ START_TEST(who_may_read_may_see_an_order)
     user = "";
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
 }
-END_TEST
 
 static bool is_for_operators(const char *path)
 {
     return strncmp(path, "/admin/", 7) == 0 || strstr(path, "/pay") != NULL || strstr(path, "/refund") != NULL;
 }
 
-START_TEST(users_may_have_tokens)
+TEST(users_may_have_tokens)
 {
     static char verifier; // any will do
     static const struct {
@@ -959,9 +938,8 @@ START_TEST(users_may_have_tokens)
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 403); // they are off
 }
-END_TEST
 
-START_TEST(a_change_may_be_meant_for_a_version)
+TEST(a_change_may_be_meant_for_a_version)
 {
     static const struct {
         const char *value;
@@ -1018,7 +996,6 @@ START_TEST(a_change_may_be_meant_for_a_version)
         ck_assert_int_eq(sk_call_of(&asked)->if_match, 0);
     }
 }
-END_TEST
 
 static void must_name(enum sk_method method, const char *path, const char *first, const char *second, const char *error)
 {
@@ -1030,7 +1007,7 @@ static void must_name(enum sk_method method, const char *path, const char *first
 
 #define PARAMETER_ERROR(name, detail) "\"errors\":[{\"parameter\":\"" name "\",\"detail\":\"" detail "\"}]"
 
-START_TEST(a_call_takes_its_own_parameters_once)
+TEST(a_call_takes_its_own_parameters_once)
 {
     static const char long_name[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
     char cut[128];
@@ -1066,10 +1043,9 @@ START_TEST(a_call_takes_its_own_parameters_once)
     must_name(SK_METHOD_GET, "/vouchers", NULL, NULL,
               PARAMETER_ERROR("", "the query has a malformed escape, or that of a control byte"));
 }
-END_TEST
 
 // A token of the client's would not help where the gateway names the user.
-START_TEST(a_challenge_is_what_helps)
+TEST(a_challenge_is_what_helps)
 {
     user = token = NULL;
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
@@ -1096,9 +1072,8 @@ START_TEST(a_challenge_is_what_helps)
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
     ck_assert_str_eq(challenge, "");
 }
-END_TEST
 
-START_TEST(a_bad_query_is_refused)
+TEST(a_bad_query_is_refused)
 {
     query_bad = true;
     must_be_refused(SK_METHOD_GET, "/vouchers", 422);
@@ -1109,9 +1084,8 @@ START_TEST(a_bad_query_is_refused)
     user = NULL;
     must_be_refused(SK_METHOD_GET, "/orders", 401);
 }
-END_TEST
 
-START_TEST(json_is_asked_for)
+TEST(json_is_asked_for)
 {
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", 3100);
     sent_type = "text/json";
@@ -1119,10 +1093,9 @@ START_TEST(json_is_asked_for)
     sent_type = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
 }
-END_TEST
 
 // Of purchases alone, and only of those of the user who made them.
-START_TEST(a_user_has_a_rate)
+TEST(a_user_has_a_rate)
 {
     limit(2, 0);
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
@@ -1138,10 +1111,9 @@ START_TEST(a_user_has_a_rate)
     user = NULL;
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
 }
-END_TEST
 
 // Of all that clients ask for: also for nothing, and without a name.
-START_TEST(an_address_has_a_rate)
+TEST(an_address_has_a_rate)
 {
     limit(0, 5);
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
@@ -1162,10 +1134,9 @@ START_TEST(an_address_has_a_rate)
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", 3100);
     must_come_to(SK_METHOD_POST, "/orders/" ORDER "/pay", "pay", 3100);
 }
-END_TEST
 
 // A page is some thirty of them at once.
-START_TEST(an_address_has_a_rate_of_documents)
+TEST(an_address_has_a_rate_of_documents)
 {
     limit(0, 3);
     for (int i = 0; i < 30; i++) {
@@ -1178,10 +1149,9 @@ START_TEST(an_address_has_a_rate_of_documents)
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7); // which counts apart
     must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
 }
-END_TEST
 
 // Whoever sends wrong ones is not listened to for a while; that is no buyer's affair.
-START_TEST(an_address_has_a_rate_of_wrong_tokens)
+TEST(an_address_has_a_rate_of_wrong_tokens)
 {
     static char secret[] = "secret-of-16-byt";
     config.identity.payment_secret = secret;
@@ -1211,9 +1181,8 @@ START_TEST(an_address_has_a_rate_of_wrong_tokens)
     sk_metrics_close(metrics);
     config.identity.payment_secret = NULL;
 }
-END_TEST
 
-START_TEST(before_and_after_there_is_a_sale)
+TEST(before_and_after_there_is_a_sale)
 {
     struct sk_routes *early = sk_routes_open(&options);
     asked = (struct sk_request){.path = "/healthz"};
@@ -1228,42 +1197,5 @@ START_TEST(before_and_after_there_is_a_sale)
     must_be_refused(SK_METHOD_GET, "/nowhere", 503);
     ck_assert_str_eq(handled, "");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("routes");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, each_route_has_its_handler_and_its_wait);
-    tcase_add_test(tcase, the_last_connections_are_for_buyers_operators_and_probes);
-    tcase_add_test(tcase, a_listener_is_known_if_it_says_so);
-    tcase_add_test(tcase, operators_may_have_a_listener_of_their_own);
-    tcase_add_test(tcase, pages_and_the_demo_may_be_off);
-    tcase_add_test(tcase, pages_lead_nowhere_else);
-    tcase_add_test(tcase, metrics_are_for_those_who_may_read);
-    tcase_add_test(tcase, a_request_knows_its_row);
-    tcase_add_test(tcase, ids_and_callers_are_read);
-    tcase_add_test(tcase, paths_that_lead_nowhere);
-    tcase_add_test(tcase, methods_that_are_not_allowed);
-    tcase_add_test(tcase, bad_ids);
-    tcase_add_test(tcase, what_is_checked_first);
-    tcase_add_test(tcase, moves_have_callers);
-    tcase_add_test(tcase, without_tokens_admin_calls_are_off);
-    tcase_add_test(tcase, browsers_ask_first);
-    tcase_add_test(tcase, tickets_and_origins_that_are_wrong_are_no_start);
-    tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
-    tcase_add_test(tcase, admins_have_roles);
-    tcase_add_test(tcase, who_may_read_may_see_an_order);
-    tcase_add_test(tcase, users_may_have_tokens);
-    tcase_add_test(tcase, a_change_may_be_meant_for_a_version);
-    tcase_add_test(tcase, a_call_takes_its_own_parameters_once);
-    tcase_add_test(tcase, a_challenge_is_what_helps);
-    tcase_add_test(tcase, a_bad_query_is_refused);
-    tcase_add_test(tcase, json_is_asked_for);
-    tcase_add_test(tcase, a_user_has_a_rate);
-    tcase_add_test(tcase, an_address_has_a_rate);
-    tcase_add_test(tcase, an_address_has_a_rate_of_documents);
-    tcase_add_test(tcase, an_address_has_a_rate_of_wrong_tokens);
-    tcase_add_test(tcase, before_and_after_there_is_a_sale);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "history.h"
 #include "request.h"
+#include "test.h"
 #include "ticket.h"
 
 enum { FIGURES = 72, COUNTER = 27, BUCKET = 34, PURCHASE_ROW = 1, SAMPLE_SIZE = 160, NAME_SIZE = 8 };
@@ -96,7 +97,7 @@ static void must_be_sampled(const char *columns)
     ck_assert_str_eq(strchr(last, ',') + 1, wanted);
 }
 
-START_TEST(samples_are_the_sums_of_what_was_added)
+TEST(samples_are_the_sums_of_what_was_added)
 {
     heard("b:1", 100, other(7, ""));
     must_be_sampled("2,0,0,0,0,0,0,0,null,null,null,null"); // what was before belongs to no sample
@@ -116,9 +117,8 @@ START_TEST(samples_are_the_sums_of_what_was_added)
     ck_assert_ptr_nonnull(
         strstr(shown, "{\"name\":\"b:1\",\"version\":\"1.0\",\"started_at\":\"1970-01-01T00:00:00.001Z\""));
 }
-END_TEST
 
-START_TEST(what_no_instance_writes_is_left_out)
+TEST(what_no_instance_writes_is_left_out)
 {
     static const struct {
         const char *name, *last;
@@ -141,7 +141,6 @@ START_TEST(what_no_instance_writes_is_left_out)
     heard("c:1", 0, "1.0 1");
     ck_assert_ptr_null(strstr(shown, "c:1"));
 }
-END_TEST
 
 // As many others as are shown, each with this number in every bucket.
 static void all_heard(uint64_t each)
@@ -165,24 +164,22 @@ static void all_heard(uint64_t each)
 }
 
 // Each bucket of each other instance has the largest figure that is believed.
-START_TEST(quantiles_do_not_overflow)
+TEST(quantiles_do_not_overflow)
 {
     all_heard(0);
     all_heard(SK_TIME_MAX_MS);
     must_be_sampled("64,0,0,0,0,0,0,0,38400,13107200,38400,13107200");
 }
-END_TEST
 
-START_TEST(one_that_is_not_heard_is_missed)
+TEST(one_that_is_not_heard_is_missed)
 {
     heard("b:1", 15001, other(1, ""));
     must_be_sampled("1,0,0,0,0,0,0,0,null,null,null,null");
     ck_assert_ptr_nonnull(strstr(shown, "\"missed\":true"));
 }
-END_TEST
 
 // A sample each time: without Redis, and while it does not answer. A late answer makes none.
-START_TEST(without_redis_samples_go_on)
+TEST(without_redis_samples_go_on)
 {
     heard("b:1", 0, other(1, ""));
     fake_redis.down = true;
@@ -201,14 +198,13 @@ START_TEST(without_redis_samples_go_on)
     sk_handle_history(&context, &request_asked);
     must_be_sampled("2,1,0,0,0,0,0,0,null,null,null,null");
 }
-END_TEST
 
 // Also while Redis is away. (A machine that is up for less than that time has no such instance.)
-START_TEST(one_that_is_missed_for_long_is_forgotten)
+TEST(one_that_is_missed_for_long_is_forgotten)
 {
     static const uint64_t kept_ms = 15 * 60 * 1000;
-    uint64_t heard_at_ms = sk_monotonic_ms();
     heard("b:1", (int64_t)kept_ms, other(1, ""));
+    uint64_t heard_at_ms = sk_monotonic_ms(); // or a moment before
     ck_assert_ptr_nonnull(strstr(shown, "\"name\":\"b:1\""));
     fake_redis.down = true;
     while (sk_monotonic_ms() < heard_at_ms + 2)
@@ -217,17 +213,5 @@ START_TEST(one_that_is_missed_for_long_is_forgotten)
     sk_handle_history(&context, &request_asked);
     ck_assert((strstr(shown, "\"name\":\"b:1\"") == NULL) == (heard_at_ms > kept_ms));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sampler");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, samples_are_the_sums_of_what_was_added);
-    tcase_add_test(tcase, what_no_instance_writes_is_left_out);
-    tcase_add_test(tcase, quantiles_do_not_overflow);
-    tcase_add_test(tcase, one_that_is_not_heard_is_missed);
-    tcase_add_test(tcase, without_redis_samples_go_on);
-    tcase_add_test(tcase, one_that_is_missed_for_long_is_forgotten);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

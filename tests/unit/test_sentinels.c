@@ -1,13 +1,12 @@
 // Agreement among sentinels, with servers under the test's control: some are silent, some lie, some send what makes no
 // sense.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
 #include "sentinels.h"
-#include "stack.h"
 #include "stub.h"
+#include "test.h"
 
 enum { SEATS = 3, TIMEOUT_MS = 300, LONG_MS = 600000, URL_SIZE = 256, LONG_REPLY = 8192 };
 
@@ -130,7 +129,7 @@ static const struct {
     {{NULL, NULL, NULL}, 0, "no sentinel names a master"},
 };
 
-START_TEST(more_than_half_must_agree)
+TEST_EACH(more_than_half_must_agree, sizeof cases / sizeof *cases)
 {
     memcpy(replies, cases[_i].replies, sizeof replies);
     open_sentinels(SEATS, LONG_MS);
@@ -145,10 +144,9 @@ START_TEST(more_than_half_must_agree)
     ck_assert_int_eq(logins[0], 1); // once for a connection
     end(SEATS);
 }
-END_TEST
 
 // The master changes when more than half have changed their mind. It stays when they go away.
-START_TEST(a_master_stays_until_more_than_half_name_another)
+TEST(a_master_stays_until_more_than_half_name_another)
 {
     memcpy(replies, (const char *[]){A, A, A}, sizeof replies);
     open_sentinels(SEATS, TIMEOUT_MS);
@@ -169,7 +167,6 @@ START_TEST(a_master_stays_until_more_than_half_name_another)
     ck_assert_int_eq(masters, 2);
     end(SEATS);
 }
-END_TEST
 
 static char long_name[512], long_reply[LONG_REPLY];
 
@@ -201,7 +198,7 @@ static const struct {
     {long_reply, true},
 };
 
-START_TEST(a_hostile_reply_names_no_master)
+TEST_EACH(a_hostile_reply_names_no_master, sizeof hostile / sizeof *hostile)
 {
     (void)snprintf(long_name, sizeof long_name, "*2\r\n$%d\r\n%0*d\r\n$4\r\n7001\r\n", SK_REDIS_HOST_SIZE,
                    SK_REDIS_HOST_SIZE, 0);
@@ -218,9 +215,8 @@ START_TEST(a_hostile_reply_names_no_master)
     RUN_UNTIL(masters == 1); // one that mends its ways is believed
     end(1);
 }
-END_TEST
 
-START_TEST(it_may_be_closed_when_a_master_is_named)
+TEST(it_may_be_closed_when_a_master_is_named)
 {
     close_at_once = true;
     memcpy(replies, (const char *[]){A, A, A}, sizeof replies);
@@ -229,15 +225,5 @@ START_TEST(it_may_be_closed_when_a_master_is_named)
     ck_assert_int_eq(masters, 1);
     end(SEATS);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sentinels");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, more_than_half_must_agree, 0, sizeof cases / sizeof *cases);
-    tcase_add_test(tcase, a_master_stays_until_more_than_half_name_another);
-    tcase_add_loop_test(tcase, a_hostile_reply_names_no_master, 0, sizeof hostile / sizeof *hostile);
-    tcase_add_test(tcase, it_may_be_closed_when_a_master_is_named);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 60);

@@ -1,6 +1,8 @@
 // The short table of the servers of the stores.
 #include "server_table.h"
-#include "stack.h"
+
+#include <stdio.h>
+#include "test.h"
 
 static struct sk_server_table servers;
 static struct sk_server_rows rows, seen;
@@ -21,7 +23,7 @@ static void note(const char *store, const char *name, uint64_t n)
     row->answered_ns = 100 * n;
 }
 
-START_TEST(each_server_has_one_row)
+TEST(each_server_has_one_row)
 {
     note("redis", "a:1", 1);
     note("redis", "b:1", 2);
@@ -40,9 +42,8 @@ START_TEST(each_server_has_one_row)
     ck_assert_str_eq(seen.rows[2].store, "postgresql");
     ck_assert_uint_eq(seen.rows[2].lost, 6);
 }
-END_TEST
 
-START_TEST(the_table_has_an_end)
+TEST(the_table_has_an_end)
 {
     char name[16];
     for (int i = 0; i < SK_SERVERS_MAX; i++) {
@@ -52,24 +53,14 @@ START_TEST(the_table_has_an_end)
     ck_assert_ptr_null(sk_server_table_row(&rows, "redis", "one more"));
     ck_assert_ptr_nonnull(sk_server_table_row(&rows, "redis", "n:0"));
 }
-END_TEST
 
 // It stands between quotation marks.
-START_TEST(a_name_breaks_no_page)
+TEST(a_name_breaks_no_page)
 {
     note("redis", "/a\"b\\c\nd", 1);
     ck_assert_str_eq(rows.rows[0].name, "/a?b?c?d");
     note("redis", "/a\"b\\c\nd", 1);
     ck_assert_uint_eq(rows.count, 1);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("server_table");
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, each_server_has_one_row);
-    tcase_add_test(tcase, the_table_has_an_end);
-    tcase_add_test(tcase, a_name_breaks_no_page);
-    return harness_main(tcase, CK_NOFORK);
-}
+SUITE(.setup = setup, .in_one_process = true);

@@ -3,12 +3,12 @@
 
 #include "fake_stores.h"
 #include "params.h"
-#include "stack.h"
+#include "test.h"
 
 #define LIVE  "018bcfe5-6800-7000-8000-0123456789ab"
 #define FIRST "018bcfe5-6800-7000-8000-0123456789ac"
 
-START_TEST(each_word_has_its_meaning)
+TEST(each_word_has_its_meaning)
 {
     static const char *const words[][ROW_COLUMNS] = {
         {"1", "placed", NULL, NULL, "1700000000001"},
@@ -36,10 +36,9 @@ START_TEST(each_word_has_its_meaning)
         ck_assert_uint_eq(more.ended_nth, row == 2 ? 2 : 0);
     }
 }
-END_TEST
 
 // An unknown outcome is never taken for placed.
-START_TEST(what_is_not_known_is_a_clash)
+TEST(what_is_not_known_is_a_clash)
 {
     static const char *const words[][ROW_COLUMNS] = {{"1", NULL}, {"1", ""}, {"1", "place"}, {"1", "Placed"}};
     const struct sk_rows rows = {4, words};
@@ -48,9 +47,8 @@ START_TEST(what_is_not_known_is_a_clash)
         ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, NULL), SK_SETTLEMENT_CLASH);
     }
 }
-END_TEST
 
-START_TEST(one_row_may_stand_for_all)
+TEST(one_row_may_stand_for_all)
 {
     static const char *const words[][ROW_COLUMNS] = {{NULL, "placed"}, {NULL, "stale"}, {NULL, "?"}, {"1", "placed"}};
     static const enum sk_settlement wanted[] = {SK_SETTLEMENT_PLACED, SK_SETTLEMENT_STALE, SK_SETTLEMENT_CLASH,
@@ -62,9 +60,8 @@ START_TEST(one_row_may_stand_for_all)
         ck_assert_uint_eq(n, row < 3 ? SK_SETTLEMENT_OF_ALL : 0);
     }
 }
-END_TEST
 
-START_TEST(arrays_are_written)
+TEST(arrays_are_written)
 {
     struct sk_buf array = {0};
     sk_params_begin(&array);
@@ -80,24 +77,12 @@ START_TEST(arrays_are_written)
     ck_assert_ptr_null(sk_params_end(&array));
     sk_buf_free(&array);
 }
-END_TEST
 
-START_TEST(numbers_are_written)
+TEST(numbers_are_written)
 {
     char out[SK_PARAM_NUMBER_SIZE];
     ck_assert_str_eq(sk_params_number(out, INT64_MIN), "-9223372036854775808");
     ck_assert_str_eq(sk_params_number(out, 0), "0");
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("settlement");
-    tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
-    tcase_add_test(tcase, each_word_has_its_meaning);
-    tcase_add_test(tcase, what_is_not_known_is_a_clash);
-    tcase_add_test(tcase, one_row_may_stand_for_all);
-    tcase_add_test(tcase, arrays_are_written);
-    tcase_add_test(tcase, numbers_are_written);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = fake_stores_forget);

@@ -4,6 +4,7 @@
 
 #include "histogram.h"
 #include "report.h"
+#include "test.h"
 
 enum { VOUCHER = 7, OTHER = 6, OLD = 5, NEW = 9, NEWEST = 8 };
 
@@ -61,7 +62,7 @@ static void must_say(uint64_t handle, const char *what)
 
 // ---- the course ----
 
-START_TEST(redis_is_read_before_and_after_the_count)
+TEST(redis_is_read_before_and_after_the_count)
 {
     char name[SK_ROSTER_WORD_MAX + 1], since[SK_TIME_SIZE], expected[64 + sizeof name + sizeof since];
     struct sk_histogram *durable = sk_histogram_open(VOUCHER);
@@ -91,9 +92,8 @@ START_TEST(redis_is_read_before_and_after_the_count)
     ck_assert_ptr_nonnull(strstr(told_document, "\"max_ms\":3.000"));
     sk_histogram_close(durable);
 }
-END_TEST
 
-START_TEST(what_does_not_agree_is_wrong)
+TEST(what_does_not_agree_is_wrong)
 {
     for (int i = 0; i < 2; i++) {
         ask(VOUCHER, 1);
@@ -105,10 +105,9 @@ START_TEST(what_does_not_agree_is_wrong)
                                                            : "\"REDIS_BUYERS\":{\"is\":3,\"should_be\":2}"));
     }
 }
-END_TEST
 
 // The second check; the first is give_snapshot().
-START_TEST(what_moves_is_not_compared)
+TEST_EACH(what_moves_is_not_compared, 8)
 {
     static const struct {
         const char *state, *last, *stock, *run;
@@ -131,9 +130,8 @@ START_TEST(what_moves_is_not_compared)
     ck_assert_ptr_nonnull(strstr(told_document, "\"REDIS\":1"));
     ck_assert_ptr_nonnull(strstr(told_document, "\"wrong\":{}"));
 }
-END_TEST
 
-START_TEST(a_first_snapshot_that_was_not_at_rest_does_not_count)
+TEST(a_first_snapshot_that_was_not_at_rest_does_not_count)
 {
     for (int i = 0; i < 3; i++) {
         ask(VOUCHER, 1);
@@ -143,9 +141,8 @@ START_TEST(a_first_snapshot_that_was_not_at_rest_does_not_count)
         must_say(1, "\"books\":\"moving\"");
     }
 }
-END_TEST
 
-START_TEST(without_redis_the_rest_is_told)
+TEST(without_redis_the_rest_is_told)
 {
     static const struct sk_reply error = ERROR("LOADING"), nil = NIL;
     static const struct sk_reply *const bad[] = {NULL, &error, &nil};
@@ -167,9 +164,8 @@ START_TEST(without_redis_the_rest_is_told)
     pg_answers(&counted);
     must_say(1, "\"books\":\"unknown\"");
 }
-END_TEST
 
-START_TEST(without_postgres_there_is_no_report)
+TEST(without_postgres_there_is_no_report)
 {
     ask(VOUCHER, 1);
     give_snapshot();
@@ -192,10 +188,9 @@ START_TEST(without_postgres_there_is_no_report)
     give_snapshot();
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // Its link is not held: the beats use it.
-START_TEST(of_a_closed_shard_there_is_no_report)
+TEST(of_a_closed_shard_there_is_no_report)
 {
     const bool closed[SK_SHARDS_MAX] = {true};
     sale.shard_closed = closed;
@@ -203,11 +198,10 @@ START_TEST(of_a_closed_shard_there_is_no_report)
     give_snapshot();
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // ---- not in the catalogue ----
 
-START_TEST(a_retired_voucher_is_settled_without_redis)
+TEST(a_retired_voucher_is_settled_without_redis)
 {
     fake_redis.down = true;
     ask(OLD, 1);
@@ -228,9 +222,8 @@ START_TEST(a_retired_voucher_is_settled_without_redis)
     must_say(1, "\"books\":\"retired\"");
     ck_assert(!stores_wait());
 }
-END_TEST
 
-START_TEST(a_newer_id_waits_for_the_next_read)
+TEST(a_newer_id_waits_for_the_next_read)
 {
     ask(NEW, 1);
     follow_ends(true);
@@ -240,11 +233,10 @@ START_TEST(a_newer_id_waits_for_the_next_read)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert(!stores_wait());
 }
-END_TEST
 
 // ---- one at a time ----
 
-START_TEST(there_is_one_count_at_a_time)
+TEST(there_is_one_count_at_a_time)
 {
     for (int times = 0; times < 2; times++) {
         ask(VOUCHER, 1);
@@ -267,9 +259,8 @@ START_TEST(there_is_one_count_at_a_time)
         must_be_told(3, SK_VERDICT_UNAVAILABLE);
     }
 }
-END_TEST
 
-START_TEST(each_shard_counts_one)
+TEST(each_shard_counts_one)
 {
     sale.shards = 2;
     sale.report_pg[1] = sale.report_pg[0];
@@ -285,9 +276,8 @@ START_TEST(each_shard_counts_one)
     must_say(1, "balanced");
     must_say(2, "balanced");
 }
-END_TEST
 
-START_TEST(each_format_is_told)
+TEST(each_format_is_told)
 {
     static const struct {
         enum sk_report_format format;
@@ -304,7 +294,6 @@ START_TEST(each_format_is_told)
         ck_assert_int_eq(strncmp(told_document, rows[i].begin, strlen(rows[i].begin)), 0);
     }
 }
-END_TEST
 
 // ---- memory that is short ----
 
@@ -320,7 +309,7 @@ static void converse(void)
 }
 
 // Then the answer is 503, a report without Redis, or the right report; and the next call works as usual.
-START_TEST(every_allocation_may_fail)
+TEST(every_allocation_may_fail)
 {
     static const int most = 60;
     int n = 1, refused = 0;
@@ -345,24 +334,5 @@ START_TEST(every_allocation_may_fail)
     ck_assert_int_gt(refused, 2);
     ck_assert_int_lt(n, most);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("settlement report");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, redis_is_read_before_and_after_the_count);
-    tcase_add_test(tcase, what_does_not_agree_is_wrong);
-    tcase_add_loop_test(tcase, what_moves_is_not_compared, 0, 8);
-    tcase_add_test(tcase, a_first_snapshot_that_was_not_at_rest_does_not_count);
-    tcase_add_test(tcase, without_redis_the_rest_is_told);
-    tcase_add_test(tcase, without_postgres_there_is_no_report);
-    tcase_add_test(tcase, of_a_closed_shard_there_is_no_report);
-    tcase_add_test(tcase, a_retired_voucher_is_settled_without_redis);
-    tcase_add_test(tcase, a_newer_id_waits_for_the_next_read);
-    tcase_add_test(tcase, there_is_one_count_at_a_time);
-    tcase_add_test(tcase, each_shard_counts_one);
-    tcase_add_test(tcase, each_format_is_told);
-    tcase_add_test(tcase, every_allocation_may_fail);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -6,9 +6,9 @@
 
 #include "hash.h"
 #include "shards.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(each_slot_has_a_shard)
+TEST(each_slot_has_a_shard)
 {
     for (size_t count = 1; count <= SK_SHARDS_MAX; count++) {
         size_t slots[SK_SHARDS_MAX] = {0};
@@ -21,9 +21,8 @@ START_TEST(each_slot_has_a_shard)
             ck_assert(slots[i] * count <= (size_t)SK_SLOTS * 2 && slots[i] * count * 2 >= SK_SLOTS);
     }
 }
-END_TEST
 
-START_TEST(a_new_shard_takes_slots_of_one_other)
+TEST(a_new_shard_takes_slots_of_one_other)
 {
     for (size_t count = 1; count < SK_SHARDS_MAX; count++) {
         unsigned from = SK_SHARDS_MAX;
@@ -41,9 +40,8 @@ START_TEST(a_new_shard_takes_slots_of_one_other)
         ck_assert_uint_eq(from, sk_shard_of_slot((unsigned)count, count)); // as docs/scale.md has it
     }
 }
-END_TEST
 
-START_TEST(a_voucher_is_where_its_tag_leads)
+TEST(a_voucher_is_where_its_tag_leads)
 {
     ck_assert_uint_eq(sk_shard_of_voucher(7, 1), 0);
     for (size_t count = 1; count <= SK_SHARDS_MAX; count++) {
@@ -51,7 +49,6 @@ START_TEST(a_voucher_is_where_its_tag_leads)
         ck_assert_uint_lt(sk_shard_of_voucher(INT64_MAX, count), count);
     }
 }
-END_TEST
 
 static enum sk_status read_text(struct sk_shards *shards, const char *text, size_t len, char **said)
 {
@@ -66,7 +63,7 @@ static enum sk_status read_text(struct sk_shards *shards, const char *text, size
     return status;
 }
 
-START_TEST(a_file_has_one_url_a_line)
+TEST(a_file_has_one_url_a_line)
 {
     static const char text[] = "# the shards\n\n postgresql://a/seckill \r\n\thost=b dbname=seckill\n#postgresql://c\n";
     struct sk_shards shards;
@@ -79,9 +76,8 @@ START_TEST(a_file_has_one_url_a_line)
     sk_shards_free(&shards);
     free(said);
 }
-END_TEST
 
-START_TEST(other_files_are_refused)
+TEST(other_files_are_refused)
 {
     char many[SK_SHARDS_MAX * 2 + 2], large[70000];
     for (size_t i = 0; i < sizeof many; i++)
@@ -109,16 +105,4 @@ START_TEST(other_files_are_refused)
     struct sk_shards shards;
     ck_assert_int_eq(sk_shards_read(&shards, "/nowhere/shards", stderr), SK_FAIL);
     sk_shards_free(&shards);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("shards");
-    tcase_add_test(tcase, each_slot_has_a_shard);
-    tcase_add_test(tcase, a_new_shard_takes_slots_of_one_other);
-    tcase_add_test(tcase, a_voucher_is_where_its_tag_leads);
-    tcase_add_test(tcase, a_file_has_one_url_a_line);
-    tcase_add_test(tcase, other_files_are_refused);
-    return harness_main(tcase, CK_FORK);
 }

@@ -13,8 +13,8 @@
 #include "fake_session.h"
 #include "fake_timers.h"
 #include "recovery.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 #include "writer.h"
 
 enum { VOUCHER = 7, POOL = 100, ORDERS_MAX = 16, ENTRIES_MAX = 16, ROUNDS = 40, STEP_MS = 100 };
@@ -335,14 +335,13 @@ static void rush(void)
     request(1);
 }
 
-START_TEST(a_batch_of_several_winners_loses_none)
+TEST_EACH(a_batch_of_several_winners_loses_none, 2)
 {
     for_each_allocation(4, _i == 1, rush);
     ck_assert_int_gt(refused, 0);
     ck_assert_uint_eq(most_accepted, 4);
     ck_assert_int_gt(searched_for, 0);
 }
-END_TEST
 
 // Redis is rebuilt under a new epoch before PostgreSQL has written a batch: its orders are granted again, but one.
 static void loss(void)
@@ -359,18 +358,9 @@ static void loss(void)
         redis.entries[i].dropped = true;
 }
 
-START_TEST(orders_that_are_granted_again_are_not_lost)
+TEST_EACH(orders_that_are_granted_again_are_not_lost, 2)
 {
     for_each_allocation(4, _i == 1, loss);
     ck_assert_int_gt(refused, 0);
     ck_assert_uint_eq(most_accepted, 4);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("short memory");
-    tcase_add_loop_test(tcase, a_batch_of_several_winners_loses_none, 0, 2);
-    tcase_add_loop_test(tcase, orders_that_are_granted_again_are_not_lost, 0, 2);
-    return harness_main(tcase, CK_FORK);
 }

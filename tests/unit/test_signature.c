@@ -1,10 +1,9 @@
 // Signatures: those made by `openssl dgst -sha256 -hmac` are valid, only for their time, path and body.
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "auth.h"
-#include "stack.h"
+#include "test.h"
 
 #define ZEROS16 "0000000000000000"
 
@@ -21,7 +20,7 @@ static void setup(void)
     said = (struct sk_signed){"1700000000", signature, path, body, sizeof body - 1};
 }
 
-START_TEST(what_openssl_signs_is_good)
+TEST(what_openssl_signs_is_good)
 {
     ck_assert(sk_signature_good(secret, &said, NOW_S));
     said.signature = "44A20B41FE99CDE82205FA10DD89F7E5F3723733E9EB43E20FF8316AA07F56DC";
@@ -30,9 +29,8 @@ START_TEST(what_openssl_signs_is_good)
                               NULL, 0};
     ck_assert(sk_signature_good(secret, &said, NOW_S));
 }
-END_TEST
 
-START_TEST(it_is_good_for_a_while)
+TEST(it_is_good_for_a_while)
 {
     static const struct {
         int64_t now_s;
@@ -44,9 +42,8 @@ START_TEST(it_is_good_for_a_while)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_signature_good(secret, &said, rows[i].now_s) == rows[i].good, "row %zu", i);
 }
-END_TEST
 
-START_TEST(all_that_is_signed_counts)
+TEST(all_that_is_signed_counts)
 {
     char text[TEXT_SIZE];
     for (size_t i = 0; i < sizeof body - 1; i++) {
@@ -72,10 +69,9 @@ START_TEST(all_that_is_signed_counts)
     ck_assert(!sk_signature_good("0123456789abcdeg", &said, NOW_S));
     ck_assert(!sk_signature_good("0123456789abcdef0", &said, NOW_S));
 }
-END_TEST
 
 // During a change there are two secrets, one a line: either may have signed.
-START_TEST(either_of_two_secrets_is_good)
+TEST(either_of_two_secrets_is_good)
 {
     ck_assert(sk_signature_good("0123456789abcdef\nfedcba9876543210", &said, NOW_S));
     ck_assert(sk_signature_good("fedcba9876543210\n0123456789abcdef", &said, NOW_S));
@@ -83,9 +79,8 @@ START_TEST(either_of_two_secrets_is_good)
     ck_assert(!sk_signature_good("fedcba9876543210\n0123456789abcdee", &said, NOW_S));
     ck_assert(!sk_signature_good("fedcba9876543210\n\n", &said, NOW_S));
 }
-END_TEST
 
-START_TEST(every_bit_of_it_counts)
+TEST(every_bit_of_it_counts)
 {
     char text[sizeof signature];
     for (size_t i = 0; i < sizeof signature - 1; i++) {
@@ -97,9 +92,8 @@ START_TEST(every_bit_of_it_counts)
         }
     }
 }
-END_TEST
 
-START_TEST(what_is_no_signature_or_no_time)
+TEST(what_is_no_signature_or_no_time)
 {
     static const char *const signatures[] = {
         "",
@@ -137,17 +131,5 @@ START_TEST(what_is_no_signature_or_no_time)
         ck_assert_msg(!sk_signature_good(secret, &said, NOW_S), "%s", timestamps[i]);
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("signature");
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, what_openssl_signs_is_good);
-    tcase_add_test(tcase, it_is_good_for_a_while);
-    tcase_add_test(tcase, all_that_is_signed_counts);
-    tcase_add_test(tcase, either_of_two_secrets_is_good);
-    tcase_add_test(tcase, every_bit_of_it_counts);
-    tcase_add_test(tcase, what_is_no_signature_or_no_time);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup);

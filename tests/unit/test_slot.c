@@ -3,9 +3,9 @@
 
 #include "hash.h"
 #include "keys.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(slots_are_those_of_redis_cluster)
+TEST(slots_are_those_of_redis_cluster)
 {
     static const struct {
         const char *tag;
@@ -14,9 +14,8 @@ START_TEST(slots_are_those_of_redis_cluster)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_uint_eq(sk_slot(cases[i].tag, strlen(cases[i].tag)), cases[i].slot);
 }
-END_TEST
 
-START_TEST(the_tag_stands_in_braces_in_each_key)
+TEST(the_tag_stands_in_braces_in_each_key)
 {
     struct sk_voucher_keys keys;
     char lock[SK_KEY_SIZE];
@@ -27,9 +26,8 @@ START_TEST(the_tag_stands_in_braces_in_each_key)
     sk_key_of_lock("rebuild", "7", lock);
     ck_assert_str_eq(lock, "seckill:lock:rebuild:{7}");
 }
-END_TEST
 
-START_TEST(keys_of_no_voucher_have_one_slot)
+TEST(keys_of_no_voucher_have_one_slot)
 {
     char session[SK_KEY_SIZE];
     sk_key_of_session("018bcfe5-6800-7000-8000-00000000005e", session);
@@ -41,14 +39,4 @@ START_TEST(keys_of_no_voucher_have_one_slot)
     ck_assert_uint_eq(sk_key_slot("seckill:lock:rebuild:{7}"), sk_slot("7", 1));
     ck_assert_uint_eq(sk_key_slot("foo"), 12182);
     ck_assert_uint_eq(sk_key_slot("{}foo"), sk_slot("{}foo", 5));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("slot");
-    tcase_add_test(tcase, slots_are_those_of_redis_cluster);
-    tcase_add_test(tcase, the_tag_stands_in_braces_in_each_key);
-    tcase_add_test(tcase, keys_of_no_voucher_have_one_slot);
-    return harness_main(tcase, CK_FORK);
 }

@@ -1,11 +1,11 @@
 // What nodes of a cluster say of the slots: it is read if it can be, and nothing else is.
 #include "fake_stores.h"
 #include "slot_map.h"
-#include "stack.h"
+#include "test.h"
 
 static const struct sk_redis_host by = {"10.0.0.1", 7000};
 
-START_TEST(redirections_are_told_apart)
+TEST(redirections_are_told_apart)
 {
     static const struct {
         const char *error;
@@ -23,9 +23,8 @@ START_TEST(redirections_are_told_apart)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_int_eq(sk_redirect_of(cases[i].error), cases[i].redirect);
 }
-END_TEST
 
-START_TEST(moved_names_slot_and_node)
+TEST(moved_names_slot_and_node)
 {
     static const struct {
         const char *error, *name;
@@ -46,9 +45,8 @@ START_TEST(moved_names_slot_and_node)
         ck_assert_int_eq(moved.to.port, cases[i].port);
     }
 }
-END_TEST
 
-START_TEST(an_odd_moved_is_not_read)
+TEST(an_odd_moved_is_not_read)
 {
     static const char *const odd[] = {
         "MOVED ",
@@ -81,7 +79,6 @@ START_TEST(an_odd_moved_is_not_read)
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
         ck_assert_msg(!sk_moved_read(odd[i], &by, &moved), "%s", odd[i]);
 }
-END_TEST
 
 // ---- CLUSTER SLOTS ----
 
@@ -96,7 +93,7 @@ static void note(void *arg, unsigned from, unsigned to, const struct sk_redis_ho
     last = *at;
 }
 
-START_TEST(a_map_is_read)
+TEST(a_map_is_read)
 {
     static const struct sk_reply one[] = {TEXT("a"), NUMBER(1), TEXT("id")}, two[] = {NIL, NUMBER(2), TEXT("id"), NIL};
     static const struct sk_reply first[] = {NUMBER(0), NUMBER(5460), LIST_OF(one), LIST_OF(two)};
@@ -111,9 +108,8 @@ START_TEST(a_map_is_read)
     ck_assert_str_eq(last.name, "10.0.0.1");
     ck_assert(!sk_slots_read(&empty, &by, note, NULL));
 }
-END_TEST
 
-START_TEST(an_odd_map_is_not_read)
+TEST(an_odd_map_is_not_read)
 {
     static const struct sk_reply good[] = {TEXT("a"), NUMBER(1)}, no_port[] = {TEXT("a")},
                                  port_0[] = {TEXT("a"), NUMBER(0)}, far[] = {TEXT("a"), NUMBER(65536)},
@@ -134,16 +130,5 @@ START_TEST(an_odd_map_is_not_read)
     ck_assert(!sk_slots_read(&text, &by, note, NULL));
     ck_assert(!sk_slots_read(NULL, &by, note, NULL));
 }
-END_TEST
 
-int main(void)
-{
-    fake_stores_forget();
-    TCase *tcase = tcase_create("slot_map");
-    tcase_add_test(tcase, redirections_are_told_apart);
-    tcase_add_test(tcase, moved_names_slot_and_node);
-    tcase_add_test(tcase, an_odd_moved_is_not_read);
-    tcase_add_test(tcase, a_map_is_read);
-    tcase_add_test(tcase, an_odd_map_is_not_read);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.begin = fake_stores_forget);

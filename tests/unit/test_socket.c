@@ -1,7 +1,6 @@
 // A socket with TLS, against a server under the test's control that cuts the connection after each byte, and passes on
 // bytes one by one.
 #include <arpa/inet.h>
-#include <check.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -12,8 +11,8 @@
 
 #include "clock.h"
 #include "socket.h"
-#include "stack.h"
 #include "stub.h"
+#include "test.h"
 
 enum { PULSE_MS = 100, DAY_S = 86400, SAID_MAX = 1024, RECORD_MAX = 4096, NO_CUT = -1, WORDS = 3 };
 
@@ -232,27 +231,24 @@ static void must_bear_each_cut(int version)
     ck_assert_uint_eq(longest, strlen(answer) * (WORDS - 1)); // the last record is cut
 }
 
-START_TEST(tls_1_3_is_cut_at_every_byte)
+TEST(tls_1_3_is_cut_at_every_byte)
 {
     must_bear_each_cut(TLS1_3_VERSION);
 }
-END_TEST
 
-START_TEST(tls_1_2_is_cut_at_every_byte)
+TEST(tls_1_2_is_cut_at_every_byte)
 {
     must_bear_each_cut(TLS1_2_VERSION);
 }
-END_TEST
 
-START_TEST(bytes_may_come_one_by_one)
+TEST(bytes_may_come_one_by_one)
 {
     one_by_one = true;
     open_socket(NO_CUT);
     must_have_all();
 }
-END_TEST
 
-START_TEST(an_older_tls_is_refused)
+TEST(an_older_tls_is_refused)
 {
     SSL_CTX_set_security_level(context, 0);
     ck_assert_int_eq(SSL_CTX_set_min_proto_version(context, TLS1_VERSION), 1);
@@ -261,10 +257,9 @@ START_TEST(an_older_tls_is_refused)
     RUN_UNTIL(seen.ended == 1);
     ck_assert_int_eq(seen.connected, 0);
 }
-END_TEST
 
 // OpenSSL would ask for the passphrase on a terminal, and the loop would wait for it.
-START_TEST(a_key_with_a_passphrase_is_refused)
+TEST(a_key_with_a_passphrase_is_refused)
 {
     const struct sk_tls_files files = {ca, ca, locked};
     const struct sk_socket_target target = {"127.0.0.1", stub.port, &files, "127.0.0.1"};
@@ -272,17 +267,5 @@ START_TEST(a_key_with_a_passphrase_is_refused)
     ck_assert_ptr_null(sk_socket_open(&loop, &target, &events, NULL, &why));
     ck_assert_msg(strstr(why, "cancelled") != NULL, "%s", why);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("socket");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, tls_1_3_is_cut_at_every_byte);
-    tcase_add_test(tcase, tls_1_2_is_cut_at_every_byte);
-    tcase_add_test(tcase, bytes_may_come_one_by_one);
-    tcase_add_test(tcase, an_older_tls_is_refused);
-    tcase_add_test(tcase, a_key_with_a_passphrase_is_refused);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 120, .setup = setup, .teardown = teardown);

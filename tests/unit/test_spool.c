@@ -12,7 +12,7 @@
 
 #include "listening.h"
 #include "spool.h"
-#include "stack.h"
+#include "test.h"
 #include "wait.h"
 
 enum { LANES = 3, EACH = 10000, MANY = 10000, LOW_PRIORITY_MS = 20000, TEXT_SIZE = 1 << 16 };
@@ -98,7 +98,7 @@ static void *put_all(void *arg)
     return NULL;
 }
 
-START_TEST(lines_of_all_threads_come_out_whole)
+TEST(lines_of_all_threads_come_out_whole)
 {
     struct reader reader = {0};
     pthread_t threads[LANES];
@@ -118,9 +118,8 @@ START_TEST(lines_of_all_threads_come_out_whole)
     ck_assert_uint_eq(reader.bad, 0);
     ck_assert_uint_eq(reader.lines + dropped, (uint64_t)LANES * EACH);
 }
-END_TEST
 
-START_TEST(few_lines_are_all_written)
+TEST(few_lines_are_all_written)
 {
     char text[TEXT_SIZE];
     size_t n = 0;
@@ -138,10 +137,9 @@ START_TEST(few_lines_are_all_written)
     ck_assert_uint_eq(sk_spool_dropped(spool), 0);
     ck_assert(sk_spool_close(spool, LOW_PRIORITY_MS));
 }
-END_TEST
 
 // A writer that waited would never return. Lines that fit neither the pipe nor the ring are dropped and reported.
-START_TEST(a_reader_that_does_not_read_holds_up_nobody)
+TEST(a_reader_that_does_not_read_holds_up_nobody)
 {
     struct reader reader = {0};
     begin_listening();
@@ -163,9 +161,8 @@ START_TEST(a_reader_that_does_not_read_holds_up_nobody)
     ck_assert_ptr_nonnull(strstr(heard, "level=warn msg=\"lines dropped\" dropped="));
     ck_assert_msg(strstr(heard, all) != NULL, "%s is not in %s", all, heard);
 }
-END_TEST
 
-START_TEST(where_nothing_can_be_written_all_is_dropped)
+TEST(where_nothing_can_be_written_all_is_dropped)
 {
     begin_listening();
     close_end(0);
@@ -177,9 +174,8 @@ START_TEST(where_nothing_can_be_written_all_is_dropped)
     end_listening();
     ck_assert_ptr_nonnull(strstr(heard, "dropped_in_all=100\n"));
 }
-END_TEST
 
-START_TEST(a_descriptor_that_does_not_block_is_waited_for)
+TEST(a_descriptor_that_does_not_block_is_waited_for)
 {
     struct reader reader = {0};
     ck_assert_int_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
@@ -195,23 +191,10 @@ START_TEST(a_descriptor_that_does_not_block_is_waited_for)
     ck_assert_uint_eq(reader.lines, 1000);
     ck_assert_uint_eq(reader.bad, 0);
 }
-END_TEST
 
-START_TEST(none_is_closed)
+TEST(none_is_closed)
 {
     ck_assert(sk_spool_close(NULL, 0));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("spool");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, lines_of_all_threads_come_out_whole);
-    tcase_add_test(tcase, few_lines_are_all_written);
-    tcase_add_test(tcase, a_reader_that_does_not_read_holds_up_nobody);
-    tcase_add_test(tcase, where_nothing_can_be_written_all_is_dropped);
-    tcase_add_test(tcase, a_descriptor_that_does_not_block_is_waited_for);
-    tcase_add_test(tcase, none_is_closed);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -2,6 +2,7 @@
 #include "fake_control.h"
 
 #include "stale.h"
+#include "test.h"
 
 enum { VOUCHER = 7, OLD = 5, NEWEST = 200, ALLOCATIONS_MAX = 60 };
 enum { TEXT_SIZE = 512 };
@@ -80,7 +81,7 @@ static void must_list(uint64_t handle, const char *ids, const char *rest)
 #define SHOWN(units) \
     "\"can_sell\":true,\"stale\":true,\"id\":\"7\",\"title\":\"\\\"remaining\\\":1\",\"remaining\":" units "}"
 
-START_TEST(a_voucher_is_shown_with_the_units_of_redis)
+TEST(a_voucher_is_shown_with_the_units_of_redis)
 {
     (void)documented(VOUCHER);
     sk_show_voucher(&control, VOUCHER, 1);
@@ -102,10 +103,9 @@ START_TEST(a_voucher_is_shown_with_the_units_of_redis)
     pg_answers(&(const struct sk_rows){1, (const char *const[][ROW_COLUMNS]){{"7", "0", "1", "{\"id\":\"7\"}"}}});
     must_show(1, "\"can_sell\":true,\"id\":\"7\"}");
 }
-END_TEST
 
 // Nothing can be said of the units then; whether something can be bought is `can_sell`.
-START_TEST(units_that_redis_cannot_tell_are_null)
+TEST(units_that_redis_cannot_tell_are_null)
 {
     static const char *const states[] = {"", "loading", "open", "open"}, *const runs[] = {"run-1", "run-1", "",
                                                                                           "run-1"};
@@ -127,10 +127,9 @@ START_TEST(units_that_redis_cannot_tell_are_null)
     ck_assert_ptr_nonnull(strstr(told_document, "\"can_sell\":false,\"stale\":true,"));
     ck_assert_ptr_nonnull(strstr(told_document, "\"remaining\":null"));
 }
-END_TEST
 
 // Its statement fails, or has waited for a second: who asks then does not wait with those who have asked before.
-START_TEST(a_postgresql_that_hangs_is_away)
+TEST(a_postgresql_that_hangs_is_away)
 {
     (void)documented(VOUCHER);
     fake_pg.down = false;
@@ -150,9 +149,8 @@ START_TEST(a_postgresql_that_hangs_is_away)
     must_be_told(1, SK_VERDICT_FOUND);
     must_be_told(2, SK_VERDICT_FOUND);
 }
-END_TEST
 
-START_TEST(what_the_catalogue_does_not_have_is_not_shown)
+TEST(what_the_catalogue_does_not_have_is_not_shown)
 {
     (void)a_voucher(sale.catalogue, VOUCHER);
     (void)documented(VOUCHER + 1)->id;
@@ -170,11 +168,10 @@ START_TEST(what_the_catalogue_does_not_have_is_not_shown)
     sk_list_admin_vouchers(&control, NULL, "tea", &(struct sk_page_asked){.limit = 5}, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // ---- lists ----
 
-START_TEST(open_and_paused_ones_are_listed_in_pages)
+TEST(open_and_paused_ones_are_listed_in_pages)
 {
     static const int64_t ids[] = {12, 3, 9, 4, 7, 11, 8};
     char cursor[SK_CURSOR_SIZE];
@@ -208,9 +205,8 @@ START_TEST(open_and_paused_ones_are_listed_in_pages)
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_FOUND);
 }
-END_TEST
 
-START_TEST(a_list_without_some_documents_is_not_complete)
+TEST(a_list_without_some_documents_is_not_complete)
 {
     (void)documented(3);
     (void)a_voucher(sale.catalogue, 4);
@@ -218,9 +214,8 @@ START_TEST(a_list_without_some_documents_is_not_complete)
     answer_snapshots();
     must_list(1, "3", "\"remaining\":3}],\"complete\":false}");
 }
-END_TEST
 
-START_TEST(before_the_catalogue_was_read_there_is_no_list)
+TEST(before_the_catalogue_was_read_there_is_no_list)
 {
     fake_follow.complete = false;
     ask_list(1);
@@ -229,10 +224,9 @@ START_TEST(before_the_catalogue_was_read_there_is_no_list)
     ask_list(1);
     must_list(1, "", "\"vouchers\":[]}"); // there is none
 }
-END_TEST
 
 // The page is from the catalogue as a whole, also where a shard is only found to be away by a statement that fails.
-START_TEST(of_several_shards_one_may_be_away)
+TEST(of_several_shards_one_may_be_away)
 {
     char cursor[SK_CURSOR_SIZE];
     sale.shards = 2;
@@ -255,10 +249,9 @@ START_TEST(of_several_shards_one_may_be_away)
     answer_snapshots();
     must_list(1, "3,2,1", "\"remaining\":3}]}");
 }
-END_TEST
 
 // Who reads lists takes no more of Redis than that.
-START_TEST(redis_is_asked_about_so_many_a_second)
+TEST(redis_is_asked_about_so_many_a_second)
 {
     enum { MANY = SK_PAGE_MOST };
     for (int64_t id = 1; id <= MANY; id++)
@@ -274,7 +267,6 @@ START_TEST(redis_is_asked_about_so_many_a_second)
         strstr(told_document, "{\"id\":\"60\",\"title\":\"\\\"remaining\\\":1\",\"remaining\":null}"));
     ck_assert_uint_eq(SK_STALE_READS_PER_S, 200); // as docs/http.md has it
 }
-END_TEST
 
 // ---- memory that is short ----
 
@@ -295,7 +287,7 @@ static void ask_for_list(void)
 }
 
 // Then the answer is 503, or has no units, and the next one is as ever.
-START_TEST(every_allocation_may_fail)
+TEST_EACH(every_allocation_may_fail, 2)
 {
     const struct sk_voucher *voucher = documented(VOUCHER);
     void (*ask)(void) = _i == 0 ? ask_for_voucher : ask_for_list;
@@ -323,21 +315,5 @@ START_TEST(every_allocation_may_fail)
     ck_assert(refused && unknown);
     ck_assert_int_lt(n, ALLOCATIONS_MAX);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("stale");
-    tcase_add_checked_fixture(tcase, setup, control_teardown);
-    tcase_add_test(tcase, a_voucher_is_shown_with_the_units_of_redis);
-    tcase_add_test(tcase, units_that_redis_cannot_tell_are_null);
-    tcase_add_test(tcase, a_postgresql_that_hangs_is_away);
-    tcase_add_test(tcase, what_the_catalogue_does_not_have_is_not_shown);
-    tcase_add_test(tcase, open_and_paused_ones_are_listed_in_pages);
-    tcase_add_test(tcase, a_list_without_some_documents_is_not_complete);
-    tcase_add_test(tcase, before_the_catalogue_was_read_there_is_no_list);
-    tcase_add_test(tcase, of_several_shards_one_may_be_away);
-    tcase_add_test(tcase, redis_is_asked_about_so_many_a_second);
-    tcase_add_loop_test(tcase, every_allocation_may_fail, 0, 2);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = control_teardown);

@@ -6,8 +6,8 @@
 #include "fake_session.h"
 #include "lock.h"
 #include "recovery.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 #include "wait.h"
 
 enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };
@@ -178,7 +178,7 @@ static bool is_over(void)
 
 // ---- tests ----
 
-START_TEST(entries_of_living_sessions_are_read_once_and_left_alone)
+TEST(entries_of_living_sessions_are_read_once_and_left_alone)
 {
     static const char *const sessions[] = {LIVING, LIVING, LIVING};
     sweep();
@@ -203,9 +203,8 @@ START_TEST(entries_of_living_sessions_are_read_once_and_left_alone)
     journal_shows("-", 3, sessions);
     ck_assert_uint_eq(taken_count, 0);
 }
-END_TEST
 
-START_TEST(entries_of_dead_sessions_are_settled_under_the_lock)
+TEST(entries_of_dead_sessions_are_settled_under_the_lock)
 {
     static const char *const before[] = {LIVING, OTHER, LIVING, OTHER}, *const after[] = {LIVING, NULL, LIVING, NULL};
     sweep();
@@ -227,10 +226,9 @@ START_TEST(entries_of_dead_sessions_are_settled_under_the_lock)
     journal_shows("(1-0", 4, after); // settled entries may still be there: it reads again
     ck_assert(is_over());
 }
-END_TEST
 
 // Another session settles it, or it was settled while the lock was taken.
-START_TEST(what_another_settles_is_left_to_it)
+TEST(what_another_settles_is_left_to_it)
 {
     static const char *const before[] = {""}, *const after[] = {NULL};
     recover_lock.busy = true;
@@ -244,10 +242,9 @@ START_TEST(what_another_settles_is_left_to_it)
     ck_assert(is_over());
     ck_assert_uint_eq(taken_count, 0);
 }
-END_TEST
 
 // Too early after a restart of Redis, or Redis does not know: nothing is settled and nothing skipped.
-START_TEST(without_a_judgement_the_cursor_stays)
+TEST_EACH(without_a_judgement_the_cursor_stays, 2)
 {
     static const char *const sessions[] = {LIVING, OTHER, LIVING};
     may_judge = _i == 1;
@@ -262,10 +259,9 @@ START_TEST(without_a_judgement_the_cursor_stays)
     ck_assert_uint_eq(recover_lock.taken, 0);
     ck_assert_uint_eq(taken_count, 0);
 }
-END_TEST
 
 // It lives but is not listed yet: if it ended before it was listed, its end would not be counted.
-START_TEST(a_session_that_is_not_listed_yet_keeps_the_cursor)
+TEST(a_session_that_is_not_listed_yet_keeps_the_cursor)
 {
     static const char *const sessions[] = {LIVING, OTHER, LIVING};
     life = SK_LIFE_LIVING;
@@ -281,9 +277,8 @@ START_TEST(a_session_that_is_not_listed_yet_keeps_the_cursor)
     journal_shows("(1-0", 3, sessions);
     ck_assert_uint_eq(taken_count, 1);
 }
-END_TEST
 
-START_TEST(only_what_is_not_held_is_an_orphan)
+TEST(only_what_is_not_held_is_an_orphan)
 {
     static const char *const sessions[] = {FAKE_SESSION, FAKE_SESSION, FAKE_SESSION};
     struct sk_entry *first = own_entry(voucher, 7, "1-0");
@@ -296,10 +291,9 @@ START_TEST(only_what_is_not_held_is_an_orphan)
     sk_entry_forget(first);
     sk_entry_forget(third);
 }
-END_TEST
 
 // An entry that it held when read, but could not drop later, is found from the start of the journal.
-START_TEST(orphans_are_searched_for_from_the_start)
+TEST(orphans_are_searched_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
     struct sk_entry *entry = own_entry(voucher, 7, "1-0");
@@ -313,10 +307,9 @@ START_TEST(orphans_are_searched_for_from_the_start)
     journal_shows("-", 1, sessions);
     ck_assert_uint_eq(taken_count, 1);
 }
-END_TEST
 
 // While Redis cannot be read, the time in which orphans may come does not pass.
-START_TEST(orphans_are_searched_for_once_redis_is_back)
+TEST(orphans_are_searched_for_once_redis_is_back)
 {
     enum { TWO_ROUNDS_MS = 1900, LONG_MS = 600000 };
     static const struct sk_reply nothing = {.kind = REPLY_LIST};
@@ -329,10 +322,9 @@ START_TEST(orphans_are_searched_for_once_redis_is_back)
     WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > fake_redis.answered));
     redis_answers(&nothing);
 }
-END_TEST
 
 // The number of concurrent sweeps is limited; the others run in the next round.
-START_TEST(many_vouchers_with_orphans_take_turns)
+TEST(many_vouchers_with_orphans_take_turns)
 {
     enum { MANY = 20, AT_A_TIME = 16 };
     static const struct sk_reply nothing = {.kind = REPLY_LIST};
@@ -350,10 +342,9 @@ START_TEST(many_vouchers_with_orphans_take_turns)
     for (int id = 1; id <= MANY; id++)
         ck_assert_msg(seen[id], "voucher %d was not checked", id);
 }
-END_TEST
 
 // The vouchers of the sessions' node wait for it, and delay no others.
-START_TEST(orphans_of_a_node_that_is_away_delay_no_others)
+TEST(orphans_of_a_node_that_is_away_delay_no_others)
 {
     enum { MANY = 8 };
     size_t odd = 0;
@@ -369,10 +360,9 @@ START_TEST(orphans_of_a_node_that_is_away_delay_no_others)
         redis_answers(NULL);
     fake_session.away = false;
 }
-END_TEST
 
 // Its entries are in the writer until it is back, so its sweeps do not end.
-START_TEST(a_shard_that_is_away_keeps_no_sweep_of_another)
+TEST(a_shard_that_is_away_keeps_no_sweep_of_another)
 {
     enum { MANY = 20, AT_A_TIME = 16 };
     for (int id = 2; id <= MANY; id++) {
@@ -386,17 +376,15 @@ START_TEST(a_shard_that_is_away_keeps_no_sweep_of_another)
     ck_assert_ptr_nonnull(strstr(fake_redis.asked[AT_A_TIME].argv[1], "{1}"));
     ck_assert_int_eq(sk_sweep_voucher(sweeper, a_voucher(sale.catalogue, MANY)), SK_FULL);
 }
-END_TEST
 
-START_TEST(without_a_session_of_its_own_nothing_is_swept)
+TEST(without_a_session_of_its_own_nothing_is_swept)
 {
     fake_session.lost = true;
     ck_assert_int_eq(sk_sweep_voucher(sweeper, voucher), SK_DOWN);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
-END_TEST
 
-START_TEST(a_reading_without_an_answer_ends_the_sweep)
+TEST(a_reading_without_an_answer_ends_the_sweep)
 {
     static const char *const sessions[] = {LIVING};
     sweep();
@@ -405,10 +393,9 @@ START_TEST(a_reading_without_an_answer_ends_the_sweep)
     sweep();
     journal_shows("-", 1, sessions);
 }
-END_TEST
 
 // It becomes a dead letter first. In another Redis process, or under a newer epoch, its id may be another entry's.
-START_TEST(an_unreadable_entry_is_dropped_from_the_process_that_had_it)
+TEST(an_unreadable_entry_is_dropped_from_the_process_that_had_it)
 {
     static const char *const sessions[] = {"no session"};
     static const char *const row[][ROW_COLUMNS] = {{""}};
@@ -428,26 +415,5 @@ START_TEST(an_unreadable_entry_is_dropped_from_the_process_that_had_it)
             redis_answers(&(struct sk_reply)NUMBER(1));
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("sweep");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, entries_of_living_sessions_are_read_once_and_left_alone);
-    tcase_add_test(tcase, entries_of_dead_sessions_are_settled_under_the_lock);
-    tcase_add_test(tcase, what_another_settles_is_left_to_it);
-    tcase_add_loop_test(tcase, without_a_judgement_the_cursor_stays, 0, 2);
-    tcase_add_test(tcase, a_session_that_is_not_listed_yet_keeps_the_cursor);
-    tcase_add_test(tcase, only_what_is_not_held_is_an_orphan);
-    tcase_add_test(tcase, orphans_are_searched_for_from_the_start);
-    tcase_add_test(tcase, orphans_are_searched_for_once_redis_is_back);
-    tcase_add_test(tcase, many_vouchers_with_orphans_take_turns);
-    tcase_add_test(tcase, orphans_of_a_node_that_is_away_delay_no_others);
-    tcase_add_test(tcase, a_shard_that_is_away_keeps_no_sweep_of_another);
-    tcase_add_test(tcase, without_a_session_of_its_own_nothing_is_swept);
-    tcase_add_test(tcase, a_reading_without_an_answer_ends_the_sweep);
-    tcase_add_test(tcase, an_unreadable_entry_is_dropped_from_the_process_that_had_it);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

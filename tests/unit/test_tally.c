@@ -3,7 +3,7 @@
 
 #include "draw.h"
 #include "rates.h"
-#include "stack.h"
+#include "test.h"
 
 enum { KEYS = 16, MOST = 3, STEPS = 200000, DIFFERENT = 40 };
 
@@ -20,7 +20,7 @@ static void teardown(void)
     sk_tally_close(tally);
 }
 
-START_TEST(so_many_of_each)
+TEST(so_many_of_each)
 {
     for (int i = 0; i < MOST; i++)
         ck_assert(sk_tally_add(tally, 7));
@@ -30,10 +30,9 @@ START_TEST(so_many_of_each)
     ck_assert(sk_tally_add(tally, 7));
     ck_assert(!sk_tally_add(tally, 7));
 }
-END_TEST
 
 // A key without room is rejected; an existing key is not.
-START_TEST(a_full_table_refuses_new_keys)
+TEST(a_full_table_refuses_new_keys)
 {
     for (uint64_t key = 0; key < KEYS; key++)
         ck_assert(sk_tally_add(tally, key));
@@ -43,9 +42,8 @@ START_TEST(a_full_table_refuses_new_keys)
     ck_assert(sk_tally_add(tally, KEYS));
     ck_assert(!sk_tally_add(tally, 3));
 }
-END_TEST
 
-START_TEST(many_at_random)
+TEST_EACH(many_at_random, 5)
 {
     unsigned counts[DIFFERENT] = {0}, used = 0, refused = 0;
     draw_seed = (uint64_t)_i + 1;
@@ -65,14 +63,5 @@ START_TEST(many_at_random)
     }
     ck_assert_uint_gt(refused, 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("tally");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, so_many_of_each);
-    tcase_add_test(tcase, a_full_table_refuses_new_keys);
-    tcase_add_loop_test(tcase, many_at_random, 0, 5);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

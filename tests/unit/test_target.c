@@ -1,9 +1,8 @@
-#include <check.h>
 
 #include "head.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(paths)
+TEST(paths)
 {
     static const struct {
         const char *target, *path;
@@ -41,12 +40,4 @@ START_TEST(paths)
         else
             ck_assert_pstr_eq(path, rows[i].path);
     }
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("target");
-    tcase_add_test(tcase, paths);
-    return harness_main(tcase, CK_FORK);
 }

@@ -7,8 +7,8 @@
 
 #include "cors.h"
 #include "operate.h"
-#include "stack.h"
 #include "still_clock.h"
+#include "test.h"
 
 enum { END_S = 1794330000 };
 
@@ -72,7 +72,7 @@ static void must_read_all(const struct row *rows, size_t count)
 
 #define MUST_READ_ALL(rows) must_read_all(rows, sizeof(rows) / sizeof(rows)[0])
 
-START_TEST(good_terms_are_read)
+TEST(good_terms_are_read)
 {
     static const char body[] =
         " {\"end_at\":\"2026-11-11T01:00:00.5+08:00\",\"stock\":100,"
@@ -95,10 +95,9 @@ START_TEST(good_terms_are_read)
     ck_assert_ptr_null(terms.picture);
     sk_fields_free(&read);
 }
-END_TEST
 
 // Of a free item nothing is to be paid, so its orders do not expire unless they are to.
-START_TEST(a_free_item_has_no_time_to_pay)
+TEST(a_free_item_has_no_time_to_pay)
 {
     static const char *const bodies[] = {PRICE("0"), PRICE("0,\"pay_within_s\":60"), PRICE("1")};
     static const int64_t within_s[] = {0, 60, 900};
@@ -110,9 +109,8 @@ START_TEST(a_free_item_has_no_time_to_pay)
         sk_fields_free(&read);
     }
 }
-END_TEST
 
-START_TEST(a_picture_is_of_a_listed_origin)
+TEST(a_picture_is_of_a_listed_origin)
 {
     static const struct row listed[] = {
         {STOCK("1,\"picture\":\"https://pictures.example/tea.webp?w=320\""), SK_VERDICT_OK},
@@ -137,9 +135,8 @@ START_TEST(a_picture_is_of_a_listed_origin)
     must_read(listed[2].body, strlen(listed[2].body), SK_VERDICT_OK);
     sk_cors_close(origins);
 }
-END_TEST
 
-START_TEST(a_description_has_1000_bytes_at_most)
+TEST(a_description_has_1000_bytes_at_most)
 {
     char body[1400], text[1002];
     for (int len = 999; len <= 1001; len++) {
@@ -151,9 +148,8 @@ START_TEST(a_description_has_1000_bytes_at_most)
     must_read(STOCK("1,\"description\":\"\""), strlen(STOCK("1,\"description\":\"\"")), SK_VERDICT_OK);
     must_read(STOCK("1,\"description\":null"), strlen(STOCK("1,\"description\":null")), SK_VERDICT_INVALID);
 }
-END_TEST
 
-START_TEST(what_may_be_left_out_is_read)
+TEST(what_may_be_left_out_is_read)
 {
     static const char body[] =
         STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\",\"ticket\":true,\"work_bits\":24");
@@ -167,9 +163,8 @@ START_TEST(what_may_be_left_out_is_read)
     ck_assert_int_eq(terms.work_bits, 24);
     sk_fields_free(&read);
 }
-END_TEST
 
-START_TEST(a_window_may_be_over_for_those_who_mean_it)
+TEST(a_window_may_be_over_for_those_who_mean_it)
 {
     static const struct row rows[] = {
         {STOCK("1"), SK_VERDICT_INVALID},
@@ -182,9 +177,8 @@ START_TEST(a_window_may_be_over_for_those_who_mean_it)
     still_at_s = END_S;
     MUST_READ_ALL(rows);
 }
-END_TEST
 
-START_TEST(what_is_not_json_is_refused)
+TEST(what_is_not_json_is_refused)
 {
     static const struct row rows[] = {
         {"", SK_VERDICT_BAD_JSON},
@@ -227,9 +221,8 @@ START_TEST(what_is_not_json_is_refused)
     ck_assert_int_eq(sk_terms_read(NULL, 0, &rules, &terms, &read), SK_VERDICT_BAD_JSON); // no body
     sk_fields_free(&read);
 }
-END_TEST
 
-START_TEST(json_of_another_form_is_refused)
+TEST(json_of_another_form_is_refused)
 {
     static const struct row rows[] = {
         {"null", SK_VERDICT_BAD_JSON},
@@ -253,9 +246,8 @@ START_TEST(json_of_another_form_is_refused)
     };
     MUST_READ_ALL(rows);
 }
-END_TEST
 
-START_TEST(wrong_values_are_told_apart)
+TEST(wrong_values_are_told_apart)
 {
     static const struct row rows[] = {
         {STOCK("0"), SK_VERDICT_OK},
@@ -319,9 +311,8 @@ START_TEST(wrong_values_are_told_apart)
     };
     MUST_READ_ALL(rows);
 }
-END_TEST
 
-START_TEST(a_title_has_at_most_200_bytes)
+TEST(a_title_has_at_most_200_bytes)
 {
     char title[202], body[512];
     for (size_t len = 199; len <= 201; len++) {
@@ -332,10 +323,9 @@ START_TEST(a_title_has_at_most_200_bytes)
         must_read(body, (size_t)n, len <= 200 ? SK_VERDICT_OK : SK_VERDICT_INVALID);
     }
 }
-END_TEST
 
 // A deeply nested body must cost neither stack nor time.
-START_TEST(deep_nesting_is_refused)
+TEST(deep_nesting_is_refused)
 {
     enum { DEPTH = 10000 };
     static const char *const openings[] = {"[", "{\"stock\":", "[{\"a\":"};
@@ -352,17 +342,15 @@ START_TEST(deep_nesting_is_refused)
         must_read(body, (size_t)(at - body), SK_VERDICT_BAD_JSON);
     }
 }
-END_TEST
 
 // No prefix of a valid body is valid, and none is read past its end.
-START_TEST(truncated_bodies_are_refused)
+TEST(truncated_bodies_are_refused)
 {
     static const char body[] = STOCK("1");
     for (size_t len = 0; len < sizeof body - 1; len++)
         must_read(body, len, SK_VERDICT_BAD_JSON);
     must_read(body, sizeof body - 1, SK_VERDICT_OK);
 }
-END_TEST
 
 // ---- the reasons of a rejection ----
 
@@ -407,7 +395,7 @@ static void all_errors_must_be(const struct told *rows, size_t count)
 
 #define ALL_ERRORS_MUST_BE(rows) all_errors_must_be(rows, sizeof(rows) / sizeof(rows)[0])
 
-START_TEST(a_wrong_value_is_pointed_to)
+TEST(a_wrong_value_is_pointed_to)
 {
     static const struct told rows[] = {
         {STOCK("0"), SK_VERDICT_OK, ""},
@@ -444,9 +432,8 @@ START_TEST(a_wrong_value_is_pointed_to)
     };
     ALL_ERRORS_MUST_BE(rows);
 }
-END_TEST
 
-START_TEST(all_problems_are_told_at_once)
+TEST(all_problems_are_told_at_once)
 {
     static const struct told rows[] = {
         {"{}", SK_VERDICT_BAD_JSON,
@@ -459,9 +446,8 @@ START_TEST(all_problems_are_told_at_once)
     };
     ALL_ERRORS_MUST_BE(rows);
 }
-END_TEST
 
-START_TEST(unknown_names_are_pointers_that_can_be_followed)
+TEST(unknown_names_are_pointers_that_can_be_followed)
 {
     static const struct told rows[] = {
         {STOCK("1,\"a/b\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("a~1b")},
@@ -473,10 +459,9 @@ START_TEST(unknown_names_are_pointers_that_can_be_followed)
     };
     ALL_ERRORS_MUST_BE(rows);
 }
-END_TEST
 
 // Names are cut to 64 bytes, or slightly less so as not to split a character.
-START_TEST(long_names_are_cut)
+TEST(long_names_are_cut)
 {
     static const struct {
         const char *character;
@@ -506,9 +491,8 @@ START_TEST(long_names_are_cut)
         errors_must_be(body, strlen(body), SK_VERDICT_BAD_JSON, expected);
     }
 }
-END_TEST
 
-START_TEST(the_list_of_problems_is_bounded)
+TEST(the_list_of_problems_is_bounded)
 {
     static char body[32768], expected[4096];
     for (int unknown = 10; unknown <= 1000; unknown += unknown < 20 ? 1 : 490) {
@@ -525,10 +509,9 @@ START_TEST(the_list_of_problems_is_bounded)
         errors_must_be(body, strlen(body), SK_VERDICT_BAD_JSON, expected);
     }
 }
-END_TEST
 
 // The place and kind of the error, and nothing of the body.
-START_TEST(syntax_errors_tell_the_place)
+TEST(syntax_errors_tell_the_place)
 {
 #define AT(reason, line, column) " cannot be read as JSON: " reason " (line " #line ", column " #column ")\n"
     static const struct told rows[] = {
@@ -556,29 +539,4 @@ START_TEST(syntax_errors_tell_the_place)
     memset(deep, '[', sizeof deep);
     errors_must_be(deep, sizeof deep, SK_VERDICT_BAD_JSON,
                    " cannot be read as JSON: it nests too deep (line 1, column 2049)\n");
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("terms");
-    tcase_add_test(tcase, good_terms_are_read);
-    tcase_add_test(tcase, a_free_item_has_no_time_to_pay);
-    tcase_add_test(tcase, a_picture_is_of_a_listed_origin);
-    tcase_add_test(tcase, a_description_has_1000_bytes_at_most);
-    tcase_add_test(tcase, what_may_be_left_out_is_read);
-    tcase_add_test(tcase, a_window_may_be_over_for_those_who_mean_it);
-    tcase_add_test(tcase, what_is_not_json_is_refused);
-    tcase_add_test(tcase, json_of_another_form_is_refused);
-    tcase_add_test(tcase, wrong_values_are_told_apart);
-    tcase_add_test(tcase, a_title_has_at_most_200_bytes);
-    tcase_add_test(tcase, deep_nesting_is_refused);
-    tcase_add_test(tcase, truncated_bodies_are_refused);
-    tcase_add_test(tcase, a_wrong_value_is_pointed_to);
-    tcase_add_test(tcase, all_problems_are_told_at_once);
-    tcase_add_test(tcase, unknown_names_are_pointers_that_can_be_followed);
-    tcase_add_test(tcase, long_names_are_cut);
-    tcase_add_test(tcase, the_list_of_problems_is_bounded);
-    tcase_add_test(tcase, syntax_errors_tell_the_place);
-    return harness_main(tcase, CK_FORK);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "stack.h"
+#include "test.h"
 #include "text.h"
 
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
@@ -13,7 +13,7 @@ enum { DAY_S = 86400, DAYS_TO_9999 = 2932896 };
 
 // ---- voucher ids ----
 
-START_TEST(voucher_ids_are_numbers_from_1_to_the_largest)
+TEST(voucher_ids_are_numbers_from_1_to_the_largest)
 {
     static const struct {
         const char *text;
@@ -32,9 +32,8 @@ START_TEST(voucher_ids_are_numbers_from_1_to_the_largest)
         ck_assert_int_eq(id, good[i].id);
     }
 }
-END_TEST
 
-START_TEST(anything_else_is_no_voucher_id)
+TEST(anything_else_is_no_voucher_id)
 {
     static const char *const bad[] = {
         "",
@@ -77,11 +76,10 @@ START_TEST(anything_else_is_no_voucher_id)
     memset(digits, '0', sizeof digits - 1);
     ck_assert(!sk_text_voucher_id(digits, &id));
 }
-END_TEST
 
 // ---- numbers ----
 
-START_TEST(numbers_end_at_their_bound_and_never_overflow)
+TEST(numbers_end_at_their_bound_and_never_overflow)
 {
     static const struct {
         const char *text;
@@ -120,11 +118,10 @@ START_TEST(numbers_end_at_their_bound_and_never_overflow)
             ck_assert_uint_eq(value, rows[i].value);
     }
 }
-END_TEST
 
 // ---- text ----
 
-START_TEST(text_is_utf8)
+TEST(text_is_utf8)
 {
     static const struct {
         const char *text;
@@ -163,11 +160,10 @@ START_TEST(text_is_utf8)
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(sk_text_utf8(rows[i].text) == rows[i].good, "row %zu", i);
 }
-END_TEST
 
 // ---- users ----
 
-START_TEST(users_are_1_to_64_harmless_characters)
+TEST(users_are_1_to_64_harmless_characters)
 {
     static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     char user[SK_USER_MAX + 2];
@@ -184,11 +180,10 @@ START_TEST(users_are_1_to_64_harmless_characters)
     ck_assert(sk_text_user("..")); // opaque: it never becomes a path
     ck_assert(!sk_text_user(""));
 }
-END_TEST
 
 // ---- times ----
 
-START_TEST(times_are_read_with_any_offset)
+TEST(times_are_read_with_any_offset)
 {
     static const struct {
         const char *text;
@@ -219,9 +214,8 @@ START_TEST(times_are_read_with_any_offset)
             ck_assert_msg(unix_ms == good[i].unix_ms, "%s read as %lld", good[i].text, (long long)unix_ms);
     }
 }
-END_TEST
 
-START_TEST(leap_days_exist_in_leap_years_only)
+TEST(leap_days_exist_in_leap_years_only)
 {
     static const struct {
         const char *text;
@@ -236,9 +230,8 @@ START_TEST(leap_days_exist_in_leap_years_only)
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(sk_text_time(rows[i].text, &unix_ms) == rows[i].good, "%s", rows[i].text);
 }
-END_TEST
 
-START_TEST(malformed_times_are_refused)
+TEST(malformed_times_are_refused)
 {
     static const char *const bad[] = {
         "",
@@ -284,9 +277,8 @@ START_TEST(malformed_times_are_refused)
     for (size_t i = 0; i < COUNT(bad); i++)
         ck_assert_msg(!sk_text_time(bad[i], &unix_ms), "taken for a time: '%s'", bad[i]);
 }
-END_TEST
 
-START_TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
+TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
 {
     char text[SK_TIME_SIZE], expected[SK_TIME_SIZE + 8];
     for (int64_t day = 0; day <= DAYS_TO_9999; day++) {
@@ -301,9 +293,8 @@ START_TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
             ck_abort_msg("day %d: %s, should be %s, read back as %lld", (int)day, text, expected, (long long)read_back);
     }
 }
-END_TEST
 
-START_TEST(numbers_are_written_as_they_are_read)
+TEST(numbers_are_written_as_they_are_read)
 {
     static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 4294967296, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
     for (size_t i = 0; i < COUNT(numbers); i++) {
@@ -313,9 +304,8 @@ START_TEST(numbers_are_written_as_they_are_read)
         ck_assert_str_eq(text, expected);
     }
 }
-END_TEST
 
-START_TEST(utf8_has_one_form_for_each_character)
+TEST(utf8_has_one_form_for_each_character)
 {
     static const struct {
         const char *text;
@@ -347,9 +337,8 @@ START_TEST(utf8_has_one_form_for_each_character)
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(sk_text_utf8(rows[i].text) == rows[i].good, "row %zu", i);
 }
-END_TEST
 
-START_TEST(a_url_can_be_held_as_it_is)
+TEST(a_url_can_be_held_as_it_is)
 {
     static const char *const wrong[] = {"",
                                         "nowhere",
@@ -372,23 +361,5 @@ START_TEST(a_url_can_be_held_as_it_is)
     long_one[SK_URL_MAX] = 'a';
     ck_assert(!sk_text_url(long_one));
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("text");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_test(tcase, voucher_ids_are_numbers_from_1_to_the_largest);
-    tcase_add_test(tcase, anything_else_is_no_voucher_id);
-    tcase_add_test(tcase, numbers_end_at_their_bound_and_never_overflow);
-    tcase_add_test(tcase, text_is_utf8);
-    tcase_add_test(tcase, users_are_1_to_64_harmless_characters);
-    tcase_add_test(tcase, times_are_read_with_any_offset);
-    tcase_add_test(tcase, leap_days_exist_in_leap_years_only);
-    tcase_add_test(tcase, malformed_times_are_refused);
-    tcase_add_test(tcase, every_day_is_written_as_the_calendar_has_it_and_read_back);
-    tcase_add_test(tcase, numbers_are_written_as_they_are_read);
-    tcase_add_test(tcase, utf8_has_one_form_for_each_character);
-    tcase_add_test(tcase, a_url_can_be_held_as_it_is);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30);

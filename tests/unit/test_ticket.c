@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stack.h"
+#include "test.h"
 #include "ticket.h"
 
 #define SECRET    "0123456789abcdef"
@@ -67,7 +67,7 @@ static void make(struct sk_tickets *by, enum sk_ticket_kind kind, int64_t vouche
 
 // ---- the form ----
 
-START_TEST(the_form_is_the_one_that_is_written_down)
+TEST(the_form_is_the_one_that_is_written_down)
 {
     char made[SK_TICKET_SIZE];
     struct sk_ticket ticket = wanted();
@@ -79,7 +79,6 @@ START_TEST(the_form_is_the_one_that_is_written_down)
     ck_assert_int_eq(ticket.offer, OFFER);
     ck_assert_uint_eq(ticket.expires_s, EXPIRY_S);
 }
-END_TEST
 
 static int digit_of(char c)
 {
@@ -95,7 +94,7 @@ static void read_raw(const char *text, unsigned char raw[RAW_SIZE])
 }
 
 // ticket.c builds HMAC itself: for secrets of every length it must equal OpenSSL's.
-START_TEST(the_mac_is_hmac_sha256)
+TEST(the_mac_is_hmac_sha256)
 {
     char secret[201] = "", made[SK_TICKET_SIZE];
     for (size_t len = 1; len < sizeof secret; len++) {
@@ -115,11 +114,10 @@ START_TEST(the_mac_is_hmac_sha256)
         sk_tickets_close(by);
     }
 }
-END_TEST
 
 // ---- invalid tickets ----
 
-START_TEST(only_its_user_its_voucher_and_its_kind)
+TEST(only_its_user_its_voucher_and_its_kind)
 {
     struct sk_ticket ticket = wanted();
     ck_assert(is_good(TICKET));
@@ -140,9 +138,8 @@ START_TEST(only_its_user_its_voucher_and_its_kind)
     ck_assert(!sk_tickets_check(tickets, TICKET, NOW_S, &ticket));
     ck_assert(!is_good(CHALLENGE));
 }
-END_TEST
 
-START_TEST(it_expires)
+TEST(it_expires)
 {
     struct sk_ticket ticket = wanted();
     ck_assert(sk_tickets_check(tickets, TICKET, 0, &ticket));
@@ -150,10 +147,9 @@ START_TEST(it_expires)
     ck_assert(!sk_tickets_check(tickets, TICKET, EXPIRY_S, &ticket));
     ck_assert(!sk_tickets_check(tickets, TICKET, UINT32_MAX, &ticket));
 }
-END_TEST
 
 // Every other character at every place: so each bit, each byte, and the unused bits.
-START_TEST(no_other_text_is_good)
+TEST(no_other_text_is_good)
 {
     char text[SK_TICKET_SIZE];
     int tried = 0;
@@ -169,9 +165,8 @@ START_TEST(no_other_text_is_good)
     }
     ck_assert_int_eq(tried, SK_TICKET_CHARS * 254);
 }
-END_TEST
 
-START_TEST(no_part_of_it_is_good_and_nothing_longer)
+TEST(no_part_of_it_is_good_and_nothing_longer)
 {
     static const char *const others[] = {
         "", " ", TICKET "=", TICKET "A", TICKET " ", " " TICKET, TICKET TICKET, TICKET "\n",
@@ -188,11 +183,10 @@ START_TEST(no_part_of_it_is_good_and_nothing_longer)
         ck_assert(!is_good(TICKET + SK_TICKET_CHARS - len));
     }
 }
-END_TEST
 
 // ---- secrets ----
 
-START_TEST(two_secrets_while_one_takes_over)
+TEST(two_secrets_while_one_takes_over)
 {
     char made[SK_TICKET_SIZE], by_other[SK_TICKET_SIZE];
     struct sk_tickets *both = open_with(OLD "\n" SECRET "\r\n"), *old = open_with(OLD), *ours = tickets;
@@ -208,9 +202,8 @@ START_TEST(two_secrets_while_one_takes_over)
     sk_tickets_close(both);
     sk_tickets_close(old);
 }
-END_TEST
 
-START_TEST(secrets_that_are_wrong)
+TEST(secrets_that_are_wrong)
 {
     static const char *const wrong[] = {"",
                                         "\n",
@@ -226,9 +219,8 @@ START_TEST(secrets_that_are_wrong)
         ck_assert_ptr_null(strstr(said, "0123")); // nothing of the secret
     }
 }
-END_TEST
 
-START_TEST(without_a_secret_nothing_is_good)
+TEST(without_a_secret_nothing_is_good)
 {
     char made[SK_TICKET_SIZE];
     const struct sk_ticket ticket = wanted();
@@ -241,12 +233,11 @@ START_TEST(without_a_secret_nothing_is_good)
     tickets = open_with(SECRET);
     ck_assert(sk_tickets_on(tickets));
 }
-END_TEST
 
 // ---- the work ----
 
 // The nonces come from another implementation; each SHA-256 begins with exactly this many zero bits.
-START_TEST(work_is_counted_in_bits)
+TEST(work_is_counted_in_bits)
 {
     static const struct {
         const char *nonce;
@@ -265,7 +256,6 @@ START_TEST(work_is_counted_in_bits)
     ck_assert(!sk_work_done(CHALLENGE, "0784509", 23));
     ck_assert(!sk_work_done(CHALLENGE, "", 23));
 }
-END_TEST
 
 // ---- memory ----
 
@@ -294,7 +284,7 @@ static void count_free(void *old, const char *file, int line)
     free(old);
 }
 
-START_TEST(checking_allocates_nothing)
+TEST(checking_allocates_nothing)
 {
     char made[SK_TICKET_SIZE];
     unsigned char mac[EVP_MAX_MD_SIZE];
@@ -310,24 +300,10 @@ START_TEST(checking_allocates_nothing)
     }
     ck_assert_int_eq(allocations, before);
 }
-END_TEST
 
-int main(void)
+static void begin(void)
 {
-    if (CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free) != 1)
-        return 1;
-    TCase *tcase = tcase_create("ticket");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, the_form_is_the_one_that_is_written_down);
-    tcase_add_test(tcase, the_mac_is_hmac_sha256);
-    tcase_add_test(tcase, only_its_user_its_voucher_and_its_kind);
-    tcase_add_test(tcase, it_expires);
-    tcase_add_test(tcase, no_other_text_is_good);
-    tcase_add_test(tcase, no_part_of_it_is_good_and_nothing_longer);
-    tcase_add_test(tcase, two_secrets_while_one_takes_over);
-    tcase_add_test(tcase, secrets_that_are_wrong);
-    tcase_add_test(tcase, without_a_secret_nothing_is_good);
-    tcase_add_test(tcase, work_is_counted_in_bits);
-    tcase_add_test(tcase, checking_allocates_nothing);
-    return harness_main(tcase, CK_FORK);
+    ck_assert_int_eq(CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free), 1);
 }
+
+SUITE(.begin = begin, .setup = setup, .teardown = teardown);

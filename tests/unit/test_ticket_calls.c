@@ -6,6 +6,7 @@
 #include "call.h"
 #include "clock.h"
 #include "purchase.h"
+#include "test.h"
 #include "ticket.h"
 
 enum { VOUCHER = 7, OLD = 5, NEWEST = 8, NEW = 9, TICKET = 3, OTHER = 4 };
@@ -145,7 +146,7 @@ static void say(const char *body)
 
 // ---- sent with a purchase ----
 
-START_TEST(without_a_secret_nothing_is_checked)
+TEST(without_a_secret_nothing_is_checked)
 {
     header = "x";
     open_with(NULL);
@@ -155,10 +156,9 @@ START_TEST(without_a_secret_nothing_is_checked)
     ck_assert_int_eq(refused, SK_VERDICT_TICKETS_OFF);
     ck_assert_uint_eq(told_count, 0);
 }
-END_TEST
 
 // ... also if it is taken away while the voucher is looked for.
-START_TEST(a_secret_may_go_meanwhile)
+TEST(a_secret_may_go_meanwhile)
 {
     sk_handle_ticket(&the_context, &asked);
     open_with(NULL);
@@ -166,9 +166,8 @@ START_TEST(a_secret_may_go_meanwhile)
     ck_assert_int_eq(refused, SK_VERDICT_TICKETS_OFF);
     ck_assert_str_eq(answered, "");
 }
-END_TEST
 
-START_TEST(what_a_purchase_carries)
+TEST(what_a_purchase_carries)
 {
     char ticket[64];
     ck_assert_int_eq(found().ticket, SK_ASK_NO_TICKET);
@@ -188,10 +187,9 @@ START_TEST(what_a_purchase_carries)
     sk_call_of(&asked)->voucher_id = VOUCHER + 1;
     ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
 }
-END_TEST
 
 // Only what has the form of this voucher's ticket can say that it has expired.
-START_TEST(a_ticket_that_has_expired_is_told_apart)
+TEST(a_ticket_that_has_expired_is_told_apart)
 {
     static char text[SK_TICKET_SIZE];
     struct sk_ticket ticket = {SK_TICKET_PURCHASE, VOUCHER, sk_call_of(&asked)->user, OFFER, 1};
@@ -206,9 +204,8 @@ START_TEST(a_ticket_that_has_expired_is_told_apart)
     ck_assert(sk_tickets_make(the_context.tickets, &ticket, text));
     ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
 }
-END_TEST
 
-START_TEST(a_ticket_lives_as_long_as_is_set)
+TEST(a_ticket_lives_as_long_as_is_set)
 {
     char expires_at[64];
     int64_t expires_ms, before_ms = (int64_t)sk_wall_ms();
@@ -218,11 +215,10 @@ START_TEST(a_ticket_lives_as_long_as_is_set)
     ck_assert_int_ge(expires_ms, before_ms - 1000 + TTL_S * 1000);
     ck_assert_int_le(expires_ms, before_ms + (TTL_S + SLOW_S) * 1000);
 }
-END_TEST
 
 // ---- the work ----
 
-START_TEST(a_challenge_is_given_where_there_is_work)
+TEST(a_challenge_is_given_where_there_is_work)
 {
     char challenge[64];
     asked.method = SK_METHOD_GET;
@@ -235,7 +231,6 @@ START_TEST(a_challenge_is_given_where_there_is_work)
     header = challenge;
     ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET); // it buys nothing
 }
-END_TEST
 
 // With the first number that is a solution, or that is none.
 static void put_work(const char *challenge, bool solves, char body[WORK_SIZE])
@@ -248,7 +243,7 @@ static void put_work(const char *challenge, bool solves, char body[WORK_SIZE])
     (void)snprintf(body, WORK_SIZE, "{\"challenge\":\"%s\",\"nonce\":\"%s\"}", challenge, nonce);
 }
 
-START_TEST(a_ticket_takes_its_work)
+TEST(a_ticket_takes_its_work)
 {
     char challenge[64], body[WORK_SIZE];
     voucher->work_bits = BITS;
@@ -282,7 +277,6 @@ START_TEST(a_ticket_takes_its_work)
     say("{}");
     ck_assert_int_eq(refused, SK_VERDICT_FOUND);
 }
-END_TEST
 
 // ---- whether the voucher is on offer ----
 
@@ -292,16 +286,15 @@ static void must_be_told_of(uint64_t handle, int64_t voucher_id)
     ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, voucher_id));
 }
 
-START_TEST(the_catalogue_answers_at_once)
+TEST(the_catalogue_answers_at_once)
 {
     sk_check_offer(&control, VOUCHER, TICKET);
     must_be_told_of(TICKET, VOUCHER);
     ck_assert_uint_eq(fake_pg.count, 0);
     ck_assert_uint_eq(fake_follow.waits, 0);
 }
-END_TEST
 
-START_TEST(a_new_voucher_is_found_by_the_next_read)
+TEST(a_new_voucher_is_found_by_the_next_read)
 {
     sk_check_offer(&control, NEW, TICKET);
     sk_check_offer(&control, NEW, OTHER);
@@ -318,9 +311,8 @@ START_TEST(a_new_voucher_is_found_by_the_next_read)
     follow_ends(false);
     must_be_told(TICKET, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(of_a_retired_voucher_there_are_no_tickets)
+TEST(of_a_retired_voucher_there_are_no_tickets)
 {
     static const char *const row[1][ROW_COLUMNS] = {{"5", "1000", "2000", "{}", "9"}};
     const struct sk_rows one = {1, row}, none = {0, NULL};
@@ -335,9 +327,8 @@ START_TEST(of_a_retired_voucher_there_are_no_tickets)
     pg_answers(NULL);
     must_be_told(TICKET, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(memory_that_is_short)
+TEST(memory_that_is_short)
 {
     allocations_left = 1;
     sk_check_offer(&control, OLD, TICKET);
@@ -346,22 +337,5 @@ START_TEST(memory_that_is_short)
     sk_check_offer(&control, VOUCHER, TICKET); // requires no work
     must_be_told_of(TICKET, VOUCHER);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("tickets");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, without_a_secret_nothing_is_checked);
-    tcase_add_test(tcase, a_secret_may_go_meanwhile);
-    tcase_add_test(tcase, what_a_purchase_carries);
-    tcase_add_test(tcase, a_ticket_that_has_expired_is_told_apart);
-    tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
-    tcase_add_test(tcase, a_challenge_is_given_where_there_is_work);
-    tcase_add_test(tcase, a_ticket_takes_its_work);
-    tcase_add_test(tcase, the_catalogue_answers_at_once);
-    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_read);
-    tcase_add_test(tcase, of_a_retired_voucher_there_are_no_tickets);
-    tcase_add_test(tcase, memory_that_is_short);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

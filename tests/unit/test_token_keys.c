@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "identity.h"
-#include "stack.h"
+#include "test.h"
 #include "user_tokens.h"
 
 #define OCT(kid, k) JWK_OCT(kid, k)
@@ -41,7 +41,7 @@ static void must_have(const char *kid, enum sk_jws_algorithm algorithm, bool sig
     ck_assert(sk_jws_can_sign(key->jws) == signs);
 }
 
-START_TEST(lines_are_read)
+TEST(lines_are_read)
 {
     ck_assert_msg(read_keys("# of the login\n"
                             "\n"
@@ -59,9 +59,8 @@ START_TEST(lines_are_read)
     ck_assert_ptr_null(sk_token_keys_find(keys, ""));
     ck_assert_ptr_null(sk_token_keys_find(keys, "aa"));
 }
-END_TEST
 
-START_TEST(a_set_is_read)
+TEST(a_set_is_read)
 {
     ck_assert_msg(read_keys(" \n" SET(OCT("a", SECRET_A) "," OKP(
                       "b") "," //
@@ -78,11 +77,10 @@ START_TEST(a_set_is_read)
     must_have("e", SK_JWS_ES256, false);
     ck_assert_ptr_null(sk_token_keys_find(keys, "x"));
 }
-END_TEST
 
 // What logins publish, in the form of each: RSA keys of one shape, with members of their own. Entra names no `alg`;
 // Keycloak adds a key for encryption.
-START_TEST(sets_of_logins_are_read)
+TEST(sets_of_logins_are_read)
 {
     static const struct {
         const char *text;
@@ -125,9 +123,8 @@ START_TEST(sets_of_logins_are_read)
             must_have("k2", SK_JWS_RS256, false);
     }
 }
-END_TEST
 
-START_TEST(a_key_that_is_not_used_has_a_reason)
+TEST(a_key_that_is_not_used_has_a_reason)
 {
     static const struct {
         const char *jwk, *reason;
@@ -168,10 +165,9 @@ START_TEST(a_key_that_is_not_used_has_a_reason)
         ck_assert_ptr_nonnull(strstr(wrong, rows[i].reason));
     }
 }
-END_TEST
 
 // A set is the login's: its other keys stay.
-START_TEST(a_wrong_key_takes_no_other_away)
+TEST(a_wrong_key_takes_no_other_away)
 {
     static const struct {
         const char *jwk, *reason;
@@ -214,9 +210,8 @@ START_TEST(a_wrong_key_takes_no_other_away)
     must_have("good", SK_JWS_EDDSA, false);
     ck_assert(sk_token_keys_unused(keys, 0).foreign && !sk_token_keys_unused(keys, 1).foreign);
 }
-END_TEST
 
-START_TEST(what_is_wrong_is_refused)
+TEST(what_is_wrong_is_refused)
 {
     static const struct {
         const char *text, *place, *reason;
@@ -278,9 +273,8 @@ START_TEST(what_is_wrong_is_refused)
                       "%s", wrong);
     }
 }
-END_TEST
 
-START_TEST(there_is_a_most)
+TEST(there_is_a_most)
 {
     struct sk_buf lines = {0};
     for (int i = 0; i < SK_TOKEN_KEYS_MAX; i++)
@@ -305,10 +299,9 @@ START_TEST(there_is_a_most)
     ck_assert_ptr_nonnull(strstr(wrong, "there are more than 64"));
     sk_buf_free(&lines);
 }
-END_TEST
 
 // An unchanged key keeps its number. A kid with another key is another key, and a key that returns counts as new.
-START_TEST(numbers_last_as_long_as_the_key)
+TEST(numbers_last_as_long_as_the_key)
 {
     static const char *const texts[] = {"a HS256 " SECRET_A "\nb HS256 " SECRET_B "\nc EdDSA " ED_PUBLIC,
                                         "c EdDSA " ED_PUBLIC " " ED_PRIVATE "\na HS256 " SECRET_B,
@@ -335,7 +328,6 @@ START_TEST(numbers_last_as_long_as_the_key)
     for (size_t i = 0; i < 3; i++)
         sk_token_keys_free(sets[i]);
 }
-END_TEST
 
 // ---- the ring ----
 
@@ -350,7 +342,7 @@ static void write_keys(const char *text)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-START_TEST(a_new_set_reaches_the_readers)
+TEST(a_new_set_reaches_the_readers)
 {
     uint64_t version, first;
     int fd = mkstemp(path);
@@ -388,9 +380,8 @@ START_TEST(a_new_set_reaches_the_readers)
     sk_token_ring_close(ring);
     sk_token_ring_close(NULL);
 }
-END_TEST
 
-START_TEST(a_file_has_a_most)
+TEST(a_file_has_a_most)
 {
     static char text[70000];
     char large[] = "/tmp/seckill-keys-XXXXXX";
@@ -410,7 +401,6 @@ START_TEST(a_file_has_a_most)
     ck_assert_ptr_null(sk_token_keys_load("/nowhere", 1, NULL, wrong));
     ck_assert_ptr_null(sk_token_keys_load("/", 1, NULL, wrong));
 }
-END_TEST
 
 // ---- the cache ----
 
@@ -421,7 +411,7 @@ static struct sk_jwt_claims claims_of(const char *user)
     return claims;
 }
 
-START_TEST(the_cache_knows_tokens_by_key)
+TEST(the_cache_knows_tokens_by_key)
 {
     struct sk_token_cache *cache = sk_token_cache_open(64);
     struct sk_jwt_claims alice = claims_of("alice"), bob = claims_of("bob");
@@ -441,10 +431,9 @@ START_TEST(the_cache_knows_tokens_by_key)
     sk_token_cache_close(cache);
     sk_token_cache_close(NULL);
 }
-END_TEST
 
 // The newest entry is always found, and the number of places is never exceeded.
-START_TEST(the_cache_is_bounded)
+TEST(the_cache_is_bounded)
 {
     enum { TOKENS = 1000, PLACES = 64 };
     struct sk_token_cache *cache = sk_token_cache_open(PLACES);
@@ -469,23 +458,5 @@ START_TEST(the_cache_is_bounded)
     ck_assert_int_gt(known, PLACES / 2);
     sk_token_cache_close(cache);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("token_keys");
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, lines_are_read);
-    tcase_add_test(tcase, a_set_is_read);
-    tcase_add_test(tcase, sets_of_logins_are_read);
-    tcase_add_test(tcase, a_key_that_is_not_used_has_a_reason);
-    tcase_add_test(tcase, a_wrong_key_takes_no_other_away);
-    tcase_add_test(tcase, what_is_wrong_is_refused);
-    tcase_add_test(tcase, there_is_a_most);
-    tcase_add_test(tcase, numbers_last_as_long_as_the_key);
-    tcase_add_test(tcase, a_new_set_reaches_the_readers);
-    tcase_add_test(tcase, a_file_has_a_most);
-    tcase_add_test(tcase, the_cache_knows_tokens_by_key);
-    tcase_add_test(tcase, the_cache_is_bounded);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = teardown);

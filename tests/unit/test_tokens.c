@@ -1,11 +1,10 @@
 // The list of tokens: its contents, the line named in a rejection, and that no message repeats a token.
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "auth.h"
 #include "buf.h"
-#include "stack.h"
+#include "test.h"
 
 #define A16  "0123456789abcdef"
 #define A64  A16 A16 A16 A16
@@ -49,7 +48,7 @@ static void must_have(const char *token, unsigned roles, const char *name)
     ck_assert_str_eq(found, roles == 0 ? "none" : name);
 }
 
-START_TEST(without_tokens_there_are_none)
+TEST(without_tokens_there_are_none)
 {
     static const char *const rows[] = {NULL, "\n", "#", "# a name read " A16 "\n\n \t\n\r\n\t# b\r\n"};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -60,9 +59,8 @@ START_TEST(without_tokens_there_are_none)
         ck_assert_str_eq(said, "");
     }
 }
-END_TEST
 
-START_TEST(the_single_token_has_all_roles)
+TEST(the_single_token_has_all_roles)
 {
     ck_assert(open_tokens("the-single-token", NULL));
     ck_assert(sk_tokens_any(tokens));
@@ -72,10 +70,9 @@ START_TEST(the_single_token_has_all_roles)
     must_have("the-single-tokens", 0, NULL);
     must_have("", 0, NULL);
 }
-END_TEST
 
 // A token of a few characters can be guessed.
-START_TEST(the_single_token_has_the_form_of_the_others)
+TEST(the_single_token_has_the_form_of_the_others)
 {
     static const char *const rows[][2] = {{"", "shorter than 16"},
                                           {"a", "shorter than 16"},
@@ -90,9 +87,8 @@ START_TEST(the_single_token_has_the_form_of_the_others)
     }
     ck_assert(open_tokens(A16, NULL) && open_tokens(A256, NULL));
 }
-END_TEST
 
-START_TEST(lines_are_read)
+TEST(lines_are_read)
 {
     ck_assert(open_tokens("the-single-token", "# of the shop\n"
                                               "alice read " A16 "0\n"
@@ -116,10 +112,9 @@ START_TEST(lines_are_read)
     must_have("alice", 0, NULL);
     must_have(A256 "0", 0, NULL);
 }
-END_TEST
 
 // Also if a token is a prefix or a repetition of another.
-START_TEST(every_bit_of_a_token_counts)
+TEST(every_bit_of_a_token_counts)
 {
     static const char *const texts[] = {A16, A16 A16, "fedcba9876543210"};
     ck_assert(open_tokens(NULL, "a read " A16 "\nb operate " A16 A16 "\nc payments fedcba9876543210"));
@@ -137,9 +132,8 @@ START_TEST(every_bit_of_a_token_counts)
     must_have(A16 A16, OPERATES, "b");
     must_have("fedcba9876543210", SK_ROLE_PAYMENTS, "c");
 }
-END_TEST
 
-START_TEST(wrong_lines_are_refused_by_number)
+TEST(wrong_lines_are_refused_by_number)
 {
     static const struct {
         const char *lines, *line, *reason;
@@ -183,9 +177,8 @@ START_TEST(wrong_lines_are_refused_by_number)
         ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
     }
 }
-END_TEST
 
-START_TEST(there_is_a_most)
+TEST(there_is_a_most)
 {
     struct sk_buf lines = {0};
     for (int i = 0; i < SK_TOKENS_MAX; i++)
@@ -200,18 +193,5 @@ START_TEST(there_is_a_most)
     ck_assert_ptr_nonnull(strstr(said, "line 65: there are more than 64"));
     sk_buf_free(&lines);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("tokens");
-    tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_add_test(tcase, without_tokens_there_are_none);
-    tcase_add_test(tcase, the_single_token_has_all_roles);
-    tcase_add_test(tcase, the_single_token_has_the_form_of_the_others);
-    tcase_add_test(tcase, lines_are_read);
-    tcase_add_test(tcase, every_bit_of_a_token_counts);
-    tcase_add_test(tcase, wrong_lines_are_refused_by_number);
-    tcase_add_test(tcase, there_is_a_most);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = teardown);

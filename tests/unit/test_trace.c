@@ -9,7 +9,7 @@
 #include "request.h"
 #include "server_options.h"
 #include "spool.h"
-#include "stack.h"
+#include "test.h"
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 #define SPAN  "b7ad6b7169203331"
@@ -63,7 +63,7 @@ static void answer(unsigned status, const char *code)
         sk_trace_answer(&asked, status, code, NULL);
 }
 
-START_TEST(which_requests_have_a_trace)
+TEST(which_requests_have_a_trace)
 {
     static const struct {
         enum sk_trace_mode mode;
@@ -104,9 +104,8 @@ START_TEST(which_requests_have_a_trace)
         sk_tracer_close(tracer);
     }
 }
-END_TEST
 
-START_TEST(each_request_has_ids_of_its_own)
+TEST(each_request_has_ids_of_its_own)
 {
     struct sk_tracer *tracer = open_tracer(SK_TRACE_ON, 0);
     static struct sk_traceparent before;
@@ -118,10 +117,9 @@ START_TEST(each_request_has_ids_of_its_own)
     }
     sk_tracer_close(tracer);
 }
-END_TEST
 
 // Random: the bounds are 6 standard deviations away.
-START_TEST(one_of_n_has_a_line)
+TEST(one_of_n_has_a_line)
 {
     static const struct {
         int64_t one_in;
@@ -142,7 +140,6 @@ START_TEST(one_of_n_has_a_line)
         sk_tracer_close(tracer);
     }
 }
-END_TEST
 
 static void must_be(const char *pattern)
 {
@@ -157,7 +154,7 @@ static void must_be(const char *pattern)
     regfree(&regex);
 }
 
-START_TEST(what_a_line_says)
+TEST(what_a_line_says)
 {
     struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 1);
     ask(tracer, SENT);
@@ -175,10 +172,9 @@ START_TEST(what_a_line_says)
     must_be("method=POST route=/seckill/\\{voucher\\} status=200 code=FOUND bytes=0 us=[0-9]+ trace_id=-");
     sk_tracer_close(tracer);
 }
-END_TEST
 
 // A line contains nothing that a client has sent.
-START_TEST(a_line_holds_nothing_from_outside)
+TEST(a_line_holds_nothing_from_outside)
 {
     static const struct {
         enum sk_method method;
@@ -207,10 +203,9 @@ START_TEST(a_line_holds_nothing_from_outside)
     }
     sk_tracer_close(tracer);
 }
-END_TEST
 
 // Each field of maximum length.
-START_TEST(the_longest_line_fits)
+TEST(the_longest_line_fits)
 {
     struct sk_tracer *tracer = open_tracer(SK_TRACE_ON, 1);
     char code[SK_TRACE_CODE_MAX + 1];
@@ -225,9 +220,8 @@ START_TEST(the_longest_line_fits)
     ck_assert_uint_lt(strlen(written), SK_SPOOL_LINE_MAX / 2);
     sk_tracer_close(tracer);
 }
-END_TEST
 
-START_TEST(log_lines_carry_the_trace)
+TEST(log_lines_carry_the_trace)
 {
     struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 0);
     begin_listening();
@@ -249,9 +243,8 @@ START_TEST(log_lines_carry_the_trace)
     ck_assert_ptr_nonnull(strstr(heard, "msg=\"of this one, too\" trace_id=" TRACE " b=\"c d\"\n"));
     ck_assert_ptr_nonnull(strstr(heard, "msg=\"of none\"\n"));
 }
-END_TEST
 
-START_TEST(what_goes_wrong_is_logged)
+TEST(what_goes_wrong_is_logged)
 {
     static const struct {
         unsigned status;
@@ -279,19 +272,4 @@ START_TEST(what_goes_wrong_is_logged)
             ck_assert_msg(strstr(heard, rows[i].logged) != NULL, "%s", heard);
     }
     sk_tracer_close(tracer);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("trace");
-    tcase_add_test(tcase, which_requests_have_a_trace);
-    tcase_add_test(tcase, each_request_has_ids_of_its_own);
-    tcase_add_test(tcase, one_of_n_has_a_line);
-    tcase_add_test(tcase, what_a_line_says);
-    tcase_add_test(tcase, a_line_holds_nothing_from_outside);
-    tcase_add_test(tcase, the_longest_line_fits);
-    tcase_add_test(tcase, log_lines_carry_the_trace);
-    tcase_add_test(tcase, what_goes_wrong_is_logged);
-    return harness_main(tcase, CK_FORK);
 }

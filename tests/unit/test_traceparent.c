@@ -2,13 +2,13 @@
 // W3C Trace Context.
 #include <string.h>
 
-#include "stack.h"
+#include "test.h"
 #include "trace.h"
 
 #define TRACE "12345678901234567890123456789012"
 #define SPAN  "1234567890123456"
 
-START_TEST(what_is_taken_up)
+TEST(what_is_taken_up)
 {
     static const struct {
         const char *text;
@@ -38,9 +38,8 @@ START_TEST(what_is_taken_up)
         ck_assert_uint_eq(read.flags, rows[i].flags);
     }
 }
-END_TEST
 
-START_TEST(what_is_not)
+TEST(what_is_not)
 {
     static const char *const rows[] = {
         "", "-", "   ", "00", "00-" TRACE "-" SPAN "-01.", "00-" TRACE "-" SPAN "-01-what-the-future-will-be-like",
@@ -70,11 +69,10 @@ START_TEST(what_is_not)
         ck_assert_uint_eq(read.flags, 7);
     }
 }
-END_TEST
 
 // Replaces each byte of a valid value by each other byte: a hexadecimal digit may replace a digit, nothing else is
 // valid.
-START_TEST(no_byte_may_be_another)
+TEST(no_byte_may_be_another)
 {
     static const char good[] = "00-" TRACE "-" SPAN "-01", digits[] = "0123456789abcdef";
     for (size_t at = 0; at < sizeof good - 1; at++) {
@@ -90,9 +88,8 @@ START_TEST(no_byte_may_be_another)
         }
     }
 }
-END_TEST
 
-START_TEST(what_is_made)
+TEST(what_is_made)
 {
     static const struct {
         uint64_t random[3];
@@ -115,9 +112,8 @@ START_TEST(what_is_made)
         ck_assert_uint_eq(read.flags, made.flags);
     }
 }
-END_TEST
 
-START_TEST(a_later_version_is_given_on_as_00)
+TEST(a_later_version_is_given_on_as_00)
 {
     struct sk_traceparent read;
     char text[SK_TRACEPARENT_SIZE];
@@ -125,16 +121,4 @@ START_TEST(a_later_version_is_given_on_as_00)
     sk_traceparent_new_span(&read, 0xabc);
     sk_traceparent_put(&read, text);
     ck_assert_str_eq(text, "00-" TRACE "-0000000000000abc-01");
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("traceparent");
-    tcase_add_test(tcase, what_is_taken_up);
-    tcase_add_test(tcase, what_is_not);
-    tcase_add_test(tcase, no_byte_may_be_another);
-    tcase_add_test(tcase, what_is_made);
-    tcase_add_test(tcase, a_later_version_is_given_on_as_00);
-    return harness_main(tcase, CK_FORK);
 }

@@ -1,11 +1,10 @@
 // Checks of values from Redis.
-#include <check.h>
 
 #include "fake_stores.h"
 #include "journal.h"
-#include "stack.h"
+#include "test.h"
 
-START_TEST(numbers_have_a_range)
+TEST(numbers_have_a_range)
 {
     static const struct {
         struct sk_reply reply;
@@ -28,9 +27,8 @@ START_TEST(numbers_have_a_range)
         ck_assert(rows[i].good || value == 0);
     }
 }
-END_TEST
 
-START_TEST(ids_and_versions_have_a_form)
+TEST(ids_and_versions_have_a_form)
 {
     static const struct {
         const char *text;
@@ -65,10 +63,9 @@ START_TEST(ids_and_versions_have_a_form)
         ck_assert_msg(sk_trust_is_version(rows[i].text) == rows[i].version, "version '%s'", rows[i].text);
     }
 }
-END_TEST
 
 // Errors that pass by themselves do not count as damage.
-START_TEST(damage_is_what_a_rebuild_mends)
+TEST(damage_is_what_a_rebuild_mends)
 {
     static const char *const passing[] = {"OOM command not allowed",
                                           "READONLY You can't",
@@ -82,9 +79,8 @@ START_TEST(damage_is_what_a_rebuild_mends)
     for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++)
         ck_assert_msg(!sk_trust_is_damage(passing[i]), "%s", passing[i]);
 }
-END_TEST
 
-START_TEST(an_order_id_has_a_form)
+TEST(an_order_id_has_a_form)
 {
     static const struct {
         struct sk_reply reply;
@@ -113,15 +109,5 @@ START_TEST(an_order_id_has_a_form)
         ck_assert_str_eq(id, rows[i].good ? "00000000-0000-7000-8000-00000000000a" : "");
     }
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("trust");
-    tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
-    tcase_add_test(tcase, numbers_have_a_range);
-    tcase_add_test(tcase, ids_and_versions_have_a_form);
-    tcase_add_test(tcase, damage_is_what_a_rebuild_mends);
-    tcase_add_test(tcase, an_order_id_has_a_form);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.teardown = fake_stores_forget);

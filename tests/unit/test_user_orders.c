@@ -3,6 +3,7 @@
 
 #include "admin_lists.h"
 #include "orders.h"
+#include "test.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 
@@ -57,7 +58,7 @@ static void answer_buyer(size_t i, const char *id)
     redis_answers_at(i, id == NULL ? &nil : &text);
 }
 
-START_TEST(a_list_has_what_is_settled_and_what_is_pending)
+TEST(a_list_has_what_is_settled_and_what_is_pending)
 {
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
     busy[1] = a_voucher(sale.catalogue, OTHER);
@@ -77,9 +78,8 @@ START_TEST(a_list_has_what_is_settled_and_what_is_pending)
     must_be_shown(1, "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_B "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
                      "\",\"quantity\":1,\"status\":\"pending\"}],\"complete\":true}");
 }
-END_TEST
 
-START_TEST(only_what_is_a_users_is_asked_about)
+TEST(only_what_is_a_users_is_asked_about)
 {
     busy[1] = a_voucher(sale.catalogue, OTHER);
     busy_count = 2;
@@ -98,9 +98,8 @@ START_TEST(only_what_is_a_users_is_asked_about)
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     ck_assert_uint_eq(fake_redis.count, 2);
 }
-END_TEST
 
-START_TEST(a_list_that_may_lack_something_says_so)
+TEST(a_list_that_may_lack_something_says_so)
 {
     static const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key");
     busy_are_all = false;
@@ -124,10 +123,9 @@ START_TEST(a_list_that_may_lack_something_says_so)
     pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
 }
-END_TEST
 
 // The user may have a pending order of a voucher that was made since the catalogue was read.
-START_TEST(a_list_knows_of_vouchers_that_it_does_not_know)
+TEST(a_list_knows_of_vouchers_that_it_does_not_know)
 {
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "7", "9"}};
     static const struct sk_rows newer = {1, rows};
@@ -146,9 +144,8 @@ START_TEST(a_list_knows_of_vouchers_that_it_does_not_know)
     pg_answers(&newer);
     must_be_shown(1, "{\"orders\":[{\"id\":\"c\"}],\"complete\":false}");
 }
-END_TEST
 
-START_TEST(half_a_list_is_none)
+TEST(half_a_list_is_none)
 {
     busy[1] = a_voucher(sale.catalogue, OTHER);
     busy_count = 2;
@@ -179,10 +176,9 @@ START_TEST(half_a_list_is_none)
     ask_orders(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
 // Anyone with write access to Redis could write there.
-START_TEST(what_is_no_order_id_is_not_asked_about)
+TEST(what_is_no_order_id_is_not_asked_about)
 {
     static const char *const forged[] = {"\",\"status\":\"paid\",\"x\":\"0123456789abc",
                                          "00000000-0000-7000-8000-00000000000A", "x",
@@ -196,7 +192,6 @@ START_TEST(what_is_no_order_id_is_not_asked_about)
         must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     }
 }
-END_TEST
 
 // ---- pages ----
 
@@ -206,7 +201,7 @@ static void ask_page(unsigned limit, const char *cursor, uint64_t handle)
 }
 
 // The first page has the pending orders, whatever its limit; the others need no Redis.
-START_TEST(a_list_goes_on_where_it_ended)
+TEST(a_list_goes_on_where_it_ended)
 {
     static const rows_t first[] = {
         {ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, "{\"id\":\"b\"}", "8"}, {ORDER_D, NULL, "8"}};
@@ -232,9 +227,8 @@ START_TEST(a_list_goes_on_where_it_ended)
     must_be_shown(1, "{\"orders\":[{\"id\":\"b\"}],\"complete\":true}");
     ck_assert_str_eq(told_next, "");
 }
-END_TEST
 
-START_TEST(the_same_page_is_asked_for_once)
+TEST(the_same_page_is_asked_for_once)
 {
     char cursor[SK_CURSOR_SIZE], other[SK_CURSOR_SIZE];
     struct sk_position position = sk_position_of_uuid(ORDER_C);
@@ -253,9 +247,8 @@ START_TEST(the_same_page_is_asked_for_once)
         must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_uint_eq(fake_pg.count, 4);
 }
-END_TEST
 
-START_TEST(a_cursor_of_another_list_is_refused)
+TEST(a_cursor_of_another_list_is_refused)
 {
     char cursor[SK_CURSOR_SIZE];
     struct sk_position position = sk_position_of_uuid(ORDER_C);
@@ -266,7 +259,6 @@ START_TEST(a_cursor_of_another_list_is_refused)
     must_be_told(1, SK_VERDICT_BAD_PARAMETER);
     ck_assert_uint_eq(fake_pg.count + fake_redis.count, 0);
 }
-END_TEST
 
 // ---- who asks ----
 
@@ -280,7 +272,7 @@ const char *sk_request_query(const struct sk_request *request, const char *name,
 }
 
 // An operator's list waits for no user's, not even for the same one.
-START_TEST(an_operators_list_goes_first)
+TEST(an_operators_list_goes_first)
 {
     const struct sk_context context = {.control = &control};
     ask_orders(1);
@@ -296,7 +288,6 @@ START_TEST(an_operators_list_goes_first)
     must_be_told(1, SK_VERDICT_FOUND);
     must_be_told(2, SK_VERDICT_FOUND);
 }
-END_TEST
 
 // ---- memory that is short ----
 
@@ -313,26 +304,9 @@ static void converse(void)
     }
 }
 
-START_TEST(every_allocation_may_fail)
+TEST(every_allocation_may_fail)
 {
     must_survive_short_memory(converse, busy[0]);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("user_orders");
-    tcase_add_checked_fixture(tcase, setup, control_teardown);
-    tcase_add_test(tcase, a_list_has_what_is_settled_and_what_is_pending);
-    tcase_add_test(tcase, only_what_is_a_users_is_asked_about);
-    tcase_add_test(tcase, a_list_that_may_lack_something_says_so);
-    tcase_add_test(tcase, a_list_knows_of_vouchers_that_it_does_not_know);
-    tcase_add_test(tcase, half_a_list_is_none);
-    tcase_add_test(tcase, what_is_no_order_id_is_not_asked_about);
-    tcase_add_test(tcase, a_list_goes_on_where_it_ended);
-    tcase_add_test(tcase, the_same_page_is_asked_for_once);
-    tcase_add_test(tcase, a_cursor_of_another_list_is_refused);
-    tcase_add_test(tcase, an_operators_list_goes_first);
-    tcase_add_test(tcase, every_allocation_may_fail);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = control_teardown);

@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "identity.h"
 #include "jwt.h"
-#include "stack.h"
+#include "test.h"
 #include "user_tokens.h"
 
 #define HEADER_A    "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"a\"}"
@@ -111,16 +111,15 @@ static enum sk_jwt_result check(const struct token_key *key, const char *header,
     return result;
 }
 
-START_TEST(a_good_token_names_its_user)
+TEST(a_good_token_names_its_user)
 {
     for (int i = 0; i < SIGNERS; i++)
         ck_assert_int_eq(check(signers[i].key, signers[i].header, CLAIMS), SK_JWT_GOOD);
     ck_assert_int_eq(check(&key_b, "{\"alg\":\"HS256\",\"kid\":\"b\"}", CLAIMS), SK_JWT_GOOD);
 }
-END_TEST
 
 // Each algorithm's name, with each key: only its own is good. Each key's signature, under each other kid: none is good.
-START_TEST(no_algorithm_passes_for_another)
+TEST(no_algorithm_passes_for_another)
 {
     static const char *const names[] = {"HS256", "EdDSA", "RS256", "ES256", "none",   "None",
                                         "HS512", "RS384", "PS256", "ES384", "Ed25519"};
@@ -138,9 +137,8 @@ START_TEST(no_algorithm_passes_for_another)
         }
     }
 }
-END_TEST
 
-START_TEST(each_refusal_has_its_reason)
+TEST(each_refusal_has_its_reason)
 {
     static const struct {
         const struct token_key *key;
@@ -182,9 +180,8 @@ START_TEST(each_refusal_has_its_reason)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_TOKENS_TAKEN), 1);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_TOKENS_REFUSED), sizeof rows / sizeof rows[0] - 1 + 7);
 }
-END_TEST
 
-START_TEST(any_byte_that_differs_is_refused)
+TEST(any_byte_that_differs_is_refused)
 {
     for (int i = 0; i < SIGNERS; i++) {
         char *token = token_make(signers[i].key, signers[i].header, CLAIMS);
@@ -198,14 +195,13 @@ START_TEST(any_byte_that_differs_is_refused)
         free(token);
     }
 }
-END_TEST
 
 static uint64_t checked(void)
 {
     return sk_metrics_read(&metrics, SK_METRIC_SIGNATURES);
 }
 
-START_TEST(a_public_key_signature_is_checked_once)
+TEST(a_public_key_signature_is_checked_once)
 {
     for (int i = 0; i < SIGNERS; i++) {
         char *token = token_make(signers[i].key, signers[i].header, CLAIMS);
@@ -218,9 +214,8 @@ START_TEST(a_public_key_signature_is_checked_once)
         free(token);
     }
 }
-END_TEST
 
-START_TEST(what_is_refused_is_not_kept)
+TEST(what_is_refused_is_not_kept)
 {
     char *token = token_make(&key_ed, HEADER_ED, CLAIMS);
     ck_assert_int_eq(check_at(token, 3000), SK_JWT_EXPIRED);
@@ -234,9 +229,8 @@ START_TEST(what_is_refused_is_not_kept)
     ck_assert_uint_eq(checked(), 5);
     free(token);
 }
-END_TEST
 
-START_TEST(a_key_that_is_removed_takes_its_tokens_along)
+TEST(a_key_that_is_removed_takes_its_tokens_along)
 {
     char *token = token_make(&key_ed, HEADER_ED, CLAIMS), *mac = token_make(&key_a, HEADER_A, CLAIMS);
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
@@ -263,10 +257,9 @@ START_TEST(a_key_that_is_removed_takes_its_tokens_along)
     free(token);
     free(mac);
 }
-END_TEST
 
 // Cached or not, a token ends with its line in the file, and is good again without it.
-START_TEST(what_is_revoked_is_refused)
+TEST(what_is_revoked_is_refused)
 {
     static const struct {
         const char *file;
@@ -301,10 +294,9 @@ START_TEST(what_is_revoked_is_refused)
     ck_assert_uint_eq(checked(), before); // still in the cache
     free(token);
 }
-END_TEST
 
 // With a list of revoked ones, a token is refused if no line can name its id.
-START_TEST(what_cannot_be_revoked_is_refused)
+TEST(what_cannot_be_revoked_is_refused)
 {
     static const char *const claims[] = {"{\"jti\":7," CLAIMS_REST, "{\"jti\":null," CLAIMS_REST,
                                          "{\"jti\":[\"one\"]," CLAIMS_REST};
@@ -321,10 +313,9 @@ START_TEST(what_cannot_be_revoked_is_refused)
     }
     ck_assert_int_eq(check(&key_rs, HEADER_RS, CLAIMS), SK_JWT_GOOD);
 }
-END_TEST
 
 // Where another claim names the user, a token may have neither jti nor sub, or such as no line can hold.
-START_TEST(what_has_no_name_is_refused)
+TEST(what_has_no_name_is_refused)
 {
 #define OF_UID "\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"uid\":\"alice\",\"exp\":2000}"
     static const struct {
@@ -354,9 +345,8 @@ START_TEST(what_has_no_name_is_refused)
     }
     options.token_user = sub;
 }
-END_TEST
 
-START_TEST(a_list_that_is_wrong_changes_nothing)
+TEST(a_list_that_is_wrong_changes_nothing)
 {
     static const char *const wrong[] = {"jti:two\nalice", "jti:",     "sub: \n",      "JTI:one",
                                         "iss:x",          " jti:one", "sub: alice\n", "sub:alice # stolen",
@@ -384,10 +374,9 @@ START_TEST(a_list_that_is_wrong_changes_nothing)
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
     free(token);
 }
-END_TEST
 
 // As many as fit into the file, of tokens alone and of users alone.
-START_TEST(many_may_be_revoked)
+TEST_EACH(many_may_be_revoked, 2)
 {
     enum { MANY = 100000, STEP = 997 };
     const char *name = _i == 0 ? "jti" : "sub";
@@ -409,9 +398,8 @@ START_TEST(many_may_be_revoked)
     ck_assert_int_eq(truncate(revoked_path, 1 << 22), 0);
     ck_assert(!sk_token_ring_reload(ring));
 }
-END_TEST
 
-START_TEST(a_lifetime_has_a_most)
+TEST(a_lifetime_has_a_most)
 {
     options.token_lifetime_s = 1000;
     open_tokens();
@@ -427,9 +415,8 @@ START_TEST(a_lifetime_has_a_most)
     open_tokens();
     ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
 }
-END_TEST
 
-START_TEST(the_user_is_in_the_claim_that_is_set)
+TEST(the_user_is_in_the_claim_that_is_set)
 {
     static char oid[] = "oid";
     options.token_user = oid;
@@ -441,10 +428,9 @@ START_TEST(the_user_is_in_the_claim_that_is_set)
                      SK_JWT_GOOD);
     ck_assert_int_eq(check(&key_a, HEADER_A, "{\"oid\":\"auth0|7\"," CLAIMS_REST), SK_JWT_SUBJECT);
 }
-END_TEST
 
 // More headers than a reactor caches, in turn, each formatted differently, and one too long to be cached.
-START_TEST(headers_may_change_all_the_time)
+TEST(headers_may_change_all_the_time)
 {
     static const char *const headers[] = {
         "{\"alg\":\"HS256\",\"kid\":\"a\"}",
@@ -468,9 +454,8 @@ START_TEST(headers_may_change_all_the_time)
         }
     }
 }
-END_TEST
 
-START_TEST(a_file_that_is_wrong_changes_nothing)
+TEST(a_file_that_is_wrong_changes_nothing)
 {
     ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
     write_keys("a HS256 short");
@@ -478,19 +463,17 @@ START_TEST(a_file_that_is_wrong_changes_nothing)
     ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
     ck_assert_int_eq(check(&key_ed, HEADER_ED, CLAIMS), SK_JWT_GOOD);
 }
-END_TEST
 
 // An idle reactor releases replaced keys.
-START_TEST(a_turn_lets_go_of_old_keys)
+TEST(a_turn_lets_go_of_old_keys)
 {
     reload("b HS256 " SECRET_B);
     ck_assert_uint_eq(sk_token_ring_sets(ring), 2);
     sk_user_tokens_turn(tokens);
     ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
 }
-END_TEST
 
-START_TEST(without_a_cache_each_is_checked)
+TEST(without_a_cache_each_is_checked)
 {
     sk_user_tokens_close(tokens);
     options.token_cache = 0;
@@ -499,11 +482,10 @@ START_TEST(without_a_cache_each_is_checked)
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(check(&key_ed, HEADER_ED, CLAIMS), SK_JWT_GOOD);
 }
-END_TEST
 
 // The tokens fill a quarter of the cache: each is checked once, however often it comes. With only four places a row
 // some would keep evicting each other.
-START_TEST(tokens_that_fit_are_checked_once)
+TEST(tokens_that_fit_are_checked_once)
 {
     enum { TOKENS = 1000 };
     static char *all[TOKENS];
@@ -524,9 +506,8 @@ START_TEST(tokens_that_fit_are_checked_once)
     for (int i = 0; i < TOKENS; i++)
         free(all[i]);
 }
-END_TEST
 
-START_TEST(what_is_minted_is_good)
+TEST(what_is_minted_is_good)
 {
     static const char *const files[] = {"a HS256 " SECRET_A, "ed EdDSA " ED_PUBLIC " " ED_PRIVATE,
                                         "{\"keys\":[{\"kty\":\"RSA\",\"kid\":\"rs\",\"n\":\"" RSA_N
@@ -546,12 +527,11 @@ START_TEST(what_is_minted_is_good)
         sk_token_ring_give_back(ring, keys);
     }
 }
-END_TEST
 
 // ---- memory ----
 
 // Each allocation of an opening fails in turn.
-START_TEST(no_memory_to_open)
+TEST(no_memory_to_open)
 {
     int failed = 0;
     write_file(revoked_path, "jti:one\nsub:bob\n");
@@ -569,9 +549,8 @@ START_TEST(no_memory_to_open)
     }
     ck_assert_int_ge(failed, 6);
 }
-END_TEST
 
-START_TEST(no_memory_to_reload)
+TEST(no_memory_to_reload)
 {
     int failed = 0;
     for (bool more = true; more; failed += more) {
@@ -590,9 +569,8 @@ START_TEST(no_memory_to_reload)
     }
     ck_assert_int_ge(failed, 5);
 }
-END_TEST
 
-START_TEST(no_memory_to_mint)
+TEST(no_memory_to_mint)
 {
     uint64_t version;
     struct sk_mint mint = {ISSUER, AUDIENCE, "sub", "alice", NOW_S, NOW_S + 60};
@@ -610,10 +588,9 @@ START_TEST(no_memory_to_mint)
     ck_assert_int_ge(failed, 3);
     sk_token_ring_give_back(ring, keys);
 }
-END_TEST
 
 // Our code allocates nothing to check a token.
-START_TEST(a_check_needs_no_memory)
+TEST(a_check_needs_no_memory)
 {
     char *token = token_make(&key_a, HEADER_A, CLAIMS), *signed_token = token_make(&key_ed, HEADER_ED, CLAIMS);
     allocations_left = 1;
@@ -625,7 +602,6 @@ START_TEST(a_check_needs_no_memory)
     free(token);
     free(signed_token);
 }
-END_TEST
 
 // ---- memory of the libraries ----
 
@@ -674,7 +650,7 @@ static void crypto_free(void *old, const char *file, int line)
 
 // jansson parses unusual forms, and does not always report a lack of memory: without jwt.c the 18th allocation
 // would cut the issuer short, and a later one the user.
-START_TEST(no_memory_for_jansson)
+TEST(no_memory_for_jansson)
 {
     char *token = token_make(&key_a, "{\"alg\":\"HS256\",\"kid\":\"\\u0061\"}",
                              "{\"iss\":\"" ISSUER "\",\"aud\":[\"x\",\"" AUDIENCE
@@ -693,7 +669,6 @@ START_TEST(no_memory_for_jansson)
     ck_assert_int_ge(failed, 20);
     free(token);
 }
-END_TEST
 
 static int failures_of(void (*step)(bool *done))
 {
@@ -735,7 +710,7 @@ static void check_again(bool *done)
 }
 
 // When OpenSSL's allocations fail, no invalid token is accepted, and nothing leaks.
-START_TEST(no_memory_for_openssl)
+TEST(no_memory_for_openssl)
 {
     sk_user_tokens_close(tokens);
     options.token_cache = 0;
@@ -747,39 +722,10 @@ START_TEST(no_memory_for_openssl)
     for (int i = 0; i < SIGNERS; i++)
         free(all_tokens[i]);
 }
-END_TEST
 
-int main(void)
+static void begin(void)
 {
-    if (CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) != 1)
-        return EXIT_FAILURE;
-    TCase *tcase = tcase_create("user_tokens");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_good_token_names_its_user);
-    tcase_add_test(tcase, each_refusal_has_its_reason);
-    tcase_add_test(tcase, any_byte_that_differs_is_refused);
-    tcase_add_test(tcase, a_public_key_signature_is_checked_once);
-    tcase_add_test(tcase, what_is_refused_is_not_kept);
-    tcase_add_test(tcase, a_key_that_is_removed_takes_its_tokens_along);
-    tcase_add_test(tcase, no_algorithm_passes_for_another);
-    tcase_add_test(tcase, what_is_revoked_is_refused);
-    tcase_add_test(tcase, what_cannot_be_revoked_is_refused);
-    tcase_add_test(tcase, what_has_no_name_is_refused);
-    tcase_add_test(tcase, a_list_that_is_wrong_changes_nothing);
-    tcase_add_loop_test(tcase, many_may_be_revoked, 0, 2);
-    tcase_add_test(tcase, a_lifetime_has_a_most);
-    tcase_add_test(tcase, the_user_is_in_the_claim_that_is_set);
-    tcase_add_test(tcase, headers_may_change_all_the_time);
-    tcase_add_test(tcase, a_file_that_is_wrong_changes_nothing);
-    tcase_add_test(tcase, a_turn_lets_go_of_old_keys);
-    tcase_add_test(tcase, without_a_cache_each_is_checked);
-    tcase_add_test(tcase, tokens_that_fit_are_checked_once);
-    tcase_add_test(tcase, what_is_minted_is_good);
-    tcase_add_test(tcase, no_memory_to_open);
-    tcase_add_test(tcase, no_memory_to_reload);
-    tcase_add_test(tcase, no_memory_to_mint);
-    tcase_add_test(tcase, a_check_needs_no_memory);
-    tcase_add_test(tcase, no_memory_for_jansson);
-    tcase_add_test(tcase, no_memory_for_openssl);
-    return harness_main(tcase, CK_FORK);
+    ck_assert_int_eq(CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free), 1);
 }
+
+SUITE(.begin = begin, .setup = setup, .teardown = teardown);

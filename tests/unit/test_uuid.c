@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "stack.h"
+#include "test.h"
 #include "uuid.h"
 
 enum { COUNTERS = 4096, MANY = 100000 };
@@ -18,7 +18,7 @@ static uint64_t time_of(const char *id)
     return strtoull(hex, NULL, 16);
 }
 
-START_TEST(ids_have_the_form_of_version_7)
+TEST(ids_have_the_form_of_version_7)
 {
     struct sk_uuid_gen gen = {0};
     char id[SK_UUID_SIZE];
@@ -31,9 +31,8 @@ START_TEST(ids_have_the_form_of_version_7)
         ck_assert_uint_eq(time_of(id), some_ms + (uint64_t)i / 7);
     }
 }
-END_TEST
 
-START_TEST(ids_carry_the_time_of_the_wall_clock)
+TEST(ids_carry_the_time_of_the_wall_clock)
 {
     struct sk_uuid_gen gen = {0};
     char id[SK_UUID_SIZE];
@@ -42,9 +41,8 @@ START_TEST(ids_carry_the_time_of_the_wall_clock)
     ck_assert_uint_ge(time_of(id), before_ms);
     ck_assert_uint_le(time_of(id), sk_wall_ms());
 }
-END_TEST
 
-START_TEST(ids_of_one_ms_rise_strictly)
+TEST(ids_of_one_ms_rise_strictly)
 {
     struct sk_uuid_gen gen = {0};
     char last[SK_UUID_SIZE] = "", id[SK_UUID_SIZE];
@@ -54,10 +52,9 @@ START_TEST(ids_of_one_ms_rise_strictly)
         memcpy(last, id, sizeof last);
     }
 }
-END_TEST
 
 // Half of the counter is reserved for bursts; only ids beyond it borrow time from the next ms.
-START_TEST(a_full_counter_borrows_from_the_next_ms)
+TEST(a_full_counter_borrows_from_the_next_ms)
 {
     struct sk_uuid_gen gen = {0};
     char id[SK_UUID_SIZE];
@@ -72,9 +69,8 @@ START_TEST(a_full_counter_borrows_from_the_next_ms)
     sk_uuid_at(&gen, some_ms + 100, id);
     ck_assert_uint_eq(time_of(id), some_ms + 100);
 }
-END_TEST
 
-START_TEST(ids_rise_while_the_clock_steps_back)
+TEST(ids_rise_while_the_clock_steps_back)
 {
     static const uint64_t clock_ms[] = {
         1700000000000, 1699999999999, 1700000000000, 1, 0, 1699996400000, 1700000000001, 1, 1700000000001, 2, 3,
@@ -89,14 +85,13 @@ START_TEST(ids_rise_while_the_clock_steps_back)
         }
     }
 }
-END_TEST
 
 static int by_text(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
 
-START_TEST(generators_do_not_repeat_each_other)
+TEST(generators_do_not_repeat_each_other)
 {
     static char ids[2 * MANY][SK_UUID_SIZE];
     struct sk_uuid_gen one = {0}, other = {0};
@@ -106,9 +101,8 @@ START_TEST(generators_do_not_repeat_each_other)
     for (size_t i = 1; i < 2 * MANY; i++)
         ck_assert_str_ne(ids[i - 1], ids[i]);
 }
-END_TEST
 
-START_TEST(every_random_bit_varies)
+TEST(every_random_bit_varies)
 {
     struct sk_uuid_gen gen = {0};
     uint64_t ones = 0, zeros = 0;
@@ -124,9 +118,8 @@ START_TEST(every_random_bit_varies)
     ck_assert_uint_eq(ones, UINT64_C(0xbfffffffffffffff));
     ck_assert_uint_eq(zeros, UINT64_C(0x7fffffffffffffff));
 }
-END_TEST
 
-START_TEST(only_the_usual_form_is_valid)
+TEST(only_the_usual_form_is_valid)
 {
     static const char *const bad[] = {
         "",
@@ -146,9 +139,8 @@ START_TEST(only_the_usual_form_is_valid)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(!sk_uuid_valid(bad[i]), "taken for a UUID: '%s'", bad[i]);
 }
-END_TEST
 
-START_TEST(ids_are_read_in_any_case_with_dashes_or_without)
+TEST(ids_are_read_in_any_case_with_dashes_or_without)
 {
     static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
     static const char *const good[] = {id, "018BCFE5-6800-7000-8000-0123456789AB",
@@ -176,20 +168,4 @@ START_TEST(ids_are_read_in_any_case_with_dashes_or_without)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(!sk_uuid_read(bad[i], strlen(bad[i]), read), "taken for a UUID: '%s'", bad[i]);
     ck_assert(sk_uuid_read("018bcfe5-6800-7000-8000-0123456789ab/pay", SK_UUID_CHARS, read));
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("uuid");
-    tcase_add_test(tcase, ids_have_the_form_of_version_7);
-    tcase_add_test(tcase, ids_carry_the_time_of_the_wall_clock);
-    tcase_add_test(tcase, ids_of_one_ms_rise_strictly);
-    tcase_add_test(tcase, a_full_counter_borrows_from_the_next_ms);
-    tcase_add_test(tcase, ids_rise_while_the_clock_steps_back);
-    tcase_add_test(tcase, generators_do_not_repeat_each_other);
-    tcase_add_test(tcase, every_random_bit_varies);
-    tcase_add_test(tcase, only_the_usual_form_is_valid);
-    tcase_add_test(tcase, ids_are_read_in_any_case_with_dashes_or_without);
-    return harness_main(tcase, CK_FORK);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "stack.h"
+#include "test.h"
 
 static const struct {
     enum sk_verdict verdict;
@@ -70,7 +70,7 @@ static const struct {
 
 enum { ROWS = sizeof interface / sizeof interface[0] };
 
-START_TEST(codes_and_statuses_are_those_of_the_interface)
+TEST(codes_and_statuses_are_those_of_the_interface)
 {
     for (int i = 0; i < ROWS; i++) {
         ck_assert_str_eq(sk_verdict_code(interface[i].verdict), interface[i].code);
@@ -81,10 +81,9 @@ START_TEST(codes_and_statuses_are_those_of_the_interface)
     }
     ck_assert_msg(ROWS == (int)SK_VERDICT_COUNT, "a verdict is missing here");
 }
-END_TEST
 
 // Problem bodies are built without escaping.
-START_TEST(titles_need_no_escaping_in_json)
+TEST(titles_need_no_escaping_in_json)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         const char *title = sk_verdict_title((enum sk_verdict)i);
@@ -93,19 +92,8 @@ START_TEST(titles_need_no_escaping_in_json)
             ck_assert_msg(isprint((unsigned char)*c) && *c != '"' && *c != '\\', "title '%s'", title);
     }
 }
-END_TEST
 
-START_TEST(a_verdict_out_of_range_is_a_programmers_error)
+TEST_ABORTS(a_verdict_out_of_range_is_a_programmers_error)
 {
     (void)sk_verdict_code(SK_VERDICT_COUNT);
-}
-END_TEST
-
-int main(void)
-{
-    TCase *tcase = tcase_create("verdict");
-    tcase_add_test(tcase, codes_and_statuses_are_those_of_the_interface);
-    tcase_add_test(tcase, titles_need_no_escaping_in_json);
-    tcase_add_test_raise_signal(tcase, a_verdict_out_of_range_is_a_programmers_error, SIGABRT);
-    return harness_main(tcase, CK_FORK);
 }

@@ -2,6 +2,7 @@
 #include "fake_control.h"
 
 #include "clock.h"
+#include "test.h"
 #include "vouchers.h"
 
 enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, OLD_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
@@ -51,7 +52,7 @@ static void a_second_passes(void)
 
 // ---- in the catalogue ----
 
-START_TEST(a_crowd_costs_a_statement_a_second)
+TEST(a_crowd_costs_a_statement_a_second)
 {
     for (int times = 1; times <= 2; times++) {
         for (uint64_t handle = 1; handle <= CROWD; handle++)
@@ -72,10 +73,9 @@ START_TEST(a_crowd_costs_a_statement_a_second)
     }
     ck_assert_uint_eq(fake_follow.waits, 0);
 }
-END_TEST
 
 // PostgreSQL's stock does not show whether units can be bought, so the cached part does not include that.
-START_TEST(whether_it_can_be_sold_is_of_this_moment)
+TEST(whether_it_can_be_sold_is_of_this_moment)
 {
     sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
@@ -88,9 +88,8 @@ START_TEST(whether_it_can_be_sold_is_of_this_moment)
     must_show(3, "\"id\":\"7\"}");
     ck_assert_uint_eq(fake_pg.count, 1);
 }
-END_TEST
 
-START_TEST(what_is_kept_lasts_a_second)
+TEST(what_is_kept_lasts_a_second)
 {
     sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
@@ -99,10 +98,9 @@ START_TEST(what_is_kept_lasts_a_second)
     pg_answers(&list);
     ck_assert_uint_eq(control.shown->list.until_ms, uv_now(&loop) + 1000);
 }
-END_TEST
 
 // From the start of a sale, no page gets "upcoming" from an older cached copy.
-START_TEST(what_is_kept_ends_with_a_phase)
+TEST(what_is_kept_ends_with_a_phase)
 {
     for (int over = 0; over <= 1; over++) {
         size_t before = fake_pg.count;
@@ -119,9 +117,8 @@ START_TEST(what_is_kept_ends_with_a_phase)
         a_second_passes();
     }
 }
-END_TEST
 
-START_TEST(what_is_kept_ends_with_a_change)
+TEST(what_is_kept_ends_with_a_change)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     sk_show_voucher(&control, VOUCHER, 1);
@@ -133,10 +130,9 @@ START_TEST(what_is_kept_ends_with_a_change)
     pg_answers(&one_voucher);
     must_show(2, "\"id\":\"7\"}");
 }
-END_TEST
 
 // Two vouchers of one place do not show each other's document.
-START_TEST(the_later_voucher_of_a_place_stays)
+TEST(the_later_voucher_of_a_place_stays)
 {
     (void)a_voucher(sale.catalogue, VOUCHER + SK_SHOWN_MAX);
     for (uint64_t handle = 1; handle <= 4; handle++) {
@@ -149,9 +145,8 @@ START_TEST(the_later_voucher_of_a_place_stays)
     must_show(5, "\"id\":\"7\"}");
     ck_assert_uint_eq(fake_pg.count, 4);
 }
-END_TEST
 
-START_TEST(the_list_costs_a_statement_a_second)
+TEST(the_list_costs_a_statement_a_second)
 {
     for (int times = 1; times <= 2; times++) {
         ask_list(1);
@@ -164,10 +159,9 @@ START_TEST(the_list_costs_a_statement_a_second)
         a_second_passes();
     }
 }
-END_TEST
 
 // The cached list includes the start of the next page.
-START_TEST(a_long_list_is_kept_with_its_next_page)
+TEST(a_long_list_is_kept_with_its_next_page)
 {
     static const rows_t rows[SK_PAGE_MOST + 1] = {[0 ... SK_PAGE_MOST] = {"7", "{}"}};
     char next[SK_CURSOR_SIZE];
@@ -189,9 +183,8 @@ START_TEST(a_long_list_is_kept_with_its_next_page)
     must_be_told(1, SK_VERDICT_FOUND);
     ck_assert_str_eq(told_next, "");
 }
-END_TEST
 
-START_TEST(other_pages_are_asked_for_a_few_at_a_time)
+TEST(other_pages_are_asked_for_a_few_at_a_time)
 {
     enum { PAGES_MAX = 16 };
     for (int times = 0; times < 2; times++) { // the places are freed
@@ -219,9 +212,8 @@ START_TEST(other_pages_are_asked_for_a_few_at_a_time)
         a_second_passes();
     }
 }
-END_TEST
 
-START_TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
+TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
 {
     char cursor[SK_CURSOR_SIZE], expected[TEXT_SIZE];
     ask_page(1, NULL, 1);
@@ -243,10 +235,9 @@ START_TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
     sk_list_admin_vouchers(&control, "open", NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
     must_be_told(1, SK_VERDICT_BAD_PARAMETER); // with another filter
 }
-END_TEST
 
 // Nor are documents of the catalogue known; with them: test_stale.c.
-START_TEST(without_postgres_nothing_is_shown)
+TEST(without_postgres_nothing_is_shown)
 {
     sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(NULL);
@@ -263,19 +254,17 @@ START_TEST(without_postgres_nothing_is_shown)
     ask_list(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
+TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
 {
     sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
 }
-END_TEST
 
 // ---- not in the catalogue ----
 
-START_TEST(a_newer_id_waits_for_the_next_read)
+TEST(a_newer_id_waits_for_the_next_read)
 {
     sk_show_voucher(&control, NEW, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
@@ -299,9 +288,8 @@ START_TEST(a_newer_id_waits_for_the_next_read)
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);
 }
-END_TEST
 
-START_TEST(made_up_ids_cost_no_statement)
+TEST(made_up_ids_cost_no_statement)
 {
     for (uint64_t i = 1; i <= CROWD; i++)
         sk_show_voucher(&control, NEWEST + (int64_t)i, i);
@@ -311,9 +299,8 @@ START_TEST(made_up_ids_cost_no_statement)
         must_be_told(i, SK_VERDICT_UNKNOWN_VOUCHER);
     ck_assert_uint_eq(fake_pg.count, 0);
 }
-END_TEST
 
-START_TEST(before_the_catalogue_is_known_all_wait_for_it)
+TEST(before_the_catalogue_is_known_all_wait_for_it)
 {
     fake_follow.complete = false;
     sk_show_voucher(&control, OLD, 1);
@@ -323,9 +310,8 @@ START_TEST(before_the_catalogue_is_known_all_wait_for_it)
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);
 }
-END_TEST
 
-START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
+TEST(an_older_id_is_asked_for_a_few_at_a_time)
 {
     for (int times = 0; times < 2; times++) { // the places are freed
         fake_follow.newest_id = CROWD;
@@ -351,7 +337,6 @@ START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
         a_second_passes();
     }
 }
-END_TEST
 
 // ---- the admin's view ----
 
@@ -362,7 +347,7 @@ static void inspect(const struct sk_reply *reply)
     redis_answers(reply);
 }
 
-START_TEST(the_admin_sees_what_can_be_read)
+TEST(the_admin_sees_what_can_be_read)
 {
     static const struct {
         struct sk_reply state;
@@ -398,18 +383,16 @@ START_TEST(the_admin_sees_what_can_be_read)
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
-END_TEST
 
-START_TEST(the_admin_sees_a_retired_one_without_redis)
+TEST(the_admin_sees_a_retired_one_without_redis)
 {
     fake_redis.down = true;
     sk_inspect_voucher(&control, OLD, 1);
     pg_answers(&one_voucher);
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"retired\"}}");
 }
-END_TEST
 
-START_TEST(what_the_admin_sees_is_never_kept)
+TEST(what_the_admin_sees_is_never_kept)
 {
     sk_inspect_voucher(&control, VOUCHER, 1);
     sk_show_voucher(&control, VOUCHER, 2); // a different query
@@ -423,7 +406,6 @@ START_TEST(what_the_admin_sees_is_never_kept)
     ck_assert_uint_eq(fake_pg.count, 3);
     pg_answers(&no_rows);
 }
-END_TEST
 
 // ---- memory that is short ----
 
@@ -454,7 +436,7 @@ static void converse(void (*ask)(void))
 }
 
 // Then the answer is 503 or the right one, and the next query works as usual.
-START_TEST(every_allocation_may_fail)
+TEST_EACH(every_allocation_may_fail, 3)
 {
     static void (*const asks[])(void) = {ask_voucher, ask_vouchers, ask_inspect};
     void (*ask)(void) = asks[_i];
@@ -484,9 +466,8 @@ START_TEST(every_allocation_may_fail)
     ck_assert_int_gt(n, 3); // some allocations must have failed
     ck_assert_int_lt(n, ALLOCATIONS_MAX);
 }
-END_TEST
 
-START_TEST(an_answer_from_memory_may_find_none)
+TEST(an_answer_from_memory_may_find_none)
 {
     sk_show_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
@@ -495,32 +476,5 @@ START_TEST(an_answer_from_memory_may_find_none)
     sk_show_voucher(&control, VOUCHER, 1);
     must_be_told(1, SK_VERDICT_OVERLOADED);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("voucher queries");
-    tcase_add_checked_fixture(tcase, setup, control_teardown);
-    tcase_add_test(tcase, a_crowd_costs_a_statement_a_second);
-    tcase_add_test(tcase, whether_it_can_be_sold_is_of_this_moment);
-    tcase_add_test(tcase, what_is_kept_lasts_a_second);
-    tcase_add_test(tcase, what_is_kept_ends_with_a_phase);
-    tcase_add_test(tcase, what_is_kept_ends_with_a_change);
-    tcase_add_test(tcase, the_later_voucher_of_a_place_stays);
-    tcase_add_test(tcase, the_list_costs_a_statement_a_second);
-    tcase_add_test(tcase, a_long_list_is_kept_with_its_next_page);
-    tcase_add_test(tcase, other_pages_are_asked_for_a_few_at_a_time);
-    tcase_add_test(tcase, a_page_of_vouchers_goes_on_where_the_last_one_ended);
-    tcase_add_test(tcase, without_postgres_nothing_is_shown);
-    tcase_add_test(tcase, a_voucher_that_has_gone_from_postgres_is_unknown);
-    tcase_add_test(tcase, a_newer_id_waits_for_the_next_read);
-    tcase_add_test(tcase, made_up_ids_cost_no_statement);
-    tcase_add_test(tcase, before_the_catalogue_is_known_all_wait_for_it);
-    tcase_add_test(tcase, an_older_id_is_asked_for_a_few_at_a_time);
-    tcase_add_test(tcase, the_admin_sees_what_can_be_read);
-    tcase_add_test(tcase, the_admin_sees_a_retired_one_without_redis);
-    tcase_add_test(tcase, what_the_admin_sees_is_never_kept);
-    tcase_add_loop_test(tcase, every_allocation_may_fail, 0, 3);
-    tcase_add_test(tcase, an_answer_from_memory_may_find_none);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = control_teardown);

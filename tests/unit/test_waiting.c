@@ -4,6 +4,7 @@
 
 #include "fake_control.h"
 
+#include "test.h"
 #include "waiting.h"
 
 enum { TICK_MS = 200, ASK_MAX = 1000, MOVED_MAX = 5000, CROWD = 1500, DOCUMENT_SIZE = 64 };
@@ -69,7 +70,7 @@ static void must_be_at_rest(void)
     ck_assert_uint_eq(due_ms, 0);
 }
 
-START_TEST(a_change_is_told_once)
+TEST(a_change_is_told_once)
 {
     ck_assert_uint_eq(due_ms, 0);
     wait_for(ID, "unpaid", 1);
@@ -95,10 +96,9 @@ START_TEST(a_change_is_told_once)
     sk_waiting_leave(waiting, 2);
     must_be_at_rest();
 }
-END_TEST
 
 // It changed between the client's last read and the first query.
-START_TEST(what_changed_before_is_told)
+TEST(what_changed_before_is_told)
 {
     wait_for(ID, "unpaid", 1);
     time_comes();
@@ -107,7 +107,6 @@ START_TEST(what_changed_before_is_told)
     must_be_shown(1, "{}");
     must_be_at_rest();
 }
-END_TEST
 
 static size_t asked_now(void)
 {
@@ -118,7 +117,7 @@ static size_t asked_now(void)
     return commas + 1;
 }
 
-START_TEST(pending_ones_have_their_turns)
+TEST(pending_ones_have_their_turns)
 {
     for (uint64_t handle = 1; handle <= CROWD; handle++)
         wait_for(ID, "pending", handle);
@@ -142,9 +141,8 @@ START_TEST(pending_ones_have_their_turns)
     ck_assert_uint_eq(sk_waiting_count(waiting), CROWD - 1);
     ck_assert(!stores_wait());
 }
-END_TEST
 
-START_TEST(nothing_is_missed_when_answers_are_lost)
+TEST(nothing_is_missed_when_answers_are_lost)
 {
     wait_for(ID, "unpaid", 1);
     time_comes();
@@ -168,9 +166,8 @@ START_TEST(nothing_is_missed_when_answers_are_lost)
     must_be_shown(1, "{}");
     must_be_at_rest();
 }
-END_TEST
 
-START_TEST(too_many_have_moved)
+TEST(too_many_have_moved)
 {
     static const char *rows[MOVED_MAX + 2][ROW_COLUMNS];
     wait_for(ID, "unpaid", 1);
@@ -188,9 +185,8 @@ START_TEST(too_many_have_moved)
     must_be_shown(1, "{}");
     must_be_at_rest();
 }
-END_TEST
 
-START_TEST(the_time_is_up)
+TEST(the_time_is_up)
 {
     wait_for(ID, "unpaid", 1);
     time_comes();
@@ -206,10 +202,9 @@ START_TEST(the_time_is_up)
     sk_waiting_over(waiting, 1); // already answered
     must_be_at_rest();
 }
-END_TEST
 
 // PostgreSQL has no row, so it is looked up like any order.
-START_TEST(the_time_is_up_and_it_is_pending)
+TEST(the_time_is_up_and_it_is_pending)
 {
     wait_for(ID, "pending", 1);
     sk_waiting_over(waiting, 1);
@@ -230,9 +225,8 @@ START_TEST(the_time_is_up_and_it_is_pending)
     must_be_told(2, SK_VERDICT_UNAVAILABLE);
     must_be_at_rest();
 }
-END_TEST
 
-START_TEST(clients_leave)
+TEST(clients_leave)
 {
     wait_for(ID, "unpaid", 1);
     wait_for(ID, "unpaid", 2);
@@ -248,9 +242,8 @@ START_TEST(clients_leave)
     sk_waiting_leave(waiting, 3);
     must_be_at_rest();
 }
-END_TEST
 
-START_TEST(another_users_order)
+TEST(another_users_order)
 {
     wait_for(ID, "pending", 1);
     time_comes();
@@ -259,9 +252,8 @@ START_TEST(another_users_order)
     must_be_told(1, SK_VERDICT_NOT_FOUND);
     must_be_at_rest();
 }
-END_TEST
 
-START_TEST(memory_is_short)
+TEST(memory_is_short)
 {
     allocations_left = 1;
     ck_assert(!sk_waiting_add(waiting, ID, "alice", "unpaid", 1));
@@ -269,9 +261,8 @@ START_TEST(memory_is_short)
     ck_assert_uint_eq(told_count, 0);
     must_be_at_rest();
 }
-END_TEST
 
-START_TEST(the_end)
+TEST(the_end)
 {
     wait_for(ID, "unpaid", 1);
     wait_for(ID2, "pending", 2);
@@ -284,22 +275,5 @@ START_TEST(the_end)
         must_be_told(handle, SK_VERDICT_UNAVAILABLE);
     waiting = NULL;
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("waiting");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_change_is_told_once);
-    tcase_add_test(tcase, what_changed_before_is_told);
-    tcase_add_test(tcase, pending_ones_have_their_turns);
-    tcase_add_test(tcase, nothing_is_missed_when_answers_are_lost);
-    tcase_add_test(tcase, too_many_have_moved);
-    tcase_add_test(tcase, the_time_is_up);
-    tcase_add_test(tcase, the_time_is_up_and_it_is_pending);
-    tcase_add_test(tcase, clients_leave);
-    tcase_add_test(tcase, another_users_order);
-    tcase_add_test(tcase, memory_is_short);
-    tcase_add_test(tcase, the_end);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -9,8 +9,8 @@
 #include "fake_timer.h"
 #include "maintenance.h"
 #include "recovery.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 
 enum { DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
 
@@ -205,7 +205,7 @@ static void others_tell(const char *session, const char *busy)
 
 // ---- which vouchers ----
 
-START_TEST(at_rest_a_voucher_is_checked_every_five_seconds)
+TEST(at_rest_a_voucher_is_checked_every_five_seconds)
 {
     all_is_well();
     (void)on_sale(1);
@@ -222,9 +222,8 @@ START_TEST(at_rest_a_voucher_is_checked_every_five_seconds)
     ck_assert_uint_eq(go_round(), 1);
     ck_assert_uint_eq(rebuilt_count, 0);
 }
-END_TEST
 
-START_TEST(a_store_that_came_back_is_checked_as_a_whole)
+TEST(a_store_that_came_back_is_checked_as_a_whole)
 {
     all_is_well();
     for (int64_t id = 1; id <= 150; id++)
@@ -236,7 +235,6 @@ START_TEST(a_store_that_came_back_is_checked_as_a_whole)
     ck_assert_uint_eq(go_round(), 150);
     ck_assert_uint_lt(go_round(), 75); // idle again
 }
-END_TEST
 
 // The number of vouchers in one query to PostgreSQL.
 static size_t asked_about(void)
@@ -249,7 +247,7 @@ static size_t asked_about(void)
     return count;
 }
 
-START_TEST(a_page_is_full)
+TEST(a_page_is_full)
 {
     enum { PAGE = 100, MANY = 150 };
     all_is_well();
@@ -264,10 +262,9 @@ START_TEST(a_page_is_full)
     ck_assert_uint_eq(asked_about(), MANY - PAGE);
     answer_round();
 }
-END_TEST
 
 // One that hangs: its statement fails after a deadline, and the link is soon back. Of its vouchers only Redis is asked.
-START_TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
+TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
 {
     enum { PAGE = 100, OF_THE_SHARD = 110, OF_THE_OTHER = OF_THE_SHARD + 1 };
     all_is_well();
@@ -297,10 +294,9 @@ START_TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
     state = "open";
     ck_assert_uint_eq(go_round(), OF_THE_OTHER);
 }
-END_TEST
 
 // Each voucher belongs to one of the living sessions; a new session takes over about half.
-START_TEST(sessions_share_the_vouchers)
+TEST(sessions_share_the_vouchers)
 {
     enum { MANY = 200 };
     all_is_well();
@@ -325,7 +321,6 @@ START_TEST(sessions_share_the_vouchers)
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), mine);
 }
-END_TEST
 
 static uint64_t gauge(enum sk_metric metric)
 {
@@ -341,7 +336,7 @@ static void check_all_twice(void)
     }
 }
 
-START_TEST(what_it_saw_is_told)
+TEST(what_it_saw_is_told)
 {
     struct sk_remaining_rows left = {.count = 0};
     all_is_well();
@@ -371,10 +366,9 @@ START_TEST(what_it_saw_is_told)
     check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 1);
 }
-END_TEST
 
 // Every fifth round, by one of the sessions: their gauges are added up.
-START_TEST(payments_to_refund_are_counted_by_one_session)
+TEST(payments_to_refund_are_counted_by_one_session)
 {
     enum { ROUNDS = 5 };
     static const char *const counts[] = {"3", "0", "4"};
@@ -391,10 +385,9 @@ START_TEST(payments_to_refund_are_counted_by_one_session)
         (void)go_round();
     ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, 0, "payments") ? 4 : 0);
 }
-END_TEST
 
 // The time of the query to PostgreSQL counts, not of the replies: expiry depends on it.
-START_TEST(that_there_was_no_live_order_is_remembered)
+TEST(that_there_was_no_live_order_is_remembered)
 {
     all_is_well();
     const struct sk_watched *watched = &on_sale(1)->maintenance->watched;
@@ -412,9 +405,8 @@ START_TEST(that_there_was_no_live_order_is_remembered)
     (void)go_until_each_had_its_turn();
     ck_assert_uint_eq(watched->empty_at_ms, 0);
 }
-END_TEST
 
-START_TEST(of_the_others_vouchers_they_tell)
+TEST(of_the_others_vouchers_they_tell)
 {
     enum { MANY = 50 };
     all_is_well();
@@ -429,9 +421,8 @@ START_TEST(of_the_others_vouchers_they_tell)
     ck_assert_uint_lt(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), checked);
 }
-END_TEST
 
-START_TEST(books_that_differ_are_told)
+TEST(books_that_differ_are_told)
 {
     all_is_well();
     (void)on_sale(1);
@@ -445,7 +436,6 @@ START_TEST(books_that_differ_are_told)
     check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
 }
-END_TEST
 
 // Runs a round in which PostgreSQL is away, or its statement fails.
 static void go_round_without_postgresql(bool fails)
@@ -464,7 +454,7 @@ static void go_round_without_postgresql(bool fails)
 
 // The journal grows while PostgreSQL is away, and an alert depends on its gauges. The books are not judged: the last
 // judgement stays, and grows old.
-START_TEST(journals_are_read_without_postgresql)
+TEST(journals_are_read_without_postgresql)
 {
     struct sk_remaining_rows left = {.count = 0};
     all_is_well();
@@ -499,10 +489,9 @@ START_TEST(journals_are_read_without_postgresql)
     ck_assert_uint_eq(swept_count, 2);
     ck_assert_uint_eq(rebuilt_count, 0);
 }
-END_TEST
 
 // A round that has not seen all of Redis reports nothing: the old values stay, and grow old.
-START_TEST(what_it_could_not_see_is_not_told)
+TEST(what_it_could_not_see_is_not_told)
 {
     all_is_well();
     (void)on_sale(1);
@@ -531,7 +520,6 @@ START_TEST(what_it_could_not_see_is_not_told)
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
     ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 1);
 }
-END_TEST
 
 static void changes_to(int64_t id, int64_t number)
 {
@@ -545,7 +533,7 @@ static void changes_to(int64_t id, int64_t number)
 
 // A voucher changed by an operator is checked soon, also by a session that it does not belong to, since its own may
 // have died. It is checked until Redis is up to date.
-START_TEST(what_was_changed_is_checked_soon)
+TEST(what_was_changed_is_checked_soon)
 {
     all_is_well();
     for (int64_t id = 1; id <= 8; id++)
@@ -582,19 +570,17 @@ START_TEST(what_was_changed_is_checked_soon)
     }
     ck_assert_uint_eq(rebuilt_count, 0);
 }
-END_TEST
 
 // Before the first list of living sessions, every voucher is checked.
-START_TEST(a_session_that_knows_of_none_checks_all)
+TEST(a_session_that_knows_of_none_checks_all)
 {
     all_is_well();
     (void)on_sale(1);
     fake_living.count = 0;
     ck_assert_uint_eq(go_round(), 1);
 }
-END_TEST
 
-START_TEST(without_a_store_a_round_ends)
+TEST(without_a_store_a_round_ends)
 {
     all_is_well();
     (void)on_sale(1);
@@ -618,11 +604,10 @@ START_TEST(without_a_store_a_round_ends)
     ck_assert_uint_eq(rebuilt_count, 0);
     fake_redis.down = false;
 }
-END_TEST
 
 // ---- findings ----
 
-START_TEST(what_redis_has_lost_is_rebuilt)
+TEST(what_redis_has_lost_is_rebuilt)
 {
     static const struct {
         const char *state, *epoch;
@@ -639,9 +624,8 @@ START_TEST(what_redis_has_lost_is_rebuilt)
         ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
     }
 }
-END_TEST
 
-START_TEST(what_postgresql_has_redis_must_have)
+TEST(what_postgresql_has_redis_must_have)
 {
     struct sk_voucher *voucher = on_sale(1);
     all_is_well();
@@ -662,9 +646,8 @@ START_TEST(what_postgresql_has_redis_must_have)
     ck_assert_int_eq(voucher->seen.epoch, 4);
     ck_assert_str_eq(voucher->seen.last, "0-0");
 }
-END_TEST
 
-START_TEST(books_that_differ_are_believed_the_second_time)
+TEST(books_that_differ_are_believed_the_second_time)
 {
     all_is_well();
     (void)on_sale(1);
@@ -679,9 +662,8 @@ START_TEST(books_that_differ_are_believed_the_second_time)
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 2); // one that failed is repeated
 }
-END_TEST
 
-START_TEST(a_difference_that_a_rebuild_left_waits_a_minute)
+TEST(a_difference_that_a_rebuild_left_waits_a_minute)
 {
     all_is_well();
     struct sk_watched *watched = &on_sale(1)->maintenance->watched;
@@ -696,9 +678,8 @@ START_TEST(a_difference_that_a_rebuild_left_waits_a_minute)
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 1);
 }
-END_TEST
 
-START_TEST(a_difference_after_the_stores_have_agreed_is_a_new_one)
+TEST(a_difference_after_the_stores_have_agreed_is_a_new_one)
 {
     all_is_well();
     struct sk_watched *watched = &on_sale(1)->maintenance->watched;
@@ -713,9 +694,8 @@ START_TEST(a_difference_after_the_stores_have_agreed_is_a_new_one)
         (void)go_round();
     ck_assert_uint_gt(rebuilt_count, 0);
 }
-END_TEST
 
-START_TEST(a_sale_that_is_long_over_is_retired)
+TEST(a_sale_that_is_long_over_is_retired)
 {
     all_is_well();
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1); // it ended in 1970
@@ -733,7 +713,6 @@ START_TEST(a_sale_that_is_long_over_is_retired)
     ck_assert_uint_eq(rebuilt_count, 1);
     ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_RETIRE);
 }
-END_TEST
 
 // ---- busy vouchers ----
 
@@ -745,7 +724,7 @@ static size_t busy(size_t most)
     return sk_watch_busy(watch, out, most, &complete);
 }
 
-START_TEST(what_is_busy_is_told_and_read)
+TEST(what_is_busy_is_told_and_read)
 {
     all_is_well();
     for (int64_t id = 1; id <= 3; id++)
@@ -772,10 +751,9 @@ START_TEST(what_is_busy_is_told_and_read)
     ck_assert_uint_eq(busy(1), 1);
     ck_assert(!complete);
 }
-END_TEST
 
 // Otherwise its report would stay as long as any other session lives.
-START_TEST(a_dead_session_tells_nothing_and_is_removed)
+TEST(a_dead_session_tells_nothing_and_is_removed)
 {
     all_is_well();
     (void)on_sale(1);
@@ -798,10 +776,9 @@ START_TEST(a_dead_session_tells_nothing_and_is_removed)
     ck_assert_uint_eq(busy(1), 1);
     ck_assert_int_eq(out[0]->id, 2);
 }
-END_TEST
 
 // It depends on the vouchers queried, not reported: another session may have pending orders not found yet.
-START_TEST(it_is_complete_if_all_vouchers_have_room)
+TEST(it_is_complete_if_all_vouchers_have_room)
 {
     const struct sk_reply error = ERROR("WRONGTYPE");
     const struct sk_reply *const answers[] = {NULL, &error};
@@ -823,10 +800,9 @@ START_TEST(it_is_complete_if_all_vouchers_have_room)
     ck_assert(!complete); // the reported vouchers had room, but not all vouchers
     ck_assert_int_eq(out[0]->id, 3);
 }
-END_TEST
 
 // This happens briefly when the list of the living changes; an order must not be listed twice.
-START_TEST(two_sessions_may_tell_of_the_same_voucher)
+TEST(two_sessions_may_tell_of_the_same_voucher)
 {
     const struct sk_reply ok = NUMBER(1), items[] = {TEXT(OWN), TEXT("1,2"), TEXT(OTHER), TEXT("2,1")},
                           reply = LIST_OF(items);
@@ -842,9 +818,8 @@ START_TEST(two_sessions_may_tell_of_the_same_voucher)
     ck_assert_uint_eq(busy(2), 2); // that is all of them
     ck_assert(complete);
 }
-END_TEST
 
-START_TEST(own_orders_are_busy_before_any_check)
+TEST(own_orders_are_busy_before_any_check)
 {
     struct sk_voucher *voucher = on_sale(1);
     struct sk_entry *entry = own_entry(voucher, 7, "10-1");
@@ -857,37 +832,5 @@ START_TEST(own_orders_are_busy_before_any_check)
     ck_assert_uint_eq(busy(8), 1); // only once
     sk_entry_forget(entry);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("watch");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, at_rest_a_voucher_is_checked_every_five_seconds);
-    tcase_add_test(tcase, a_store_that_came_back_is_checked_as_a_whole);
-    tcase_add_test(tcase, a_page_is_full);
-    tcase_add_test(tcase, a_shard_whose_statements_fail_is_left_out_of_the_round);
-    tcase_add_test(tcase, sessions_share_the_vouchers);
-    tcase_add_test(tcase, what_it_saw_is_told);
-    tcase_add_test(tcase, payments_to_refund_are_counted_by_one_session);
-    tcase_add_test(tcase, that_there_was_no_live_order_is_remembered);
-    tcase_add_test(tcase, of_the_others_vouchers_they_tell);
-    tcase_add_test(tcase, books_that_differ_are_told);
-    tcase_add_test(tcase, journals_are_read_without_postgresql);
-    tcase_add_test(tcase, what_it_could_not_see_is_not_told);
-    tcase_add_test(tcase, what_was_changed_is_checked_soon);
-    tcase_add_test(tcase, a_session_that_knows_of_none_checks_all);
-    tcase_add_test(tcase, without_a_store_a_round_ends);
-    tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);
-    tcase_add_test(tcase, what_postgresql_has_redis_must_have);
-    tcase_add_test(tcase, books_that_differ_are_believed_the_second_time);
-    tcase_add_test(tcase, a_difference_that_a_rebuild_left_waits_a_minute);
-    tcase_add_test(tcase, a_difference_after_the_stores_have_agreed_is_a_new_one);
-    tcase_add_test(tcase, a_sale_that_is_long_over_is_retired);
-    tcase_add_test(tcase, what_is_busy_is_told_and_read);
-    tcase_add_test(tcase, a_dead_session_tells_nothing_and_is_removed);
-    tcase_add_test(tcase, it_is_complete_if_all_vouchers_have_room);
-    tcase_add_test(tcase, two_sessions_may_tell_of_the_same_voucher);
-    tcase_add_test(tcase, own_orders_are_busy_before_any_check);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.setup = setup, .teardown = teardown);

@@ -9,8 +9,8 @@
 #include "hash.h"
 #include "histogram.h"
 #include "listening.h"
-#include "stack.h"
 #include "stage.h"
+#include "test.h"
 #include "wait.h"
 #include "writer.h"
 
@@ -183,7 +183,7 @@ static uint64_t measured_count(enum sk_distribution_id id)
 
 // ---- the path of a batch ----
 
-START_TEST(an_order_goes_to_its_commit)
+TEST(an_order_goes_to_its_commit)
 {
     ck_assert(sk_writer_idle(writer));
     grant(entry_of(1, "10-1"), 1, 2, false);
@@ -204,10 +204,9 @@ START_TEST(an_order_goes_to_its_commit)
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 // Measured from the batcher to the commit; recovered orders began elsewhere.
-START_TEST(the_time_to_durable_is_noted)
+TEST(the_time_to_durable_is_noted)
 {
     static const uint64_t ages_ms[] = {0, 40, 5000, 700};
     struct sk_durations durations;
@@ -232,10 +231,9 @@ START_TEST(the_time_to_durable_is_noted)
     sk_durations_read(3, &durations);
     ck_assert_uint_eq(durations.count, 0);
 }
-END_TEST
 
 // Each order counts in its first batch only; recovered orders were granted elsewhere.
-START_TEST(the_legs_are_measured)
+TEST(the_legs_are_measured)
 {
     uint64_t now_ns = uv_hrtime();
     grant(entry_of(1, "10-1"), 1, 3, false);
@@ -259,9 +257,8 @@ START_TEST(the_legs_are_measured)
     ck_assert_uint_lt(measured(SK_DISTRIBUTION_LEG_COMMIT).sum, UINT64_C(3) * (uv_hrtime() - now_ns));
     ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_DURABLE), 0); // none began here
 }
-END_TEST
 
-START_TEST(one_answer_may_stand_for_the_batch)
+TEST(one_answer_may_stand_for_the_batch)
 {
     grant(entry_of(1, "10-1"), 1, 3, false);
     pump();
@@ -285,9 +282,8 @@ START_TEST(one_answer_may_stand_for_the_batch)
     answer_all_of_redis();
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
-START_TEST(while_one_batch_commits_the_next_gathers)
+TEST(while_one_batch_commits_the_next_gathers)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
@@ -304,7 +300,6 @@ START_TEST(while_one_batch_commits_the_next_gathers)
     ck_assert_uint_eq(fake_redis.count, 3);
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 // A batch of several vouchers.
 static void must_ask_pg_of_many(const char *vouchers, const char *epochs, const char *counts, const char *users,
@@ -320,7 +315,7 @@ static void must_ask_pg_of_many(const char *vouchers, const char *epochs, const 
     ck_assert_str_eq(asked->argv[6], journals);
 }
 
-START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
+TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_under(8, 1, "10-2"), 3, 1, false);
@@ -344,7 +339,6 @@ START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
     ck_assert_uint_eq(counted(SK_METRIC_BATCHES_WRITTEN), 3);
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 static const char *const misfits[][4][ROW_COLUMNS] = {
     {{NULL, "placed", NULL, NULL, NULL, NULL, "1"}}, // one part of three
@@ -361,7 +355,7 @@ static const char *const misfits[][4][ROW_COLUMNS] = {
 };
 
 // Writing each part alone finds the one that failed. The others are written, and then share batches again.
-START_TEST(a_shared_batch_that_failed_is_parted)
+TEST_EACH(a_shared_batch_that_failed_is_parted, 3 + sizeof misfits / sizeof misfits[0])
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_LOCKED, SK_RESULT_FAILED, SK_RESULT_REFUSED};
     static const size_t counts[] = {1, 3, 3, 4};
@@ -396,9 +390,8 @@ START_TEST(a_shared_batch_that_failed_is_parted)
     ck_assert_uint_eq(told_count, 6);
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
-START_TEST(a_shared_batch_that_is_lost_is_written_again)
+TEST(a_shared_batch_that_is_lost_is_written_again)
 {
     char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
     grant(entry_of(1, "10-1"), 1, 1, false);
@@ -420,10 +413,9 @@ START_TEST(a_shared_batch_that_is_lost_is_written_again)
     OUTCOMES({NULL, "placed"});
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 // Orders once rejected by PostgreSQL are searched without sharing batches.
-START_TEST(a_suspect_shares_no_batch)
+TEST(a_suspect_shares_no_batch)
 {
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
@@ -440,9 +432,8 @@ START_TEST(a_suspect_shares_no_batch)
     OUTCOMES({NULL, "placed"});
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
-START_TEST(an_entry_is_dropped_when_the_last_of_its_orders_is_settled)
+TEST(an_entry_is_dropped_when_the_last_of_its_orders_is_settled)
 {
     grant(entry_of(1, "10-1"), 1, 6, false); // more than one batch
     pump();
@@ -453,9 +444,8 @@ START_TEST(an_entry_is_dropped_when_the_last_of_its_orders_is_settled)
     ck_assert_uint_eq(fake_redis.count, 1);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
 }
-END_TEST
 
-START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
+TEST(entries_are_kept_in_their_order_until_they_are_settled)
 {
     struct sk_entry *first = entry_of(1, "10-1"), *second = entry_of(1, "10-2"), *third = entry_of(1, "10-3");
     struct sk_voucher *voucher = first->voucher;
@@ -481,12 +471,11 @@ START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
     ck_assert_ptr_null(voucher->entries.oldest);
     ck_assert_ptr_null(voucher->entries.youngest);
 }
-END_TEST
 
 // ---- outcomes ----
 
 // A refund kept the units of these orders: those granted after it get back the units that Redis took for them.
-START_TEST(what_was_granted_after_its_units_were_gone_returns)
+TEST(what_was_granted_after_its_units_were_gone_returns)
 {
     char ids[4][SK_UUID_SIZE];
     grant(entry_of(1, "10-2"), 1, 4, false);
@@ -504,10 +493,9 @@ START_TEST(what_was_granted_after_its_units_were_gone_returns)
     for (int i = 0; i < 12; i++)
         ck_assert_str_eq(asked->argv[7 + i], words[i]);
 }
-END_TEST
 
 // Redis learns how many of the user's orders have ended, as from whoever ended them, under whatever epoch.
-START_TEST(what_ended_before_it_was_settled_is_counted)
+TEST(what_ended_before_it_was_settled_is_counted)
 {
     static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab";
     char ids[4][SK_UUID_SIZE];
@@ -527,11 +515,10 @@ START_TEST(what_ended_before_it_was_settled_is_counted)
     for (int i = 0; i < 16; i++)
         ck_assert_str_eq(asked->argv[7 + i], words[i]);
 }
-END_TEST
 
 // Ids are in order only under one epoch: a Redis that has lost data may reuse them. What counts is the entry's
 // epoch: an order that was found again under a newer one has the entry of before.
-START_TEST(the_epoch_decides_first_what_was_granted_after_a_refund)
+TEST(the_epoch_decides_first_what_was_granted_after_a_refund)
 {
     char ids[4][SK_UUID_SIZE];
     grant_under(9, entry_of(1, "10-2"), 1, 4, false); // the entry is of epoch 7
@@ -546,9 +533,8 @@ START_TEST(the_epoch_decides_first_what_was_granted_after_a_refund)
     for (int i = 0; i < 8; i++)
         ck_assert_str_eq(asked->argv[7 + i], words[i]);
 }
-END_TEST
 
-START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
+TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
 {
     grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, 0), 1, 1, false);
     pump();
@@ -556,9 +542,8 @@ START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
     must_be_told(1, SK_PURCHASE_UNAVAILABLE);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
-END_TEST
 
-START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
+TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
 {
     static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab",
                       kept[] = "018bcfe5-6800-7000-8000-0123456789ab 2 0123456789abcdef"; // in Redis
@@ -606,9 +591,8 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         ck_assert_str_eq(asked->argv[i], words[i]);
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
-START_TEST(refusals_of_several_batches_gather_in_their_entry)
+TEST(refusals_of_several_batches_gather_in_their_entry)
 {
     grant(entry_of(1, "10-1"), 1, 6, false);
     pump();
@@ -620,10 +604,9 @@ START_TEST(refusals_of_several_batches_gather_in_their_entry)
     ck_assert_str_eq(fake_redis.asked[0].argv[9], "user-1");
     ck_assert_str_eq(fake_redis.asked[0].argv[13], "user-6");
 }
-END_TEST
 
 // The epoch has advanced since Redis granted it: it is handed out, and may return in two ways.
-START_TEST(a_stale_order_is_handed_out)
+TEST(a_stale_order_is_handed_out)
 {
     struct sk_entry *entry = entry_of(1, "10-1");
     grant(entry, 1, 2, false);
@@ -649,9 +632,8 @@ START_TEST(a_stale_order_is_handed_out)
     must_be_told(1, SK_PURCHASE_PLACED);
     must_be_told(2, SK_PURCHASE_PLACED);
 }
-END_TEST
 
-START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
+TEST(postgres_learns_the_newest_journal_id_of_a_batch)
 {
     grant(entry_of(1, "10-9"), 1, 1, false);
     grant(entry_of(1, "10-10"), 2, 1, false);
@@ -665,10 +647,9 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     OUTCOMES({"1", "placed"});
     ck_assert_uint_eq(fake_redis.count, 3); // without an entry there is no call
 }
-END_TEST
 
 // An order that was found again has the entry of before: its id is of no use under the newer epoch.
-START_TEST(the_newest_journal_id_is_of_the_batchs_epoch)
+TEST(the_newest_journal_id_is_of_the_batchs_epoch)
 {
     grant_under(8, entry_of(1, "10-1"), 1, 1, false);
     grant_under(8, entry_under(8, 1, "9-1"), 2, 1, false);
@@ -680,10 +661,9 @@ START_TEST(the_newest_journal_id_is_of_the_batchs_epoch)
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
 }
-END_TEST
 
 // The other Redis process was rebuilt from PostgreSQL: an entry with the same id may be another's.
-START_TEST(entries_of_another_redis_process_are_not_dropped)
+TEST(entries_of_another_redis_process_are_not_dropped)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     grant(entry_of(1, "10-2"), 2, 1, false);
@@ -694,7 +674,6 @@ START_TEST(entries_of_another_redis_process_are_not_dropped)
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the correction checks the buyer itself
     ck_assert_str_eq(fake_redis.asked[0].argv[5], "");
 }
-END_TEST
 
 static void refused_permanently(void)
 {
@@ -702,7 +681,7 @@ static void refused_permanently(void)
 }
 
 // One bad entry: it is written alone while the others are settled; finally it becomes a dead letter.
-START_TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
+TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
 {
     static const struct sk_rows done = {0};
     char id[SK_UUID_SIZE], letter[128];
@@ -738,7 +717,6 @@ START_TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
     ck_assert_uint_eq(told_count, 1); // the other stays pending
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 static bool is_bad(const char *users, const char *const *bad)
 {
@@ -778,7 +756,7 @@ static size_t refuse_users(const char *const *bad, struct sk_buf *letters)
 }
 
 // Bad orders among good ones, in one entry or several: all good ones are placed, each bad one becomes a dead letter.
-START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
+TEST_EACH(only_the_bad_orders_of_an_entry_are_set_aside, 4)
 {
     static const char *const bad[][4] = {
         {"\"user-3\""}, {"\"user-1\""}, {"\"user-8\""}, {"\"user-1\"", "\"user-4\"", "\"user-5\""}};
@@ -807,10 +785,9 @@ START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
     ck_assert_uint_eq(fake_redis.count, 3);    // each entry leaves the journal, once
     sk_buf_free(&letters);
 }
-END_TEST
 
 // Only the order itself is delayed: neither its entry nor other vouchers are.
-START_TEST(no_order_waits_for_a_bad_one)
+TEST(no_order_waits_for_a_bad_one)
 {
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
@@ -831,10 +808,9 @@ START_TEST(no_order_waits_for_a_bad_one)
     RUN_UNTIL(fake_pg.count > fake_pg.answered);
     must_ask_pg("1", "7", "{\"user-1\"}");
 }
-END_TEST
 
 // If the letter could not be stored, the order stays where it was.
-START_TEST(a_letter_that_is_not_kept_is_tried_again)
+TEST(a_letter_that_is_not_kept_is_tried_again)
 {
     static const struct sk_rows done = {0};
     grant(entry_of(1, "10-1"), 1, 1, false);
@@ -854,9 +830,8 @@ START_TEST(a_letter_that_is_not_kept_is_tried_again)
     pg_answers(&done);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
-END_TEST
 
-START_TEST(a_clash_is_an_internal_error_and_ends)
+TEST(a_clash_is_an_internal_error_and_ends)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
@@ -866,10 +841,9 @@ START_TEST(a_clash_is_an_internal_error_and_ends)
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the unit returns
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 // Recovery settles orders that no request waits for.
-START_TEST(recovered_entries_are_reported_when_settled)
+TEST(recovered_entries_are_reported_when_settled)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, fake_redis.run_number);
@@ -884,12 +858,11 @@ START_TEST(recovered_entries_are_reported_when_settled)
     ck_assert_uint_eq(told_count, 0); // handle 0: no request
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
 }
-END_TEST
 
 // ---- failures ----
 
 // A locked row or a failing statement concerns one voucher; others continue meanwhile.
-START_TEST(a_voucher_that_cannot_be_written_pauses_alone)
+TEST_EACH(a_voucher_that_cannot_be_written_pauses_alone, 2)
 {
     static const struct {
         enum sk_result_kind kind;
@@ -921,10 +894,9 @@ START_TEST(a_voucher_that_cannot_be_written_pauses_alone)
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 // One log line for each pause that is longer than the earlier ones.
-START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
+TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
 {
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     size_t lines = 0;
@@ -944,10 +916,9 @@ START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
     end_listening();
     ck_assert_ptr_nonnull(strstr(heard, "voucher=1 pause_ms="));
 }
-END_TEST
 
 // PostgreSQL rejects everything of one voucher: bisecting must not keep the link from other vouchers.
-START_TEST(a_voucher_of_nothing_but_bad_orders_pauses)
+TEST(a_voucher_of_nothing_but_bad_orders_pauses)
 {
     static const size_t in_a_row = 12;
     grant(entry_of(1, "10-1"), 1, 40, false);
@@ -963,10 +934,9 @@ START_TEST(a_voucher_of_nothing_but_bad_orders_pauses)
     OUTCOMES({"1", "placed"});
     RUN_UNTIL(fake_pg.count > fake_pg.answered); // then it is retried
 }
-END_TEST
 
 // P7: a lost answer leaves the commit unknown, so the same ids are written again.
-START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
+TEST(a_failed_batch_is_said_again_under_the_same_ids)
 {
     static const char *const half[1][ROW_COLUMNS] = {{"1", "placed"}};
     static const struct sk_rows one_row = {1, half};
@@ -994,9 +964,8 @@ START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
     must_be_told(2, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
-END_TEST
 
-START_TEST(while_postgres_is_away_orders_wait)
+TEST(while_postgres_is_away_orders_wait)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     fake_pg.down = true;
@@ -1008,18 +977,16 @@ START_TEST(while_postgres_is_away_orders_wait)
     OUTCOMES({"1", "placed"});
     must_be_told(1, SK_PURCHASE_PLACED);
 }
-END_TEST
 
-START_TEST(an_answer_twice_for_one_order_is_a_programmers_error)
+TEST_ABORTS(an_answer_twice_for_one_order_is_a_programmers_error)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
     OUTCOMES({"1", "placed"}, {"1", "placed"});
 }
-END_TEST
 
 // Redis may be down when an entry ends: recovery will find it in the journal.
-START_TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
+TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
@@ -1030,10 +997,9 @@ START_TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
     ck_assert_int_eq(orphans, 1);
     ck_assert(sk_writer_idle(writer));
 }
-END_TEST
 
 // It is held until Redis confirms its removal. Any entry in the journal that is not held is an orphan.
-START_TEST(an_entry_is_held_until_it_is_dropped)
+TEST_EACH(an_entry_is_held_until_it_is_dropped, 3)
 {
     static const struct sk_reply done = NUMBER(1), error = ERROR("OOM");
     const struct sk_reply *const answers[] = {&done, &error, NULL};
@@ -1049,9 +1015,8 @@ START_TEST(an_entry_is_held_until_it_is_dropped)
     ck_assert(!sk_entry_holds(&sale, voucher, &at, "10-1", 7));
     ck_assert_int_eq(orphans, _i == 0 ? 0 : 1);
 }
-END_TEST
 
-START_TEST(own_entries_are_told_from_others_along_the_journal)
+TEST(own_entries_are_told_from_others_along_the_journal)
 {
     static const struct {
         const char *id;
@@ -1066,9 +1031,8 @@ START_TEST(own_entries_are_told_from_others_along_the_journal)
     at = NULL;
     ck_assert(!sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, "10-1", 7));
 }
-END_TEST
 
-START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
+TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
 {
     enum { LARGEST = 2048 };
     static char places[LARGEST][8];
@@ -1092,11 +1056,10 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
     ck_assert_int_eq(fake_redis.asked[0].argc, 7 + 4 * LARGEST);
 }
-END_TEST
 
 // ---- low priority ----
 
-START_TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
+TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
 {
     grant(entry_of(1, "10-1"), 1, 1, true);
     sk_writer_pump(writer, true);
@@ -1115,9 +1078,8 @@ START_TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
     ck_assert_uint_eq(fake_pg.count, 3);
     OUTCOMES({"1", "placed"});
 }
-END_TEST
 
-START_TEST(a_request_that_waits_for_the_commit_does_not_wait_longer)
+TEST(a_request_that_waits_for_the_commit_does_not_wait_longer)
 {
     grant(entry_of(1, "10-1"), 1, 1, true);
     sk_writer_pump(writer, true);
@@ -1131,12 +1093,11 @@ START_TEST(a_request_that_waits_for_the_commit_does_not_wait_longer)
     must_ask_pg("1", "7", "{\"user-2\",\"user-3\",\"user-4\"}");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
 }
-END_TEST
 
 // ---- closing ----
 
 // Where the remaining orders are when the process ends: in the journal, in a dead letter, or in neither.
-START_TEST(what_is_left_is_counted_by_who_keeps_it)
+TEST(what_is_left_is_counted_by_who_keeps_it)
 {
     struct sk_left left = {0}, later = {0};
     grant(entry_of(1, "10-1"), 1, 2, false);
@@ -1154,10 +1115,9 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     ck_assert_uint_eq(later.in_letters, 3);
     ck_assert_uint_eq(later.nowhere, 7);
 }
-END_TEST
 
 // Orders in every stage at once; the journal has them, and the teardown checks that none is left.
-START_TEST(closing_forgets_what_is_under_way)
+TEST(closing_forgets_what_is_under_way)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
@@ -1170,53 +1130,5 @@ START_TEST(closing_forgets_what_is_under_way)
     ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WAITING), 3);
     ck_assert_uint_eq(told_count, 0);
 }
-END_TEST
 
-int main(void)
-{
-    TCase *tcase = tcase_create("writer");
-    tcase_set_timeout(tcase, 30);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_order_goes_to_its_commit);
-    tcase_add_test(tcase, the_time_to_durable_is_noted);
-    tcase_add_test(tcase, the_legs_are_measured);
-    tcase_add_test(tcase, one_answer_may_stand_for_the_batch);
-    tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
-    tcase_add_test(tcase, a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound);
-    tcase_add_loop_test(tcase, a_shared_batch_that_failed_is_parted, 0, 3 + sizeof misfits / sizeof misfits[0]);
-    tcase_add_test(tcase, a_shared_batch_that_is_lost_is_written_again);
-    tcase_add_test(tcase, a_suspect_shares_no_batch);
-    tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
-    tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
-    tcase_add_test(tcase, what_was_granted_after_its_units_were_gone_returns);
-    tcase_add_test(tcase, what_ended_before_it_was_settled_is_counted);
-    tcase_add_test(tcase, the_epoch_decides_first_what_was_granted_after_a_refund);
-    tcase_add_test(tcase, a_loose_order_whose_units_are_gone_is_left_to_others);
-    tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);
-    tcase_add_test(tcase, refusals_of_several_batches_gather_in_their_entry);
-    tcase_add_test(tcase, a_stale_order_is_handed_out);
-    tcase_add_test(tcase, postgres_learns_the_newest_journal_id_of_a_batch);
-    tcase_add_test(tcase, the_newest_journal_id_is_of_the_batchs_epoch);
-    tcase_add_test(tcase, entries_of_another_redis_process_are_not_dropped);
-    tcase_add_test(tcase, what_postgres_refuses_permanently_becomes_a_dead_letter);
-    tcase_add_loop_test(tcase, only_the_bad_orders_of_an_entry_are_set_aside, 0, 4);
-    tcase_add_test(tcase, no_order_waits_for_a_bad_one);
-    tcase_add_test(tcase, a_letter_that_is_not_kept_is_tried_again);
-    tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
-    tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
-    tcase_add_loop_test(tcase, a_voucher_that_cannot_be_written_pauses_alone, 0, 2);
-    tcase_add_test(tcase, a_locked_row_is_told_until_the_pauses_stop_growing);
-    tcase_add_test(tcase, a_voucher_of_nothing_but_bad_orders_pauses);
-    tcase_add_loop_test(tcase, an_entry_is_held_until_it_is_dropped, 0, 3);
-    tcase_add_test(tcase, own_entries_are_told_from_others_along_the_journal);
-    tcase_add_test(tcase, a_failed_batch_is_said_again_under_the_same_ids);
-    tcase_add_test(tcase, while_postgres_is_away_orders_wait);
-    tcase_add_test_raise_signal(tcase, an_answer_twice_for_one_order_is_a_programmers_error, SIGABRT);
-    tcase_add_test(tcase, an_entry_that_cannot_be_dropped_is_left_to_recovery);
-    tcase_add_test(tcase, the_largest_entry_refused_as_a_whole_can_be_settled);
-    tcase_add_test(tcase, patient_orders_give_way_to_a_rush_but_not_for_ever);
-    tcase_add_test(tcase, a_request_that_waits_for_the_commit_does_not_wait_longer);
-    tcase_add_test(tcase, what_is_left_is_counted_by_who_keeps_it);
-    tcase_add_test(tcase, closing_forgets_what_is_under_way);
-    return harness_main(tcase, CK_FORK);
-}
+SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);
