@@ -481,6 +481,9 @@ uint64_t troubles_calm(void)
         bool without = cut_off || net_server(SERVER_POSTGRES)->down || net_server(SERVER_POSTGRES)->frozen;
         if (unwell || cut_off)
             troubles.instances_shaken_at[i] = now;
+        if (instance_memory(instance)
+                ->from_then_on) // it keeps its session, and so its work, until somebody restarts it
+            troubles.shaken_at = now;
         if (unwell || !without || redis)
             troubles.had_postgres_at[i] = now;
         longest = troubles_well_for(i) > longest ? troubles_well_for(i) : longest;
