@@ -34,7 +34,7 @@ enum {
     REFUSALS_MAX = 3,
     OVERDUE_MS = 8000,
     STALLED_MS = 14000,
-    LOOPED_MS = 11000,
+    LOOPED_MS = 16000,
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
 };
