@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "descriptors.h"
 #include "log.h"
 #include "response.h"
 #include "server.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base64url.h"
 #include "clock.h"
 #include "text.h"
 #include "user_tokens.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "accept.h"
+#include "admin_tokens.h"
 #include "answer.h"
 #include "auth.h"
 #include "clock.h"
@@ -16,6 +17,7 @@
 #include "roster.h"
 #include "route_table.h"
 #include "text.h"
+#include "verdict.h"
 
 enum { HANGING_MS = 10000 }; // a loop that has not turned for so long hangs, as the unit's watchdog sees it
 

@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cursor.h"
 #include "entry.h"
 #include "moves.h"
 #include "orders.h"
 #include "params.h"
+#include "regrant.h"
 #include "text.h"
+#include "verdict.h"
 
 enum { STATUS_SIZE = 16 };
 

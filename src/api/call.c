@@ -7,6 +7,7 @@
 #include "client_limits.h"
 #include "jwt.h"
 #include "text.h"
+#include "verdict.h"
 
 enum { KEY_MAX = 255 };
 

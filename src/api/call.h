@@ -14,6 +14,7 @@
 #include "routes.h"
 #include "text.h"
 #include "uuid.h"
+#include "verdict.h"
 
 struct sk_document;
 struct sk_fields;

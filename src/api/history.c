@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "catalogue.h"
 #include "clock.h"
+#include "distribution.h"
 #include "histogram.h"
 #include "keys.h"
 #include "metrics.h"
@@ -17,6 +19,7 @@
 #include "text.h"
 #include "ticket.h"
 #include "timer.h"
+#include "verdict.h"
 
 enum {
     FIRST_MS = 500,

@@ -20,8 +20,8 @@
 
 #include "audit.h"
 #include "call.h"
+#include "catalogue.h"
 #include "clock.h"
-#include "journal.h"
 #include "list.h"
 #include "params.h"
 #include "phase.h"
@@ -29,6 +29,7 @@
 #include "response.h"
 #include "text.h"
 #include "timer.h"
+#include "trust.h"
 #include "vouchers.h"
 
 enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };

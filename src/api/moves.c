@@ -10,11 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "journal.h"
+#include "order_id.h"
 #include "orders.h"
 #include "params.h"
 #include "returns.h"
 #include "text.h"
+#include "verdict.h"
 
 // The most that an order can cost: 1,000 units of the highest price.
 static const int64_t amount_max_cents = INT64_C(100000000000000);

@@ -13,6 +13,7 @@
 
 #include "call.h"
 #include "query.h"
+#include "verdict.h"
 
 sk_handle sk_handle_pay, sk_handle_cancel, sk_handle_refund, sk_handle_demo_pay;
 

@@ -19,14 +19,15 @@
 #include "clock.h"
 #include "cors.h"
 #include "failpoint.h"
-#include "hash.h"
 #include "log.h"
 #include "params.h"
 #include "phase.h"
+#include "slot.h"
 #include "slot_map.h"
 #include "text.h"
 #include "ticket.h"
 #include "timer.h"
+#include "verdict.h"
 
 enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 15, NUMBERS_MAX = 10, KEYS_MAX = 64 };
 

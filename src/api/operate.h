@@ -12,6 +12,7 @@
 
 #include "call.h"
 #include "query.h"
+#include "verdict.h"
 
 sk_handle sk_handle_create, sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock,
     sk_handle_rebuild;

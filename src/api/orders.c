@@ -14,9 +14,15 @@
 
 #include "answer.h"
 #include "audit.h"
-#include "journal.h"
+#include "catalogue.h"
+#include "cursor.h"
+#include "order_id.h"
+#include "order_json.h"
 #include "params.h"
+#include "trust.h"
+#include "verdict.h"
 #include "waiting.h"
+#include "watch.h"
 
 enum { WAIT_MAX_S = 60, UNKNOWN_OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };

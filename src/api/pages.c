@@ -15,9 +15,10 @@
 #include "answer.h"
 #include "cors.h"
 #include "hash.h"
-#include "status.h"
+#include "measure.h"
 #include "text.h"
 #include "trace.h"
+#include "verdict.h"
 
 // Draws the dashboard's charts, if it was fetched before the build (./dev setup web).
 #define CHARTS "/web/vendor/uPlot.esm.js"

@@ -8,28 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "accept.h"
 #include "call.h"
-#include "clock.h"
+#include "catalogue.h"
 #include "hash.h"
 #include "orders.h"
 #include "params.h"
-#include "probe.h"
+#include "prefer.h"
 #include "text.h"
-#include "ticket.h"
-#include "vouchers.h"
+#include "ticket_calls.h"
+#include "verdict.h"
 
 enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 
 struct late_purchase {
     struct sk_query query;
-    struct sk_ask ask;
-    char user[SK_USER_SIZE]; // ask.user
+    struct sk_wish wish;
+    char user[SK_USER_SIZE]; // wish.user
 };
 
-static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
-                          uint64_t handle, struct sk_purchase_result *result);
-static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle);
+static bool purchase_later(struct sk_control *control, const struct sk_wish *wish, uint64_t handle);
 static void purchase_start(struct sk_query *query);
 static void purchase_on_found(struct sk_query *query, enum sk_found found);
 static void purchase_on_retired(void *arg, const struct sk_result *result);
@@ -61,13 +58,13 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
     } else if (sk_call_read_key(context, request, &key) &&
                (request->body.len == 0 || purchase_read_quantity(context, request))) {
-        struct sk_ask ask = {.voucher_id = call->voucher_id,
-                             .user = call->user,
-                             .quantity = call->quantity,
-                             .key = key == NULL ? 0 : purchase_fingerprint(key),
-                             .low_priority = call->respond_async};
-        sk_ticket_read(context, request, call, &ask);
-        if (!sk_purchase(context->control, &ask, request->handle, &result))
+        struct sk_wish wish = {.voucher_id = call->voucher_id,
+                               .user = call->user,
+                               .quantity = call->quantity,
+                               .key = key == NULL ? 0 : purchase_fingerprint(key),
+                               .low_priority = call->respond_async};
+        sk_ticket_read(context, request, call, &wish);
+        if (!sk_purchase(context->control, &wish, request->handle, &result))
             purchase_answer(context, request, &result);
     }
 }
@@ -207,69 +204,35 @@ static void purchase_on_first_order(const struct sk_context *context, struct sk_
 
 // ---- into the sale ----
 
-bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle,
+bool sk_purchase(struct sk_control *control, const struct sk_wish *wish, uint64_t handle,
                  struct sk_purchase_result *result)
 {
     const struct sk_sale *sale = control->sale;
-    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
-    // Without Redis nothing is certain, not even a cached refusal.
-    *result = (struct sk_purchase_result){.code = SK_PURCHASE_UNAVAILABLE};
-    if (voucher == NULL ? sk_nodes_state(sale->nodes).orders == 0 : !sk_redis_ready(sk_sale_redis(sale, voucher)))
-        return false;
+    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, wish->voucher_id);
     if (voucher != NULL)
-        return purchase_from(control, voucher, ask, handle, result);
-    result->code = SK_PURCHASE_OVERLOADED;
-    return purchase_later(control, ask, handle);
-}
-
-static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
-                          uint64_t handle, struct sk_purchase_result *result)
-{
-    const struct sk_sale *sale = control->sale;
-    const struct sk_sent_ticket sent = {.kind = ask->ticket, .offer = (int32_t)ask->offer};
-    if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, result))
-        return false;
-    if (sk_admit_refuses(sale, voucher, ask->user, result)) {
-        SK_PROBE3(refused, handle, sk_purchase_code_name(result->code), "memory");
-        return false;
-    }
-    struct sk_order *order = sk_order_take(sale->orders, voucher->shard);
-    if (order == NULL) {
-        *result = (struct sk_purchase_result){.code = SK_PURCHASE_OVERLOADED};
-        return false;
-    }
-    sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);
-    order->handle = handle;
-    order->low_priority = ask->low_priority;
-    order->quantity = (uint16_t)ask->quantity;
-    order->key = ask->key;
-    order->sent = sent;
-    sk_offered_agree(voucher, order);
-    size_t len = strlen(ask->user);
-    SK_ASSERT(len < sizeof order->user);
-    memcpy(order->user, ask->user, len + 1);
-    SK_PROBE3(admitted, handle, order->id, ask->voucher_id);
-    sk_batcher_add(control->batcher, voucher, order);
-    return true;
+        return sk_sale_buy(sale, voucher, wish, handle, result);
+    bool away = sk_nodes_state(sale->nodes).orders == 0;
+    *result = (struct sk_purchase_result){.code = away ? SK_PURCHASE_UNAVAILABLE : SK_PURCHASE_OVERLOADED};
+    return !away && purchase_later(control, wish, handle);
 }
 
 // ---- a voucher that is not in the catalogue ----
 
-static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle)
+static bool purchase_later(struct sk_control *control, const struct sk_wish *wish, uint64_t handle)
 {
     struct late_purchase *late = sk_query_try_new(control, handle, sizeof *late, purchase_start);
     if (late == NULL)
         return false;
-    late->ask = *ask;
-    (void)snprintf(late->user, sizeof late->user, "%s", ask->user);
-    late->ask.user = late->user;
+    late->wish = *wish;
+    (void)snprintf(late->user, sizeof late->user, "%s", wish->user);
+    late->wish.user = late->user;
     sk_query_start(&late->query);
     return true;
 }
 
 static void purchase_start(struct sk_query *query)
 {
-    sk_query_find_later(query, ((struct late_purchase *)query)->ask.voucher_id, purchase_on_found);
+    sk_query_find_later(query, ((struct late_purchase *)query)->wish.voucher_id, purchase_on_found);
 }
 
 static void purchase_on_found(struct sk_query *query, enum sk_found found)
@@ -278,16 +241,14 @@ static void purchase_on_found(struct sk_query *query, enum sk_found found)
     struct sk_purchase_result result;
     if (found == SK_FOUND_OLD) {
         char id[SK_PARAM_NUMBER_SIZE];
-        const char *params[] = {sk_params_number(id, late->ask.voucher_id), late->user};
+        const char *params[] = {sk_params_number(id, late->wish.voucher_id), late->user};
         sk_query_ask_pg(query, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
         return;
     }
     if (found == SK_FOUND_LISTED) {
-        struct sk_control *control = query->control;
-        struct sk_voucher *voucher = query->voucher;
+        const struct sk_sale *sale = query->control->sale;
         uint64_t handle = sk_query_take_handle(query);
-        bool refused = !purchase_from(control, voucher, &late->ask, handle, &result);
-        const struct sk_sale *sale = control->sale;
+        bool refused = !sk_sale_buy(sale, query->voucher, &late->wish, handle, &result);
         sk_query_end(query, SK_VERDICT_FOUND, NULL);
         if (refused)
             sale->on_result(sale->arg, handle, &result);
@@ -319,166 +280,4 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
     else if (archived)
         answer.verdict = SK_VERDICT_ARCHIVED;
     sk_query_end_with(query, &answer);
-}
-
-// ---- tickets ----
-//
-// Issues tickets, and checks them before a purchase. The catalogue has the work that a ticket takes.
-
-enum { CHALLENGE_TTL_S = 300, NONCE_MAX = 64, BODY_SIZE = 256 };
-
-static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_answer *answer);
-static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
-                                         const struct sk_voucher *voucher);
-static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
-                                             const struct sk_voucher *voucher, const json_t *challenge,
-                                             const json_t *nonce);
-static void ticket_give_ticket(const struct sk_context *context, struct sk_request *request,
-                               const struct sk_voucher *voucher);
-static void ticket_give_challenge(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_voucher *voucher);
-
-static uint32_t ticket_now_s(void)
-{
-    return (uint32_t)(sk_wall_ms() / 1000);
-}
-
-// ---- sent with a purchase ----
-
-// Two tickets count as a bad one.
-void sk_ticket_read(const struct sk_context *context, const struct sk_request *request, const struct sk_call *call,
-                    struct sk_ask *ask)
-{
-    unsigned count;
-    if (!sk_tickets_on(context->tickets))
-        return;
-    const char *text = sk_request_header(request, "x-seckill-ticket", &count);
-    ask->ticket = count == 0 ? SK_ASK_NO_TICKET : SK_ASK_BAD_TICKET;
-    if (count != 1)
-        return;
-    uint32_t now_s = ticket_now_s();
-    struct sk_ticket ticket = {.kind = SK_TICKET_PURCHASE, .voucher_id = call->voucher_id, .user = call->user};
-    if (sk_tickets_check(context->tickets, text, now_s, &ticket)) {
-        ask->ticket = SK_ASK_GOOD_TICKET;
-        ask->offer = ticket.offer;
-    } else if (ticket.expires_s > 0 && ticket.expires_s <= now_s) {
-        ask->ticket = SK_ASK_EXPIRED_TICKET;
-    }
-}
-
-// ---- issuing tickets ----
-
-void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
-{
-    struct sk_call *call = sk_call_of(request);
-    if (!sk_tickets_on(context->tickets)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
-        return;
-    }
-    call->on_answer = ticket_on_offer;
-    sk_check_offer(context->control, call->voucher_id, request->handle);
-}
-
-static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_answer *answer)
-{
-    const struct sk_voucher *voucher =
-        answer->verdict == SK_VERDICT_FOUND
-            ? sk_catalogue_find(context->control->sale->catalogue, sk_call_of(request)->voucher_id)
-            : NULL;
-    if (voucher == NULL)
-        sk_answer_send(context->answers, request, answer);
-    else if (!sk_tickets_on(context->tickets)) // the secret was taken away meanwhile
-        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
-    else if (request->method == SK_METHOD_GET)
-        ticket_give_challenge(context, request, voucher);
-    else if (ticket_check_work(context, request, voucher) == SK_VERDICT_OK)
-        ticket_give_ticket(context, request, voucher);
-}
-
-static void ticket_make(const struct sk_context *context, struct sk_request *request, enum sk_ticket_kind kind,
-                        const struct sk_voucher *voucher, uint32_t expires_s, char out[SK_TICKET_SIZE])
-{
-    const struct sk_ticket ticket = {.kind = kind,
-                                     .voucher_id = voucher->id,
-                                     .user = sk_call_of(request)->user,
-                                     .offer = voucher->offer,
-                                     .expires_s = expires_s};
-    (void)sk_tickets_make(context->tickets, &ticket, out); // there is a secret
-}
-
-static void ticket_give_ticket(const struct sk_context *context, struct sk_request *request,
-                               const struct sk_voucher *voucher)
-{
-    char text[SK_TICKET_SIZE], expires_at[SK_TIME_SIZE], body[BODY_SIZE];
-    uint32_t expires_s = ticket_now_s() + (uint32_t)context->options->identity->ticket_ttl_s;
-    ticket_make(context, request, SK_TICKET_PURCHASE, voucher, expires_s, text);
-    sk_text_put_time(expires_s * INT64_C(1000), expires_at);
-    (void)snprintf(body, sizeof body, "{\"ticket\":\"%s\",\"expires_at\":\"%s\"}\n", text, expires_at);
-    sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body});
-}
-
-static void ticket_give_challenge(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_voucher *voucher)
-{
-    char text[SK_TICKET_SIZE], expires_at[SK_TIME_SIZE], body[BODY_SIZE] = "{\"work_bits\":0}\n";
-    uint32_t expires_s = ticket_now_s() + CHALLENGE_TTL_S;
-    if (voucher->work_bits > 0) {
-        ticket_make(context, request, SK_TICKET_CHALLENGE, voucher, expires_s, text);
-        sk_text_put_time(expires_s * INT64_C(1000), expires_at);
-        (void)snprintf(body, sizeof body, "{\"work_bits\":%u,\"challenge\":\"%s\",\"expires_at\":\"%s\"}\n",
-                       voucher->work_bits, text, expires_at);
-    }
-    sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body});
-}
-
-// ---- the work ----
-
-// OK: the work is done, or none is needed. Else the request was refused.
-static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
-                                         const struct sk_voucher *voucher)
-{
-    enum { CHALLENGE, NONCE, MEMBERS };
-    static const struct sk_field members[MEMBERS] = {
-        [CHALLENGE] = {.name = "challenge", .detail = "must be a string"},
-        [NONCE] = {.name = "nonce", .detail = "must be a string of 1 to 64 bytes"},
-    };
-    struct sk_fields read = {0};
-    const json_t *values[MEMBERS];
-    enum sk_verdict verdict = voucher->work_bits == 0 ? SK_VERDICT_OK : SK_VERDICT_WORK_REQUIRED;
-    enum sk_verdict type = request->body.len == 0 ? SK_VERDICT_OK : sk_call_body_type(request);
-    if (type != SK_VERDICT_OK) {
-        verdict = type;
-    } else if (request->body.len > 0) {
-        const char *text;
-        bool object = sk_fields_open(&read, request->body.data, request->body.len, members, MEMBERS, values);
-        if (object) {
-            sk_fields_check(&read, &members[CHALLENGE], values[CHALLENGE],
-                            sk_fields_text(values[CHALLENGE], 0, SIZE_MAX, &text));
-            sk_fields_check(&read, &members[NONCE], values[NONCE], sk_fields_text(values[NONCE], 1, NONCE_MAX, &text));
-        }
-        if (object && json_object_size(read.document) == 0) {
-            sk_fields_free(&read); // as no body
-        } else {
-            verdict = sk_fields_end(&read);
-            if (verdict == SK_VERDICT_OK && voucher->work_bits > 0)
-                verdict = ticket_check_solution(context, request, voucher, values[CHALLENGE], values[NONCE]);
-        }
-    }
-    (void)sk_call_body_good(context, request, verdict, &read);
-    sk_fields_free(&read);
-    return verdict;
-}
-
-static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
-                                             const struct sk_voucher *voucher, const json_t *challenge,
-                                             const json_t *nonce)
-{
-    struct sk_ticket ticket = {
-        .kind = SK_TICKET_CHALLENGE, .voucher_id = voucher->id, .user = sk_call_of(request)->user};
-    bool good = sk_tickets_check(context->tickets, json_string_value(challenge), ticket_now_s(), &ticket) &&
-                ticket.offer == voucher->offer &&
-                sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
-    return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
 }

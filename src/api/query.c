@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "catalogue.h"
 #include "hash.h"
-#include "journal.h"
+#include "order_id.h"
+#include "verdict.h"
 
 enum { BUCKETS = 512 };
 

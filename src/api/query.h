@@ -17,6 +17,7 @@
 #include "recovery.h"
 #include "sale.h"
 #include "store_options.h"
+#include "verdict.h"
 
 enum {
     SK_QUERY_KEY_SIZE = 512,
@@ -25,7 +26,6 @@ enum {
     SK_QUERY_UNKNOWN_MAX = 16,  // searches at a time for orders that no store has for their user; orders.c
 };
 
-struct sk_batcher;
 struct sk_returns;
 struct sk_query;
 struct sk_queries;
@@ -38,7 +38,6 @@ struct sk_control {
     const struct sk_sale *sale;                  // borrowed
     struct sk_recovery *recovery;                // borrowed
     struct sk_returns *returns;                  // borrowed
-    struct sk_batcher *batcher;                  // borrowed
     const struct sk_store_options *stores;       // borrowed
     int64_t reactors;                            // they share an instance's budget for event streams
     bool (*ready)(void *arg);                    // whether purchases can be taken

@@ -14,6 +14,7 @@
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"
+#include "ticket_calls.h"
 #include "vouchers.h"
 
 _Static_assert((int)SK_ROUTE_GET == (int)SK_METHOD_GET && (int)SK_ROUTE_POST == (int)SK_METHOD_POST &&

@@ -7,25 +7,27 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "about.h"
 #include "address.h"
+#include "admin_tokens.h"
 #include "auth.h"
 #include "client_limits.h"
 #include "cors.h"
 #include "failpoint.h"
-#include "head.h"
 #include "history.h"
 #include "live.h"
 #include "log.h"
+#include "measure.h"
 #include "pages.h"
 #include "purchase.h"
 #include "report.h"
 #include "response.h"
 #include "route_table.h"
 #include "secrets.h"
+#include "target.h"
 #include "trace.h"
+#include "verdict.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 

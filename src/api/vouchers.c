@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "audit.h"
+#include "catalogue.h"
 #include "clock.h"
+#include "cursor.h"
 #include "params.h"
 #include "phase.h"
 #include "stale.h"

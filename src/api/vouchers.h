@@ -6,6 +6,7 @@
 #define SK_API_VOUCHERS_H
 
 #include "call.h"
+#include "cursor.h"
 #include "page.h"
 #include "rates.h"
 

@@ -19,11 +19,12 @@
 #include <string.h>
 
 #include "hash.h"
-#include "journal.h"
 #include "list.h"
+#include "order_id.h"
 #include "orders.h"
 #include "params.h"
 #include "timer.h"
+#include "verdict.h"
 
 enum { TICK_MS = 200, ASK_MAX = 1000, MOVED_MAX = 5000, BUCKETS = 4096, SNAPSHOT_SIZE = 4096, STATUS_SIZE = 16 };
 enum { COLUMN_SEEN = 0, COLUMN_MOVED = 1, COLUMN_N = 0, COLUMN_DOCUMENT = 1 };

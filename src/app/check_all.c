@@ -8,11 +8,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "auth.h"
+#include "admin_tokens.h"
 #include "check_postgres.h"
 #include "check_redis.h"
 #include "client_limits.h"
 #include "cors.h"
+#include "descriptors.h"
 #include "findings.h"
 #include "listener.h"
 #include "pg_hosts.h"

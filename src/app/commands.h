@@ -17,13 +17,6 @@
 // lines of the access log. The process must then end with _exit.
 enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, bool *left_behind) SK_MUST_CHECK;
 
-// Raises the soft limit of file descriptors if it is too low for the configuration. SK_FAIL: it cannot be read or
-// raised.
-enum sk_status sk_descriptors_reserve(const struct sk_config *config) SK_MUST_CHECK;
-
-// Any thread. Descriptors that the configuration needs when every client connection is in use.
-uint64_t sk_descriptors_needed(const struct sk_config *config);
-
 // ---- check ----
 
 enum { SK_CHECK_GOOD = 0, SK_CHECK_WARNS = 1, SK_CHECK_FAILS = 2 };

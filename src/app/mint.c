@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base64url.h"
 #include "buf.h"
 #include "clock.h"
 #include "log.h"

@@ -12,12 +12,12 @@
 #include "client_limits.h"
 #include "clock.h"
 #include "log.h"
+#include "measure.h"
 #include "metrics_page.h"
 #include "routes.h"
 #include "server.h"
 #include "shop.h"
 #include "spool.h"
-#include "trace.h"
 
 enum {
     DRAIN_TICK_MS = 20,

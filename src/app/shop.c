@@ -3,11 +3,15 @@
 #include <stdlib.h>
 
 #include "batcher.h"
+#include "catalogue.h"
+#include "expiry.h"
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
 #include "params.h"
+#include "regrant.h"
 #include "report.h"
+#include "sweep.h"
 #include "vouchers.h"
 #include "waiting.h"
 
@@ -29,7 +33,6 @@ struct sk_shop {
     bool was_ready;
     uint64_t stop_by_ms;
     uint64_t give_up_at_ms, give_up_by_ms; // while it stops: orders that are in no journal end as refused
-    struct sk_batcher *batcher;
     struct sk_writer *writer;
     struct sk_returns *returns;
     struct sk_recovery recovery;
@@ -163,11 +166,10 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
     if (shop->writer == NULL || shop->returns == NULL)
         return SK_NO_MEM;
     sk_recovery_set_writer(recovery, shop->writer, shop->returns);
-    shop->batcher = sk_batcher_open(sale, shop->writer);
+    shop->sale.batcher = sk_batcher_open(sale, shop->writer);
     shop->control = (struct sk_control){.sale = sale,
                                         .recovery = recovery,
                                         .returns = shop->returns,
-                                        .batcher = shop->batcher,
                                         .stores = options->stores,
                                         .reactors = options->reactors,
                                         .ready = shop_is_ready,
@@ -180,7 +182,7 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
     shop->control.waiting = sk_waiting_open(&shop->control);
     const struct sk_live_wire wire = {options->send, options->end_stream, options->arg};
     shop->control.live = sk_live_open(&shop->control, &wire);
-    return shop->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
+    return sale->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
                    shop->control.waiting != NULL && shop->control.live != NULL
                ? SK_OK
                : SK_NO_MEM;
@@ -203,7 +205,7 @@ void sk_shop_close(struct sk_shop *shop)
         sk_pg_close(shop->sale.report_pg[i]);
     }
     sk_nodes_end(shop->sale.nodes);
-    sk_batcher_close(shop->batcher);
+    sk_batcher_close(shop->sale.batcher);
     sk_returns_close(shop->returns);
     sk_recovery_close(&shop->recovery);
     sk_live_close(shop->control.live);
@@ -383,8 +385,8 @@ static void shop_check_catalogues(struct sk_shop *shop)
 
 void sk_shop_turn(struct sk_shop *shop)
 {
-    bool asked = sk_batcher_flush(shop->batcher);
-    sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
+    bool asked = sk_batcher_flush(shop->sale.batcher);
+    sk_writer_pump(shop->writer, sk_batcher_busy(shop->sale.batcher));
     sk_nodes_flush(shop->sale.nodes);
     shop_count(shop);
     shop_check_catalogues(shop);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "histogram.h"
+#include "distribution.h"
 #include "list.h"
 #include "server_table.h"
 #include "status.h"

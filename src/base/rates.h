@@ -36,22 +36,6 @@ void sk_rate_begin(struct sk_rate *rate, uint64_t per_s); // 0: no limit
 // Any thread. Whether one more may happen now; if so, it is counted.
 bool sk_rate_take(struct sk_rate *rate, uint64_t now_ns);
 
-// ---- tally ----
-
-// A table of counts by key, exact and of a fixed size.
-
-struct sk_tally;
-
-// Counts at most `keys` different keys at a time, each up to `most`. NULL: out of memory, or the kernel gives no random
-// numbers.
-struct sk_tally *sk_tally_open(size_t keys, uint64_t most);
-void sk_tally_close(struct sk_tally *tally); // NULL is fine
-
-// Any thread, as both functions. Counts one more. False, and nothing is counted: `most` or `keys` is reached.
-bool sk_tally_add(struct sk_tally *tally, uint64_t key);
-// Takes one off a key's count.
-void sk_tally_remove(struct sk_tally *tally, uint64_t key);
-
 // ---- pace ----
 
 // At most `per_s` a second, evenly. Unused capacity accumulates up to `burst` only.

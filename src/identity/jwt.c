@@ -15,6 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base64url.h"
 #include "text.h"
 
 enum { PART_SIZE = SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES) };

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "hash.h"
+#include "siphash.h"
 #include "status.h"
 #include "text.h"
 

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "admin_tokens.h"
 #include "editions.h"
 #include "log.h"
 

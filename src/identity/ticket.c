@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "auth.h"
-#include "text.h"
+#include "base64url.h"
 
 enum { VERSION = 1, SECRETS_MAX = 2, SECRET_MIN = 16, BLOCK_SIZE = 64, DIGEST_SIZE = 32, MAC_SIZE = 16 };
 enum { KIND_AT = 0, VERSION_AT = 1, EXPIRY_AT = 2, VOUCHER_AT = 6, OFFER_AT = 14, MAC_AT = 22 };

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "auth.h"
+#include "base64url.h"
 #include "editions.h"
 #include "log.h"
 #include "text.h"

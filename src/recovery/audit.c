@@ -7,6 +7,7 @@
 
 #include "journal.h"
 #include "params.h"
+#include "trust.h"
 
 // The columns of voucher_accounts.sql.
 enum {

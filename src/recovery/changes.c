@@ -13,9 +13,9 @@
 
 #include "admit.h"
 #include "failpoint.h"
-#include "journal.h"
 #include "log.h"
 #include "params.h"
+#include "trust.h"
 
 enum { ROUNDS_MAX = 3 };
 

@@ -11,15 +11,18 @@
 // Each tick goes through the catalogue once for vouchers that are due. At RUNS_MAX runs it stops there, and the end of
 // each run continues it: thousands of vouchers may have one order due at the same moment. Several shards have a bound
 // each, since the runs of a shard that is away do not end before it is back: its further vouchers are left out.
-#include "recovery.h"
+#include "expiry.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "assignment.h"
+#include "catalogue.h"
 #include "failpoint.h"
 #include "list.h"
 #include "log.h"
+#include "maintenance.h"
 #include "params.h"
 #include "timer.h"
 

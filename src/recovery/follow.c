@@ -19,8 +19,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "catalogue.h"
 #include "log.h"
 #include "params.h"
 #include "timer.h"

@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch.h"
 #include "dead_letter.h"
 #include "failpoint.h"
 #include "journal.h"
 #include "params.h"
+#include "settlement.h"
 
 enum {
     PAGE = 64, // most journal entries at once

@@ -3,7 +3,11 @@
 #include "admit.h"
 #include "batcher.h"
 #include "changes.h"
+#include "expiry.h"
 #include "maintenance.h"
+#include "regrant.h"
+#include "sweep.h"
+#include "watch.h"
 
 // An operator has changed the voucher: cached refusals may be wrong now, and Redis may not have the change yet.
 static void recovery_on_changed(void *arg, struct sk_voucher *voucher)

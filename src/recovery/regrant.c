@@ -13,15 +13,16 @@
 // When an instance ends, the orders that wait here are in no journal. So they are written as refused then, without
 // asking. That is safe whatever Redis did with the last request: recovery settles a journal entry that it left as
 // `ended`, and its unit returns, once.
-#include "recovery.h"
+#include "regrant.h"
 
 #include <string.h>
 
 #include "admit.h"
-#include "batch.h"
 #include "failpoint.h"
 #include "grant.h"
+#include "maintenance.h"
 #include "params.h"
+#include "settlement.h"
 #include "timer.h"
 
 enum { TICK_MS = 50, PAUSE_MS = 200 };

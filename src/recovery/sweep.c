@@ -5,7 +5,7 @@
 //
 // Redis judges the sessions that are not in the list of living ones (sk_sessions_judge), once in a sweep. If it cannot
 // yet, the cursor stays before their first entry.
-#include "recovery.h"
+#include "sweep.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "dead_letter.h"
 #include "list.h"
 #include "log.h"
+#include "maintenance.h"
 #include "timer.h"
 
 enum {

@@ -7,18 +7,24 @@
 // themselves. So one broken voucher delays no other. A shard whose statement fails is left out for the rest of the
 // round, so it delays the vouchers of the others by one deadline. Of its vouchers, and of those of a shard that is
 // away, only Redis's side is read: the journals are long when PostgreSQL is away. They are not judged.
-#include "recovery.h"
+#include "watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "assignment.h"
+#include "audit.h"
 #include "backoff.h"
+#include "busy.h"
+#include "catalogue.h"
 #include "changes.h"
 #include "clock.h"
 #include "grant.h"
 #include "log.h"
+#include "maintenance.h"
+#include "overview.h"
 #include "params.h"
+#include "sweep.h"
 #include "timer.h"
 #include "voucher.h"
 
@@ -32,33 +38,6 @@ enum {
     DIFFERING_MAX = 2,         // checks in a row before a difference is believed
     DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
-
-enum {
-    BUSY_MAX = 1024, // published and remembered
-    GONE_MAX = 64,   // fields removed at once
-};
-
-struct busy {
-    const struct sk_sale *sale;
-    int64_t found[BUSY_MAX]; // by this reactor, in this round
-    size_t found_count;
-    int64_t published[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
-    size_t published_count;
-    struct sk_buf text; // what is published
-};
-
-// A round of the watch, as gauges. Starts zeroed.
-struct overview {
-    uint64_t entries, oldest_ms, differ, letters, on_sale; // oldest_ms: by sk_monotonic_ms(); 0: there is no entry
-    struct sk_remaining_rows remaining, differing;
-};
-
-static void busy_note(struct busy *busy, const struct sk_voucher *voucher);
-static void busy_publish(struct busy *busy);
-static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher);
-static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs);
-static void overview_publish_redis(const struct overview *overview, struct sk_metrics *metrics);
-static void overview_publish_books(const struct overview *overview, struct sk_metrics *metrics);
 
 struct watch_check {
     struct sk_watch *watch;
@@ -100,8 +79,8 @@ struct sk_watch {
     size_t asking; // shards that have not returned their accounts of this page yet
     struct watch_shard shards[SK_SHARDS_MAX];
     uint64_t asked_at_ms; // when PostgreSQL was asked about this page
-    struct busy busy;
-    struct overview overview;
+    struct sk_busy busy;
+    struct sk_overview overview;
     bool missed; // this round has not seen all that was due
     bool unseen; // ... in Redis
 };
@@ -145,7 +124,7 @@ struct sk_watch *sk_watch_open(const struct sk_sale *sale, struct sk_rebuilds *r
     watch->rebuilds = rebuilds;
     watch->sweeper = sweeper;
     watch->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
-    watch->busy.sale = sale;
+    sk_busy_open(&watch->busy, sale);
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)
         watch->shards[i].watch = watch;
     watch->timer = sk_timer_open(sale->loop, 0, watch_on_time, watch);
@@ -162,7 +141,7 @@ void sk_watch_close(struct sk_watch *watch)
     if (watch == NULL)
         return;
     sk_timer_close(watch->timer);
-    sk_buf_free(&watch->busy.text);
+    sk_busy_close(&watch->busy);
     free(watch);
 }
 
@@ -193,8 +172,8 @@ static void watch_on_time(void *arg)
     watch->round++;
     watch->all_round = watch->all ? watch->round : watch->all_round;
     watch->at = 0;
-    watch->busy.found_count = 0;
-    watch->overview = (struct overview){0};
+    sk_busy_begin(&watch->busy);
+    watch->overview = (struct sk_overview){0};
     watch->missed = watch->unseen = false;
     for (size_t i = 0; i < watch->sale->shards; i++)
         watch->shards[i].failed = false;
@@ -260,11 +239,11 @@ static void watch_end_round(struct sk_watch *watch)
 {
     watch_end_letters(watch);
     watch_count_to_refund(watch);
-    busy_publish(&watch->busy);
+    sk_busy_publish(&watch->busy);
     if (!watch->unseen)
-        overview_publish_redis(&watch->overview, watch->sale->metrics);
+        sk_overview_publish_redis(&watch->overview, watch->sale->metrics);
     if (!watch->missed)
-        overview_publish_books(&watch->overview, watch->sale->metrics);
+        sk_overview_publish_books(&watch->overview, watch->sale->metrics);
     watch_move(watch, WATCH_IDLE);
     uint32_t pause_ms = ROUND_MS / 2 + sk_backoff_next(&watch->jitter);
     if (watch->soon)
@@ -306,9 +285,9 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 
 static void watch_note(struct sk_watch *watch, struct sk_voucher *voucher)
 {
-    overview_voucher(&watch->overview, voucher);
+    sk_overview_voucher(&watch->overview, voucher);
     if (sk_assignment_has_voucher(watch->sale->session, voucher))
-        overview_check(&watch->overview, voucher, voucher->maintenance->watched.differing >= DIFFERING_MAX);
+        sk_overview_check(&watch->overview, voucher, voucher->maintenance->watched.differing >= DIFFERING_MAX);
 }
 
 // ---- a page ----
@@ -522,7 +501,7 @@ static void watch_note_snapshot(struct watch_check *check, const struct sk_snaps
     watched->checked_at_ms = uv_now(check->watch->sale->loop);
     watched->journal_age_ms = age_ms;
     if (seen->journal > 0)
-        busy_note(&check->watch->busy, check->voucher);
+        sk_busy_note(&check->watch->busy, check->voucher);
 }
 
 static void watch_judge(struct watch_check *check, const struct sk_snapshot *before, const struct sk_snapshot *seen)
@@ -568,177 +547,8 @@ static void watch_judge(struct watch_check *check, const struct sk_snapshot *bef
 }
 
 // ---- vouchers with orders in progress ----
-//
-// Each session publishes those that it finds in a hash of Redis. All sessions search for pending orders there first.
-//
-// One hash: session -> "voucher,voucher,...". Fields of sessions that do not live are ignored and removed. Such a
-// session may only be missing from our list: then it publishes its field again in its next round.
 
-static void busy_on_published(void *arg, const struct sk_reply *reply);
-static void busy_on_read(void *arg, const struct sk_reply *reply);
-static void busy_read(struct busy *busy, const char *text);
-
-// ---- publishing ----
-
-static void busy_note(struct busy *busy, const struct sk_voucher *voucher)
-{
-    if (busy->found_count < BUSY_MAX)
-        busy->found[busy->found_count++] = voucher->id;
-}
-
-static void busy_publish(struct busy *busy)
-{
-    struct sk_redis *redis = sk_sale_ask_shared(busy->sale);
-    const char *id = sk_session_id(busy->sale->session);
-    const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
-    sk_buf_clear(&busy->text);
-    for (size_t i = 0; i < busy->found_count; i++)
-        sk_buf_printf(&busy->text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
-    const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
-    bool empty = busy->found_count == 0 || busy->text.failed;
-    if (sk_redis_command(redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_published, NULL) == SK_OK &&
-        sk_redis_command(redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
-        return; // else the next round publishes and reads
-}
-
-static void busy_on_published(void *arg, const struct sk_reply *reply)
-{
-    (void)arg;
-    (void)reply; // the next round repeats it
-}
-
-// ---- reading ----
-
-static void busy_on_read(void *arg, const struct sk_reply *reply)
-{
-    const char *gone[2 + GONE_MAX] = {"HDEL", SK_KEY_BUSY};
-    int words = 2;
-    struct busy *busy = arg;
-    busy->published_count = 0;
-    for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
-        const char *session = sk_reply_text(sk_reply_at(reply, i), NULL);
-        const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
-        if (session != NULL && text != NULL && sk_session_lives(busy->sale->session, session))
-            busy_read(busy, text);
-        else if (session != NULL && words < 2 + GONE_MAX)
-            gone[words++] = session;
-    }
-    if (words > 2 &&
-        sk_redis_command(sk_sale_ask_shared(busy->sale), words, gone, NULL, busy_on_published, NULL) != SK_OK)
-        return; // the next round removes them
-}
-
-static void busy_read(struct busy *busy, const char *text)
-{
-    while (*text != '\0') {
-        char *end;
-        int64_t voucher_id = strtoll(text, &end, 10);
-        if (end == text || busy->published_count == BUSY_MAX)
-            return;
-        busy->published[busy->published_count++] = voucher_id;
-        if (*end != ',')
-            return;
-        text = end + 1;
-    }
-}
-
-// ---- listing ----
-
-// For a moment after the list of living sessions has changed, two sessions may list the same voucher.
-static bool busy_has(struct sk_voucher *const *out, size_t count, const struct sk_voucher *voucher)
-{
-    while (count > 0 && out[count - 1] != voucher)
-        count--;
-    return count > 0;
-}
-
-// Adds a voucher that is not in the list yet; false: the list is full.
-static bool busy_add(struct sk_voucher **out, size_t *count, size_t most, struct sk_voucher *voucher)
-{
-    if (busy_has(out, *count, voucher))
-        return true;
-    if (*count == most)
-        return false;
-    out[(*count)++] = voucher;
-    return true;
-}
-
-// The busy ones come first: if not all have room, a waiting order is most likely in one of them.
 size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
 {
-    const struct busy *busy = &watch->busy;
-    const struct sk_catalogue *catalogue = busy->sale->catalogue;
-    size_t count = 0;
-    *complete = true;
-    for (struct sk_voucher *voucher = sk_catalogue_open(catalogue); voucher != NULL && *complete;
-         voucher = voucher->entries.next)
-        *complete = busy_add(out, &count, most, voucher);
-    for (size_t i = 0; i < busy->published_count && *complete; i++) {
-        struct sk_voucher *voucher = sk_catalogue_find(catalogue, busy->published[i]);
-        if (voucher != NULL) // it has not left the catalogue
-            *complete = busy_add(out, &count, most, voucher);
-    }
-    for (size_t i = 0; i < sk_catalogue_count(catalogue) && *complete; i++)
-        *complete = busy_add(out, &count, most, sk_catalogue_at(catalogue, i));
-    return count;
-}
-
-// ---- the result of a round, as gauges ----
-//
-// So /metrics asks no store. A session reports the vouchers assigned to it alone, except in `on_sale`, so the figures
-// of all instances can be added up.
-//
-// The last check of an idle voucher may be five seconds old: nothing has moved there since.
-
-static bool overview_is_on_sale(const struct sk_voucher *voucher)
-{
-    int64_t now_ms = (int64_t)sk_wall_ms();
-    return voucher->state == SK_VOUCHER_OPEN && voucher->begin_ms <= now_ms && now_ms < voucher->end_ms;
-}
-
-static void overview_voucher(struct overview *overview, const struct sk_voucher *voucher)
-{
-    overview->on_sale += overview_is_on_sale(voucher);
-}
-
-static void overview_check(struct overview *overview, const struct sk_voucher *voucher, bool differs)
-{
-    const struct sk_watched *watched = &voucher->maintenance->watched;
-    const struct sk_snapshot *seen = &watched->snapshot;
-    if (watched->checked_at_ms == 0)
-        return;
-    overview->differ += differs;
-    if (differs)
-        sk_remaining_note(&overview->differing, voucher->id, 1);
-    overview->letters += (uint64_t)watched->letters;
-    if (seen->journal > 0) {
-        uint64_t age_ms = (uint64_t)watched->journal_age_ms;
-        uint64_t oldest_ms = age_ms < watched->checked_at_ms ? watched->checked_at_ms - age_ms : 1;
-        overview->entries += (uint64_t)seen->journal;
-        if (overview->oldest_ms == 0 || oldest_ms < overview->oldest_ms)
-            overview->oldest_ms = oldest_ms;
-    }
-    if (seen->present && !seen->loading && seen->same_run && overview_is_on_sale(voucher))
-        sk_remaining_note(&overview->remaining, voucher->id, seen->stock);
-}
-
-// The journals' lengths and ages are most wanted while PostgreSQL is away.
-static void overview_publish_redis(const struct overview *overview, struct sk_metrics *metrics)
-{
-    if (metrics == NULL)
-        return;
-    sk_metrics_set(metrics, SK_METRIC_JOURNAL_ENTRIES, overview->entries);
-    sk_metrics_set(metrics, SK_METRIC_JOURNAL_OLDEST, overview->oldest_ms);
-    sk_metrics_set(metrics, SK_METRIC_VOUCHERS_ON_SALE, overview->on_sale);
-    sk_remaining_publish(&metrics->remaining, &overview->remaining);
-}
-
-static void overview_publish_books(const struct overview *overview, struct sk_metrics *metrics)
-{
-    if (metrics == NULL)
-        return;
-    sk_metrics_set(metrics, SK_METRIC_BOOKS_DIFFER, overview->differ);
-    sk_metrics_set(metrics, SK_METRIC_LETTERS_WAITING, overview->letters);
-    sk_metrics_set(metrics, SK_METRIC_ROUND_AT, sk_monotonic_ms());
-    sk_remaining_publish(&metrics->differing, &overview->differing);
+    return sk_busy_list(&watch->busy, out, most, complete);
 }

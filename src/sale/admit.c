@@ -15,8 +15,8 @@
 
 #include "clock.h"
 #include "failpoint.h"
-#include "hash.h"
-#include "journal.h"
+#include "filter.h"
+#include "trust.h"
 
 enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
 enum { PAUSES = 9 };                         // ms of pause for each ms that a reading took
@@ -263,114 +263,4 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
     }
     sk_voucher_unpin(voucher);
     free(reading);
-}
-
-// ---- offer ----
-
-// The ticket is checked first.
-
-static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
-                                 const struct sk_sent_ticket *ticket, struct sk_purchase_result *result);
-
-bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_sent_ticket *ticket,
-                        unsigned quantity, struct sk_purchase_result *result)
-{
-    if (voucher->ticket && offered_lacks_ticket(sale, voucher, ticket, result))
-        return true;
-    if (quantity <= voucher->user_limit)
-        return false;
-    *result = (struct sk_purchase_result){.code = SK_PURCHASE_INVALID, .left = voucher->user_limit};
-    return true;
-}
-
-// A good ticket for a newer offer than the one known here came through another instance: this one is a moment behind.
-static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
-                                 const struct sk_sent_ticket *ticket, struct sk_purchase_result *result)
-{
-    static const enum sk_purchase_code refusals[] = {[SK_ASK_TICKETS_OFF] = SK_PURCHASE_TICKETS_OFF,
-                                                     [SK_ASK_NO_TICKET] = SK_PURCHASE_TICKET_REQUIRED,
-                                                     [SK_ASK_BAD_TICKET] = SK_PURCHASE_TICKET_INVALID,
-                                                     [SK_ASK_EXPIRED_TICKET] = SK_PURCHASE_TICKET_INVALID,
-                                                     [SK_ASK_GOOD_TICKET] = SK_PURCHASE_TICKET_INVALID};
-    static const enum sk_metric reasons[] = {[SK_ASK_TICKETS_OFF] = SK_METRIC_TICKETS_OFF,
-                                             [SK_ASK_NO_TICKET] = SK_METRIC_TICKETS_MISSING,
-                                             [SK_ASK_BAD_TICKET] = SK_METRIC_TICKETS_BAD,
-                                             [SK_ASK_EXPIRED_TICKET] = SK_METRIC_TICKETS_EXPIRED,
-                                             [SK_ASK_GOOD_TICKET] = SK_METRIC_TICKETS_OLD_OFFER};
-    if (ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer == voucher->offer)
-        return false;
-    bool behind = ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer > voucher->offer;
-    *result = (struct sk_purchase_result){.code = behind ? SK_PURCHASE_LOADING : refusals[ticket->kind]};
-    if (behind)
-        sale->offers_differ(sale->recovery, voucher, ticket->offer);
-    else
-        sk_metrics_add(sale->metrics, reasons[ticket->kind], 1);
-    return true;
-}
-
-void sk_offered_agree(const struct sk_voucher *voucher, struct sk_order *order)
-{
-    order->offer = voucher->offer;
-    order->price = voucher->price;
-}
-
-bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_voucher *voucher, struct sk_order *order,
-                              struct sk_purchase_result *result)
-{
-    const struct sk_price *now = &voucher->price;
-    if (now->cents != order->price.cents || strcmp(now->currency, order->price.currency) != 0) {
-        *result = (struct sk_purchase_result){.code = SK_PURCHASE_OFFER_CHANGED};
-        return true;
-    }
-    if (sk_offered_refuses(sale, voucher, &order->sent, order->quantity, result))
-        return true;
-    sk_offered_agree(voucher, order);
-    return false;
-}
-
-// ---- filter ----
-
-// Eight probes per name, derived from one 64-bit hash by double hashing (Kirsch and Mitzenmacher, "Less hashing, same
-// performance", 2006). A user who chooses colliding names only causes a query to Redis, so the hash needs no key.
-
-enum { PROBES = 8, BITS_PER_NAME = 12, WORD_BITS = 64, NAMES_MIN = 64, NAMES_MAX = 200000000 };
-
-struct sk_filter {
-    uint64_t mask; // number of bits less one; a power of two less one
-    uint64_t words[];
-};
-
-struct sk_filter *sk_filter_new(size_t expected)
-{
-    if (expected > NAMES_MAX)
-        return NULL; // a larger number might never end the loop below
-    size_t names = expected < NAMES_MIN ? NAMES_MIN : expected, bits = WORD_BITS;
-    while (bits < names * BITS_PER_NAME)
-        bits *= 2;
-    struct sk_filter *filter = calloc(1, sizeof *filter + bits / 8);
-    if (filter != NULL)
-        filter->mask = bits - 1;
-    return filter;
-}
-
-void sk_filter_free(struct sk_filter *filter)
-{
-    free(filter);
-}
-
-void sk_filter_add(struct sk_filter *filter, const char *name, size_t len)
-{
-    uint64_t h = sk_hash(name, len), step = (h >> 32) | 1;
-    for (int i = 0; i < PROBES; i++, h += step)
-        filter->words[(h & filter->mask) / WORD_BITS] |= UINT64_C(1) << (h % WORD_BITS);
-}
-
-bool sk_filter_maybe(const struct sk_filter *filter, const char *name, size_t len)
-{
-    uint64_t h = sk_hash(name, len), step = (h >> 32) | 1;
-    for (int i = 0; i < PROBES; i++, h += step) {
-        if ((filter->words[(h & filter->mask) / WORD_BITS] & UINT64_C(1) << (h % WORD_BITS)) == 0)
-            return false;
-    }
-    return true;
 }

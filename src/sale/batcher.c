@@ -14,9 +14,10 @@
 #include "durable.h"
 #include "failpoint.h"
 #include "grant.h"
-#include "journal.h"
 #include "log.h"
+#include "offer.h"
 #include "probe.h"
+#include "trust.h"
 
 enum { RUSH_MS = 20 }; // calls that follow each other closer than this are a rush
 enum { HOLD_MS = 200, ROUNDS = 3 };

@@ -6,6 +6,7 @@
 #include "journal.h"
 #include "params.h"
 #include "slot_map.h"
+#include "trust.h"
 
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; above it nothing new is placed

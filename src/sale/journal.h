@@ -74,49 +74,4 @@ int sk_journal_compare(const char *a, const char *b);
 // get a newer epoch before they sell.
 bool sk_journal_is_newer(const char *id, int64_t epoch, const char *name);
 
-// ---- order ids ----
-//
-// The format of an order's id: a UUIDv7 whose last 24 bits are the slot of its voucher (14 bits) and then the low bits
-// of the epoch under which its maker asked Redis (10 bits). So the id leads to one node and one shard. It also shows
-// whether an order that no store knows may still be in the memory of an instance.
-//
-// Any thread.
-
-void sk_order_id_make(struct sk_uuid_gen *gen, unsigned slot, int64_t epoch, char id[SK_UUID_SIZE]);
-
-unsigned sk_order_id_slot(const char *id);
-
-// Whether an order of this id may have been accepted although no store knows it. `epoch` is the voucher's; Redis must
-// have lost nothing since. False if the id is of this epoch, since Redis or PostgreSQL would know it, or of an epoch
-// that has not been. An id of an earlier epoch may be in an instance that is paused or cut off.
-bool sk_order_id_may_be_away(const char *id, int64_t epoch);
-
-// ---- what Redis says, as far as it can be ----
-//
-// Checks values from Redis: every client with write access can write anything. An impossible value is a finding, which
-// a rebuild repairs; it refuses no order and starts no loop. Any thread, no allocation.
-
-// The largest number: 15 digits, which Lua's numbers hold exactly.
-#define SK_TRUST_MAX INT64_C(999999999999999)
-
-// Most buyers of a voucher: as many as it may have units.
-enum { SK_TRUST_BUYERS_MAX = 100000000 };
-
-// A number from 0 to `most`. False: it is anything else, and *value is 0.
-bool sk_trust_number(const struct sk_reply *reply, int64_t most, int64_t *value);
-
-// Two numbers "<ms>-<sequence>", whatever their size: safe to show, to log and to send back.
-bool sk_trust_is_journal_id(const char *text);
-
-// The version of the buyers, `last`: such an id, or "epoch-<n>", with numbers in range.
-bool sk_trust_is_version(const char *text);
-
-// The order id in a buyer's field, as place_orders.lua writes it. False: there is none, and `id` is empty; any other
-// text is logged with the voucher. *quantity: its units.
-bool sk_trust_order(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE], unsigned *quantity);
-
-// Whether an error means that a key is damaged: it has the wrong type, or a journal has used up its ids. A rebuild
-// repairs that; it would not pass by itself.
-bool sk_trust_is_damage(const char *error);
-
 #endif

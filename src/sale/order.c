@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "journal.h"
+#include "order_id.h"
 #include "status.h"
 
 enum { SLAB_ORDERS = 1024 };

@@ -28,6 +28,7 @@
 #include "params.h"
 #include "slot_map.h"
 #include "timer.h"
+#include "trust.h"
 
 enum {
     TICK_MS = 20,

@@ -17,6 +17,8 @@
 #include "shards.h"
 #include "voucher.h"
 
+struct sk_batcher;
+
 enum sk_doubt {
     SK_DOUBT_CLOSED,  // it is not there, or not open
     SK_DOUBT_BEHIND,  // it is behind what this reactor saw, or was opened under another Redis process
@@ -42,6 +44,7 @@ struct sk_sale {
     struct sk_named_locks *locks; // maintenance locks
     struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
+    struct sk_batcher *batcher; // asks Redis for units; once it is open
     struct sk_metrics *metrics;
     // ACCEPTED may be followed by one more result; every other code is the last one of a handle.
     void (*on_result)(void *arg, uint64_t handle, const struct sk_purchase_result *result);

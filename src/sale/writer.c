@@ -15,12 +15,15 @@
 
 #include "backoff.h"
 #include "batch.h"
+#include "bisect.h"
 #include "dead_letter.h"
 #include "durable.h"
 #include "failpoint.h"
 #include "log.h"
+#include "settlement.h"
 #include "timer.h"
 #include "voucher.h"
+#include "write_queue.h"
 
 enum {
     TICK_MS = 10,

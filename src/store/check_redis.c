@@ -9,12 +9,13 @@
 
 #include "clock.h"
 #include "embedded.h"
-#include "hash.h"
 #include "keys.h"
 #include "nodes.h"
+#include "redis_info.h"
 #include "redis_once.h"
 #include "redis_url.h"
 #include "sentinels.h"
+#include "slot.h"
 #include "slot_map.h"
 #include "text.h"
 

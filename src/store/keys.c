@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hash.h"
+#include "slot.h"
 #include "status.h"
 
 void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys)

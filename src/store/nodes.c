@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "asking.h"
-#include "hash.h"
 #include "log.h"
+#include "redis_info.h"
+#include "slot.h"
 #include "slot_map.h"
 #include "text.h"
 

@@ -18,6 +18,7 @@
 #include "log.h"
 #include "params.h"
 #include "redis_format.h"
+#include "redis_info.h"
 #include "redis_reply.h"
 #include "redis_url.h"
 #include "sentinels.h"

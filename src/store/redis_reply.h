@@ -33,23 +33,4 @@ void sk_reader_feed(struct sk_reader *reader, const char *bytes, size_t n);
 // sense, or memory is short, and nothing more can be read; *why is a text of the reader.
 bool sk_reader_next(struct sk_reader *reader, struct sk_reply **reply, const char **why);
 
-// ---- INFO ----
-//
-// Reads from Redis's INFO which process answers.
-
-enum { SK_RUN_SIZE = 48 };
-
-struct sk_redis_info {
-    // "<protocol version>-<run id>", a new one for each start of Redis. A voucher that was opened under another one may
-    // be lost, or of another release.
-    char run[SK_RUN_SIZE];
-    bool replica;
-};
-
-// Any thread, as both. Copies the value of a line, truncated to `size`. False, and "": there is no such line.
-bool sk_redis_info_value(const char *info, const char *name, char *out, size_t size);
-
-// False if run_id or role is missing. `info` is NUL-terminated.
-bool sk_redis_info_read(const char *info, struct sk_redis_info *out);
-
 #endif

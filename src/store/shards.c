@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
+#include "slot.h"
 
 enum { FILE_MAX_BYTES = 65536, ID_SIZE = 24 };
 

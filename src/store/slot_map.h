@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-#include "hash.h"
 #include "redis_reply.h"
 #include "redis_url.h"
+#include "slot.h"
 
 // Why a node did not execute a call.
 enum sk_redirect {

@@ -13,11 +13,4 @@ bool sk_accept_openmetrics(const char *value);
 // plain text.
 bool sk_accept_gzip(const char *value);
 
-// ---- prefer ----
-
-// The field Prefer of a request (RFC 7240).
-
-// Any thread. Whether the list asks for respond-async. `value` is one field's value; check several fields one by one.
-bool sk_prefer_async(const char *value);
-
 #endif

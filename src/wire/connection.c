@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "deadlines.h"
+#include "hangups.h"
 #include "log.h"
 #include "metrics.h"
 
@@ -26,10 +26,6 @@ static enum sk_status connections_make(struct sk_connections *pool);
 static void connections_on_hangup(void *arg, uint64_t handle);
 static void connection_release(struct sk_connection *connection);
 static void connection_resume(struct sk_connection *connection);
-static struct sk_hangups *hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg);
-static enum sk_status hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle);
-static void hangups_unwatch(struct sk_hangups *hangups, int fd);
-static void hangups_close(struct sk_hangups *hangups);
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
                                    const struct sk_server_options *options)
@@ -38,7 +34,7 @@ enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
     if (connections_make(pool) != SK_OK)
         return SK_NO_MEM;
     pool->deadlines = sk_deadlines_open(uv_now(loop));
-    pool->hangups = hangups_open(loop, connections_on_hangup, pool);
+    pool->hangups = sk_hangups_open(loop, connections_on_hangup, pool);
     return pool->deadlines != NULL && pool->hangups != NULL ? SK_OK : SK_FAIL;
 }
 
@@ -65,7 +61,7 @@ void sk_connections_close(struct sk_connections *pool)
     SK_ASSERT(pool->suspended == 0);
     for (uint32_t i = 0; pool->all != NULL && i < pool->used; i++)
         sk_buf_free(&pool->all[i].request.body);
-    hangups_close(pool->hangups);
+    sk_hangups_close(pool->hangups);
     sk_deadlines_close(pool->deadlines);
     free(pool->all);
 }
@@ -196,7 +192,7 @@ void sk_connection_suspend(struct sk_connection *connection)
     MHD_suspend_connection(connection->library);
     connection->suspended = true;
     connection->pool->suspended++;
-    if (hangups_watch(connection->pool->hangups, connection->fd, connection->request.handle) != SK_OK)
+    if (sk_hangups_watch(connection->pool->hangups, connection->fd, connection->request.handle) != SK_OK)
         sk_log(SK_LOG_DEBUG, "a parked connection is not watched: no memory", "");
 }
 
@@ -257,7 +253,7 @@ bool sk_connections_resume(struct sk_connections *pool, bool all)
 
 static void connection_resume(struct sk_connection *connection)
 {
-    hangups_unwatch(connection->pool->hangups, connection->fd);
+    sk_hangups_unwatch(connection->pool->hangups, connection->fd);
     MHD_resume_connection(connection->library);
     connection->suspended = false;
     connection->pool->suspended--;
@@ -290,160 +286,4 @@ void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics
     sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS_MAX, pool->held_most);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
-}
-
-// ---- deadlines ----
-
-// A ring of lists, one for each tick of the next SPAN. A deadline that moves to a later time stays on its list, and is
-// moved on when that list's tick comes. Most deadlines move many times and are never reached. So a connection in use
-// costs a list operation or two per length of its shortest deadline, not per request.
-
-enum { SPAN = 512 };
-
-struct sk_deadlines {
-    uint64_t tick; // the last one whose list was taken
-    struct sk_list due, lists[SPAN];
-};
-
-struct sk_deadlines *sk_deadlines_open(uint64_t now_ms)
-{
-    struct sk_deadlines *deadlines = calloc(1, sizeof *deadlines);
-    if (deadlines == NULL)
-        return NULL;
-    deadlines->tick = now_ms / SK_DEADLINES_TICK_MS;
-    sk_list_begin(&deadlines->due);
-    for (size_t i = 0; i < SPAN; i++)
-        sk_list_begin(&deadlines->lists[i]);
-    return deadlines;
-}
-
-void sk_deadlines_close(struct sk_deadlines *deadlines)
-{
-    free(deadlines);
-}
-
-void sk_deadlines_clear(struct sk_deadline *deadline)
-{
-    if (deadline->list.next != NULL)
-        sk_list_remove(&deadline->list);
-}
-
-void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadline, uint64_t at_ms)
-{
-    uint64_t first = deadlines->tick + 1, last = deadlines->tick + SPAN - 1;
-    uint64_t tick = (at_ms + SK_DEADLINES_TICK_MS - 1) / SK_DEADLINES_TICK_MS;
-    deadline->at_ms = at_ms;
-    tick = tick < first ? first : tick > last ? last : tick;
-    if (deadline->list.next != NULL && deadline->tick <= tick)
-        return; // checked soon enough, and moved on then
-    sk_deadlines_clear(deadline);
-    deadline->tick = tick;
-    sk_list_add_last(&deadline->list, &deadlines->lists[tick % SPAN]);
-}
-
-// The list of the next tick becomes the due list, which is empty.
-static void deadlines_take_list(struct sk_deadlines *deadlines)
-{
-    deadlines->tick++;
-    struct sk_list *list = &deadlines->lists[deadlines->tick % SPAN];
-    sk_list_add_behind(&deadlines->due, list); // becomes the head in its place
-    sk_list_remove(list);
-    sk_list_begin(list);
-}
-
-struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t now_ms)
-{
-    uint64_t now = now_ms / SK_DEADLINES_TICK_MS;
-    for (;;) {
-        struct sk_deadline *deadline = sk_list_first(&deadlines->due);
-        if (deadline != NULL) {
-            sk_deadlines_clear(deadline);
-            if (deadline->at_ms <= now_ms)
-                return deadline;
-            sk_deadlines_set(deadlines, deadline, deadline->at_ms);
-        } else if (deadlines->tick >= now) {
-            return NULL;
-        } else {
-            if (now - deadlines->tick > SPAN)
-                deadlines->tick = now - SPAN; // after a long pause: each list once
-            deadlines_take_list(deadlines);
-        }
-    }
-}
-
-// ---- hangups ----
-
-// A separate epoll set, which the loop polls as one descriptor. It reports only, and once, that the client has closed
-// its side. So bytes that a client sends while it is parked do not wake the loop.
-
-enum { EVENTS_MAX = 256 };
-
-struct sk_hangups {
-    uv_poll_t poll; // must be first: libuv passes it back when it is closed
-    int epoll_fd;
-    void (*on_hangup)(void *arg, uint64_t handle);
-    void *arg;
-};
-
-static void hangups_on_readable(uv_poll_t *poll, int status, int events);
-static void hangups_free(uv_handle_t *handle);
-
-// NULL: out of memory or file descriptors. on_hangup runs once for each watched socket.
-static struct sk_hangups *hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg)
-{
-    struct sk_hangups *hangups = calloc(1, sizeof *hangups);
-    if (hangups == NULL)
-        return NULL;
-    hangups->on_hangup = on_hangup;
-    hangups->arg = arg;
-    hangups->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (hangups->epoll_fd < 0 || uv_poll_init(loop, &hangups->poll, hangups->epoll_fd) != 0) {
-        if (hangups->epoll_fd >= 0)
-            (void)close(hangups->epoll_fd);
-        free(hangups);
-        return NULL;
-    }
-    (void)uv_poll_start(&hangups->poll, UV_READABLE, hangups_on_readable);
-    return hangups;
-}
-
-// Reports that the client closes, or has closed, its side, or that the connection has failed. On failure (the kernel
-// has no memory) the hang-up goes unnoticed.
-static enum sk_status hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle)
-{
-    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = handle};
-    return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
-}
-
-// Events that do not fit into one call come with the next turn of the loop.
-static void hangups_on_readable(uv_poll_t *poll, int status, int events)
-{
-    struct sk_hangups *hangups = (struct sk_hangups *)(void *)poll;
-    struct epoll_event ready[EVENTS_MAX];
-    (void)status;
-    (void)events;
-    int count = epoll_wait(hangups->epoll_fd, ready, EVENTS_MAX, 0);
-    for (int i = 0; i < count; i++)
-        hangups->on_hangup(hangups->arg, ready[i].data.u64);
-}
-
-// Before the socket is closed; may be unwatched already.
-static void hangups_unwatch(struct sk_hangups *hangups, int fd)
-{
-    (void)epoll_ctl(hangups->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
-// The loop must run until the handle is closed. NULL is fine.
-static void hangups_close(struct sk_hangups *hangups)
-{
-    if (hangups == NULL)
-        return;
-    (void)uv_poll_stop(&hangups->poll);
-    (void)close(hangups->epoll_fd);
-    uv_close((uv_handle_t *)&hangups->poll, hangups_free);
-}
-
-static void hangups_free(uv_handle_t *handle)
-{
-    free(handle);
 }

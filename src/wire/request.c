@@ -5,12 +5,11 @@
 #include <microhttpd.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #include "address.h"
 #include "connection.h"
-#include "head.h"
 #include "probe.h"
+#include "target.h"
 
 struct search {
     const char *name;

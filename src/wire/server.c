@@ -18,17 +18,18 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "connection.h"
+#include "deadlines.h"
 #include "head.h"
 #include "listener.h"
 #include "log.h"
 #include "probe.h"
 #include "response.h"
+#include "target.h"
 #include "timer.h"
 
 // ANSWER_RESERVE: the longest head of an answer is a list's, with a Link of LINK_MAX (answer.c), an origin of 255

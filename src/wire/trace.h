@@ -24,36 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// ---- traceparent ----
-
-// The header field `traceparent` of W3C Trace Context (levels 1 and 2, which both write version 00): the trace that a
-// request belongs to.
-//
-// Any thread.
-
-enum { SK_TRACE_ID_CHARS = 32, SK_TRACE_ID_SIZE = SK_TRACE_ID_CHARS + 1 };
-enum { SK_SPAN_ID_CHARS = 16, SK_SPAN_ID_SIZE = SK_SPAN_ID_CHARS + 1 };
-enum { SK_TRACEPARENT_SIZE = 56 };
-
-enum { SK_TRACE_SAMPLED = 1, SK_TRACE_RANDOM = 2 };
-
-struct sk_traceparent {
-    char trace_id[SK_TRACE_ID_SIZE]; // lower-case hexadecimal digits, not all of them 0
-    char span_id[SK_SPAN_ID_SIZE];   // the same: of the client where it was read, of this request where it is sent
-    uint8_t flags;                   // the two above; all others are dropped
-};
-
-// Whether the text is valid: version 00 in exactly its form, or a later version that begins with that form. Of a later
-// version only the sampled flag counts, as the specification requires. Blanks and tabs around the text are ignored, as
-// in any field.
-bool sk_traceparent_read(const char *text, struct sk_traceparent *read);
-
-// Makes a new trace from three random words, and a new span from one.
-void sk_traceparent_make(struct sk_traceparent *made, const uint64_t random[3]);
-void sk_traceparent_new_span(struct sk_traceparent *parent, uint64_t random);
-
-// Writes version 00.
-void sk_traceparent_put(const struct sk_traceparent *parent, char out[SK_TRACEPARENT_SIZE]);
+#include "traceparent.h"
 
 // ---- the trace of a request ----
 
@@ -93,29 +64,5 @@ void sk_trace_leave(const char *before);
 // The request is being answered with `response`: adds the field to it, and writes the lines. The response is for this
 // request alone (NULL: there was no memory, or it has the field already). Only if request->trace.tracer is not NULL.
 void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response);
-
-// ---- durations ----
-//
-// Measures the outcomes and durations of requests, by route, for the reactor's metrics (metrics.h). The clock is read
-// twice in a turn of the loop: at its first request, and at its end, when the answers are out.
-//
-// `measure` NULL: nothing is counted.
-
-struct sk_measure;
-struct sk_metrics;
-
-// Borrows the metrics. NULL: out of memory.
-struct sk_measure *sk_measure_open(struct sk_metrics *metrics);
-void sk_measure_close(struct sk_measure *measure); // NULL is fine
-
-// A request is complete, or will never be: then its row is 0.
-void sk_measure_began(struct sk_measure *measure, struct sk_request *request);
-
-// The request is answered with this code (metrics.h). `trace_id`: for an exemplar, SK_EXEMPLAR_CHARS hexadecimal
-// digits; NULL: it has none. A request that did not begin here is not counted.
-void sk_measure_answered(const struct sk_request *request, unsigned code, const char *trace_id);
-
-// The end of a turn.
-void sk_measure_turn(struct sk_measure *measure);
 
 #endif

@@ -23,7 +23,7 @@ TO_ALL = {"PING", "INFO", "TIME", "CONFIG", "SCRIPT", "ACL", "FLUSHALL", "CLIENT
 
 
 def slot_of(key: str) -> int:
-    """As in src/base/hash.c."""
+    """As in src/base/slot.c."""
     begin = key.find("{")
     end = key.find("}", begin + 1)
     text = key[begin + 1 : end] if begin >= 0 and end > begin + 1 else key

@@ -353,7 +353,7 @@ CONTROLS = [
     Control(
         "away",
         "404 though an instance may hold the order",
-        "src/sale/journal.c",
+        "src/sale/order_id.c",
         "    return low < now || epoch >= EPOCHS;",
         "    return false;",
         "6h",
@@ -400,7 +400,7 @@ CONTROLS = [
         "unheard",
         "404 for a voucher that the instance has not heard of yet",
         "src/api/purchase.c",
-        "    sk_query_find_later(query, ((struct late_purchase *)query)->ask.voucher_id, purchase_on_found);",
+        "    sk_query_find_later(query, ((struct late_purchase *)query)->wish.voucher_id, purchase_on_found);",
         "    purchase_on_found(query, SK_FOUND_NONE);",
         "45a",
         "seen_meanwhile",
@@ -417,7 +417,7 @@ CONTROLS = [
     Control(
         "shared",
         "a batch of several vouchers that failed tried again as it is",
-        "src/sale/batch.c",
+        "src/sale/write_queue.c",
         "void sk_write_queue_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = true;",
         "void sk_write_queue_part(struct sk_voucher *voucher)\n{\n    voucher->granted.alone = false;",
         "16c",
@@ -606,7 +606,7 @@ CONTROLS = [
     Control(
         "connections",
         "connections of an address counted, and not refused",
-        "src/base/rates.c",
+        "src/base/tally.c",
         "bool may = place->count < tally->most &&",
         "bool may = (place->count < tally->most || true) &&",
         "50b",
@@ -624,9 +624,9 @@ CONTROLS = [
     Control(
         "watchdog",
         "the manager told that all is well though a loop hangs",
-        "src/app/serve.c",
+        "src/app/supervisor.c",
         "        if (turning && (notify->",
-        "        if ((turning || stuck < SUPERVISED_MAX) && (notify->",
+        "        if ((turning || stuck < SK_SUPERVISED_MAX) && (notify->",
         "50d",
         "seen_meanwhile",
     ),

@@ -2,7 +2,7 @@
 // that the first trusted proxy appends decides, in the same field or a later one.
 #include <stdio.h>
 
-#include "client_limits.h"
+#include "forwarded.h"
 #include "fuzz.h"
 
 enum { FIELDS = 8, ADDED = 64 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../harness/key_texts.h"
+#include "base64url.h"
 #include "buf.h"
 #include "fuzz.h"
 #include "text.h"

@@ -9,9 +9,11 @@
 #include "grant.h"
 #include "journal.h"
 #include "keys.h"
+#include "redis_info.h"
 #include "redis_reply.h"
 #include "sentinels.h"
 #include "slot_map.h"
+#include "trust.h"
 
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };

@@ -24,23 +24,26 @@
 
 #include "batcher.h"
 #include "buf.h"
+#include "catalogue.h"
 #include "changes.h"
 #include "config.h"
 #include "entry.h"
 #include "fuzz.h"
-#include "hash.h"
 #include "listener.h"
 #include "live.h"
 #include "log.h"
 #include "metrics_page.h"
 #include "page.h"
 #include "query.h"
+#include "regrant.h"
 #include "returns.h"
 #include "routes.h"
+#include "slot.h"
 #include "text.h"
 #include "timer.h"
 #include "vouchers.h"
 #include "waiting.h"
+#include "watch.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 1024, TURNS_MAX = 200, PATIENCE_TURNS = 8, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MOMENT_MS = 250, MINUTE_MS = 60000, PER_HEADER = 64 };

@@ -6,6 +6,7 @@
 
 #include "../harness/key_texts.h"
 #include "auth.h"
+#include "base64url.h"
 #include "buf.h"
 #include "fuzz.h"
 #include "text.h"

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cursor.h"
 #include "fuzz.h"
-#include "page.h"
 #include "uuid.h"
 
 static void number_must_be_right(const char *text, uint64_t most)

@@ -2,7 +2,7 @@
 // line, which repeats nothing of the list.
 #include <stdio.h>
 
-#include "auth.h"
+#include "admin_tokens.h"
 #include "fuzz.h"
 
 enum { SAID_SIZE = 256, WORD_MIN = 16 };

@@ -1,5 +1,5 @@
 // The field `traceparent`, checked against a second parser that follows the grammar of the specification.
-#include "trace.h"
+#include "traceparent.h"
 
 #include <regex.h>
 

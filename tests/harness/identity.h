@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base64url.h"
 #include "buf.h"
 #include "jwt.h"
 #include "key_texts.h"
-#include "text.h"
 
 #define ISSUER   "https://id.example"
 #define AUDIENCE "shop"

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hash.h"
 #include "http.h"
 #include "proc.h"
+#include "slot.h"
 #include "stores.h"
 #include "wait.h"
 

@@ -8,9 +8,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "hash.h"
 #include "keys.h"
 #include "shards.h"
+#include "slot.h"
 #include "stack.h"
 #include "wait.h"
 

@@ -6,10 +6,10 @@
 
 #include "books.h"
 #include "http.h"
-#include "journal.h"
 #include "stack.h"
 #include "stores.h"
 #include "test.h"
+#include "trust.h"
 #include "wait.h"
 
 enum { STOCK = 10, PATH_SIZE = 128, REBUILDS_MAX = 3, AHEAD = 5000 };

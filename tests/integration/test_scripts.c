@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "clock.h"
-#include "journal.h"
 #include "keys.h"
 #include "scripts.h"
 #include "test.h"
+#include "trust.h"
 
 enum { BATCH_MAX = 2048 };
 

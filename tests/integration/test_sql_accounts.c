@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
+#include "slot.h"
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
 #include "params.h"
 #include "shards.h"
+#include "slot.h"
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"

@@ -13,7 +13,7 @@
 #include "service_log.h"
 #include "stack.h"
 #include "test.h"
-#include "trace.h"
+#include "traceparent.h"
 #include "wait.h"
 
 enum { STOCK = 100, REQUEST_SIZE = 1024, LOG_SIZE = 1 << 20, MANY = 12000, PIPE_SIZE = 1 << 16 };

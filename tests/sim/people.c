@@ -9,6 +9,7 @@
 #include "about.h"
 #include "admin_lists.h"
 #include "answer.h"
+#include "cursor.h"
 #include "instance.h"
 #include "judge.h"
 #include "moves.h"
@@ -19,6 +20,7 @@
 #include "purchase.h"
 #include "report.h"
 #include "stores.h"
+#include "verdict.h"
 #include "vouchers.h"
 #include "waiting.h"
 #include "witness.h"
@@ -385,12 +387,12 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
     const struct sk_page_asked feed = {FEED_PAGE, people.feed.cursor[0] == '\0' ? NULL : people.feed.cursor};
     struct sk_terms terms;
     struct sk_purchase_result result;
-    const struct sk_ask ask = {.voucher_id = voucher->id,
-                               .user = call->user,
-                               .quantity = call->quantity,
-                               .key = call->key,
-                               .low_priority = call->low_priority,
-                               .ticket = SK_ASK_TICKETS_OFF};
+    const struct sk_wish ask = {.voucher_id = voucher->id,
+                                .user = call->user,
+                                .quantity = call->quantity,
+                                .key = call->key,
+                                .low_priority = call->low_priority,
+                                .ticket = SK_ASK_TICKETS_OFF};
     const struct sk_payment payment = {key, voucher->price_cents * call->quantity, "CNY"};
     const struct sk_refund refund = {call->units > 2, NULL, NULL};
     switch (call->kind) {

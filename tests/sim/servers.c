@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
 #include "keys.h"
+#include "slot.h"
 #include "world.h"
 
 enum { ADDRESS_SIZE = 24, URL_SIZE = 128, PORT = 6379, HALF = SK_SLOTS / 2, ANSWER_SIZE = 2048, TELL_MS = 3000 };

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "catalogue.h"
 #include "voucher.h"
 
 // Adds it if the catalogue does not have it.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "admit.h"
+#include "filter.h"
 #include "stage.h"
 #include "test.h"
 #include "wait.h"

@@ -12,6 +12,7 @@
 #include "server_options.h"
 #include "test.h"
 #include "text.h"
+#include "verdict.h"
 
 enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 12, RESPONSES = 2048 };
 

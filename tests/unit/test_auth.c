@@ -3,6 +3,7 @@
 #include <openssl/hmac.h>
 #include <string.h>
 
+#include "admin_tokens.h"
 #include "auth.h"
 #include "clock.h"
 #include "test.h"

@@ -1,8 +1,8 @@
 // base64url: each byte string has one encoding, and nothing else is accepted.
 #include <string.h>
 
+#include "base64url.h"
 #include "test.h"
-#include "text.h"
 
 enum { ROOM = 64 };
 

@@ -5,6 +5,7 @@
 
 #include "batcher.h"
 #include "fake_session.h"
+#include "offer.h"
 #include "stage.h"
 #include "test.h"
 #include "wait.h"

@@ -5,7 +5,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "hash.h"
+#include "catalogue.h"
+#include "slot.h"
 #include "test.h"
 #include "voucher.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "page.h"
+#include "cursor.h"
 #include "test.h"
 
 #define ID            "018bcfe5-6800-7000-8000-0123456789ab"

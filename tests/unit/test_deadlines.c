@@ -1,6 +1,6 @@
 // Deadlines, checked against a plain list: none fires early, none late by more than a tick, each fires once.
 
-#include "connection.h"
+#include "deadlines.h"
 #include "draw.h"
 #include "test.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "histogram.h"
+#include "distribution.h"
 #include "test.h"
 
 enum { MANY = 100000 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "course.h"
+#include "expiry.h"
 #include "fake_living.h"
 #include "fake_session.h"
 #include "fake_timer.h"

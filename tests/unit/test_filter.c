@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admit.h"
+#include "filter.h"
 #include "hash.h"
 #include "test.h"
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "catalogue.h"
 #include "fake_stores.h"
 #include "follow.h"
 #include "test.h"

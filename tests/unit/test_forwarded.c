@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client_limits.h"
+#include "forwarded.h"
 #include "test.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "head.h"
+#include "header_bytes.h"
 #include "test.h"
 
 enum { HEAD_MAX = 4096, FIELDS_MAX = 8, RUNS_MAX = 1000 };

@@ -1,10 +1,10 @@
 // Signatures: those of the RFCs, and that each bit of text, key and signature counts.
 #include <string.h>
 
+#include "base64url.h"
 #include "identity.h"
 #include "jwt.h"
 #include "test.h"
-#include "text.h"
 
 // RFC 7515, A.1 to A.3; RFC 8037, A.4
 #define CLAIMS       "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base64url.h"
 #include "buf.h"
 #include "jwt.h"
 #include "test.h"
-#include "text.h"
 
 #define REPEAT10(x) x x x x x x x x x x
 #define A68      \

@@ -5,6 +5,7 @@
 
 #include "live.h"
 #include "test.h"
+#include "trust.h"
 
 enum { VOUCHER = 7, LISTENERS_MAX = 20001, TEXT_SIZE = 256, SLICE_MS = 25, READS_PER_S = 400, TOGETHER = 20 };
 

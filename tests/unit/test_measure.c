@@ -2,10 +2,10 @@
 #include <string.h>
 #include <uv.h>
 
+#include "measure.h"
 #include "metrics.h"
 #include "request.h"
 #include "test.h"
-#include "trace.h"
 
 enum { BUY = 1, ORDER = 3, MANY = 1000 };
 enum { PLACED, SOLD_OUT, FOUND, BAD_REQUEST }; // codes

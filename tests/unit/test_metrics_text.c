@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "metrics_page.h"
+#include "metrics_text.h"
 #include "test.h"
 
 static struct sk_buf out;

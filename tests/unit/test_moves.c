@@ -3,8 +3,8 @@
 #include "fake_control.h"
 
 #include "fake_returns.h"
-#include "journal.h"
 #include "moves.h"
+#include "order_id.h"
 #include "test.h"
 
 enum { VOUCHER = 7, EPOCH = 3 };

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "hash.h"
 #include "nodes.h"
+#include "slot.h"
 #include "stub.h"
 #include "test.h"
 

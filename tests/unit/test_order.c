@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "journal.h"
 #include "order.h"
+#include "order_id.h"
 #include "test.h"
 
 enum { MANY = 5000 };

@@ -1,8 +1,8 @@
 // Order ids: the slot and epoch in them, and what follows for an order that no store knows.
 #include <string.h>
 
-#include "hash.h"
-#include "journal.h"
+#include "order_id.h"
+#include "slot.h"
 #include "test.h"
 
 enum { EPOCHS = 1024, MANY = 100000 };

@@ -2,7 +2,7 @@
 // can still have the order.
 #include "fake_control.h"
 
-#include "journal.h"
+#include "order_id.h"
 #include "orders.h"
 #include "test.h"
 

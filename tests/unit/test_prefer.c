@@ -1,5 +1,5 @@
 
-#include "accept.h"
+#include "prefer.h"
 #include "test.h"
 
 TEST(lists)

@@ -1,6 +1,8 @@
 // Purchases on their way to the batcher, and those of vouchers that are not in the catalogue: new, retired or made up.
 #include "fake_control.h"
 
+#include "admit.h"
+#include "batcher.h"
 #include "purchase.h"
 #include "test.h"
 
@@ -79,13 +81,13 @@ static void teardown(void)
 static bool buy(int64_t voucher_id, uint64_t handle)
 {
     size_t before = told_count;
-    const struct sk_ask ask = {.voucher_id = voucher_id,
-                               .user = USER,
-                               .quantity = quantity,
-                               .key = KEY,
-                               .low_priority = true,
-                               .ticket = its_ticket,
-                               .offer = its_offer};
+    const struct sk_wish ask = {.voucher_id = voucher_id,
+                                .user = USER,
+                                .quantity = quantity,
+                                .key = KEY,
+                                .low_priority = true,
+                                .ticket = its_ticket,
+                                .offer = its_offer};
     bool later = sk_purchase(&control, &ask, handle, &result);
     ck_assert_uint_eq(told_count, before); // never inside the call
     return later;
@@ -196,7 +198,7 @@ TEST(reasons_of_refused_tickets_are_counted)
     voucher->offer = OFFER;
     sale.metrics = &counted;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct sk_ask ask = {
+        const struct sk_wish ask = {
             .voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket, .offer = rows[i].offer};
         ck_assert(!sk_purchase(&control, &ask, 1, &result));
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "head.h"
+#include "target.h"
 #include "test.h"
 #include "text.h"
 

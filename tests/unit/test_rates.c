@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hash.h"
 #include "rates.h"
+#include "siphash.h"
 #include "test.h"
 
 enum { PLACES = 1 << 16, SMALL = 256, THREADS = 4, TRIES = 20000 };

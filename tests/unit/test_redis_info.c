@@ -1,6 +1,6 @@
 // Which server is at the other end of a Redis connection.
 #include "keys.h"
-#include "redis_reply.h"
+#include "redis_info.h"
 #include "test.h"
 
 #define ID "0123456789abcdef0123456789abcdef01234567"

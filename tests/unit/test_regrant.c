@@ -5,6 +5,7 @@
 
 #include "fake_session.h"
 #include "recovery.h"
+#include "regrant.h"
 #include "stage.h"
 #include "test.h"
 #include "wait.h"

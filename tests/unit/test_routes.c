@@ -22,6 +22,7 @@
 #include "routes.h"
 #include "still_clock.h"
 #include "test.h"
+#include "ticket_calls.h"
 #include "vouchers.h"
 
 #define ORDER "018bcfe5-6800-7000-8000-0123456789ab"

@@ -1,8 +1,8 @@
 // The short table of the servers of the stores.
 #include "server_table.h"
 
-#include <stdio.h>
 #include "test.h"
+#include <stdio.h>
 
 static struct sk_server_table servers;
 static struct sk_server_rows rows, seen;

@@ -1,5 +1,5 @@
 // Parses a row of place_orders(), and writes its array arguments. PostgreSQL is a fake.
-#include "batch.h"
+#include "settlement.h"
 
 #include "fake_stores.h"
 #include "params.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hash.h"
 #include "shards.h"
+#include "slot.h"
 #include "test.h"
 
 TEST(each_slot_has_a_shard)

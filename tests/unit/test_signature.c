@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "auth.h"
+#include "signature.h"
 #include "test.h"
 
 #define ZEROS16 "0000000000000000"

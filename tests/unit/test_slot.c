@@ -1,8 +1,8 @@
 // Slots are those of Redis Cluster: the results of CLUSTER KEYSLOT, and the check value of CRC-16/XMODEM.
 #include <string.h>
 
-#include "hash.h"
 #include "keys.h"
+#include "slot.h"
 #include "test.h"
 
 TEST(slots_are_those_of_redis_cluster)

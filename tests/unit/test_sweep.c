@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "recovery.h"
 #include "stage.h"
+#include "sweep.h"
 #include "test.h"
 #include "wait.h"
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 #include "draw.h"
-#include "rates.h"
+#include "tally.h"
 #include "test.h"
 
 enum { KEYS = 16, MOST = 3, STEPS = 200000, DIFFERENT = 40 };

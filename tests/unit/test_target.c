@@ -1,5 +1,5 @@
 
-#include "head.h"
+#include "target.h"
 #include "test.h"
 
 TEST(paths)

@@ -8,6 +8,7 @@
 #include "purchase.h"
 #include "test.h"
 #include "ticket.h"
+#include "ticket_calls.h"
 
 enum { VOUCHER = 7, OLD = 5, NEWEST = 8, NEW = 9, TICKET = 3, OTHER = 4 };
 enum { OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 256 };
@@ -118,9 +119,9 @@ static void ask_for_it(void)
     sk_call_of(&asked)->on_answer(&the_context, &asked, &(struct sk_answer){.verdict = SK_VERDICT_FOUND});
 }
 
-static struct sk_ask found(void)
+static struct sk_wish found(void)
 {
-    struct sk_ask ask = {.voucher_id = VOUCHER, .user = "alice"};
+    struct sk_wish ask = {.voucher_id = VOUCHER, .user = "alice"};
     sk_ticket_read(&the_context, &asked, sk_call_of(&asked), &ask);
     return ask;
 }
@@ -176,7 +177,7 @@ TEST(what_a_purchase_carries)
     ask_for_it();
     take("ticket", ticket);
     header = ticket;
-    struct sk_ask ask = found();
+    struct sk_wish ask = found();
     ck_assert_int_eq(ask.ticket, SK_ASK_GOOD_TICKET);
     ck_assert_int_eq(ask.offer, OFFER);
     headers = 2; // the last of two

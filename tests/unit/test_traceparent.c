@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "test.h"
-#include "trace.h"
+#include "traceparent.h"
 
 #define TRACE "12345678901234567890123456789012"
 #define SPAN  "1234567890123456"

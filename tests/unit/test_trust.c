@@ -1,8 +1,8 @@
 // Checks of values from Redis.
 
 #include "fake_stores.h"
-#include "journal.h"
 #include "test.h"
+#include "trust.h"
 
 TEST(numbers_have_a_range)
 {

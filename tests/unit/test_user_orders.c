@@ -4,6 +4,7 @@
 #include "admin_lists.h"
 #include "orders.h"
 #include "test.h"
+#include "watch.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 

@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "answer.h"
 #include "test.h"
+#include "verdict.h"
 
 static const struct {
     enum sk_verdict verdict;

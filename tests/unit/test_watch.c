@@ -10,7 +10,9 @@
 #include "maintenance.h"
 #include "recovery.h"
 #include "stage.h"
+#include "sweep.h"
 #include "test.h"
+#include "watch.h"
 
 enum { DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
 

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "batch.h"
-#include "hash.h"
+#include "distribution.h"
 #include "histogram.h"
 #include "listening.h"
+#include "slot.h"
 #include "stage.h"
 #include "test.h"
 #include "wait.h"
+#include "write_queue.h"
 #include "writer.h"
 
 enum { BATCH_MAX = 4, POOL = 5000 };

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auth.h"
+#include "admin_tokens.h"
 #include "buf.h"
 #include "test.h"
 
