@@ -1,5 +1,5 @@
--- An order may have ended before its journal entry is settled. Whoever settles it then takes the buyer out of Redis, and
--- tells it, as return_batches() does, how many of the user's orders have ended.
+-- An order may end before its journal entry is settled. The instance that settles the entry removes the buyer from
+-- Redis. It also gives Redis the number of the user's ended orders, as after return_batches().
 
 -- Which of the user's ended orders this one was. NULL: it was refused, or is live. VOLATILE: see buyer_value().
 CREATE FUNCTION ended_nth(p_slot integer, p_voucher bigint, p_id uuid) RETURNS smallint

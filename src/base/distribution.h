@@ -33,7 +33,7 @@ void sk_distribution_mark(struct sk_distribution *distribution, enum sk_scale sc
 
 // The contents of one or several distributions at the time of reading. Starts zeroed.
 struct sk_exemplar {
-    uint64_t value, at_ms; // at_ms 0: there is none
+    uint64_t value, at_ms; // at_ms 0: no exemplar
     char trace_id[SK_EXEMPLAR_CHARS + 1];
 };
 

@@ -18,9 +18,9 @@ struct sk_overview {
     struct sk_remaining_rows remaining, differing;
 };
 
-void sk_overview_voucher(struct sk_overview *overview, const struct sk_voucher *voucher); // each voucher
-void sk_overview_check(struct sk_overview *overview, const struct sk_voucher *voucher,
-                       bool differs); // those that are assigned to this session
+// The first one for each voucher, the second for each that this reactor checks.
+void sk_overview_voucher(struct sk_overview *overview, const struct sk_voucher *voucher);
+void sk_overview_check(struct sk_overview *overview, const struct sk_voucher *voucher, bool differs);
 
 // The journals' lengths and ages are most wanted while PostgreSQL is away. `metrics` NULL: nobody wants them.
 void sk_overview_publish_redis(const struct sk_overview *overview, struct sk_metrics *metrics);

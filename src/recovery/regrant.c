@@ -56,15 +56,6 @@ static enum sk_doubt regrant_doubt(enum sk_grant_status status);
 static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons);
 static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *order);
 static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons);
-// It may have ended before, and then it is the user's `nth` that has.
-static void regrant_note_refused(const struct sk_order *order, unsigned nth)
-{
-    if (nth > 0)
-        sk_entry_note_ended(order->entry, order->id, order->user, order->quantity, nth);
-    else
-        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
-}
-
 static void regrant_on_refused(void *arg, const struct sk_result *result);
 static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders);
 static void regrant_end_call(struct regrant_call *call);
@@ -339,7 +330,7 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
         sk_sale_report(regrant->sale, order, placed ? SK_PURCHASE_PLACED : SK_PURCHASE_SOLD_OUT,
                        placed ? order->id : NULL, 0);
         if (!placed && call->voucher->maintenance->lost.state == SK_LOST_REFUSING_UNASKED)
-            regrant_note_refused(order, (unsigned)sk_rows_number(rows, i, COLUMN_NTH));
+            sk_entry_note_over(order, (unsigned)sk_rows_number(rows, i, COLUMN_NTH), NULL);
         regrant_hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }

@@ -124,6 +124,14 @@ void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *use
     entry_note(entry, id, user, units, ended);
 }
 
+void sk_entry_note_over(const struct sk_order *order, unsigned nth, const char *live)
+{
+    if (nth > 0 && live == NULL)
+        sk_entry_note_ended(order->entry, order->id, order->user, order->quantity, nth);
+    else
+        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live);
+}
+
 // ---- the end ----
 
 void sk_entry_end(struct sk_entry *entry)

@@ -49,6 +49,9 @@ void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *u
 // An order has ended, cancelled or the like, and its units return. It is the user's `nth` ended order of this voucher.
 void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth);
 
+// Before its entry was settled, PostgreSQL had refused the order (`nth` 0), or it had ended as the user's `nth`.
+void sk_entry_note_over(const struct sk_order *order, unsigned nth, const char *live);
+
 // Ends the entry in Redis once all its orders are settled: applies the corrections, drops the journal entry, and frees
 // this struct with the reply. After a failure recovery finds the entry in the journal and repeats this. Under another
 // epoch an entry of orders that end is left to the rebuild.

@@ -24,8 +24,8 @@ bool sk_trust_is_journal_id(const char *text);
 // The version of the buyers, `last`: such an id, or "epoch-<n>", with numbers in range.
 bool sk_trust_is_version(const char *text);
 
-// The order id in a buyer's field, as place_orders.lua writes it. False: there is none, and `id` is empty; any other
-// text is logged with the voucher. *quantity: its units.
+// The order id in a buyer's field, as place_orders.lua writes it. False: the field has no order id, and `id` is
+// empty; any other text is logged with the voucher. *quantity: its units.
 bool sk_trust_order(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE], unsigned *quantity);
 
 // Whether an error means that a key is damaged: it has the wrong type, or a journal has used up its ids. A rebuild

@@ -276,21 +276,13 @@ static void writer_report_repeated(const struct sk_writer *writer, const struct 
     sk_sale_report_with(writer->sale, order, &result);
 }
 
-static void writer_note_ended(const struct sk_order *order, const struct sk_settlement_more *more)
-{
-    if (more->ended_nth > 0 && more->live == NULL)
-        sk_entry_note_ended(order->entry, order->id, order->user, order->quantity, more->ended_nth);
-    else
-        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, more->live);
-}
-
 // Only units that were granted after the refund return: the refund has dealt with the earlier ones. An entry of a newer
 // epoch is newer, since the rebuild in between has left the order out; a loose one never is.
 static void writer_note_gone(const struct sk_order *order, const struct sk_settlement_more *more)
 {
     const struct sk_entry *entry = order->entry;
     if (more->gone_by == NULL || sk_journal_is_newer(entry->journal_id, entry->epoch, more->gone_by))
-        writer_note_ended(order, more);
+        sk_entry_note_over(order, more->ended_nth, more->live);
 }
 
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
@@ -308,7 +300,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        writer_note_ended(order, more);
+        sk_entry_note_over(order, more->ended_nth, more->live);
         sk_sale_report(sale, order, live_id != NULL ? SK_PURCHASE_ALREADY_ORDERED : SK_PURCHASE_UNAVAILABLE, live_id,
                        0);
         break;

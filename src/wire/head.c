@@ -10,7 +10,6 @@
 #include "text.h"
 
 enum { RECORD_SIZE = 64 }; // of libmicrohttpd's struct MHD_HTTP_Header
-enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
 
 static enum sk_method head_method(const char *method);
 
@@ -41,7 +40,7 @@ void sk_head_begin(struct sk_head *head, const char *method, const char *target,
                              .target = head->target,
                              .has_query = head->has_query,
                              .query_bad = head->query_bad};
-    head->hosts_least = version[VERSION_CHARS - 1] != '0'; // of HTTP/1.0 on
+    head->hosts_least = version[SK_HTTP_VERSION_CHARS - 1] != '0'; // of HTTP/1.0 on
     head->is_head = head->method == SK_METHOD_GET && method[0] == 'H';
     head->bad = head->method == SK_METHOD_UNKNOWN && !sk_header_bytes_is_token(method, strlen(method));
     sk_header_bytes_begin(&head->bytes, method, target, version);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
+enum { LINE_END = 2, WORD = 8, DEL = 0x7f };
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
@@ -92,7 +92,7 @@ void sk_header_bytes_target(struct sk_header_bytes *check, const char *target)
 void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, const char *target, const char *version)
 {
     check->begin = method;
-    check->next = version + VERSION_CHARS + LINE_END;
+    check->next = version + SK_HTTP_VERSION_CHARS + LINE_END;
     size_t len = strlen(method);
     if (target != method + len + 1 || version != check->target_end + 1)
         check->bad = true;

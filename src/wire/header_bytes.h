@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { SK_HTTP_VERSION_CHARS = 8 }; // "HTTP/1.1"
+
 // Any thread. One check for each head: the target, begin, then each field in the order of the head, then end.
 struct sk_header_bytes {
     const char *begin, *target_end;

@@ -51,7 +51,7 @@ static void must_be_nth(PGresult *result, int row, int column, const char *nth)
     ck_assert_str_eq(PQgetvalue(result, row, column), nth);
 }
 
-// Redis must know how many orders of a user have ended, whoever tells it first that one has.
+// An instance that finds an ended order gives Redis the number of the user's ended orders.
 TEST(what_ended_before_says_how_many_have)
 {
     const struct sql_order orders[] = {{1, "alice"}, {2, "bob"}, {3, "alice"}};

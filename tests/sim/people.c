@@ -387,12 +387,12 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
     const struct sk_page_asked feed = {FEED_PAGE, people.feed.cursor[0] == '\0' ? NULL : people.feed.cursor};
     struct sk_terms terms;
     struct sk_purchase_result result;
-    const struct sk_wish ask = {.voucher_id = voucher->id,
-                                .user = call->user,
-                                .quantity = call->quantity,
-                                .key = call->key,
-                                .low_priority = call->low_priority,
-                                .ticket = SK_ASK_TICKETS_OFF};
+    const struct sk_wish wish = {.voucher_id = voucher->id,
+                                 .user = call->user,
+                                 .quantity = call->quantity,
+                                 .key = call->key,
+                                 .low_priority = call->low_priority,
+                                 .ticket = SK_ASK_TICKETS_OFF};
     const struct sk_payment payment = {key, voucher->price_cents * call->quantity, "CNY"};
     const struct sk_refund refund = {call->units > 2, NULL, NULL};
     switch (call->kind) {
@@ -402,7 +402,7 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
         sk_create_voucher(control, key, "sim", &terms, handle);
         break;
     case CALL_BUY:
-        if (!sk_purchase(control, &ask, handle, &result))
+        if (!sk_purchase(control, &wish, handle, &result))
             people_take_result(call, &result);
         break;
     case CALL_PAY:

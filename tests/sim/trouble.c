@@ -481,8 +481,8 @@ uint64_t troubles_calm(void)
         bool without = cut_off || net_server(SERVER_POSTGRES)->down || net_server(SERVER_POSTGRES)->frozen;
         if (unwell || cut_off)
             troubles.instances_shaken_at[i] = now;
-        if (instance_memory(instance)
-                ->from_then_on) // it keeps its session, and so its work, until somebody restarts it
+        // Without any memory it keeps its work until somebody restarts it.
+        if (instance_memory(instance)->from_then_on)
             troubles.shaken_at = now;
         if (unwell || !without || redis)
             troubles.had_postgres_at[i] = now;

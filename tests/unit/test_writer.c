@@ -495,7 +495,7 @@ TEST(what_was_granted_after_its_units_were_gone_returns)
         ck_assert_str_eq(asked->argv[7 + i], words[i]);
 }
 
-// Redis learns how many of the user's orders have ended, as from whoever ended them, under whatever epoch.
+// Redis gets the number of the user's ended orders, under any epoch.
 TEST(what_ended_before_it_was_settled_is_counted)
 {
     static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab";
