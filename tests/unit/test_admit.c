@@ -5,8 +5,8 @@
 #include "admit.h"
 #include "filter.h"
 #include "stage.h"
+#include "still_clock.h"
 #include "test.h"
-#include "wait.h"
 
 enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 
@@ -32,6 +32,12 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     stage_close();
+}
+
+static void passes(uint64_t ms)
+{
+    still_at_ms += ms;
+    uv_update_time(&loop);
 }
 
 static bool refuses(const char *user)
@@ -77,7 +83,7 @@ TEST(so_many_a_second_ask_the_stores)
         must_pass("alice");
     must_refuse("alice", SK_PURCHASE_OVERLOADED);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
-    WAIT_FOR((uv_update_time(&loop), !refuses("bob")));
+    STILL_UNTIL(&loop, !refuses("bob"));
 }
 
 TEST(so_many_are_under_way)
@@ -337,8 +343,7 @@ TEST(a_mark_ends_by_itself)
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
-    uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
-    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
+    passes(SHORT_MARK_MS);
     must_pass("stranger");
 }
 
@@ -346,7 +351,6 @@ TEST(a_mark_ends_by_itself)
 TEST(a_mark_counts_from_the_question)
 {
     open_admit(MARK_MS);
-    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
     remember_from(uv_now(&loop) - 1, SK_PURCHASE_SOLD_OUT, "10-1", 0);
     ck_assert_uint_eq(voucher->refusals.newest.until_ms, uv_now(&loop) - 1 + MARK_MS);
     answer_count(1);
@@ -362,7 +366,6 @@ TEST(a_mark_lasts_as_long_as_redis_allows)
 {
     static const char *const too_short[] = {"1", "0", NULL, "-1", "x", "9999999999999999"};
     open_admit(MARK_MS);
-    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
     for (size_t i = 0; i < sizeof too_short / sizeof too_short[0]; i++) {
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
@@ -383,12 +386,11 @@ TEST(a_mark_lasts_as_long_as_redis_allows)
 TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
 {
     open_admit(MARK_MS);
-    allowed_ms = "30";
+    allowed_ms = "30"; // SHORT_MARK_MS
     remember(SK_PURCHASE_PAUSED, "10-1");
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
-    uint64_t until_ms = uv_now(&loop) + 30;
-    WAIT_FOR(sk_monotonic_ms() >= until_ms); // uv_now() does not advance
+    still_at_ms += SHORT_MARK_MS; // uv_now() does not advance
     must_pass("stranger");
     allowed_ms = "60000";
     options.sold_out_mark_ms = SHORT_MARK_MS;
@@ -396,8 +398,7 @@ TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
     remember(SK_PURCHASE_PAUSED, "10-2");
     answer_count(1);
     ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"));
-    until_ms = uv_now(&loop) + SHORT_MARK_MS;
-    WAIT_FOR(sk_monotonic_ms() >= until_ms);
+    still_at_ms += SHORT_MARK_MS;
     must_pass("stranger");
 }
 
@@ -426,8 +427,7 @@ TEST(not_started_says_when_and_does_not_outlive_the_wait)
     remember_from(uv_now(&loop), SK_PURCHASE_NOT_STARTED, "epoch-1", SHORT_MARK_MS);
     must_refuse("alice", SK_PURCHASE_NOT_STARTED);
     ck_assert_uint_eq(result.retry_after_ms, SHORT_MARK_MS);
-    uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
-    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
+    passes(SHORT_MARK_MS);
     must_pass("alice");
 }
 

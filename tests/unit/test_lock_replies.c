@@ -1,13 +1,12 @@
 // The session and the named locks under every reply, also those that no real Redis sends. Another test covers the rest
 // with a real Redis.
 
+#include "clock.h"
 #include "fake_stores.h"
 #include "keys.h"
 #include "lock.h"
+#include "still_clock.h"
 #include "test.h"
-#include "wait.h"
-
-#include <unistd.h>
 
 enum { TTL_MS = 400, SHARDS = 2 };
 
@@ -44,7 +43,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-#define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
+#define RUN_UNTIL(condition) STILL_UNTIL(&loop, condition)
 
 static uint64_t linked_ms;
 
@@ -237,7 +236,7 @@ TEST(a_node_that_answers_no_renewal_is_away)
 TEST_EACH(a_process_that_was_paused_has_missed_the_reply, 2)
 {
     renewal_is_asked();
-    (void)usleep((TTL_MS + 100) * 1000);
+    still_at_ms += TTL_MS + 100;
     ck_assert(!sk_session_away(session) && !sk_session_sells(session, OTHER_NODE));
     if (_i == 1)
         redis_answers(NULL);
@@ -288,7 +287,7 @@ TEST(a_session_that_was_not_held_does_not_sell)
 TEST(a_process_that_was_paused_does_not_sell_on)
 {
     node_goes_away();
-    (void)usleep((TTL_MS + 100) * 1000);
+    still_at_ms += TTL_MS + 100;
     ck_assert(sk_session_away(session));
     RUN_UNTIL(!sk_session_away(session));
     ck_assert(!sk_session_sells(session, OTHER_NODE));
@@ -438,6 +437,7 @@ static enum sk_status judge(void)
 static void wait_for_the_right_to_judge(void)
 {
     while (judge() != SK_OK) {
+        still_at_ms++;
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         if (fake_redis.answered < fake_redis.count)
             KEPT();
@@ -705,8 +705,8 @@ TEST(a_lock_is_renewed_until_it_is_released)
     redis_answers(&ok);
     RUN_UNTIL(renewals() == 3);
     sk_named_lock_release(lock);
-    uint64_t until_ms = sk_monotonic_ms() + TTL_MS;
-    RUN_UNTIL(sk_monotonic_ms() >= until_ms);
+    uint64_t until_ms = still_at_ms + TTL_MS;
+    RUN_UNTIL(still_at_ms >= until_ms);
     ck_assert_uint_eq(renewals(), 3);
 }
 

@@ -1177,7 +1177,7 @@ TEST(an_address_has_a_rate_of_wrong_tokens)
     user = "alice";
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
     ck_assert_uint_eq(sk_metrics_read(metrics, SK_METRIC_ADMIN_TOKENS_WRONG), 3);
-    still_at_s += 1;
+    still_at_ms += 1000;
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", 3100);
     sk_metrics_close(metrics);
     config.identity.payment_secret = NULL;

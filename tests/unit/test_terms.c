@@ -172,9 +172,9 @@ TEST(a_window_may_be_over_for_those_who_mean_it)
         {STOCK("1,\"allow_past\":1"), SK_VERDICT_INVALID},
         {STOCK("1,\"allow_past\":true"), SK_VERDICT_OK},
     };
-    still_at_s = END_S - 1;
+    still_at_ms = (END_S - 1) * UINT64_C(1000);
     must_read(STOCK("1"), strlen(STOCK("1")), SK_VERDICT_OK);
-    still_at_s = END_S;
+    still_at_ms = END_S * UINT64_C(1000);
     MUST_READ_ALL(rows);
 }
 
