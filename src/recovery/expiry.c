@@ -172,7 +172,9 @@ static bool expiry_is_due(const struct sk_expiry *expiry, struct sk_voucher *vou
         *expiring = (struct sk_expiring){.change = voucher->change, .active = expiring->active};
     return voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
            now >= expiry_empty_until(voucher) && sk_session_sells(expiry->sale->session, voucher->slot) &&
-           sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) && sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
+           sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) &&     // for its lock, and its returns
+           sk_redis_ready(sk_sale_ask_redis(expiry->sale, voucher)) && // for its clock
+           sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
            sk_assignment_has_voucher(expiry->sale->session, voucher);
 }
 
