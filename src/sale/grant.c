@@ -9,8 +9,8 @@
 #include "trust.h"
 
 enum {
-    JOURNAL_ENTRIES_MAX = 100000, // of one voucher; above it nothing new is placed
-    FIRST_MORE = 7,               // the elements from here on belong to single results
+    JOURNAL_ENTRIES_MAX = 100000,
+    FIRST_MORE = 7, // the elements from here on belong to single results
     FIXED_ARGS = 14,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
@@ -37,7 +37,8 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     argv[n++] = voucher->keys.journal;
     argv[n++] = voucher->keys.repeats;
     argv[n++] = voucher->keys.ended;
-    argv[n++] = sk_params_number(journal_max, JOURNAL_ENTRIES_MAX);
+    int64_t entries_max = sale->options->journal_max > 0 ? sale->options->journal_max : JOURNAL_ENTRIES_MAX;
+    argv[n++] = sk_params_number(journal_max, entries_max);
     argv[n++] = sk_redis_run(redis);
     argv[n++] = again ? "again" : "new";
     argv[n++] = sk_params_number(seen_epoch, voucher->seen.epoch);

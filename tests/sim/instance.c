@@ -12,7 +12,7 @@
 #include "servers.h"
 #include "shop.h"
 
-enum { BATCH_MAX = 64, DRAIN_MS = 5000, DRAIN_TICK_MS = 20, INBOX_MAX = 4096, SUPERVISED_MS = 500 };
+enum { BATCH_MAX = 64, JOURNAL_SMALL = 2, DRAIN_MS = 5000, DRAIN_TICK_MS = 20, INBOX_MAX = 4096, SUPERVISED_MS = 500 };
 
 struct instance {
     size_t number;
@@ -58,6 +58,7 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
     sale_options.orders_max = orders_max;
     sale_options.batch_max = orders_max < BATCH_MAX ? 2 : BATCH_MAX;
     sale_options.orders_per_user = orders_max < BATCH_MAX ? 3 : 20;
+    sale_options.journal_max = orders_max < BATCH_MAX ? JOURNAL_SMALL : 0;
     store_options.redis_timeout_ms = 1000;
     store_options.pg_timeout_ms = 2000;
     instances.count = count;
@@ -80,6 +81,11 @@ size_t instances_count(void)
 struct instance *instance_at(size_t i)
 {
     return &instances.all[i];
+}
+
+size_t instance_number(const struct instance *instance)
+{
+    return instance->number;
 }
 
 char instance_letter(const struct instance *instance)

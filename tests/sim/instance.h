@@ -31,6 +31,7 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
 size_t instances_count(void);
 unsigned instances_orders_per_user(void);
 struct instance *instance_at(size_t i);
+size_t instance_number(const struct instance *instance);
 char instance_letter(const struct instance *instance); // its name in the story
 enum instance_state instance_state(const struct instance *instance);
 uint64_t instance_life(const struct instance *instance); // another one after each start

@@ -50,6 +50,7 @@ static struct {
     } cut_off[CUT_OFF_MAX];
     struct trip *waiting, **last_waiting; // at frozen servers, the oldest first
     bool calm;                            // nothing is very late any more
+    uint64_t late_until[INSTANCES_MAX];   // when the last packet that was very late has arrived
 } net;
 
 static void net_on_arrival(void *arg);
@@ -82,12 +83,22 @@ bool net_is_well(unsigned server)
     return !one->down && !one->frozen && one->slow_ns == 0 && one->error_per_mille == 0 && one->break_per_mille == 0;
 }
 
-// Mostly quick; now and then far later than all others, until the network is calm.
-static uint64_t net_delay(unsigned server)
+// Mostly quick; now and then far later than all others, until the network is calm. Returns when it arrives.
+static uint64_t net_arrival(const struct net_conn *conn, uint64_t before)
 {
-    uint64_t luck = world_roll(1000), slow = net.servers[server].slow_ns;
-    uint64_t most = luck < 3 && !net.calm ? VERY_LATE_NS : luck < 30 ? LATE_NS : QUICK_NS;
-    return world_between(SOON_NS, most) + (slow > 0 ? world_roll(slow) : 0);
+    uint64_t luck = world_roll(1000), slow = net.servers[conn->server].slow_ns;
+    bool late = luck < 3 && !net.calm;
+    uint64_t delay = world_between(SOON_NS, late ? VERY_LATE_NS : luck < 30 ? LATE_NS : QUICK_NS);
+    uint64_t at = world_now() + delay + (slow > 0 ? world_roll(slow) : 0);
+    at = at > before ? at : before;
+    if (late)
+        net.late_until[instance_number(conn->owner)] = at;
+    return at;
+}
+
+uint64_t net_late_until(size_t instance)
+{
+    return net.late_until[instance];
 }
 
 static struct trip *net_trip(struct net_conn *conn, struct net_packet *packet, const char *why)
@@ -99,15 +110,13 @@ static struct trip *net_trip(struct net_conn *conn, struct net_packet *packet, c
 
 static void net_send_up(struct net_conn *conn, struct net_packet *packet)
 {
-    uint64_t at = world_now() + net_delay(conn->server);
-    conn->up_at = at > conn->up_at ? at : conn->up_at;
+    conn->up_at = net_arrival(conn, conn->up_at);
     world_at(conn->up_at, net_on_arrival, net_trip(conn, packet, NULL));
 }
 
 static void net_send_down(struct net_conn *conn, struct net_packet *packet, const char *why)
 {
-    uint64_t at = world_now() + net_delay(conn->server);
-    conn->down_at = at > conn->down_at ? at : conn->down_at;
+    conn->down_at = net_arrival(conn, conn->down_at);
     world_at(conn->down_at, net_on_answer, net_trip(conn, packet, why));
 }
 
@@ -227,6 +236,9 @@ static void net_execute_command(const struct net_conn *conn, struct net_packet *
     char *bytes = net_copy(said, n); // the witness asks, too
     const char *error = sk_reply_error(reply);
     world_met("redis %s %s", name, script >= 0 ? net_outcome(reply) : "");
+    const char *granted = script == SK_SCRIPT_PLACE_ORDERS ? sk_reply_text(sk_reply_at(reply, 6), NULL) : NULL;
+    for (; granted != NULL && *granted != '\0'; granted++)
+        world_met("grant %c", *granted);
     witness_command(conn->owner, conn->life, command, script, reply);
     world_tell("%s executes %s%s%s", servers_name(server), name, error == NULL ? "" : ": ", error == NULL ? "" : error);
     sk_reply_free(reply);
