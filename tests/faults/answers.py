@@ -1,4 +1,5 @@
-"""Checks the answers that users received. Each assertion is a function of a World and returns complaints."""
+"""Checks the answers that users received. Each assertion is a function of a World and returns complaints. What rows
+alone can show is decided by tests/answers.sql, as in the simulation."""
 
 from __future__ import annotations
 
@@ -26,33 +27,17 @@ AFTER = {
 
 def created_is_a_row(world: World) -> list[str]:
     """P3: a 201 has a row."""
-    complaints = []
-    rows = {id: {(o.id, o.user) for o in v.orders if o.status != "refused"} for id, v in world.vouchers.items()}
-    for event in world.buys():
-        if event.status == 201 and (event.order, event.user) not in rows[event.voucher]:
-            complaints.append(f"201 for {event.order} of {event.user}, but no such order was ever live")
-    return complaints
+    return world.told_wrong["created_is_a_row"]
 
 
 def accepted_ends(world: World) -> list[str]:
     """P5: it ends as a row, as a refusal with a reason, or in a dead letter."""
-    complaints, lost = [], world.forgiven()
-    for (order, user), event in world.accepted().items():
-        voucher = world.vouchers[event.voucher]
-        ends = {o.id for o in voucher.orders if o.status in LIVE | ENDED or (o.status == "refused" and o.reason)}
-        if order not in ends and order not in voucher.held.values() and not (event.status == 202 and order in lost):
-            complaints.append(f"{event.status} for {order} of {user} has no end")
-    return complaints
+    complaints = world.told_wrong["accepted_ends"]
+    return complaints if len(complaints) > world.lost_202 else []
 
 
 def accepted_is_the_users_own(world: World) -> list[str]:
-    complaints = []
-    owners = {o.id: o.user for v in world.vouchers.values() for o in v.orders}
-    owners |= {order: user for v in world.vouchers.values() for user, order in v.held.items()}
-    for order, user in world.accepted():
-        if owners.get(order, user) != user:
-            complaints.append(f"{user} was told of {order}, which is {owners[order]}'s")
-    return complaints
+    return world.told_wrong["accepted_is_the_users_own"]
 
 
 def accepted_is_mostly_confirmed(world: World) -> list[str]:
@@ -135,17 +120,8 @@ def answers_are_for_who_asked(world: World) -> list[str]:
 
 
 def refused_left_no_order(world: World) -> list[str]:
-    """Users who received only definite refusals have no order."""
-    heard = defaultdict(set)
-    for event in world.history:
-        if event.what in ("buy", "hung") and event.voucher in world.vouchers:
-            heard[event.voucher, event.user].add(event.outcome)
-    live = {(id, order.user) for id, voucher in world.vouchers.items() for order in voucher.live}
-    return [
-        f"{user} was refused each time and has an order"
-        for (voucher, user), outcomes in heard.items()
-        if outcomes == {"refused"} and (voucher, user) in live
-    ]
+    """P7: users who received only definite refusals have no order."""
+    return world.told_wrong["refused_left_no_order"]
 
 
 def sold_out_is_true(world: World) -> list[str]:

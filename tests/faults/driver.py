@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import time
+from collections import defaultdict
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Callable
@@ -82,7 +83,10 @@ select 'overdue', o.id from voucher_order o join seckill_voucher v on v.id = o.v
  where o.status = 'unpaid' and v.pay_within_s > 0
    and o.created_at + make_interval(secs => v.pay_within_s + %s) < now();
 select 'wrong', wrong from (
-""" + (ROOT / "tests/judge.sql").read_text() + ") as judge;\ncommit;\n"
+""" + (ROOT / "tests/judge.sql").read_text() + ") as judge;\n"
+ANSWERS = "".join(
+    line for line in (ROOT / "tests/answers.sql").read_text().splitlines(True) if not line.startswith("--")
+)
 
 
 class Run:
@@ -131,6 +135,10 @@ class Run:
     @property
     def first(self):
         return self.stack.instances[0]
+
+    @property
+    def orders_most(self) -> int:
+        return int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20))
 
     def healed(self) -> None:
         self.healed_at = time.monotonic()
@@ -300,9 +308,34 @@ class Run:
 
     # ---- what is left ----
 
+    def told(self, history: list[Event]) -> str:
+        """What to ask about these answers; the end of the transaction that BOOKS begins."""
+        words = {"buy": "buy", "hung": "buy", "pay": "pay", "cancel": "cancel"}
+        answers = [
+            {
+                "nth": nth,
+                "what": words[event.what],
+                "answer": event.told,
+                "excused": False,
+                "voucher": int(event.voucher),
+                "user": event.user,
+                "quantity": event.quantity,
+                "id": event.order or None,
+                "reference": event.reference,
+            }
+            for nth, event in enumerate(history)
+            if event.what in words and event.voucher in self.vouchers
+        ]
+        # Each shard looks at the answers about its own vouchers.
+        own = "(select jsonb_agg(t) from jsonb_array_elements($told$" + json.dumps(answers) + "$told$) as t"
+        own += " where (t->>'voucher')::bigint in (select id from seckill_voucher))"
+        asked = ANSWERS.replace("$1", own).replace("$2", str(self.orders_most))
+        return f"select 'told', breaks, wrong from ({asked}) as judge;\ncommit;\n"
+
     def read_world(self) -> World:
         rows: dict[str, list[list[str]]] = {}
-        for row in self.stack.postgres.sql(BOOKS % OVERDUE_S):
+        history = list(self.history)  # before the rows, which must have all of it
+        for row in self.stack.postgres.sql(BOOKS % OVERDUE_S + self.told(history)):
             rows.setdefault(row[0], []).append(row[1:])
         orders: dict[str, list[Order]] = {}
         for voucher, *row, quantity, request_key, due in rows.get("order", []):
@@ -335,10 +368,14 @@ class Run:
                 price=price,
             )
         moves = rows.get("move", [])
+        told_wrong: dict[str, list[str]] = defaultdict(list)
+        for breaks, wrong in rows.get("told", []):
+            told_wrong[breaks].append(wrong)
         return World(
-            list(self.history),
+            history,
             vouchers,
             rows_wrong=[row[0] for row in rows.get("wrong", [])],
+            told_wrong=told_wrong,
             letters=sum(int(row[0]) for row in rows["letters"]),
             letters_expected=self.fault.letters,
             logs=self.logs(),
@@ -364,7 +401,7 @@ class Run:
             fresh=self.fresh,
             lost_202=self.fault.lost_202 + self.count_lost(),
             given_up=self.fault.given_up,
-            orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
+            orders_most=self.orders_most,
             moves=[
                 Move(row[0], state, row[2], float(row[3]), row[4])
                 for row, state in zip(moves, states((row[0], row[1], row[5]) for row in moves))

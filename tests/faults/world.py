@@ -178,6 +178,7 @@ class World:
     payments: list[Payment] = field(default_factory=list)
     migrated_at: float = 0.0  # an earlier version recorded no second payments of a paid order
     rows_wrong: list[str] = field(default_factory=list)  # tests/judge.sql
+    told_wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # tests/answers.sql
     overdue: list[str] = field(default_factory=list)  # orders that should have expired by now
     late_s: float = 0.0  # how late an order may expire; 0: not judged
     feed: list[tuple[str, str]] | None = None  # order and status from GET /admin/events; None: not followed

@@ -8,8 +8,9 @@
 
 enum { JUDGE_WHY_SIZE = 256 };
 
-// Reads what PostgreSQL's rows must say of each other (tests/judge.sql), once for all worlds.
-void judge_open(const char *path);
+// Reads what PostgreSQL's rows must say of each other (tests/judge.sql), and what they must say after what people were
+// told (tests/answers.sql), once for all worlds.
+void judge_open(const char *rows, const char *answers);
 // Holds them against it, which is so at any time: P1, P2, books, moves and payments. A breach fails the world.
 void judge_step(void);
 

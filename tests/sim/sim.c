@@ -1,6 +1,7 @@
 // Runs worlds: each in a child of its own, so what a killed instance leaves behind ends with it.
 //
-// usage: sim FIRST_SEED WORLDS [--told] [--plan] [--file PLAN] [--spoil row|event|stock|dice]
+// usage: sim FIRST_SEED WORLDS [--told] [--plan] [--file PLAN] [--spoil WHAT]
+// --spoil WHAT damages what the judge reads: the world must fail.
 // --plan prints what is to happen, and ends. --file reads that; the seed is then of the network alone.
 // Each tenth seed is played twice, and must have the same story.
 // The environment names the stores (main() has the names). tests/sim/run starts them.
@@ -34,7 +35,7 @@ enum {
     REFUSALS_MAX = 3,
     OVERDUE_MS = 8000,
     STALLED_MS = 14000,
-    LOOPED_MS = 16000,
+    LOOPED_MS = 24000, // the sessions of its earlier lives have two thirds of the work of each life
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
 };
@@ -176,13 +177,33 @@ struct play {
 // Spoils what the judge looks at.
 static void sim_spoil(const char *what)
 {
-    if (strcmp(what, "row") == 0)
-        stores_spoil(
-            "DELETE FROM voucher_order WHERE id IN (SELECT id FROM voucher_order WHERE status <> 'refused' LIMIT 1)");
-    else if (strcmp(what, "event") == 0)
-        stores_spoil("DELETE FROM order_event WHERE seq = (SELECT max(seq) FROM order_event)");
-    else if (strcmp(what, "stock") == 0)
-        stores_spoil("UPDATE voucher_stock SET units = units + 1, stock = stock + 1");
+    static const struct {
+        const char *what, *sql;
+    } spoils[] = {
+        {"row", "DELETE FROM voucher_order WHERE status = 'cancelled'"},
+        {"event", "DELETE FROM order_event WHERE seq = (SELECT max(seq) FROM order_event)"},
+        {"stock", "UPDATE voucher_stock SET units = units + 1, stock = stock + 1"},
+        {"owner", "UPDATE voucher_order SET user_id = 'nobody' WHERE status = 'expired'"},
+        {"size", "UPDATE voucher_order SET quantity = quantity + 1 WHERE status = 'expired'"},
+        {"payment", "DELETE FROM payment WHERE state <> 'accepted'"},
+        {"end", "DELETE FROM voucher_order WHERE status = 'expired'"},
+        {"moved", "UPDATE voucher_order SET status = 'expired' WHERE status = 'cancelled';"
+                  "UPDATE order_event SET status = 'expired' WHERE status = 'cancelled'"},
+        {"secret",
+         "WITH made AS (INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
+         " SELECT gen_random_uuid(), slot, user_id, voucher_id, 'expired' FROM voucher_order LIMIT 1 RETURNING *)"
+         " INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
+         " SELECT slot, voucher_id, id, 'expired', 'nobody' FROM made"},
+        {"bound", "WITH made AS (INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
+                  " SELECT gen_random_uuid(), 0, 'nobody', id, 'expired' FROM seckill_voucher, generate_series(1, 50)"
+                  " RETURNING *)"
+                  " INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
+                  " SELECT slot, voucher_id, id, 'expired', 'nobody' FROM made"},
+    };
+    for (size_t i = 0; i < sizeof spoils / sizeof spoils[0]; i++) {
+        if (strcmp(spoils[i].what, what) == 0)
+            stores_spoil(spoils[i].sql);
+    }
 }
 
 static _Noreturn void sim_world(const struct play *play)
@@ -272,7 +293,7 @@ int main(int argc, char **argv)
     story = mmap(NULL, sizeof *story, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (story == MAP_FAILED)
         return 2;
-    judge_open(getenv("SK_SIM_JUDGE"));
+    judge_open(getenv("SK_SIM_JUDGE"), getenv("SK_SIM_ANSWERS"));
     stores_open(&options);
     for (play.seed = first; play.seed < first + worlds; play.seed++) {
         play.again = false;

@@ -567,7 +567,10 @@ PGresult *stores_query(size_t shard, const char *sql, int n, const char *const *
     const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     if (code != NULL && strcmp(code, "26000") == 0) { // it is not prepared
         PQclear(result);
-        PQclear(PQprepare(owner, name, sql, 0, NULL));
+        PGresult *prepared = PQprepare(owner, name, sql, 0, NULL);
+        if (PQresultStatus(prepared) != PGRES_COMMAND_OK)
+            stores_die("a query", PQresultErrorMessage(prepared));
+        PQclear(prepared);
         result = PQexecPrepared(owner, name, n, params, NULL, NULL, 0);
     }
     if (PQresultStatus(result) != PGRES_TUPLES_OK)

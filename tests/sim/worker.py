@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "faults"))
 
 from stack import REDIS_PASSWORD, PostgresServer, RedisServer, wait_for  # noqa: E402
 
-JUDGE = Path(__file__).resolve().parents[1] / "judge.sql"
+TESTS = Path(__file__).resolve().parents[1]
 CHUNK = 20  # worlds that a worker takes at a time
 STORY_SEEDS = 10  # networks with which a kept story is played
 ROOM_BYTES = 1 << 30
@@ -88,7 +88,8 @@ class Worker:
         self.postgres.sql("create role seckill login in role seckill_service", "postgres")
         # A killed instance never gives its memory back, and a world ends without it.
         self.env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
-        self.env |= {"SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD, "SK_SIM_TIME": str(clock), "SK_SIM_JUDGE": str(JUDGE)}
+        self.env |= {"SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD, "SK_SIM_TIME": str(clock)}
+        self.env |= {"SK_SIM_JUDGE": str(TESTS / "judge.sql"), "SK_SIM_ANSWERS": str(TESTS / "answers.sql")}
         for which, redis, database in zip(("", "_2"), self.redis, DATABASES):
             self.env[f"SK_SIM_REDIS{which}"] = str(redis.socket)
             self.env[f"SK_SIM_POSTGRES{which}"] = self.postgres.address("seckill", database)
