@@ -80,17 +80,17 @@ void net_calm(void)
 bool net_is_well(unsigned server)
 {
     const struct net_server *one = &net.servers[server];
-    return !one->down && !one->frozen && one->slow_ns == 0 && one->error_per_mille == 0 && one->break_per_mille == 0;
+    return !one->down && !one->frozen && one->slow_ns == 0 && one->detour_ns == 0 && one->error_per_mille == 0 &&
+           one->break_per_mille == 0;
 }
 
 // Mostly quick; now and then far later than all others, until the network is calm. Returns when it arrives.
-static uint64_t net_arrival(const struct net_conn *conn, uint64_t before)
+static uint64_t net_arrival(const struct net_conn *conn)
 {
     uint64_t luck = world_roll(1000), slow = net.servers[conn->server].slow_ns;
     bool late = luck < 3 && !net.calm;
     uint64_t delay = world_between(SOON_NS, late ? VERY_LATE_NS : luck < 30 ? LATE_NS : QUICK_NS);
     uint64_t at = world_now() + delay + (slow > 0 ? world_roll(slow) : 0);
-    at = at > before ? at : before;
     if (late)
         net.late_until[instance_number(conn->owner)] = at;
     return at;
@@ -110,13 +110,16 @@ static struct trip *net_trip(struct net_conn *conn, struct net_packet *packet, c
 
 static void net_send_up(struct net_conn *conn, struct net_packet *packet)
 {
-    conn->up_at = net_arrival(conn, conn->up_at);
+    const struct net_server *server = &net.servers[conn->server];
+    uint64_t at = net_arrival(conn) + (world_now() < server->detour_until ? server->detour_ns : 0);
+    conn->up_at = at > conn->up_at ? at : conn->up_at;
     world_at(conn->up_at, net_on_arrival, net_trip(conn, packet, NULL));
 }
 
 static void net_send_down(struct net_conn *conn, struct net_packet *packet, const char *why)
 {
-    conn->down_at = net_arrival(conn, conn->down_at);
+    uint64_t at = net_arrival(conn);
+    conn->down_at = at > conn->down_at ? at : conn->down_at;
     world_at(conn->down_at, net_on_answer, net_trip(conn, packet, why));
 }
 

@@ -35,6 +35,7 @@ enum {
     REFUSALS_MAX = 3,
     OVERDUE_MS = 8000,
     STALLED_MS = 14000,
+    OWN_STALLED_MS = 3000,
     LOOPED_MS = 24000, // the sessions of its earlier lives have two thirds of the work of each life
     TWICE = 10,
     ANSWER_PAUSE_MS = 10
@@ -76,8 +77,10 @@ static void sim_look_around(void)
         judge_overdue(OVERDUE_MS);
     if (troubles_looped_for() >= (uint64_t)LOOPED_MS * MS)
         judge_overdue(LOOPED_MS);
+    if (calm >= (uint64_t)OWN_STALLED_MS * MS)
+        witness_stalled(OWN_STALLED_MS, true);
     if (calm >= (uint64_t)STALLED_MS * MS)
-        witness_stalled(STALLED_MS);
+        witness_stalled(STALLED_MS, false);
     judge_readiness();
 }
 

@@ -13,6 +13,7 @@
 #include "world.h"
 
 enum { LONG_MS = 30000, ACCEPT_MS = 9000, CRASH_UP_MS = 1100, CRASH_DOWN_MS = 300, FLUSH_MS = 1000 };
+enum { DETOUR_NS = 300 * MS };
 
 struct trouble {
     enum trouble_kind kind;
@@ -43,11 +44,11 @@ static const char *const failpoints[] = {"admit.counted",   "changes.apply",    
 const char *trouble_name(enum trouble_kind kind)
 {
     static const char *const names[TROUBLE_KINDS] = {
-        "kill",          "kill-at",   "crash-loop",   "pause",       "drain",          "memory",
-        "no-memory",     "clock",     "drift",        "blind",       "redis-restarts", "redis-loses",
-        "redis-emptied", "redis-key", "wrong-key",    "wrong-entry", "no-scripts",     "slot-moves",
-        "fails-over",    "restored",  "store-clock",  "row-locked",  "away",           "frozen",
-        "slow",          "errors",    "late-commits", "breaks",      "break-all"};
+        "kill",          "kill-at",   "crash-loop",  "pause",        "drain",          "memory",
+        "no-memory",     "clock",     "drift",       "blind",        "redis-restarts", "redis-loses",
+        "redis-emptied", "redis-key", "wrong-key",   "wrong-entry",  "no-scripts",     "slot-moves",
+        "fails-over",    "restored",  "store-clock", "row-locked",   "away",           "frozen",
+        "slow",          "detour",    "errors",      "late-commits", "breaks",         "break-all"};
     return names[kind];
 }
 
@@ -83,7 +84,7 @@ static void trouble_server_is_back(void *arg)
     struct net_server *server = net_server(trouble->server);
     world_tell("%s is well again", servers_name(trouble->server));
     server->down = false;
-    server->slow_ns = 0;
+    server->slow_ns = server->detour_ns = 0;
     server->error_per_mille = server->break_per_mille = server->late_per_mille = 0;
     net_thaw(trouble->server);
 }
@@ -393,6 +394,13 @@ static void trouble_happens(void *arg)
         server->slow_ns = (1 + dice % 300) * MS;
         world_tell("%s is slow: up to %" PRIu64 " ms", servers_name(trouble->server), server->slow_ns / MS);
         world_at(until, trouble_server_is_back, trouble);
+        break;
+    case TROUBLE_DETOUR: // commands are carried out after those who sent them gave up
+        server->detour_ns = (200 + dice % 3800) * MS;
+        server->detour_until = world_now() + (trouble->for_ns < DETOUR_NS ? trouble->for_ns : DETOUR_NS);
+        world_tell("what is sent to %s now arrives %" PRIu64 " ms later", servers_name(trouble->server),
+                   server->detour_ns / MS);
+        world_at(server->detour_until + server->detour_ns, trouble_server_is_back, trouble);
         break;
     case TROUBLE_ERRORS:
         server->error_per_mille = 20 + (unsigned)(dice % 300);

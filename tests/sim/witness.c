@@ -414,23 +414,17 @@ bool witness_may_retire(int64_t voucher)
     return false;
 }
 
-// While its holder lives, nobody else writes it: it waits until that one has PostgreSQL.
-static bool witness_may_wait(const struct grant *grant, uint64_t ms)
-{
-    size_t i = (size_t)(instance_letter(grant->holder) - 'A');
-    bool lives = instance_state(grant->holder) != INSTANCE_OFF && instance_life(grant->holder) == grant->life;
-    return lives && troubles_well_for(i) < ms * MS;
-}
-
-void witness_stalled(uint64_t ms)
+void witness_stalled(uint64_t ms, bool own)
 {
     char status[JUDGE_STATUS_SIZE];
     if (stores_redis_harmed() || stores_postgres_lost_at() > 0)
         return; // it may be lost
     for (size_t i = 0; i < witness.count; i++) {
         struct grant *grant = &witness.grants[i];
+        // While its holder lives, nobody else writes it: it waits until that one has PostgreSQL.
+        bool lives = instance_state(grant->holder) != INSTANCE_OFF && instance_life(grant->holder) == grant->life;
         if (grant->written || grant->at + ms * MS > world_now() || stores_locked() == grant->voucher ||
-            witness_may_wait(grant, ms))
+            (lives ? troubles_well_for(instance_number(grant->holder)) < ms * MS : own))
             continue;
         judge_status(grant->order_id, status);
         if (status[0] == '\0')

@@ -30,8 +30,9 @@ int64_t witness_before(const struct instance *from, size_t shard, enum sk_statem
 void witness_statement(const struct instance *from, size_t shard, enum sk_statement statement,
                        const char *const *params, const PGresult *result, int64_t expected);
 
-// Orders that were granted so many ms ago, and are no rows: fails the world for the first of them.
-void witness_stalled(uint64_t ms);
+// Orders that were granted so many ms ago, and are no rows: fails the world for the first of them. own: only those that
+// an instance still holds, which has been well since then.
+void witness_stalled(uint64_t ms, bool own);
 // Whether an instance has had a session in this life of its.
 bool witness_had_session(const struct instance *instance);
 // Whether a store's clock has ever been wrong.
