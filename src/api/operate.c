@@ -264,7 +264,7 @@ static struct operate *operate_new(struct sk_control *control, const struct sk_o
     operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
     operate->timer = sk_timer_open(control->sale->loop, TICK_MS, operate_on_tick, operate);
     if (operation->key == NULL)
-        sk_uuid_next(&control->keys, own_key);
+        sk_uuid_next(&(struct sk_uuid_gen){0}, own_key);
     bool copied = operate_copy(&operate->key, operation->key == NULL ? own_key : operation->key) &&
                   operate_copy(&operate->by, operation->by);
     if (!copied || operate->timer == NULL) {
@@ -697,7 +697,7 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     SK_ASSERT(terms->title != NULL && terms->currency != NULL);
     for (int i = 0; key == NULL && i < KEYS_MAX; i++) { // one whose shard is there
-        sk_uuid_next(&control->keys, own_key);
+        sk_uuid_next(&(struct sk_uuid_gen){0}, own_key);
         if (sk_pg_ready(control->sale->ask_pg[creation_shard(control, own_key)]))
             break;
     }

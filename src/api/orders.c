@@ -10,6 +10,7 @@
 #include "orders.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "answer.h"
@@ -24,10 +25,14 @@
 #include "waiting.h"
 #include "watch.h"
 
-enum { WAIT_MAX_S = 60, UNKNOWN_OF_USER_MAX = 4 };
+enum { WAIT_MAX_S = 60, SEARCHES_MAX = 16, OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
 enum lookup_kind { LOOKUP_OF_ORDER, LOOKUP_OF_MOVE, LOOKUP_OF_REPEAT }; // see orders.h
+
+struct sk_searches {
+    const char *users[SEARCHES_MAX]; // of the lookups that search; NULL: free
+};
 
 struct lookup;
 
@@ -57,7 +62,7 @@ struct lookup {
     enum lookup_step step;
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
-    const char **place;      // its entry in control->unknown; NULL: it has none
+    const char **place;      // its entry in `searches`; NULL: it has none
     bool followed;           // the catalogue is newer than the query
     bool unsure;             // Redis may have lost it, or an instance may still hold it
     bool under_way;          // an order is pending that PostgreSQL does not know: without a user, it may be this one
@@ -367,20 +372,32 @@ static void lookup_search_further(struct lookup *lookup)
     sk_account_query_free(&query);
 }
 
+struct sk_searches *sk_searches_open(void)
+{
+    return calloc(1, sizeof(struct sk_searches));
+}
+
+void sk_searches_close(struct sk_searches *searches)
+{
+    for (size_t i = 0; searches != NULL && i < SEARCHES_MAX; i++)
+        SK_ASSERT(searches->users[i] == NULL);
+    free(searches);
+}
+
 // Takes a place for searching further. False: none is free. Callers without a user have a token, and need none.
 static bool lookup_take_place(struct lookup *lookup)
 {
-    const char **places = lookup->query.control->unknown, **place = NULL;
+    const char **places = lookup->query.control->searches->users, **place = NULL;
     unsigned of_user = 0;
     if (lookup->place != NULL || lookup->user[0] == '\0')
         return true;
-    for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++) {
+    for (size_t i = 0; i < SEARCHES_MAX; i++) {
         if (places[i] == NULL)
             place = &places[i];
         else
             of_user += strcmp(places[i], lookup->user) == 0;
     }
-    if (place == NULL || of_user >= UNKNOWN_OF_USER_MAX)
+    if (place == NULL || of_user >= OF_USER_MAX)
         return false;
     *place = lookup->user;
     lookup->place = place;

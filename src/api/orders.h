@@ -9,6 +9,11 @@
 
 sk_handle sk_handle_order, sk_handle_orders;
 
+// The searches in progress for orders that no store has for their user: a few, of which a user has fewer, since each
+// asks both stores about a whole slot. NULL: out of memory.
+struct sk_searches *sk_searches_open(void);
+void sk_searches_close(struct sk_searches *searches); // no search is left. NULL is fine
+
 // Answers the handle once, perhaps before it returns: FOUND and the caller's own order, settled or pending, with its
 // status; NOT_FOUND, never while it may be pending (P5), and also for another user's order; UNAVAILABLE if that is not
 // known now; OVERLOADED. `user` empty: the caller may see any user's order. Then PENDING means that the journal may

@@ -23,13 +23,14 @@ enum {
     SK_QUERY_KEY_SIZE = 512,
     SK_QUERY_ASKERS_MAX = 4096, // handles of a reactor that wait at a time, of all classes; above it OVERLOADED
     SK_QUERY_RESERVE = 512,     // of them, reserved by each class for those above it
-    SK_QUERY_UNKNOWN_MAX = 16,  // searches at a time for orders that no store has for their user; orders.c
 };
 
 struct sk_returns;
 struct sk_query;
 struct sk_queries;
 struct sk_voucher_cache;
+struct sk_searches;
+struct sk_settlements;
 struct sk_waiting;
 struct sk_live;
 
@@ -45,13 +46,13 @@ struct sk_control {
     void *arg;
     void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer); // once for each handle
     void *routes;
-    struct sk_queries *queries;                // owned
-    struct sk_voucher_cache *shown;            // owned; vouchers.c
-    const char *unknown[SK_QUERY_UNKNOWN_MAX]; // users of such searches; NULL: free
-    struct sk_uuid_gen keys;                   // operate.c
-    struct sk_waiting *waiting;                // owned: requests that wait for an order's change
-    struct sk_live *live;                      // owned: listeners of vouchers
-    bool settling[SK_SHARDS_MAX];              // a settlement is being counted there; report.c
+    // Owned, and each opened by its module.
+    struct sk_queries *queries;
+    struct sk_voucher_cache *shown;     // vouchers.h
+    struct sk_searches *searches;       // orders.h
+    struct sk_settlements *settlements; // report.h
+    struct sk_waiting *waiting;         // requests that wait for an order's change
+    struct sk_live *live;               // listeners of vouchers
 };
 
 struct sk_asker;

@@ -23,11 +23,15 @@ static const struct {
     [SK_REPORT_CSV] = {"csv", "text/csv; charset=utf-8; header=present"},
 };
 
+struct sk_settlements {
+    bool counts[SK_SHARDS_MAX];
+};
+
 struct report_query {
     struct sk_query query;
     struct sk_report report;
     enum sk_report_format format;
-    bool counts;               // control->settling of its shard was set for it
+    bool counts;               // it is the one of its shard
     bool counted;              // PostgreSQL has answered: the next snapshot is the second
     struct sk_snapshot before; // the first snapshot
 };
@@ -69,6 +73,18 @@ void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum s
     sk_query_start(&report->query);
 }
 
+struct sk_settlements *sk_settlements_open(void)
+{
+    return calloc(1, sizeof(struct sk_settlements));
+}
+
+void sk_settlements_close(struct sk_settlements *settlements)
+{
+    for (size_t i = 0; settlements != NULL && i < SK_SHARDS_MAX; i++)
+        SK_ASSERT(!settlements->counts[i]);
+    free(settlements);
+}
+
 static void report_start(struct sk_query *query)
 {
     struct report_query *report = (struct report_query *)query;
@@ -82,7 +98,7 @@ static void report_release(struct sk_query *query)
 {
     struct report_query *report = (struct report_query *)query;
     if (report->counts)
-        query->control->settling[query->shard] = report->counts = false;
+        query->control->settlements->counts[query->shard] = report->counts = false;
 }
 
 static void report_on_found(struct sk_query *query, enum sk_found found)
@@ -92,11 +108,11 @@ static void report_on_found(struct sk_query *query, enum sk_found found)
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
     }
-    if (query->control->settling[query->shard]) {
+    if (query->control->settlements->counts[query->shard]) {
         sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    query->control->settling[query->shard] = report->counts = true;
+    query->control->settlements->counts[query->shard] = report->counts = true;
     if (found == SK_FOUND_OLD) {
         report_find(report, SK_REPORT_UNKNOWN);
         report_count(report);

@@ -8,6 +8,7 @@
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
+#include "orders.h"
 #include "params.h"
 #include "regrant.h"
 #include "report.h"
@@ -178,11 +179,14 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
                                         .on_answer = options->on_answer,
                                         .routes = options->arg,
                                         .queries = sk_queries_open(),
-                                        .shown = sk_voucher_cache_open()};
+                                        .shown = sk_voucher_cache_open(),
+                                        .searches = sk_searches_open(),
+                                        .settlements = sk_settlements_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);
     const struct sk_live_wire wire = {options->send, options->end_stream, options->arg};
     shop->control.live = sk_live_open(&shop->control, &wire);
     return sale->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
+                   shop->control.searches != NULL && shop->control.settlements != NULL &&
                    shop->control.waiting != NULL && shop->control.live != NULL
                ? SK_OK
                : SK_NO_MEM;
@@ -212,6 +216,8 @@ void sk_shop_close(struct sk_shop *shop)
     sk_waiting_close(shop->control.waiting);
     sk_queries_close(shop->control.queries);
     sk_voucher_cache_close(shop->control.shown);
+    sk_searches_close(shop->control.searches);
+    sk_settlements_close(shop->control.settlements);
     sk_writer_close(shop->writer);
     sk_named_locks_close(shop->sale.locks);
     sk_session_close(shop->sale.session);

@@ -33,9 +33,11 @@
 #include "live.h"
 #include "log.h"
 #include "metrics_page.h"
+#include "orders.h"
 #include "page.h"
 #include "query.h"
 #include "regrant.h"
+#include "report.h"
 #include "returns.h"
 #include "routes.h"
 #include "slot.h"
@@ -974,7 +976,10 @@ static void open_control(void)
                                        .on_answer = sk_routes_answer,
                                        .routes = routes,
                                        .queries = sk_queries_open(),
-                                       .shown = sk_voucher_cache_open()};
+                                       .shown = sk_voucher_cache_open(),
+                                       .searches = sk_searches_open(),
+                                       .settlements = sk_settlements_open()};
+    MUST(shop.control.searches != NULL && shop.control.settlements != NULL);
     MUST(shop.sale.catalogue != NULL && shop.sale.orders != NULL && shop.control.queries != NULL &&
          shop.control.shown != NULL);
     shop.control.waiting = sk_waiting_open(&shop.control);
@@ -990,10 +995,6 @@ static void close_control(void)
 {
     MUST(timer_count == TIMERS && sk_waiting_count(shop.control.waiting) == 0 && sk_live_count(shop.control.live) == 0);
     MUST(shop.control.shown->pages == 0);
-    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
-        MUST(!shop.control.settling[i]);
-    for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++)
-        MUST(shop.control.unknown[i] == NULL);
     for (size_t i = 0; i < sk_catalogue_count(shop.sale.catalogue); i++)
         MUST(sk_catalogue_at(shop.sale.catalogue, i)->pins == 0);
     MUST(sk_order_pool_out(shop.sale.orders) == 0);
@@ -1003,6 +1004,8 @@ static void close_control(void)
     sk_waiting_close(shop.control.waiting);
     sk_queries_close(shop.control.queries);
     sk_voucher_cache_close(shop.control.shown);
+    sk_searches_close(shop.control.searches);
+    sk_settlements_close(shop.control.settlements);
     sk_order_pool_free(shop.sale.orders);
     sk_catalogue_free(shop.sale.catalogue);
 }

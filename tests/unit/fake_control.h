@@ -12,7 +12,9 @@
 #include "fake_follow.h"
 #include "fake_phase.h"
 #include "fake_stores.h"
+#include "orders.h"
 #include "query.h"
+#include "report.h"
 #include "stack.h"
 #include "vouchers.h"
 
@@ -84,7 +86,10 @@ static inline void control_setup(void)
                                   .routes = &control,
                                   .recovery = &recovery,
                                   .queries = sk_queries_open(),
-                                  .shown = sk_voucher_cache_open()};
+                                  .shown = sk_voucher_cache_open(),
+                                  .searches = sk_searches_open(),
+                                  .settlements = sk_settlements_open()};
+    ck_assert(control.searches != NULL && control.settlements != NULL);
     ck_assert(sale.catalogue != NULL && control.queries != NULL && control.shown != NULL);
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);
@@ -143,10 +148,10 @@ static inline void control_teardown(void)
     for (size_t i = 0; i < fake_redis.count; i++)
         ck_assert_ptr_eq(fake_redis.asked[i].link, sk_nodes_queries(sale.nodes, 0));
     sk_queries_close(control.queries);
-    for (size_t i = 0; i < SK_QUERY_UNKNOWN_MAX; i++)
-        ck_assert_ptr_null(control.unknown[i]);
     ck_assert_uint_eq(control.shown->pages, 0);
     sk_voucher_cache_close(control.shown);
+    sk_searches_close(control.searches);
+    sk_settlements_close(control.settlements);
     for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
         ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
     sk_catalogue_free(sale.catalogue);
