@@ -4,7 +4,7 @@
 # can read here what each server must be given. Each process keeps its command in $STATE/run, so that one that was killed
 # can be started again.
 #
-# shellcheck disable=SC2034,SC2154 # STATE, DATABASE_URL and the like are ./dev's
+# shellcheck disable=SC2034,SC2154 # STATE, DATABASE_URL and the like are those of deploy/local/stack.sh
 
 readonly HA_MASTER=main # what the sentinels call it
 readonly HA_SENTINELS=3 HA_NODES=3
