@@ -50,7 +50,7 @@ struct sk_control {
     struct sk_queries *queries;
     struct sk_voucher_cache *shown;     // vouchers.h
     struct sk_searches *searches;       // orders.h
-    struct sk_settlements *settlements; // report.h
+    struct sk_settlements *settlements; // settlement_report.h
     struct sk_waiting *waiting;         // requests that wait for an order's change
     struct sk_live *live;               // listeners of vouchers
 };

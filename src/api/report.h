@@ -1,12 +1,14 @@
-// The settlement report of a voucher. It compares PostgreSQL's counts with each other, with Redis, and with the balance
-// of a finished sale; and it adds up the payments. Judging is pure; the call asks both stores.
+// The settlement report of a voucher: its numbers, what they must say of each other, and how they are shown. It
+// compares PostgreSQL's counts with each other, with Redis, and with the balance of a finished sale; and it adds up the
+// payments. Pure: settlement_report.h asks both stores.
+//
+// All functions: any thread.
 #ifndef SK_API_REPORT_H
 #define SK_API_REPORT_H
 
 #include "buf.h"
-#include "call.h"
 #include "histogram.h"
-#include "pg_link.h"
+#include "pg_result.h"
 #include "roster.h"
 
 // The numbers of settlement.sql, in the order of its columns between `state`, `refused`, `prices` and `payments`.
@@ -124,19 +126,5 @@ void sk_report_judge(const struct sk_report *report, struct sk_judgement *judgem
 enum sk_report_format { SK_REPORT_JSON, SK_REPORT_TEXT, SK_REPORT_CSV };
 
 void sk_report_put(const struct sk_report *report, enum sk_report_format format, struct sk_buf *out);
-
-sk_handle sk_handle_settlement;
-
-enum { SK_REPORT_MS = 60000 }; // most time for counting
-
-// The settlements that are being counted: one for each shard. NULL: out of memory.
-struct sk_settlements *sk_settlements_open(void);
-void sk_settlements_close(struct sk_settlements *settlements); // none is being counted. NULL is fine
-
-// Answers the handle once, perhaps before it returns: FOUND and the document in this format, or a refusal. Counting
-// takes PostgreSQL a second or two for a million orders, on a link of its own, so nothing else waits behind it. A
-// reactor counts for one voucher and format at a time; above that OVERLOADED.
-void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format,
-                          uint64_t handle);
 
 #endif

@@ -13,7 +13,7 @@
 #include "orders.h"
 #include "pages.h"
 #include "purchase.h"
-#include "report.h"
+#include "settlement_report.h"
 #include "ticket_calls.h"
 #include "vouchers.h"
 

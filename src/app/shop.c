@@ -11,7 +11,7 @@
 #include "orders.h"
 #include "params.h"
 #include "regrant.h"
-#include "report.h"
+#include "settlement_report.h"
 #include "sweep.h"
 #include "vouchers.h"
 #include "waiting.h"

@@ -18,7 +18,7 @@
 #include "page.h"
 #include "plan.h"
 #include "purchase.h"
-#include "report.h"
+#include "settlement_report.h"
 #include "stores.h"
 #include "verdict.h"
 #include "vouchers.h"

@@ -14,7 +14,7 @@
 #include "fake_stores.h"
 #include "orders.h"
 #include "query.h"
-#include "report.h"
+#include "settlement_report.h"
 #include "stack.h"
 #include "vouchers.h"
 

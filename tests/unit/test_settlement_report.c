@@ -3,7 +3,7 @@
 #include "fake_control.h"
 
 #include "histogram.h"
-#include "report.h"
+#include "settlement_report.h"
 #include "test.h"
 
 enum { VOUCHER = 7, OTHER = 6, OLD = 5, NEW = 9, NEWEST = 8 };
