@@ -4,7 +4,7 @@
 
 // Currencies by their digits behind the point: list one of ISO 4217, as its maintenance agency published it on
 // 2024-06-25, with the changes to the end of 2025 (XCG for ANG; BGN and CUC are gone). They are those that the service
-// takes for a new voucher (src/api/operate.c): no funds, metals, bonds or test codes.
+// takes for a new voucher (src/api/terms.c): no funds, metals, bonds or test codes.
 const CODES = {
     0: 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF',
     2:

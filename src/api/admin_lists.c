@@ -8,10 +8,10 @@
 #include "cursor.h"
 #include "entry.h"
 #include "moves.h"
-#include "orders.h"
 #include "params.h"
 #include "regrant.h"
 #include "text.h"
+#include "user_orders.h"
 #include "verdict.h"
 
 enum { STATUS_SIZE = 16 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "order_id.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "params.h"
 #include "returns.h"
 #include "text.h"

@@ -39,4 +39,15 @@ struct sk_phase_span sk_phase_span_now(void);
 // *span includes it afterwards.
 void sk_phase_put(struct sk_buf *out, const char *voucher, struct sk_phase_span *span);
 
+// The same with the phase of now, as a text of the caller's; NULL is copied as NULL. False: out of memory.
+static inline bool sk_phase_copy(char **copy, const char *voucher)
+{
+    struct sk_buf text = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    if (voucher != NULL)
+        sk_phase_put(&text, voucher, &span);
+    *copy = text.data;
+    return !text.failed;
+}
+
 #endif

@@ -11,7 +11,7 @@
 #include "call.h"
 #include "catalogue.h"
 #include "hash.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "params.h"
 #include "prefer.h"
 #include "text.h"

@@ -49,7 +49,7 @@ struct sk_control {
     // Owned, and each opened by its module.
     struct sk_queries *queries;
     struct sk_voucher_cache *shown;     // vouchers.h
-    struct sk_searches *searches;       // orders.h
+    struct sk_searches *searches;       // order_lookup.h
     struct sk_settlements *settlements; // settlement_report.h
     struct sk_waiting *waiting;         // requests that wait for an order's change
     struct sk_live *live;               // listeners of vouchers

@@ -6,15 +6,17 @@
 
 #include "about.h"
 #include "admin_lists.h"
+#include "creation.h"
 #include "history.h"
 #include "live.h"
 #include "moves.h"
-#include "operate.h"
-#include "orders.h"
+#include "operation.h"
+#include "order_lookup.h"
 #include "pages.h"
 #include "purchase.h"
 #include "settlement_report.h"
 #include "ticket_calls.h"
+#include "user_orders.h"
 #include "vouchers.h"
 
 _Static_assert((int)SK_ROUTE_GET == (int)SK_METHOD_GET && (int)SK_ROUTE_POST == (int)SK_METHOD_POST &&

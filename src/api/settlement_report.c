@@ -9,7 +9,6 @@
 
 #include "audit.h"
 #include "params.h"
-#include "voucher.h"
 
 enum { FORMATS = SK_REPORT_CSV + 1 };
 

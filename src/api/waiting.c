@@ -21,7 +21,7 @@
 #include "hash.h"
 #include "list.h"
 #include "order_id.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "params.h"
 #include "timer.h"
 #include "verdict.h"

@@ -8,7 +8,7 @@
 #include "failpoint.h"
 #include "live.h"
 #include "log.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "params.h"
 #include "regrant.h"
 #include "settlement_report.h"

@@ -212,6 +212,12 @@ size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE])
     return len;
 }
 
+bool sk_text_copy(char **copy, const char *text)
+{
+    *copy = text == NULL ? NULL : strdup(text);
+    return text == NULL || *copy != NULL;
+}
+
 // ---- escapes ----
 
 // A control byte is of no use in a parameter or a password, and could do harm in a log, a header or a C string.

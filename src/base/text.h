@@ -46,6 +46,9 @@ void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE]);
 enum { SK_NUMBER_SIZE = 21 };
 size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE]);
 
+// *copy is the caller's; NULL is copied as NULL. False: out of memory.
+bool sk_text_copy(char **copy, const char *text);
+
 // ---- escapes ----
 
 // Of a URL (RFC 3986 2.1).

@@ -1,4 +1,4 @@
-// Judges what was read from both stores; watch.c, rebuild.c and orders.c query them.
+// Judges what was read from both stores; watch.c, rebuild.c and order_lookup.c query them.
 #include "audit.h"
 
 #include <inttypes.h>

@@ -33,7 +33,7 @@
 #include "live.h"
 #include "log.h"
 #include "metrics_page.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "page.h"
 #include "query.h"
 #include "regrant.h"

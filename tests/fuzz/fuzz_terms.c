@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "fuzz.h"
-#include "operate.h"
+#include "terms.h"
 
 static const struct sk_terms_rules rules = {.tickets = true};
 

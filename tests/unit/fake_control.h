@@ -12,7 +12,7 @@
 #include "fake_follow.h"
 #include "fake_phase.h"
 #include "fake_stores.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "query.h"
 #include "settlement_report.h"
 #include "stack.h"

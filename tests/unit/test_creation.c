@@ -6,7 +6,7 @@
 #include "fake_follow.h"
 #include "fake_phase.h"
 #include "fake_stores.h"
-#include "operate.h"
+#include "creation.h"
 #include "test.h"
 #include "uuid.h"
 #include "wait.h"

@@ -4,7 +4,7 @@
 
 #include "fake_control.h"
 
-#include "operate.h"
+#include "operation.h"
 #include "test.h"
 
 enum { VOUCHER = 7, PG_MS = 1000, REDIS_MS = 500, MANY = 5000 };

@@ -3,7 +3,7 @@
 #include "fake_control.h"
 
 #include "order_id.h"
-#include "orders.h"
+#include "order_lookup.h"
 #include "test.h"
 
 enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ANSWER_SIZE = 512 };

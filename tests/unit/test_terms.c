@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cors.h"
-#include "operate.h"
+#include "terms.h"
 #include "still_clock.h"
 #include "test.h"
 

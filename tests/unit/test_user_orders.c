@@ -2,7 +2,7 @@
 #include "fake_control.h"
 
 #include "admin_lists.h"
-#include "orders.h"
+#include "user_orders.h"
 #include "test.h"
 #include "watch.h"
 

@@ -468,7 +468,7 @@ test('a time in the hour that comes twice is no change', () => {
 
 // What the service refuses is said in its own words; these are for readers of Chinese.
 test('each reason of a field has words in Chinese', () => {
-    const source = ['operate.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
+    const source = ['terms.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
     const details = [...source.matchAll(/\.detail = "([^"]+)"/g)].map(([, text]) => text);
     assert.ok(details.length > 10);
     const shown = details.filter((text) => !/100000000000000|three letters|from 1 to 100000000$/.test(text)); // of payments, and of a form of its own

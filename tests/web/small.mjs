@@ -235,7 +235,7 @@ test('the service and the Java client know the same currencies', () => {
     const textOf = (path) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
     const codesIn = (path, pattern) => [...pattern.exec(textOf(path))[1].matchAll(/[A-Z]{3}/g)].map(([code]) => code);
     const ofDigits = (digits) => CURRENCIES.filter((code) => digitsOf(code) === digits);
-    assert.deepEqual(codesIn('src/api/operate.c', /currencies\[\] = ([^;]*);/), [...CURRENCIES].sort());
+    assert.deepEqual(codesIn('src/api/terms.c', /currencies\[\] = ([^;]*);/), [...CURRENCIES].sort());
     const java = 'clients/java/seckill/SeckillClient.java';
     assert.deepEqual(codesIn(java, /NO_DIGITS = ([^;]*);/), ofDigits(0));
     assert.deepEqual(codesIn(java, /THREE_DIGITS = ([^;]*);/), ofDigits(3));

@@ -1,5 +1,5 @@
-// What operators do to a voucher: they create it, and change it before or during its sale: terms, pause and resume,
-// closing, more or fewer units.
+// What operators do to a voucher before or during its sale: terms, pause and resume, closing, more or fewer units, a
+// rebuild. creation.h makes one.
 //
 // PostgreSQL commits each change first, under a change number; then Redis gets it (changes.h). Units that are taken
 // away leave Redis first. The answer comes when Redis has the change, so that it applies to all buyers. If Redis is
@@ -7,30 +7,14 @@
 // instance applies it.
 //
 // Each call is idempotent under its key, for the same request.
-#ifndef SK_API_OPERATE_H
-#define SK_API_OPERATE_H
+#ifndef SK_API_OPERATION_H
+#define SK_API_OPERATION_H
 
 #include "call.h"
 #include "query.h"
-#include "verdict.h"
+#include "terms.h"
 
-sk_handle sk_handle_create, sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock,
-    sk_handle_rebuild;
-
-// In a change of terms: leave this one unchanged.
-enum { SK_TERM_AS_IT_IS = -1 };
-
-// The terms of a voucher, as the admin sets them.
-struct sk_terms {
-    const char *title;                 // borrowed for the call
-    const char *currency;              // three letters; borrowed for the call
-    const char *description, *picture; // "": none; NULL: none, or in a change as it is; borrowed for the call
-    int64_t stock, price_cents, begin_ms, end_ms;
-    int64_t user_limit;   // most units in a user's one order
-    int64_t pay_within_s; // an unpaid order expires after it; 0: never
-    int64_t ticket;       // 1: a purchase needs a ticket; 0: it does not
-    int64_t work_bits;    // proof of work that a ticket takes; 0: none
-};
+sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock, sk_handle_rebuild;
 
 // The parameters that all calls have.
 struct sk_operation {
@@ -60,26 +44,5 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 // Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
 // closed. LOADING if a rebuild is in progress elsewhere or has failed.
 void sk_operate_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle);
-
-// ---- creating a voucher ----
-
-// Inserts the row in PostgreSQL, which is the voucher, then loads it into Redis. `key` NULL: one is made, for this call
-// alone. `by`: who creates it, for the audit log. Borrows key, by and terms for the call.
-//
-// Answers its handle once: CREATED after the row is committed, with the voucher, whose state is "loading" if it cannot
-// sell yet; IDEMPOTENCY_KEY_REUSED; UNAVAILABLE: the row may or may not exist.
-void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
-                       uint64_t handle);
-
-// What an instance's settings allow.
-struct sk_terms_rules {
-    bool tickets;                   // there is a secret for them
-    const struct sk_cors *pictures; // origins of vouchers' pictures; NULL: none
-};
-
-// Reads the body of POST /admin/vouchers: all terms; those that are optional have defaults. The result is as of
-// sk_fields_end(); texts point into `read`, which the caller frees in any case.
-enum sk_verdict sk_terms_read(const char *body, size_t len, const struct sk_terms_rules *rules, struct sk_terms *terms,
-                              struct sk_fields *read);
 
 #endif

@@ -1,13 +1,12 @@
-// Orders: one by its id, at once or after its next change; and a user's orders.
+// An order by its id, at once or after its next change.
 //
 // The reactor's thread, as all functions.
-#ifndef SK_API_ORDERS_H
-#define SK_API_ORDERS_H
+#ifndef SK_API_ORDER_LOOKUP_H
+#define SK_API_ORDER_LOOKUP_H
 
 #include "call.h"
-#include "page.h"
 
-sk_handle sk_handle_order, sk_handle_orders;
+sk_handle sk_handle_order;
 
 // The searches in progress for orders that no store has for their user: a few, of which a user has fewer, since each
 // asks both stores about a whole slot. NULL: out of memory.
@@ -26,15 +25,5 @@ void sk_order_lookup_pending(struct sk_control *control, const char *order_id, c
 // The same for a purchase that asks for its first answer again, which is 201 if it finds the order: a row is FOUND only
 // once the synchronous standbys have it.
 void sk_order_lookup_repeated(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
-
-// Answers the handle once, perhaps before it returns: FOUND and a page of the user's orders, the newest first;
-// BAD_PARAMETER; UNAVAILABLE, because half a list would look like lost orders; OVERLOADED.
-//
-// The first page also has the user's pending orders, after the others and beyond its limit. They are searched for at
-// the vouchers where orders were in progress at the last check. If that is more than 64 vouchers, if one of them is
-// damaged, or if the catalogue lacks one that PostgreSQL has, the answer has "complete":false. `class`: SK_PG_QUERIES
-// for the user, SK_PG_COMMANDS for an operator.
-void sk_user_orders(struct sk_control *control, enum sk_pg_class class, const char *user,
-                    const struct sk_page_asked *ask, uint64_t handle);
 
 #endif

@@ -1,0 +1,574 @@
+// A change sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then
+// updates Redis:
+//
+//   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
+//
+// Taking units away has more steps. PostgreSQL checks that they may be taken (ASKING), Redis is updated (CARRYING), and
+// the units leave Redis (TAKING). Then PostgreSQL takes them (ASKING), under the epoch in which they left Redis, and so
+// on as above. If PostgreSQL refuses after that, Redis has too few units: a rebuild restores what PostgreSQL has;
+// nothing is added back otherwise. A new epoch in between is such a rebuild already, and the units are taken from Redis
+// once more.
+#include "operation.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "changes.h"
+#include "failpoint.h"
+#include "log.h"
+#include "params.h"
+#include "phase.h"
+#include "slot_map.h"
+#include "text.h"
+#include "timer.h"
+
+enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 15, NUMBERS_MAX = 10 };
+
+// The columns of each statement's result.
+enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
+
+enum operate_step {
+    OPERATE_NEW,
+    OPERATE_ASKING,         // PostgreSQL
+    OPERATE_WAITING,        // the answer was lost, or another call holds the row: the tick asks again
+    OPERATE_CARRYING,       // Redis is updated
+    OPERATE_CARRYING_LATER, // that was not possible; the tick tries again
+    OPERATE_TAKING,         // units leave Redis
+    OPERATE_STEPS
+};
+
+struct operate {
+    struct sk_query query;
+    enum operate_step step;
+    int64_t reduce;           // units to take away; 0: another call
+    bool taken;               // the units have left Redis: the next statement is remove_units()
+    bool done;                // PostgreSQL has it
+    bool lost;                // an answer to the current statement was lost
+    unsigned takes;           // tries so far
+    uint64_t ask_until_ms;    // no other try after it
+    uint64_t answer_until_ms; // after it a change that is done is answered, whether or not Redis has it
+    struct sk_timer *timer;   // owned
+    enum sk_statement statement;
+    int param_count;
+    const char *params[PARAMS_MAX]; // they point into the texts and numbers, as on the next line
+    const char *id, *version, *units;
+    char numbers[NUMBERS_MAX][SK_PARAM_NUMBER_SIZE];
+    int number_count;
+    char *key, *by, *title, *currency, *description, *picture, *document; // owned
+    int64_t change;
+    char epoch[SK_PARAM_NUMBER_SIZE]; // under which the units were taken
+};
+
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
+static void operate_begin(struct operate *operate, bool ready);
+static void operate_on_found(struct sk_query *query, enum sk_found found);
+static void operate_ask(struct operate *operate);
+static void operate_on_row(void *arg, const struct sk_result *result);
+static void operate_judge(struct operate *operate, const struct sk_rows *rows);
+static void operate_refuse(struct operate *operate, enum sk_verdict verdict, const struct sk_rows *rows);
+static void operate_end_done(struct operate *operate);
+static void operate_carry(struct operate *operate);
+static void operate_on_carried(void *arg, bool ok);
+static void operate_take(struct operate *operate);
+static void operate_on_taken(void *arg, const struct sk_reply *reply);
+static void operate_mend(struct operate *operate);
+static void operate_on_tick(void *arg);
+static void operate_release(struct sk_query *query);
+
+static void operate_move(struct operate *operate, enum operate_step step)
+{
+#define TO(step) (1U << OPERATE_##step)
+    static const unsigned allowed[OPERATE_STEPS] = {
+        [OPERATE_NEW] = TO(ASKING),
+        [OPERATE_ASKING] = TO(WAITING) | TO(CARRYING) | TO(TAKING),
+        [OPERATE_WAITING] = TO(ASKING),
+        [OPERATE_CARRYING] = TO(CARRYING_LATER) | TO(TAKING),
+        [OPERATE_CARRYING_LATER] = TO(CARRYING),
+        [OPERATE_TAKING] = TO(ASKING),
+    };
+#undef TO
+    SK_ASSERT((allowed[operate->step] & 1U << step) != 0);
+    operate->step = step;
+}
+
+// ---- the calls ----
+
+static bool operate_read(const struct sk_context *context, struct sk_request *request, struct sk_operation *operation)
+{
+    const struct sk_call *call = sk_call_of(request);
+    *operation = (struct sk_operation){.voucher_id = call->voucher_id, .by = call->by, .if_match = call->if_match};
+    return sk_call_read_key(context, request, &operation->key);
+}
+
+void sk_handle_change(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_operation operation;
+    struct sk_terms terms;
+    struct sk_fields read;
+    if (!operate_read(context, request, &operation))
+        return;
+    struct sk_terms_rules rules = sk_terms_rules(context);
+    enum sk_verdict verdict = sk_terms_read_change(request->body.data, request->body.len, &rules, &terms, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_operate_change(context->control, &operation, &terms, request->handle);
+    sk_fields_free(&read);
+}
+
+void sk_handle_stock(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_operation operation;
+    struct sk_fields read;
+    int64_t units;
+    if (!operate_read(context, request, &operation))
+        return;
+    enum sk_verdict verdict = sk_terms_read_stock(request->body.data, request->body.len, &units, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_operate_stock(context->control, &operation, units, request->handle);
+    sk_fields_free(&read);
+}
+
+static void operate_state(const struct sk_context *context, struct sk_request *request, enum sk_voucher_state state)
+{
+    struct sk_operation operation;
+    if (operate_read(context, request, &operation))
+        sk_operate_state(context->control, &operation, state, request->handle);
+}
+
+void sk_handle_pause(const struct sk_context *context, struct sk_request *request)
+{
+    operate_state(context, request, SK_VOUCHER_PAUSED);
+}
+
+void sk_handle_resume(const struct sk_context *context, struct sk_request *request)
+{
+    operate_state(context, request, SK_VOUCHER_OPEN);
+}
+
+void sk_handle_close(const struct sk_context *context, struct sk_request *request)
+{
+    operate_state(context, request, SK_VOUCHER_CLOSED);
+}
+
+static const char *operate_add_number(struct operate *operate, int64_t number)
+{
+    SK_ASSERT(operate->number_count < NUMBERS_MAX && operate->param_count < PARAMS_MAX);
+    const char *text = sk_params_number(operate->numbers[operate->number_count++], number);
+    return operate->params[operate->param_count++] = text;
+}
+
+// `text` NULL: SQL's NULL.
+static void operate_add_text(struct operate *operate, const char *text)
+{
+    SK_ASSERT(operate->param_count < PARAMS_MAX);
+    operate->params[operate->param_count++] = text;
+}
+
+static void operate_add_term(struct operate *operate, int64_t term)
+{
+    if (term == SK_TERM_AS_IT_IS)
+        operate_add_text(operate, NULL);
+    else
+        (void)operate_add_number(operate, term);
+}
+
+void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
+                       uint64_t handle)
+{
+    struct operate *operate = operate_new(control, operation, handle);
+    if (operate == NULL)
+        return;
+    bool ready = sk_text_copy(&operate->title, terms->title) && sk_text_copy(&operate->currency, terms->currency) &&
+                 sk_text_copy(&operate->description, terms->description) &&
+                 sk_text_copy(&operate->picture, terms->picture);
+    operate->statement = SK_STATEMENT_CHANGE_VOUCHER;
+    operate_add_text(operate, operate->by);
+    operate_add_text(operate, operate->title);
+    operate_add_term(operate, terms->price_cents);
+    operate_add_text(operate, operate->currency);
+    operate_add_term(operate, terms->begin_ms);
+    operate_add_term(operate, terms->end_ms);
+    operate_add_term(operate, terms->user_limit);
+    operate_add_term(operate, terms->pay_within_s);
+    operate_add_term(operate, terms->ticket);
+    operate_add_term(operate, terms->work_bits);
+    operate_add_text(operate, operate->description);
+    operate_add_text(operate, operate->picture);
+    operate_begin(operate, ready);
+}
+
+void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
+                      uint64_t handle)
+{
+    struct operate *operate = operate_new(control, operation, handle);
+    if (operate == NULL)
+        return;
+    operate->statement = SK_STATEMENT_SET_VOUCHER_STATE;
+    operate_add_text(operate, operate->by);
+    operate_add_text(operate, sk_voucher_state_name(state));
+    operate_begin(operate, true);
+}
+
+void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle)
+{
+    struct operate *operate = operate_new(control, operation, handle);
+    if (operate == NULL)
+        return;
+    operate->statement = units > 0 ? SK_STATEMENT_ADD_UNITS : SK_STATEMENT_MAY_REMOVE_UNITS;
+    if (units > 0)
+        operate_add_text(operate, operate->by);
+    else
+        operate->reduce = -units;
+    operate->units = operate_add_number(operate, units > 0 ? units : -units);
+    operate_begin(operate, true);
+}
+
+// Adds the parameters that all statements begin with: voucher, version, key. NULL: the handle was answered.
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
+{
+    struct operate *operate = sk_query_new_about(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate,
+                                                 operation->voucher_id, operate_on_found);
+    char own_key[SK_UUID_SIZE];
+    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
+    if (operate == NULL)
+        return NULL;
+    operate->query.release = operate_release;
+    operate->ask_until_ms = now + pg_ms;
+    operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
+    operate->timer = sk_timer_open(control->sale->loop, TICK_MS, operate_on_tick, operate);
+    if (operation->key == NULL)
+        sk_uuid_next(&(struct sk_uuid_gen){0}, own_key);
+    bool copied = sk_text_copy(&operate->key, operation->key == NULL ? own_key : operation->key) &&
+                  sk_text_copy(&operate->by, operation->by);
+    if (!copied || operate->timer == NULL) {
+        sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
+        return NULL;
+    }
+    operate->id = operate_add_number(operate, operation->voucher_id);
+    operate->version = operate_add_number(operate, operation->if_match);
+    operate_add_text(operate, operate->key);
+    return operate;
+}
+
+static void operate_begin(struct operate *operate, bool ready)
+{
+    if (ready)
+        sk_query_start(&operate->query);
+    else
+        sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
+}
+
+// PostgreSQL decides about a retired voucher: the call may be a repetition.
+static void operate_on_found(struct sk_query *query, enum sk_found found)
+{
+    if (found == SK_FOUND_NONE)
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    else
+        operate_ask((struct operate *)query);
+}
+
+// ---- PostgreSQL ----
+
+static void operate_ask(struct operate *operate)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    operate_move(operate, OPERATE_ASKING);
+    if (!operate->taken) {
+        sk_query_ask_pg(&operate->query, operate->statement, operate->param_count, operate->params, operate_on_row);
+        return;
+    }
+    const char *params[] = {sk_params_number(slot, operate->query.voucher->slot),
+                            operate->id,
+                            operate->epoch,
+                            operate->version,
+                            operate->key,
+                            operate->by,
+                            operate->units};
+    // Units that have left Redis are worth another try.
+    if (sk_pg_call(operate->query.control->sale->ask_pg[operate->query.shard], SK_STATEMENT_REMOVE_UNITS,
+                   sizeof params / sizeof params[0], params, operate_on_row, operate) != SK_OK)
+        operate_move(operate, OPERATE_WAITING);
+}
+
+static void operate_on_row(void *arg, const struct sk_result *result)
+{
+    struct operate *operate = arg;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1) {
+        SK_FAILPOINT("operate.committed");
+        operate_judge(operate, result->rows);
+    } else if (result->kind == SK_RESULT_REFUSED || result->rows != NULL) {
+        operate_refuse(operate, SK_VERDICT_INTERNAL, NULL); // everything was checked: nothing should be refused
+    } else {
+        operate->lost = operate->lost || result->kind != SK_RESULT_LOCKED;
+        operate_move(operate, OPERATE_WAITING); // the tick asks again
+    }
+}
+
+static void operate_judge(struct operate *operate, const struct sk_rows *rows)
+{
+    static const struct {
+        const char *outcome;
+        enum sk_verdict verdict;
+    } refusals[] = {{"reused", SK_VERDICT_IDEMPOTENCY_KEY_REUSED},
+                    {"unknown", SK_VERDICT_UNKNOWN_VOUCHER},
+                    {"changed", SK_VERDICT_VERSION_CHANGED},
+                    {"state", SK_VERDICT_WRONG_STATE},
+                    {"started", SK_VERDICT_STARTED},
+                    {"invalid", SK_VERDICT_INVALID},
+                    {"below", SK_VERDICT_BELOW_SOLD}};
+    const char *outcome = sk_rows_text(rows, 0, COLUMN_OUTCOME);
+    bool known = strcmp(outcome, "known") == 0;
+    if (known || strcmp(outcome, "done") == 0) {
+        if (known && operate->taken && !operate->lost)
+            operate_mend(operate); // another call with this key was faster: the units were taken twice
+        operate->done = true;
+        operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
+        if (!sk_phase_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
+            sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
+        else
+            operate_carry(operate);
+    } else if (strcmp(outcome, "ready") == 0 || (strcmp(outcome, "stale") == 0 && operate->takes < TAKES_MAX)) {
+        operate->taken = operate->lost = false;
+        operate_carry(operate);
+    } else if (strcmp(outcome, "stale") == 0) {
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // too many rebuilds in a row
+    } else {
+        enum sk_verdict verdict = SK_VERDICT_INTERNAL;
+        for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+            if (strcmp(outcome, refusals[i].outcome) == 0)
+                verdict = refusals[i].verdict;
+        }
+        operate_refuse(operate, verdict, rows);
+    }
+}
+
+static void operate_refuse(struct operate *operate, enum sk_verdict verdict, const struct sk_rows *rows)
+{
+    struct sk_answer answer = {.verdict = verdict};
+    if (verdict == SK_VERDICT_WRONG_STATE)
+        answer.status = sk_rows_text(rows, 0, COLUMN_STATE);
+    if (verdict == SK_VERDICT_BELOW_SOLD)
+        answer.left = sk_rows_number(rows, 0, COLUMN_LEFT);
+    if (verdict == SK_VERDICT_INVALID) { // together with what the voucher has
+        bool adds = operate->statement == SK_STATEMENT_ADD_UNITS;
+        answer.member = adds ? "add" : "end_at";
+        answer.detail = adds ? "would make it more than 100000000 units" : "must be later than begin_at";
+    }
+    if (operate->taken)
+        operate_mend(operate);
+    sk_query_end_with(&operate->query, &answer);
+}
+
+// ---- Redis ----
+
+static void operate_answer_done(struct operate *operate)
+{
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = operate->document, .version = operate->change};
+    sk_query_answer(&operate->query, &answer);
+}
+
+static void operate_end_done(struct operate *operate)
+{
+    sk_follow_hurry(operate->query.control->recovery->follows[operate->query.shard]);
+    operate_answer_done(operate);
+    sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
+}
+
+// Redis has no data of a retired voucher.
+static void operate_carry(struct operate *operate)
+{
+    struct sk_voucher *voucher = operate->query.voucher;
+    operate_move(operate, OPERATE_CARRYING);
+    if (voucher == NULL)
+        operate_on_carried(operate, true);
+    else if (sk_changes_carry_out(operate->query.control->sale, voucher, operate_on_carried, operate) != SK_OK)
+        operate_move(operate, OPERATE_CARRYING_LATER);
+}
+
+static void operate_on_carried(void *arg, bool ok)
+{
+    struct operate *operate = arg;
+    if (!ok)
+        operate_move(operate, OPERATE_CARRYING_LATER);
+    else if (operate->done)
+        operate_end_done(operate);
+    else
+        operate_take(operate);
+}
+
+static void operate_take(struct operate *operate)
+{
+    const struct sk_sale *sale = operate->query.control->sale;
+    const struct sk_voucher *voucher = operate->query.voucher;
+    operate_move(operate, OPERATE_TAKING);
+    operate->takes++;
+    if (voucher == NULL) { // it has just been retired
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    struct sk_redis *redis = sk_sale_ask_redis(sale, voucher);
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(redis), operate->units};
+    if (sk_redis_script(redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+static void operate_on_taken(void *arg, const struct sk_reply *reply)
+{
+    struct operate *operate = arg;
+    const char *word = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
+    const char *epoch = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 2), NULL);
+    int64_t left = 0;
+    SK_FAILPOINT("operate.taken");
+    if (word != NULL && strcmp(word, "taken") == 0 && epoch != NULL) {
+        (void)snprintf(operate->epoch, sizeof operate->epoch, "%s", epoch);
+        operate->taken = true;
+        operate->lost = false;
+        operate_ask(operate);
+    } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
+        struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
+        sk_query_end_with(&operate->query, &answer);
+    } else if (word == NULL) { // it is not known whether they have left, unless their slot is elsewhere
+        if (reply == NULL || sk_redirect_of(sk_reply_error(reply)) == SK_REDIRECT_NONE)
+            operate_mend(operate);
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+    } else {
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL);
+    }
+}
+
+// Redis has too few units. If it cannot be rebuilt now, the audit finds that.
+static void operate_mend(struct operate *operate)
+{
+    struct sk_voucher *voucher = operate->query.voucher;
+    if (sk_rebuild(operate->query.control->recovery->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
+}
+
+// ---- the tick ----
+
+static void operate_on_tick(void *arg)
+{
+    struct operate *operate = arg;
+    const struct sk_sale *sale = operate->query.control->sale;
+    uint64_t now = uv_now(sale->loop);
+    bool late = now >= operate->answer_until_ms;
+    if (operate->step == OPERATE_WAITING && now >= operate->ask_until_ms) {
+        if (operate->taken)
+            operate_mend(operate);
+        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->ask_pg[operate->query.shard])) {
+        operate_ask(operate);
+    } else if (operate->step == OPERATE_CARRYING_LATER && late && operate->done) {
+        operate_end_done(operate);
+    } else if (operate->step == OPERATE_CARRYING_LATER && late) {
+        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // nothing was taken
+    } else if (operate->step == OPERATE_CARRYING_LATER) {
+        operate_carry(operate);
+    } else if (operate->step == OPERATE_CARRYING && late && operate->done) {
+        operate_answer_done(operate);
+    }
+}
+
+static void operate_release(struct sk_query *query)
+{
+    struct operate *operate = (struct operate *)query;
+    sk_timer_close(operate->timer);
+    free(operate->key);
+    free(operate->by);
+    free(operate->title);
+    free(operate->currency);
+    free(operate->description);
+    free(operate->picture);
+    free(operate->document);
+}
+
+// ---- reconcile: a rebuild ----
+
+enum { REBUILT_DOCUMENT = 3 }; // a column of find_voucher.sql
+
+static void rebuild_on_found(struct sk_query *query, enum sk_found found);
+static void rebuild_on_recalled(void *arg, const struct sk_result *result);
+static void rebuild_on_found_again(struct sk_query *query, enum sk_found found);
+static void rebuild_begin(struct sk_query *query);
+static void rebuild_on_rebuilt(void *arg, bool ok);
+static void rebuild_on_row(void *arg, const struct sk_result *result);
+
+void sk_operate_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
+{
+    struct sk_query *query =
+        sk_query_new_about(control, SK_PG_COMMANDS, handle, NULL, sizeof *query, voucher_id, rebuild_on_found);
+    if (query != NULL)
+        sk_query_start(query);
+}
+
+void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
+{
+    sk_operate_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
+}
+
+static void rebuild_ask(struct sk_query *query, enum sk_statement statement, sk_pg_cb *done)
+{
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    sk_query_ask_pg(query, statement, 1, params, done);
+}
+
+static void rebuild_on_found(struct sk_query *query, enum sk_found found)
+{
+    if (found == SK_FOUND_LISTED)
+        rebuild_begin(query);
+    else if (found == SK_FOUND_OLD)
+        rebuild_ask(query, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
+    else
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void rebuild_on_recalled(void *arg, const struct sk_result *result)
+{
+    struct sk_query *query = arg;
+    const char *end = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
+    if (end == NULL)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (strcmp(end, "archived") == 0)
+        sk_query_end(query, SK_VERDICT_ARCHIVED, NULL);
+    else
+        sk_query_find_later(query, query->finding.id, rebuild_on_found_again);
+}
+
+static void rebuild_on_found_again(struct sk_query *query, enum sk_found found)
+{
+    if (found == SK_FOUND_LISTED)
+        rebuild_begin(query);
+    else
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void rebuild_begin(struct sk_query *query)
+{
+    enum sk_status status =
+        sk_rebuild(query->control->recovery->rebuilds, query->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, query);
+    if (status != SK_OK)
+        sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
+}
+
+static void rebuild_on_rebuilt(void *arg, bool ok)
+{
+    struct sk_query *query = arg;
+    if (ok)
+        rebuild_ask(query, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
+    else
+        sk_query_end(query, SK_VERDICT_LOADING, NULL);
+}
+
+static void rebuild_on_row(void *arg, const struct sk_result *result)
+{
+    struct sk_query *query = arg;
+    struct sk_phase_span span = sk_phase_span_now();
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
+        sk_query_end(query, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        return;
+    }
+    sk_phase_put(&query->body, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT), &span);
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
+}
