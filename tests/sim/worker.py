@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ TESTS = Path(__file__).resolve().parents[1]
 CHUNK = 20  # worlds that a worker takes at a time
 STORY_SEEDS = 10  # networks with which a kept story is played
 ROOM_BYTES = 1 << 30
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a run that must end stops its stores
 
 
 def scratch() -> str | None:
