@@ -62,9 +62,9 @@ struct net_server {
     bool frozen; // executes nothing, but its connections stay
     uint64_t slow_ns;
     uint64_t detour_ns, detour_until; // what is sent to it before then arrives so much later; 0: at once
-    unsigned error_per_mille; // of commands are refused, without effect
-    unsigned late_per_mille;  // of transactions are committed later; of PostgreSQL
-    unsigned break_per_mille; // of packets break their connection
+    unsigned error_per_mille;         // of commands are refused, without effect
+    unsigned late_per_mille;          // of transactions are committed later; of PostgreSQL
+    unsigned break_per_mille;         // of packets break their connection
 };
 struct net_server *net_server(unsigned server);
 bool net_is_well(unsigned server);

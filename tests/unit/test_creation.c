@@ -2,11 +2,11 @@
 // fails, takes long, or was done before. The stores and the rebuild are stand-ins.
 #include <stdio.h>
 
+#include "creation.h"
 #include "fake_catalogue.h"
 #include "fake_follow.h"
 #include "fake_phase.h"
 #include "fake_stores.h"
-#include "creation.h"
 #include "test.h"
 #include "uuid.h"
 #include "wait.h"

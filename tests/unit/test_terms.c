@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cors.h"
-#include "terms.h"
 #include "still_clock.h"
+#include "terms.h"
 #include "test.h"
 
 enum { END_S = 1794330000 };

@@ -2,8 +2,8 @@
 #include "fake_control.h"
 
 #include "admin_lists.h"
-#include "user_orders.h"
 #include "test.h"
+#include "user_orders.h"
 #include "watch.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
