@@ -17,10 +17,15 @@ WITH told AS MATERIALIZED (
       LEFT JOIN voucher_order o ON o.id = t.id
       LEFT JOIN held_order h ON h.id = t.id
      WHERE t.what = 'buy'
+), asked AS MATERIALIZED (
+    SELECT voucher AS voucher_id, "user" AS user_id, bool_or(answer = 'unknown' OR excused) AS unknown,
+           bool_or(answer = 'another') AS another
+      FROM bought
+     GROUP BY voucher, "user"
 ), placed AS MATERIALIZED (
     SELECT id, voucher_id, user_id, status NOT IN ('unpaid', 'paid') AS ended
       FROM voucher_order
-     WHERE status <> 'refused'
+     WHERE status <> 'refused' AND voucher_id IN (SELECT voucher FROM told)
 )
 SELECT 'created_is_a_row' AS breaks,
        'P3: #' || nth || ' told ' || "user" || ' that order ' || id || ' is placed, and it is no such row' AS wrong
@@ -56,12 +61,11 @@ UNION ALL
 -- An order that nobody was told of needs a purchase that got no definite answer. Or it has ended, and its user was told
 -- of a later order, which was bought before the first answer came.
 SELECT 'refused_left_no_order',
-       'P7: order ' || p.id || ' of ' || p.user_id || ' is a row, and each purchase of theirs was refused'
+       'P7: order ' || p.id || ' of ' || user_id || ' is a row, and each purchase of theirs was refused'
   FROM placed p
- WHERE EXISTS (SELECT FROM bought b WHERE b.voucher = p.voucher_id AND b."user" = p.user_id)
-   AND NOT EXISTS (SELECT FROM bought b
-                    WHERE b.voucher = p.voucher_id AND b."user" = p.user_id
-                      AND (b.id = p.id OR b.answer = 'unknown' OR b.excused OR (p.ended AND b.answer = 'another')))
+  JOIN asked a USING (voucher_id, user_id)
+  LEFT JOIN (SELECT DISTINCT id FROM bought) b ON b.id = p.id
+ WHERE b.id IS NULL AND NOT a.unknown AND NOT (p.ended AND a.another)
 UNION ALL
 SELECT 'orders_are_bounded', user_id || ' has had ' || count(*) || ' orders of voucher ' || voucher_id
   FROM placed
