@@ -81,7 +81,8 @@ test_named() {
     run_programs build -R "$1"
 }
 
-# run_ctest FOLDER [CTEST_OPTION...]: counts as the tests that the closing line speaks of, or as a failed one if there is none
+# run_ctest FOLDER [CTEST_OPTION...]: adds the numbers of its last line to passed and failed; without that line, one
+# failure
 run_ctest() {
     local closing bad all
     say "tests of $1/"

@@ -108,8 +108,9 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     SK_ASSERT(terms->title != NULL && terms->currency != NULL);
+    struct sk_uuid_gen keys = {0};
     for (int i = 0; key == NULL && i < KEYS_MAX; i++) { // one whose shard is there
-        sk_uuid_next(&(struct sk_uuid_gen){0}, own_key);
+        sk_uuid_next(&keys, own_key);
         if (sk_pg_ready(control->sale->ask_pg[creation_shard(control, own_key)]))
             break;
     }

@@ -76,7 +76,7 @@ def commits_held(run: Run) -> None:
     for _ in range(7):  # longer than a session lives without renewal, plus two checks
         time.sleep(0.5)
         seen = run.redis.call("HLEN", run.key("buyers")), run.redis.call("XLEN", run.key("journal"))
-        if holder.poll() is None:  # else it was looked too late
+        if holder.poll() is None:  # else the lock was released meanwhile
             locked = locked and seen == (2, 2)
     if any(recoveries(instance) for instance in run.stack.instances):
         run.seen_meanwhile.append("orders of a living session were taken over")

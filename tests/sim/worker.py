@@ -7,7 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "faults"))
 
@@ -113,3 +116,18 @@ class Worker:
         for redis in self.redis:
             redis.end(9)
         self.postgres.end(3)
+
+
+@contextmanager
+def workers_of(count: int, build: Path) -> Iterator[list[Worker]]:
+    folder = Path(tempfile.mkdtemp(prefix="sim-", dir=scratch()))
+    folder.chmod(0o755)
+    workers: list[Worker] = []
+    try:
+        for number in range(count):
+            workers.append(Worker(folder, number, build))
+        yield workers
+    finally:
+        for worker in workers:
+            worker.close()
+        shutil.rmtree(folder, ignore_errors=True)
