@@ -22,7 +22,8 @@ from wire import Answer, Link, Odd
 
 QUIET_S = 0.12
 VICTIMS = 2
-CODES = set(re.findall(r"X\((\w+), [45]\d\d, ", (ROOT / "src/api/answer.h").read_text()))  # of the service's problems
+CODES = set(re.findall(r"X\((\w+), [45]\d\d, ", (ROOT / "src/api/verdict.h").read_text()))  # of the service's problems
+assert CODES, "no code is read from the service's header"
 MALFORMED = (400, 405, 414, 422, 431, 501, 505)  # parsers refuse a request with any text, that of the service, too
 
 
