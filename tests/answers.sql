@@ -12,7 +12,7 @@ WITH told AS MATERIALIZED (
                   AS t(nth integer, what text, answer text, excused boolean, voucher bigint, "user" text,
                        quantity integer, id uuid, reference text)
 ), bought AS MATERIALIZED (
-    SELECT t.*, o.id AS row, o.user_id, o.voucher_id, o.status, o.reason, o.quantity AS units, h.user_id AS held_for
+    SELECT t.*, o.id AS row, o.user_id, o.voucher_id, o.status, o.quantity AS units, h.user_id AS held_for
       FROM told t
       LEFT JOIN voucher_order o ON o.id = t.id
       LEFT JOIN held_order h ON h.id = t.id
@@ -35,7 +35,7 @@ UNION ALL
 SELECT DISTINCT 'accepted_ends', 'P5: order ' || id || ' of ' || "user" || ' was accepted, and has no end'
   FROM bought
  WHERE answer = 'taken' AND NOT excused
-   AND ((row IS NULL AND held_for IS NULL) OR (status = 'refused' AND coalesce(reason, '') = ''))
+   AND row IS NULL AND held_for IS NULL
 UNION ALL
 SELECT 'accepted_is_the_users_own',
        '#' || nth || ' told ' || "user" || ' of order ' || id || ' of voucher ' || voucher || ', which is '

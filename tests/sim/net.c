@@ -101,6 +101,12 @@ uint64_t net_late_until(size_t instance)
     return net.late_until[instance];
 }
 
+static uint64_t net_detour(const struct net_conn *conn, bool back)
+{
+    const struct net_server *server = &net.servers[conn->server];
+    return world_now() < server->detour_until && server->detour_back == back ? server->detour_ns : 0;
+}
+
 static struct trip *net_trip(struct net_conn *conn, struct net_packet *packet, const char *why)
 {
     struct trip *trip = world_alloc(sizeof *trip);
@@ -110,15 +116,14 @@ static struct trip *net_trip(struct net_conn *conn, struct net_packet *packet, c
 
 static void net_send_up(struct net_conn *conn, struct net_packet *packet)
 {
-    const struct net_server *server = &net.servers[conn->server];
-    uint64_t at = net_arrival(conn) + (world_now() < server->detour_until ? server->detour_ns : 0);
+    uint64_t at = net_arrival(conn) + net_detour(conn, false);
     conn->up_at = at > conn->up_at ? at : conn->up_at;
     world_at(conn->up_at, net_on_arrival, net_trip(conn, packet, NULL));
 }
 
 static void net_send_down(struct net_conn *conn, struct net_packet *packet, const char *why)
 {
-    uint64_t at = net_arrival(conn);
+    uint64_t at = net_arrival(conn) + net_detour(conn, true);
     conn->down_at = at > conn->down_at ? at : conn->down_at;
     world_at(conn->down_at, net_on_answer, net_trip(conn, packet, why));
 }

@@ -62,6 +62,7 @@ struct net_server {
     bool frozen; // executes nothing, but its connections stay
     uint64_t slow_ns;
     uint64_t detour_ns, detour_until; // what is sent to it before then arrives so much later; 0: at once
+    bool detour_back;                 // what it answers, instead
     unsigned error_per_mille;         // of commands are refused, without effect
     unsigned late_per_mille;          // of transactions are committed later; of PostgreSQL
     unsigned break_per_mille;         // of packets break their connection

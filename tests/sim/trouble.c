@@ -395,11 +395,12 @@ static void trouble_happens(void *arg)
         world_tell("%s is slow: up to %" PRIu64 " ms", servers_name(trouble->server), server->slow_ns / MS);
         world_at(until, trouble_server_is_back, trouble);
         break;
-    case TROUBLE_DETOUR: // commands are carried out after those who sent them gave up
+    case TROUBLE_DETOUR: // commands are carried out after those who sent them gave up, or their answers come then
+        server->detour_back = dice / 3800 % 2 == 1;
         server->detour_ns = (200 + dice % 3800) * MS;
         server->detour_until = world_now() + (trouble->for_ns < DETOUR_NS ? trouble->for_ns : DETOUR_NS);
-        world_tell("what is sent to %s now arrives %" PRIu64 " ms later", servers_name(trouble->server),
-                   server->detour_ns / MS);
+        world_tell("what %s %s now arrives %" PRIu64 " ms later", servers_name(trouble->server),
+                   server->detour_back ? "says" : "is told", server->detour_ns / MS);
         world_at(server->detour_until + server->detour_ns, trouble_server_is_back, trouble);
         break;
     case TROUBLE_ERRORS:
