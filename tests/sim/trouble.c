@@ -251,7 +251,7 @@ static void trouble_unlock(void *arg)
 {
     (void)arg;
     world_tell("no row is locked");
-    troubles.shaken_at = world_now();
+    troubles.shaken_at = troubles.all_shaken_at = world_now();
     for (size_t i = 0; i < servers_shards(); i++)
         stores_lock(i, 0);
 }

@@ -8,6 +8,7 @@
 #include "journal.h"
 #include "judge.h"
 #include "keys.h"
+#include "net.h"
 #include "rebuild.h"
 #include "redis_reply.h"
 #include "servers.h"
@@ -422,10 +423,13 @@ void witness_stalled(uint64_t ms, bool own)
     for (size_t i = 0; i < witness.count; i++) {
         struct grant *grant = &witness.grants[i];
         // While its holder lives, nobody else writes it: it waits until that one has PostgreSQL.
+        size_t holder = instance_number(grant->holder);
         bool lives = instance_state(grant->holder) != INSTANCE_OFF && instance_life(grant->holder) == grant->life;
         if (grant->written || grant->at + ms * MS > world_now() || stores_locked() == grant->voucher ||
-            (lives ? troubles_well_for(instance_number(grant->holder)) < ms * MS : own))
+            (lives ? troubles_well_for(holder) < ms * MS : own))
             continue;
+        if (own && net_late_until(holder) + ms * MS > world_now())
+            continue; // it may have had to connect anew, and then once more
         judge_status(grant->order_id, status);
         if (status[0] == '\0')
             world_fail("order %s was granted %" PRIu64 " ms ago, and is not written", grant->order_id,
