@@ -340,7 +340,8 @@ void judge_unknown(const struct call *call, size_t number)
         stores_locked() == voucher || servers_move())
         return;
     unsigned servers = judge_servers_of(voucher, instance_at(call->instance));
-    bool sells = troubles_usable_for(call->instance, servers) >= (uint64_t)SELLS_MS * MS;
+    bool sells = troubles_usable_for(call->instance, servers) >= (uint64_t)SELLS_MS * MS &&
+                 world_now() >= net_late_until(call->instance) + (uint64_t)READY_MS * MS;
     size_t unknown = 0;
     for (size_t i = number + 1; i-- > 0 && sells;) {
         const struct call *other = people_call(i);
