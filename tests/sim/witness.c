@@ -428,8 +428,8 @@ void witness_stalled(uint64_t ms, bool own)
         if (grant->written || grant->at + ms * MS > world_now() || stores_locked() == grant->voucher ||
             (lives ? troubles_well_for(holder) < ms * MS : own))
             continue;
-        if (own && net_late_until(holder) + ms * MS > world_now())
-            continue; // it may have had to connect anew, and then once more
+        if (own && (!witness_is_held(grant) || net_late_until(holder) + ms * MS > world_now()))
+            continue; // it has lost its session since; or had to connect anew, and then once more
         judge_status(grant->order_id, status);
         if (status[0] == '\0')
             world_fail("order %s was granted %" PRIu64 " ms ago, and is not written", grant->order_id,
