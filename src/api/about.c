@@ -52,7 +52,7 @@ void sk_handle_ready(const struct sk_context *context, struct sk_request *reques
         return;
     }
     struct sk_buf away = {0};
-    for (size_t i = 0; i < control->sale->shards; i++) {
+    for (size_t i = 0; i < control->sale->shard_count; i++) {
         if (control->shard_away(control->arg, i))
             sk_buf_printf(&away, "%s%zu", away.len == 0 ? "{\"status\":\"ok\",\"shards_away\":[" : ",", i);
     }

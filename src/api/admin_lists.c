@@ -326,7 +326,7 @@ static void whole_start(struct sk_query *query)
     struct whole_list *list = (struct whole_list *)query;
     const char *params[] = {list->param};
     sk_gather_begin(&list->gather, query, whole_on_rows);
-    for (size_t i = 0; i < query->control->sale->shards; i++)
+    for (size_t i = 0; i < query->control->sale->shard_count; i++)
         sk_gather_ask(&list->gather, i, list->statement, 1, params);
     sk_gather_end(&list->gather);
 }
@@ -337,7 +337,7 @@ static void whole_on_rows(struct sk_query *query, struct sk_gathered *gathered)
     const struct whole_list *list = (struct whole_list *)query;
     const char *comma = "";
     sk_buf_printf(&query->body, "{\"%s\":[", list->name);
-    for (size_t i = 0; i < query->control->sale->shards; i++) {
+    for (size_t i = 0; i < query->control->sale->shard_count; i++) {
         for (size_t row = 0; gathered->rows[i] != NULL && row < gathered->counts[i]; row++) {
             sk_buf_printf(&query->body, "%s%s", comma, sk_rows_text(gathered->rows[i], row, DOCUMENT));
             comma = ",";

@@ -99,7 +99,7 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
 // A repetition must find the voucher, so its key alone says where a new voucher goes.
 static unsigned creation_shard(const struct sk_control *control, const char *key)
 {
-    return sk_shard_of_slot(sk_slot(key, strlen(key)), control->sale->shards);
+    return sk_shard_of_slot(sk_slot(key, strlen(key)), control->sale->shard_count);
 }
 
 static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms)
@@ -111,7 +111,7 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     struct sk_uuid_gen keys = {0};
     for (int i = 0; key == NULL && i < KEYS_MAX; i++) { // one whose shard is there
         sk_uuid_next(&keys, own_key);
-        if (sk_pg_ready(control->sale->ask_pg[creation_shard(control, own_key)]))
+        if (sk_pg_ready(control->sale->shards[creation_shard(control, own_key)].queries))
             break;
     }
     creation->key = strdup(key == NULL ? own_key : key);
@@ -256,7 +256,7 @@ static void creation_on_tick(void *arg)
         creation_answer(creation, creation->loading);
     } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
         sk_query_end(&creation->query, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg[creation->query.shard])) {
+    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->shards[creation->query.shard].queries)) {
         creation_start(&creation->query);
     }
 }

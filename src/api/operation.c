@@ -286,7 +286,7 @@ static void operate_ask(struct operate *operate)
                             operate->by,
                             operate->units};
     // Units that have left Redis are worth another try.
-    if (sk_pg_call(operate->query.control->sale->ask_pg[operate->query.shard], SK_STATEMENT_REMOVE_UNITS,
+    if (sk_pg_call(operate->query.control->sale->shards[operate->query.shard].queries, SK_STATEMENT_REMOVE_UNITS,
                    sizeof params / sizeof params[0], params, operate_on_row, operate) != SK_OK)
         operate_move(operate, OPERATE_WAITING);
 }
@@ -457,7 +457,7 @@ static void operate_on_tick(void *arg)
         if (operate->taken)
             operate_mend(operate);
         sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->ask_pg[operate->query.shard])) {
+    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->shards[operate->query.shard].queries)) {
         operate_ask(operate);
     } else if (operate->step == OPERATE_CARRYING_LATER && late && operate->done) {
         operate_end_done(operate);

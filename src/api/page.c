@@ -32,7 +32,7 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
 {
     SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
     *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
-    page->places = sk_cursor_is_merged(kind) ? control->sale->shards : 1;
+    page->places = sk_cursor_is_merged(kind) ? control->sale->shard_count : 1;
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
     if (ask->cursor == NULL || sk_cursor_read(ask->cursor, kind, scope, page->after, page->places))
         return true;

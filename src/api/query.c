@@ -137,19 +137,19 @@ void sk_query_start(struct sk_query *query)
 
 unsigned sk_query_shard_of_voucher(const struct sk_query *query, int64_t id)
 {
-    return sk_shard_of_voucher(id, query->control->sale->shards);
+    return sk_shard_of_voucher(id, query->control->sale->shard_count);
 }
 
 unsigned sk_query_shard_of_order(const struct sk_query *query, const char *order_id)
 {
-    return sk_shard_of_slot(sk_order_id_slot(order_id), query->control->sale->shards);
+    return sk_shard_of_slot(sk_order_id_slot(order_id), query->control->sale->shard_count);
 }
 
 void sk_query_ask_pg(struct sk_query *query, enum sk_statement statement, int n, const char *const *params,
                      sk_pg_cb *done)
 {
-    enum sk_status status =
-        sk_pg_call_as(query->control->sale->ask_pg[query->shard], query->class, statement, n, params, done, query);
+    enum sk_status status = sk_pg_call_as(query->control->sale->shards[query->shard].queries, query->class, statement,
+                                          n, params, done, query);
     if (status != SK_OK)
         sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
 }
@@ -174,8 +174,9 @@ void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement sta
     struct sk_gather_part *part = &gather->parts[shard];
     *part = (struct sk_gather_part){gather, shard};
     enum sk_status status = SK_DOWN;
-    if (sale->shards <= 1 || !sk_pg_lags(sale->ask_pg[shard])) // the others' rows do not wait for one that hangs
-        status = sk_pg_call_as(sale->ask_pg[shard], query->class, statement, n, params, gather_on_rows, part);
+    if (sale->shard_count <= 1 ||
+        !sk_pg_lags(sale->shards[shard].queries)) // the others' rows do not wait for one that hangs
+        status = sk_pg_call_as(sale->shards[shard].queries, query->class, statement, n, params, gather_on_rows, part);
     gather->waiting += status == SK_OK;
     gather->gathered.complete = gather->gathered.complete && status == SK_OK;
     if (status != SK_OK && status != SK_DOWN)

@@ -25,7 +25,6 @@ enum {
     SK_QUERY_RESERVE = 512,     // of them, reserved by each class for those above it
 };
 
-struct sk_returns;
 struct sk_query;
 struct sk_queries;
 struct sk_voucher_cache;
@@ -38,7 +37,6 @@ struct sk_live;
 struct sk_control {
     const struct sk_sale *sale;                  // borrowed
     struct sk_recovery *recovery;                // borrowed
-    struct sk_returns *returns;                  // borrowed
     const struct sk_store_options *stores;       // borrowed
     int64_t reactors;                            // they share an instance's budget for event streams
     bool (*ready)(void *arg);                    // whether purchases can be taken

@@ -126,9 +126,9 @@ static void report_count(struct report_query *report)
     char id[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(id, report->report.voucher_id)};
     const struct sk_sale *sale = report->query.control->sale;
-    size_t shard = report->query.shard;
-    if (sk_sale_is_closed(sale, shard) ||
-        sk_pg_call(sale->report_pg[shard], SK_STATEMENT_SETTLEMENT, 1, params, report_on_counted, report) != SK_OK)
+    const struct sk_shard *shard = &sale->shards[report->query.shard];
+    if (shard->closed ||
+        sk_pg_call(shard->reports, SK_STATEMENT_SETTLEMENT, 1, params, report_on_counted, report) != SK_OK)
         sk_query_end(&report->query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 

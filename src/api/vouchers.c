@@ -98,7 +98,7 @@ static bool voucher_answer_shown(struct sk_control *control, const struct sk_sho
 // Whether a shard cannot be asked, or would let the call wait.
 static bool voucher_shard_is_away(const struct sk_control *control, size_t shard)
 {
-    const struct sk_pg *pg = control->sale->ask_pg[shard];
+    const struct sk_pg *pg = control->sale->shards[shard].queries;
     return !sk_pg_ready(pg) || sk_pg_lags(pg);
 }
 
@@ -421,7 +421,7 @@ static void list_begin(struct sk_control *control, uint64_t handle, const char *
 static bool list_any_is_away(const struct sk_control *control)
 {
     bool away = false;
-    for (size_t i = 0; i < control->sale->shards; i++)
+    for (size_t i = 0; i < control->sale->shard_count; i++)
         away = away || voucher_shard_is_away(control, i);
     return away;
 }
@@ -558,14 +558,14 @@ static void list_show_stale(struct sk_query *query)
     size_t count, shown = 0, known = 0;
     bool missing = false;
     const struct sk_listed *listed = sk_catalogue_listed(control->sale->catalogue, &count);
-    for (size_t i = 0; i < control->sale->shards; i++)
+    for (size_t i = 0; i < control->sale->shard_count; i++)
         known += sk_follow_complete(control->recovery->follows[i]);
     list->stale = known == 0 ? NULL : sk_stale_new(query, list_on_units);
     if (list->stale == NULL) {
         sk_query_end(query, known == 0 ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    list->complete = known == control->sale->shards;
+    list->complete = known == control->sale->shard_count;
     memcpy(list->page.last, list->page.after, sizeof list->page.last);
     for (size_t i = list_first(list, listed, count); i < count; i++) {
         struct sk_voucher *voucher = listed[i].voucher;

@@ -50,9 +50,9 @@ struct waiter {
     char status[STATUS_SIZE];
 };
 
-struct sk_waiting {
-    struct sk_control *control; // borrowed
-    size_t shard;               // its place in the array
+struct waiting_shard {
+    struct sk_control *control; // borrowed, as the next one
+    const struct sk_shard *of;
     struct sk_timer *timer;
     size_t count;
     struct sk_list lists[WAITER_LISTS];
@@ -66,39 +66,44 @@ struct sk_waiting {
     struct sk_buf arrays[4];
 };
 
+struct sk_waiting {
+    size_t shard_count;
+    struct waiting_shard shards[];
+};
+
 static void waiting_on_tick(void *arg);
 static void waiting_on_moved(void *arg, const struct sk_result *result);
-static void waiting_ask(struct sk_waiting *waiting);
+static void waiting_ask(struct waiting_shard *shard);
 static void waiting_on_changed(void *arg, const struct sk_result *result);
 
 // ---- the lists ----
 
-static void waiter_leave_list(struct sk_waiting *waiting, struct waiter *waiter)
+static void waiter_leave_list(struct waiting_shard *shard, struct waiter *waiter)
 {
     if (waiter->state == WAITER_ASKED) {
-        waiting->asked[waiter->at] = NULL;
+        shard->asked[waiter->at] = NULL;
         return;
     }
     sk_list_remove(&waiter->list);
 }
 
-static void waiter_join_list(struct sk_waiting *waiting, struct waiter *waiter, enum waiter_state state)
+static void waiter_join_list(struct waiting_shard *shard, struct waiter *waiter, enum waiter_state state)
 {
     SK_ASSERT(state < WAITER_LISTS);
     waiter->state = state;
-    sk_list_add_last(&waiter->list, &waiting->lists[state]);
+    sk_list_add_last(&waiter->list, &shard->lists[state]);
 }
 
 // The only place where a waiter's state changes.
-static void waiter_move(struct sk_waiting *waiting, struct waiter *waiter, enum waiter_state state)
+static void waiter_move(struct waiting_shard *shard, struct waiter *waiter, enum waiter_state state)
 {
-    waiter_leave_list(waiting, waiter);
+    waiter_leave_list(shard, waiter);
     if (state == WAITER_ASKED) {
         waiter->state = WAITER_ASKED;
-        waiter->at = waiting->asked_count;
-        waiting->asked[waiting->asked_count++] = waiter;
+        waiter->at = shard->asked_count;
+        shard->asked[shard->asked_count++] = waiter;
     } else {
-        waiter_join_list(waiting, waiter, state);
+        waiter_join_list(shard, waiter, state);
     }
 }
 
@@ -112,24 +117,24 @@ static size_t waiter_bucket_of_handle(uint64_t handle)
     return (handle ^ handle >> 32) % BUCKETS;
 }
 
-static void waiter_free(struct sk_waiting *waiting, struct waiter *waiter)
+static void waiter_free(struct waiting_shard *shard, struct waiter *waiter)
 {
-    struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(waiter->order_id)];
-    struct waiter **by_handle = &waiting->by_handle[waiter_bucket_of_handle(waiter->handle)];
+    struct waiter **by_order = &shard->by_order[waiter_bucket_of_order(waiter->order_id)];
+    struct waiter **by_handle = &shard->by_handle[waiter_bucket_of_handle(waiter->handle)];
     *(waiter->same_order == NULL ? by_order : &waiter->same_order->same_order_after) = waiter->same_order_after;
     if (waiter->same_order_after != NULL)
         waiter->same_order_after->same_order = waiter->same_order;
     while (*by_handle != waiter)
         by_handle = &(*by_handle)->same_handle;
     *by_handle = waiter->same_handle;
-    waiter_leave_list(waiting, waiter);
-    waiting->count--;
+    waiter_leave_list(shard, waiter);
+    shard->count--;
     free(waiter);
 }
 
-static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle)
+static struct waiter *waiting_find(struct waiting_shard *shard, uint64_t handle)
 {
-    struct waiter *waiter = waiting->by_handle[waiter_bucket_of_handle(handle)];
+    struct waiter *waiter = shard->by_handle[waiter_bucket_of_handle(handle)];
     while (waiter != NULL && waiter->handle != handle)
         waiter = waiter->same_handle;
     return waiter;
@@ -137,22 +142,30 @@ static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle)
 
 // ---- adding and removing waiters ----
 
+static bool waiting_open_shard(struct waiting_shard *shard, struct sk_control *control, const struct sk_shard *of)
+{
+    shard->control = control;
+    shard->of = of;
+    for (int list = 0; list < WAITER_LISTS; list++)
+        sk_list_begin(&shard->lists[list]);
+    shard->timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, shard);
+    return shard->timer != NULL;
+}
+
 struct sk_waiting *sk_waiting_open(struct sk_control *control)
 {
-    size_t shards = control->sale->shards;
-    struct sk_waiting *waiting = calloc(shards, sizeof *waiting);
-    bool complete = waiting != NULL;
-    for (size_t i = 0; waiting != NULL && i < shards; i++) {
-        waiting[i].control = control;
-        waiting[i].shard = i;
-        for (int list = 0; list < WAITER_LISTS; list++)
-            sk_list_begin(&waiting[i].lists[list]);
-        waiting[i].timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, &waiting[i]);
-        complete = complete && waiting[i].timer != NULL;
+    const struct sk_sale *sale = control->sale;
+    struct sk_waiting *waiting = calloc(1, sizeof *waiting + sale->shard_count * sizeof waiting->shards[0]);
+    if (waiting == NULL)
+        return NULL;
+    while (waiting->shard_count < sale->shard_count) {
+        size_t i = waiting->shard_count++;
+        if (!waiting_open_shard(&waiting->shards[i], control, &sale->shards[i])) {
+            sk_waiting_close(waiting);
+            return NULL;
+        }
     }
-    if (!complete)
-        sk_waiting_close(waiting);
-    return complete ? waiting : NULL;
+    return waiting;
 }
 
 bool sk_waiting_may_change(const char *status)
@@ -163,10 +176,10 @@ bool sk_waiting_may_change(const char *status)
 bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
                     uint64_t handle)
 {
-    waiting += sk_shard_of_slot(sk_order_id_slot(order_id), waiting->control->sale->shards);
-    struct waiter *waiter = waiting->closing ? NULL : calloc(1, sizeof *waiter);
-    struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(order_id)];
-    struct waiter **by_handle = &waiting->by_handle[waiter_bucket_of_handle(handle)];
+    struct waiting_shard *shard = &waiting->shards[sk_shard_of_slot(sk_order_id_slot(order_id), waiting->shard_count)];
+    struct waiter *waiter = shard->closing ? NULL : calloc(1, sizeof *waiter);
+    struct waiter **by_order = &shard->by_order[waiter_bucket_of_order(order_id)];
+    struct waiter **by_handle = &shard->by_handle[waiter_bucket_of_handle(handle)];
     if (waiter == NULL)
         return false;
     (void)snprintf(waiter->order_id, sizeof waiter->order_id, "%s", order_id);
@@ -179,225 +192,223 @@ bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char
     *by_order = waiter;
     waiter->same_handle = *by_handle;
     *by_handle = waiter;
-    waiter_join_list(waiting, waiter, WAITER_DUE);
-    if (waiting->count++ == 0 && !waiting->busy)
-        sk_timer_once(waiting->timer, TICK_MS);
+    waiter_join_list(shard, waiter, WAITER_DUE);
+    if (shard->count++ == 0 && !shard->busy)
+        sk_timer_once(shard->timer, TICK_MS);
     return true;
 }
 
-// *waiting becomes that of the waiter's shard. NULL: no shard has it.
-static struct waiter *waiting_find_shard(struct sk_waiting **waiting, uint64_t handle)
+// *at: the shard that has it. NULL: none has.
+static struct waiter *waiting_find_shard(struct sk_waiting *waiting, uint64_t handle, struct waiting_shard **at)
 {
     struct waiter *waiter = NULL;
-    for (size_t i = 0, shards = (*waiting)->control->sale->shards; i < shards; i++) {
-        waiter = waiting_find(*waiting, handle);
-        if (waiter != NULL)
-            break;
-        ++*waiting;
+    for (size_t i = 0; i < waiting->shard_count && waiter == NULL; i++) {
+        *at = &waiting->shards[i];
+        waiter = waiting_find(*at, handle);
     }
     return waiter;
 }
 
 void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting_find_shard(&waiting, handle);
+    struct waiting_shard *shard;
+    struct waiter *waiter = waiting_find_shard(waiting, handle, &shard);
     if (waiter == NULL)
         return;
     waiter->over = true;
     if (waiter->state != WAITER_ASKED)
-        waiter_move(waiting, waiter, WAITER_DUE);
+        waiter_move(shard, waiter, WAITER_DUE);
 }
 
 void sk_waiting_leave(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting_find_shard(&waiting, handle);
+    struct waiting_shard *shard;
+    struct waiter *waiter = waiting_find_shard(waiting, handle, &shard);
     if (waiter != NULL)
-        waiter_free(waiting, waiter);
+        waiter_free(shard, waiter);
 }
 
 size_t sk_waiting_count(const struct sk_waiting *waiting)
 {
     size_t count = 0;
-    for (size_t i = 0; i < waiting->control->sale->shards; i++)
-        count += waiting[i].count;
+    for (size_t i = 0; i < waiting->shard_count; i++)
+        count += waiting->shards[i].count;
     return count;
 }
 
-static void waiting_answer(struct sk_waiting *waiting, struct waiter *waiter, enum sk_verdict verdict,
+static void waiting_answer(struct waiting_shard *shard, struct waiter *waiter, enum sk_verdict verdict,
                            const char *document)
 {
-    struct sk_control *control = waiting->control;
+    struct sk_control *control = shard->control;
     struct sk_answer answer = {.verdict = verdict, .body = document};
     uint64_t handle = waiter->handle;
-    waiter_free(waiting, waiter);
+    waiter_free(shard, waiter);
     sk_control_answer(control, handle, &answer);
 }
 
-static void waiting_close_one(struct sk_waiting *waiting)
+static void waiting_close_shard(struct waiting_shard *shard)
 {
     struct waiter *waiter;
-    SK_ASSERT(!waiting->busy); // the links are closed
+    SK_ASSERT(!shard->busy); // the links are closed
     for (int i = 0; i < WAITER_LISTS; i++) {
-        while ((waiter = sk_list_first(&waiting->lists[i])) != NULL)
-            waiting_answer(waiting, waiter, SK_VERDICT_UNAVAILABLE, NULL);
+        while ((waiter = sk_list_first(&shard->lists[i])) != NULL)
+            waiting_answer(shard, waiter, SK_VERDICT_UNAVAILABLE, NULL);
     }
-    for (size_t i = 0; i < sizeof waiting->arrays / sizeof waiting->arrays[0]; i++)
-        sk_buf_free(&waiting->arrays[i]);
-    sk_timer_close(waiting->timer);
+    for (size_t i = 0; i < sizeof shard->arrays / sizeof shard->arrays[0]; i++)
+        sk_buf_free(&shard->arrays[i]);
+    sk_timer_close(shard->timer);
 }
 
 void sk_waiting_close(struct sk_waiting *waiting)
 {
     if (waiting == NULL)
         return;
-    size_t shards = waiting->control->sale->shards;
-    for (size_t i = 0; i < shards; i++)
-        waiting[i].closing = true;
-    for (size_t i = 0; i < shards; i++)
-        waiting_close_one(&waiting[i]);
+    for (size_t i = 0; i < waiting->shard_count; i++)
+        waiting->shards[i].closing = true;
+    for (size_t i = 0; i < waiting->shard_count; i++)
+        waiting_close_shard(&waiting->shards[i]);
     free(waiting);
 }
 
 // ---- a tick ----
 
-static void waiting_end_round(struct sk_waiting *waiting)
+static void waiting_end_round(struct waiting_shard *shard)
 {
-    waiting->busy = false;
-    if (waiting->count > 0 && !waiting->closing)
-        sk_timer_once(waiting->timer, TICK_MS);
+    shard->busy = false;
+    if (shard->count > 0 && !shard->closing)
+        sk_timer_once(shard->timer, TICK_MS);
 }
 
 // What is known may be old: all orders become due.
-static void waiting_forget(struct sk_waiting *waiting)
+static void waiting_forget(struct waiting_shard *shard)
 {
     struct waiter *waiter;
-    while ((waiter = sk_list_first(&waiting->lists[WAITER_RESTS])) != NULL)
-        waiter_move(waiting, waiter, WAITER_DUE);
+    while ((waiter = sk_list_first(&shard->lists[WAITER_RESTS])) != NULL)
+        waiter_move(shard, waiter, WAITER_DUE);
 }
 
 static void waiting_on_tick(void *arg)
 {
-    struct sk_waiting *waiting = arg;
-    const char *params[] = {waiting->seen[0] == '\0' ? NULL : waiting->seen};
-    waiting->turns_left = ASK_MAX;
-    waiting->busy = waiting->count > 0;
-    if (waiting->busy && sk_pg_call(waiting->control->sale->ask_pg[waiting->shard], SK_STATEMENT_ORDERS_MOVED, 1,
-                                    params, waiting_on_moved, waiting) != SK_OK)
-        waiting_on_moved(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
+    struct waiting_shard *shard = arg;
+    const char *params[] = {shard->seen[0] == '\0' ? NULL : shard->seen};
+    shard->turns_left = ASK_MAX;
+    shard->busy = shard->count > 0;
+    if (shard->busy &&
+        sk_pg_call(shard->of->queries, SK_STATEMENT_ORDERS_MOVED, 1, params, waiting_on_moved, shard) != SK_OK)
+        waiting_on_moved(shard, &(struct sk_result){.kind = SK_RESULT_LOST});
 }
 
 // Moves all waiters of the order.
-static void waiting_has_moved(struct sk_waiting *waiting, const char *order_id)
+static void waiting_has_moved(struct waiting_shard *shard, const char *order_id)
 {
-    struct waiter *waiter = waiting->by_order[waiter_bucket_of_order(order_id)];
+    struct waiter *waiter = shard->by_order[waiter_bucket_of_order(order_id)];
     for (; waiter != NULL; waiter = waiter->same_order_after) {
         if (strcmp(waiter->order_id, order_id) == 0)
-            waiter_move(waiting, waiter, WAITER_DUE);
+            waiter_move(shard, waiter, WAITER_DUE);
     }
 }
 
 static void waiting_on_moved(void *arg, const struct sk_result *result)
 {
-    struct sk_waiting *waiting = arg;
+    struct waiting_shard *shard = arg;
     size_t rows = result->rows == NULL ? 0 : sk_rows_count(result->rows);
     const char *seen = rows == 0 ? NULL : sk_rows_text(result->rows, 0, COLUMN_SEEN);
-    bool complete = waiting->seen[0] != '\0' && rows <= MOVED_MAX + 1;
-    if (seen == NULL || strlen(seen) >= sizeof waiting->seen) {
-        waiting->seen[0] = '\0';
+    bool complete = shard->seen[0] != '\0' && rows <= MOVED_MAX + 1;
+    if (seen == NULL || strlen(seen) >= sizeof shard->seen) {
+        shard->seen[0] = '\0';
         complete = false;
     } else {
-        memcpy(waiting->seen, seen, strlen(seen) + 1);
+        memcpy(shard->seen, seen, strlen(seen) + 1);
     }
     if (!complete)
-        waiting_forget(waiting);
+        waiting_forget(shard);
     for (size_t row = 1; complete && row < rows; row++)
-        waiting_has_moved(waiting, sk_rows_text(result->rows, row, COLUMN_MOVED));
-    waiting_ask(waiting);
+        waiting_has_moved(shard, sk_rows_text(result->rows, row, COLUMN_MOVED));
+    waiting_ask(shard);
 }
 
 // ---- what has changed ----
 
-static void waiting_put(struct sk_waiting *waiting, const struct waiter *waiter)
+static void waiting_put(struct waiting_shard *shard, const struct waiter *waiter)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
-    sk_params_add(&waiting->arrays[0], sk_params_number(slot, sk_order_id_slot(waiter->order_id)));
-    sk_params_add(&waiting->arrays[1], waiter->order_id);
-    sk_params_add_text(&waiting->arrays[2], waiter->user);
-    sk_params_add_text(&waiting->arrays[3], waiter->over ? "" : waiter->status); // no status is ""
+    sk_params_add(&shard->arrays[0], sk_params_number(slot, sk_order_id_slot(waiter->order_id)));
+    sk_params_add(&shard->arrays[1], waiter->order_id);
+    sk_params_add_text(&shard->arrays[2], waiter->user);
+    sk_params_add_text(&shard->arrays[3], waiter->over ? "" : waiter->status); // no status is ""
 }
 
-static void waiting_gather(struct sk_waiting *waiting, enum waiter_state state, size_t most)
+static void waiting_gather(struct waiting_shard *shard, enum waiter_state state, size_t most)
 {
     struct waiter *waiter;
-    for (; most > 0 && waiting->asked_count < ASK_MAX && (waiter = sk_list_first(&waiting->lists[state])) != NULL;
-         most--) {
-        waiting_put(waiting, waiter);
-        waiter_move(waiting, waiter, WAITER_ASKED);
+    for (; most > 0 && shard->asked_count < ASK_MAX && (waiter = sk_list_first(&shard->lists[state])) != NULL; most--) {
+        waiting_put(shard, waiter);
+        waiter_move(shard, waiter, WAITER_ASKED);
     }
 }
 
 // Asks about all due orders, and those whose turn it is. If there are none, the round ends.
-static void waiting_ask(struct sk_waiting *waiting)
+static void waiting_ask(struct waiting_shard *shard)
 {
     const char *params[4];
     bool complete = true;
-    waiting->asked_count = 0;
+    shard->asked_count = 0;
     for (int i = 0; i < 4; i++)
-        sk_params_begin(&waiting->arrays[i]);
-    waiting_gather(waiting, WAITER_DUE, ASK_MAX);
-    size_t due = waiting->asked_count;
-    waiting_gather(waiting, WAITER_TURNS, waiting->turns_left);
-    waiting->turns_left -= waiting->asked_count - due;
-    if (waiting->asked_count == 0) {
-        waiting_end_round(waiting);
+        sk_params_begin(&shard->arrays[i]);
+    waiting_gather(shard, WAITER_DUE, ASK_MAX);
+    size_t due = shard->asked_count;
+    waiting_gather(shard, WAITER_TURNS, shard->turns_left);
+    shard->turns_left -= shard->asked_count - due;
+    if (shard->asked_count == 0) {
+        waiting_end_round(shard);
         return;
     }
     for (int i = 0; i < 4; i++) {
-        params[i] = sk_params_end(&waiting->arrays[i]);
+        params[i] = sk_params_end(&shard->arrays[i]);
         complete = complete && params[i] != NULL;
     }
-    if (!complete || sk_pg_call(waiting->control->sale->ask_pg[waiting->shard], SK_STATEMENT_ORDERS_CHANGED, 4, params,
-                                waiting_on_changed, waiting) != SK_OK)
-        waiting_on_changed(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
+    if (!complete ||
+        sk_pg_call(shard->of->queries, SK_STATEMENT_ORDERS_CHANGED, 4, params, waiting_on_changed, shard) != SK_OK)
+        waiting_on_changed(shard, &(struct sk_result){.kind = SK_RESULT_LOST});
 }
 
 // The waiter's time is up, and there is no row for it: sk_order_lookup() answers that it is pending, or not known.
-static void waiting_lookup(struct sk_waiting *waiting, struct waiter *waiter)
+static void waiting_lookup(struct waiting_shard *shard, struct waiter *waiter)
 {
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
     uint64_t handle = waiter->handle;
     memcpy(order_id, waiter->order_id, sizeof order_id);
     memcpy(user, waiter->user, sizeof user);
-    waiter_free(waiting, waiter);
-    sk_order_lookup(waiting->control, order_id, user, handle);
+    waiter_free(shard, waiter);
+    sk_order_lookup(shard->control, order_id, user, handle);
 }
 
 static void waiting_on_changed(void *arg, const struct sk_result *result)
 {
-    struct sk_waiting *waiting = arg;
+    struct waiting_shard *shard = arg;
     bool answered = result->rows != NULL;
     for (size_t row = 0; answered && row < sk_rows_count(result->rows); row++) {
         int64_t n = sk_rows_number(result->rows, row, COLUMN_N);
         const char *document = sk_rows_text(result->rows, row, COLUMN_DOCUMENT);
-        SK_ASSERT(n >= 1 && (size_t)n <= waiting->asked_count);
-        if (waiting->asked[n - 1] != NULL)
-            waiting_answer(waiting, waiting->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
+        SK_ASSERT(n >= 1 && (size_t)n <= shard->asked_count);
+        if (shard->asked[n - 1] != NULL)
+            waiting_answer(shard, shard->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
                            document);
     }
-    for (size_t i = 0; i < waiting->asked_count; i++) {
-        struct waiter *waiter = waiting->asked[i];
+    for (size_t i = 0; i < shard->asked_count; i++) {
+        struct waiter *waiter = shard->asked[i];
         if (waiter == NULL)
             continue;
         if (waiter->over)
-            waiting_lookup(waiting, waiter);
+            waiting_lookup(shard, waiter);
         else if (!answered)
-            waiter_move(waiting, waiter, WAITER_DUE);
+            waiter_move(shard, waiter, WAITER_DUE);
         else
-            waiter_move(waiting, waiter, strcmp(waiter->status, "pending") == 0 ? WAITER_TURNS : WAITER_RESTS);
+            waiter_move(shard, waiter, strcmp(waiter->status, "pending") == 0 ? WAITER_TURNS : WAITER_RESTS);
     }
-    waiting->asked_count = 0;
-    if (answered && !waiting->closing)
-        waiting_ask(waiting); // orders that became due meanwhile; or ends the round
+    shard->asked_count = 0;
+    if (answered && !shard->closing)
+        waiting_ask(shard); // orders that became due meanwhile; or ends the round
     else
-        waiting_end_round(waiting);
+        waiting_end_round(shard);
 }

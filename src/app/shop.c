@@ -26,16 +26,15 @@ enum {
 struct sk_shop {
     struct sk_shop_options options;
     struct sk_sale sale;
+    struct sk_shard shards[SK_SHARDS_MAX];
     struct shop_shard {
         struct sk_shop *shop;
         size_t number;
-    } shards[SK_SHARDS_MAX];
-    bool unfit; // a database is another shard than it should be, or lacks changes that were read
+    } owners[SK_SHARDS_MAX]; // of their links
+    bool unfit;              // a database is another shard than it should be, or lacks changes that were read
     bool was_ready;
     uint64_t stop_by_ms;
     uint64_t give_up_at_ms, give_up_by_ms; // while it stops: orders that are in no journal end as refused
-    struct sk_writer *writer;
-    struct sk_returns *returns;
     struct sk_recovery recovery;
     struct sk_control control;
 };
@@ -65,7 +64,8 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
         return NULL;
     shop->options = *options;
     shop->sale.loop = options->loop;
-    shop->sale.shards = options->stores->shards.count;
+    shop->sale.shards = shop->shards;
+    shop->sale.shard_count = options->stores->shards.count;
     shop->sale.options = options->sale;
     shop->sale.instance = options->instance;
     shop->sale.purchases = options->purchases;
@@ -107,49 +107,49 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
     };
     sale->nodes = sk_nodes_open(sale->loop, &nodes);
     bool opened = sale->nodes != NULL;
-    for (size_t i = 0; i < sale->shards; i++)
+    for (size_t i = 0; i < sale->shard_count; i++)
         opened = opened && shop_open_shard(shop, i);
     if (!opened)
         return SK_FAIL;
-    const struct sk_session_options session = {(uint32_t)sale->options->lock_ttl_ms, sale->shards,
+    const struct sk_session_options session = {(uint32_t)sale->options->lock_ttl_ms, sale->shard_count,
                                                shop->options.process};
     sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, &session);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)sale->options->lock_ttl_ms);
     sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
-    sale->orders = sk_order_pool_new((size_t)sale->options->orders_max, sale->shards);
+    sale->orders = sk_order_pool_new((size_t)sale->options->orders_max, sale->shard_count);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }
 
 static bool shop_open_shard(struct sk_shop *shop, size_t number)
 {
     const struct sk_store_options *stores = shop->options.stores;
-    struct sk_sale *sale = &shop->sale;
-    shop->shards[number] = (struct shop_shard){shop, number};
+    struct sk_shard *shard = &shop->shards[number];
+    shop->owners[number] = (struct shop_shard){shop, number};
     struct sk_pg_options pg = {
         .url = stores->shards.urls[number],
         .name = "seckill-orders",
         .timeout_ms = (uint32_t)stores->pg_timeout_ms,
         .on_change = shop_on_pg,
-        .arg = &shop->shards[number],
+        .arg = &shop->owners[number],
         .most_waiting = PG_WAITING_MAX,
         .shard = (unsigned)number,
-        .shards = (unsigned)sale->shards,
+        .shards = (unsigned)shop->sale.shard_count,
         .on_session = shop_on_session,
     };
-    sale->pg[number] = sk_pg_open(sale->loop, &pg);
+    shard->orders = sk_pg_open(shop->sale.loop, &pg);
     pg.on_change = shop_on_ask_pg;
     pg.name = "seckill-queries";
     pg.listen = true;
     pg.on_notified = shop_on_notified;
-    sale->ask_pg[number] = sk_pg_open(sale->loop, &pg);
+    shard->queries = sk_pg_open(shop->sale.loop, &pg);
     pg.on_change = shop_on_report_pg; // a report fails if it is down, and with several shards the beats wait
     pg.on_session = shop_on_report_session;
     pg.name = "seckill-reports";
     pg.listen = false;
     pg.statement_ms = SK_REPORT_MS;
-    sale->report_pg[number] = sk_pg_open(sale->loop, &pg);
-    return sale->pg[number] != NULL && sale->ask_pg[number] != NULL && sale->report_pg[number] != NULL;
+    shard->reports = sk_pg_open(shop->sale.loop, &pg);
+    return shard->orders != NULL && shard->queries != NULL && shard->reports != NULL;
 }
 
 static enum sk_status shop_open_parts(struct sk_shop *shop)
@@ -159,18 +159,17 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
     struct sk_recovery *recovery = &shop->recovery;
     if (sk_recovery_open(recovery, sale) != SK_OK)
         return SK_NO_MEM;
-    if (sale->shards > 1)
-        shop->sale.shard_closed = sk_beats_closed(recovery->beats);
     struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
-    shop->writer = sk_writer_open(sale, &events);
-    shop->returns = sk_returns_open(sale, sk_sweep_settled, recovery->sweeper);
-    if (shop->writer == NULL || shop->returns == NULL)
-        return SK_NO_MEM;
-    sk_recovery_set_writer(recovery, shop->writer, shop->returns);
-    shop->sale.batcher = sk_batcher_open(sale, shop->writer);
+    for (size_t i = 0; i < sale->shard_count; i++) {
+        struct sk_shard *shard = &shop->shards[i];
+        shard->writer = sk_writer_open(sale, shard, &events);
+        shard->returns = sk_returns_open(sale, shard, sk_sweep_settled, recovery->sweeper);
+        if (shard->writer == NULL || shard->returns == NULL)
+            return SK_NO_MEM;
+    }
+    shop->sale.batcher = sk_batcher_open(sale);
     shop->control = (struct sk_control){.sale = sale,
                                         .recovery = recovery,
-                                        .returns = shop->returns,
                                         .stores = options->stores,
                                         .reactors = options->reactors,
                                         .ready = shop_is_ready,
@@ -203,14 +202,15 @@ void sk_shop_close(struct sk_shop *shop)
         sk_nodes_flush(shop->sale.nodes);
     }
     // Closes the links first: their last callbacks need the other parts.
-    for (size_t i = 0; i < shop->sale.shards; i++) {
-        sk_pg_close(shop->sale.pg[i]);
-        sk_pg_close(shop->sale.ask_pg[i]);
-        sk_pg_close(shop->sale.report_pg[i]);
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
+        sk_pg_close(shop->shards[i].orders);
+        sk_pg_close(shop->shards[i].queries);
+        sk_pg_close(shop->shards[i].reports);
     }
     sk_nodes_end(shop->sale.nodes);
     sk_batcher_close(shop->sale.batcher);
-    sk_returns_close(shop->returns);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_returns_close(shop->shards[i].returns);
     sk_recovery_close(&shop->recovery);
     sk_live_close(shop->control.live);
     sk_waiting_close(shop->control.waiting);
@@ -218,7 +218,8 @@ void sk_shop_close(struct sk_shop *shop)
     sk_voucher_cache_close(shop->control.shown);
     sk_searches_close(shop->control.searches);
     sk_settlements_close(shop->control.settlements);
-    sk_writer_close(shop->writer);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_writer_close(shop->shards[i].writer);
     sk_named_locks_close(shop->sale.locks);
     sk_session_close(shop->sale.session);
     sk_nodes_close(shop->sale.nodes);
@@ -243,12 +244,12 @@ static void shop_show_servers(const struct sk_shop *shop)
     const struct sk_sale *sale = &shop->sale;
     struct sk_server_rows rows;
     rows.count = 0;
-    for (size_t i = 0; i < sale->shards; i++) {
+    for (size_t i = 0; i < sale->shard_count; i++) {
         char name[SK_PARAM_NUMBER_SIZE];
         struct sk_server_row *row = sk_server_table_row(&rows, "postgresql", sk_params_number(name, (int64_t)i));
         row->up = 1;
-        sk_pg_measure(sale->pg[i], row);
-        sk_pg_measure(sale->ask_pg[i], row);
+        sk_pg_measure(sale->shards[i].orders, row);
+        sk_pg_measure(sale->shards[i].queries, row);
     }
     sk_nodes_measure(sale->nodes, &rows);
     sk_server_table_publish(&sale->metrics->servers, &rows);
@@ -277,19 +278,23 @@ static void shop_on_elected(void *arg)
     sk_recovery_hurry(&shop->recovery); // a node may have lost data
 }
 
-// Up means all shards.
-static bool shop_all_ready(const struct sk_shop *shop, struct sk_pg *const *links)
+static bool shop_is_up(const struct sk_pg *link)
 {
-    bool all = true;
-    for (size_t i = 0; i < shop->sale.shards; i++)
-        all = all && links[i] != NULL && sk_pg_ready(links[i]);
-    return all;
+    return link != NULL && sk_pg_ready(link);
 }
 
-static void shop_count_pg(const struct sk_shop *shop, enum sk_metric up, enum sk_metric lost,
-                          struct sk_pg *const *links, bool ready)
+// A link to PostgreSQL is up if those to all shards are. `lost`: this one has changed.
+static void shop_on_link(const struct sk_shop *shop, enum sk_metric lost, bool ready)
 {
-    sk_metrics_set(shop->sale.metrics, up, shop_all_ready(shop, links));
+    bool orders = true, queries = true, reports = true;
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
+        orders = orders && shop_is_up(shop->shards[i].orders);
+        queries = queries && shop_is_up(shop->shards[i].queries);
+        reports = reports && shop_is_up(shop->shards[i].reports);
+    }
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_PG, orders);
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_ASK_PG, queries);
+    sk_metrics_set(shop->sale.metrics, SK_METRIC_UP_REPORT_PG, reports);
     sk_metrics_add(shop->sale.metrics, lost, !ready);
 }
 
@@ -329,11 +334,12 @@ static void shop_on_any_pg(const struct sk_shop *shop)
 
 static void shop_on_pg(void *arg, bool ready)
 {
-    struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
-    shop_count_pg(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, shop->sale.pg, ready);
-    shop_on_any_pg(shop);
-    if (ready && shop->writer != NULL)
-        sk_writer_pump(shop->writer, false);
+    const struct shop_shard *shard = arg;
+    struct sk_writer *writer = shard->shop->shards[shard->number].writer;
+    shop_on_link(shard->shop, SK_METRIC_LOST_PG, ready);
+    shop_on_any_pg(shard->shop);
+    if (ready && writer != NULL)
+        sk_writer_pump(writer, false);
 }
 
 static void shop_on_ask_redis(void *arg, bool ready)
@@ -348,7 +354,7 @@ static void shop_on_ask_redis(void *arg, bool ready)
 static void shop_on_ask_pg(void *arg, bool ready)
 {
     struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
-    shop_count_pg(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, shop->sale.ask_pg, ready);
+    shop_on_link(shop, SK_METRIC_LOST_ASK_PG, ready);
     shop_on_any_pg(shop);
     if (ready)
         sk_recovery_hurry(&shop->recovery);
@@ -357,7 +363,7 @@ static void shop_on_ask_pg(void *arg, bool ready)
 static void shop_on_report_pg(void *arg, bool ready)
 {
     const struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
-    shop_count_pg(shop, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, shop->sale.report_pg, ready);
+    shop_on_link(shop, SK_METRIC_LOST_REPORT_PG, ready);
     if (ready)
         sk_beats_hurry(shop->recovery.beats);
 }
@@ -383,7 +389,7 @@ static void shop_count(struct sk_shop *shop)
 
 static void shop_check_catalogues(struct sk_shop *shop)
 {
-    for (size_t i = 0; i < shop->sale.shards; i++) {
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
         if (sk_follow_went_back(shop->recovery.follows[i]))
             shop->unfit = true;
     }
@@ -392,7 +398,9 @@ static void shop_check_catalogues(struct sk_shop *shop)
 void sk_shop_turn(struct sk_shop *shop)
 {
     bool asked = sk_batcher_flush(shop->sale.batcher);
-    sk_writer_pump(shop->writer, sk_batcher_busy(shop->sale.batcher));
+    bool rush = sk_batcher_busy(shop->sale.batcher);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_writer_pump(shop->shards[i].writer, rush);
     sk_nodes_flush(shop->sale.nodes);
     shop_count(shop);
     shop_check_catalogues(shop);
@@ -405,9 +413,9 @@ bool sk_shop_ready(const struct sk_shop *shop)
     const struct sk_sale *sale = &shop->sale;
     const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
     size_t shard = 0;
-    while (shard < sale->shards && !sk_follow_complete(shop->recovery.follows[shard]))
+    while (shard < sale->shard_count && !sk_follow_complete(shop->recovery.follows[shard]))
         shard++;
-    return shard < sale->shards && nodes.orders > 0 && nodes.queries > 0 &&
+    return shard < sale->shard_count && nodes.orders > 0 && nodes.queries > 0 &&
            !sk_assignments_is_alone(shop->recovery.assignments) &&
            (sk_session_held(sale->session) || sk_session_away(sale->session));
 }
@@ -421,7 +429,7 @@ static bool shop_shard_away(void *arg, size_t shard)
 {
     const struct sk_shop *shop = arg;
     const struct sk_sale *sale = &shop->sale;
-    return !sk_pg_ready(sale->pg[shard]) || !sk_pg_ready(sale->ask_pg[shard]) ||
+    return !sk_pg_ready(sale->shards[shard].orders) || !sk_pg_ready(sale->shards[shard].queries) ||
            !sk_follow_complete(shop->recovery.follows[shard]);
 }
 
@@ -447,8 +455,10 @@ void sk_shop_stop(struct sk_shop *shop, uint64_t time_ms)
 // Nothing is on its way to a store.
 static bool shop_idle(const struct sk_shop *shop)
 {
-    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->recovery.regrant) &&
-           sk_nodes_idle(shop->sale.nodes);
+    bool idle = sk_regrant_idle(shop->recovery.regrant) && sk_nodes_idle(shop->sale.nodes);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        idle = idle && sk_writer_idle(shop->shards[i].writer) && sk_returns_idle(shop->shards[i].returns);
+    return idle;
 }
 
 // May be repeated. Writes as refused the orders that still retry the reservation. True: some of them are not written
@@ -462,9 +472,11 @@ static bool shop_give_up(struct sk_shop *shop)
 static void shop_log_end(const struct sk_shop *shop, bool done)
 {
     struct sk_left left = {0};
-    sk_writer_count(shop->writer, &left);
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
+        sk_writer_count(shop->shards[i].writer, &left);
+        left.in_journal += sk_returns_count(shop->shards[i].returns);
+    }
     sk_regrant_count(shop->recovery.regrant, &left);
-    left.in_journal += sk_returns_count(shop->returns);
     if (done)
         sk_log(SK_LOG_INFO, "drained", "");
     else

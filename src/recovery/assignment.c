@@ -75,8 +75,8 @@ static bool assignment_link_is_well(const struct sk_pg *pg)
 static bool assignment_shard_is_well(const struct sk_assignments *assignments, size_t shard)
 {
     const struct sk_sale *sale = assignments->sale;
-    return assignment_link_is_well(sale->pg[shard]) && assignment_link_is_well(sale->ask_pg[shard]) &&
-           sk_follow_complete(assignments->follows[shard]);
+    return assignment_link_is_well(sale->shards[shard].orders) &&
+           assignment_link_is_well(sale->shards[shard].queries) && sk_follow_complete(assignments->follows[shard]);
 }
 
 // Whether it has had no link to a node of Redis for so long that others had better do the work.
@@ -116,7 +116,7 @@ static void assignment_check_shard(struct sk_assignments *assignments, size_t sh
     size_t others = 0;
     bool well = assignment_shard_is_well(assignments, shard);
     if (!well && of->well_since_ms != 0)
-        sk_named_locks_yield(assignments->sale->locks, shard, assignments->sale->shards);
+        sk_named_locks_yield(assignments->sale->locks, shard, assignments->sale->shard_count);
     if (!well)
         of->well_since_ms = 0;
     else if (of->well_since_ms == 0)
@@ -132,7 +132,7 @@ void sk_assignments_check(struct sk_assignments *assignments)
     const struct sk_sale *sale = assignments->sale;
     uint64_t now = uv_now(sale->loop);
     bool lacks = assignment_lacks_a_node(assignments, now);
-    for (size_t i = 0; i < sale->shards; i++)
+    for (size_t i = 0; i < sale->shard_count; i++)
         assignment_check_shard(assignments, i, lacks, now);
     uint64_t lists = sk_session_lists(sale->session);
     bool changed = lists != assignments->lists;
@@ -149,7 +149,7 @@ static void assignment_on_time(void *arg)
 bool sk_assignments_is_alone(const struct sk_assignments *assignments)
 {
     bool alone = false;
-    for (size_t i = 0; i < assignments->sale->shards; i++)
+    for (size_t i = 0; i < assignments->sale->shard_count; i++)
         alone = alone || assignments->shards[i].alone;
     return alone;
 }

@@ -36,7 +36,6 @@ struct sk_beats {
     struct sk_timer *timer; // owned; NULL: there is one shard
     uint64_t wait_until_ms;
     struct beats_shard shards[SK_SHARDS_MAX];
-    bool closed[SK_SHARDS_MAX];
 };
 
 static void beats_on_time(void *arg);
@@ -51,10 +50,10 @@ struct sk_beats *sk_beats_open(const struct sk_sale *sale)
     if (beats == NULL)
         return NULL;
     beats->sale = sale;
-    if (sale->shards <= 1)
+    if (sale->shard_count <= 1)
         return beats;
     beats->wait_until_ms = uv_now(sale->loop) + WAIT_MS;
-    for (size_t i = 0; i < sale->shards; i++) {
+    for (size_t i = 0; i < sale->shard_count; i++) {
         beats->shards[i].beats = beats;
         beats_set_closed(beats, i, true);
     }
@@ -75,11 +74,6 @@ void sk_beats_close(struct sk_beats *beats)
     free(beats);
 }
 
-const bool *sk_beats_closed(const struct sk_beats *beats)
-{
-    return beats->closed;
-}
-
 void sk_beats_hurry(struct sk_beats *beats)
 {
     if (beats->timer != NULL)
@@ -92,10 +86,10 @@ static void beats_on_time(void *arg)
 {
     struct sk_beats *beats = arg;
     bool closed = false;
-    for (size_t i = 0; i < beats->sale->shards; i++)
+    for (size_t i = 0; i < beats->sale->shard_count; i++)
         beats_ask(beats, i);
-    for (size_t i = 0; i < beats->sale->shards; i++)
-        closed = closed || (beats->closed[i] && !beats->shards[i].restored);
+    for (size_t i = 0; i < beats->sale->shard_count; i++)
+        closed = closed || (beats->sale->shards[i].closed && !beats->shards[i].restored);
     sk_timer_once(beats->timer, closed && uv_now(beats->sale->loop) < beats->wait_until_ms ? FIRST_MS : BEAT_MS);
 }
 
@@ -108,7 +102,7 @@ static bool beats_stands_still(const struct beats_shard *one)
 static bool beats_can_read(struct beats_shard *one, size_t shard)
 {
     const struct sk_sale *sale = one->beats->sale;
-    bool can = sk_pg_ready(sale->report_pg[shard]);
+    bool can = sk_pg_ready(sale->shards[shard].reports);
     if (!can)
         one->grown_at_ms = uv_now(sale->loop); // for all that is known
     return can;
@@ -126,13 +120,13 @@ static void beats_ask(struct sk_beats *beats, size_t shard)
     bool raises = heard && sk_session_held(sale->session) &&
                   (sk_assignment_has(sale->session, shard, "beat") || beats_stands_still(one));
     sk_params_begin(&seen);
-    for (size_t i = 0; i < sale->shards; i++)
+    for (size_t i = 0; i < sale->shard_count; i++)
         sk_params_add(&seen, sk_params_number(number, beats->shards[i].known));
     const char *params[] = {sk_params_end(&seen), raises ? "1" : "0"};
     one->sent = one->known;
     one->opens = heard || uv_now(sale->loop) >= beats->wait_until_ms;
-    one->asking = params[0] != NULL &&
-                  sk_pg_call(sale->report_pg[shard], SK_STATEMENT_SHARD_BEAT, 2, params, beats_on_row, one) == SK_OK;
+    one->asking = params[0] != NULL && sk_pg_call(sale->shards[shard].reports, SK_STATEMENT_SHARD_BEAT, 2, params,
+                                                  beats_on_row, one) == SK_OK;
     sk_buf_free(&seen);
 }
 
@@ -168,16 +162,18 @@ bool sk_beats_is_restored(const struct sk_beats *beats, size_t shard)
 
 static void beats_set_closed(struct sk_beats *beats, size_t shard, bool closed)
 {
-    if (beats->closed[shard] == closed)
+    struct sk_shard *of = &beats->sale->shards[shard];
+    if (of->closed == closed)
         return;
-    beats->closed[shard] = closed;
-    sk_pg_hold(beats->sale->pg[shard], closed);
-    sk_pg_hold(beats->sale->ask_pg[shard], closed);
+    of->closed = closed;
+    sk_pg_hold(of->orders, closed);
+    sk_pg_hold(of->queries, closed);
 }
 
 static void beats_drop_links(const struct sk_sale *sale, size_t shard)
 {
-    struct sk_pg *const links[] = {sale->pg[shard], sale->ask_pg[shard], sale->report_pg[shard]};
+    struct sk_pg *const links[] = {sale->shards[shard].orders, sale->shards[shard].queries,
+                                   sale->shards[shard].reports};
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
         sk_pg_drop(links[i], restored_reason);
 }
@@ -197,7 +193,7 @@ static void beats_on_row(void *arg, const struct sk_result *result)
         int64_t beat = sk_rows_number(result->rows, row, COLUMN_BEAT);
         if (of == shard)
             own = beat;
-        if (of < beats->sale->shards && beat > beats->shards[of].known)
+        if (of < beats->sale->shard_count && beat > beats->shards[of].known)
             beats->shards[of].known = beat;
     }
     if (own != one->own || !one->answered)
@@ -214,7 +210,7 @@ static void beats_on_row(void *arg, const struct sk_result *result)
 static bool beats_all_answered(const struct sk_beats *beats)
 {
     size_t answered = 0;
-    for (size_t i = 0; i < beats->sale->shards; i++)
+    for (size_t i = 0; i < beats->sale->shard_count; i++)
         answered += beats->shards[i].answered;
-    return answered == beats->sale->shards;
+    return answered == beats->sale->shard_count;
 }

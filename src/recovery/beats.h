@@ -15,12 +15,10 @@
 
 struct sk_beats;
 
-// All shards are closed until their beats are known. NULL: out of memory.
+// Closes and opens the sale's shards (sale/shard.h): of several, all are closed until their beats are known. NULL: out
+// of memory.
 struct sk_beats *sk_beats_open(const struct sk_sale *sale);
 void sk_beats_close(struct sk_beats *beats); // after the links were closed; NULL is fine
-
-// For sale->shard_closed: lives as long as the beats.
-const bool *sk_beats_closed(const struct sk_beats *beats);
 
 // A connection to the shard is being set up, and found this beat: whether it may be used. It may not while a beat is
 // known that was raised after this one was read; the next attempt reads it again.

@@ -75,7 +75,6 @@ struct expiry_scan {
 
 struct sk_expiry {
     const struct sk_sale *sale;
-    struct sk_returns *returns;
     struct sk_timer *timer; // owned
     struct sk_list runs;    // newest first
     size_t run_count;
@@ -131,11 +130,6 @@ struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
     return expiry;
 }
 
-void sk_expiry_set_returns(struct sk_expiry *expiry, struct sk_returns *returns)
-{
-    expiry->returns = returns;
-}
-
 void sk_expiry_stop(struct sk_expiry *expiry)
 {
     expiry->stopped = true;
@@ -174,7 +168,7 @@ static bool expiry_is_due(const struct sk_expiry *expiry, struct sk_voucher *vou
            now >= expiry_empty_until(voucher) && sk_session_sells(expiry->sale->session, voucher->slot) &&
            sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) &&     // for its lock, and its returns
            sk_redis_ready(sk_sale_ask_redis(expiry->sale, voucher)) && // for its clock
-           sk_pg_ready(expiry->sale->ask_pg[voucher->shard]) &&
+           sk_pg_ready(expiry->sale->shards[voucher->shard].queries) &&
            sk_assignment_has_voucher(expiry->sale->session, voucher);
 }
 
@@ -185,7 +179,7 @@ static void expiry_start_due(struct sk_expiry *expiry)
     size_t count = sk_catalogue_count(sale->catalogue);
     if (expiry->stopped)
         return;
-    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shards; expiry->left--) {
+    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shard_count; expiry->left--) {
         struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
         if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, voucher))
             expiry_start(expiry, voucher);
@@ -283,7 +277,8 @@ static enum sk_status expiry_scan_one(struct expiry_scan *scan)
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, run->voucher->slot), sk_params_number(voucher, run->voucher->id),
                             run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
-    return sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, scan);
+    return sk_pg_call(scan->expiry->sale->shards[scan->shard].queries, SK_STATEMENT_DUE_ORDERS, 4, params,
+                      expiry_on_due, scan);
 }
 
 static enum sk_status expiry_scan_many(struct expiry_scan *scan)
@@ -303,8 +298,8 @@ static enum sk_status expiry_scan_many(struct expiry_scan *scan)
     const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers), sk_params_end(&from),
                             sk_params_number(number, SK_RETURNS_MAX)};
     if (params[0] != NULL && params[1] != NULL && params[2] != NULL)
-        status = sk_pg_call(scan->expiry->sale->ask_pg[scan->shard], SK_STATEMENT_DUE_BATCHES, 4, params, expiry_on_due,
-                            scan);
+        status = sk_pg_call(scan->expiry->sale->shards[scan->shard].queries, SK_STATEMENT_DUE_BATCHES, 4, params,
+                            expiry_on_due, scan);
     sk_buf_free(&slots);
     sk_buf_free(&vouchers);
     sk_buf_free(&from);
@@ -391,8 +386,8 @@ static void expiry_return(struct expiry_run *run)
     SK_FAILPOINT("expiry.found");
     expiry->budget -= (int)((strlen(run->due) + 1) / (SK_UUID_CHARS + 1));
     expiry_move(run, EXPIRY_RETURNING);
-    if (sk_return_orders(expiry->returns, run->voucher, run->due, SK_RETURN_EXPIRED, "expiry", expiry_on_returned,
-                         run) != SK_OK)
+    if (sk_return_orders(expiry->sale->shards[run->voucher->shard].returns, run->voucher, run->due, SK_RETURN_EXPIRED,
+                         "expiry", expiry_on_returned, run) != SK_OK)
         expiry_fail(run);
 }
 

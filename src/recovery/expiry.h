@@ -13,9 +13,8 @@
 
 struct sk_expiry;
 
-// NULL: out of memory. The returns are set once they exist.
+// NULL: out of memory.
 struct sk_expiry *sk_expiry_open(const struct sk_sale *sale);
-void sk_expiry_set_returns(struct sk_expiry *expiry, struct sk_returns *returns);
 void sk_expiry_stop(struct sk_expiry *expiry);  // runs in progress end, and none begins
 void sk_expiry_close(struct sk_expiry *expiry); // after the links and the returns were closed; NULL is fine
 

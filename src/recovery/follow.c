@@ -208,8 +208,8 @@ static void follow_ask_page(struct sk_follow *follow)
     char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(after, follow->change), sk_params_number(most, PAGE_VOUCHERS),
                             sk_params_number(first, follow->first_newest)};
-    if (sk_pg_call(follow->sale->ask_pg[follow->shard], SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page,
-                   follow) != SK_OK)
+    if (sk_pg_call(follow->sale->shards[follow->shard].queries, SK_STATEMENT_CATALOGUE_CHANGES, 3, params,
+                   follow_on_page, follow) != SK_OK)
         follow_end_read(follow, false);
 }
 
@@ -314,8 +314,8 @@ static void follow_ask_documents(struct sk_follow *follow)
                             sk_params_number(first, follow->first_newest)};
     if (follow->documenting != 0 || follow->documented == follow->change)
         return;
-    if (sk_pg_call_as(follow->sale->ask_pg[follow->shard], SK_PG_QUERIES, SK_STATEMENT_CATALOGUE_DOCUMENTS, 3, params,
-                      follow_on_documents, follow) == SK_OK)
+    if (sk_pg_call_as(follow->sale->shards[follow->shard].queries, SK_PG_QUERIES, SK_STATEMENT_CATALOGUE_DOCUMENTS, 3,
+                      params, follow_on_documents, follow) == SK_OK)
         follow->documenting = follow->change;
 }
 

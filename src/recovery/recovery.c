@@ -28,7 +28,7 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
 {
     recovery->sale = sale;
     bool complete = true;
-    for (size_t i = 0; i < sale->shards; i++) {
+    for (size_t i = 0; i < sale->shard_count; i++) {
         recovery->follows[i] = sk_follow_open(sale, (unsigned)i);
         complete = complete && recovery->follows[i] != NULL;
     }
@@ -44,16 +44,9 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
     complete = complete && recovery->assignments != NULL && recovery->beats != NULL && recovery->rebuilds != NULL &&
                recovery->sweeper != NULL && recovery->regrant != NULL && recovery->watch != NULL &&
                recovery->expiry != NULL && recovery->roster != NULL;
-    for (size_t i = 0; complete && i < sale->shards; i++)
+    for (size_t i = 0; complete && i < sale->shard_count; i++)
         sk_follow_on_change(recovery->follows[i], recovery_on_changed, recovery);
     return complete ? SK_OK : SK_NO_MEM;
-}
-
-void sk_recovery_set_writer(struct sk_recovery *recovery, struct sk_writer *writer, struct sk_returns *returns)
-{
-    sk_sweeper_set_writer(recovery->sweeper, writer, returns);
-    sk_expiry_set_returns(recovery->expiry, returns);
-    sk_regrant_set_writer(recovery->regrant, writer);
 }
 
 void sk_recovery_close(struct sk_recovery *recovery)

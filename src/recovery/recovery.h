@@ -28,9 +28,7 @@ struct sk_recovery {
 
 // SK_NO_MEM: what was opened is closed by sk_recovery_close.
 enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale) SK_MUST_CHECK;
-void sk_recovery_set_writer(struct sk_recovery *recovery, struct sk_writer *writer,
-                            struct sk_returns *returns); // once they exist
-void sk_recovery_close(struct sk_recovery *recovery);    // after the links were closed, before the writer is
+void sk_recovery_close(struct sk_recovery *recovery); // after the links were closed, before the writer is
 
 // The size of a voucher's maintenance state: for the catalogue.
 size_t sk_recovery_maintenance_size(void);

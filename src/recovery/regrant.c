@@ -30,7 +30,6 @@ enum { COLUMN_NTH = 2 }; // of refuse_orders; sk_settlement_read() reads the oth
 
 struct sk_regrant {
     const struct sk_sale *sale;
-    struct sk_writer *writer;
     struct sk_rebuilds *rebuilds;
     struct sk_voucher *first; // vouchers with lost orders, pinned
     size_t open;              // lost orders, with those in a call
@@ -90,11 +89,6 @@ struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuild
     return regrant;
 }
 
-void sk_regrant_set_writer(struct sk_regrant *regrant, struct sk_writer *writer)
-{
-    regrant->writer = writer;
-}
-
 void sk_regrant_close(struct sk_regrant *regrant)
 {
     if (regrant == NULL)
@@ -103,7 +97,7 @@ void sk_regrant_close(struct sk_regrant *regrant)
     while ((voucher = regrant->first) != NULL) {
         regrant->first = voucher->maintenance->lost.next;
         while (voucher->maintenance->lost.orders.head != NULL)
-            sk_writer_forget(regrant->writer, voucher->maintenance->lost.orders.head);
+            sk_writer_forget(voucher->maintenance->lost.orders.head);
         sk_voucher_unpin(voucher);
     }
     sk_timer_close(regrant->timer);
@@ -254,11 +248,11 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         if (result == SK_GRANT_PLACED) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
-            sk_writer_add(regrant->writer, entry, order);
+            sk_writer_add(entry, order);
         } else if (existing != NULL && strcmp(existing, order->id) == 0) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
-            sk_writer_resume(regrant->writer, order);
+            sk_writer_resume(order);
         } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
                 sk_sale_report(regrant->sale, order, SK_PURCHASE_ALREADY_ORDERED, existing, 0);
@@ -305,8 +299,8 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
                             sk_params_end(&quantities),
                             sk_params_end(&offers)};
     if (params[2] != NULL && params[3] != NULL && params[4] != NULL && params[5] != NULL && params[6] != NULL)
-        status = sk_pg_call(call->regrant->sale->pg[call->voucher->shard], SK_STATEMENT_REFUSE_ORDERS, 7, params,
-                            regrant_on_refused, call);
+        status = sk_pg_call(call->regrant->sale->shards[call->voucher->shard].orders, SK_STATEMENT_REFUSE_ORDERS, 7,
+                            params, regrant_on_refused, call);
     sk_buf_free(&ids);
     sk_buf_free(&users);
     sk_buf_free(&quantities);
@@ -332,7 +326,7 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
         if (!placed && call->voucher->maintenance->lost.state == SK_LOST_REFUSING_UNASKED)
             sk_entry_note_over(order, (unsigned)sk_rows_number(rows, i, COLUMN_NTH), NULL);
         regrant_hand_out(regrant, order);
-        sk_writer_leave(regrant->writer, order);
+        sk_writer_leave(order);
     }
     regrant_wait_all(call, &call->refused);
     struct sk_voucher *voucher = call->voucher;
@@ -383,7 +377,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher
     while (call->refused.count < most && (order = voucher->maintenance->lost.orders.head) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             regrant_hand_out(regrant, order);
-            sk_writer_leave(regrant->writer, order);
+            sk_writer_leave(order);
             continue;
         }
         sk_params_add(&reasons, "GRANT_LOST");

@@ -13,7 +13,6 @@ struct sk_regrant;
 
 // NULL: out of memory. The writer is set once it exists.
 struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
-void sk_regrant_set_writer(struct sk_regrant *regrant, struct sk_writer *writer);
 // After the links were closed, before the writer is; NULL is fine.
 void sk_regrant_close(struct sk_regrant *regrant);
 

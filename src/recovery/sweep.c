@@ -29,8 +29,6 @@ enum {
 struct sk_sweeper {
     const struct sk_sale *sale;
     struct sk_rebuilds *rebuilds;
-    struct sk_writer *writer;
-    struct sk_returns *returns;
     struct sk_timer *timer;
     struct sk_list orphans; // vouchers that may have some, in turn
     size_t listed;
@@ -119,12 +117,6 @@ struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuild
         return NULL;
     }
     return sweeper;
-}
-
-void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer, struct sk_returns *returns)
-{
-    sweeper->writer = writer;
-    sweeper->returns = returns;
 }
 
 // ---- orphans ----
@@ -434,7 +426,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
     while (orders.head != NULL) {
         orders.head->epoch = found->epoch;
         if (entry != NULL)
-            sk_writer_add(sweep->sweeper->writer, entry, orders.head);
+            sk_writer_add(entry, orders.head);
         else
             sk_order_give(sale->orders, orders.head);
     }
@@ -445,7 +437,8 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
 {
     uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
-    return sk_returns_recover(sweep->sweeper->returns, sweep->voucher, run_number, found) ||
+    return sk_returns_recover(sweep->sweeper->sale->shards[sweep->voucher->shard].returns, sweep->voucher, run_number,
+                              found) ||
            sweep_leave_for_later(sweep, found);
 }
 

@@ -17,7 +17,6 @@ struct sk_sweeper;
 
 // NULL: out of memory. Writer and returns are set once they exist.
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
-void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer, struct sk_returns *returns);
 void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed; NULL is fine
 
 // Begins a sweep of the voucher. It runs by itself until all is settled that can be: no caller has to wait for it. Call

@@ -175,7 +175,7 @@ static void watch_on_time(void *arg)
     sk_busy_begin(&watch->busy);
     watch->overview = (struct sk_overview){0};
     watch->missed = watch->unseen = false;
-    for (size_t i = 0; i < watch->sale->shards; i++)
+    for (size_t i = 0; i < watch->sale->shard_count; i++)
         watch->shards[i].failed = false;
     watch_next_page(watch);
 }
@@ -193,10 +193,10 @@ static void watch_end_letters(struct sk_watch *watch)
     const struct sk_sale *sale = watch->sale;
     if (watch->round % LETTERS_ROUNDS != 0)
         return;
-    for (size_t i = 0; i < sale->shards; i++) {
+    for (size_t i = 0; i < sale->shard_count; i++) {
         if (sk_assignment_has(sale->session, i, "letters") &&
-            sk_pg_call(sale->ask_pg[i], SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
-                SK_OK)
+            sk_pg_call(sale->shards[i].queries, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended,
+                       NULL) != SK_OK)
             sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
     }
 }
@@ -206,7 +206,7 @@ static void watch_note_to_refund(struct watch_shard *shard, uint64_t count)
     const struct sk_watch *watch = shard->watch;
     uint64_t sum = 0;
     shard->to_refund = count;
-    for (size_t i = 0; i < watch->sale->shards; i++)
+    for (size_t i = 0; i < watch->sale->shard_count; i++)
         sum += watch->shards[i].to_refund;
     sk_metrics_set(watch->sale->metrics, SK_METRIC_TO_REFUND, sum);
 }
@@ -226,10 +226,10 @@ static void watch_count_to_refund(struct sk_watch *watch)
     const char *params[] = {sk_params_number(most, TO_REFUND_MOST)};
     if (watch->round % LETTERS_ROUNDS != 0)
         return;
-    for (size_t i = 0; i < sale->shards; i++) {
+    for (size_t i = 0; i < sale->shard_count; i++) {
         if (!sk_assignment_has(sale->session, i, "payments"))
             watch_note_to_refund(&watch->shards[i], 0);
-        else if (sk_pg_call(sale->ask_pg[i], SK_STATEMENT_COUNT_TO_REFUND, 1, params, watch_on_to_refund,
+        else if (sk_pg_call(sale->shards[i].queries, SK_STATEMENT_COUNT_TO_REFUND, 1, params, watch_on_to_refund,
                             &watch->shards[i]) != SK_OK)
             sk_log(SK_LOG_DEBUG, "payments to refund not counted now", "");
     }
@@ -297,8 +297,8 @@ static void watch_next_page(struct sk_watch *watch)
     const struct sk_sale *sale = watch->sale;
     const struct sk_catalogue *catalogue = sale->catalogue;
     watch_move(watch, WATCH_PAGE);
-    for (size_t i = 0; i < sale->shards; i++)
-        watch->missed |= !sk_pg_ready(sale->ask_pg[i]);
+    for (size_t i = 0; i < sale->shard_count; i++)
+        watch->missed |= !sk_pg_ready(sale->shards[i].queries);
     watch->count = watch->answered = 0;
     for (; watch->at < sk_catalogue_count(catalogue); watch->at++) {
         struct sk_voucher *voucher = sk_catalogue_at(catalogue, watch->at);
@@ -326,7 +326,7 @@ static void watch_ask_accounts(struct sk_watch *watch)
     watch_move(watch, WATCH_ACCOUNTS);
     watch->asked_at_ms = uv_now(watch->sale->loop);
     watch->asking = 0;
-    for (size_t i = 0; i < watch->sale->shards; i++)
+    for (size_t i = 0; i < watch->sale->shard_count; i++)
         watch_ask_shard(watch, i);
     if (watch->asking == 0)
         watch_ask_redis(watch);
@@ -353,7 +353,7 @@ static void watch_ask_shard(struct sk_watch *watch, size_t shard)
         count++;
     }
     if (count > 0 && sk_account_query_end(&query))
-        status = sk_pg_call(watch->sale->ask_pg[shard], SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params,
+        status = sk_pg_call(watch->sale->shards[shard].queries, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params,
                             watch_on_accounts, &watch->shards[shard]);
     sk_account_query_free(&query);
     watch->asking += status == SK_OK;

@@ -24,7 +24,6 @@ enum { HOLD_MS = 200, ROUNDS = 3 };
 
 struct sk_batcher {
     const struct sk_sale *sale;
-    struct sk_writer *writer;
     struct sk_voucher *first[SK_NODES_MAX + 1]; // by node: vouchers with requests to send
     size_t listed;                              // vouchers in all queues
     uint64_t asked_at_ms;                       // the last script call
@@ -62,13 +61,12 @@ static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list 
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
                            const char *order_id, uint64_t retry_after_ms);
 
-struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_writer *writer)
+struct sk_batcher *sk_batcher_open(const struct sk_sale *sale)
 {
     struct sk_batcher *batcher = calloc(1, sizeof *batcher);
     if (batcher == NULL)
         return NULL;
     batcher->sale = sale;
-    batcher->writer = writer;
     return batcher;
 }
 
@@ -344,7 +342,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
-            sk_writer_add(batcher->writer, entry, order);
+            sk_writer_add(entry, order);
             break;
         case SK_GRANT_ALREADY:
             batcher_refuse(batcher, order, SK_PURCHASE_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);

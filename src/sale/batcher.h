@@ -10,7 +10,7 @@
 struct sk_batcher;
 
 // The reactor's thread. NULL: out of memory.
-struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_writer *writer);
+struct sk_batcher *sk_batcher_open(const struct sk_sale *sale);
 void sk_batcher_close(struct sk_batcher *batcher); // after the links were closed
 
 // Takes over the order (user, id and handle are set). Its outcome comes later, never inside this call.

@@ -83,7 +83,8 @@ static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct d
                                 orders,
                                 reason,
                                 sk_params_number(offer, letter->offer)};
-        status = sk_pg_call(sale->pg[letter->shard], SK_STATEMENT_SET_ASIDE, 7, params, dead_letter_on_put, put);
+        status =
+            sk_pg_call(sale->shards[letter->shard].orders, SK_STATEMENT_SET_ASIDE, 7, params, dead_letter_on_put, put);
     }
     if (status != SK_OK)
         free(put);

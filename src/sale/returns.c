@@ -78,7 +78,7 @@ struct returns_call {
 
 struct sk_returns {
     const struct sk_sale *sale;
-    size_t shard; // its place in the array
+    const struct sk_shard *shard;
     void (*recovered)(void *arg, struct sk_voucher *voucher);
     void *arg;
     struct sk_list calls;                       // oldest first
@@ -113,20 +113,19 @@ static void returns_move(struct returns_call *call, enum returns_state state)
     call->state = state;
 }
 
-struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_voucher *voucher),
-                                   void *arg)
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, const struct sk_shard *shard,
+                                   void (*recovered)(void *arg, struct sk_voucher *voucher), void *arg)
 {
-    struct sk_returns *returns = calloc(sale->shards, sizeof *returns);
-    bool complete = returns != NULL;
-    for (size_t i = 0; returns != NULL && i < sale->shards; i++) {
-        returns[i] = (struct sk_returns){.sale = sale, .shard = i, .recovered = recovered, .arg = arg};
-        sk_list_begin(&returns[i].calls);
-        returns[i].timer = sk_timer_open(sale->loop, 0, returns_on_tick, &returns[i]);
-        complete = complete && returns[i].timer != NULL;
-    }
-    if (!complete)
-        sk_returns_close(returns);
-    return complete ? returns : NULL;
+    struct sk_returns *returns = calloc(1, sizeof *returns);
+    if (returns == NULL)
+        return NULL;
+    *returns = (struct sk_returns){.sale = sale, .shard = shard, .recovered = recovered, .arg = arg};
+    sk_list_begin(&returns->calls);
+    returns->timer = sk_timer_open(sale->loop, 0, returns_on_tick, returns);
+    if (returns->timer != NULL)
+        return returns;
+    free(returns);
+    return NULL;
 }
 
 // ---- calls ----
@@ -185,7 +184,7 @@ enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *vo
     if (!sk_session_sells(returns->sale->session, voucher->slot))
         return SK_DOWN;
     struct returns_call *call =
-        returns_gathering(&returns[voucher->shard], voucher, returns_move_name(move), by, why == NULL ? "" : why);
+        returns_gathering(returns, voucher, returns_move_name(move), by, why == NULL ? "" : why);
     if (call == NULL)
         return SK_NO_MEM;
     struct returns_item *item = &call->items[call->count++];
@@ -202,7 +201,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
     SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
     if (!sk_session_sells(returns->sale->session, voucher->slot))
         return SK_DOWN;
-    struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, returns_move_name(move), by, "");
+    struct returns_call *call = returns_add_call(returns, voucher, returns_move_name(move), by, "");
     if (call == NULL)
         return SK_NO_MEM;
     (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
@@ -215,7 +214,7 @@ bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, 
                         const struct sk_journal_entry *found)
 {
     SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
-    struct returns_call *call = returns_add_call(&returns[voucher->shard], voucher, found->move, found->by, found->why);
+    struct returns_call *call = returns_add_call(returns, voucher, found->move, found->by, found->why);
     if (call == NULL)
         return false;
     call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number);
@@ -371,8 +370,8 @@ static enum sk_status returns_ask_one(struct sk_returns *returns)
                             call->why[0] == '\0' ? NULL : call->why,
                             call->entry->journal_id};
     if (params[3] != NULL)
-        status = sk_pg_call(returns->sale->ask_pg[returns->shard], SK_STATEMENT_RETURN_ORDERS, 8, params,
-                            returns_on_written, returns);
+        status =
+            sk_pg_call(returns->shard->queries, SK_STATEMENT_RETURN_ORDERS, 8, params, returns_on_written, returns);
     sk_buf_free(&ids);
     return status;
 }
@@ -405,8 +404,8 @@ static enum sk_status returns_ask_many(struct sk_returns *returns)
     params[6] = first->by;
     params[7] = first->why[0] == '\0' ? NULL : first->why;
     if (status == SK_OK)
-        status = sk_pg_call(returns->sale->ask_pg[returns->shard], SK_STATEMENT_RETURN_BATCHES, 9, params,
-                            returns_on_written, returns);
+        status =
+            sk_pg_call(returns->shard->queries, SK_STATEMENT_RETURN_BATCHES, 9, params, returns_on_written, returns);
     for (int i = 0; i < ARRAYS; i++)
         sk_buf_free(&arrays[i]);
     return status;
@@ -564,27 +563,21 @@ bool sk_returns_idle(const struct sk_returns *returns)
 size_t sk_returns_count(const struct sk_returns *returns)
 {
     size_t count = 0;
-    for (const struct sk_returns *end = returns + returns->sale->shards; returns < end; returns++) {
-        for (const struct returns_call *call = sk_list_first(&returns->calls); call != NULL;
-             call = sk_list_next(&returns->calls, &call->list))
-            count += call->count;
-    }
+    for (const struct returns_call *call = sk_list_first(&returns->calls); call != NULL;
+         call = sk_list_next(&returns->calls, &call->list))
+        count += call->count;
     return count;
 }
 
-static void returns_close_one(struct sk_returns *returns)
+void sk_returns_close(struct sk_returns *returns)
 {
+    if (returns == NULL)
+        return;
     for (struct returns_call *call; (call = sk_list_first(&returns->calls)) != NULL;) {
         returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
         sk_entry_forget(call->entry);
         returns_remove_call(call);
     }
     sk_timer_close(returns->timer);
-}
-
-void sk_returns_close(struct sk_returns *returns)
-{
-    for (size_t i = 0; returns != NULL && i < returns->sale->shards; i++)
-        returns_close_one(&returns[i]);
     free(returns);
 }

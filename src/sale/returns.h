@@ -38,15 +38,16 @@ typedef void sk_return_cb(void *arg, enum sk_return_end end);
 // For a call of several orders: how many have ended. A result other than DONE applies to all of them.
 typedef void sk_returns_cb(void *arg, enum sk_return_end end, size_t ended);
 
-// The reactor's thread, as all functions. `recovered` runs when a recovered entry is settled. NULL: out of memory.
-struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_voucher *voucher),
-                                   void *arg);
+// Those of a shard. The reactor's thread, as all functions. `recovered` runs when a recovered entry is settled. NULL:
+// out of memory.
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, const struct sk_shard *shard,
+                                   void (*recovered)(void *arg, struct sk_voucher *voucher), void *arg);
 // Drops the calls in progress, which are in the journal, and answers all who wait with UNAVAILABLE. After the links
 // were closed; NULL is fine.
 void sk_returns_close(struct sk_returns *returns);
 
-// Ends one order. The order's events show `by` and `why`, cut at SK_JOURNAL_BY_MAX and _WHY_MAX bytes; `why` may be
-// NULL. `done` runs only after SK_OK.
+// Ends one order, of a voucher of that shard, as all below. The order's events show `by` and `why`, cut at
+// SK_JOURNAL_BY_MAX and _WHY_MAX bytes; `why` may be NULL. `done` runs only after SK_OK.
 enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
                                enum sk_return_move move, const char *by, const char *why, sk_return_cb *done,
                                void *arg) SK_MUST_CHECK;

@@ -14,7 +14,7 @@
 #include "rates.h"
 #include "redis_link.h"
 #include "sale_options.h"
-#include "shards.h"
+#include "shard.h"
 #include "voucher.h"
 
 struct sk_batcher;
@@ -30,16 +30,11 @@ struct sk_sale {
     const struct sk_sale_options *options;
     const char *instance;      // the address by which operators know it
     struct sk_rate *purchases; // limits the purchases a second that ask the stores; NULL: no limit
-    size_t shards;             // of PostgreSQL (store/shards.h): a voucher is on one of them, voucher->shard
     // Redis's nodes. Each has two links: one of the order path (orders, and nothing that could delay them; replies come
     // in order), and one for everything else (queries, audits, rebuilds).
     struct sk_nodes *nodes;
-    struct sk_pg *pg[SK_SHARDS_MAX];        // of the order path
-    struct sk_pg *ask_pg[SK_SHARDS_MAX];    // for everything else, and the catalogue
-    struct sk_pg *report_pg[SK_SHARDS_MAX]; // for statements that take PostgreSQL seconds, and the beats
-    // Shards that are not used: restored from an older copy, or not yet known not to be (recovery/beats.h). Their first
-    // two links are held.
-    const bool *shard_closed;     // NULL: there is one, which is never closed
+    struct sk_shard *shards; // by number (store/shards.h): voucher->shard
+    size_t shard_count;
     struct sk_session *session;   // of this reactor: holds its journal entries
     struct sk_named_locks *locks; // maintenance locks
     struct sk_catalogue *catalogue;
@@ -75,11 +70,6 @@ static inline uint64_t sk_sale_run_number(const struct sk_sale *sale, const stru
 static inline struct sk_redis *sk_sale_ask_redis(const struct sk_sale *sale, const struct sk_voucher *voucher)
 {
     return sk_nodes_queries(sale->nodes, voucher->slot);
-}
-
-static inline bool sk_sale_is_closed(const struct sk_sale *sale, size_t shard)
-{
-    return sale->shard_closed != NULL && sale->shard_closed[shard];
 }
 
 // The query link to the node of the keys that belong to no voucher.

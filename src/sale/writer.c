@@ -35,7 +35,7 @@ enum {
 
 struct sk_writer {
     const struct sk_sale *sale;
-    size_t shard; // its place in the array
+    const struct sk_shard *shard;
     struct sk_writer_events events;
     struct sk_write_queue queue;
     struct sk_order_list delayed; // wait for their not_before_ms
@@ -52,7 +52,6 @@ struct sk_writer {
     struct sk_timer *tick;
 };
 
-static enum sk_status writer_open_one(struct sk_writer *writer);
 static void writer_on_tick(void *arg);
 static void writer_wake_delayed(struct sk_writer *writer);
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order);
@@ -64,7 +63,7 @@ static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *ro
 static void writer_end_batch(struct sk_writer *writer);
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
                           const struct sk_settlement_more *more);
-static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry);
+static void writer_leave_entry(struct sk_entry *entry);
 static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind);
 static void writer_on_refused(struct sk_writer *writer);
 static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *order);
@@ -72,30 +71,23 @@ static void writer_set_aside(struct sk_writer *writer, struct sk_order *order);
 static void writer_on_set_aside(void *arg, bool kept);
 static void writer_count_list(const struct sk_order_list *list, struct sk_left *left);
 
-struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events)
+struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_shard *shard,
+                                 const struct sk_writer_events *events)
 {
-    struct sk_writer *writer = calloc(sale->shards, sizeof *writer);
-    enum sk_status status = writer == NULL ? SK_NO_MEM : SK_OK;
-    for (size_t i = 0; writer != NULL && i < sale->shards; i++) {
-        writer[i].sale = sale;
-        writer[i].shard = i;
-        writer[i].events = *events;
-    }
-    for (size_t i = 0; status == SK_OK && i < sale->shards; i++)
-        status = writer_open_one(&writer[i]);
-    if (status != SK_OK)
-        sk_writer_close(writer);
-    return status == SK_OK ? writer : NULL;
-}
-
-static enum sk_status writer_open_one(struct sk_writer *writer)
-{
-    const struct sk_sale *sale = writer->sale;
+    struct sk_writer *writer = calloc(1, sizeof *writer);
+    if (writer == NULL)
+        return NULL;
+    writer->sale = sale;
+    writer->shard = shard;
+    writer->events = *events;
     writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
     writer->refusal = writer->failure;
     enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->options->batch_max);
     writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
-    return opened == SK_OK && writer->tick != NULL ? SK_OK : SK_NO_MEM;
+    if (opened == SK_OK && writer->tick != NULL)
+        return writer;
+    sk_writer_close(writer);
+    return NULL;
 }
 
 static void writer_on_tick(void *arg)
@@ -107,19 +99,24 @@ static void writer_on_tick(void *arg)
 
 // ---- queues ----
 
-void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
+static struct sk_writer *writer_of(const struct sk_entry *entry)
+{
+    return entry->sale->shards[entry->voucher->shard].writer;
+}
+
+void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
 {
     struct sk_entry *former = order->entry;
     order->entry = entry;
     entry->open++;
-    writer_enqueue(&writer[entry->voucher->shard], order);
+    writer_enqueue(writer_of(entry), order);
     if (former != NULL)
-        writer_leave_entry(writer, former);
+        writer_leave_entry(former);
 }
 
-void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_resume(struct sk_order *order)
 {
-    writer_enqueue(&writer[order->entry->voucher->shard], order);
+    writer_enqueue(writer_of(order->entry), order);
 }
 
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
@@ -146,17 +143,15 @@ static void writer_wake_delayed(struct sk_writer *writer)
 
 void sk_writer_pump(struct sk_writer *writer, bool rush)
 {
-    for (size_t i = 0, shards = writer->sale->shards; i < shards; i++) {
-        writer[i].rush = rush;
-        writer_pump(&writer[i]);
-    }
+    writer->rush = rush;
+    writer_pump(writer);
 }
 
 static void writer_pump(struct sk_writer *writer)
 {
     uint64_t now = uv_now(writer->sale->loop);
     if (writer->queue.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
-        !sk_pg_ready(writer->sale->pg[writer->shard]) || writer_may_rest(writer))
+        !sk_pg_ready(writer->shard->orders) || writer_may_rest(writer))
         return;
     struct sk_voucher *voucher = sk_write_queue_take(&writer->queue, now, NULL);
     if (voucher == NULL)
@@ -166,7 +161,7 @@ static void writer_pump(struct sk_writer *writer)
     writer_collect(writer, voucher);
     SK_FAILPOINT("writer.collected");
     writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
-    if (sk_batch_send(&writer->batch, writer->sale->pg[writer->shard], writer_on_written, writer) != SK_OK)
+    if (sk_batch_send(&writer->batch, writer->shard->orders, writer_on_written, writer) != SK_OK)
         writer_put_back(writer, SK_RESULT_LOST);
     else
         SK_FAILPOINT("writer.sent");
@@ -330,18 +325,19 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         sk_sale_report(sale, order, SK_PURCHASE_INTERNAL, NULL, 0);
         break;
     }
-    sk_writer_leave(writer, order);
+    sk_writer_leave(order);
 }
 
-void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_leave(struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
-    sk_order_give(writer->sale->orders, order);
-    writer_leave_entry(writer, entry);
+    sk_order_give(entry->sale->orders, order);
+    writer_leave_entry(entry);
 }
 
-static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry)
+static void writer_leave_entry(struct sk_entry *entry)
 {
+    const struct sk_writer *writer = writer_of(entry);
     struct sk_voucher *voucher = entry->voucher;
     bool recovered = entry->kind == SK_ENTRY_RECOVERED;
     if (--entry->open > 0)
@@ -444,7 +440,7 @@ static void writer_on_set_aside(void *arg, bool kept)
     struct sk_voucher *voucher = order->entry->voucher;
     free(letter);
     if (kept) {
-        sk_writer_leave(writer, order); // still pending for its user, and its units held
+        sk_writer_leave(order); // still pending for its user, and its units held
         return;
     }
     writer_enqueue(writer, order);
@@ -455,14 +451,12 @@ static void writer_on_set_aside(void *arg, bool kept)
 
 void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
 {
-    for (const struct sk_writer *end = writer + writer->sale->shards; writer < end; writer++) {
-        for (size_t i = 0; i < writer->batch.part_count; i++)
-            writer_count_list(&writer->batch.parts[i].orders, left);
-        writer_count_list(&writer->delayed, left);
-        writer_count_list(&writer->letters, left);
-        for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
-            writer_count_list(&voucher->granted.orders, left);
-    }
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        writer_count_list(&writer->batch.parts[i].orders, left);
+    writer_count_list(&writer->delayed, left);
+    writer_count_list(&writer->letters, left);
+    for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
+        writer_count_list(&voucher->granted.orders, left);
 }
 
 static void writer_count_list(const struct sk_order_list *list, struct sk_left *left)
@@ -479,46 +473,39 @@ static void writer_count_list(const struct sk_order_list *list, struct sk_left *
 
 bool sk_writer_idle(const struct sk_writer *writer)
 {
-    const struct sk_writer *end = writer + writer->sale->shards;
-    while (writer < end && writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
-           writer->letters.count == 0)
-        writer++;
-    return writer == end;
+    return writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
+           writer->letters.count == 0;
 }
 
 // ---- closing ----
 
-void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_forget(struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
-    sk_order_give(writer->sale->orders, order);
+    sk_order_give(entry->sale->orders, order);
     if (--entry->open == 0)
         sk_entry_forget(entry);
 }
 
-static void writer_forget_list(struct sk_writer *writer, struct sk_order_list *list)
+static void writer_forget_list(struct sk_order_list *list)
 {
     while (list->head != NULL)
-        sk_writer_forget(writer, list->head);
-}
-
-static void writer_close_one(struct sk_writer *writer)
-{
-    for (size_t i = 0; i < writer->batch.part_count; i++)
-        writer_forget_list(writer, &writer->batch.parts[i].orders);
-    writer_forget_list(writer, &writer->delayed);
-    writer_forget_list(writer, &writer->letters);
-    for (struct sk_voucher *voucher = writer->queue.first, *next; voucher != NULL; voucher = next) {
-        next = voucher->granted.next;
-        writer_forget_list(writer, &voucher->granted.orders);
-    }
-    sk_timer_close(writer->tick);
-    sk_batch_close(&writer->batch);
+        sk_writer_forget(list->head);
 }
 
 void sk_writer_close(struct sk_writer *writer)
 {
-    for (size_t i = 0; writer != NULL && i < writer->sale->shards; i++)
-        writer_close_one(&writer[i]);
+    if (writer == NULL)
+        return;
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        writer_forget_list(&writer->batch.parts[i].orders);
+    writer_forget_list(&writer->delayed);
+    writer_forget_list(&writer->letters);
+    for (struct sk_voucher *voucher = writer->queue.first, *next; voucher != NULL; voucher = next) {
+        next = voucher->granted.next;
+        writer_forget_list(&voucher->granted.orders);
+    }
+    sk_timer_close(writer->tick);
+    sk_batch_close(&writer->batch);
     free(writer);
 }

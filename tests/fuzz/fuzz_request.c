@@ -81,6 +81,7 @@ static struct {
     uv_loop_t loop;
     struct sk_metrics metrics;
     struct sk_recovery recovery;
+    struct sk_shard shard;
     struct sk_sale sale;
     struct sk_control control;
     char links[5]; // stand for them
@@ -556,7 +557,7 @@ enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_s
     static const enum sk_result_kind failures[] = {SK_RESULT_LOST, SK_RESULT_LOCKED, SK_RESULT_REFUSED};
     struct checked checked = check_question(class, statement, n, params);
     unsigned kind = (unsigned)(checked.number % KINDS);
-    MUST(pg == (statement == SK_STATEMENT_SETTLEMENT ? shop.sale.report_pg[0] : shop.sale.ask_pg[0]));
+    MUST(pg == (statement == SK_STATEMENT_SETTLEMENT ? shop.sale.shards[0].reports : shop.sale.shards[0].queries));
     if (kind == KINDS - 1)
         return checked.number / KINDS % 2 == 0 ? SK_DOWN : SK_FULL;
     struct asked *one = ask(answer_question, arg);
@@ -955,13 +956,14 @@ static bool send_event(void *arg, uint64_t handle, const char *text, size_t len)
 static void open_control(void)
 {
     const struct sk_live_wire wire = {send_event, sk_routes_end_stream, routes};
+    shop.shard = (struct sk_shard){.orders = (struct sk_pg *)(void *)&shop.links[1],
+                                   .queries = (struct sk_pg *)(void *)&shop.links[3],
+                                   .reports = (struct sk_pg *)(void *)&shop.links[4]};
     shop.sale = (struct sk_sale){.loop = &shop.loop,
-                                 .shards = 1,
+                                 .shards = &shop.shard,
+                                 .shard_count = 1,
                                  .options = &config.sale,
                                  .metrics = &shop.metrics,
-                                 .pg = {(struct sk_pg *)(void *)&shop.links[1]},
-                                 .ask_pg = {(struct sk_pg *)(void *)&shop.links[3]},
-                                 .report_pg = {(struct sk_pg *)(void *)&shop.links[4]},
                                  .catalogue = sk_catalogue_new(1),
                                  .orders = sk_order_pool_new(ORDERS_MAX, 1),
                                  .on_result = sk_routes_result,

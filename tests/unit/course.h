@@ -51,8 +51,8 @@ static int road_pg, ask_pg;
 
 static inline void course_links(struct sk_sale *sale)
 {
-    sale->pg[0] = (struct sk_pg *)(void *)&road_pg;
-    sale->ask_pg[0] = (struct sk_pg *)(void *)&ask_pg;
+    sale->shards[0].orders = (struct sk_pg *)(void *)&road_pg;
+    sale->shards[0].queries = (struct sk_pg *)(void *)&ask_pg;
 }
 
 static inline bool course_waits(void)

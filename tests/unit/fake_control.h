@@ -23,6 +23,7 @@ enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
 static uv_loop_t loop;
 static struct sk_sale_options options;
 static struct sk_store_options stores;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_recovery recovery;
@@ -69,13 +70,16 @@ static inline void control_setup(void)
 {
     static char links[6];
     ck_assert_int_eq(uv_loop_init(&loop), 0);
+    memset(shards, 0, sizeof shards);
+    shards[0].orders = (struct sk_pg *)(void *)&links[1];
+    shards[0].queries = (struct sk_pg *)(void *)&links[3];
+    shards[0].reports = (struct sk_pg *)(void *)&links[4];
+    shards[1].queries = (struct sk_pg *)(void *)&links[5];
     sale = (struct sk_sale){.loop = &loop,
-                            .shards = 1,
+                            .shards = shards,
+                            .shard_count = 1,
                             .options = &options,
                             .metrics = &metrics,
-                            .pg = {(struct sk_pg *)(void *)&links[1]},
-                            .ask_pg = {(struct sk_pg *)(void *)&links[3], (struct sk_pg *)(void *)&links[5]},
-                            .report_pg = {(struct sk_pg *)(void *)&links[4]},
                             .on_result = on_result,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
@@ -141,8 +145,8 @@ static inline void control_teardown(void)
     for (size_t i = 0; i < fake_pg.count; i++) {
         const void *link = fake_pg.asked[i].link;
         ck_assert(fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT
-                      ? link == sale.report_pg[0]
-                      : link == sale.ask_pg[0] || (sale.shards > 1 && link == sale.ask_pg[1]));
+                      ? link == sale.shards[0].reports
+                      : link == sale.shards[0].queries || (sale.shard_count > 1 && link == sale.shards[1].queries));
         must_have_its_class(&fake_pg.asked[i]);
     }
     for (size_t i = 0; i < fake_redis.count; i++)

@@ -16,6 +16,7 @@ enum { TOLD_MAX = 4096 };
 
 static uv_loop_t loop;
 static struct sk_sale_options options;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 
@@ -66,8 +67,10 @@ static void stage_open(struct sk_sale_options with, size_t maintenance_size, siz
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     options = with;
+    memset(shards, 0, sizeof shards);
     sale = (struct sk_sale){.loop = &loop,
-                            .shards = 1,
+                            .shards = shards,
+                            .shard_count = 1,
                             .options = &options,
                             .metrics = &metrics,
                             .catalogue = sk_catalogue_new(maintenance_size),

@@ -132,8 +132,8 @@ TEST(what_is_to_be_refunded_is_asked_of_all_shards)
         pg_answers(&no_rows);
         must_be_shown(1, "{\"payments\":[]}");
     }
-    sale.shards = 2;
-    sale.ask_pg[1] = sale.ask_pg[0];
+    sale.shard_count = 2;
+    sale.shards[1].queries = sale.shards[0].queries;
     sk_list_to_refund(&control, 0, &(struct sk_page_asked){.limit = 100}, 1);
     pg_answers(NULL);
     pg_answers(&(const struct sk_rows){1, first});
@@ -266,7 +266,7 @@ TEST(the_feed_may_begin_before_its_end)
 TEST(the_end_of_the_feed_needs_all_shards)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
-    sale.shards = 2;
+    sale.shard_count = 2;
     sk_list_order_events(&control, &(struct sk_page_asked){.limit = 2}, 7, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LATEST_EVENTS)->argv[0], "7");
     pg_answers(NULL);
@@ -283,7 +283,7 @@ TEST(with_several_shards_no_id_is_a_cursor)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
     char ids[2][SK_CURSOR_CHARS + 1];
-    sale.shards = 2;
+    sale.shard_count = 2;
     ask_events(2, NULL);
     pg_answers(&(const struct sk_rows){1, rows});
     pg_answers(&(const struct sk_rows){1, rows});
@@ -304,8 +304,8 @@ TEST(with_several_shards_no_id_is_a_cursor)
 TEST(a_list_does_not_wait_for_a_shard_that_lags)
 {
     static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
-    sale.shards = 2;
-    fake_lagging = sale.ask_pg[1];
+    sale.shard_count = 2;
+    fake_lagging = sale.shards[1].queries;
     ask_events(2, NULL);
     ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 1);
     pg_answers(&(const struct sk_rows){1, rows});
@@ -321,7 +321,7 @@ TEST(a_list_does_not_wait_for_a_shard_that_lags)
 
 TEST(one_database_alone_is_waited_for)
 {
-    fake_lagging = sale.ask_pg[0];
+    fake_lagging = sale.shards[0].queries;
     ask_events(2, NULL);
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_FOUND);

@@ -16,6 +16,7 @@ enum { SHARDS = 2, NAMES = 200, OTHERS = 2 };
 #define THIRD "018bcfe5-6800-7000-8000-0000000000c3"
 
 static uv_loop_t loop;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_assignments *assignments;
 static char links[SHARDS * 2];
@@ -87,10 +88,10 @@ uint64_t sk_session_lists(const struct sk_session *session)
 
 static unsigned yielded[SHARDS]; // how often the locks of a shard were
 
-void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t shards)
+void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t all)
 {
     (void)locks;
-    ck_assert_uint_eq(shards, SHARDS);
+    ck_assert_uint_eq(all, SHARDS);
     yielded[shard]++;
 }
 
@@ -120,12 +121,12 @@ static void setup(void)
     memset(yielded, 0, sizeof yielded);
     fake.lists = 1;
     fake.living = 1;
-    sale = (struct sk_sale){.loop = &loop, .shards = SHARDS};
+    sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = SHARDS};
     for (size_t i = 0; i < SHARDS; i++) {
         incomplete[i] = false;
         follows[i] = (struct sk_follow *)(void *)&incomplete[i];
-        sale.pg[i] = (struct sk_pg *)(void *)&links[2 * i];
-        sale.ask_pg[i] = (struct sk_pg *)(void *)&links[2 * i + 1];
+        sale.shards[i].orders = (struct sk_pg *)(void *)&links[2 * i];
+        sale.shards[i].queries = (struct sk_pg *)(void *)&links[2 * i + 1];
     }
     assignments = sk_assignments_open(&sale, follows, &hook);
     ck_assert_ptr_nonnull(assignments);
@@ -173,9 +174,9 @@ TEST_EACH(any_trouble_ends_it_at_once, 4)
     if (_i == 0)
         fake_pg.down = true;
     else if (_i == 1)
-        fake_lagging = sale.pg[0];
+        fake_lagging = sale.shards[0].orders;
     else if (_i == 2)
-        fake_lagging = sale.ask_pg[0];
+        fake_lagging = sale.shards[0].queries;
     else
         incomplete[0] = true;
     sk_assignments_check(assignments);
@@ -288,7 +289,7 @@ TEST_EACH(who_alone_has_lost_postgresql_is_not_ready_after_three_seconds, 3)
     fake.elsewhere = true;
     run_for(5000);
     ck_assert(!sk_assignments_is_alone(assignments)); // it has it
-    fake_lagging = sale.ask_pg[1];
+    fake_lagging = sale.shards[1].queries;
     run_for(2900);
     ck_assert(!sk_assignments_is_alone(assignments));
     run_for(200);
@@ -303,7 +304,7 @@ TEST_EACH(who_alone_has_lost_postgresql_is_not_ready_after_three_seconds, 3)
     ck_assert(!sk_assignments_is_alone(assignments));
     fake.others[1] = 1;
     fake.unheld = false;
-    fake_lagging = sale.ask_pg[1];
+    fake_lagging = sale.shards[1].queries;
     run_for(2900);
     ck_assert(!sk_assignments_is_alone(assignments)); // three seconds again
 }

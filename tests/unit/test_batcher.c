@@ -20,9 +20,8 @@ static struct sk_order *granted[GRANTED_MAX];
 static struct sk_order_list granted_list;
 static size_t granted_count;
 
-void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
+void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
 {
-    (void)writer;
     order->entry = entry;
     sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &granted_list);
     granted[granted_count++] = order;
@@ -47,7 +46,7 @@ static void setup(void)
 {
     stage_open((struct sk_sale_options){.batch_max = 5, .orders_per_user = 20}, 1, POOL);
     sale.offers_differ = on_offers_differ;
-    batcher = sk_batcher_open(&sale, NULL);
+    batcher = sk_batcher_open(&sale);
     ck_assert_ptr_nonnull(batcher);
 }
 
@@ -762,7 +761,7 @@ TEST(closing_answers_those_that_still_wait)
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(told[i].code, SK_PURCHASE_UNAVAILABLE);
-    batcher = sk_batcher_open(&sale, NULL); // for the teardown
+    batcher = sk_batcher_open(&sale); // for the teardown
 }
 
 // ---- the session ----

@@ -10,9 +10,9 @@
 #include "test.h"
 
 static uv_loop_t loop;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_beats *beats;
-static const bool *closed;
 static char links[6];
 static size_t dropped[2];
 static unsigned links_held[2];
@@ -28,7 +28,7 @@ bool sk_assignment_has(const struct sk_session *session, size_t shard, const cha
 
 static size_t shard_of(const struct sk_pg *pg)
 {
-    return pg == sale.pg[1] || pg == sale.ask_pg[1] || pg == sale.report_pg[1];
+    return pg == sale.shards[1].orders || pg == sale.shards[1].queries || pg == sale.shards[1].reports;
 }
 
 void sk_pg_drop(struct sk_pg *pg, const char *why)
@@ -41,24 +41,24 @@ void sk_pg_drop(struct sk_pg *pg, const char *why)
 void sk_pg_hold(struct sk_pg *pg, bool held)
 {
     size_t shard = shard_of(pg);
-    unsigned bit = pg == sale.pg[shard] ? 1 : 2;
-    ck_assert_ptr_ne(pg, sale.report_pg[shard]);
+    unsigned bit = pg == sale.shards[shard].orders ? 1 : 2;
+    ck_assert_ptr_ne(pg, sale.shards[shard].reports);
     links_held[shard] = (links_held[shard] & ~bit) | (held ? bit : 0);
 }
 
 static bool is_open(size_t shard)
 {
-    ck_assert(links_held[shard] == (closed[shard] ? 3U : 0U));
-    return !closed[shard];
+    ck_assert(links_held[shard] == (shards[shard].closed ? 3U : 0U));
+    return !shards[shard].closed;
 }
 
 static void setup(void)
 {
-    sale = (struct sk_sale){.loop = &loop, .shards = 2};
+    sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = 2};
     for (int i = 0; i < 2; i++) {
-        sale.pg[i] = (struct sk_pg *)(void *)&links[i];
-        sale.ask_pg[i] = (struct sk_pg *)(void *)&links[2 + i];
-        sale.report_pg[i] = (struct sk_pg *)(void *)&links[4 + i];
+        sale.shards[i].orders = (struct sk_pg *)(void *)&links[i];
+        sale.shards[i].queries = (struct sk_pg *)(void *)&links[2 + i];
+        sale.shards[i].reports = (struct sk_pg *)(void *)&links[4 + i];
     }
     memset(dropped, 0, sizeof dropped);
     memset(links_held, 0, sizeof links_held);
@@ -66,7 +66,6 @@ static void setup(void)
     assigned = true;
     beats = sk_beats_open(&sale);
     ck_assert_ptr_nonnull(beats);
-    closed = sk_beats_closed(beats);
 }
 
 static void teardown(void)
@@ -252,9 +251,10 @@ TEST(a_beat_that_could_not_be_read_does_not_stand_still)
 
 TEST(one_shard_alone_has_none)
 {
-    struct sk_sale alone = {.loop = &loop, .shards = 1};
+    struct sk_shard shard = {NULL};
+    struct sk_sale alone = {.loop = &loop, .shards = &shard, .shard_count = 1};
     struct sk_beats *none = sk_beats_open(&alone);
-    ck_assert(!sk_beats_closed(none)[0]);
+    ck_assert(!shard.closed);
     ck_assert(sk_beats_fit(none, 0, 0));
     sk_beats_hurry(none);
     free(none); // it has no timer, which the fake would miss

@@ -17,6 +17,7 @@ static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000,
 
 static uv_loop_t loop;
 static struct sk_store_options stores;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_recovery recovery;
 static struct sk_control control;
@@ -76,7 +77,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     stores = (struct sk_store_options){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
-    sale = (struct sk_sale){.loop = &loop, .shards = 1};
+    sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = 1};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     control = (struct sk_control){
         .on_answer = on_answer, .sale = &sale, .stores = &stores, .recovery = &recovery, .queries = sk_queries_open()};

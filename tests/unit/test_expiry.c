@@ -120,7 +120,7 @@ static void setup(void)
     now_ms = 5000000;
     expiry = sk_expiry_open(&sale);
     ck_assert_ptr_nonnull(expiry);
-    sk_expiry_set_returns(expiry, (struct sk_returns *)(void *)&calls);
+    shards[0].returns = (struct sk_returns *)(void *)&calls;
 }
 
 static void teardown(void)
@@ -339,7 +339,7 @@ TEST(runs_have_their_bound_and_all_have_their_turn)
 // Its runs do not end before it is back.
 TEST(a_shard_that_is_away_keeps_no_run_of_another)
 {
-    sale.shards = 2;
+    sale.shard_count = 2;
     voucher->shard = 1;
     for (int id = VOUCHER + 1; id < VOUCHER + RUNS_MAX + 5; id++)
         a_voucher(sale.catalogue, id)->shard = 1;

@@ -13,6 +13,7 @@
 enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, TEXT_SIZE = 24 };
 
 static uv_loop_t loop;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_follow *follow;
 
@@ -73,7 +74,7 @@ static void open_follow(void)
 
 static void setup(void)
 {
-    sale = (struct sk_sale){.loop = &loop, .shards = 1};
+    sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = 1};
     now_ms = 5000;
     fake_no_memory = memory_fails;
     open_follow();

@@ -25,7 +25,7 @@ static void setup(void)
 {
     static char returns; // any address will do
     control_setup();
-    control.returns = (struct sk_returns *)(void *)&returns;
+    shards[0].returns = (struct sk_returns *)(void *)&returns;
     memset(&fake_returns, 0, sizeof fake_returns);
     voucher = a_voucher(sale.catalogue, VOUCHER);
     sk_order_id_make(&gen, voucher->slot, EPOCH, order);

@@ -11,6 +11,7 @@
 enum { KNOWN = 3 };
 
 static uv_loop_t loop;
+static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale own_sale;
 static struct sk_voucher *own_voucher;
 static size_t releases, carried;
@@ -38,8 +39,10 @@ enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_vouche
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    own_sale =
-        (struct sk_sale){.loop = &loop, .shards = 1, .catalogue = sk_catalogue_new(sizeof(struct sk_maintenance))};
+    own_sale = (struct sk_sale){.loop = &loop,
+                                .shards = shards,
+                                .shard_count = 1,
+                                .catalogue = sk_catalogue_new(sizeof(struct sk_maintenance))};
     own_voucher = a_voucher(own_sale.catalogue, 7);
     own_voucher->offer = KNOWN;
     releases = carried = fake_follow.waits = fake_follow.hurries = 0;

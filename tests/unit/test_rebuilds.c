@@ -135,7 +135,7 @@ TEST(a_few_run_at_a_time)
 // Urgent ones, too: buyers of the other shard wait for theirs.
 TEST(a_shard_that_hangs_holds_no_place_of_another)
 {
-    sale.shards = 2;
+    sale.shard_count = 2;
     for (int64_t id = 1; id <= 7; id++)
         ck_assert_int_eq(wait_for(id, SK_REBUILD_DOUBT, (int)id), SK_OK);
     ck_assert_uint_eq(run_count, ACTIVE_MAX);

@@ -24,9 +24,8 @@ static int64_t resumed_epoch, added_epoch;
 static char added_journal_id[SK_JOURNAL_ID_SIZE];
 static int rebuilds;
 
-void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
+void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
 {
-    (void)writer;
     added++;
     added_epoch = order->epoch;
     (void)snprintf(added_journal_id, sizeof added_journal_id, "%s", entry->journal_id);
@@ -35,24 +34,21 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     sk_order_give(sale.orders, order);
 }
 
-void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_resume(struct sk_order *order)
 {
-    (void)writer;
     resumed++;
     resumed_epoch = order->epoch;
     sk_order_give(sale.orders, order);
 }
 
-void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_leave(struct sk_order *order)
 {
-    (void)writer;
     left++;
     sk_order_give(sale.orders, order);
 }
 
-void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_forget(struct sk_order *order)
 {
-    (void)writer;
     forgotten++;
     sk_order_give(sale.orders, order);
 }

@@ -45,7 +45,7 @@ static void on_recovered(void *arg, struct sk_voucher *its_voucher)
 
 static void start(void)
 {
-    returns = sk_returns_open(&sale, on_recovered, &recoveries);
+    returns = shards[0].returns = sk_returns_open(&sale, shards, on_recovered, &recoveries);
     ck_assert_ptr_nonnull(returns);
 }
 
@@ -965,7 +965,7 @@ TEST(several_need_memory)
     ck_assert_int_eq(all.told, 0);
     must_be_idle();
     allocations_left = 1;
-    ck_assert_ptr_null(sk_returns_open(&sale, on_recovered, &recoveries));
+    ck_assert_ptr_null(sk_returns_open(&sale, shards, on_recovered, &recoveries));
 }
 
 static bool refuses_calls(void)

@@ -180,8 +180,7 @@ TEST(without_postgres_there_is_no_report)
 // Its link is not held: the beats use it.
 TEST(of_a_closed_shard_there_is_no_report)
 {
-    const bool closed[SK_SHARDS_MAX] = {true};
-    sale.shard_closed = closed;
+    shards[0].closed = true;
     ask(VOUCHER, 1);
     give_snapshot();
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -250,8 +249,8 @@ TEST(there_is_one_count_at_a_time)
 
 TEST(each_shard_counts_one)
 {
-    sale.shards = 2;
-    sale.report_pg[1] = sale.report_pg[0];
+    sale.shard_count = 2;
+    sale.shards[1].reports = sale.shards[0].reports;
     sk_catalogue_find(sale.catalogue, OTHER)->shard = 1;
     ask(VOUCHER, 1);
     ask(OTHER, 2);

@@ -210,9 +210,9 @@ static void setup(int stock)
     redis.epoch = postgres.epoch = 7;
     fake_no_memory = memory_fails;
     regrant = sk_regrant_open(&sale, NULL);
-    writer = sk_writer_open(&sale, &(struct sk_writer_events){on_recovered, sk_regrant_add, NULL, regrant});
-    batcher = sk_batcher_open(&sale, writer);
-    sk_regrant_set_writer(regrant, writer);
+    writer = shards[0].writer =
+        sk_writer_open(&sale, shards, &(struct sk_writer_events){on_recovered, sk_regrant_add, NULL, regrant});
+    batcher = sk_batcher_open(&sale);
     voucher = a_voucher(sale.catalogue, VOUCHER);
 }
 

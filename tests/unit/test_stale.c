@@ -135,7 +135,7 @@ TEST(a_postgresql_that_hangs_is_away)
     fake_pg.down = false;
     sk_show_voucher(&control, VOUCHER, 1);
     ask_list(2);
-    fake_lagging = sale.ask_pg[0];
+    fake_lagging = sale.shards[0].queries;
     sk_show_voucher(&control, VOUCHER, 3);
     answer_snapshot();
     must_show(3, SHOWN("3"));
@@ -229,11 +229,11 @@ TEST(before_the_catalogue_was_read_there_is_no_list)
 TEST(of_several_shards_one_may_be_away)
 {
     char cursor[SK_CURSOR_SIZE];
-    sale.shards = 2;
+    sale.shard_count = 2;
     for (int64_t id = 1; id <= 6; id++)
         documented(id)->shard = id % 3 == 0;
     fake_pg.down = false;
-    fake_lagging = sale.ask_pg[1];
+    fake_lagging = sale.shards[1].queries;
     ask_page(3, NULL, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     answer_snapshots();

@@ -78,9 +78,8 @@ void sk_named_lock_release(struct sk_named_lock *lock)
 static struct sk_entry *taken[TAKEN_MAX];
 static size_t taken_count;
 
-void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
+void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
 {
-    (void)writer;
     ck_assert_int_eq(entry->kind, SK_ENTRY_RECOVERED);
     ck_assert_int_eq(order->epoch, 7);
     taken[taken_count++] = entry;

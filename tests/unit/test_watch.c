@@ -271,7 +271,7 @@ TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
     enum { PAGE = 100, OF_THE_SHARD = 110, OF_THE_OTHER = OF_THE_SHARD + 1 };
     all_is_well();
     state = "loading"; // so those that are judged are rebuilt
-    sale.shards = 2;
+    sale.shard_count = 2;
     for (int64_t id = 1; id <= OF_THE_SHARD; id++)
         on_sale(id)->shard = 1;
     (void)on_sale(OF_THE_OTHER);

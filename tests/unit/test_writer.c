@@ -60,7 +60,7 @@ static void must_be_told(uint64_t handle, enum sk_purchase_code code)
 static void setup(void)
 {
     stage_open((struct sk_sale_options){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200}, 1, POOL);
-    writer = sk_writer_open(&sale, &events);
+    writer = shards[0].writer = sk_writer_open(&sale, shards, &events);
     ck_assert_ptr_nonnull(writer);
 }
 
@@ -103,7 +103,7 @@ static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, u
         order->epoch = epoch;
         order->low_priority = low_priority;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)handle);
-        sk_writer_add(writer, entry, order);
+        sk_writer_add(entry, order);
     }
 }
 
@@ -275,7 +275,7 @@ TEST(one_answer_may_stand_for_the_batch)
     ck_assert_uint_eq(told_count, 3);
     for (int i = 0; i < 2; i++) {
         stale[i]->epoch = 8;
-        sk_writer_resume(writer, stale[i]);
+        sk_writer_resume(stale[i]);
     }
     pump();
     OUTCOMES({NULL, "placed"});
@@ -409,7 +409,7 @@ TEST(a_shared_batch_that_is_lost_is_written_again)
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(stale_count, 1);
     stale[0]->epoch = 8;
-    sk_writer_resume(writer, stale[0]);
+    sk_writer_resume(stale[0]);
     pump();
     OUTCOMES({NULL, "placed"});
     ck_assert(sk_writer_idle(writer));
@@ -465,7 +465,7 @@ TEST(entries_are_kept_in_their_order_until_they_are_settled)
     ck_assert_ptr_eq(voucher->entries.oldest, first);
     ck_assert_ptr_eq(voucher->entries.youngest, first);
     stale[0]->epoch = 8;
-    sk_writer_resume(writer, stale[0]);
+    sk_writer_resume(stale[0]);
     pump();
     OUTCOMES({"1", "placed"});
     answer_all_of_redis();
@@ -619,12 +619,12 @@ TEST(a_stale_order_is_handed_out)
     ck_assert(sk_writer_idle(writer)); // the writer no longer has it
     ck_assert_uint_eq(fake_redis.count, 0);
     stale[0]->epoch = stale[1]->epoch = 9;
-    sk_writer_resume(writer, stale[0]); // Redis still knows it: it stays with its entry
+    sk_writer_resume(stale[0]); // Redis still knows it: it stays with its entry
     pump();
     must_ask_pg("1", "9", "{\"user-1\"}");
     OUTCOMES({"1", "placed"});
     ck_assert_uint_eq(fake_redis.count, 0);
-    sk_writer_add(writer, entry_of(1, "20-1"), stale[1]); // granted again: it moves, and its old entry ends
+    sk_writer_add(entry_of(1, "20-1"), stale[1]); // granted again: it moves, and its old entry ends
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     pump();
     must_ask_pg("1", "9", "{\"user-2\"}");
@@ -1044,7 +1044,7 @@ TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     options.batch_max = LARGEST;
     sk_writer_close(writer);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
-    writer = sk_writer_open(&sale, &events);
+    writer = shards[0].writer = sk_writer_open(&sale, shards, &events);
     grant(entry_of(1, "10-1"), 1, LARGEST, false);
     pump();
     for (int i = 0; i < LARGEST; i++) {
