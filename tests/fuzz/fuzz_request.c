@@ -157,6 +157,12 @@ static void run_timers(void)
 // ---- what the server listens on ----
 
 // In place of a port: no trace of it is left when a connection ends, however many there are.
+bool sk_listen_address_is_reachable(const char *address)
+{
+    (void)address;
+    return false;
+}
+
 int sk_listen(const char *address)
 {
     (void)address;
@@ -658,6 +664,19 @@ struct sk_redis *sk_nodes_queries(const struct sk_nodes *nodes, unsigned slot)
     (void)nodes;
     (void)slot;
     return (struct sk_redis *)(void *)&shop.links[2];
+}
+
+unsigned sk_nodes_number(const struct sk_nodes *nodes, unsigned slot)
+{
+    (void)nodes;
+    (void)slot;
+    return 0;
+}
+
+bool sk_nodes_is_cluster(const struct sk_nodes *nodes)
+{
+    (void)nodes;
+    return false;
 }
 
 struct sk_nodes_state sk_nodes_state(const struct sk_nodes *nodes)

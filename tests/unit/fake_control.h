@@ -10,7 +10,9 @@
 
 #include "fake_catalogue.h"
 #include "fake_follow.h"
+#ifndef CONTROL_HAS_PHASES
 #include "fake_phase.h"
+#endif
 #include "fake_stores.h"
 #include "order_lookup.h"
 #include "query.h"

@@ -16,7 +16,7 @@ enum { SHARDS = 2, NAMES = 200, OTHERS = 2 };
 #define THIRD "018bcfe5-6800-7000-8000-0000000000c3"
 
 static uv_loop_t loop;
-static struct sk_shard shards[SK_SHARDS_MAX];
+static struct sk_shard links_of[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_assignments *assignments;
 static char links[SHARDS * 2];
@@ -121,7 +121,7 @@ static void setup(void)
     memset(yielded, 0, sizeof yielded);
     fake.lists = 1;
     fake.living = 1;
-    sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = SHARDS};
+    sale = (struct sk_sale){.loop = &loop, .shards = links_of, .shard_count = SHARDS};
     for (size_t i = 0; i < SHARDS; i++) {
         incomplete[i] = false;
         follows[i] = (struct sk_follow *)(void *)&incomplete[i];

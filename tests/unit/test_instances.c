@@ -1,4 +1,5 @@
 // The list of living instances: data from Redis is shown only in a valid form, and a session's own data is read back.
+#define CONTROL_HAS_PHASES
 #include "fake_control.h"
 
 #include "about.h"

@@ -1,6 +1,7 @@
 // Listeners of vouchers: their cost in Redis, how often each gets an event, and its content.
 #include "fake_timer.h"
 
+#define CONTROL_HAS_PHASES
 #include "fake_control.h"
 
 #include "live.h"

@@ -62,7 +62,8 @@ void sk_named_lock_release(struct sk_named_lock *its_lock)
 
 static char logged[LINE_SIZE]; // the last line
 
-void sk_log(enum sk_log_level level, const char *message, const char *format, ...)
+void __wrap_sk_log(enum sk_log_level level, const char *message, const char *format, ...);
+void __wrap_sk_log(enum sk_log_level level, const char *message, const char *format, ...)
 {
     char pairs[LINE_SIZE - 64];
     va_list args;

@@ -1,6 +1,7 @@
 // The samples of the history: sums of what all instances wrote, of which nothing is believed that no instance writes.
 #include "fake_timer.h"
 
+#define CONTROL_HAS_PHASES
 #include "fake_control.h"
 
 #include "clock.h"
