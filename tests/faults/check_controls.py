@@ -1,10 +1,21 @@
-"""Whether each broken guard still applies: the text that it replaces is in its file exactly once, and no later
-migration redefines what the patched one defines."""
+"""Whether each broken guard still applies: the text that it replaces is in its file exactly once, no later migration
+redefines what the patched one defines, and what it becomes still compiles.
 
+    check_controls.py BUILD     a configured build folder, for the flags
+"""
+
+from __future__ import annotations
+
+import json
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
 
-from controls import CONTROLS
+from controls import CONTROLS, Control
 from stack import ROOT
 
 FUNCTION = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION (\w+)", re.MULTILINE)
@@ -22,7 +33,40 @@ def misfit(file: str, text: str) -> str:
     return ""
 
 
-misfits = [(c.name, file, why) for c in CONTROLS for file, old, _ in c.changes if (why := misfit(file, old))]
-for name, file, why in misfits:
-    print(f"{name}: {file} {why}", file=sys.stderr)
-sys.exit(bool(misfits))
+def compiled(control: Control, flags: dict[str, list[str]], folder: Path) -> str:
+    """What the compiler says of its files of C; a header is compiled with the source beside it."""
+    sources = set()
+    for name, old, new in control.changes:
+        if name.startswith("src/"):
+            (folder / Path(name).name).write_text((ROOT / name).read_text().replace(old, new))
+            sources.add(str(Path(name).with_suffix(".c")))
+    for source in sources:
+        file = folder / Path(source).name
+        if not file.exists():
+            file.write_text((ROOT / source).read_text())
+        done = subprocess.run([*flags[source], f"-I{folder}", f"-I{(ROOT / source).parent}", "-fsyntax-only", file],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            return done.stderr[:800]
+    return ""
+
+
+def main() -> int:
+    mended = SourceFileLoader("sim_controls", str(ROOT / "tests/sim/controls")).load_module().MENDED
+    flags = {}
+    for one in json.loads((Path(sys.argv[1]) / "compile_commands.json").read_text()):
+        words = shlex.split(one["command"])
+        flags[str(Path(one["file"]).relative_to(ROOT))] = words[: min(words.index("-o"), words.index("-MD") if "-MD" in words else len(words))]
+    wrong = 0
+    for control in CONTROLS + mended:
+        misfits = [f"{file} {why}" for file, old, _ in control.changes if (why := misfit(file, old))]
+        with tempfile.TemporaryDirectory() as folder:
+            said = "; ".join(misfits) or compiled(control, flags, Path(folder))
+        if said:
+            print(f"{control.name}: {said}", file=sys.stderr)
+        wrong += said != ""
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
