@@ -347,7 +347,7 @@ CONTROLS = [
         "src/sale/batcher.c",
         "        batcher->sale->orphaned(batcher->sale->recovery, voucher); // it may still be carried out",
         "",
-        "33a",
+        "33k",
         "seen_meanwhile",
     ),
     Control(

@@ -30,6 +30,7 @@ class Proxy:
         self.cut_after: dict[str, int | None] = {"up": None, "down": None}  # bytes passed by the next connections
         self.swallow = {"up": False, "down": False}  # half-open: nothing arrives, and neither side notices
         self.swallow_of = ""  # only connections from this address; "": all
+        self.late_s: dict[asyncio.StreamWriter, float] = {}  # what these connections send arrives so much later
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -57,6 +58,8 @@ class Proxy:
             while chunk := await reader.read(65536):
                 if self.delay_ms:
                     await asyncio.sleep(self.delay_ms / 1000)
+                if direction == "up" and both[0] in self.late_s:
+                    await asyncio.sleep(self.late_s[both[0]])  # the store's side stays open
                 if self.swallow[direction] and self.swallow_of in ("", source):
                     continue
                 if self.cut_chance and self.random.random() < self.cut_chance:
@@ -71,6 +74,10 @@ class Proxy:
             pass
         for one in both:
             one.close()
+
+    def be_late(self, seconds: float) -> None:
+        """What is sent on the connections that are open now arrives later, also if its sender has closed them."""
+        self.late_s = {link: seconds for link in self.links}
 
     def drop_all(self) -> None:
         """Closes all connections."""

@@ -1,5 +1,5 @@
 """A script that ran after its caller gave up: its orders are in the journal under the session of a living reactor that
-does not hold them. Only that reactor can detect this, and it settles them: 33a, 33b.
+does not hold them. Only that reactor can detect this, and it settles them: 33a, 33b, 33k.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from stack import Broken, redis_url, wait_for
 BUYERS = 8
 ATTEMPTS = 3
 SETTLED_S = 8.0  # the reactor checks once a second after its link is back
+LATE_S, SOON_S = 2.5, 2.5  # after the reply is overdue and the link is back; the reactor looks once a second
 LONG_TTL = {"SECKILL_LOCK_TTL_MS": "20000"}  # no session ends while the caller waits, nor soon after
 
 
@@ -88,9 +89,24 @@ def link_cut(run: Run) -> None:
     settled_by_its_own(run, 0, threads)
 
 
+def arrives_late(run: Run) -> None:
+    """A call is under way on the network. Its instance gives up, connects again and finds nothing. Then the call
+    arrives, and is executed: the instance must still be looking."""
+    own = run.stack.another_proxy(run.redis.port)
+    restart(run.first, {"SECKILL_REDIS_URL": redis_url(own.port)})
+    nothing_under_way(run)
+    before = bought(run)
+    own.be_late(LATE_S)
+    threads = buyers_meanwhile(run, 0)
+    wait_for("a script that ran late", lambda: bought(run) > before, LATE_S + 2)
+    within(run, "an empty journal soon", lambda: run.redis.call("XLEN", run.key("journal")) == 0, SOON_S)
+    settled_by_its_own(run, 0, threads)
+
+
 ALONE = {"rate": 0, "env": LONG_TTL, "unknown": 1.0}
 
 ROWS = [
     Fault("33a", "a script carried out after its caller gave up", redis_stopped, short=True, **ALONE),
     Fault("33b", "a script's answer lost with its link", link_cut, **ALONE),
+    Fault("33k", "a script arrives after its caller has looked for it", arrives_late, **ALONE),
 ]
