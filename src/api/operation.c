@@ -1,7 +1,6 @@
-// A change sends one statement to PostgreSQL, again if its answer is lost (the key makes that harmless), and then
-// updates Redis:
+// A change is a command (command.h). Once PostgreSQL has it, Redis is updated:
 //
-//   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
+//   ASKING -> CARRYING <-> CARRYING_LATER
 //
 // Taking units away has more steps. PostgreSQL checks that they may be taken (ASKING), Redis is updated (CARRYING), and
 // the units leave Redis (TAKING). Then PostgreSQL takes them (ASKING), under the epoch in which they left Redis, and so
@@ -16,23 +15,21 @@
 #include <string.h>
 
 #include "changes.h"
+#include "command.h"
 #include "failpoint.h"
 #include "log.h"
 #include "params.h"
 #include "phase.h"
 #include "slot_map.h"
 #include "text.h"
-#include "timer.h"
 
-enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 15, NUMBERS_MAX = 10 };
+enum { TAKES_MAX = 3 };
 
 // The columns of each statement's result.
 enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
 
 enum operate_step {
-    OPERATE_NEW,
     OPERATE_ASKING,         // PostgreSQL
-    OPERATE_WAITING,        // the answer was lost, or another call holds the row: the tick asks again
     OPERATE_CARRYING,       // Redis is updated
     OPERATE_CARRYING_LATER, // that was not possible; the tick tries again
     OPERATE_TAKING,         // units leave Redis
@@ -40,33 +37,23 @@ enum operate_step {
 };
 
 struct operate {
-    struct sk_query query;
+    struct sk_command command; // must be first
     enum operate_step step;
-    int64_t reduce;           // units to take away; 0: another call
-    bool taken;               // the units have left Redis: the next statement is remove_units()
-    bool done;                // PostgreSQL has it
-    bool lost;                // an answer to the current statement was lost
-    unsigned takes;           // tries so far
-    uint64_t ask_until_ms;    // no other try after it
-    uint64_t answer_until_ms; // after it a change that is done is answered, whether or not Redis has it
-    struct sk_timer *timer;   // owned
-    enum sk_statement statement;
-    int param_count;
-    const char *params[PARAMS_MAX]; // they point into the texts and numbers, as on the next line
-    const char *id, *version, *units;
-    char numbers[NUMBERS_MAX][SK_PARAM_NUMBER_SIZE];
-    int number_count;
-    char *key, *by, *title, *currency, *description, *picture, *document; // owned
+    bool done; // PostgreSQL has it
     int64_t change;
-    char epoch[SK_PARAM_NUMBER_SIZE]; // under which the units were taken
+    char *document; // owned
+    // Units to take away; 0: another call.
+    int64_t reduce, version;
+    char *key, *by; // owned
+    bool taken;     // they have left Redis, under this epoch; the statement is remove_units()
+    char epoch[SK_PARAM_NUMBER_SIZE];
+    unsigned takes; // tries so far
 };
 
-static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
-static void operate_begin(struct operate *operate, bool ready);
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation,
+                                   enum sk_statement statement, uint64_t handle);
 static void operate_on_found(struct sk_query *query, enum sk_found found);
-static void operate_ask(struct operate *operate);
-static void operate_on_row(void *arg, const struct sk_result *result);
-static void operate_judge(struct operate *operate, const struct sk_rows *rows);
+static void operate_judge(struct sk_command *command, const struct sk_rows *rows);
 static void operate_refuse(struct operate *operate, enum sk_verdict verdict, const struct sk_rows *rows);
 static void operate_end_done(struct operate *operate);
 static void operate_carry(struct operate *operate);
@@ -74,16 +61,18 @@ static void operate_on_carried(void *arg, bool ok);
 static void operate_take(struct operate *operate);
 static void operate_on_taken(void *arg, const struct sk_reply *reply);
 static void operate_mend(struct operate *operate);
-static void operate_on_tick(void *arg);
-static void operate_release(struct sk_query *query);
+static void operate_on_failure(struct sk_command *command);
+static void operate_on_tick(struct sk_command *command, bool late);
+static void operate_release(struct sk_command *command);
+
+static const struct sk_command_kind operate_kind = {operate_judge, operate_on_failure, operate_on_tick,
+                                                    operate_release};
 
 static void operate_move(struct operate *operate, enum operate_step step)
 {
 #define TO(step) (1U << OPERATE_##step)
     static const unsigned allowed[OPERATE_STEPS] = {
-        [OPERATE_NEW] = TO(ASKING),
-        [OPERATE_ASKING] = TO(WAITING) | TO(CARRYING) | TO(TAKING),
-        [OPERATE_WAITING] = TO(ASKING),
+        [OPERATE_ASKING] = TO(CARRYING),
         [OPERATE_CARRYING] = TO(CARRYING_LATER) | TO(TAKING),
         [OPERATE_CARRYING_LATER] = TO(CARRYING),
         [OPERATE_TAKING] = TO(ASKING),
@@ -151,112 +140,84 @@ void sk_handle_close(const struct sk_context *context, struct sk_request *reques
     operate_state(context, request, SK_VOUCHER_CLOSED);
 }
 
-static const char *operate_add_number(struct operate *operate, int64_t number)
-{
-    SK_ASSERT(operate->number_count < NUMBERS_MAX && operate->param_count < PARAMS_MAX);
-    const char *text = sk_params_number(operate->numbers[operate->number_count++], number);
-    return operate->params[operate->param_count++] = text;
-}
-
-// `text` NULL: SQL's NULL.
-static void operate_add_text(struct operate *operate, const char *text)
-{
-    SK_ASSERT(operate->param_count < PARAMS_MAX);
-    operate->params[operate->param_count++] = text;
-}
-
 static void operate_add_term(struct operate *operate, int64_t term)
 {
     if (term == SK_TERM_AS_IT_IS)
-        operate_add_text(operate, NULL);
+        sk_command_add(&operate->command, NULL);
     else
-        (void)operate_add_number(operate, term);
+        sk_command_add_number(&operate->command, term);
 }
 
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
                        uint64_t handle)
 {
-    struct operate *operate = operate_new(control, operation, handle);
+    struct operate *operate = operate_new(control, operation, SK_STATEMENT_CHANGE_VOUCHER, handle);
     if (operate == NULL)
         return;
-    bool ready = sk_text_copy(&operate->title, terms->title) && sk_text_copy(&operate->currency, terms->currency) &&
-                 sk_text_copy(&operate->description, terms->description) &&
-                 sk_text_copy(&operate->picture, terms->picture);
-    operate->statement = SK_STATEMENT_CHANGE_VOUCHER;
-    operate_add_text(operate, operate->by);
-    operate_add_text(operate, operate->title);
+    struct sk_command *command = &operate->command;
+    sk_command_add(command, operation->by);
+    sk_command_add(command, terms->title);
     operate_add_term(operate, terms->price_cents);
-    operate_add_text(operate, operate->currency);
+    sk_command_add(command, terms->currency);
     operate_add_term(operate, terms->begin_ms);
     operate_add_term(operate, terms->end_ms);
     operate_add_term(operate, terms->user_limit);
     operate_add_term(operate, terms->pay_within_s);
     operate_add_term(operate, terms->ticket);
     operate_add_term(operate, terms->work_bits);
-    operate_add_text(operate, operate->description);
-    operate_add_text(operate, operate->picture);
-    operate_begin(operate, ready);
+    sk_command_add(command, terms->description);
+    sk_command_add(command, terms->picture);
+    sk_command_start(command);
 }
 
 void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
                       uint64_t handle)
 {
-    struct operate *operate = operate_new(control, operation, handle);
+    struct operate *operate = operate_new(control, operation, SK_STATEMENT_SET_VOUCHER_STATE, handle);
     if (operate == NULL)
         return;
-    operate->statement = SK_STATEMENT_SET_VOUCHER_STATE;
-    operate_add_text(operate, operate->by);
-    operate_add_text(operate, sk_voucher_state_name(state));
-    operate_begin(operate, true);
+    sk_command_add(&operate->command, operation->by);
+    sk_command_add(&operate->command, sk_voucher_state_name(state));
+    sk_command_start(&operate->command);
 }
 
 void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle)
 {
-    struct operate *operate = operate_new(control, operation, handle);
+    bool adds = units > 0;
+    struct operate *operate =
+        operate_new(control, operation, adds ? SK_STATEMENT_ADD_UNITS : SK_STATEMENT_MAY_REMOVE_UNITS, handle);
     if (operate == NULL)
         return;
-    operate->statement = units > 0 ? SK_STATEMENT_ADD_UNITS : SK_STATEMENT_MAY_REMOVE_UNITS;
-    if (units > 0)
-        operate_add_text(operate, operate->by);
+    if (adds)
+        sk_command_add(&operate->command, operation->by);
     else
         operate->reduce = -units;
-    operate->units = operate_add_number(operate, units > 0 ? units : -units);
-    operate_begin(operate, true);
+    sk_command_add_number(&operate->command, adds ? units : -units);
+    sk_command_start(&operate->command);
 }
 
 // Adds the parameters that all statements begin with: voucher, version, key. NULL: the handle was answered.
-static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation,
+                                   enum sk_statement statement, uint64_t handle)
 {
     struct operate *operate = sk_query_new_about(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate,
                                                  operation->voucher_id, operate_on_found);
     char own_key[SK_UUID_SIZE];
-    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     if (operate == NULL)
         return NULL;
-    operate->query.release = operate_release;
-    operate->ask_until_ms = now + pg_ms;
-    operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
-    operate->timer = sk_timer_open(control->sale->loop, TICK_MS, operate_on_tick, operate);
     if (operation->key == NULL)
         sk_uuid_next(&(struct sk_uuid_gen){0}, own_key);
-    bool copied = sk_text_copy(&operate->key, operation->key == NULL ? own_key : operation->key) &&
-                  sk_text_copy(&operate->by, operation->by);
-    if (!copied || operate->timer == NULL) {
-        sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
+    operate->version = operation->if_match;
+    sk_command_open(&operate->command, &operate_kind, statement);
+    if (!sk_text_copy(&operate->key, operation->key == NULL ? own_key : operation->key) ||
+        !sk_text_copy(&operate->by, operation->by)) {
+        sk_query_end(&operate->command.query, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
-    operate->id = operate_add_number(operate, operation->voucher_id);
-    operate->version = operate_add_number(operate, operation->if_match);
-    operate_add_text(operate, operate->key);
+    sk_command_add_number(&operate->command, operation->voucher_id);
+    sk_command_add_number(&operate->command, operation->if_match);
+    sk_command_add(&operate->command, operate->key);
     return operate;
-}
-
-static void operate_begin(struct operate *operate, bool ready)
-{
-    if (ready)
-        sk_query_start(&operate->query);
-    else
-        sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
 }
 
 // PostgreSQL decides about a retired voucher: the call may be a repetition.
@@ -265,47 +226,12 @@ static void operate_on_found(struct sk_query *query, enum sk_found found)
     if (found == SK_FOUND_NONE)
         sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
     else
-        operate_ask((struct operate *)query);
+        sk_command_ask((struct sk_command *)query);
 }
 
 // ---- PostgreSQL ----
 
-static void operate_ask(struct operate *operate)
-{
-    char slot[SK_PARAM_NUMBER_SIZE];
-    operate_move(operate, OPERATE_ASKING);
-    if (!operate->taken) {
-        sk_query_ask_pg(&operate->query, operate->statement, operate->param_count, operate->params, operate_on_row);
-        return;
-    }
-    const char *params[] = {sk_params_number(slot, operate->query.voucher->slot),
-                            operate->id,
-                            operate->epoch,
-                            operate->version,
-                            operate->key,
-                            operate->by,
-                            operate->units};
-    // Units that have left Redis are worth another try.
-    if (sk_pg_call(operate->query.control->sale->shards[operate->query.shard].queries, SK_STATEMENT_REMOVE_UNITS,
-                   sizeof params / sizeof params[0], params, operate_on_row, operate) != SK_OK)
-        operate_move(operate, OPERATE_WAITING);
-}
-
-static void operate_on_row(void *arg, const struct sk_result *result)
-{
-    struct operate *operate = arg;
-    if (result->rows != NULL && sk_rows_count(result->rows) == 1) {
-        SK_FAILPOINT("operate.committed");
-        operate_judge(operate, result->rows);
-    } else if (result->kind == SK_RESULT_REFUSED || result->rows != NULL) {
-        operate_refuse(operate, SK_VERDICT_INTERNAL, NULL); // everything was checked: nothing should be refused
-    } else {
-        operate->lost = operate->lost || result->kind != SK_RESULT_LOCKED;
-        operate_move(operate, OPERATE_WAITING); // the tick asks again
-    }
-}
-
-static void operate_judge(struct operate *operate, const struct sk_rows *rows)
+static void operate_judge(struct sk_command *command, const struct sk_rows *rows)
 {
     static const struct {
         const char *outcome;
@@ -317,22 +243,24 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
                     {"started", SK_VERDICT_STARTED},
                     {"invalid", SK_VERDICT_INVALID},
                     {"below", SK_VERDICT_BELOW_SOLD}};
+    struct operate *operate = (struct operate *)command;
     const char *outcome = sk_rows_text(rows, 0, COLUMN_OUTCOME);
     bool known = strcmp(outcome, "known") == 0;
+    SK_FAILPOINT("operate.committed");
     if (known || strcmp(outcome, "done") == 0) {
-        if (known && operate->taken && !operate->lost)
+        if (known && operate->taken && !command->lost)
             operate_mend(operate); // another call with this key was faster: the units were taken twice
         operate->done = true;
         operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
         if (!sk_phase_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
-            sk_query_end(&operate->query, SK_VERDICT_OVERLOADED, NULL);
+            sk_query_end(&command->query, SK_VERDICT_OVERLOADED, NULL);
         else
             operate_carry(operate);
     } else if (strcmp(outcome, "ready") == 0 || (strcmp(outcome, "stale") == 0 && operate->takes < TAKES_MAX)) {
-        operate->taken = operate->lost = false;
+        operate->taken = command->lost = false;
         operate_carry(operate);
     } else if (strcmp(outcome, "stale") == 0) {
-        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // too many rebuilds in a row
+        sk_query_end(&operate->command.query, SK_VERDICT_LOADING, NULL); // too many rebuilds in a row
     } else {
         enum sk_verdict verdict = SK_VERDICT_INTERNAL;
         for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -351,13 +279,13 @@ static void operate_refuse(struct operate *operate, enum sk_verdict verdict, con
     if (verdict == SK_VERDICT_BELOW_SOLD)
         answer.left = sk_rows_number(rows, 0, COLUMN_LEFT);
     if (verdict == SK_VERDICT_INVALID) { // together with what the voucher has
-        bool adds = operate->statement == SK_STATEMENT_ADD_UNITS;
+        bool adds = operate->command.statement == SK_STATEMENT_ADD_UNITS;
         answer.member = adds ? "add" : "end_at";
         answer.detail = adds ? "would make it more than 100000000 units" : "must be later than begin_at";
     }
     if (operate->taken)
         operate_mend(operate);
-    sk_query_end_with(&operate->query, &answer);
+    sk_query_end_with(&operate->command.query, &answer);
 }
 
 // ---- Redis ----
@@ -365,24 +293,24 @@ static void operate_refuse(struct operate *operate, enum sk_verdict verdict, con
 static void operate_answer_done(struct operate *operate)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = operate->document, .version = operate->change};
-    sk_query_answer(&operate->query, &answer);
+    sk_query_answer(&operate->command.query, &answer);
 }
 
 static void operate_end_done(struct operate *operate)
 {
-    sk_follow_hurry(operate->query.control->recovery->follows[operate->query.shard]);
+    sk_follow_hurry(operate->command.query.control->recovery->follows[operate->command.query.shard]);
     operate_answer_done(operate);
-    sk_query_end(&operate->query, SK_VERDICT_FOUND, NULL);
+    sk_query_end(&operate->command.query, SK_VERDICT_FOUND, NULL);
 }
 
 // Redis has no data of a retired voucher.
 static void operate_carry(struct operate *operate)
 {
-    struct sk_voucher *voucher = operate->query.voucher;
+    struct sk_voucher *voucher = operate->command.query.voucher;
     operate_move(operate, OPERATE_CARRYING);
     if (voucher == NULL)
         operate_on_carried(operate, true);
-    else if (sk_changes_carry_out(operate->query.control->sale, voucher, operate_on_carried, operate) != SK_OK)
+    else if (sk_changes_carry_out(operate->command.query.control->sale, voucher, operate_on_carried, operate) != SK_OK)
         operate_move(operate, OPERATE_CARRYING_LATER);
 }
 
@@ -399,18 +327,36 @@ static void operate_on_carried(void *arg, bool ok)
 
 static void operate_take(struct operate *operate)
 {
-    const struct sk_sale *sale = operate->query.control->sale;
-    const struct sk_voucher *voucher = operate->query.voucher;
+    const struct sk_sale *sale = operate->command.query.control->sale;
+    const struct sk_voucher *voucher = operate->command.query.voucher;
     operate_move(operate, OPERATE_TAKING);
     operate->takes++;
     if (voucher == NULL) { // it has just been retired
-        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->command.query, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     struct sk_redis *redis = sk_sale_ask_redis(sale, voucher);
-    const char *argv[] = {voucher->keys.voucher, sk_redis_run(redis), operate->units};
+    char units[SK_PARAM_NUMBER_SIZE];
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(redis), sk_params_number(units, operate->reduce)};
     if (sk_redis_script(redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
-        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->command.query, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+// Units that have left Redis are worth another try.
+static void operate_remove(struct operate *operate)
+{
+    struct sk_command *command = &operate->command;
+    operate_move(operate, OPERATE_ASKING);
+    sk_command_again(command, SK_STATEMENT_REMOVE_UNITS);
+    sk_command_add_number(command, command->query.voucher->slot);
+    sk_command_add_number(command, command->query.voucher->id);
+    sk_command_add(command, operate->epoch);
+    sk_command_add_number(command, operate->version);
+    sk_command_add(command, operate->key);
+    sk_command_add(command, operate->by);
+    sk_command_add_number(command, operate->reduce);
+    command->insists = true;
+    sk_command_ask(command);
 }
 
 static void operate_on_taken(void *arg, const struct sk_reply *reply)
@@ -423,63 +369,55 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
     if (word != NULL && strcmp(word, "taken") == 0 && epoch != NULL) {
         (void)snprintf(operate->epoch, sizeof operate->epoch, "%s", epoch);
         operate->taken = true;
-        operate->lost = false;
-        operate_ask(operate);
+        operate_remove(operate);
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
         struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
-        sk_query_end_with(&operate->query, &answer);
+        sk_query_end_with(&operate->command.query, &answer);
     } else if (word == NULL) { // it is not known whether they have left, unless their slot is elsewhere
         if (reply == NULL || sk_redirect_of(sk_reply_error(reply)) == SK_REDIRECT_NONE)
             operate_mend(operate);
-        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_query_end(&operate->command.query, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
-        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL);
+        sk_query_end(&operate->command.query, SK_VERDICT_LOADING, NULL);
     }
 }
 
 // Redis has too few units. If it cannot be rebuilt now, the audit finds that.
 static void operate_mend(struct operate *operate)
 {
-    struct sk_voucher *voucher = operate->query.voucher;
-    if (sk_rebuild(operate->query.control->recovery->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
+    struct sk_voucher *voucher = operate->command.query.voucher;
+    if (sk_rebuild(operate->command.query.control->recovery->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) !=
+        SK_OK)
         sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
 // ---- the tick ----
 
-static void operate_on_tick(void *arg)
+static void operate_on_failure(struct sk_command *command)
 {
-    struct operate *operate = arg;
-    const struct sk_sale *sale = operate->query.control->sale;
-    uint64_t now = uv_now(sale->loop);
-    bool late = now >= operate->answer_until_ms;
-    if (operate->step == OPERATE_WAITING && now >= operate->ask_until_ms) {
-        if (operate->taken)
-            operate_mend(operate);
-        sk_query_end(&operate->query, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->shards[operate->query.shard].queries)) {
-        operate_ask(operate);
-    } else if (operate->step == OPERATE_CARRYING_LATER && late && operate->done) {
-        operate_end_done(operate);
-    } else if (operate->step == OPERATE_CARRYING_LATER && late) {
-        sk_query_end(&operate->query, SK_VERDICT_LOADING, NULL); // nothing was taken
-    } else if (operate->step == OPERATE_CARRYING_LATER) {
-        operate_carry(operate);
-    } else if (operate->step == OPERATE_CARRYING && late && operate->done) {
-        operate_answer_done(operate);
-    }
+    struct operate *operate = (struct operate *)command;
+    if (operate->taken)
+        operate_mend(operate);
 }
 
-static void operate_release(struct sk_query *query)
+static void operate_on_tick(struct sk_command *command, bool late)
 {
-    struct operate *operate = (struct operate *)query;
-    sk_timer_close(operate->timer);
+    struct operate *operate = (struct operate *)command;
+    if (operate->step == OPERATE_CARRYING_LATER && late && operate->done)
+        operate_end_done(operate);
+    else if (operate->step == OPERATE_CARRYING_LATER && late)
+        sk_query_end(&command->query, SK_VERDICT_LOADING, NULL); // nothing was taken
+    else if (operate->step == OPERATE_CARRYING_LATER)
+        operate_carry(operate);
+    else if (operate->step == OPERATE_CARRYING && late && operate->done)
+        operate_answer_done(operate);
+}
+
+static void operate_release(struct sk_command *command)
+{
+    struct operate *operate = (struct operate *)command;
     free(operate->key);
     free(operate->by);
-    free(operate->title);
-    free(operate->currency);
-    free(operate->description);
-    free(operate->picture);
     free(operate->document);
 }
 

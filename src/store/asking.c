@@ -4,16 +4,15 @@
 
 #include "clock.h"
 #include "link.h"
+#include "redis_conn.h"
 #include "redis_format.h"
 
 struct sk_asking {
     struct sk_asking_options options;
-    struct sk_link *link; // owned, as the next two
-    struct sk_socket *socket;
-    struct sk_reader *reader;
+    struct sk_link *link; // owned, as the next one
+    struct sk_redis_conn *conn;
     unsigned left; // replies of what was sent
     uint64_t asked_ms;
-    size_t received; // bytes since then
 };
 
 static void asking_connect(void *owner, const char *address);
@@ -21,12 +20,12 @@ static const char *asking_tick(void *owner);
 static void asking_drop(void *owner, const char *why);
 static void asking_free(void *owner);
 static void asking_on_connected(void *owner);
-static void asking_on_bytes(void *owner, const char *bytes, size_t n);
+static const char *asking_on_reply(void *owner, struct sk_reply *reply);
 static void asking_on_writable(void *owner);
-static void asking_on_reply(struct sk_asking *asking, const struct sk_reply *reply);
 
 static const struct sk_link_steps steps = {asking_connect, asking_tick, asking_drop, asking_free};
-static const struct sk_socket_events events = {asking_on_connected, asking_on_bytes, asking_on_writable, asking_drop};
+static const struct sk_redis_conn_events events = {asking_on_connected, asking_on_reply, asking_on_writable,
+                                                   asking_drop};
 
 struct sk_asking *sk_asking_open(const struct sk_asking_options *options)
 {
@@ -46,10 +45,8 @@ struct sk_asking *sk_asking_open(const struct sk_asking_options *options)
 
 static void asking_disconnect(struct sk_asking *asking)
 {
-    sk_socket_close(asking->socket);
-    asking->socket = NULL;
-    sk_reader_close(asking->reader);
-    asking->reader = NULL;
+    sk_redis_conn_close(asking->conn);
+    asking->conn = NULL;
 }
 
 void sk_asking_close(struct sk_asking *asking)
@@ -77,12 +74,10 @@ static void asking_connect(void *owner, const char *address)
     struct sk_asking *asking = owner;
     const struct sk_asking_options *options = &asking->options;
     const struct sk_socket_target target = {address, options->at->port, options->tls, options->at->name};
-    const char *why = "out of memory";
+    const char *why;
     asking->left = 0;
-    asking->reader = sk_reader_open();
-    if (asking->reader != NULL)
-        asking->socket = sk_socket_open(options->loop, &target, &events, asking, &why);
-    if (asking->socket == NULL)
+    asking->conn = sk_redis_conn_open(options->loop, &target, &events, asking, &why);
+    if (asking->conn == NULL)
         asking_drop(asking, why);
 }
 
@@ -91,7 +86,7 @@ bool sk_asking_send(struct sk_asking *asking, int argc, const char **argv)
 {
     size_t len = 0;
     char *command = sk_redis_format(argc, argv, NULL, &len);
-    bool sent = command != NULL && sk_socket_write(asking->socket, command, len) == len;
+    bool sent = command != NULL && sk_redis_conn_write(asking->conn, command, len) == len;
     asking->left++;
     free(command);
     return sent;
@@ -100,7 +95,7 @@ bool sk_asking_send(struct sk_asking *asking, int argc, const char **argv)
 static bool asking_begin(struct sk_asking *asking)
 {
     asking->asked_ms = sk_monotonic_ms();
-    asking->received = 0;
+    sk_redis_conn_limit(asking->conn, asking->options.most_bytes);
     return asking->options.ask(asking, asking->options.arg);
 }
 
@@ -131,47 +126,34 @@ static void asking_on_writable(void *owner)
     (void)owner; // a connection whose bytes were not taken at once was dropped
 }
 
-static void asking_on_bytes(void *owner, const char *bytes, size_t n)
+static const char *asking_take(struct sk_asking *asking, const struct sk_reply *reply)
 {
-    struct sk_asking *asking = owner;
-    const struct sk_socket *socket = asking->socket;
-    asking->received += n;
-    sk_reader_feed(asking->reader, bytes, n);
-    while (asking->socket == socket) { // on_reply may close everything
-        struct sk_reply *reply;
-        const char *why;
-        bool good = sk_reader_next(asking->reader, &reply, &why);
-        if (good && reply == NULL && asking->received <= asking->options.most_bytes)
-            return;
-        if (!good)
-            asking_drop(asking, why);
-        else if (reply == NULL)
-            asking_drop(asking, "its reply is too long");
-        else if (asking->left == 0)
-            asking_drop(asking, "it sends what was not asked for");
-        else
-            asking_on_reply(asking, reply);
-        sk_reply_free(reply);
-    }
-}
-
-static void asking_on_reply(struct sk_asking *asking, const struct sk_reply *reply)
-{
-    const struct sk_socket *socket = asking->socket;
-    const char *why = sk_reply_error(reply);
+    const struct sk_redis_conn *conn = asking->conn;
+    if (asking->left == 0)
+        return "it sends what was not asked for";
     asking->left--;
     sk_reply_log_denial(reply);
+    const char *why = sk_reply_error(reply);
     if (why == NULL)
         why = asking->options.on_reply(asking->options.arg, asking->left, reply);
-    if (asking->socket != socket)
-        return; // it was closed
-    if (why != NULL)
-        asking_drop(asking, why);
-    else if (asking->left == 0 && sk_link_state(asking->link) == SK_LINK_PREPARING)
+    if (asking->conn != conn)
+        return NULL; // it was closed
+    if (why == NULL && asking->left == 0 && sk_link_state(asking->link) == SK_LINK_PREPARING)
         sk_link_move(asking->link, SK_LINK_READY);
+    return why;
 }
 
-// Also the socket's `ended`.
+static const char *asking_on_reply(void *owner, struct sk_reply *reply)
+{
+    struct sk_asking *asking = owner;
+    const char *why = asking_take(asking, reply);
+    if (why != NULL)
+        asking_drop(asking, why); // before the reply goes, whose text it may be
+    sk_reply_free(reply);
+    return NULL;
+}
+
+// Also the connection's `ended`.
 static void asking_drop(void *owner, const char *why)
 {
     struct sk_asking *asking = owner;

@@ -17,6 +17,7 @@
 #include "link.h"
 #include "log.h"
 #include "params.h"
+#include "redis_conn.h"
 #include "redis_format.h"
 #include "redis_info.h"
 #include "redis_reply.h"
@@ -46,10 +47,9 @@ struct sk_redis {
     struct sk_tls_files tls;
     uint32_t timeout_ms;
     size_t most_waiting;
-    struct sk_socket *socket; // owned, as the next two; NULL: no connection
-    struct sk_reader *reader;
-    struct sk_buf out; // what is queued and not written
-    size_t written;    // of it, by the write in progress
+    struct sk_redis_conn *conn; // owned; NULL: no connection
+    struct sk_buf out;          // what is queued and not written
+    size_t written;             // of it, by the write in progress
     struct redis_call *oldest, *youngest;
     struct redis_call *unsent;     // the oldest call whose write has not begun
     struct redis_call *unanswered; // the last call of the latest write; NULL: all are answered
@@ -80,8 +80,8 @@ static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, i
 static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
                                             size_t n);
 static void redis_link_write(struct sk_redis *redis);
-static void redis_link_on_bytes(void *owner, const char *bytes, size_t n);
-static void redis_link_on_reply(struct sk_redis *redis, const struct sk_reply *reply);
+static const char *redis_link_on_reply(void *owner, struct sk_reply *reply);
+static void redis_link_take(struct sk_redis *redis, const struct sk_reply *reply);
 static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply);
 static struct redis_call *redis_link_pop(struct sk_redis *redis);
 static bool redis_link_is_error(const struct sk_reply *reply, const char *code);
@@ -107,8 +107,8 @@ static void redis_link_free(void *owner);
 static void redis_call_free(struct redis_call *call);
 
 static const struct sk_link_steps steps = {redis_link_connect, redis_link_tick, redis_link_drop, redis_link_free};
-static const struct sk_socket_events events = {redis_link_on_connected, redis_link_on_bytes, redis_link_on_writable,
-                                               redis_link_drop};
+static const struct sk_redis_conn_events events = {redis_link_on_connected, redis_link_on_reply, redis_link_on_writable,
+                                                   redis_link_drop};
 
 // ---- the interface ----
 
@@ -307,7 +307,7 @@ static void redis_link_write(struct sk_redis *redis)
     for (struct redis_call *call = redis->unsent; call != NULL; call = call->next)
         call->sent_ms = sk_monotonic_ms();
     redis->unsent = NULL;
-    redis->written += sk_socket_write(redis->socket, out->data + redis->written, out->len - redis->written);
+    redis->written += sk_redis_conn_write(redis->conn, out->data + redis->written, out->len - redis->written);
     if (redis->written < out->len)
         return;
     sk_buf_clear(out);
@@ -319,30 +319,20 @@ static void redis_link_on_writable(void *owner)
     redis_link_write(owner);
 }
 
-// A callback may close the link, or a reply may be a reason to drop it: then nothing of these bytes counts any more.
-static void redis_link_on_bytes(void *owner, const char *bytes, size_t n)
+// A callback may close the link, or drop the connection.
+static const char *redis_link_on_reply(void *owner, struct sk_reply *reply)
 {
     struct sk_redis *redis = owner;
-    const struct sk_socket *socket = redis->socket;
-    sk_reader_feed(redis->reader, bytes, n);
-    while (redis->socket == socket && redis->fault == NULL) {
-        struct sk_reply *reply;
-        const char *why;
-        if (!sk_reader_next(redis->reader, &reply, &why))
-            redis->fault = why;
-        else if (reply == NULL)
-            return;
-        else if (redis->oldest == redis->unsent) // NULL, or a call that was not written yet
-            redis->fault = "it sends what was not asked for";
-        else
-            redis_link_on_reply(redis, reply);
-        sk_reply_free(reply);
-    }
-    if (redis->socket == socket)
-        redis_link_drop(redis, redis->fault);
+    const struct sk_redis_conn *conn = redis->conn;
+    if (redis->oldest == redis->unsent) // NULL, or a call that was not written yet
+        redis->fault = "it sends what was not asked for";
+    else
+        redis_link_take(redis, reply);
+    sk_reply_free(reply);
+    return redis->conn == conn ? redis->fault : NULL;
 }
 
-static void redis_link_on_reply(struct sk_redis *redis, const struct sk_reply *reply)
+static void redis_link_take(struct sk_redis *redis, const struct sk_reply *reply)
 {
     struct redis_call *call = redis_link_pop(redis);
     if (redis_link_repeat(redis, call, reply))
@@ -418,10 +408,10 @@ static void redis_link_connect(void *owner, const char *address)
         why = "the sentinels name another master";
     else if (at->name[0] == '\0')
         why = redis->sentinels == NULL ? "out of memory" : sk_sentinels_why(redis->sentinels);
-    else if ((redis->reader = sk_reader_open()) != NULL)
-        redis->socket = sk_socket_open(redis->loop, &target, &events, redis, &why);
+    else
+        redis->conn = sk_redis_conn_open(redis->loop, &target, &events, redis, &why);
     redis->moved = false;
-    if (redis->socket == NULL)
+    if (redis->conn == NULL)
         redis_link_drop(redis, why);
 }
 
@@ -433,8 +423,8 @@ static void redis_link_on_master(void *arg, const struct sk_redis_host *master)
     if (sk_link_state(redis->link) == SK_LINK_CLOSED)
         return;
     sk_link_set_host(redis->link, redis->url.at.name);
-    redis->moved = sk_link_state(redis->link) == SK_LINK_CONNECTING && redis->socket == NULL;
-    if (redis->socket != NULL)
+    redis->moved = sk_link_state(redis->link) == SK_LINK_CONNECTING && redis->conn == NULL;
+    if (redis->conn != NULL)
         redis_link_drop(redis, "the sentinels name another master");
 }
 
@@ -562,7 +552,7 @@ static const char *redis_link_tick(void *owner)
     return NULL;
 }
 
-// Also the socket's `ended`.
+// Also the connection's `ended`.
 static void redis_link_drop(void *owner, const char *why)
 {
     struct sk_redis *redis = owner;
@@ -578,10 +568,8 @@ static void redis_link_drop(void *owner, const char *why)
 
 static void redis_link_disconnect(struct sk_redis *redis)
 {
-    sk_socket_close(redis->socket);
-    redis->socket = NULL;
-    sk_reader_close(redis->reader);
-    redis->reader = NULL;
+    sk_redis_conn_close(redis->conn);
+    redis->conn = NULL;
     sk_buf_free(&redis->out);
     redis->written = 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "redis_conn.h"
 #include "redis_format.h"
 
 enum { ADDRESS_SIZE = 64, WHY_SIZE = 256 };
@@ -13,8 +14,7 @@ struct sk_redis_once {
     uv_loop_t loop;
     uv_timer_t deadline;
     uint32_t timeout_ms;
-    struct sk_socket *socket; // NULL: not connected
-    struct sk_reader *reader;
+    struct sk_redis_conn *conn; // NULL: not connected
     bool connected, late;
     const char *unsent; // of the command under way
     size_t unsent_len;
@@ -25,8 +25,8 @@ struct sk_redis_once {
 static void once_fail(struct sk_redis_once *redis, const char *why)
 {
     (void)snprintf(redis->why, sizeof redis->why, "%s", why);
-    sk_socket_close(redis->socket);
-    redis->socket = NULL;
+    sk_redis_conn_close(redis->conn);
+    redis->conn = NULL;
 }
 
 static void once_on_connected(void *owner)
@@ -37,18 +37,17 @@ static void once_on_connected(void *owner)
 static void once_write(void *owner)
 {
     struct sk_redis_once *redis = owner;
-    size_t taken = sk_socket_write(redis->socket, redis->unsent, redis->unsent_len);
+    size_t taken = sk_redis_conn_write(redis->conn, redis->unsent, redis->unsent_len);
     redis->unsent += taken;
     redis->unsent_len -= taken;
 }
 
-static void once_on_bytes(void *owner, const char *bytes, size_t n)
+static const char *once_on_reply(void *owner, struct sk_reply *reply)
 {
     struct sk_redis_once *redis = owner;
-    const char *why;
-    sk_reader_feed(redis->reader, bytes, n);
-    if (redis->reply == NULL && !sk_reader_next(redis->reader, &redis->reply, &why))
-        once_fail(redis, why);
+    sk_reply_free(redis->reply);
+    redis->reply = reply;
+    return NULL;
 }
 
 static void once_on_ended(void *owner, const char *why)
@@ -56,7 +55,7 @@ static void once_on_ended(void *owner, const char *why)
     once_fail(owner, why);
 }
 
-static const struct sk_socket_events events = {once_on_connected, once_on_bytes, once_write, once_on_ended};
+static const struct sk_redis_conn_events events = {once_on_connected, once_on_reply, once_write, once_on_ended};
 
 static void once_on_deadline(uv_timer_t *timer)
 {
@@ -68,10 +67,10 @@ static void once_wait(struct sk_redis_once *redis, bool for_reply)
 {
     redis->late = false;
     (void)uv_timer_start(&redis->deadline, once_on_deadline, redis->timeout_ms, 0);
-    while (redis->socket != NULL && !redis->late && (for_reply ? redis->reply == NULL : !redis->connected))
+    while (redis->conn != NULL && !redis->late && (for_reply ? redis->reply == NULL : !redis->connected))
         (void)uv_run(&redis->loop, UV_RUN_ONCE);
     (void)uv_timer_stop(&redis->deadline);
-    if (redis->socket != NULL && redis->late)
+    if (redis->conn != NULL && redis->late)
         once_fail(redis, "no answer in time");
 }
 
@@ -97,17 +96,15 @@ struct sk_redis_once *sk_redis_once_open(const struct sk_redis_host *at, const s
     (void)uv_timer_init(&redis->loop, &redis->deadline);
     redis->deadline.data = redis;
     redis->timeout_ms = timeout_ms;
-    redis->reader = sk_reader_open();
     char address[ADDRESS_SIZE];
-    const char *why = "out of memory";
+    const char *why;
     if (at->port != 0 && !once_resolve(at->name, address)) {
         once_fail(redis, "the host name cannot be resolved");
         return redis;
     }
     struct sk_socket_target target = {at->port == 0 ? at->name : address, at->port, files, at->name};
-    if (redis->reader != NULL)
-        redis->socket = sk_socket_open(&redis->loop, &target, &events, redis, &why);
-    if (redis->socket == NULL)
+    redis->conn = sk_redis_conn_open(&redis->loop, &target, &events, redis, &why);
+    if (redis->conn == NULL)
         once_fail(redis, why);
     else
         once_wait(redis, false);
@@ -118,11 +115,10 @@ void sk_redis_once_close(struct sk_redis_once *redis)
 {
     if (redis == NULL)
         return;
-    sk_socket_close(redis->socket);
+    sk_redis_conn_close(redis->conn);
     uv_close((uv_handle_t *)&redis->deadline, NULL);
     (void)uv_run(&redis->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&redis->loop);
-    sk_reader_close(redis->reader);
     sk_reply_free(redis->reply);
     free(redis);
 }
@@ -134,13 +130,13 @@ const char *sk_redis_once_why(const struct sk_redis_once *redis)
 
 int sk_redis_once_fd(const struct sk_redis_once *redis)
 {
-    return sk_socket_fd(redis->socket);
+    return sk_redis_conn_fd(redis->conn);
 }
 
 struct sk_reply *sk_redis_once_ask(struct sk_redis_once *redis, int argc, const char **argv)
 {
     size_t len = 0;
-    if (redis->socket == NULL)
+    if (redis->conn == NULL)
         return NULL;
     char *command = sk_redis_format(argc, argv, NULL, &len);
     if (command == NULL) {

@@ -231,22 +231,7 @@ TEST(a_key_of_other_terms_is_refused)
     ck_assert_uint_eq(fake_rebuild.count + fake_redis.count, 0);
 }
 
-TEST(without_postgres_nothing_is_tried)
-{
-    fake_pg.down = true;
-    create("k1");
-    must_be_told(SK_VERDICT_UNAVAILABLE, "");
-    ck_assert_uint_eq(fake_pg.count, 0);
-}
-
-TEST(what_postgres_will_never_take_is_not_tried_again)
-{
-    create("k1");
-    pg_fails(SK_RESULT_REFUSED);
-    must_be_told(SK_VERDICT_INTERNAL, "");
-}
-
-TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
+TEST(a_lost_answer_is_asked_for_again_under_the_same_key)
 {
     static const struct {
         const char *key;
@@ -266,38 +251,6 @@ TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
         fake_rebuild.done(fake_rebuild.arg, true);
         must_be_told(SK_VERDICT_CREATED, "ready");
     }
-}
-
-TEST(an_answer_that_is_lost_twice_is_unknown)
-{
-    create(NULL);
-    pg_answers(NULL);
-    WAIT_FOR(turn_until(&fake_pg.count, 2));
-    ck_assert_uint_eq(told.count, 0);
-    pg_answers(NULL);
-    must_be_told(SK_VERDICT_UNAVAILABLE, "");
-}
-
-TEST(a_link_that_stays_away_is_not_waited_for)
-{
-    teardown();
-    open_with(SOON_MS, SOON_MS);
-    create("k1");
-    fake_pg.down = true;
-    pg_answers(NULL);
-    WAIT_FOR(turn_until(&told.count, 1));
-    must_be_told(SK_VERDICT_UNAVAILABLE, "");
-}
-
-TEST(who_still_waits_at_the_end_is_told_so)
-{
-    create("k1");
-    fake_pg.down = true;
-    pg_answers(NULL);
-    ck_assert_uint_eq(told.count, 0);
-    teardown();
-    must_be_told(SK_VERDICT_UNAVAILABLE, "");
-    setup();
 }
 
 // Two calls without a key are two wishes.

@@ -1,0 +1,207 @@
+// Replies on a connection to Redis, from bytes that come in any pieces. The socket is a stand-in.
+#include "redis_conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+enum { HEARD_SIZE = 256 };
+
+static struct sk_redis_conn *conn;
+static const struct sk_socket_events *events; // of the socket that is open; NULL: none
+static void *events_owner;
+static bool refused;
+static char heard[HEARD_SIZE];       // what the owner was told
+static const char *close_at, *fault; // the owner closes at this reply; finds fault with this one
+
+// ---- the socket ----
+
+struct sk_socket *sk_socket_open(uv_loop_t *loop, const struct sk_socket_target *target,
+                                 const struct sk_socket_events *of, void *owner, const char **why)
+{
+    static char any;
+    ck_assert(loop == NULL && strcmp(target->address, "10.0.0.1") == 0);
+    if (refused) {
+        *why = "refused";
+        return NULL;
+    }
+    events = of;
+    events_owner = owner;
+    return (struct sk_socket *)(void *)&any;
+}
+
+void sk_socket_close(struct sk_socket *sock)
+{
+    ck_assert(sock != NULL && events != NULL);
+    events = NULL;
+}
+
+size_t sk_socket_write(struct sk_socket *sock, const char *bytes, size_t n)
+{
+    ck_assert(sock != NULL && memcmp(bytes, "PING", 4) == 0);
+    return n - 1;
+}
+
+int sk_socket_fd(const struct sk_socket *sock)
+{
+    return sock == NULL ? -1 : 7;
+}
+
+// ---- the owner ----
+
+static void hear(const char *what)
+{
+    size_t len = strlen(heard);
+    (void)snprintf(heard + len, sizeof heard - len, "%s;", what);
+}
+
+static void close_it(void)
+{
+    sk_redis_conn_close(conn);
+    conn = NULL;
+}
+
+static void on_connected(void *owner)
+{
+    ck_assert_ptr_eq(owner, heard);
+    hear("connected");
+}
+
+static const char *on_reply(void *owner, struct sk_reply *reply)
+{
+    const char *text = sk_reply_text(reply, NULL);
+    char word[16];
+    ck_assert_ptr_eq(owner, heard);
+    (void)snprintf(word, sizeof word, "%s", text);
+    sk_reply_free(reply);
+    hear(word);
+    if (close_at != NULL && strcmp(word, close_at) == 0)
+        close_it();
+    return fault != NULL && strcmp(word, fault) == 0 ? "a fault" : NULL;
+}
+
+static void on_writable(void *owner)
+{
+    ck_assert_ptr_eq(owner, heard);
+    hear("writable");
+}
+
+static void on_ended(void *owner, const char *why)
+{
+    ck_assert_ptr_eq(owner, heard);
+    hear(why);
+    close_it();
+}
+
+static const struct sk_redis_conn_events owner_events = {on_connected, on_reply, on_writable, on_ended};
+static const struct sk_socket_target target = {.address = "10.0.0.1", .port = 6379};
+
+static void open_it(void)
+{
+    const char *why = NULL;
+    heard[0] = '\0';
+    conn = sk_redis_conn_open(NULL, &target, &owner_events, heard, &why);
+    ck_assert(conn != NULL || why != NULL);
+}
+
+static void setup(void)
+{
+    refused = false;
+    close_at = fault = NULL;
+    open_it();
+}
+
+static void teardown(void)
+{
+    close_it();
+    ck_assert_ptr_null(events);
+}
+
+// A piece of the replies arrives. The socket is borrowed for as long as it is open.
+static void arrive(const char *bytes, size_t n)
+{
+    ck_assert_ptr_nonnull(events);
+    char *piece = malloc(n);
+    memcpy(piece, bytes, n);
+    events->received(events_owner, piece, n);
+    free(piece);
+}
+
+#define REPLIES "+one\r\n$3\r\ntwo\r\n+three\r\n"
+
+TEST(replies_come_in_any_pieces)
+{
+    for (size_t at = 1; at < strlen(REPLIES); at++) {
+        arrive(REPLIES, at);
+        arrive(REPLIES + at, strlen(REPLIES) - at);
+        ck_assert_str_eq(heard, "one;two;three;");
+        close_it();
+        open_it();
+    }
+}
+
+TEST(its_owner_is_told_of_the_socket)
+{
+    events->connected(events_owner);
+    ck_assert_uint_eq(sk_redis_conn_write(conn, "PING", 4), 3);
+    events->writable(events_owner);
+    ck_assert_int_eq(sk_redis_conn_fd(conn), 7);
+    events->ended(events_owner, "reset");
+    ck_assert_str_eq(heard, "connected;writable;reset;");
+}
+
+TEST(nothing_is_told_after_it_was_closed)
+{
+    close_at = "two";
+    arrive(REPLIES, strlen(REPLIES));
+    ck_assert_str_eq(heard, "one;two;");
+    ck_assert_ptr_null(events);
+}
+
+TEST(a_fault_that_the_owner_finds_ends_it)
+{
+    fault = "two";
+    arrive(REPLIES, strlen(REPLIES));
+    ck_assert_str_eq(heard, "one;two;a fault;");
+    open_it();
+    close_at = "two"; // it has closed it already
+    arrive(REPLIES, strlen(REPLIES));
+    ck_assert_str_eq(heard, "one;two;");
+}
+
+TEST(what_makes_no_sense_ends_it)
+{
+    arrive("+one\r\n?\r\n+two\r\n", 15);
+    ck_assert_ptr_null(conn);
+    ck_assert(strncmp(heard, "one;", 4) == 0 && strstr(heard, "two") == NULL);
+}
+
+TEST(so_does_a_reply_that_is_too_long)
+{
+    sk_redis_conn_limit(conn, 10);
+    arrive("$20\r\n12345", 10);
+    ck_assert_str_eq(heard, "");
+    arrive("6", 1);
+    ck_assert_str_eq(heard, "its reply is too long;");
+    open_it();
+    sk_redis_conn_limit(conn, 11);
+    arrive("$5\r\n12345\r\n", 11);
+    sk_redis_conn_limit(conn, 10); // counts from now on
+    arrive("$5\r\n12345", 9);
+    ck_assert_str_eq(heard, "12345;");
+    sk_redis_conn_limit(conn, 0);
+    arrive("\r\n+" REPLIES, 3 + strlen(REPLIES));
+    ck_assert_str_eq(heard, "12345;12345;+one;two;three;");
+}
+
+TEST(a_connection_that_cannot_begin_says_why)
+{
+    const char *why = NULL;
+    refused = true;
+    ck_assert_ptr_null(sk_redis_conn_open(NULL, &target, &owner_events, heard, &why));
+    ck_assert_str_eq(why, "refused");
+}
+
+SUITE(.setup = setup, .teardown = teardown);
