@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from crowd import REFUSALS
-from world import ENDED, LIVE, Voucher, World
+from world import ENDED, Voucher, World
 
 MARK_S = 0.3  # SECKILL_SOLD_OUT_MARK_MS, and some slack
 EPOCHS = 1024  # that an order id can distinguish

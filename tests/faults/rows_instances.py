@@ -138,18 +138,6 @@ ROWS = [
         first_env=at("rebuild.begun"), short=True, rebuilds=3, unknown=0.65,
     ),
     Fault(
-        "1i", "killed: mid-reconcile, journal half settled", killed_reconciling,
-        first_env=at("rebuild.settling"), rebuilds=3, unknown=0.65,
-    ),
-    Fault(
-        "1j", "killed: mid-reconcile, stock read", killed_reconciling,
-        first_env=at("rebuild.stock"), rebuilds=3, unknown=0.65,
-    ),
-    Fault(
-        "1k", "killed: mid-reconcile, buyers written", killed_reconciling,
-        first_env=at("rebuild.buyers"), rebuilds=3, unknown=0.65,
-    ),
-    Fault(
         "1l", "killed: mid-reconcile, before opening", killed_reconciling,
         first_env=at("rebuild.opening"), rebuilds=3, unknown=0.65,
     ),

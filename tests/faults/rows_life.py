@@ -40,10 +40,6 @@ def expired(run: Run) -> int:
     return int(run.postgres.sql("select count(*) from voucher_order where status = 'expired'")[0][0])
 
 
-def units_for_sale(run: Run, voucher: str) -> int:
-    return int(run.redis.call("HGET", key(voucher, "voucher"), "stock") or -1)
-
-
 def bought(run: Run, voucher: str, user: str, instance: int = 0, quantity: int = 1) -> Event:
     """A committed order. A link to a store may be coming back: asks again after a 503."""
     deadline = Deadline(3)
@@ -340,18 +336,6 @@ def told_late(run: Run) -> None:
 # ---- the stores, and the clocks ----
 
 
-def redis_restarted(run: Run) -> None:
-    wait_for("expiry", lambda: expired(run) > 0)
-    run.redis.end(signal.SIGKILL)
-    run.redis.run(*run.stack.redis_settings)
-
-
-def postgres_restarted(run: Run) -> None:
-    wait_for("expiry", lambda: expired(run) > 0)
-    run.postgres.stop_immediate()
-    run.postgres.run()
-
-
 def flushed_expiring(run: Run) -> None:
     wait_for("expiry", lambda: expired(run) > 0)
     flushed(run)
@@ -384,7 +368,6 @@ def clocks_differ(run: Run) -> None:
         within(run, "expiry goes on", lambda: expired(run) > seen, SETTLED_S)
 
 
-REBUILT = {"rebuilds": 3, "unknown": 0.4}
 STOPPED = {"SECKILL_REDIS_TIMEOUT_MS": "15000", "SECKILL_PG_TIMEOUT_MS": "15000"}  # it continues with its data
 
 
@@ -416,10 +399,6 @@ ROWS = [
         habits=LIVELY, first_env=at("return.committed", 10), late_s=TAKEN_OVER_S, unknown=0.2, short=True,
     ),
     Fault(
-        "34e", "killed: return being settled", killed_at,
-        habits=LIVELY, first_env=at("return.settling", 10), late_s=TAKEN_OVER_S, unknown=0.2,
-    ),
-    Fault(
         "34f", "killed: orders found that are due", killed_expiring,
         habits=STEADY, first_env=at("expiry.found"), late_s=2 * TAKEN_OVER_S, seconds=5.0, unknown=0.5,
     ),
@@ -427,8 +406,6 @@ ROWS = [
         "34g", "who lets orders expire killed, one after the other", holders_killed,
         habits=STEADY, late_s=TAKEN_OVER_S + 1, seconds=9.0, users=2000, rate=200, units=3000, unknown=0.4,
     ),
-    Fault("34h", "Redis killed amid steady expiry", redis_restarted, habits=STEADY, seconds=5.0, **REBUILT),
-    Fault("34i", "PostgreSQL restarted amid steady expiry", postgres_restarted, habits=STEADY, seconds=5.0),
     Fault(
         "34j", "FLUSHALL amid steady expiry", flushed_expiring,
         habits=STEADY, seconds=5.0, refused_202=25, rebuilds=3, unknown=0.2,

@@ -187,17 +187,6 @@ def flushall(run: Run) -> None:
     run.redis.call("FLUSHALL")
 
 
-def killed(run: Run) -> None:
-    run.first.expected_exits.add(-signal.SIGKILL)
-    run.first.end(signal.SIGKILL)
-    run.first.run()
-
-
-def redis_restarted(run: Run) -> None:
-    run.redis.end(signal.SIGKILL)
-    run.redis.run(*run.stack.redis_settings)
-
-
 def one_of_two(run: Run) -> None:
     """Both have read the voucher and change it at once: one succeeds, the other gets a version conflict."""
     voucher = run.vouchers[0]
@@ -314,14 +303,6 @@ ROWS = [
     Fault(
         "35b", "two operators in a rush, FLUSHALL", operators_while(flushall),
         seconds=4.0, rebuilds=4, refused_202=25, unknown=0.3,
-    ),
-    Fault(
-        "35c", "two operators in a rush, an instance killed", operators_while(killed),
-        seconds=4.0, rebuilds=2, unknown=0.3,  # units that had left Redis when the instance died
-    ),
-    Fault(
-        "35d", "two operators in a rush, Redis killed", operators_while(redis_restarted),
-        seconds=4.0, rebuilds=4, unknown=0.5,
     ),
     Fault("35e", "two changes of one version at once", one_of_two, rate=50),
     Fault(

@@ -23,12 +23,6 @@ def flushed(run: Run) -> None:
     run.redis.call("FLUSHALL")
 
 
-def erased(run: Run) -> None:
-    run.redis.end(signal.SIGKILL)
-    run.redis.erase()
-    run.redis.run(*run.stack.redis_settings)
-
-
 def rolled_back(run: Run, size: int) -> None:
     run.redis.end(signal.SIGKILL)
     os.truncate(run.redis.aof(), size)
@@ -39,25 +33,22 @@ def gone(run: Run) -> None:
     kill(run)
 
 
-def ended(run: Run) -> None:
-    """It drains while the loss happens."""
-    run.first.signal(signal.SIGTERM)
-
-
 def stopped(run: Run) -> None:
     run.first.signal(signal.SIGSTOP)
 
 
-def pair(leave, lose, leave_first: bool = True):
+def pair(leave, lose):
     """Orders wait in both instances; one of them ends, and Redis loses them."""
 
     def inject(run: Run) -> None:
         size, began = run.redis.aof().stat().st_size, time.time()
         holder = run.hold_orders(HOLD_S)
         time.sleep(HOLD_S * 0.6)
-        losing = (lambda: lose(run, size)) if lose is rolled_back else lambda: lose(run)
-        for step in (lambda: leave(run), losing) if leave_first else (losing, lambda: leave(run)):
-            step()
+        leave(run)
+        if lose is rolled_back:
+            lose(run, size)
+        else:
+            lose(run)
         if leave is gone:
             run.lost_with = (run.first.number, began - 0.2, time.time())  # 0.2 s: for what had not been committed by then
         holder.wait()
@@ -66,8 +57,6 @@ def pair(leave, lose, leave_first: bool = True):
             within(run, "rebuilt by the other", rebuilt, 10)
             time.sleep(0.3)
             run.first.signal(signal.SIGCONT)
-        if leave is ended:
-            within(run, "ended in order", lambda: not run.first.alive(), 10)
 
     return inject
 
@@ -101,12 +90,6 @@ SHORT_DRAIN = {"SECKILL_DRAIN_TIMEOUT_MS": "1500"}
 
 ROWS = [
     Fault("37a", "FLUSHALL, and an instance with orders killed", pair(gone, flushed), **TAKES_BOTH),
-    Fault("37b", "Redis comes back empty, an instance killed", pair(gone, erased, False), **TAKES_BOTH, full=True),
-    Fault("37c", "Redis rolled back, an instance killed", pair(gone, rolled_back), **TAKES_BOTH, full=True),
-    Fault("37d", "FLUSHALL, and an instance with orders terminated", pair(ended, flushed), **TAKES_ONE),
-    Fault("37e", "Redis comes back empty, an instance terminated", pair(ended, erased), **TAKES_ONE, full=True),
-    Fault("37f", "Redis rolled back, an instance terminated", pair(ended, rolled_back, False), **TAKES_ONE, full=True),
-    Fault("37g", "Redis comes back empty, an instance stopped", pair(stopped, erased), **TAKES_ONE, full=True),
     Fault("37h", "Redis rolled back, an instance stopped", pair(stopped, rolled_back), **TAKES_ONE),
     Fault(
         "37i",

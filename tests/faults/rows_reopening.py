@@ -97,10 +97,6 @@ def resume(run: Run, voucher: str) -> None:
     operate(run, voucher, "POST", "/resume")
 
 
-def add_units(run: Run, voucher: str) -> None:
-    operate(run, voucher, "POST", "/stock", {"add": 2})
-
-
 def extend(run: Run, voucher: str) -> None:
     operate(run, voucher, "PATCH", "", {"end_at": instant(HOUR_S)})
 
@@ -122,11 +118,6 @@ def unit_more(run: Run, voucher: str) -> None:
 def reconcile(run: Run, voucher: str) -> None:
     unit_more(run, voucher)
     operate(run, voucher, "POST", "/reconcile")
-
-
-def lose(run: Run, voucher: str) -> None:
-    unit_more(run, voucher)
-    run.redis.call("FLUSHALL")
 
 
 def return_unit(run: Run, voucher: str) -> None:
@@ -188,8 +179,6 @@ ROWS = [
     row("38b", "the same, three instances", again(5000, pause, resume), instances=3),
     row("38c", "extended when it is over, three instances", once(-2 * HOUR_S, -HOUR_S, extend), instances=3),
     row("38d", "begun earlier, three instances", once(HOUR_S, 2 * HOUR_S, start_now), instances=3),
-    row("38e", "units added after sell-out, three instances", again(2, nothing, add_units), instances=3),
     row("38f", "units return after sell-out", again(ROUNDS, nothing, return_unit)),
     row("38g", "reconciled, with a unit more, three instances", again(2, nothing, reconcile), instances=3, rebuilds=ROUNDS),
-    row("38h", "FLUSHALL, with a unit more", again(2, nothing, lose), rebuilds=2 * ROUNDS + 2, refused_202=40),
 ]

@@ -88,10 +88,10 @@ uint64_t sk_session_lists(const struct sk_session *session)
 
 static unsigned yielded[SHARDS]; // how often the locks of a shard were
 
-void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t all)
+void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t shards)
 {
     (void)locks;
-    ck_assert_uint_eq(all, SHARDS);
+    ck_assert_uint_eq(shards, SHARDS);
     yielded[shard]++;
 }
 

@@ -62,6 +62,8 @@ void sk_named_lock_release(struct sk_named_lock *its_lock)
 
 static char logged[LINE_SIZE]; // the last line
 
+// Names required by the linker.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void __wrap_sk_log(enum sk_log_level level, const char *message, const char *format, ...);
 void __wrap_sk_log(enum sk_log_level level, const char *message, const char *format, ...)
 {
@@ -73,6 +75,7 @@ void __wrap_sk_log(enum sk_log_level level, const char *message, const char *for
     va_end(args);
     (void)snprintf(logged, sizeof logged, "%.60s: %s", message, pairs);
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 // ---- fixture ----
 

@@ -10,7 +10,7 @@
 enum { HEARD_SIZE = 256 };
 
 static struct sk_redis_conn *conn;
-static const struct sk_socket_events *events; // of the socket that is open; NULL: none
+static const struct sk_socket_events *watching; // of the socket that is open; NULL: none
 static void *events_owner;
 static bool refused;
 static char heard[HEARD_SIZE];       // what the owner was told
@@ -19,7 +19,7 @@ static const char *close_at, *fault; // the owner closes at this reply; finds fa
 // ---- the socket ----
 
 struct sk_socket *sk_socket_open(uv_loop_t *loop, const struct sk_socket_target *target,
-                                 const struct sk_socket_events *of, void *owner, const char **why)
+                                 const struct sk_socket_events *events, void *owner, const char **why)
 {
     static char any;
     ck_assert(loop == NULL && strcmp(target->address, "10.0.0.1") == 0);
@@ -27,15 +27,15 @@ struct sk_socket *sk_socket_open(uv_loop_t *loop, const struct sk_socket_target 
         *why = "refused";
         return NULL;
     }
-    events = of;
+    watching = events;
     events_owner = owner;
     return (struct sk_socket *)(void *)&any;
 }
 
 void sk_socket_close(struct sk_socket *sock)
 {
-    ck_assert(sock != NULL && events != NULL);
-    events = NULL;
+    ck_assert(sock != NULL && watching != NULL);
+    watching = NULL;
 }
 
 size_t sk_socket_write(struct sk_socket *sock, const char *bytes, size_t n)
@@ -116,16 +116,16 @@ static void setup(void)
 static void teardown(void)
 {
     close_it();
-    ck_assert_ptr_null(events);
+    ck_assert_ptr_null(watching);
 }
 
 // A piece of the replies arrives. The socket is borrowed for as long as it is open.
 static void arrive(const char *bytes, size_t n)
 {
-    ck_assert_ptr_nonnull(events);
+    ck_assert_ptr_nonnull(watching);
     char *piece = malloc(n);
     memcpy(piece, bytes, n);
-    events->received(events_owner, piece, n);
+    watching->received(events_owner, piece, n);
     free(piece);
 }
 
@@ -144,11 +144,11 @@ TEST(replies_come_in_any_pieces)
 
 TEST(its_owner_is_told_of_the_socket)
 {
-    events->connected(events_owner);
+    watching->connected(events_owner);
     ck_assert_uint_eq(sk_redis_conn_write(conn, "PING", 4), 3);
-    events->writable(events_owner);
+    watching->writable(events_owner);
     ck_assert_int_eq(sk_redis_conn_fd(conn), 7);
-    events->ended(events_owner, "reset");
+    watching->ended(events_owner, "reset");
     ck_assert_str_eq(heard, "connected;writable;reset;");
 }
 
@@ -157,7 +157,7 @@ TEST(nothing_is_told_after_it_was_closed)
     close_at = "two";
     arrive(REPLIES, strlen(REPLIES));
     ck_assert_str_eq(heard, "one;two;");
-    ck_assert_ptr_null(events);
+    ck_assert_ptr_null(watching);
 }
 
 TEST(a_fault_that_the_owner_finds_ends_it)
