@@ -57,17 +57,17 @@ struct sk_pages {
 };
 
 static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures);
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
                                const struct sk_cors *pictures, bool charts);
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
 // ---- made at the start ----
 
-struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *options, const struct sk_cors *pictures,
+struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *api, const struct sk_cors *pictures,
                                FILE *err)
 {
-    if (options->login_url != NULL && !sk_text_url(options->login_url)) {
+    if (api->login_url != NULL && !sk_text_url(api->login_url)) {
         (void)fprintf(err, "seckill: SECKILL_LOGIN_URL: is not of the form https://host/path\n");
         return NULL;
     }
@@ -82,7 +82,7 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *o
                                                           .packed = {(const char *)page->packed, page->packed_len},
                                                           .fields = pages->fields});
     }
-    if (!complete || !pages_add_settings(pages, auth, options, pictures, charts)) {
+    if (!complete || !pages_add_settings(pages, auth, api, pictures, charts)) {
         sk_pages_close(pages);
         return NULL;
     }
@@ -101,15 +101,15 @@ static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictu
     return !pages->policy.failed;
 }
 
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *options,
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
                                const struct sk_cors *pictures, bool charts)
 {
     struct sk_buf text = {0};
     sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"",
-                  auth == SK_AUTH_TOKEN ? "token" : "gateway", options->demo != 0 ? "true" : "false",
+                  auth == SK_AUTH_TOKEN ? "token" : "gateway", api->demo != 0 ? "true" : "false",
                   charts ? "true" : "false", SK_VERSION);
-    if (options->login_url != NULL)
-        sk_buf_printf(&text, ",\"login\":\"%s\"", options->login_url);
+    if (api->login_url != NULL)
+        sk_buf_printf(&text, ",\"login\":\"%s\"", api->login_url);
     sk_buf_puts(&text, ",\"pictures\":[");
     for (unsigned i = 0; i < sk_cors_count(pictures); i++)
         sk_buf_printf(&text, "%s\"%s\"", i > 0 ? "," : "", sk_cors_origin(pictures, i));

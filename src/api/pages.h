@@ -52,7 +52,7 @@ sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_to_dashboard;
 
 // `pictures`: the origins of vouchers' pictures, for the call. NULL: an option is wrong, which is printed on `err`, or
 // out of memory.
-struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *options, const struct sk_cors *pictures,
+struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *api, const struct sk_cors *pictures,
                                FILE *err);
 void sk_pages_close(struct sk_pages *pages); // NULL is fine
 

@@ -34,12 +34,13 @@ const char *sk_request_query(const struct sk_request *request, const char *name,
     return NULL;
 }
 
-void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text)
 {
     (void)answers;
     (void)request;
-    ck_assert_int_eq(answer->verdict, SK_VERDICT_FOUND);
-    (void)snprintf(shown, sizeof shown, "%s", answer->body);
+    ck_assert(!text->failed);
+    (void)snprintf(shown, sizeof shown, "%s", text->data);
+    sk_buf_free(text);
 }
 
 static void setup(void)
