@@ -395,7 +395,7 @@ static void return_on_voucher(struct sk_query *query, enum sk_found found)
         return;
     }
     enum sk_status status =
-        sk_return_order(query->control->sale->shards[query->shard].returns, query->voucher, move->order_id,
+        sk_return_order(sk_sale_shard(query->control->sale, query->voucher)->returns, query->voucher, move->order_id,
                         move->returned_as, move->by, move_why(move), return_on_end, move);
     if (status != SK_OK)
         sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);

@@ -283,7 +283,7 @@ static bool shop_is_up(const struct sk_pg *link)
     return link != NULL && sk_pg_ready(link);
 }
 
-// A link to PostgreSQL is up if those to all shards are. `lost`: this one has changed.
+// A link to PostgreSQL is up if those to all shards are. `lost` counts the losses of the one that has changed.
 static void shop_on_link(const struct sk_shop *shop, enum sk_metric lost, bool ready)
 {
     bool orders = true, queries = true, reports = true;

@@ -73,7 +73,7 @@ static void changes_on_voucher(void *arg, const struct sk_reply *reply)
     (void)sk_params_number(changes->epoch, epoch);
     const char *params[] = {sk_params_number(slot, voucher->slot), sk_params_number(id, voucher->id),
                             sk_params_number(changes->from, change)};
-    if (sk_pg_call(changes->sale->shards[voucher->shard].queries, SK_STATEMENT_VOUCHER_CHANGES, 3, params,
+    if (sk_pg_call(sk_sale_shard(changes->sale, voucher)->queries, SK_STATEMENT_VOUCHER_CHANGES, 3, params,
                    changes_on_row, changes) != SK_OK)
         changes_end(changes, false);
 }

@@ -168,7 +168,7 @@ static bool expiry_is_due(const struct sk_expiry *expiry, struct sk_voucher *vou
            now >= expiry_empty_until(voucher) && sk_session_sells(expiry->sale->session, voucher->slot) &&
            sk_redis_ready(sk_sale_redis(expiry->sale, voucher)) &&     // for its lock, and its returns
            sk_redis_ready(sk_sale_ask_redis(expiry->sale, voucher)) && // for its clock
-           sk_pg_ready(expiry->sale->shards[voucher->shard].queries) &&
+           sk_pg_ready(sk_sale_shard(expiry->sale, voucher)->queries) &&
            sk_assignment_has_voucher(expiry->sale->session, voucher);
 }
 
@@ -386,7 +386,7 @@ static void expiry_return(struct expiry_run *run)
     SK_FAILPOINT("expiry.found");
     expiry->budget -= (int)((strlen(run->due) + 1) / (SK_UUID_CHARS + 1));
     expiry_move(run, EXPIRY_RETURNING);
-    if (sk_return_orders(expiry->sale->shards[run->voucher->shard].returns, run->voucher, run->due, SK_RETURN_EXPIRED,
+    if (sk_return_orders(sk_sale_shard(expiry->sale, run->voucher)->returns, run->voucher, run->due, SK_RETURN_EXPIRED,
                          "expiry", expiry_on_returned, run) != SK_OK)
         expiry_fail(run);
 }

@@ -157,7 +157,7 @@ enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *vou
 static void rebuild_ask_pg(struct rebuild *rebuild, enum sk_statement statement, int n, const char *const *params,
                            sk_pg_cb *done)
 {
-    if (sk_pg_call(rebuild->sale->shards[rebuild->voucher->shard].queries, statement, n, params, done, rebuild) !=
+    if (sk_pg_call(sk_sale_shard(rebuild->sale, rebuild->voucher)->queries, statement, n, params, done, rebuild) !=
         SK_OK)
         rebuild_fail(rebuild);
 }
@@ -201,7 +201,7 @@ static void rebuild_check_doubt(struct rebuild *rebuild)
     sk_account_query_begin(&query);
     sk_account_query_add(&query, rebuild->voucher);
     if (sk_account_query_end(&query))
-        status = sk_pg_call(rebuild->sale->shards[rebuild->voucher->shard].queries, SK_STATEMENT_VOUCHER_ACCOUNTS, 2,
+        status = sk_pg_call(sk_sale_shard(rebuild->sale, rebuild->voucher)->queries, SK_STATEMENT_VOUCHER_ACCOUNTS, 2,
                             query.params, rebuild_on_account, rebuild);
     sk_account_query_free(&query);
     if (status != SK_OK)
@@ -370,7 +370,7 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK),
                             sk_params_number(bound, rebuild->sale->options->orders_per_user)};
     rebuild_move(rebuild, REBUILD_BUYERS);
-    rebuild->reading = sk_pg_call(rebuild->sale->shards[rebuild->voucher->shard].queries, SK_STATEMENT_REBUILD_BUYERS,
+    rebuild->reading = sk_pg_call(sk_sale_shard(rebuild->sale, rebuild->voucher)->queries, SK_STATEMENT_REBUILD_BUYERS,
                                   5, params, rebuild_on_chunk, rebuild) == SK_OK;
     if (!rebuild->reading)
         rebuild_break(rebuild);

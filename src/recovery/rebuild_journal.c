@@ -283,7 +283,7 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
                             sk_params_number(offer, journal->offer)};
     journal_move(journal, state);
     if (params[3] == NULL || params[4] == NULL || (!journal->plain && (params[6] == NULL || params[7] == NULL)) ||
-        sk_pg_call(journal->sale->shards[journal->voucher->shard].queries, SK_STATEMENT_PLACE_ORDERS, 9, params,
+        sk_pg_call(sk_sale_shard(journal->sale, journal->voucher)->queries, SK_STATEMENT_PLACE_ORDERS, 9, params,
                    journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }
@@ -375,7 +375,7 @@ static void journal_return(struct sk_rebuild_journal *journal)
                             journal->why[0] == '\0' ? NULL : journal->why,
                             NULL}; // no journal id: Redis will have no units out for these orders
     journal_move(journal, JOURNAL_RETURNING);
-    if (params[3] == NULL || sk_pg_call(journal->sale->shards[journal->voucher->shard].queries,
+    if (params[3] == NULL || sk_pg_call(sk_sale_shard(journal->sale, journal->voucher)->queries,
                                         SK_STATEMENT_RETURN_ORDERS, 8, params, journal_on_returned, journal) != SK_OK)
         journal_fail(journal);
 }

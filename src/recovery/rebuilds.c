@@ -92,7 +92,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
     if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
         voucher->left)
         return SK_FULL;
-    if (!sk_redis_ready(sk_sale_ask_redis(sale, voucher)) || !sk_pg_ready(sale->shards[voucher->shard].queries))
+    if (!sk_redis_ready(sk_sale_ask_redis(sale, voucher)) || !sk_pg_ready(sk_sale_shard(sale, voucher)->queries))
         return SK_DOWN;
     if (active) { // in doubt, and without a callback so far
         rebuilding->done = done;
@@ -235,7 +235,7 @@ static struct sk_voucher *rebuilds_take_ready(const struct sk_rebuilds *rebuilds
         if (rebuilds->active_of[next->voucher->shard] < ACTIVE_MAX &&
             sk_redis_ready(sk_sale_ask_redis(sale, next->voucher)) &&
             sk_redis_ready(sk_sale_redis(sale, next->voucher)) && // its lock
-            sk_pg_ready(sale->shards[next->voucher->shard].queries))
+            sk_pg_ready(sk_sale_shard(sale, next->voucher)->queries))
             return next->voucher;
         sk_list_add_last(&next->list, queue);
         tried = tried == NULL ? next : tried;

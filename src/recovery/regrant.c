@@ -299,7 +299,7 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
                             sk_params_end(&quantities),
                             sk_params_end(&offers)};
     if (params[2] != NULL && params[3] != NULL && params[4] != NULL && params[5] != NULL && params[6] != NULL)
-        status = sk_pg_call(call->regrant->sale->shards[call->voucher->shard].orders, SK_STATEMENT_REFUSE_ORDERS, 7,
+        status = sk_pg_call(sk_sale_shard(call->regrant->sale, call->voucher)->orders, SK_STATEMENT_REFUSE_ORDERS, 7,
                             params, regrant_on_refused, call);
     sk_buf_free(&ids);
     sk_buf_free(&users);

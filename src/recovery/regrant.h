@@ -11,7 +11,7 @@
 
 struct sk_regrant;
 
-// NULL: out of memory. The writer is set once it exists.
+// NULL: out of memory.
 struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
 // After the links were closed, before the writer is; NULL is fine.
 void sk_regrant_close(struct sk_regrant *regrant);

@@ -15,7 +15,9 @@
 #include "list.h"
 #include "log.h"
 #include "maintenance.h"
+#include "returns.h"
 #include "timer.h"
+#include "writer.h"
 
 enum {
     ORPHANS_MS = 1000,               // between two checks for them
@@ -437,7 +439,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
 {
     uint64_t run_number = sweep->voucher->maintenance->swept.run_number;
-    return sk_returns_recover(sweep->sweeper->sale->shards[sweep->voucher->shard].returns, sweep->voucher, run_number,
+    return sk_returns_recover(sk_sale_shard(sweep->sweeper->sale, sweep->voucher)->returns, sweep->voucher, run_number,
                               found) ||
            sweep_leave_for_later(sweep, found);
 }

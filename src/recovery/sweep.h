@@ -10,12 +10,10 @@
 #define SK_RECOVERY_SWEEP_H
 
 #include "rebuild.h"
-#include "returns.h"
-#include "writer.h"
 
 struct sk_sweeper;
 
-// NULL: out of memory. Writer and returns are set once they exist.
+// NULL: out of memory.
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
 void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed; NULL is fine
 

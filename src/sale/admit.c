@@ -86,7 +86,7 @@ static bool admit_refuses_from_cache(const struct sk_voucher *voucher, const cha
 static bool admit_lacks_shard(const struct sk_sale *sale, const struct sk_voucher *voucher,
                               struct sk_purchase_result *result)
 {
-    if (!sale->shards[voucher->shard].closed)
+    if (!sk_sale_shard(sale, voucher)->closed)
         return false;
     result->code = SK_PURCHASE_UNAVAILABLE;
     return true;

@@ -72,6 +72,11 @@ static inline struct sk_redis *sk_sale_ask_redis(const struct sk_sale *sale, con
     return sk_nodes_queries(sale->nodes, voucher->slot);
 }
 
+static inline const struct sk_shard *sk_sale_shard(const struct sk_sale *sale, const struct sk_voucher *voucher)
+{
+    return &sale->shards[voucher->shard];
+}
+
 // The query link to the node of the keys that belong to no voucher.
 static inline struct sk_redis *sk_sale_ask_shared(const struct sk_sale *sale)
 {

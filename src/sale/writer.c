@@ -101,7 +101,7 @@ static void writer_on_tick(void *arg)
 
 static struct sk_writer *writer_of(const struct sk_entry *entry)
 {
-    return entry->sale->shards[entry->voucher->shard].writer;
+    return sk_sale_shard(entry->sale, entry->voucher)->writer;
 }
 
 void sk_writer_add(struct sk_entry *entry, struct sk_order *order)

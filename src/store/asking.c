@@ -20,7 +20,7 @@ static const char *asking_tick(void *owner);
 static void asking_drop(void *owner, const char *why);
 static void asking_free(void *owner);
 static void asking_on_connected(void *owner);
-static const char *asking_on_reply(void *owner, struct sk_reply *reply);
+static const char *asking_on_reply(void *owner, struct sk_reply **taken);
 static void asking_on_writable(void *owner);
 
 static const struct sk_link_steps steps = {asking_connect, asking_tick, asking_drop, asking_free};
@@ -126,8 +126,10 @@ static void asking_on_writable(void *owner)
     (void)owner; // a connection whose bytes were not taken at once was dropped
 }
 
-static const char *asking_take(struct sk_asking *asking, const struct sk_reply *reply)
+static const char *asking_on_reply(void *owner, struct sk_reply **taken)
 {
+    struct sk_asking *asking = owner;
+    const struct sk_reply *reply = *taken;
     const struct sk_redis_conn *conn = asking->conn;
     if (asking->left == 0)
         return "it sends what was not asked for";
@@ -141,16 +143,6 @@ static const char *asking_take(struct sk_asking *asking, const struct sk_reply *
     if (why == NULL && asking->left == 0 && sk_link_state(asking->link) == SK_LINK_PREPARING)
         sk_link_move(asking->link, SK_LINK_READY);
     return why;
-}
-
-static const char *asking_on_reply(void *owner, struct sk_reply *reply)
-{
-    struct sk_asking *asking = owner;
-    const char *why = asking_take(asking, reply);
-    if (why != NULL)
-        asking_drop(asking, why); // before the reply goes, whose text it may be
-    sk_reply_free(reply);
-    return NULL;
 }
 
 // Also the connection's `ended`.

@@ -35,35 +35,33 @@ static void conn_free(struct sk_redis_conn *conn)
     free(conn);
 }
 
-// False: all whole replies are read, or *why says why the connection must end.
-static bool conn_read(struct sk_redis_conn *conn, const char **why)
+// The next reply, and the end of the connection if there is a reason. False: there is no whole reply.
+static bool conn_read(struct sk_redis_conn *conn)
 {
-    struct sk_reply *reply;
-    const char *wrong;
-    if (!sk_reader_next(conn->reader, &reply, &wrong)) {
-        *why = wrong;
-        return false;
-    }
-    if (reply != NULL) {
-        *why = conn->events->replied(conn->owner, reply);
-        return *why == NULL;
-    }
-    if (conn->most > 0 && conn->received > conn->most)
-        *why = "its reply is too long";
-    return false;
+    struct sk_reply *reply = NULL;
+    const char *why = NULL, *wrong;
+    bool sound = sk_reader_next(conn->reader, &reply, &wrong), whole = sound && reply != NULL;
+    if (!sound)
+        why = wrong;
+    else if (whole)
+        why = conn->events->replied(conn->owner, &reply);
+    else if (conn->most > 0 && conn->received > conn->most)
+        why = "its reply is too long";
+    if (why != NULL && conn->socket != NULL)
+        conn->events->ended(conn->owner, why);
+    if (sound)
+        sk_reply_free(reply);
+    return whole;
 }
 
 static void conn_on_bytes(void *arg, const char *bytes, size_t n)
 {
     struct sk_redis_conn *conn = arg;
-    const char *why = NULL;
     conn->reading = true;
     conn->received += n;
     sk_reader_feed(conn->reader, bytes, n);
-    while (conn->socket != NULL && conn_read(conn, &why))
+    while (conn->socket != NULL && conn_read(conn))
         continue;
-    if (conn->socket != NULL && why != NULL)
-        conn->events->ended(conn->owner, why);
     conn->reading = false;
     if (conn->socket == NULL)
         conn_free(conn);

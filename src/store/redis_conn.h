@@ -13,8 +13,9 @@ struct sk_redis_conn;
 // Each may close the connection. None runs after that.
 struct sk_redis_conn_events {
     void (*connected)(void *owner); // once: it may be written to from now on
-    // A reply, which the owner gives to sk_reply_free(). Returns why the connection must end; NULL: it need not.
-    const char *(*replied)(void *owner, struct sk_reply *reply);
+    // A reply, borrowed for the call; an owner that keeps it sets it to NULL. Returns why the connection must end,
+    // which may be a text of the reply; NULL: it need not.
+    const char *(*replied)(void *owner, struct sk_reply **reply);
     void (*writable)(void *owner); // after a write that did not take all bytes
     // It failed or has ended: close it. `why` is borrowed for the call.
     void (*ended)(void *owner, const char *why);

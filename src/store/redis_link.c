@@ -80,7 +80,7 @@ static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, i
 static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
                                             size_t n);
 static void redis_link_write(struct sk_redis *redis);
-static const char *redis_link_on_reply(void *owner, struct sk_reply *reply);
+static const char *redis_link_on_reply(void *owner, struct sk_reply **reply);
 static void redis_link_take(struct sk_redis *redis, const struct sk_reply *reply);
 static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply);
 static struct redis_call *redis_link_pop(struct sk_redis *redis);
@@ -320,15 +320,14 @@ static void redis_link_on_writable(void *owner)
 }
 
 // A callback may close the link, or drop the connection.
-static const char *redis_link_on_reply(void *owner, struct sk_reply *reply)
+static const char *redis_link_on_reply(void *owner, struct sk_reply **reply)
 {
     struct sk_redis *redis = owner;
     const struct sk_redis_conn *conn = redis->conn;
     if (redis->oldest == redis->unsent) // NULL, or a call that was not written yet
         redis->fault = "it sends what was not asked for";
     else
-        redis_link_take(redis, reply);
-    sk_reply_free(reply);
+        redis_link_take(redis, *reply);
     return redis->conn == conn ? redis->fault : NULL;
 }
 

@@ -42,11 +42,12 @@ static void once_write(void *owner)
     redis->unsent_len -= taken;
 }
 
-static const char *once_on_reply(void *owner, struct sk_reply *reply)
+static const char *once_on_reply(void *owner, struct sk_reply **reply)
 {
     struct sk_redis_once *redis = owner;
     sk_reply_free(redis->reply);
-    redis->reply = reply;
+    redis->reply = *reply;
+    *reply = NULL;
     return NULL;
 }
 

@@ -9,7 +9,7 @@
 
 #include "status.h"
 
-// SK_SHARD_LINKS: of a reactor to each of them (sale/sale.h).
+// SK_SHARD_LINKS: of a reactor to each of them (sale/shard.h).
 enum { SK_SHARDS_MAX = 16, SK_SHARD_LINKS = 3 };
 
 // Their addresses, in the order of their numbers, which begin with 0.

@@ -56,7 +56,8 @@ def main() -> int:
     flags = {}
     for one in json.loads((Path(sys.argv[1]) / "compile_commands.json").read_text()):
         words = shlex.split(one["command"])
-        flags[str(Path(one["file"]).relative_to(ROOT))] = words[: min(words.index("-o"), words.index("-MD") if "-MD" in words else len(words))]
+        outputs = next(i for i, word in enumerate(words) if word in ("-MD", "-o"))
+        flags[str(Path(one["file"]).relative_to(ROOT))] = words[:outputs]
     wrong = 0
     for control in CONTROLS + mended:
         misfits = [f"{file} {why}" for file, old, _ in control.changes if (why := misfit(file, old))]

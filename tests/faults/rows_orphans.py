@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from driver import Run
 from fault import Fault
+from proxy import Proxy
 from rows_tools import buy, recoveries, restart, within
 from stack import Broken, redis_url, wait_for
 
@@ -76,11 +77,17 @@ def nothing_under_way(run: Run) -> None:
     time.sleep(0.1)
 
 
-def link_cut(run: Run) -> None:
-    """Redis executes calls at once, and its replies are lost."""
+def proxy_of_its_own(run: Run) -> Proxy:
+    """The first instance reaches Redis through it alone."""
     own = run.stack.another_proxy(run.redis.port)
     restart(run.first, {"SECKILL_REDIS_URL": redis_url(own.port)})
     nothing_under_way(run)
+    return own
+
+
+def link_cut(run: Run) -> None:
+    """Redis executes calls at once, and its replies are lost."""
+    own = proxy_of_its_own(run)
     own.swallow["down"] = True
     threads = buyers_meanwhile(run, 0)
     wait_for("scripts carried out", lambda: run.redis.call("HLEN", run.key("buyers")) > 2)
@@ -92,9 +99,7 @@ def link_cut(run: Run) -> None:
 def arrives_late(run: Run) -> None:
     """A call is under way on the network. Its instance gives up, connects again and finds nothing. Then the call
     arrives, and is executed: the instance must still be looking."""
-    own = run.stack.another_proxy(run.redis.port)
-    restart(run.first, {"SECKILL_REDIS_URL": redis_url(own.port)})
-    nothing_under_way(run)
+    own = proxy_of_its_own(run)
     before = bought(run)
     own.be_late(LATE_S)
     threads = buyers_meanwhile(run, 0)

@@ -128,8 +128,8 @@ void judge_readiness(void)
 {
     bool one_well = false, all_without = true;
     for (size_t i = 0; i < instances_count(); i++) {
-        one_well = one_well || (troubles_well_for(i) >= (uint64_t)READY_MS * MS &&
-                                world_now() >= net_late_until(i) + (uint64_t)READY_MS * MS);
+        one_well = one_well ||
+                   (troubles_well_for(i) >= (uint64_t)READY_MS * MS && net_on_time_for(i) >= (uint64_t)READY_MS * MS);
         all_without = all_without && (instance_state(instance_at(i)) == INSTANCE_OFF ||
                                       troubles_without_postgres_for(i) >= (uint64_t)READY_MS * MS);
     }
@@ -341,7 +341,7 @@ void judge_unknown(const struct call *call, size_t number)
         return;
     unsigned servers = judge_servers_of(voucher, instance_at(call->instance));
     bool sells = troubles_usable_for(call->instance, servers) >= (uint64_t)SELLS_MS * MS &&
-                 world_now() >= net_late_until(call->instance) + (uint64_t)READY_MS * MS;
+                 net_on_time_for(call->instance) >= (uint64_t)READY_MS * MS;
     size_t unknown = 0;
     for (size_t i = number + 1; i-- > 0 && sells;) {
         const struct call *other = people_call(i);

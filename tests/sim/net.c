@@ -96,9 +96,9 @@ static uint64_t net_arrival(const struct net_conn *conn)
     return at;
 }
 
-uint64_t net_late_until(size_t instance)
+uint64_t net_on_time_for(size_t instance)
 {
-    return net.late_until[instance];
+    return world_now() > net.late_until[instance] ? world_now() - net.late_until[instance] : 0;
 }
 
 static uint64_t net_detour(const struct net_conn *conn, bool back)

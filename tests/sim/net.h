@@ -71,8 +71,8 @@ struct net_server *net_server(unsigned server);
 bool net_is_well(unsigned server);
 // From now on nothing is very late.
 void net_calm(void);
-// When the last packet of an instance that was very late has arrived.
-uint64_t net_late_until(size_t instance);
+// How long ago the last packet of an instance that was very late has arrived, in ns; 0: one is still under way.
+uint64_t net_on_time_for(size_t instance);
 
 // One instance alone does not reach a server: its packets wait until it does again, or its connections are refused.
 enum net_way { NET_OPEN, NET_SILENT, NET_REFUSED };

@@ -399,8 +399,8 @@ static void trouble_happens(void *arg)
         server->detour_back = dice / 3800 % 2 == 1;
         server->detour_ns = (200 + dice % 3800) * MS;
         server->detour_until = world_now() + (trouble->for_ns < DETOUR_NS ? trouble->for_ns : DETOUR_NS);
-        world_tell("what %s %s now arrives %" PRIu64 " ms later", servers_name(trouble->server),
-                   server->detour_back ? "says" : "is told", server->detour_ns / MS);
+        world_tell("%s %s now arrive %" PRIu64 " ms later", server->detour_back ? "answers of" : "commands to",
+                   servers_name(trouble->server), server->detour_ns / MS);
         world_at(server->detour_until + server->detour_ns, trouble_server_is_back, trouble);
         break;
     case TROUBLE_ERRORS:

@@ -428,7 +428,7 @@ void witness_stalled(uint64_t ms, bool own)
         if (grant->written || grant->at + ms * MS > world_now() || stores_locked() == grant->voucher ||
             (lives ? troubles_well_for(holder) < ms * MS : own))
             continue;
-        if (own && (!witness_is_held(grant) || net_late_until(holder) + ms * MS > world_now()))
+        if (own && (!witness_is_held(grant) || net_on_time_for(holder) < ms * MS))
             continue; // it has lost its session since; or had to connect anew, and then once more
         judge_status(grant->order_id, status);
         if (status[0] == '\0')

@@ -1,4 +1,4 @@
-// A command of an operator: how often its statement is sent, and what its kind is told of it.
+// A command of an operator: how often its statement is sent, and which functions of its kind run.
 #include "fake_timer.h" // must precede the next one's loop
 
 #include "fake_control.h"

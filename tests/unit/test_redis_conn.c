@@ -69,13 +69,12 @@ static void on_connected(void *owner)
     hear("connected");
 }
 
-static const char *on_reply(void *owner, struct sk_reply *reply)
+static const char *on_reply(void *owner, struct sk_reply **reply)
 {
-    const char *text = sk_reply_text(reply, NULL);
+    const char *text = sk_reply_text(*reply, NULL);
     char word[16];
     ck_assert_ptr_eq(owner, heard);
     (void)snprintf(word, sizeof word, "%s", text);
-    sk_reply_free(reply);
     hear(word);
     if (close_at != NULL && strcmp(word, close_at) == 0)
         close_it();
