@@ -27,13 +27,13 @@ enum {
     MEMBERS_SIZE = 320,
     TAG_SIZE = 32,
     LIMIT_SIZE = 40,
-    LIMITED_MAX = 1024,
+    LATEST_MAX = 1024,
     STATE_MAX = 32,
     PARAMETER_MAX = 64,
     DETAIL_MAX = 128,
     LINK_MAX = 320,
     PROBLEM_SIZE = 640,
-    KEPT_MAX = 256
+    COPIES_MAX = 256
 };
 
 #define PROBLEM_MEDIA "application/problem+json"
@@ -74,138 +74,66 @@ static void problem_add_fields(struct sk_response *response, enum sk_verdict ver
         sk_response_header(response, "WWW-Authenticate", challenge == NULL ? "Bearer" : challenge);
 }
 
-// ---- refusals with a trace ----
+// ---- canned answers ----
 //
-// Refusals of requests that have a trace differ in the trace alone, so they are made once and kept. The next request
-// writes its trace over the old one, once the refusal before has been sent. Of each verdict as many are kept as were in
-// progress at once, up to KEPT_MAX. Making a response for one request costs a dozen allocations, a third of all the
-// work of a refusal.
+// An answer that depends on its key alone is made once and sent many times. Those without a limit are made at the
+// start: they need no memory then. Those with one are kept, a latest at each place of a table: many clients of a crowd
+// have the same number of tries left.
+//
+// A refusal with a trace is a copy of such an answer, and the next request writes its trace over the old one, once the
+// refusal before has been sent. Of each as many are made as were in progress at once, up to COPIES_MAX: making a
+// response for one request costs a dozen allocations, a third of all the work of a refusal.
 
 #define NO_TRACE_ID "00000000000000000000000000000000"
 #define NO_TRACE    "00-" NO_TRACE_ID "-0000000000000000-00"
 
 _Static_assert(sizeof NO_TRACE == SK_TRACEPARENT_SIZE, "each trace fits where another one was");
 
-struct kept {
+enum { CANNED_OK = SK_VERDICT_COUNT, CANNED_PREFLIGHT, CANNED_COUNT };
+
+struct canned_key {
+    unsigned what;         // the refusal of this verdict, CANNED_OK or CANNED_PREFLIGHT
+    unsigned origin;       // of CORS; 0: none
+    bool last;             // with "Connection: close"
+    struct sk_limit limit; // with RateLimit
+};
+
+struct copy {
     struct sk_response *response; // owned, and so is the body
     char *body, *id, *field;      // id points into the body, field into the response
     size_t len;
 };
 
-// The refusals of one verdict.
-struct row {
+struct copies {
     size_t count;
-    bool busy[KEPT_MAX];
-    struct kept all[KEPT_MAX];
+    bool busy[COPIES_MAX];
+    struct copy all[COPIES_MAX];
 };
 
-struct traced {
-    struct row *rows[SK_VERDICT_COUNT]; // NULL: none was needed
-};
-
-static struct kept *traced_find(struct row *row, enum sk_verdict verdict);
-static bool traced_make(struct kept *kept, enum sk_verdict verdict);
-static void traced_free(struct kept *kept);
-
-static struct traced *traced_open(void)
-{
-    return calloc(1, sizeof(struct traced));
-}
-
-static void traced_close(struct traced *traced)
-{
-    for (int i = 0; traced != NULL && i < SK_VERDICT_COUNT; i++) {
-        for (size_t n = 0; traced->rows[i] != NULL && n < traced->rows[i]->count; n++)
-            traced_free(&traced->rows[i]->all[n]);
-        free(traced->rows[i]);
-    }
-    free(traced);
-}
-
-// Returns the refusal with the request's trace in its body and its field `traceparent`. The request holds it until it
-// ends (request->lease). NULL: none is free, or the request has no trace.
-static struct sk_response *traced_take(struct traced *traced, struct sk_request *request, enum sk_verdict verdict)
-{
-    struct row **row = &traced->rows[verdict];
-    if (sk_trace_id(request) == NULL)
-        return NULL;
-    if (*row == NULL && (*row = calloc(1, sizeof **row)) == NULL)
-        return NULL;
-    struct kept *kept = traced_find(*row, verdict);
-    if (kept == NULL)
-        return NULL;
-    memcpy(kept->id, request->trace.own.trace_id, SK_TRACE_ID_CHARS);
-    sk_traceparent_put(&request->trace.own, kept->field);
-    request->trace.bytes = kept->len;
-    request->lease = &(*row)->busy[kept - (*row)->all];
-    *request->lease = true;
-    return kept->response;
-}
-
-// Returns the first free one, which is most likely in the CPU's cache, or makes one.
-static struct kept *traced_find(struct row *row, enum sk_verdict verdict)
-{
-    const bool *free_one = memchr(row->busy, false, row->count);
-    if (free_one != NULL)
-        return &row->all[free_one - row->busy];
-    if (row->count == KEPT_MAX || !traced_make(&row->all[row->count], verdict))
-        return NULL;
-    return &row->all[row->count++];
-}
-
-static bool traced_make(struct kept *kept, enum sk_verdict verdict)
-{
-    static const char member[] = "\"trace_id\":\"";
-    *kept = (struct kept){.body = malloc(PROBLEM_SIZE)};
-    if (kept->body == NULL)
-        return false;
-    kept->len = problem_put(kept->body, verdict, "", NO_TRACE_ID);
-    kept->id = strstr(kept->body, member) + sizeof member - 1;
-    kept->response = sk_response_of(PROBLEM_MEDIA, kept->body, kept->len);
-    sk_response_header(kept->response, "Cache-Control", "no-store");
-    problem_add_fields(kept->response, verdict, 0, NULL);
-    sk_response_header(kept->response, "traceparent", NO_TRACE);
-    kept->field = sk_response_value(kept->response, "traceparent");
-    if (kept->field == NULL)
-        traced_free(kept);
-    return kept->field != NULL;
-}
-
-static void traced_free(struct kept *kept)
-{
-    sk_response_free(kept->response);
-    free(kept->body);
-}
-
-// ---- all answers ----
-
-// A refusal with RateLimit.
-struct limited {
-    struct sk_response *response; // owned; NULL: none yet
-    enum sk_verdict verdict;
-    struct sk_limit limit;
-};
-
-// All owned. The second of each pair is the same with "Connection: close".
-struct answer_set {
-    struct sk_response *refusals[SK_VERDICT_COUNT], *last_refusals[SK_VERDICT_COUNT];
-    struct sk_response *ok, *last_ok;
-    struct sk_response *preflight, *last_preflight; // only for an origin
+struct canned {
+    struct canned_key key;
+    struct sk_response *response; // owned
+    struct copies *copies;        // owned; NULL: none was needed
 };
 
 struct sk_answers {
     bool keep_alive;
     const char *policy;         // NULL: no limit is set
-    struct limited *limited;    // owned: LIMITED_MAX of them, for requests of no origin; NULL: none yet
-    struct traced *traced;      // owned; used only if there are no origins
     const struct sk_cors *cors; // borrowed; NULL: there are no origins
-    unsigned count;
-    struct answer_set sets[]; // the first is for requests of no origin, then one for each origin
+    struct canned *canned;      // owned: made_count of them, in the order of their keys, then LATEST_MAX with a limit
+    size_t made_count;
 };
 
-static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set);
-static void answer_free_set(struct answer_set *set);
-static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request);
+static struct canned *canned_find(const struct sk_answers *answers, const struct canned_key *key);
+static struct sk_response *canned_make(const struct sk_answers *answers, const struct canned_key *key);
+static struct sk_response *canned_finish(const struct sk_answers *answers, const struct canned_key *key,
+                                         struct sk_response *response);
+static struct sk_response *copy_take(const struct sk_answers *answers, struct canned *canned,
+                                     struct sk_request *request);
+static struct copy *copy_find(const struct sk_answers *answers, const struct canned *canned);
+static bool copy_make(const struct sk_answers *answers, struct copy *copy, const struct canned_key *key);
+static void copy_free(struct copy *copy);
+static void copies_free(struct copies *copies);
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len);
 static struct sk_response *answer_make_bare(struct sk_request *request, const char *type, const char *body, size_t len);
 static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
@@ -215,65 +143,219 @@ static struct sk_response *answer_make_problem(struct sk_request *request, const
 static struct sk_response *answer_make_body(struct sk_request *request, const struct sk_answer *answer);
 static bool answer_is_plain(const struct sk_answer *answer);
 static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answer *answer);
-static struct sk_response *answer_make_last(struct sk_response *response);
-static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
 static bool answer_is_noted(const struct sk_request *request);
-static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
+static void answer_once_as(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                           unsigned status, struct sk_response *response);
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
 static void answer_send_as(struct sk_request *request, enum sk_verdict verdict, unsigned status,
                            struct sk_response *response);
-static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
-                        struct sk_response *response);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
-
-// ---- answers made at the start ----
 
 struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
-    unsigned count = 1 + sk_cors_count(cors);
-    struct sk_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->sets[0]);
-    bool complete = answers != NULL && (answers->traced = traced_open()) != NULL;
-    if (complete && count > 1)
-        answers->cors = cors;
-    for (unsigned i = 0; complete && i < count; i++) {
-        answers->count = i + 1;
-        complete = answer_make_set(answers->cors, i, &answers->sets[i]);
-    }
-    if (!complete) {
+    size_t made_count = (size_t)CANNED_COUNT * 2 * (1 + sk_cors_count(cors));
+    struct sk_answers *answers = calloc(1, sizeof *answers);
+    if (answers == NULL || (answers->canned = calloc(made_count + LATEST_MAX, sizeof *answers->canned)) == NULL) {
         sk_answers_close(answers);
         return NULL;
+    }
+    answers->cors = sk_cors_count(cors) == 0 ? NULL : cors;
+    for (answers->made_count = 0; answers->made_count < made_count; answers->made_count++) {
+        struct canned *canned = &answers->canned[answers->made_count];
+        unsigned at = (unsigned)answers->made_count;
+        canned->key = (struct canned_key){at % CANNED_COUNT, at / CANNED_COUNT / 2, at / CANNED_COUNT % 2 != 0, {0}};
+        if (canned->key.what == CANNED_PREFLIGHT && canned->key.origin == 0)
+            continue; // it is sent to pages of an origin alone
+        canned->response = canned_make(answers, &canned->key);
+        if (canned->response == NULL) {
+            sk_answers_close(answers);
+            return NULL;
+        }
     }
     return answers;
 }
 
-static struct sk_response *answer_for(const struct sk_cors *cors, unsigned origin, struct sk_response *response)
+void sk_answers_close(struct sk_answers *answers)
 {
-    if (cors != NULL)
-        sk_cors_mark(cors, origin, response);
+    if (answers == NULL)
+        return;
+    for (size_t i = 0; answers->canned != NULL && i < answers->made_count + LATEST_MAX; i++) {
+        sk_response_free(answers->canned[i].response);
+        copies_free(answers->canned[i].copies);
+    }
+    free(answers->canned);
+    free(answers);
+}
+
+void sk_answers_limit(struct sk_answers *answers, const char *policy)
+{
+    answers->policy = policy;
+}
+
+void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive)
+{
+    answers->keep_alive = keep_alive;
+}
+
+static bool key_is(const struct canned_key *a, const struct canned_key *b)
+{
+    return a->what == b->what && a->origin == b->origin && a->last == b->last && a->limit.policy == b->limit.policy &&
+           a->limit.left == b->limit.left;
+}
+
+// Its place; `response` is NULL if memory is short.
+static struct canned *canned_find(const struct sk_answers *answers, const struct canned_key *key)
+{
+    size_t at = key->what + (size_t)CANNED_COUNT * (key->last + 2 * (size_t)key->origin);
+    if (key->limit.policy == SK_POLICY_NONE)
+        return &answers->canned[at];
+    at += (size_t)CANNED_COUNT * (key->limit.left + (size_t)key->limit.policy * (LATEST_MAX / 2));
+    struct canned *latest = &answers->canned[answers->made_count + at % LATEST_MAX];
+    if (latest->response == NULL || !key_is(&latest->key, key)) {
+        sk_response_free(latest->response);
+        *latest = (struct canned){.key = *key, .response = canned_make(answers, key)};
+    }
+    return latest;
+}
+
+static struct sk_response *canned_make(const struct sk_answers *answers, const struct canned_key *key)
+{
+    return canned_finish(answers, key,
+                         key->what == CANNED_PREFLIGHT ? sk_cors_preflight(answers->cors, key->origin)
+                         : key->what == CANNED_OK      ? answer_make_ok(NULL)
+                                                       : answer_make_refusal(NULL, (enum sk_verdict)key->what));
+}
+
+// Adds what the key says of any answer. A preflight has its fields of CORS.
+static struct sk_response *canned_finish(const struct sk_answers *answers, const struct canned_key *key,
+                                         struct sk_response *response)
+{
+    if (answers->cors != NULL && key->what != CANNED_PREFLIGHT)
+        sk_cors_mark(answers->cors, key->origin, response);
+    if (key->last)
+        sk_response_header(response, "Connection", "close");
+    if (key->limit.policy != SK_POLICY_NONE)
+        answer_add_limit(response, answers->policy, &key->limit);
     return response;
 }
 
-static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set)
+// ---- copies for requests with a trace ----
+
+// A copy with the request's trace in its body and its field `traceparent`. The request holds it until it ends
+// (request->lease). NULL: none is free, and there are COPIES_MAX, or memory is short.
+static struct sk_response *copy_take(const struct sk_answers *answers, struct canned *canned,
+                                     struct sk_request *request)
 {
-    set->ok = answer_for(cors, origin, answer_make_ok(NULL));
-    set->last_ok = answer_make_last(answer_for(cors, origin, answer_make_ok(NULL)));
-    bool complete = set->ok != NULL && set->last_ok != NULL;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        set->refusals[i] = answer_for(cors, origin, answer_make_refusal(NULL, (enum sk_verdict)i));
-        set->last_refusals[i] =
-            answer_make_last(answer_for(cors, origin, answer_make_refusal(NULL, (enum sk_verdict)i)));
-        complete = complete && set->refusals[i] != NULL && set->last_refusals[i] != NULL;
-    }
-    if (origin > 0) {
-        set->preflight = sk_cors_preflight(cors, origin);
-        set->last_preflight = answer_make_last(sk_cors_preflight(cors, origin));
-        complete = complete && set->preflight != NULL && set->last_preflight != NULL;
-    }
-    return complete;
+    if (canned->copies == NULL && (canned->copies = calloc(1, sizeof *canned->copies)) == NULL)
+        return NULL;
+    struct copy *copy = copy_find(answers, canned);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy->id, request->trace.own.trace_id, SK_TRACE_ID_CHARS);
+    sk_traceparent_put(&request->trace.own, copy->field);
+    request->trace.bytes = copy->len;
+    request->lease = &canned->copies->busy[copy - canned->copies->all];
+    *request->lease = true;
+    return copy->response;
 }
+
+// The first free one, which is most likely in the CPU's cache, or a new one.
+static struct copy *copy_find(const struct sk_answers *answers, const struct canned *canned)
+{
+    struct copies *copies = canned->copies;
+    const bool *free_one = memchr(copies->busy, false, copies->count);
+    if (free_one != NULL)
+        return &copies->all[free_one - copies->busy];
+    if (copies->count == COPIES_MAX || !copy_make(answers, &copies->all[copies->count], &canned->key))
+        return NULL;
+    return &copies->all[copies->count++];
+}
+
+static bool copy_make(const struct sk_answers *answers, struct copy *copy, const struct canned_key *key)
+{
+    static const char member[] = "\"trace_id\":\"";
+    enum sk_verdict verdict = (enum sk_verdict)key->what;
+    *copy = (struct copy){.body = malloc(PROBLEM_SIZE)};
+    if (copy->body == NULL)
+        return false;
+    copy->len = problem_put(copy->body, verdict, "", NO_TRACE_ID);
+    copy->id = strstr(copy->body, member) + sizeof member - 1;
+    copy->response = sk_response_of(type_problem, copy->body, copy->len);
+    sk_response_header(copy->response, "Cache-Control", "no-store");
+    problem_add_fields(copy->response, verdict, 0, NULL);
+    canned_finish(answers, key, copy->response);
+    sk_response_header(copy->response, "traceparent", NO_TRACE);
+    copy->field = sk_response_value(copy->response, "traceparent");
+    if (copy->field == NULL)
+        copy_free(copy);
+    return copy->field != NULL;
+}
+
+static void copy_free(struct copy *copy)
+{
+    sk_response_free(copy->response);
+    free(copy->body);
+}
+
+static void copies_free(struct copies *copies)
+{
+    for (size_t i = 0; copies != NULL && i < copies->count; i++)
+        copy_free(&copies->all[i]);
+    free(copies);
+}
+
+// ---- sending ----
+
+// Whether the connection stays open after the answer.
+static bool answer_stays(const struct sk_answers *answers, const struct sk_request *request)
+{
+    return answers->keep_alive && !request->last;
+}
+
+static struct canned_key answer_key(const struct sk_answers *answers, const struct sk_request *request, unsigned what)
+{
+    unsigned origin = answers->cors == NULL ? 0 : sk_cors_origin_of(answers->cors, request);
+    return (struct canned_key){what, origin, !answer_stays(answers, request), request->limit};
+}
+
+void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    struct canned_key key = answer_key(answers, request, verdict);
+    bool traced = sk_trace_id(request) != NULL, noted = answer_is_noted(request);
+    struct sk_response *response = NULL;
+    if (!noted)
+        response = canned_find(answers, &key)->response;
+    else if (traced && key.limit.policy == SK_POLICY_NONE)
+        response = copy_take(answers, canned_find(answers, &key), request);
+    if (response == NULL)
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+    else
+        answer_send(request, verdict, response);
+}
+
+void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
+{
+    struct canned_key key = answer_key(answers, request, CANNED_OK);
+    if (answer_is_noted(request))
+        answer_once(answers, request, SK_VERDICT_FOUND, answer_make_ok(request));
+    else
+        answer_send(request, SK_VERDICT_FOUND, canned_find(answers, &key)->response);
+}
+
+bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
+{
+    struct canned_key key = answer_key(answers, request, CANNED_PREFLIGHT);
+    if (key.origin == 0 || !sk_cors_is_preflight(request))
+        return false;
+    sk_measure_answered(request, SK_VERDICT_FOUND, NULL);
+    sk_request_answer(request, 204, canned_find(answers, &key)->response);
+    return true;
+}
+
+// ---- making ----
 
 // `request` NULL: for any request. No cache may keep it: it concerns one user, or one moment.
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
@@ -301,97 +383,6 @@ static struct sk_response *answer_make_refusal(struct sk_request *request, enum 
     return answer_make_problem(request, &(struct sk_answer){.verdict = verdict}, "");
 }
 
-static struct sk_response *answer_make_last(struct sk_response *response)
-{
-    sk_response_header(response, "Connection", "close");
-    return response;
-}
-
-void sk_answers_close(struct sk_answers *answers)
-{
-    for (unsigned i = 0; answers != NULL && i < answers->count; i++)
-        answer_free_set(&answers->sets[i]);
-    for (int i = 0; answers != NULL && answers->limited != NULL && i < LIMITED_MAX; i++)
-        sk_response_free(answers->limited[i].response);
-    if (answers != NULL) {
-        traced_close(answers->traced);
-        free(answers->limited);
-    }
-    free(answers);
-}
-
-static void answer_free_set(struct answer_set *set)
-{
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        sk_response_free(set->refusals[i]);
-        sk_response_free(set->last_refusals[i]);
-    }
-    sk_response_free(set->ok);
-    sk_response_free(set->last_ok);
-    sk_response_free(set->preflight);
-    sk_response_free(set->last_preflight);
-}
-
-void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive)
-{
-    answers->keep_alive = keep_alive;
-}
-
-// Whether the connection stays open after the answer.
-static bool answer_stays(const struct sk_answers *answers, const struct sk_request *request)
-{
-    return answers->keep_alive && !request->last;
-}
-
-static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request)
-{
-    return &answers->sets[answers->cors == NULL ? 0 : sk_cors_origin_of(answers->cors, request)];
-}
-
-void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
-{
-    if (answer_is_noted(request))
-        answer_noted(answers, request, verdict);
-    else if (request->limit.policy != SK_POLICY_NONE)
-        answer_limited(answers, request, verdict);
-    else {
-        const struct answer_set *set = answer_set_for(answers, request);
-        answer_send(request, verdict,
-                    answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
-    }
-}
-
-// Sends a kept refusal if nothing but the trace differs.
-static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
-{
-    bool plain = answers->cors == NULL && request->limit.policy == SK_POLICY_NONE && answer_stays(answers, request);
-    struct sk_response *kept = plain ? traced_take(answers->traced, request, verdict) : NULL;
-    if (kept == NULL)
-        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
-    else
-        answer_send(request, verdict, kept);
-}
-
-void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
-{
-    if (answer_is_noted(request)) {
-        answer_once(answers, request, SK_VERDICT_FOUND, answer_make_ok(request));
-        return;
-    }
-    const struct answer_set *set = answer_set_for(answers, request);
-    answer_send(request, SK_VERDICT_FOUND, answer_stays(answers, request) ? set->ok : set->last_ok);
-}
-
-bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
-{
-    const struct answer_set *set = answer_set_for(answers, request);
-    if (set->preflight == NULL || !sk_cors_is_preflight(request))
-        return false;
-    sk_measure_answered(request, SK_VERDICT_FOUND, NULL);
-    sk_request_answer(request, 204, answer_stays(answers, request) ? set->preflight : set->last_preflight);
-    return true;
-}
-
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text)
 {
     if (text->failed || text->data == NULL)
@@ -399,48 +390,6 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
     else
         sk_answer_send(answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = text->data});
     sk_buf_free(text);
-}
-
-void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
-{
-    if (!answer_is_noted(request)) {
-        answer_send(request, verdict, answer_set_for(answers, request)->last_refusals[verdict]);
-        return;
-    }
-    struct sk_response *response = answer_make_last(answer_make_refusal(request, verdict));
-    answer_mark(answers, request, response);
-    answer_send(request, verdict, response);
-    sk_response_free(response);
-}
-
-// ---- answers made when first needed ----
-
-void sk_answers_limit(struct sk_answers *answers, const char *policy)
-{
-    answers->policy = policy;
-    answers->limited = calloc(LIMITED_MAX, sizeof *answers->limited); // NULL: each is made for its request
-}
-
-// Many clients of a crowd have the same number of tries left. So the latest refusals are kept, one at each place of a
-// table, found by verdict and limit.
-static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
-{
-    const struct sk_limit *limit = &request->limit;
-    if (!answer_stays(answers, request) || answers->limited == NULL ||
-        answer_set_for(answers, request) != answers->sets) {
-        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
-        return;
-    }
-    size_t at =
-        (verdict + (size_t)SK_VERDICT_COUNT * (limit->left + (size_t)limit->policy * (LIMITED_MAX / 2))) % LIMITED_MAX;
-    struct limited *kept = &answers->limited[at];
-    if (kept->response == NULL || kept->verdict != verdict || kept->limit.policy != limit->policy ||
-        kept->limit.left != limit->left) {
-        sk_response_free(kept->response);
-        *kept = (struct limited){answer_for(answers->cors, 0, answer_make_refusal(NULL, verdict)), verdict, *limit};
-        answer_add_limit(kept->response, answers->policy, limit);
-    }
-    answer_send(request, verdict, kept->response);
 }
 
 // draft-ietf-httpapi-ratelimit-headers-11. Used tries come back within a second (rates.h).
@@ -463,12 +412,15 @@ static bool answer_is_noted(const struct sk_request *request)
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response)
 {
-    answer_mark(answers, request, response);
-    if (!answer_stays(answers, request))
-        response = answer_make_last(response);
-    if (request->limit.policy != SK_POLICY_NONE)
-        answer_add_limit(response, answers->policy, &request->limit);
-    answer_send(request, verdict, response);
+    answer_once_as(answers, request, verdict, sk_verdict_http_status(verdict), response);
+}
+
+// Takes the response.
+static void answer_once_as(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                           unsigned status, struct sk_response *response)
+{
+    struct canned_key key = answer_key(answers, request, verdict);
+    answer_send_as(request, verdict, status, canned_finish(answers, &key, response));
     sk_response_free(response);
 }
 
@@ -486,13 +438,6 @@ static void answer_send_as(struct sk_request *request, enum sk_verdict verdict, 
     if (answer_is_noted(request))
         sk_trace_answer(request, status, sk_verdict_code(verdict), request->lease == NULL ? response : NULL);
     sk_request_answer(request, status, response);
-}
-
-static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
-                        struct sk_response *response)
-{
-    if (answers->cors != NULL)
-        sk_cors_mark(answers->cors, sk_cors_origin_of(answers->cors, request), response);
 }
 
 void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
@@ -608,19 +553,12 @@ void sk_answer_allow(const struct sk_answers *answers, struct sk_request *reques
 
 void sk_answer_nothing(const struct sk_answers *answers, struct sk_request *request)
 {
-    struct sk_response *response = answer_make(request, NULL, "", 0);
-    answer_mark(answers, request, response);
-    if (!answer_stays(answers, request))
-        response = answer_make_last(response);
-    answer_send_as(request, SK_VERDICT_FOUND, 204, response);
-    sk_response_free(response);
+    answer_once_as(answers, request, SK_VERDICT_FOUND, 204, answer_make(request, NULL, "", 0));
 }
 
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
 {
-    answer_mark(answers, request, head);
-    answer_send(request, SK_VERDICT_FOUND, head);
-    sk_response_free(head);
+    answer_once(answers, request, SK_VERDICT_FOUND, head);
 }
 
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor)

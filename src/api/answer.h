@@ -96,7 +96,4 @@ void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *req
 // FOUND with this text, or OVERLOADED if memory for it was short. Frees it.
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text);
 
-// A refusal that closes its connection.
-void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
-
 #endif

@@ -630,6 +630,7 @@ void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_malforme
     const struct sk_routes *routes = arg;
     sk_trace_begin(routes->tracer, request);
     sk_measure_began(routes->options.measure, request);
-    sk_answer_last(routes->answers, request,
-                   what == SK_MALFORMED_HEAD ? SK_VERDICT_BAD_REQUEST : SK_VERDICT_BODY_TOO_LARGE);
+    request->last = true;
+    sk_answer_refusal(routes->answers, request,
+                      what == SK_MALFORMED_HEAD ? SK_VERDICT_BAD_REQUEST : SK_VERDICT_BODY_TOO_LARGE);
 }

@@ -275,6 +275,14 @@ TEST(a_winner_who_repeats_is_told_the_order_id)
 }
 
 // Also one that names an order.
+// As for a request that ends its connection.
+static void answer_last(enum sk_verdict verdict)
+{
+    asked.last = true;
+    sk_answer_refusal(answers, &asked, verdict);
+    asked.last = false;
+}
+
 TEST(every_503_says_when_to_try_again)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
@@ -283,7 +291,7 @@ TEST(every_503_says_when_to_try_again)
         ck_assert_int_eq(field("Retry-After") != NULL, says_when_to_try_again(verdict));
         answer_problem(verdict, NULL, 5000); // what is known better
         ck_assert_pstr_eq(field("Retry-After"), "5");
-        sk_answer_last(answers, &asked, verdict);
+        answer_last(verdict);
         ck_assert_int_eq(made.fields, 2 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401 ||
                                            verdict == SK_VERDICT_UNSUPPORTED_ENCODING));
     }
@@ -629,7 +637,7 @@ static void answer_a_stream(void)
 
 static void answer_one_that_is_broken(void)
 {
-    sk_answer_last(answers, &asked, SK_VERDICT_BAD_REQUEST);
+    answer_last(SK_VERDICT_BAD_REQUEST);
 }
 
 static answer_any *const all_answers[] = {answer_a_refusal,  answer_that_is_fine,      answer_a_problem,
@@ -738,7 +746,7 @@ static void answer_in_way(int way)
     else if (way == 3)
         sk_answer_allow(answers, &asked, SK_VERDICT_METHOD_NOT_ALLOWED, "POST");
     else if (way == 4)
-        sk_answer_last(answers, &asked, SK_VERDICT_BAD_REQUEST);
+        answer_last(SK_VERDICT_BAD_REQUEST);
     else if (way == 5)
         sk_answer_ok(answers, &asked);
     else if (way == 6)
@@ -826,7 +834,7 @@ TEST(a_traced_refusal_is_kept_for_the_next)
     sk_tracer_close(tracer);
 }
 
-TEST(a_refusal_with_more_to_say_is_not_kept)
+TEST(a_traced_refusal_with_a_limit_is_made_for_its_request)
 {
     static const char traced[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     struct sk_server_options options = {.trace = SK_TRACE_AUTO};
@@ -835,7 +843,7 @@ TEST(a_refusal_with_more_to_say_is_not_kept)
     sk_trace_begin(tracer, &asked);
     sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
     ck_assert_pstr_eq(field("Connection"), "close");
-    ck_assert_ptr_null(asked.lease);
+    ck_assert_ptr_nonnull(asked.lease);
     sk_answers_limit(answers, POLICY);
     asked = (struct sk_request){.path = "/", .traceparent = traced, .limit = {SK_POLICY_USER, 3}};
     sk_trace_begin(tracer, &asked);
