@@ -12,9 +12,9 @@
 #include "auth.h"
 #include "clock.h"
 #include "embedded_openapi.h"
+#include "instances.h"
 #include "keys.h"
 #include "pages.h"
-#include "roster.h"
 #include "route_table.h"
 #include "text.h"
 #include "verdict.h"
@@ -491,13 +491,13 @@ static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, siz
 {
     const char *session = sk_reply_text(sk_reply_at(reply, row + SESSION), NULL);
     const char *text = sk_reply_text(sk_reply_at(reply, row + TEXT), NULL);
-    struct sk_rostered one;
+    struct sk_instance one;
     char started[SK_TIME_SIZE];
     int64_t left_ms;
     if (session == NULL || !sk_uuid_valid(session) || !sk_reply_number(sk_reply_at(reply, row + LEFT), &left_ms))
         return false;
     sk_buf_printf(body, "%s{\"id\":\"%s\"", first ? "" : ",", session);
-    if (text != NULL && sk_roster_read(text, &one)) {
+    if (text != NULL && sk_instances_read(text, &one)) {
         int64_t ago_ms = (int64_t)one.ttl_ms - left_ms;
         sk_text_put_time((int64_t)one.started_ms, started);
         sk_buf_printf(body,

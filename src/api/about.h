@@ -33,7 +33,7 @@ enum sk_status sk_openapi_print(FILE *out) SK_MUST_CHECK;
 
 // ---- instances ----
 //
-// Those of this deployment, from Redis: the living sessions, and what each has reported (roster.h).
+// Those of this deployment, from Redis: the living sessions, and what each has reported (instances.h).
 
 // Answers the handle once: FOUND and the list; UNAVAILABLE; OVERLOADED.
 void sk_list_instances(struct sk_control *control, uint64_t handle);

@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "changes.h"
 #include "command.h"
 #include "params.h"
 #include "phase.h"
 #include "slot.h"
 #include "slot_map.h"
 #include "uuid.h"
+#include "voucher_changes.h"
 
 enum { LOCATION_SIZE = 64, KEYS_MAX = 64 };
 
 struct creation {
     struct sk_command command; // must be first
     bool loaded_before;
-    bool waits; // the watch is rebuilding it: the next tick asks Redis whether that is done
+    bool waits; // the audit is rebuilding it: the next tick asks Redis whether that is done
     bool polls; // the tick has asked Redis
     int64_t voucher_id, change;
     char *document, *loading; // the voucher, and the same while it is loading; owned
@@ -134,7 +134,7 @@ static void creation_judge(struct sk_command *command, const struct sk_rows *row
 static void creation_follow(struct sk_query *query)
 {
     sk_query_follow(query, creation_on_followed);
-    sk_follow_hurry(query->control->recovery->follows[query->shard]);
+    sk_catalogue_sync_hurry(query->control->recovery->syncs[query->shard]);
 }
 
 static void creation_on_followed(struct sk_query *query, bool ok)
@@ -147,7 +147,7 @@ static void creation_on_followed(struct sk_query *query, bool ok)
     else if (voucher != NULL)
         status =
             sk_rebuild(query->control->recovery->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
-    creation->waits = status == SK_FULL; // the watch has begun it already
+    creation->waits = status == SK_FULL; // the audit has begun it already
     if (status != SK_OK && !creation->waits)
         creation_on_loaded(creation, false);
 }

@@ -1,5 +1,5 @@
-// A process is known by its name (roster.h). What it did between two samples is the difference of its counters, if it
-// is the same process, and if it was heard of all the while: what it did during a silence is in no sample.
+// A process is known by its name (instances.h). What it did between two samples is the difference of its counters, if
+// it is the same process, and if it was heard of all the while: what it did during a silence is in no sample.
 #include "history.h"
 
 #include <inttypes.h>
@@ -12,9 +12,9 @@
 #include "clock.h"
 #include "distribution.h"
 #include "histogram.h"
+#include "instances.h"
 #include "keys.h"
 #include "metrics.h"
-#include "roster.h"
 #include "route_table.h"
 #include "text.h"
 #include "ticket.h"
@@ -208,7 +208,7 @@ static void sampler_read_own(struct sk_sampler *sampler, struct instance *own)
     const unsigned row = sampler_purchase_row();
     uint64_t *figures = own->figures;
     memset(own, 0, sizeof *own);
-    sk_roster_name(sampler->context->control->sale->instance, own->name);
+    sk_instances_name(sampler->context->control->sale->instance, own->name);
     (void)snprintf(own->version, sizeof own->version, "%s", SK_VERSION);
     own->heard_ms = sk_monotonic_ms();
     sk_metrics_sum(sum, own->heard_ms);
@@ -288,7 +288,7 @@ static void sampler_read_others(struct sk_sampler *sampler, const struct sk_repl
         const char *text = sk_reply_text(sk_reply_at(reply, i + 2), NULL);
         int64_t age_ms;
         memset(one, 0, sizeof *one);
-        rest = name == NULL ? NULL : sk_roster_word(name, one->name);
+        rest = name == NULL ? NULL : sk_instances_word(name, one->name);
         if (rest == NULL || *rest != '\0' || text == NULL || strcmp(name, heard->all[0].name) == 0 ||
             !sk_reply_number(sk_reply_at(reply, i + 1), &age_ms) || age_ms < 0 || age_ms > KEPT_MS ||
             !instance_read(text, one) || one->figures[LEAVING] != 0)
@@ -301,9 +301,9 @@ static void sampler_read_others(struct sk_sampler *sampler, const struct sk_repl
 static bool instance_read(const char *text, struct instance *instance)
 {
     char word[SK_ROSTER_WORD_MAX + 1];
-    text = sk_roster_word(text, instance->version);
+    text = sk_instances_word(text, instance->version);
     for (size_t i = 0; text != NULL && i < FIGURES; i++) {
-        text = sk_roster_word(text, word);
+        text = sk_instances_word(text, word);
         if (text == NULL || !sk_text_number(word, FIGURE_MOST, &instance->figures[i]))
             return false;
     }

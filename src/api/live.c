@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
 #include "call.h"
 #include "catalogue.h"
 #include "clock.h"
@@ -30,6 +29,7 @@
 #include "text.h"
 #include "timer.h"
 #include "trust.h"
+#include "voucher_books.h"
 #include "vouchers.h"
 
 enum { SLICE_MS = 25, READS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };

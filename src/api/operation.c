@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "changes.h"
 #include "command.h"
 #include "failpoint.h"
 #include "log.h"
@@ -22,6 +21,7 @@
 #include "phase.h"
 #include "slot_map.h"
 #include "text.h"
+#include "voucher_changes.h"
 
 enum { TAKES_MAX = 3 };
 
@@ -298,7 +298,7 @@ static void operate_answer_done(struct operate *operate)
 
 static void operate_end_done(struct operate *operate)
 {
-    sk_follow_hurry(operate->command.query.control->recovery->follows[operate->command.query.shard]);
+    sk_catalogue_sync_hurry(operate->command.query.control->recovery->syncs[operate->command.query.shard]);
     operate_answer_done(operate);
     sk_query_end(&operate->command.query, SK_VERDICT_FOUND, NULL);
 }

@@ -3,7 +3,7 @@
 //
 // PostgreSQL commits each change first, under a change number; then Redis gets it (changes.h). Units that are taken
 // away leave Redis first. The answer comes when Redis has the change, so that it applies to all buyers. If Redis is
-// away, or a rebuild is in progress, it comes after a bounded wait. The change is then committed, and the watch of any
+// away, or a rebuild is in progress, it comes after a bounded wait. The change is then committed, and the audit of any
 // instance applies it.
 //
 // Each call is idempotent under its key, for the same request.

@@ -22,8 +22,8 @@
 #include "params.h"
 #include "trust.h"
 #include "verdict.h"
+#include "voucher_books.h"
 #include "waiting.h"
-#include "watch.h"
 
 enum { WAIT_MAX_S = 60, SEARCHES_MAX = 16, OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
@@ -471,7 +471,7 @@ static void lookup_on_snapshot(void *arg, const struct sk_reply *reply)
     struct sk_snapshot seen, none = {0};
     if (reply == NULL || !sk_snapshot_read(reply, &seen))
         lookup_fail_snapshots(lookup);
-    else if (one->account.voucher_id == 0 || sk_audit(&one->account, &none, &seen) != SK_BOOKS_AGREE ||
+    else if (one->account.voucher_id == 0 || sk_books_compare(&one->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
     else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > one->account.buyers))

@@ -225,7 +225,7 @@ static void gather_end(struct sk_gather *gather)
         sk_rows_free(copies[i]);
 }
 
-static void query_followed(struct sk_follow_waiter *waiter, bool ok)
+static void query_followed(struct sk_catalogue_sync_waiter *waiter, bool ok)
 {
     struct sk_query *query = (struct sk_query *)(void *)((char *)waiter - offsetof(struct sk_query, waiter));
     query->on_followed(query, ok);
@@ -235,7 +235,7 @@ void sk_query_follow(struct sk_query *query, void (*done)(struct sk_query *query
 {
     query->waiter.done = query_followed;
     query->on_followed = done;
-    sk_follow_wait(query->control->recovery->follows[query->shard], &query->waiter);
+    sk_catalogue_sync_wait(query->control->recovery->syncs[query->shard], &query->waiter);
 }
 
 static void query_let_go(struct sk_query *query)
@@ -337,10 +337,10 @@ void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_qu
     query->finding.id = id;
     query->finding.done = done;
     bool listed = sk_query_find_voucher(query, id) != NULL;
-    const struct sk_follow *follow = query->control->recovery->follows[query->shard];
+    const struct sk_catalogue_sync *sync = query->control->recovery->syncs[query->shard];
     if (listed)
         done(query, SK_FOUND_LISTED);
-    else if (sk_follow_complete(follow) && id <= sk_follow_newest_id(follow))
+    else if (sk_catalogue_sync_complete(sync) && id <= sk_catalogue_sync_newest_id(sync))
         find_old(query);
     else
         sk_query_follow(query, find_on_followed);
@@ -372,13 +372,13 @@ void sk_query_find_later(struct sk_query *query, int64_t id, void (*done)(struct
 
 static void find_on_followed(struct sk_query *query, bool ok)
 {
-    const struct sk_follow *follow = query->control->recovery->follows[query->shard];
+    const struct sk_catalogue_sync *sync = query->control->recovery->syncs[query->shard];
     int64_t id = query->finding.id;
     if (!ok)
         sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_query_find_voucher(query, id) != NULL)
         query->finding.done(query, SK_FOUND_LISTED);
-    else if (id <= sk_follow_newest_id(follow))
+    else if (id <= sk_catalogue_sync_newest_id(sync))
         find_old(query);
     else
         query->finding.done(query, SK_FOUND_NONE);

@@ -72,7 +72,7 @@ struct sk_query {
     struct sk_asker *later;     // asked the same meanwhile: they may know of newer changes, so another round follows
     struct sk_voucher *voucher; // pinned until the end; NULL: none
     unsigned shard;             // where its statements go: that of its voucher or order
-    struct sk_follow_waiter waiter;
+    struct sk_catalogue_sync_waiter waiter;
     void (*on_followed)(struct sk_query *query, bool ok);
     struct {
         int64_t id;
@@ -85,7 +85,7 @@ struct sk_query {
 
 // NULL: out of memory.
 struct sk_queries *sk_queries_open(void);
-// Ends all open queries with UNAVAILABLE. Call after the links and the follow were closed. NULL is fine.
+// Ends all open queries with UNAVAILABLE. Call after the links and the catalogue syncs were closed. NULL is fine.
 void sk_queries_close(struct sk_queries *queries);
 
 // Makes a query of `size` bytes, zeroed after its first member. `key`: equal keys mean equal calls, of one class;

@@ -8,8 +8,8 @@
 
 #include "buf.h"
 #include "histogram.h"
+#include "instances.h"
 #include "pg_result.h"
-#include "roster.h"
 
 // The numbers of settlement.sql, in the order of its columns between `state`, `refused`, `prices` and `payments`.
 #define SK_REPORT_NUMBERS(X)                                          \

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
 #include "params.h"
+#include "voucher_books.h"
 
 enum { FORMATS = SK_REPORT_CSV + 1 };
 
@@ -87,7 +87,7 @@ static void report_start(struct sk_query *query)
 {
     struct report_query *report = (struct report_query *)query;
     report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = sk_durations_since_ms()};
-    sk_roster_name(query->control->sale->instance, report->report.instance);
+    sk_instances_name(query->control->sale->instance, report->report.instance);
     report->counted = false;
     sk_query_find(query, report->report.voucher_id, report_on_found);
 }

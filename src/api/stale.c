@@ -5,9 +5,9 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "audit.h"
 #include "phase.h"
 #include "rates.h"
+#include "voucher_books.h"
 #include "vouchers.h"
 
 enum { NOT_KNOWN = -1 };

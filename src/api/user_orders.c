@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit.h"
 #include "catalogue.h"
 #include "order_json.h"
 #include "params.h"
 #include "trust.h"
-#include "watch.h"
 
 // A shard without orders has one row, without an id.
 enum { BUSY_MAX = 64, LISTED_ID = 0, LISTED_DOCUMENT, LISTED_VOUCHER, LISTED_NEWEST };
@@ -111,8 +111,8 @@ static void user_orders_start(struct sk_query *query)
     user_orders_move(list, USER_ORDERS_BUYERS);
     list->answered = 0;
     for (size_t i = 0; i < list->page.places; i++)
-        list->newest[i] = sk_follow_newest_id(query->control->recovery->follows[i]);
-    list->vouchers = sk_watch_busy(query->control->recovery->watch, busy, BUSY_MAX, &list->complete);
+        list->newest[i] = sk_catalogue_sync_newest_id(query->control->recovery->syncs[i]);
+    list->vouchers = sk_audit_busy(query->control->recovery->audit, busy, BUSY_MAX, &list->complete);
     for (size_t i = 0; i < list->vouchers; i++) {
         list->asked[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
         sk_voucher_pin(busy[i]);

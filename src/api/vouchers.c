@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
 #include "catalogue.h"
 #include "clock.h"
 #include "cursor.h"
@@ -19,6 +18,7 @@
 #include "phase.h"
 #include "stale.h"
 #include "text.h"
+#include "voucher_books.h"
 
 enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
 
@@ -559,7 +559,7 @@ static void list_show_stale(struct sk_query *query)
     bool missing = false;
     const struct sk_listed *listed = sk_catalogue_listed(control->sale->catalogue, &count);
     for (size_t i = 0; i < control->sale->shard_count; i++)
-        known += sk_follow_complete(control->recovery->follows[i]);
+        known += sk_catalogue_sync_complete(control->recovery->syncs[i]);
     list->stale = known == 0 ? NULL : sk_stale_new(query, list_on_units);
     if (list->stale == NULL) {
         sk_query_end(query, known == 0 ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);

@@ -6,13 +6,13 @@
 #include "catalogue.h"
 #include "expiry.h"
 #include "failpoint.h"
+#include "journal_sweep.h"
 #include "live.h"
 #include "log.h"
 #include "order_lookup.h"
 #include "params.h"
 #include "regrant.h"
 #include "settlement_report.h"
-#include "sweep.h"
 #include "vouchers.h"
 #include "waiting.h"
 
@@ -301,16 +301,17 @@ static void shop_on_link(const struct sk_shop *shop, enum sk_metric lost, bool r
 static const char *shop_on_session(void *arg, const char *misfit, int64_t beat)
 {
     const struct shop_shard *shard = arg;
-    bool fits = misfit != NULL || sk_beats_fit(shard->shop->recovery.beats, shard->number, beat);
-    return fits ? shop_check_shard(shard, misfit) : "its beat is older than the known one";
+    bool fits = misfit != NULL || sk_heartbeats_fit(shard->shop->recovery.heartbeats, shard->number, beat);
+    return fits ? shop_check_shard(shard, misfit) : "its heartbeat is older than the known one";
 }
 
-// The beats are read by this link. It takes an older database once, so that they notice.
+// The heartbeats are read by this link. It takes an older database once, so that they notice.
 static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat)
 {
     const struct shop_shard *shard = arg;
-    return sk_beats_is_restored(shard->shop->recovery.beats, shard->number) ? shop_on_session(arg, misfit, beat)
-                                                                            : shop_check_shard(shard, misfit);
+    return sk_heartbeats_is_restored(shard->shop->recovery.heartbeats, shard->number)
+               ? shop_on_session(arg, misfit, beat)
+               : shop_check_shard(shard, misfit);
 }
 
 // A database that is another shard ends the process while it starts. Later the link just does not use it, also if the
@@ -365,7 +366,7 @@ static void shop_on_report_pg(void *arg, bool ready)
     const struct sk_shop *shop = ((struct shop_shard *)arg)->shop;
     shop_on_link(shop, SK_METRIC_LOST_REPORT_PG, ready);
     if (ready)
-        sk_beats_hurry(shop->recovery.beats);
+        sk_heartbeats_hurry(shop->recovery.heartbeats);
 }
 
 static void shop_on_notified(void *arg)
@@ -390,7 +391,7 @@ static void shop_count(struct sk_shop *shop)
 static void shop_check_catalogues(struct sk_shop *shop)
 {
     for (size_t i = 0; i < shop->sale.shard_count; i++) {
-        if (sk_follow_went_back(shop->recovery.follows[i]))
+        if (sk_catalogue_sync_went_back(shop->recovery.syncs[i]))
             shop->unfit = true;
     }
 }
@@ -413,7 +414,7 @@ bool sk_shop_ready(const struct sk_shop *shop)
     const struct sk_sale *sale = &shop->sale;
     const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
     size_t shard = 0;
-    while (shard < sale->shard_count && !sk_follow_complete(shop->recovery.follows[shard]))
+    while (shard < sale->shard_count && !sk_catalogue_sync_complete(shop->recovery.syncs[shard]))
         shard++;
     return shard < sale->shard_count && nodes.orders > 0 && nodes.queries > 0 &&
            !sk_assignments_is_alone(shop->recovery.assignments) &&
@@ -430,7 +431,7 @@ static bool shop_shard_away(void *arg, size_t shard)
     const struct sk_shop *shop = arg;
     const struct sk_sale *sale = &shop->sale;
     return !sk_pg_ready(sale->shards[shard].orders) || !sk_pg_ready(sale->shards[shard].queries) ||
-           !sk_follow_complete(shop->recovery.follows[shard]);
+           !sk_catalogue_sync_complete(shop->recovery.syncs[shard]);
 }
 
 // ---- the end ----

@@ -23,7 +23,7 @@ struct assignment_shard {
 
 struct sk_assignments {
     const struct sk_sale *sale;
-    struct sk_follow *const *follows;
+    struct sk_catalogue_sync *const *syncs;
     struct sk_assignments_hook hook;
     struct sk_timer *timer; // owned
     struct assignment_shard shards[SK_SHARDS_MAX];
@@ -34,14 +34,14 @@ struct sk_assignments {
 
 static void assignment_on_time(void *arg);
 
-struct sk_assignments *sk_assignments_open(const struct sk_sale *sale, struct sk_follow *const *follows,
+struct sk_assignments *sk_assignments_open(const struct sk_sale *sale, struct sk_catalogue_sync *const *syncs,
                                            const struct sk_assignments_hook *hook)
 {
     struct sk_assignments *assignments = calloc(1, sizeof *assignments);
     if (assignments == NULL)
         return NULL;
     assignments->sale = sale;
-    assignments->follows = follows;
+    assignments->syncs = syncs;
     assignments->hook = *hook;
     assignments->timer = sk_timer_open(sale->loop, TICK_MS, assignment_on_time, assignments);
     if (assignments->timer == NULL) {
@@ -76,7 +76,8 @@ static bool assignment_shard_is_well(const struct sk_assignments *assignments, s
 {
     const struct sk_sale *sale = assignments->sale;
     return assignment_link_is_well(sale->shards[shard].orders) &&
-           assignment_link_is_well(sale->shards[shard].queries) && sk_follow_complete(assignments->follows[shard]);
+           assignment_link_is_well(sale->shards[shard].queries) &&
+           sk_catalogue_sync_complete(assignments->syncs[shard]);
 }
 
 // Whether it has had no link to a node of Redis for so long that others had better do the work.

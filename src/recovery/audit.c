@@ -1,199 +1,554 @@
-// Judges what was read from both stores; watch.c, rebuild.c and order_lookup.c query them.
+// A round checks the vouchers that are due, in pages. For each page it reads PostgreSQL's side (one statement), then
+// Redis's (one write), and voucher_books.c judges. So PostgreSQL's side is always older than Redis's.
+//
+//   round -> page -> accounts -> snapshots -> judge each -> next page -> ... -> publish -> pause
+//
+// Each call has the deadline of its link, and the audit waits for nothing that it starts: rebuilds and sweeps run by
+// themselves. So one broken voucher delays no other. A shard whose statement fails is left out for the rest of the
+// round, so it delays the vouchers of the others by one deadline. Of its vouchers, and of those of a shard that is
+// away, only Redis's side is read: the journals are long when PostgreSQL is away. They are not judged.
 #include "audit.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "journal.h"
+#include "assignment.h"
+#include "audit_gauges.h"
+#include "backoff.h"
+#include "busy_vouchers.h"
+#include "catalogue.h"
+#include "clock.h"
+#include "grant.h"
+#include "journal_sweep.h"
+#include "log.h"
+#include "maintenance.h"
 #include "params.h"
-#include "trust.h"
+#include "timer.h"
+#include "voucher.h"
+#include "voucher_books.h"
+#include "voucher_changes.h"
 
-// The columns of voucher_accounts.sql.
 enum {
-    COLUMN_SLOT,
-    COLUMN_VOUCHER,
-    COLUMN_EPOCH,
-    COLUMN_JOURNAL_MS,
-    COLUMN_JOURNAL_SEQ,
-    COLUMN_STOCK,
-    COLUMN_BUYERS,
-    COLUMN_CHANGE,
-    COLUMN_STATE,
-    COLUMN_BEGIN_MS,
-    COLUMN_END_MS,
-    COLUMN_LETTERS,
-    COLUMN_OFFER
+    ROUND_MS = 1000,
+    SOON_MS = 100,             // time for whoever changed a voucher to bring the change to Redis
+    IDLE_ROUNDS = 4,           // between two checks of an idle voucher: about five seconds
+    PAGE = 100,                // vouchers
+    LETTERS_ROUNDS = 5,        // settled dead letters are ended, and payments counted, in every fifth round
+    TO_REFUND_MOST = 10000,    // so many payments of a shard are counted
+    DIFFERING_MAX = 2,         // checks in a row before a difference is believed
+    DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
 
-static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
-static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
-static bool audit_is_behind(const struct sk_account *account, const struct sk_snapshot *now);
-static bool audit_has_terms(const struct sk_account *account, const struct sk_snapshot *now);
+struct audit_check {
+    struct sk_audit *audit;
+    struct sk_voucher *voucher; // pinned
+    struct sk_account account;
+    int64_t letters;
+    bool known; // PostgreSQL has returned its side
+};
 
-void sk_account_query_begin(struct sk_account_query *query)
-{
-    *query = (struct sk_account_query){0};
-    sk_params_begin(&query->slots);
-    sk_params_begin(&query->vouchers);
-}
+struct audit_shard {
+    struct sk_audit *audit;
+    bool failed;        // it has not returned its accounts in this round: no more is asked of it
+    uint64_t to_refund; // payments that are to be given back
+};
 
-void sk_account_query_add(struct sk_account_query *query, const struct sk_voucher *voucher)
-{
-    char number[SK_PARAM_NUMBER_SIZE];
-    sk_params_add(&query->slots, sk_params_number(number, voucher->slot));
-    sk_params_add(&query->vouchers, sk_params_number(number, voucher->id));
-}
+enum audit_state {
+    AUDIT_IDLE,      // until the time of the next round
+    AUDIT_PAGE,      // the vouchers of a page are chosen
+    AUDIT_ACCOUNTS,  // PostgreSQL is asked
+    AUDIT_SNAPSHOTS, // Redis is asked
+    AUDIT_STATES
+};
 
-bool sk_account_query_end(struct sk_account_query *query)
-{
-    query->params[0] = sk_params_end(&query->slots);
-    query->params[1] = sk_params_end(&query->vouchers);
-    return query->params[0] != NULL && query->params[1] != NULL;
-}
+struct sk_audit {
+    enum audit_state state;
+    const struct sk_sale *sale;
+    struct sk_rebuilds *rebuilds;
+    struct sk_sweeper *sweeper;
+    struct sk_timer *timer; // owned
+    struct sk_backoff jitter;
+    uint64_t round;
+    bool soon;          // the next round begins in a moment
+    bool hurry;         // the next round begins at once, and checks all vouchers
+    bool all;           // this round checks all vouchers
+    uint64_t all_round; // the last one that did
+    size_t at;          // in the catalogue: what comes next
+    struct audit_check page[PAGE];
+    size_t count, answered;
+    size_t asking; // shards that have not returned their accounts of this page yet
+    struct audit_shard shards[SK_SHARDS_MAX];
+    uint64_t asked_at_ms; // when PostgreSQL was asked about this page
+    struct sk_busy busy;
+    struct sk_audit_gauges gauges;
+    bool missed; // this round has not seen all that was due
+    bool unseen; // ... in Redis
+};
 
-void sk_account_query_free(struct sk_account_query *query)
-{
-    sk_buf_free(&query->slots);
-    sk_buf_free(&query->vouchers);
-}
+static void audit_on_time(void *arg);
+static void audit_next_page(struct sk_audit *audit);
+static void audit_ask_accounts(struct sk_audit *audit);
+static void audit_ask_shard(struct sk_audit *audit, size_t shard);
+static void audit_note_failed(struct audit_shard *shard);
+static void audit_on_accounts(void *arg, const struct sk_result *result);
+static void audit_take_accounts(struct sk_audit *audit, const struct sk_result *result);
+static void audit_ask_redis(struct sk_audit *audit);
+static void audit_on_snapshot(void *arg, const struct sk_reply *reply);
+static void audit_note_snapshot(struct audit_check *check, const struct sk_snapshot *seen, int64_t age_ms);
+static void audit_judge(struct audit_check *check, const struct sk_snapshot *before, const struct sk_snapshot *seen);
+static void audit_answered(struct sk_audit *audit);
+static void audit_end_page(struct sk_audit *audit);
 
-void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account)
+static void audit_move(struct sk_audit *audit, enum audit_state state)
 {
-    *account = (struct sk_account){
-        .voucher_id = sk_rows_number(rows, row, COLUMN_VOUCHER),
-        .slot = (unsigned)sk_rows_number(rows, row, COLUMN_SLOT),
-        .epoch = sk_rows_number(rows, row, COLUMN_EPOCH),
-        .stock = sk_rows_number(rows, row, COLUMN_STOCK),
-        .buyers = sk_rows_number(rows, row, COLUMN_BUYERS),
-        .terms = {.change = sk_rows_number(rows, row, COLUMN_CHANGE),
-                  .begin_ms = sk_rows_number(rows, row, COLUMN_BEGIN_MS),
-                  .end_ms = sk_rows_number(rows, row, COLUMN_END_MS),
-                  .offer = sk_rows_number(rows, row, COLUMN_OFFER),
-                  .state = sk_voucher_state_of(sk_rows_text(rows, row, COLUMN_STATE))},
+#define TO(name) (1U << AUDIT_##name)
+    static const unsigned allowed[AUDIT_STATES] = {
+        [AUDIT_IDLE] = TO(PAGE),
+        [AUDIT_PAGE] = TO(ACCOUNTS) | TO(IDLE),
+        [AUDIT_ACCOUNTS] = TO(SNAPSHOTS),
+        [AUDIT_SNAPSHOTS] = TO(PAGE) | TO(IDLE),
     };
-    (void)snprintf(account->newest, sizeof account->newest, "%" PRId64 "-%" PRId64,
-                   sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
+#undef TO
+    SK_ASSERT((allowed[audit->state] & 1U << state) != 0);
+    audit->state = state;
 }
 
-int64_t sk_account_letters(const struct sk_rows *rows, size_t row)
-{
-    return sk_rows_number(rows, row, COLUMN_LETTERS);
-}
+// ---- opening and closing ----
 
-enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
-                               sk_redis_cb *done, void *arg)
+struct sk_audit *sk_audit_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper)
 {
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, sk_redis_run(redis), user};
-    return sk_redis_script(redis, SK_SCRIPT_READ_VOUCHER, 3, user == NULL ? 4 : 5, argv, NULL, done, arg);
-}
-
-bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot)
-{
-    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL),
-               *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
-    const char *last = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_LAST), NULL);
-    const char *error = sk_reply_error(reply);
-    *snapshot = (struct sk_snapshot){0};
-    if (error != NULL && sk_trust_is_damage(error)) {
-        snapshot->present = true; // but not to be relied on
-        return true;
+    struct sk_audit *audit = calloc(1, sizeof *audit);
+    if (audit == NULL)
+        return NULL;
+    audit->sale = sale;
+    audit->rebuilds = rebuilds;
+    audit->sweeper = sweeper;
+    audit->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
+    sk_busy_open(&audit->busy, sale);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        audit->shards[i].audit = audit;
+    audit->timer = sk_timer_open(sale->loop, 0, audit_on_time, audit);
+    if (audit->timer == NULL) {
+        free(audit);
+        return NULL;
     }
-    if (state == NULL || opened == NULL || last == NULL ||
-        !audit_number(reply, SK_SNAPSHOT_BUYERS, SK_TRUST_BUYERS_MAX, &snapshot->buyers) ||
-        !audit_number(reply, SK_SNAPSHOT_JOURNAL, SK_TRUST_MAX, &snapshot->journal))
+    sk_timer_once(audit->timer, ROUND_MS / 2);
+    return audit;
+}
+
+void sk_audit_close(struct sk_audit *audit)
+{
+    if (audit == NULL)
+        return;
+    sk_timer_close(audit->timer);
+    sk_busy_close(&audit->busy);
+    free(audit);
+}
+
+// ---- rounds ----
+
+void sk_audit_hurry(struct sk_audit *audit)
+{
+    audit->hurry = true;
+    if (audit->state == AUDIT_IDLE)
+        sk_timer_once(audit->timer, 0);
+}
+
+void sk_audit_soon(struct sk_audit *audit)
+{
+    if (audit->soon || audit->hurry)
+        return;
+    audit->soon = true;
+    if (audit->state == AUDIT_IDLE)
+        sk_timer_once(audit->timer, SOON_MS);
+}
+
+static void audit_on_time(void *arg)
+{
+    struct sk_audit *audit = arg;
+    audit->soon = false;
+    audit->all = audit->hurry;
+    audit->hurry = false;
+    audit->round++;
+    audit->all_round = audit->all ? audit->round : audit->all_round;
+    audit->at = 0;
+    sk_busy_begin(&audit->busy);
+    audit->gauges = (struct sk_audit_gauges){0};
+    audit->missed = audit->unseen = false;
+    for (size_t i = 0; i < audit->sale->shard_count; i++)
+        audit->shards[i].failed = false;
+    audit_next_page(audit);
+}
+
+static void audit_on_letters_ended(void *arg, const struct sk_result *result)
+{
+    (void)arg;
+    (void)result; // a later round does what was not done
+}
+
+// Letters end when all their orders are known. Requeued ones end here, not where they were requeued, because that
+// instance may be gone.
+static void audit_end_letters(struct sk_audit *audit)
+{
+    const struct sk_sale *sale = audit->sale;
+    if (audit->round % LETTERS_ROUNDS != 0)
+        return;
+    for (size_t i = 0; i < sale->shard_count; i++) {
+        if (sk_assignment_has(sale->session, i, "letters") &&
+            sk_pg_call(sale->shards[i].queries, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, audit_on_letters_ended,
+                       NULL) != SK_OK)
+            sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
+    }
+}
+
+static void audit_note_to_refund(struct audit_shard *shard, uint64_t count)
+{
+    const struct sk_audit *audit = shard->audit;
+    uint64_t sum = 0;
+    shard->to_refund = count;
+    for (size_t i = 0; i < audit->sale->shard_count; i++)
+        sum += audit->shards[i].to_refund;
+    sk_metrics_set(audit->sale->metrics, SK_METRIC_TO_REFUND, sum);
+}
+
+static void audit_on_to_refund(void *arg, const struct sk_result *result)
+{
+    struct audit_shard *shard = arg;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1)
+        audit_note_to_refund(shard, (uint64_t)sk_rows_number(result->rows, 0, 0));
+}
+
+// One session counts those of a shard, including retired vouchers'.
+static void audit_count_to_refund(struct sk_audit *audit)
+{
+    const struct sk_sale *sale = audit->sale;
+    char most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(most, TO_REFUND_MOST)};
+    if (audit->round % LETTERS_ROUNDS != 0)
+        return;
+    for (size_t i = 0; i < sale->shard_count; i++) {
+        if (!sk_assignment_has(sale->session, i, "payments"))
+            audit_note_to_refund(&audit->shards[i], 0);
+        else if (sk_pg_call(sale->shards[i].queries, SK_STATEMENT_COUNT_TO_REFUND, 1, params, audit_on_to_refund,
+                            &audit->shards[i]) != SK_OK)
+            sk_log(SK_LOG_DEBUG, "payments to refund not counted now", "");
+    }
+}
+
+static void audit_end_round(struct sk_audit *audit)
+{
+    audit_end_letters(audit);
+    audit_count_to_refund(audit);
+    sk_busy_publish(&audit->busy);
+    if (!audit->unseen)
+        sk_audit_gauges_publish_redis(&audit->gauges, audit->sale->metrics);
+    if (!audit->missed)
+        sk_audit_gauges_publish_books(&audit->gauges, audit->sale->metrics);
+    audit_move(audit, AUDIT_IDLE);
+    uint32_t pause_ms = ROUND_MS / 2 + sk_backoff_next(&audit->jitter);
+    if (audit->soon)
+        pause_ms = SOON_MS;
+    sk_timer_once(audit->timer, audit->hurry ? 0 : pause_ms);
+}
+
+// ---- which vouchers ----
+
+// At rest: the last check found the voucher loaded, its journal empty and no difference, and nothing is in progress
+// here.
+static bool audit_is_at_rest(const struct sk_voucher *voucher)
+{
+    const struct sk_audited *audited = &voucher->maintenance->audited;
+    return audited->snapshot.present && !audited->snapshot.loading && audited->snapshot.same_run &&
+           audited->snapshot.journal == 0 && audited->differing == 0 && voucher->entries.oldest == NULL &&
+           !sk_snapshot_is_behind(&audited->snapshot, voucher->seen.epoch, voucher->seen.last);
+}
+
+// Whether an operator's change has not been seen in Redis yet. Then all sessions check the voucher, whichever it is
+// assigned to: that session may have died over the change.
+static bool audit_is_old(struct sk_voucher *voucher)
+{
+    struct sk_audited *audited = &voucher->maintenance->audited;
+    if (audited->change == 0)
+        audited->change = voucher->change; // as first seen
+    return voucher->change > audited->change;
+}
+
+// Vouchers at rest take turns, so each round checks some of them.
+static bool audit_is_due(struct sk_audit *audit, struct sk_voucher *voucher)
+{
+    if (audit_is_old(voucher))
+        return true;
+    if (!sk_assignment_has_voucher(audit->sale->session, voucher))
         return false;
-    snapshot->present = state[0] != '\0';
-    snapshot->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
-    // The epoch counts also if another process of Redis opened the voucher: a rebuild needs a newer one. An impossible
-    // value counts as lost.
-    bool has_epoch = audit_number(reply, SK_SNAPSHOT_EPOCH, SK_TRUST_MAX, &snapshot->epoch);
-    snapshot->same_run = opened[0] != '\0' && has_epoch &&
-                         audit_number(reply, SK_SNAPSHOT_STOCK, SK_TRUST_MAX, &snapshot->stock) &&
-                         sk_trust_is_version(last) && audit_read_terms(reply, state, &snapshot->terms);
-    if (sk_trust_is_version(last))
-        memcpy(snapshot->last, last, strlen(last) + 1);
-    return true;
+    return audit->all || !audit_is_at_rest(voucher) || (audit->round + voucher->slot) % IDLE_ROUNDS == 0;
 }
 
-int64_t sk_snapshot_age_ms(const struct sk_reply *reply)
+static void audit_note(struct sk_audit *audit, struct sk_voucher *voucher)
 {
-    int64_t age_ms = 0;
-    return audit_number(reply, SK_SNAPSHOT_AGE_MS, SK_TRUST_MAX, &age_ms) ? age_ms : 0;
+    sk_audit_gauges_voucher(&audit->gauges, voucher);
+    if (sk_assignment_has_voucher(audit->sale->session, voucher))
+        sk_audit_gauges_check(&audit->gauges, voucher, voucher->maintenance->audited.differing >= DIFFERING_MAX);
 }
 
-static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)
+// ---- a page ----
+
+static void audit_next_page(struct sk_audit *audit)
 {
-    terms->state = sk_voucher_state_of(state);
-    return audit_number(reply, SK_SNAPSHOT_CHANGE, SK_TRUST_MAX, &terms->change) &&
-           audit_number(reply, SK_SNAPSHOT_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
-           audit_number(reply, SK_SNAPSHOT_END_MS, SK_TRUST_MAX, &terms->end_ms) &&
-           audit_number(reply, SK_SNAPSHOT_OFFER, INT32_MAX, &terms->offer);
+    const struct sk_sale *sale = audit->sale;
+    const struct sk_catalogue *catalogue = sale->catalogue;
+    audit_move(audit, AUDIT_PAGE);
+    for (size_t i = 0; i < sale->shard_count; i++)
+        audit->missed |= !sk_pg_ready(sale->shards[i].queries);
+    audit->count = audit->answered = 0;
+    for (; audit->at < sk_catalogue_count(catalogue); audit->at++) {
+        struct sk_voucher *voucher = sk_catalogue_at(catalogue, audit->at);
+        if (audit->count == PAGE)
+            break;
+        audit_note(audit, voucher);
+        if (!sk_redis_ready(sk_sale_redis(sale, voucher))) {
+            audit->missed = audit->unseen = true;
+            continue;
+        }
+        if (!audit_is_due(audit, voucher))
+            continue;
+        audit->page[audit->count++] = (struct audit_check){.audit = audit, .voucher = voucher};
+        sk_voucher_pin(voucher);
+    }
+    if (audit->count == 0)
+        audit_end_page(audit);
+    else
+        audit_ask_accounts(audit);
 }
 
-static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
+// Asks each shard about its vouchers of the page.
+static void audit_ask_accounts(struct sk_audit *audit)
 {
-    return sk_trust_number(sk_reply_at(reply, i), most, value);
+    audit_move(audit, AUDIT_ACCOUNTS);
+    audit->asked_at_ms = uv_now(audit->sale->loop);
+    audit->asking = 0;
+    for (size_t i = 0; i < audit->sale->shard_count; i++)
+        audit_ask_shard(audit, i);
+    if (audit->asking == 0)
+        audit_ask_redis(audit);
 }
 
-bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, const char *last)
+static void audit_note_failed(struct audit_shard *shard)
 {
-    if (snapshot->epoch != epoch)
-        return snapshot->epoch < epoch;
-    // A label like epoch-7, or nothing, comes before all journal ids.
-    return sk_trust_is_journal_id(last) &&
-           (!sk_trust_is_journal_id(snapshot->last) || sk_journal_compare(snapshot->last, last) < 0);
+    shard->failed = true;
+    shard->audit->missed = true;
 }
 
-enum sk_books sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
-                       const struct sk_snapshot *now)
+static void audit_ask_shard(struct sk_audit *audit, size_t shard)
 {
-    if (!now->present)
-        return SK_BOOKS_MISSING;
-    if (now->loading)
-        return SK_BOOKS_LOADING;
-    if (!now->same_run)
-        return SK_BOOKS_UNSURE;
-    if (audit_is_behind(account, now))
-        return SK_BOOKS_BEHIND;
-    // PostgreSQL has a new epoch before Redis does. So it must know any epoch that Redis had before.
-    if (now->epoch > account->epoch)
-        return before->present && before->epoch == now->epoch ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
-    if (now->terms.change < account->terms.change)
-        return SK_BOOKS_OLD;
-    if (now->terms.change > account->terms.change) // applied in between; or PostgreSQL has lost it
-        return before->present && before->terms.change == now->terms.change ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
-    if (!audit_has_terms(account, now))
-        return SK_BOOKS_DIFFER;
-    if (sk_snapshot_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
-        return SK_BOOKS_DIFFER;
-    return SK_BOOKS_AGREE;
+    struct sk_account_query query;
+    enum sk_status status = SK_NO_MEM;
+    size_t count = 0;
+    if (audit->shards[shard].failed)
+        return;
+    sk_account_query_begin(&query);
+    for (size_t i = 0; i < audit->count; i++) {
+        if (audit->page[i].voucher->shard != shard)
+            continue;
+        sk_account_query_add(&query, audit->page[i].voucher);
+        count++;
+    }
+    if (count > 0 && sk_account_query_end(&query))
+        status = sk_pg_call(audit->sale->shards[shard].queries, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params,
+                            audit_on_accounts, &audit->shards[shard]);
+    sk_account_query_free(&query);
+    audit->asking += status == SK_OK;
+    if (count > 0 && status != SK_OK)
+        audit_note_failed(&audit->shards[shard]);
 }
 
-static bool audit_is_behind(const struct sk_account *account, const struct sk_snapshot *now)
+static void audit_on_accounts(void *arg, const struct sk_result *result)
 {
-    if (now->epoch != account->epoch)
-        return now->epoch < account->epoch;
-    const char *last = strncmp(now->last, "epoch-", 6) == 0 ? "0-0" : now->last;
-    return sk_journal_compare(last, account->newest) < 0;
+    struct audit_shard *shard = arg;
+    struct sk_audit *audit = shard->audit;
+    if (result->rows == NULL)
+        audit_note_failed(shard);
+    else
+        audit_take_accounts(audit, result);
+    if (--audit->asking == 0)
+        audit_ask_redis(audit);
 }
 
-static bool audit_has_terms(const struct sk_account *account, const struct sk_snapshot *now)
+static void audit_take_accounts(struct sk_audit *audit, const struct sk_result *result)
 {
-    const struct sk_terms_seen *wanted = &account->terms, *seen = &now->terms;
-    return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms &&
-           seen->offer == wanted->offer;
+    for (size_t row = 0; row < sk_rows_count(result->rows); row++) {
+        struct sk_account account;
+        sk_account_read(result->rows, row, &account);
+        for (size_t i = 0; i < audit->count; i++) {
+            struct audit_check *check = &audit->page[i];
+            if (check->voucher->id != account.voucher_id || check->voucher->slot != account.slot)
+                continue;
+            check->account = account;
+            check->letters = sk_account_letters(result->rows, row);
+            check->known = true;
+            check->voucher->maintenance->audited.empty_at_ms = account.buyers == 0 ? audit->asked_at_ms : 0;
+            break;
+        }
+    }
 }
 
-bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_snapshot *now)
+// Uses the link of the order path, all in one write.
+static void audit_ask_redis(struct sk_audit *audit)
 {
-    return before->terms.change == now->terms.change && before->present && !before->loading && before->journal == 0 &&
-           now->journal == 0 && before->epoch == now->epoch && before->stock == now->stock &&
-           before->buyers == now->buyers && strcmp(before->last, now->last) == 0;
+    audit_move(audit, AUDIT_SNAPSHOTS);
+    for (size_t i = 0; i < audit->count; i++) {
+        struct audit_check *check = &audit->page[i];
+        if (sk_snapshot_ask(sk_sale_redis(audit->sale, check->voucher), &check->voucher->keys, NULL, audit_on_snapshot,
+                            check) == SK_OK)
+            continue;
+        audit->missed = audit->unseen = true;
+        audit->answered++;
+    }
+    audit_answered(audit);
 }
 
-const char *sk_books_name(enum sk_books finding)
+static void audit_on_snapshot(void *arg, const struct sk_reply *reply)
 {
-    static const char *const names[] = {"agree", "missing", "loading", "unsure", "behind", "differ", "old"};
-    return names[finding];
+    struct audit_check *check = arg;
+    struct sk_audit *audit = check->audit;
+    struct sk_snapshot seen;
+    if (reply != NULL && sk_snapshot_read(reply, &seen)) {
+        const struct sk_snapshot before = check->voucher->maintenance->audited.snapshot;
+        audit_note_snapshot(check, &seen, sk_snapshot_age_ms(reply));
+        if (check->known)
+            audit_judge(check, &before, &seen);
+    } else {
+        audit->missed = audit->unseen = true;
+    }
+    audit->answered++;
+    audit_answered(audit);
+}
+
+static void audit_answered(struct sk_audit *audit)
+{
+    if (audit->answered == audit->count)
+        audit_end_page(audit);
+}
+
+static void audit_end_page(struct sk_audit *audit)
+{
+    bool checked = audit->state == AUDIT_SNAPSHOTS; // else no more was due
+    for (size_t i = 0; i < audit->count; i++)
+        sk_voucher_unpin(audit->page[i].voucher);
+    if (checked && audit->at < sk_catalogue_count(audit->sale->catalogue))
+        audit_next_page(audit);
+    else
+        audit_end_round(audit);
+}
+
+// ---- what is found ----
+
+// Whether to act on a difference: several checks found it, and no rebuild has left it. One that failed does not count:
+// nothing may have been done.
+static bool audit_believes(struct sk_audited *audited, uint64_t now)
+{
+    bool held = audited->rebuilt_at_ms != 0 && now < audited->rebuilt_at_ms + DIFFERING_HOLD_MS;
+    return ++audited->differing >= DIFFERING_MAX && !held;
+}
+
+static void audit_rebuild(struct sk_audit *audit, struct sk_voucher *voucher, enum sk_rebuild_why why)
+{
+    if (sk_rebuild(audit->rebuilds, voucher, why, NULL, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
+}
+
+static void audit_on_carried_out(void *arg, bool ok)
+{
+    (void)arg;
+    (void)ok; // the next check shows it
+}
+
+static void audit_carry_out(struct sk_audit *audit, struct sk_voucher *voucher)
+{
+    if (sk_changes_carry_out(audit->sale, voucher, audit_on_carried_out, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, voucher->id);
+}
+
+static void audit_log_finding(const struct audit_check *check, const struct sk_snapshot *seen, enum sk_books finding)
+{
+    const struct sk_account *account = &check->account;
+    sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
+           "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
+           "/%" PRId64 " newest=%s/%s change=%" PRId64 "/%" PRId64,
+           check->voucher->id, sk_books_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
+           seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change, account->terms.change);
+}
+
+// Its sale is long over, its unpaid orders have expired, and nothing of it is in progress.
+static bool audit_may_retire(const struct sk_audit *audit, const struct sk_voucher *voucher)
+{
+    const struct sk_sale *sale = audit->sale;
+    int64_t over_ms = voucher->end_ms + voucher->pay_within_s * 1000;
+    return sk_wall_ms() >= (uint64_t)(over_ms + sale->options->retire_after_ms) &&
+           voucher->maintenance->lost.orders.count == 0 && audit_is_at_rest(voucher) &&
+           uv_now(sale->loop) >= voucher->maintenance->retire_at_ms;
+}
+
+static void audit_sweep(struct sk_audit *audit, struct sk_voucher *voucher)
+{
+    if (sk_sweep_voucher(audit->sweeper, voucher) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, voucher->id);
+}
+
+static void audit_note_snapshot(struct audit_check *check, const struct sk_snapshot *seen, int64_t age_ms)
+{
+    struct sk_audited *audited = &check->voucher->maintenance->audited;
+    audited->snapshot = *seen;
+    audited->checked_at_ms = uv_now(check->audit->sale->loop);
+    audited->journal_age_ms = age_ms;
+    if (seen->journal > 0)
+        sk_busy_note(&check->audit->busy, check->voucher);
+}
+
+static void audit_judge(struct audit_check *check, const struct sk_snapshot *before, const struct sk_snapshot *seen)
+{
+    static const enum sk_metric counters[] = {
+        [SK_BOOKS_AGREE] = SK_METRIC_FINDING_AGREE,     [SK_BOOKS_MISSING] = SK_METRIC_FINDING_MISSING,
+        [SK_BOOKS_LOADING] = SK_METRIC_FINDING_LOADING, [SK_BOOKS_UNSURE] = SK_METRIC_FINDING_UNSURE,
+        [SK_BOOKS_BEHIND] = SK_METRIC_FINDING_BEHIND,   [SK_BOOKS_DIFFER] = SK_METRIC_FINDING_DIFFER,
+        [SK_BOOKS_OLD] = SK_METRIC_FINDING_OLD,
+    };
+    struct sk_audit *audit = check->audit;
+    struct sk_voucher *voucher = check->voucher;
+    struct sk_audited *audited = &voucher->maintenance->audited;
+    enum sk_books finding = sk_books_compare(&check->account, before, seen);
+    audited->letters = check->letters;
+    sk_metrics_add(audit->sale->metrics, counters[finding], 1);
+    if (seen->terms.change > audited->change)
+        audited->change = seen->terms.change;
+    if (finding != SK_BOOKS_DIFFER)
+        audited->differing = 0;
+    if (finding == SK_BOOKS_BEHIND) // until it is rebuilt, no purchase may believe it either
+        sk_grant_expect(voucher, check->account.epoch, check->account.newest);
+    if (finding == SK_BOOKS_AGREE && sk_snapshot_is_at_rest(before, seen))
+        audited->rebuilt_at_ms = 0; // a difference from now on is another one
+    if (finding == SK_BOOKS_DIFFER) {
+        if (audit_believes(audited, uv_now(audit->sale->loop))) {
+            audit_log_finding(check, seen, finding);
+            audit_rebuild(audit, voucher, SK_REBUILD_ORDERED);
+        }
+    } else if (finding == SK_BOOKS_OLD) {
+        audit_carry_out(audit, voucher);
+    } else if (finding != SK_BOOKS_AGREE) {
+        if (finding != SK_BOOKS_LOADING) {
+            audit_log_finding(check, seen, finding);
+            audit->hurry |= audit->round >= audit->all_round + IDLE_ROUNDS; // Redis may have lost more
+        }
+        audit_rebuild(audit, voucher, SK_REBUILD_DOUBT);
+    } else if (seen->journal > 0) {
+        audit_sweep(audit, voucher);
+    } else if (audit_may_retire(audit, voucher)) {
+        audit_rebuild(audit, voucher, SK_REBUILD_RETIRE);
+    }
+}
+
+// ---- vouchers with orders in progress ----
+
+size_t sk_audit_busy(const struct sk_audit *audit, struct sk_voucher **out, size_t most, bool *complete)
+{
+    return sk_busy_list(&audit->busy, out, most, complete);
 }

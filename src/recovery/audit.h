@@ -1,110 +1,33 @@
-// Compares a voucher in both stores, and judges whether Redis may go on selling it.
+// The audit checks vouchers in both stores once a second, and starts what they need. It rebuilds a voucher that Redis
+// has lost, applies an operator's change that has not arrived, sweeps a journal, and retires a sale that is over. The
+// sessions divide the vouchers among them (assignment.h), so the work does not grow with the number of reactors. An
+// idle voucher is checked every five seconds.
+//
+// The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_AUDIT_H
 #define SK_RECOVERY_AUDIT_H
 
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
-#include "buf.h"
-#include "journal.h"
-#include "pg_link.h"
-#include "redis_link.h"
-#include "voucher.h"
+#include "journal_sweep.h"
+#include "rebuild.h"
 
-// An operator's terms of a voucher, as a store has them.
-struct sk_terms_seen {
-    int64_t change; // newest change number it has; on Redis's side its stock has it, too
-    int64_t begin_ms, end_ms, offer;
-    enum sk_voucher_state state;
-};
+struct sk_audit;
 
-// PostgreSQL's side.
-struct sk_account {
-    int64_t voucher_id;
-    unsigned slot;
-    int64_t epoch;
-    char newest[SK_JOURNAL_ID_SIZE]; // newest journal id of an order written under this epoch; "0-0": none
-    int64_t stock;                   // units neither in live orders nor held by dead letters
-    int64_t buyers;
-    struct sk_terms_seen terms;
-};
+// NULL: out of memory.
+struct sk_audit *sk_audit_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper);
+void sk_audit_close(struct sk_audit *audit); // after the links were closed; NULL is fine
 
-// The elements of read_voucher.lua's reply.
-enum {
-    SK_SNAPSHOT_STATE,
-    SK_SNAPSHOT_EPOCH,
-    SK_SNAPSHOT_LAST,
-    SK_SNAPSHOT_STOCK,
-    SK_SNAPSHOT_RUN,
-    SK_SNAPSHOT_BUYERS,
-    SK_SNAPSHOT_JOURNAL,
-    SK_SNAPSHOT_ORDER,
-    SK_SNAPSHOT_CHANGE,
-    SK_SNAPSHOT_BEGIN_MS,
-    SK_SNAPSHOT_END_MS,
-    SK_SNAPSHOT_AGE_MS,
-    SK_SNAPSHOT_OFFER
-};
+// A store is up (again): checks all vouchers now.
+void sk_audit_hurry(struct sk_audit *audit);
 
-// Redis's side, as read_voucher.lua returns it. Zeroed: nothing has been seen.
-struct sk_snapshot {
-    bool present;
-    bool loading;
-    bool same_run; // opened under the Redis process that was asked
-    int64_t epoch, stock, buyers, journal;
-    char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
-    struct sk_terms_seen terms;
-};
+// A voucher has changed: the next round comes in a moment, and checks it.
+void sk_audit_soon(struct sk_audit *audit);
 
-// The parameters of voucher_accounts.sql: which vouchers. Begin it, add some, end it, free it.
-struct sk_account_query {
-    struct sk_buf slots, vouchers;
-    const char *params[2]; // both arrays, valid from the end to the freeing
-};
-
-void sk_account_query_begin(struct sk_account_query *query);
-void sk_account_query_add(struct sk_account_query *query, const struct sk_voucher *voucher);
-bool sk_account_query_end(struct sk_account_query *query); // false: memory was short
-void sk_account_query_free(struct sk_account_query *query);
-
-// A row of its result.
-void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
-// How many dead letters of the voucher wait for a decision.
-int64_t sk_account_letters(const struct sk_rows *rows, size_t row);
-
-enum sk_books {
-    SK_BOOKS_AGREE,   // as far as can be known while orders are in progress
-    SK_BOOKS_MISSING, // Redis does not have the voucher
-    SK_BOOKS_LOADING, // a rebuild is in progress, or died
-    SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the voucher was opened
-    SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
-    SK_BOOKS_DIFFER,  // stock or buyers differ though nothing moves; or terms differ under one change number
-    SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h applies it
-};
-
-// Asks for Redis's side: read_voucher.lua, which also reads the order of `user` (NULL: none). As
-// sk_redis_script() otherwise.
-enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
-                               sk_redis_cb *done, void *arg) SK_MUST_CHECK;
-
-// Reads read_voucher.lua's reply. An impossible value counts as of another process: not to be relied on. False: it is
-// no such reply.
-bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot);
-
-// The age of the journal's oldest entry, by Redis's clock; 0: the journal is empty, or the value is impossible.
-int64_t sk_snapshot_age_ms(const struct sk_reply *reply);
-
-// Whether the caller knows a newer state than this snapshot: a newer epoch, or of the same one a newer `last`.
-bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, const char *last);
-
-// Whether nothing moved between the snapshots: the same buyers and stock, and no order in progress.
-bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_snapshot *now);
-
-// `account` was read after `before` and before `now`. Redis is always ahead, so it cannot be behind `account` unless it
-// has lost something. If both snapshots are the same, with an empty journal, nothing moved in between.
-enum sk_books sk_audit(const struct sk_account *account, const struct sk_snapshot *before,
-                       const struct sk_snapshot *now);
-
-const char *sk_books_name(enum sk_books finding);
+// The vouchers in which an order may be pending, `most` at most. First those where orders were in progress: of this
+// reactor now, and of all sessions at their last checks; then the others of the catalogue. *complete: these are all, so
+// asking Redis for each of them misses nothing.
+size_t sk_audit_busy(const struct sk_audit *audit, struct sk_voucher **out, size_t most, bool *complete);
 
 #endif

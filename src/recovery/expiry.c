@@ -147,13 +147,13 @@ void sk_expiry_close(struct sk_expiry *expiry)
 
 // ---- which vouchers ----
 
-// No order can be due before the time that this returns. There was none when the watch asked PostgreSQL, and one that
+// No order can be due before the time that this returns. There was none when the audit asked PostgreSQL, and one that
 // was committed after that is due a whole `pay_within_s` after its transaction began. The transaction may have begun
 // earlier and waited for a lock, hence the margin. A shop may have thousands of vouchers of which nothing has been
 // sold: they cost no statement of their own.
 static uint64_t expiry_empty_until(const struct sk_voucher *voucher)
 {
-    uint64_t empty_at_ms = voucher->maintenance->watched.empty_at_ms,
+    uint64_t empty_at_ms = voucher->maintenance->audited.empty_at_ms,
              within_ms = (uint64_t)voucher->pay_within_s * 1000;
     return empty_at_ms == 0 ? 0 : empty_at_ms + within_ms - (within_ms / 2 < EARLY_MS ? within_ms / 2 : EARLY_MS);
 }

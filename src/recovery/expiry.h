@@ -1,6 +1,6 @@
 // Expiry: unpaid orders end when their voucher's `pay_within_s` is over, and their units sell again.
 //
-// The sessions divide the vouchers among them, as in the watch, and one session at a time works on a voucher: the
+// The sessions divide the vouchers among them, as in the audit, and one session at a time works on a voucher: the
 // holder of its lock "expire". If that session dies, its lock ends with it, and another goes on. PostgreSQL's clock
 // decides what is due, and when to check again. While its clock and Redis's differ by more than five seconds nothing
 // expires: one of them is wrong, and an order that ended too soon cannot be revived.

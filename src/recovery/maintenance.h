@@ -3,14 +3,14 @@
 #define SK_RECOVERY_MAINTENANCE_H
 
 #include "assignment.h"
-#include "audit.h"
-#include "follow.h"
+#include "catalogue_sync.h"
 #include "list.h"
 #include "rebuild.h"
 #include "voucher.h"
+#include "voucher_books.h"
 
 // Orders rejected because they were granted before the last rebuild, to be granted again. Touched by regrant.c; a
-// rebuild resets `stale_epoch`, and watch.c reads how many wait.
+// rebuild resets `stale_epoch`, and audit.c reads how many wait.
 enum sk_lost_state {
     SK_LOST_IDLE,
     SK_LOST_ASKING,           // Redis is asked about some
@@ -61,9 +61,9 @@ struct sk_swept {
     int64_t epoch;               // ... and under the newest epoch that was known
 };
 
-// The last check of it. Touched by watch.c; a rebuild resets `snapshot`, and notes when it ended. watch.c and expiry.c
+// The last check of it. Touched by audit.c; a rebuild resets `snapshot`, and notes when it ended. audit.c and expiry.c
 // read it.
-struct sk_watched {
+struct sk_audited {
     struct sk_snapshot snapshot; // the last one
     uint64_t checked_at_ms;      // 0: never
     uint64_t empty_at_ms;   // when PostgreSQL was asked, and had no live order of it; 0: it had some, or was not asked
@@ -71,7 +71,7 @@ struct sk_watched {
     int64_t journal_age_ms; // of its oldest entry
     int64_t change;         // the newest change number seen in Redis; 0: it was not checked yet
     unsigned differing;     // checks in a row in which the stores differ though nothing moves
-    uint64_t rebuilt_at_ms; // when the watch's rebuild of a difference ended well; 0: the stores agreed since then
+    uint64_t rebuilt_at_ms; // when the audit's rebuild of a difference ended well; 0: the stores agreed since then
 };
 
 // When to scan for due orders. Touched by expiry.c alone.
@@ -83,8 +83,8 @@ struct sk_expiring {
 
 // The catalogue and Redis have different offers. Touched by recovery.c alone.
 struct sk_agreeing {
-    struct sk_follow_waiter waiter; // first: it is cast back to this struct
-    struct sk_voucher *voucher;     // pinned; NULL: nothing is in progress
+    struct sk_catalogue_sync_waiter waiter; // first: it is cast back to this struct
+    struct sk_voucher *voucher;             // pinned; NULL: nothing is in progress
     uint64_t followed_at_ms;
 };
 
@@ -93,10 +93,10 @@ struct sk_maintenance {
     struct sk_lost lost;
     struct sk_swept swept;
     struct sk_rebuilding rebuilding;
-    struct sk_watched watched;
+    struct sk_audited audited;
     struct sk_assignment assignment;
     struct sk_expiring expiring;
-    uint64_t retire_at_ms; // no attempt to retire it before then: set by rebuilds.c, read by watch.c
+    uint64_t retire_at_ms; // no attempt to retire it before then: set by rebuilds.c, read by audit.c
 };
 
 #endif

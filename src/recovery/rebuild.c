@@ -191,7 +191,7 @@ static void rebuild_on_locked(void *arg, bool held)
         rebuild_check_doubt(rebuild);
 }
 
-// Reads PostgreSQL's side, then Redis's, as the watch does. No other rebuild is in progress by now, so a voucher that
+// Reads PostgreSQL's side, then Redis's, as the audit does. No other rebuild is in progress by now, so a voucher that
 // was missing a moment ago may be there.
 static void rebuild_check_doubt(struct rebuild *rebuild)
 {
@@ -228,8 +228,8 @@ static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
         return;
     }
     rebuild->found_epoch = seen.epoch;
-    enum sk_books finding = sk_audit(&rebuild->account, &none, &seen);
-    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
+    enum sk_books finding = sk_books_compare(&rebuild->account, &none, &seen);
+    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the audit brings it up to date
     if (well && (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->voucher->seen.epoch))
         rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
@@ -262,7 +262,7 @@ static void rebuild_on_may_retire(void *arg, const struct sk_result *result)
 static void rebuild_fence(struct rebuild *rebuild)
 {
     const struct sk_voucher *voucher = rebuild->voucher;
-    const int64_t checked = voucher->maintenance->watched.snapshot.epoch, found = rebuild->found_epoch;
+    const int64_t checked = voucher->maintenance->audited.snapshot.epoch, found = rebuild->found_epoch;
     int64_t newest = voucher->seen.epoch;
     newest = checked > newest ? checked : newest;
     newest = found > newest ? found : newest;
@@ -303,7 +303,7 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
     // newer.
     sk_grant_forget(voucher, strtoll(rebuild->epoch, NULL, 10));
     voucher->maintenance->lost.stale_epoch = voucher->seen.epoch - 1;
-    voucher->maintenance->watched.snapshot = (struct sk_snapshot){0};
+    voucher->maintenance->audited.snapshot = (struct sk_snapshot){0};
     rebuild_settle_journal(rebuild);
 }
 

@@ -1,27 +1,27 @@
 #include "recovery.h"
 
 #include "admit.h"
+#include "audit.h"
 #include "batcher.h"
-#include "changes.h"
 #include "expiry.h"
+#include "journal_sweep.h"
 #include "maintenance.h"
 #include "regrant.h"
-#include "sweep.h"
-#include "watch.h"
+#include "voucher_changes.h"
 
 // An operator has changed the voucher: cached refusals may be wrong now, and Redis may not have the change yet.
 static void recovery_on_changed(void *arg, struct sk_voucher *voucher)
 {
     const struct sk_recovery *recovery = arg;
     sk_admit_forget(voucher);
-    sk_watch_soon(recovery->watch);
+    sk_audit_soon(recovery->audit);
 }
 
 // Work may be this session's from now on.
 static void recovery_on_assigned(void *arg)
 {
     const struct sk_recovery *recovery = arg;
-    sk_watch_soon(recovery->watch);
+    sk_audit_soon(recovery->audit);
 }
 
 enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale)
@@ -29,38 +29,38 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
     recovery->sale = sale;
     bool complete = true;
     for (size_t i = 0; i < sale->shard_count; i++) {
-        recovery->follows[i] = sk_follow_open(sale, (unsigned)i);
-        complete = complete && recovery->follows[i] != NULL;
+        recovery->syncs[i] = sk_catalogue_sync_open(sale, (unsigned)i);
+        complete = complete && recovery->syncs[i] != NULL;
     }
     recovery->assignments =
-        sk_assignments_open(sale, recovery->follows, &(struct sk_assignments_hook){recovery_on_assigned, recovery});
-    recovery->beats = sk_beats_open(sale);
+        sk_assignments_open(sale, recovery->syncs, &(struct sk_assignments_hook){recovery_on_assigned, recovery});
+    recovery->heartbeats = sk_heartbeats_open(sale);
     recovery->rebuilds = sk_rebuilds_open(sale);
     recovery->sweeper = sk_sweeper_open(sale, recovery->rebuilds);
     recovery->regrant = sk_regrant_open(sale, recovery->rebuilds);
-    recovery->watch = sk_watch_open(sale, recovery->rebuilds, recovery->sweeper);
+    recovery->audit = sk_audit_open(sale, recovery->rebuilds, recovery->sweeper);
     recovery->expiry = sk_expiry_open(sale);
-    recovery->roster = sk_roster_open(sale);
-    complete = complete && recovery->assignments != NULL && recovery->beats != NULL && recovery->rebuilds != NULL &&
-               recovery->sweeper != NULL && recovery->regrant != NULL && recovery->watch != NULL &&
-               recovery->expiry != NULL && recovery->roster != NULL;
+    recovery->instances = sk_instances_open(sale);
+    complete = complete && recovery->assignments != NULL && recovery->heartbeats != NULL &&
+               recovery->rebuilds != NULL && recovery->sweeper != NULL && recovery->regrant != NULL &&
+               recovery->audit != NULL && recovery->expiry != NULL && recovery->instances != NULL;
     for (size_t i = 0; complete && i < sale->shard_count; i++)
-        sk_follow_on_change(recovery->follows[i], recovery_on_changed, recovery);
+        sk_catalogue_sync_on_change(recovery->syncs[i], recovery_on_changed, recovery);
     return complete ? SK_OK : SK_NO_MEM;
 }
 
 void sk_recovery_close(struct sk_recovery *recovery)
 {
-    sk_roster_close(recovery->roster);
+    sk_instances_close(recovery->instances);
     sk_expiry_close(recovery->expiry);
-    sk_watch_close(recovery->watch);
+    sk_audit_close(recovery->audit);
     sk_regrant_close(recovery->regrant);
     sk_sweeper_close(recovery->sweeper);
     sk_rebuilds_close(recovery->rebuilds);
-    sk_beats_close(recovery->beats);
+    sk_heartbeats_close(recovery->heartbeats);
     sk_assignments_close(recovery->assignments);
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)
-        sk_follow_close(recovery->follows[i]);
+        sk_catalogue_sync_close(recovery->syncs[i]);
 }
 
 size_t sk_recovery_maintenance_size(void)
@@ -82,19 +82,19 @@ void sk_recovery_hurry(struct sk_recovery *recovery)
 {
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)
         sk_recovery_follow(recovery, i);
-    if (recovery->watch != NULL)
-        sk_watch_hurry(recovery->watch);
+    if (recovery->audit != NULL)
+        sk_audit_hurry(recovery->audit);
 }
 
 void sk_recovery_follow(struct sk_recovery *recovery, size_t shard)
 {
-    if (recovery->follows[shard] != NULL)
-        sk_follow_hurry(recovery->follows[shard]);
+    if (recovery->syncs[shard] != NULL)
+        sk_catalogue_sync_hurry(recovery->syncs[shard]);
 }
 
 // ---- offers ----
 
-// Brings the catalogue and Redis to the same offer of a voucher after they were found to differ: the catalogue follows,
+// Brings the catalogue and Redis to the same offer of a voucher after they were found to differ: the catalogue syncs,
 // or Redis gets what PostgreSQL has. Does not check whether both have the same offer now: the next call of
 // place_orders.lua shows it.
 
@@ -102,7 +102,7 @@ void sk_recovery_follow(struct sk_recovery *recovery, size_t shard)
 enum { FOLLOW_MS = 100 };
 
 static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing);
-static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok);
+static void offers_on_followed(struct sk_catalogue_sync_waiter *waiter, bool ok);
 static void offers_on_applied(void *arg, bool ok);
 static void offers_end(struct sk_agreeing *agreeing);
 
@@ -125,12 +125,12 @@ static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing
     uint64_t now = uv_now(recovery->sale->loop), since_ms = now - agreeing->followed_at_ms;
     agreeing->followed_at_ms = now;
     agreeing->waiter.done = offers_on_followed;
-    sk_follow_wait(recovery->follows[agreeing->voucher->shard], &agreeing->waiter);
+    sk_catalogue_sync_wait(recovery->syncs[agreeing->voucher->shard], &agreeing->waiter);
     if (since_ms >= FOLLOW_MS)
-        sk_follow_hurry(recovery->follows[agreeing->voucher->shard]);
+        sk_catalogue_sync_hurry(recovery->syncs[agreeing->voucher->shard]);
 }
 
-static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok)
+static void offers_on_followed(struct sk_catalogue_sync_waiter *waiter, bool ok)
 {
     (void)ok;
     offers_end((struct sk_agreeing *)waiter);

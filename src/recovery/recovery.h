@@ -5,25 +5,25 @@
 #define SK_RECOVERY_RECOVERY_H
 
 #include "assignment.h"
-#include "beats.h"
-#include "follow.h"
+#include "catalogue_sync.h"
+#include "instances.h"
 #include "maintenance.h"
 #include "rebuild.h"
 #include "returns.h"
-#include "roster.h"
+#include "shard_heartbeats.h"
 #include "writer.h"
 
 struct sk_recovery {
-    const struct sk_sale *sale;               // borrowed
-    struct sk_follow *follows[SK_SHARDS_MAX]; // the catalogue, of each shard
-    struct sk_assignments *assignments;       // which work is this session's
-    struct sk_beats *beats;                   // shards that were restored
-    struct sk_rebuilds *rebuilds;             // vouchers that Redis may have lost
-    struct sk_regrant *regrant;               // orders rejected for an old epoch
-    struct sk_sweeper *sweeper;               // entries that dead sessions left in the journals
-    struct sk_watch *watch;                   // the checks once a second
-    struct sk_expiry *expiry;                 // orders that are not paid in time
-    struct sk_roster *roster;                 // which instances the sessions belong to
+    const struct sk_sale *sale;                     // borrowed
+    struct sk_catalogue_sync *syncs[SK_SHARDS_MAX]; // the catalogue, of each shard
+    struct sk_assignments *assignments;             // which work is this session's
+    struct sk_heartbeats *heartbeats;               // shards that were restored
+    struct sk_rebuilds *rebuilds;                   // vouchers that Redis may have lost
+    struct sk_regrant *regrant;                     // orders rejected for an old epoch
+    struct sk_sweeper *sweeper;                     // entries that dead sessions left in the journals
+    struct sk_audit *audit;                         // the checks once a second
+    struct sk_expiry *expiry;                       // orders that are not paid in time
+    struct sk_instances *instances;                 // which instances the sessions belong to
 };
 
 // SK_NO_MEM: what was opened is closed by sk_recovery_close.

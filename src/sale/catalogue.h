@@ -1,5 +1,5 @@
 // The catalogue: all vouchers that are not retired, found by id or by slot. Every reactor has all of it. So an id that
-// is not in it does not exist, is retired, or is newer than the last update (recovery/follow.h).
+// is not in it does not exist, is retired, or is newer than the last update (recovery/catalogue_sync.h).
 #ifndef SK_SALE_CATALOGUE_H
 #define SK_SALE_CATALOGUE_H
 

@@ -8,7 +8,8 @@
 //            session_ask() in lock.c.
 //   release  The settlement, after COMMIT: the entry leaves the journal (sk_entry_end() in entry.c). With a refusal
 //            the same step removes the claim (settle_entry.lua).
-//   expiry   The session's TTL. Others settle the entries of a dead session: sweep_classify() in recovery/sweep.c.
+//   expiry   The session's TTL. Others settle the entries of a dead session: sweep_classify() in
+//   recovery/journal_sweep.c.
 //
 // The session is a key with a TTL, whose value is a token that only its owner knows, and an element of the list of
 // living sessions. The others judge it by that list (sk_sessions_judge). If Redis's clock is set back, the list

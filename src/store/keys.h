@@ -26,7 +26,7 @@ enum { SK_SHARED_SLOT = 4478 };
 // The vouchers that each session found busy: a hash, session -> "voucher,voucher,...".
 #define SK_KEY_BUSY "seckill:{shared}:busy"
 
-// The instance of each session: a hash, session -> its description (recovery/roster.h).
+// The instance of each session: a hash, session -> its description (recovery/instances.h).
 #define SK_KEY_INSTANCES "seckill:{shared}:instances"
 
 // What each instance counts, for its operators: a hash, name of the instance -> its figures (api/history.c).

@@ -34,7 +34,8 @@ struct sk_pg_options {
                                     // Notifications are lost while the link is not ready.
     unsigned shard, shards;         // which shard it must be, of how many; 0 shards: the only one
     // Runs when a connection is set up. `misfit`: what is wrong with this database; NULL: nothing. `beat`: see
-    // recovery/beats.h. Returns why it is not used, a text that outlives the call, or NULL. NULL: `misfit` decides.
+    // recovery/shard_heartbeats.h. Returns why it is not used, a text that outlives the call, or NULL. NULL: `misfit`
+    // decides.
     const char *(*on_session)(void *arg, const char *misfit, int64_t beat);
 };
 

@@ -105,9 +105,9 @@ CONTROLS = [
     Control(
         "beat",
         "a shard that was restored from an older copy sells",
-        "src/recovery/beats.c",
-        "bool restored = beat < known;",
-        "bool restored = false && beat < known;",
+        "src/recovery/shard_heartbeats.c",
+        "bool restored = heartbeat < known;",
+        "bool restored = false && heartbeat < known;",
         "65b",
     ),
     Control(
@@ -153,7 +153,7 @@ CONTROLS = [
     Control(
         "session",
         "a session judged dead while it lives",
-        "src/recovery/sweep.c",
+        "src/recovery/journal_sweep.c",
         "    if (sk_session_lives(sale->session, found->session))\n        return SWEEP_HELD;",
         "    if (sk_session_lives(sale->session, found->session))\n        return SWEEP_SETTLE;",
         "16b",
@@ -290,9 +290,9 @@ CONTROLS = [
     Control(
         "storm",
         "a voucher rebuilt though nothing is wrong",
-        "src/recovery/audit.c",
-        "    if (audit_is_behind(account, now))",
-        "    if (audit_is_behind(account, now) || now->epoch < 9)",
+        "src/recovery/voucher_books.c",
+        "    if (books_is_behind(account, now))",
+        "    if (books_is_behind(account, now) || now->epoch < 9)",
         "3a",
         "rebuilds_are_few",
     ),

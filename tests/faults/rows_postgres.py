@@ -148,7 +148,7 @@ def row_locked(run: Run) -> None:
     run.seen_meanwhile.append(f"twice: {slower}")
 
 
-AUDITED_S = 7  # every 5 s where nothing changes, plus a round of the watch
+AUDITED_S = 7  # every 5 s where nothing changes, plus a round of the audit
 DEAD = "01a1fbe1-0c46-72f8-bdd2-587980274000"  # a session that never existed
 
 

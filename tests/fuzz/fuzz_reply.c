@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "audit.h"
 #include "fuzz.h"
 #include "grant.h"
 #include "journal.h"
@@ -14,6 +13,7 @@
 #include "sentinels.h"
 #include "slot_map.h"
 #include "trust.h"
+#include "voucher_books.h"
 
 enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
@@ -179,7 +179,8 @@ static void read_as_snapshot(const struct sk_reply *reply)
     MUST(!snapshot.same_run ||
          (snapshot.last[0] != '\0' && snapshot.epoch <= SK_TRUST_MAX && snapshot.stock <= SK_TRUST_MAX));
     MUST(snapshot.epoch >= 0 && snapshot.stock >= 0 && snapshot.buyers >= 0 && snapshot.journal >= 0);
-    enum sk_books first = sk_audit(&account, &never, &snapshot), second = sk_audit(&account, &snapshot, &snapshot);
+    enum sk_books first = sk_books_compare(&account, &never, &snapshot),
+                  second = sk_books_compare(&account, &snapshot, &snapshot);
     MUST(sk_books_name(first) != NULL && sk_books_name(second) != NULL);
     // Only if Redis is in its expected state may it continue selling after two checks.
     if (second == SK_BOOKS_AGREE)

@@ -22,10 +22,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "audit.h"
 #include "batcher.h"
 #include "buf.h"
 #include "catalogue.h"
-#include "changes.h"
 #include "config.h"
 #include "entry.h"
 #include "fuzz.h"
@@ -43,9 +43,9 @@
 #include "slot.h"
 #include "text.h"
 #include "timer.h"
+#include "voucher_changes.h"
 #include "vouchers.h"
 #include "waiting.h"
-#include "watch.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 1024, TURNS_MAX = 200, PATIENCE_TURNS = 8, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MOMENT_MS = 250, MINUTE_MS = 60000, PER_HEADER = 64 };
@@ -879,10 +879,10 @@ void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, stru
         sk_entry_forget(entry);
 }
 
-size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
+size_t sk_audit_busy(const struct sk_audit *audit, struct sk_voucher **out, size_t most, bool *complete)
 {
     size_t count = 0;
-    (void)watch;
+    (void)audit;
     for (; count < 2 && count < most; count++)
         out[count] = sk_catalogue_at(shop.sale.catalogue, count);
     *complete = true;
@@ -917,27 +917,27 @@ static void put_voucher(int64_t id)
         MUST(sk_catalogue_put(shop.sale.catalogue, &row) == SK_OK);
 }
 
-bool sk_follow_complete(const struct sk_follow *follow)
+bool sk_catalogue_sync_complete(const struct sk_catalogue_sync *sync)
 {
-    (void)follow;
+    (void)sync;
     return true;
 }
 
-int64_t sk_follow_newest_id(const struct sk_follow *follow)
+int64_t sk_catalogue_sync_newest_id(const struct sk_catalogue_sync *sync)
 {
-    (void)follow;
+    (void)sync;
     return newest_voucher;
 }
 
-void sk_follow_hurry(struct sk_follow *follow)
+void sk_catalogue_sync_hurry(struct sk_catalogue_sync *sync)
 {
-    (void)follow;
+    (void)sync;
 }
 
 // There is a newer voucher, unless PostgreSQL is away.
 static void answer_follow(const struct asked *one)
 {
-    struct sk_follow_waiter *waiter = one->arg;
+    struct sk_catalogue_sync_waiter *waiter = one->arg;
     if (one->ok) {
         newest_voucher = NEWEST + 1;
         put_voucher(newest_voucher);
@@ -945,9 +945,9 @@ static void answer_follow(const struct asked *one)
     waiter->done(waiter, one->ok);
 }
 
-void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
+void sk_catalogue_sync_wait(struct sk_catalogue_sync *sync, struct sk_catalogue_sync_waiter *waiter)
 {
-    (void)follow;
+    (void)sync;
     ask(answer_follow, waiter)->ok = counter++ % 4 != 3;
 }
 

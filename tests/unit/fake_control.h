@@ -1,6 +1,6 @@
-// A control floor over stand-ins of the stores, the follow and the rebuilds: what a unit of it asks is seen in
-// fake_stores.h and fake_follow.h, what its askers are told is seen here. Memory may be short. Included first, by one
-// source of a program.
+// A control floor over stand-ins of the stores, the catalogue sync and the rebuilds: what a unit of it asks is seen in
+// fake_stores.h and fake_catalogue_sync.h, what its askers are told is seen here. Memory may be short. Included first,
+// by one source of a program.
 #ifndef UNIT_FAKE_CONTROL_H
 #define UNIT_FAKE_CONTROL_H
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "fake_catalogue.h"
-#include "fake_follow.h"
+#include "fake_catalogue_sync.h"
 #ifndef CONTROL_HAS_PHASES
 #include "fake_phase.h"
 #endif
@@ -100,10 +100,10 @@ static inline void control_setup(void)
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);
     told_count = 0;
-    fake_follow.waiting = NULL;
-    fake_follow.complete = true;
-    fake_follow.newest_id = 0;
-    fake_follow.waits = 0;
+    fake_catalogue_sync.waiting = NULL;
+    fake_catalogue_sync.complete = true;
+    fake_catalogue_sync.newest_id = 0;
+    fake_catalogue_sync.waits = 0;
     fake_no_memory = memory_fails;
 }
 

@@ -97,9 +97,9 @@ void sk_named_locks_yield(struct sk_named_locks *locks, size_t shard, size_t sha
 
 static bool incomplete[SHARDS]; // the catalogue
 
-bool sk_follow_complete(const struct sk_follow *follow)
+bool sk_catalogue_sync_complete(const struct sk_catalogue_sync *sync)
 {
-    return !*(const bool *)(const void *)follow;
+    return !*(const bool *)(const void *)sync;
 }
 
 // ---- fixture ----
@@ -110,7 +110,7 @@ static void on_changed(void *arg)
     changes++;
 }
 
-static struct sk_follow *follows[SHARDS];
+static struct sk_catalogue_sync *syncs[SHARDS];
 
 static void setup(void)
 {
@@ -124,11 +124,11 @@ static void setup(void)
     sale = (struct sk_sale){.loop = &loop, .shards = links_of, .shard_count = SHARDS};
     for (size_t i = 0; i < SHARDS; i++) {
         incomplete[i] = false;
-        follows[i] = (struct sk_follow *)(void *)&incomplete[i];
+        syncs[i] = (struct sk_catalogue_sync *)(void *)&incomplete[i];
         sale.shards[i].orders = (struct sk_pg *)(void *)&links[2 * i];
         sale.shards[i].queries = (struct sk_pg *)(void *)&links[2 * i + 1];
     }
-    assignments = sk_assignments_open(&sale, follows, &hook);
+    assignments = sk_assignments_open(&sale, syncs, &hook);
     ck_assert_ptr_nonnull(assignments);
 }
 

@@ -4,7 +4,7 @@
 
 #include "creation.h"
 #include "fake_catalogue.h"
-#include "fake_follow.h"
+#include "fake_catalogue_sync.h"
 #include "fake_phase.h"
 #include "fake_stores.h"
 #include "test.h"
@@ -125,7 +125,7 @@ TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
     ck_assert_ptr_null(fake_pg.asked[0].argv[13]);
     answer_row(&ROW("created", "0"));
     ck_assert_uint_eq(told.count, 0); // not before it can sell
-    ck_assert_uint_eq(fake_follow.hurries, 1);
+    ck_assert_uint_eq(fake_catalogue_sync.hurries, 1);
     ck_assert_int_eq(fake_rebuild.voucher->id, 12);
     ck_assert_uint_eq(fake_rebuild.voucher->pins, 1);
     ck_assert_int_eq(fake_rebuild.why, SK_REBUILD_DOUBT);

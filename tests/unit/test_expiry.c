@@ -270,26 +270,26 @@ TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
     ck_assert_uint_eq(locks.count, 1);
 }
 
-// An order committed after the watch's query is due a whole payment time after that query began.
+// An order committed after the audit's query is due a whole payment time after that query began.
 TEST(what_the_watch_saw_empty_is_left_alone)
 {
     static const struct {
         int64_t pay_within_s;
         uint64_t from_ms;
     } rows[] = {{900, 840000}, {120, 60000}, {10, 5000}, {1, 500}};
-    struct sk_watched *watched = &voucher->maintenance->watched;
+    struct sk_audited *audited = &voucher->maintenance->audited;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         put_voucher(VOUCHER, VOUCHER + 1 + (int64_t)i, rows[i].pay_within_s, SK_VOUCHER_OPEN);
-        watched->empty_at_ms = now_ms;
+        audited->empty_at_ms = now_ms;
         nothing_for(rows[i].from_ms / 2);
-        watched->empty_at_ms = now_ms; // again
+        audited->empty_at_ms = now_ms; // again
         must_begin_again_in(rows[i].from_ms);
         lock_is(false);
     }
     put_voucher(VOUCHER, VOUCHER + 9, 900, SK_VOUCHER_OPEN);
-    watched->empty_at_ms = now_ms;
+    audited->empty_at_ms = now_ms;
     nothing_for(1000);
-    watched->empty_at_ms = 0; // orders exist: checked at once
+    audited->empty_at_ms = 0; // orders exist: checked at once
     size_t before = locks.count;
     tick();
     ck_assert_uint_eq(locks.count, before + 1);

@@ -3,7 +3,7 @@
 #include "fake_control.h"
 
 #include "about.h"
-#include "roster.h"
+#include "instances.h"
 #include "test.h"
 
 #define ONE "018bcfe5-6800-7000-8000-000000000001"
@@ -107,14 +107,14 @@ TEST(what_a_session_tells_is_read)
         {"0.1.0\n1 2 a", false},
     };
     char longest[3 * SK_ROSTER_WORD_MAX];
-    struct sk_rostered read;
+    struct sk_instance read;
     for (size_t i = 0; i < COUNT(rows); i++)
-        ck_assert_msg(sk_roster_read(rows[i].text, &read) == rows[i].good, "%s", rows[i].text);
+        ck_assert_msg(sk_instances_read(rows[i].text, &read) == rows[i].good, "%s", rows[i].text);
     for (int more = 0; more < 2; more++) {
         int n = snprintf(longest, sizeof longest, "1 2 3 ");
         memset(longest + n, 'a', SK_ROSTER_WORD_MAX + (size_t)more);
         longest[n + SK_ROSTER_WORD_MAX + more] = '\0';
-        ck_assert(sk_roster_read(longest, &read) == (more == 0));
+        ck_assert(sk_instances_read(longest, &read) == (more == 0));
     }
 }
 

@@ -484,7 +484,7 @@ TEST(memory_is_short)
 TEST(whether_there_is_such_a_voucher)
 {
     static const char *const rows[][ROW_COLUMNS] = {{"5"}};
-    fake_follow.newest_id = VOUCHER;
+    fake_catalogue_sync.newest_id = VOUCHER;
     sk_check_offer(&control, VOUCHER - 1, 1);
     (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
     pg_answers(&no_rows);

@@ -89,7 +89,7 @@ static void retire(void)
 {
     struct sk_catalogue_row gone = {.change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .tag = "7"};
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &gone), SK_OK);
-    fake_follow.newest_id = VOUCHER;
+    fake_catalogue_sync.newest_id = VOUCHER;
 }
 
 // ---- pay ----

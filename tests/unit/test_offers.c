@@ -1,12 +1,12 @@
 // Which side is updated when catalogue and Redis have different offers, and that the voucher is released whatever the
-// result. The follow, the changes and the batcher are fakes.
-#include "fake_follow.h"
+// result. The catalogue sync, the changes and the batcher are fakes.
+#include "fake_catalogue_sync.h"
 
 #include "batcher.h"
-#include "changes.h"
 #include "fake_catalogue.h"
 #include "recovery.h"
 #include "test.h"
+#include "voucher_changes.h"
 
 enum { KNOWN = 3 };
 
@@ -45,7 +45,7 @@ static void setup(void)
                                 .catalogue = sk_catalogue_new(sizeof(struct sk_maintenance))};
     own_voucher = a_voucher(own_sale.catalogue, 7);
     own_voucher->offer = KNOWN;
-    releases = carried = fake_follow.waits = fake_follow.hurries = 0;
+    releases = carried = fake_catalogue_sync.waits = fake_catalogue_sync.hurries = 0;
     carry_status = SK_OK;
 }
 
@@ -66,13 +66,13 @@ TEST(an_instance_that_is_behind_follows)
 {
     for (int ok = 0; ok < 2; ok++) {
         found(KNOWN + 1);
-        ck_assert_uint_eq(fake_follow.waits, (size_t)ok + 1);
+        ck_assert_uint_eq(fake_catalogue_sync.waits, (size_t)ok + 1);
         ck_assert_uint_eq(releases, (size_t)ok);
         ck_assert_uint_gt(own_voucher->pins, 0);
         follow_ends(ok == 1);
         ck_assert_uint_eq(releases, (size_t)ok + 1);
     }
-    ck_assert_uint_eq(fake_follow.hurries, 1); // the second, a moment later, waits for the shared poll
+    ck_assert_uint_eq(fake_catalogue_sync.hurries, 1); // the second, a moment later, waits for the shared poll
     ck_assert_uint_eq(carried, 0);
 }
 
@@ -85,7 +85,7 @@ TEST(a_redis_that_is_behind_gets_the_change)
         carry_done(carry_arg, ok == 1);
         ck_assert_uint_eq(releases, (size_t)ok + 1);
     }
-    ck_assert_uint_eq(fake_follow.waits, 0);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, 0);
 }
 
 TEST(without_redis_it_is_released_at_once)
@@ -100,7 +100,7 @@ TEST(one_at_a_time_for_a_voucher)
     found(KNOWN + 1);
     found(KNOWN + 2);
     found(KNOWN - 1);
-    ck_assert_uint_eq(fake_follow.waits, 1);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, 1);
     ck_assert_uint_eq(carried, 0);
     follow_ends(true);
     ck_assert_uint_eq(releases, 1);

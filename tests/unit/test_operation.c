@@ -24,7 +24,7 @@ static void setup(void)
     voucher = a_voucher(sale.catalogue, VOUCHER);
     (void)snprintf(slot, sizeof slot, "%u", voucher->slot);
     fake_rebuild.count = 0;
-    fake_follow.hurries = 0;
+    fake_catalogue_sync.hurries = 0;
     told_document[0] = '\0';
 }
 
@@ -110,7 +110,7 @@ TEST(a_change_is_told_when_redis_has_it)
     redis_says("applied", "", "");
     must_be_shown(1, DOCUMENT);
     ck_assert_uint_eq(voucher->refusals.newest.until_ms, 0); // cached refusals are outdated
-    ck_assert_uint_eq(fake_follow.hurries, 1);
+    ck_assert_uint_eq(fake_catalogue_sync.hurries, 1);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
 
@@ -218,7 +218,7 @@ TEST(a_slow_redis_is_not_waited_for)
 TEST(a_retired_voucher_has_nothing_to_bring)
 {
     const struct sk_operation old = {.voucher_id = 3, .key = "k", .by = "ann"};
-    fake_follow.newest_id = 8;
+    fake_catalogue_sync.newest_id = 8;
     sk_operate_state(&control, &old, SK_VOUCHER_CLOSED, 1);
     pg_says("known", "retired", NULL);
     must_be_shown(1, DOCUMENT);

@@ -61,7 +61,7 @@ static void setup(void)
     sale.offers_differ = on_offers_differ;
     sale.recovery = &recovery;
     differences = 0;
-    fake_follow.newest_id = NEWEST;
+    fake_catalogue_sync.newest_id = NEWEST;
     refuses = false;
     quantity = 1;
     its_ticket = SK_ASK_TICKETS_OFF;
@@ -123,7 +123,7 @@ TEST(a_purchase_comes_to_its_voucher)
     ck_assert_int_eq(added[0]->offer, 1);
     ck_assert_int_eq(added[0]->price.cents, 100);
     ck_assert_str_eq(added[0]->price.currency, "CNY");
-    ck_assert_uint_eq(fake_follow.waits, 0);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, 0);
     ck_assert_uint_eq(fake_pg.count, 0);
 }
 
@@ -261,7 +261,7 @@ TEST(a_new_voucher_is_found_by_the_next_read)
 {
     ck_assert(buy(NEW, 3));
     ck_assert_uint_eq(added_count, 0);
-    ck_assert_uint_eq(fake_follow.waits, 1);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, 1);
     (void)a_voucher(sale.catalogue, NEW);
     follow_ends(true);
     must_be_added(0, NEW, 3);

@@ -461,7 +461,7 @@ TEST_EACH(what_was_seen_goes_with_the_question_for_an_epoch, 3)
     } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0 200"},
                  {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5 200"},
                  {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999 200"}};
-    voucher->maintenance->watched.snapshot.epoch = cases[_i].checked;
+    voucher->maintenance->audited.snapshot.epoch = cases[_i].checked;
     voucher->seen.epoch = cases[_i].seen;
     begin(SK_REBUILD_ORDERED);
     ck_assert_str_eq(course_question(), cases[_i].question);
@@ -494,14 +494,14 @@ TEST(what_was_seen_is_forgotten_once_it_is_closed)
     for (int begun = 0; begun <= 1; begun++) {
         forget();
         voucher->seen = (struct sk_seen){.epoch = 9, .last = "99-1"};
-        voucher->maintenance->watched.snapshot = (struct sk_snapshot){.present = true, .epoch = 8};
+        voucher->maintenance->audited.snapshot = (struct sk_snapshot){.present = true, .epoch = 8};
         voucher->maintenance->lost.stale_epoch = 9;
         begin(SK_REBUILD_ORDERED);
         pg_answers(&epoch_4);
         redis_answers(&replies[begun]);
         ck_assert_int_eq(voucher->seen.epoch, begun ? 4 : 9);
         ck_assert_str_eq(voucher->seen.last, begun ? "" : "99-1");
-        ck_assert_int_eq(voucher->maintenance->watched.snapshot.present, !begun);
+        ck_assert_int_eq(voucher->maintenance->audited.snapshot.present, !begun);
         ck_assert_int_eq(voucher->maintenance->lost.stale_epoch, begun ? 3 : 9); // orders of epoch 4 are not stale
         if (begun)
             course_lose();

@@ -24,7 +24,7 @@ static void setup(void)
     control_setup();
     (void)a_voucher(sale.catalogue, VOUCHER);
     (void)a_voucher(sale.catalogue, OTHER);
-    fake_follow.newest_id = NEWEST;
+    fake_catalogue_sync.newest_id = NEWEST;
 }
 
 static void ask(int64_t voucher, uint64_t handle)
@@ -55,7 +55,7 @@ TEST(redis_is_read_before_and_after_the_count)
     char name[SK_ROSTER_WORD_MAX + 1], since[SK_TIME_SIZE], expected[64 + sizeof name + sizeof since];
     struct sk_histogram *durable = sk_histogram_open(VOUCHER);
     sk_text_put_time(sk_durations_since_ms(), since);
-    sk_roster_name(control.sale->instance, name);
+    sk_instances_name(control.sale->instance, name);
     (void)snprintf(expected, sizeof expected, "\"instance\":\"%s\",\"instance_since\":\"%s\",\"count\":1,", name,
                    since);
     sk_histogram_add(durable, 3000000);
@@ -177,7 +177,7 @@ TEST(without_postgres_there_is_no_report)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 
-// Its link is not held: the beats use it.
+// Its link is not held: the heartbeats use it.
 TEST(of_a_closed_shard_there_is_no_report)
 {
     shards[0].closed = true;

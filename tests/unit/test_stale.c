@@ -10,7 +10,7 @@ enum { TEXT_SIZE = 512 };
 static void setup(void)
 {
     control_setup();
-    fake_follow.newest_id = NEWEST;
+    fake_catalogue_sync.newest_id = NEWEST;
     fake_pg.down = true;
 }
 
@@ -217,10 +217,10 @@ TEST(a_list_without_some_documents_is_not_complete)
 
 TEST(before_the_catalogue_was_read_there_is_no_list)
 {
-    fake_follow.complete = false;
+    fake_catalogue_sync.complete = false;
     ask_list(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    fake_follow.complete = true;
+    fake_catalogue_sync.complete = true;
     ask_list(1);
     must_list(1, "", "\"vouchers\":[]}"); // there is none
 }

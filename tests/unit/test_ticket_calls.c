@@ -95,7 +95,7 @@ static void setup(void)
     voucher = a_voucher(sale.catalogue, VOUCHER);
     voucher->ticket = true;
     voucher->offer = OFFER;
-    fake_follow.newest_id = NEWEST;
+    fake_catalogue_sync.newest_id = NEWEST;
     header = NULL;
     headers = 1;
     refused = SK_VERDICT_FOUND;
@@ -292,7 +292,7 @@ TEST(the_catalogue_answers_at_once)
     sk_check_offer(&control, VOUCHER, TICKET);
     must_be_told_of(TICKET, VOUCHER);
     ck_assert_uint_eq(fake_pg.count, 0);
-    ck_assert_uint_eq(fake_follow.waits, 0);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, 0);
 }
 
 TEST(a_new_voucher_is_found_by_the_next_read)

@@ -2,9 +2,9 @@
 #include "fake_control.h"
 
 #include "admin_lists.h"
+#include "audit.h"
 #include "test.h"
 #include "user_orders.h"
-#include "watch.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 
@@ -14,15 +14,15 @@ enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 #define ORDER_D      "00000000-0000-7000-8000-00000000000d"
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-// ---- fake watch ----
+// ---- fake audit ----
 
 static struct sk_voucher *busy[BUSY_MAX];
 static size_t busy_count;
 static bool busy_are_all;
 
-size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
+size_t sk_audit_busy(const struct sk_audit *audit, struct sk_voucher **out, size_t most, bool *complete)
 {
-    (void)watch;
+    (void)audit;
     ck_assert_uint_eq(most, BUSY_MAX);
     memcpy((void *)out, (void *)busy, busy_count * sizeof(struct sk_voucher *));
     *complete = busy_are_all;
@@ -37,7 +37,7 @@ static void setup(void)
     busy[0] = a_voucher(sale.catalogue, VOUCHER);
     busy_count = 1;
     busy_are_all = true;
-    fake_follow.newest_id = OTHER;
+    fake_catalogue_sync.newest_id = OTHER;
 }
 
 static void ask_orders(uint64_t handle)
@@ -132,14 +132,14 @@ TEST(a_list_knows_of_vouchers_that_it_does_not_know)
     static const struct sk_rows newer = {1, rows};
     ask_orders(1);
     answer_buyer(fake_redis.answered, NULL);
-    fake_follow.newest_id = OTHER + 1; // too late: Redis has been asked
+    fake_catalogue_sync.newest_id = OTHER + 1; // too late: Redis has been asked
     pg_answers(&no_orders_newer);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
     ask_orders(1);
     answer_buyer(fake_redis.answered, NULL);
     pg_answers(&no_orders_newer);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
-    fake_follow.newest_id = OTHER;
+    fake_catalogue_sync.newest_id = OTHER;
     ask_orders(1);
     answer_buyer(fake_redis.answered, NULL);
     pg_answers(&newer);

@@ -21,7 +21,7 @@ static void setup(void)
 {
     control_setup();
     (void)a_voucher(sale.catalogue, VOUCHER);
-    fake_follow.newest_id = NEWEST;
+    fake_catalogue_sync.newest_id = NEWEST;
 }
 
 static void ask_page(unsigned limit, const char *cursor, uint64_t handle)
@@ -71,7 +71,7 @@ TEST(a_crowd_costs_a_statement_a_second)
         ck_assert_uint_eq(fake_pg.count, (size_t)times * 2);
         a_second_passes();
     }
-    ck_assert_uint_eq(fake_follow.waits, 0);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, 0);
 }
 
 // PostgreSQL's stock does not show whether units can be bought, so the cached part does not include that.
@@ -282,7 +282,7 @@ TEST(a_newer_id_waits_for_the_next_read)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     // It was created and retired before the poll.
     sk_show_voucher(&control, NEW + 1, 1);
-    fake_follow.newest_id = NEW + 1;
+    fake_catalogue_sync.newest_id = NEW + 1;
     follow_ends(true);
     (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
     pg_answers(&one_voucher);
@@ -293,7 +293,7 @@ TEST(made_up_ids_cost_no_statement)
 {
     for (uint64_t i = 1; i <= CROWD; i++)
         sk_show_voucher(&control, NEWEST + (int64_t)i, i);
-    ck_assert_uint_eq(fake_follow.waits, CROWD);
+    ck_assert_uint_eq(fake_catalogue_sync.waits, CROWD);
     follow_ends(true);
     for (uint64_t i = 1; i <= CROWD; i++)
         must_be_told(i, SK_VERDICT_UNKNOWN_VOUCHER);
@@ -302,7 +302,7 @@ TEST(made_up_ids_cost_no_statement)
 
 TEST(before_the_catalogue_is_known_all_wait_for_it)
 {
-    fake_follow.complete = false;
+    fake_catalogue_sync.complete = false;
     sk_show_voucher(&control, OLD, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     (void)a_voucher(sale.catalogue, OLD);
@@ -314,7 +314,7 @@ TEST(before_the_catalogue_is_known_all_wait_for_it)
 TEST(an_older_id_is_asked_for_a_few_at_a_time)
 {
     for (int times = 0; times < 2; times++) { // the places are freed
-        fake_follow.newest_id = CROWD;
+        fake_catalogue_sync.newest_id = CROWD;
         fake_stores_forget();
         for (uint64_t i = 1; i <= OLD_MAX; i++)
             sk_show_voucher(&control, 100 + (int64_t)i, i);

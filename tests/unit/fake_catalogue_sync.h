@@ -1,19 +1,19 @@
-// Fakes of the follow and the rebuilds, for units of the control plane: the test decides when a poll of the catalogue
-// ends, and with which changes. Included by one source of a program.
+// Fakes of the catalogue sync and the rebuilds, for units of the control plane: the test decides when a poll of the
+// catalogue ends, and with which changes. Included by one source of a program.
 #ifndef UNIT_FAKE_FOLLOW_H
 #define UNIT_FAKE_FOLLOW_H
 
 #include <check.h>
 
-#include "follow.h"
+#include "catalogue_sync.h"
 #include "maintenance.h"
 
 static struct {
     bool complete;
     int64_t newest_id;
     size_t waits, hurries;
-    struct sk_follow_waiter *waiting;
-} fake_follow;
+    struct sk_catalogue_sync_waiter *waiting;
+} fake_catalogue_sync;
 
 static struct {
     enum sk_status status; // for the next calls
@@ -24,41 +24,41 @@ static struct {
     void *arg;
 } fake_rebuild;
 
-bool sk_follow_complete(const struct sk_follow *follow)
+bool sk_catalogue_sync_complete(const struct sk_catalogue_sync *sync)
 {
-    (void)follow;
-    return fake_follow.complete;
+    (void)sync;
+    return fake_catalogue_sync.complete;
 }
 
-int64_t sk_follow_newest_id(const struct sk_follow *follow)
+int64_t sk_catalogue_sync_newest_id(const struct sk_catalogue_sync *sync)
 {
-    (void)follow;
-    return fake_follow.newest_id;
+    (void)sync;
+    return fake_catalogue_sync.newest_id;
 }
 
-void sk_follow_hurry(struct sk_follow *follow)
+void sk_catalogue_sync_hurry(struct sk_catalogue_sync *sync)
 {
-    (void)follow;
-    fake_follow.hurries++;
+    (void)sync;
+    fake_catalogue_sync.hurries++;
 }
 
-void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
+void sk_catalogue_sync_wait(struct sk_catalogue_sync *sync, struct sk_catalogue_sync_waiter *waiter)
 {
-    (void)follow;
-    waiter->next = fake_follow.waiting;
-    fake_follow.waiting = waiter;
-    fake_follow.waits++;
+    (void)sync;
+    waiter->next = fake_catalogue_sync.waiting;
+    fake_catalogue_sync.waiting = waiter;
+    fake_catalogue_sync.waits++;
 }
 
 // Ends a poll: all waiting callers are notified; those that arrive meanwhile wait for the next one.
 static inline void follow_ends(bool ok)
 {
-    struct sk_follow_waiter *waiter = fake_follow.waiting;
-    fake_follow.waiting = NULL;
-    fake_follow.complete = fake_follow.complete || ok;
+    struct sk_catalogue_sync_waiter *waiter = fake_catalogue_sync.waiting;
+    fake_catalogue_sync.waiting = NULL;
+    fake_catalogue_sync.complete = fake_catalogue_sync.complete || ok;
     ck_assert_ptr_nonnull(waiter);
     while (waiter != NULL) {
-        struct sk_follow_waiter *next = waiter->next;
+        struct sk_catalogue_sync_waiter *next = waiter->next;
         waiter->done(waiter, ok);
         waiter = next;
     }

@@ -4,7 +4,7 @@
 //   3 Redis       apply_change, unless the voucher has changed in between; then from the beginning
 // A rebuild in between opens the voucher with PostgreSQL's terms, stock and change number. So step 3 finds another
 // number, or another epoch, and does nothing.
-#include "changes.h"
+#include "voucher_changes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "fake_session.h"
+#include "journal_sweep.h"
 #include "lock.h"
 #include "recovery.h"
 #include "stage.h"
-#include "sweep.h"
 #include "test.h"
 #include "wait.h"
 

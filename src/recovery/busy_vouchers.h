@@ -2,8 +2,8 @@
 // search for pending orders there first.
 //
 // The reactor's thread, as all functions.
-#ifndef SK_RECOVERY_BUSY_H
-#define SK_RECOVERY_BUSY_H
+#ifndef SK_RECOVERY_BUSY_VOUCHERS_H
+#define SK_RECOVERY_BUSY_VOUCHERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ void sk_busy_begin(struct sk_busy *busy);
 void sk_busy_note(struct sk_busy *busy, const struct sk_voucher *voucher);
 void sk_busy_publish(struct sk_busy *busy);
 
-// See sk_watch_busy().
+// See sk_audit_busy().
 size_t sk_busy_list(const struct sk_busy *busy, struct sk_voucher **out, size_t most, bool *complete);
 
 #endif

@@ -6,8 +6,8 @@
 // Entries of other living sessions are never touched, however old they are.
 //
 // The reactor's thread, as all functions.
-#ifndef SK_RECOVERY_SWEEP_H
-#define SK_RECOVERY_SWEEP_H
+#ifndef SK_RECOVERY_JOURNAL_SWEEP_H
+#define SK_RECOVERY_JOURNAL_SWEEP_H
 
 #include "rebuild.h"
 

@@ -1,6 +1,6 @@
 // One hash: session -> "voucher,voucher,...". Fields of sessions that do not live are ignored and removed. Such a
 // session may only be missing from our list: then it publishes its field again in its next round.
-#include "busy.h"
+#include "busy_vouchers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

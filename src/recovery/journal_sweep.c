@@ -5,7 +5,7 @@
 //
 // Redis judges the sessions that are not in the list of living ones (sk_sessions_judge), once in a sweep. If it cannot
 // yet, the cursor stays before their first entry.
-#include "sweep.h"
+#include "journal_sweep.h"
 
 #include <inttypes.h>
 #include <stdio.h>

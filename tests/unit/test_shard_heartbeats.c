@@ -2,27 +2,27 @@
 #include <string.h>
 
 #include "assignment.h"
-#include "beats.h"
 #include "embedded.h"
 #include "fake_session.h"
 #include "fake_stores.h"
 #include "fake_timer.h"
+#include "shard_heartbeats.h"
 #include "test.h"
 
 static uv_loop_t loop;
 static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
-static struct sk_beats *beats;
+static struct sk_heartbeats *heartbeats;
 static char links[6];
 static size_t dropped[2];
 static unsigned links_held[2];
-static bool assigned; // the beats to this session
+static bool assigned; // the heartbeats to this session
 
 bool sk_assignment_has(const struct sk_session *session, size_t shard, const char *name)
 {
     (void)session;
     ck_assert_uint_lt(shard, 2);
-    ck_assert_str_eq(name, "beat");
+    ck_assert_str_eq(name, "heartbeat");
     return assigned;
 }
 
@@ -37,7 +37,7 @@ void sk_pg_drop(struct sk_pg *pg, const char *why)
     dropped[shard_of(pg)]++;
 }
 
-// Orders and queries; the beats come through the third link.
+// Orders and queries; the heartbeats come through the third link.
 void sk_pg_hold(struct sk_pg *pg, bool held)
 {
     size_t shard = shard_of(pg);
@@ -64,21 +64,21 @@ static void setup(void)
     memset(links_held, 0, sizeof links_held);
     now_ms = 100000;
     assigned = true;
-    beats = sk_beats_open(&sale);
-    ck_assert_ptr_nonnull(beats);
+    heartbeats = sk_heartbeats_open(&sale);
+    ck_assert_ptr_nonnull(heartbeats);
 }
 
 static void teardown(void)
 {
-    sk_beats_close(beats);
+    sk_heartbeats_close(heartbeats);
     fake_stores_forget();
     fake_pg.down = false;
 }
 
-// The shard's own beat, and what it knows of the other's; NULL: nothing.
-static void answers(const char *shard, const char *beat, const char *of_other)
+// The shard's own heartbeat, and what it knows of the other's; NULL: nothing.
+static void answers(const char *shard, const char *heartbeat, const char *of_other)
 {
-    const char *rows[2][ROW_COLUMNS] = {{shard, beat}, {shard[0] == '0' ? "1" : "0", of_other}};
+    const char *rows[2][ROW_COLUMNS] = {{shard, heartbeat}, {shard[0] == '0' ? "1" : "0", of_other}};
     const struct sk_rows given = {of_other == NULL ? 1 : 2, (const char *const(*)[ROW_COLUMNS])rows};
     pg_answers(&given);
 }
@@ -103,12 +103,12 @@ TEST(a_shard_opens_once_all_have_told_what_they_know)
 {
     ck_assert(!is_open(0) && !is_open(1));
     time_comes();
-    ck_assert_str_eq(fake_pg.asked[0].argv[1], "0"); // raised, a copy's beat would be new
+    ck_assert_str_eq(fake_pg.asked[0].argv[1], "0"); // raised, a copy's heartbeat would be new
     ck_assert_str_eq(fake_pg.asked[1].argv[1], "0");
     answers("0", "1000", NULL);
     ck_assert(!is_open(0) && !is_open(1));
     answers("1", "2000", NULL);
-    ck_assert(!is_open(0) && !is_open(1)); // their own beats were read before what the other knows
+    ck_assert(!is_open(0) && !is_open(1)); // their own heartbeats were read before what the other knows
     time_comes();
     ck_assert_str_eq(fake_pg.asked[2].argv[0], "{1000,2000}");
     ck_assert_str_eq(fake_pg.asked[2].argv[1], "1");
@@ -149,7 +149,7 @@ TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
     time_comes();
     ck_assert_str_eq(fake_pg.asked[5].argv[1], "1");
     answers("0", "1001", "2500");
-    answers("1", "2000", NULL); // the statement raises no beat below {...,2500}
+    answers("1", "2000", NULL); // the statement raises no heartbeat below {...,2500}
     ck_assert(is_open(0) && !is_open(1));
     ck_assert_uint_eq(dropped[1], 3);
 }
@@ -165,29 +165,29 @@ TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
     ck_assert(is_open(0) && !is_open(1));
     ck_assert_uint_eq(dropped[1], 3); // all links
     ck_assert_uint_eq(dropped[0], 0);
-    ck_assert(!sk_beats_fit(beats, 1, 2499) && sk_beats_fit(beats, 1, 2500));
+    ck_assert(!sk_heartbeats_fit(heartbeats, 1, 2499) && sk_heartbeats_fit(heartbeats, 1, 2500));
 }
 
 TEST(a_shard_that_comes_back_older_is_not_used)
 {
     open_both();
-    ck_assert(sk_beats_fit(beats, 1, 2001) && !sk_beats_fit(beats, 1, 2000));
+    ck_assert(sk_heartbeats_fit(heartbeats, 1, 2001) && !sk_heartbeats_fit(heartbeats, 1, 2000));
     round_of("1002", "2000");
     ck_assert(is_open(0) && !is_open(1));
-    ck_assert(sk_beats_is_restored(beats, 1));
+    ck_assert(sk_heartbeats_is_restored(heartbeats, 1));
     // Its own data, or its owner accepts what there is.
     round_of("1003", "2001");
     ck_assert(is_open(1));
-    ck_assert(!sk_beats_is_restored(beats, 1));
+    ck_assert(!sk_heartbeats_is_restored(heartbeats, 1));
 }
 
-// A connection reads the beat, and then another session raises it before the answer is handled.
+// A connection reads the heartbeat, and then another session raises it before the answer is handled.
 TEST(a_beat_that_was_read_before_it_was_raised_closes_nothing)
 {
     open_both();
     round_of("1002", "2002");
-    ck_assert(!sk_beats_fit(beats, 1, 2001)); // it connects again
-    ck_assert(is_open(1) && !sk_beats_is_restored(beats, 1));
+    ck_assert(!sk_heartbeats_fit(heartbeats, 1, 2001)); // it connects again
+    ck_assert(is_open(1) && !sk_heartbeats_is_restored(heartbeats, 1));
     ck_assert_uint_eq(dropped[1], 0);
 }
 
@@ -218,10 +218,10 @@ TEST(a_beat_that_stands_still_is_raised_by_another_session)
     open_both();
     assigned = false;
     for (int second = 1; second <= 4; second++) {
-        static const char *const beats_of_first[] = {"1002", "1003", "1004", "1005"};
+        static const char *const heartbeats_of_first[] = {"1002", "1003", "1004", "1005"};
         size_t first = fake_pg.count;
         now_ms += 1000;
-        round_of(beats_of_first[second - 1], "2001");
+        round_of(heartbeats_of_first[second - 1], "2001");
         ck_assert_str_eq(fake_pg.asked[first].argv[1], "0");
         ck_assert_str_eq(fake_pg.asked[first + 1].argv[1], second < 3 ? "0" : "1");
     }
@@ -253,10 +253,10 @@ TEST(one_shard_alone_has_none)
 {
     struct sk_shard shard = {NULL};
     struct sk_sale alone = {.loop = &loop, .shards = &shard, .shard_count = 1};
-    struct sk_beats *none = sk_beats_open(&alone);
+    struct sk_heartbeats *none = sk_heartbeats_open(&alone);
     ck_assert(!shard.closed);
-    ck_assert(sk_beats_fit(none, 0, 0));
-    sk_beats_hurry(none);
+    ck_assert(sk_heartbeats_fit(none, 0, 0));
+    sk_heartbeats_hurry(none);
     free(none); // it has no timer, which the fake would miss
 }
 

@@ -1,13 +1,13 @@
-// The follow: how the catalogue is read and kept up to date, and which poll answers which caller. PostgreSQL is a fake,
-// and the test controls the time.
+// The catalogue sync: how the catalogue is read and kept up to date, and which poll answers which caller. PostgreSQL is
+// a fake, and the test controls the time.
 #include "failing_memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "catalogue.h"
+#include "catalogue_sync.h"
 #include "fake_stores.h"
-#include "follow.h"
 #include "test.h"
 
 enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, TEXT_SIZE = 24 };
@@ -15,7 +15,7 @@ enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, 
 static uv_loop_t loop;
 static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
-static struct sk_follow *follow;
+static struct sk_catalogue_sync *syncing;
 
 // ---- time: these replace libuv ----
 
@@ -68,8 +68,8 @@ static void pass(uint64_t ms)
 static void open_follow(void)
 {
     sale.catalogue = sk_catalogue_new(1);
-    follow = sk_follow_open(&sale, 0);
-    ck_assert_ptr_nonnull(follow);
+    syncing = sk_catalogue_sync_open(&sale, 0);
+    ck_assert_ptr_nonnull(syncing);
 }
 
 static void setup(void)
@@ -83,7 +83,7 @@ static void setup(void)
 static void teardown(void)
 {
     allocations_left = 0;
-    sk_follow_close(follow);
+    sk_catalogue_sync_close(syncing);
     sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
@@ -177,27 +177,27 @@ static void read_all(void)
 {
     pass(0);
     answer();
-    ck_assert(sk_follow_complete(follow));
+    ck_assert(sk_catalogue_sync_complete(syncing));
 }
 
 // ---- those who wait ----
 
-static struct sk_follow_waiter waiters[WAITERS];
+static struct sk_catalogue_sync_waiter waiters[WAITERS];
 static int answered[WAITERS], good[WAITERS];
 static bool wait_again;
 
-static void on_done(struct sk_follow_waiter *waiter, bool ok)
+static void on_done(struct sk_catalogue_sync_waiter *waiter, bool ok)
 {
     answered[waiter - waiters]++;
     good[waiter - waiters] += ok;
     if (wait_again)
-        sk_follow_wait(follow, waiter);
+        sk_catalogue_sync_wait(syncing, waiter);
 }
 
 static void wait_for_read(int i)
 {
     waiters[i].done = on_done;
-    sk_follow_wait(follow, &waiters[i]);
+    sk_catalogue_sync_wait(syncing, &waiters[i]);
     ck_assert_int_eq(answered[i], 0); // never from within the call
 }
 
@@ -215,15 +215,15 @@ TEST(the_whole_is_read_at_start)
     ck_assert_uint_eq(reads_begun(), 0); // only in the loop's next turn
     pass(0);
     must_ask(1, "0", "0");
-    ck_assert(!sk_follow_complete(follow));
-    ck_assert_int_eq(sk_follow_newest_id(follow), 0);
+    ck_assert(!sk_catalogue_sync_complete(syncing));
+    ck_assert_int_eq(sk_catalogue_sync_newest_id(syncing), 0);
     newest_change = 12;
     newest_id = 9;
     add(3, 7, "open");
     add(11, 4, "paused");
     answer();
-    ck_assert(sk_follow_complete(follow));
-    ck_assert_int_eq(sk_follow_newest_id(follow), 9);
+    ck_assert(sk_catalogue_sync_complete(syncing));
+    ck_assert_int_eq(sk_catalogue_sync_newest_id(syncing), 9);
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2);
     const struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, 4);
     ck_assert_int_eq(voucher->change, 11);
@@ -251,7 +251,7 @@ TEST(it_is_read_in_pages)
     for (int i = 1; i <= PAGE; i++)
         add(i, i, "open");
     answer();
-    ck_assert(!sk_follow_complete(follow)); // half a catalogue would make the other half look unknown
+    ck_assert(!sk_catalogue_sync_complete(syncing)); // half a catalogue would make the other half look unknown
     must_ask(2, "500", "2000");
     newest_change = 2001; // the first page decides: vouchers retired since then are reported
     for (int i = PAGE + 1; i <= 2 * PAGE; i++)
@@ -260,7 +260,7 @@ TEST(it_is_read_in_pages)
     must_ask(3, "1000", "2000");
     add(2001, 1, "retired");
     answer();
-    ck_assert(sk_follow_complete(follow));
+    ck_assert(sk_catalogue_sync_complete(syncing));
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2 * PAGE - 1);
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
     ck_assert_uint_eq(reads_begun(), 3);
@@ -280,7 +280,7 @@ static void on_changed(void *arg, struct sk_voucher *voucher)
 TEST(what_has_changed_is_told)
 {
     pass(0);
-    sk_follow_on_change(follow, on_changed, &changed_count);
+    sk_catalogue_sync_on_change(syncing, on_changed, &changed_count);
     add(1, 7, "open");
     add(2, 8, "open");
     answer();
@@ -319,7 +319,7 @@ TEST(changes_are_taken_over)
     newest_id = 7;
     pass(POLL_MS);
     answer();
-    ck_assert_int_eq(sk_follow_newest_id(follow), 8);
+    ck_assert_int_eq(sk_catalogue_sync_newest_id(syncing), 8);
 }
 
 // A copy that its owner has accepted: its new changes have numbers that were read before.
@@ -328,17 +328,17 @@ TEST(a_database_that_lacks_changes_is_followed_no_further)
     pass(0);
     add(40, 7, "open");
     answer();
-    ck_assert(!sk_follow_went_back(follow));
+    ck_assert(!sk_catalogue_sync_went_back(syncing));
     pass(POLL_MS);
     newest_change = 39;
     wait_for_read(0);
     answer();
-    ck_assert(sk_follow_went_back(follow));
+    ck_assert(sk_catalogue_sync_went_back(syncing));
     pass(SHARED_MS);
     add(41, 8, "open"); // nor once it has as many
     answer();
     must_be_answered(0, false);
-    ck_assert(sk_follow_went_back(follow));
+    ck_assert(sk_catalogue_sync_went_back(syncing));
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
 }
 
@@ -350,7 +350,7 @@ TEST(a_row_that_cannot_be_stops_no_other)
     page[page_len - 1][7] = ""; // no tag
     add(3, 9, "open");
     answer();
-    ck_assert(sk_follow_complete(follow));
+    ck_assert(sk_catalogue_sync_complete(syncing));
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 1);
     pass(POLL_MS);
     must_ask(2, "3", "1");
@@ -365,18 +365,18 @@ TEST(memory_that_is_short)
     allocations_left = 7; // three for the table, two for the first voucher, one for the second: the next one fails
     answer();
     ck_assert(memory_has_failed);
-    ck_assert(!sk_follow_complete(follow));
+    ck_assert(!sk_catalogue_sync_complete(syncing));
     ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 7));
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
     pass(POLL_MS);
     must_ask(2, "1", "1");
     add(2, 8, "open");
     answer();
-    ck_assert(sk_follow_complete(follow));
+    ck_assert(sk_catalogue_sync_complete(syncing));
     ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8));
     for (int n = 1; n <= 2; n++) {
         allocations_left = n;
-        ck_assert_ptr_null(sk_follow_open(&sale, 0));
+        ck_assert_ptr_null(sk_catalogue_sync_open(&sale, 0));
     }
 }
 
@@ -428,7 +428,7 @@ TEST(documents_follow_the_changes)
     for (int i = 1; i <= MANY; i++)
         add(i, i, "open");
     answer_read();
-    ck_assert(sk_follow_complete(follow)); // sales do not wait for documents
+    ck_assert(sk_catalogue_sync_complete(syncing)); // sales do not wait for documents
     must_ask_documents("0", "200");
     answer_documents(1, DOCUMENTS);
     must_have_document(DOCUMENTS, "{\"id\":\"100\"}");
@@ -570,7 +570,7 @@ TEST(without_postgres_they_are_told_so)
     wait_for_read(0);
     pass(SHARED_MS);
     must_be_answered(0, false);
-    ck_assert(sk_follow_complete(follow)); // the known vouchers stay
+    ck_assert(sk_catalogue_sync_complete(syncing)); // the known vouchers stay
     fake_pg.down = false;
     pass(POLL_MS);
     ck_assert_uint_eq(reads_begun(), 3); // it continues by itself
@@ -585,12 +585,12 @@ TEST(without_postgres_nothing_is_complete)
 {
     fake_pg.down = true;
     pass(3 * POLL_MS);
-    ck_assert(!sk_follow_complete(follow));
+    ck_assert(!sk_catalogue_sync_complete(syncing));
     fake_pg.down = false;
-    sk_follow_hurry(follow); // it is back
+    sk_catalogue_sync_hurry(syncing); // it is back
     ck_assert_uint_eq(reads_begun(), 1);
     answer();
-    ck_assert(sk_follow_complete(follow));
+    ck_assert(sk_catalogue_sync_complete(syncing));
 }
 
 TEST(closing_tells_all_who_wait)
@@ -600,10 +600,10 @@ TEST(closing_tells_all_who_wait)
     answer();
     pass(SHARED_MS);
     wait_for_read(1); // one waits for this read, one for the next
-    sk_follow_close(follow);
+    sk_catalogue_sync_close(syncing);
     must_be_answered(0, false);
     must_be_answered(1, false);
-    sk_follow_close(NULL);
+    sk_catalogue_sync_close(NULL);
     sk_catalogue_free(sale.catalogue);
     open_follow(); // for the teardown
 }
@@ -613,15 +613,15 @@ TEST(closing_tells_all_who_wait)
 TEST(a_notification_hurries)
 {
     read_all();
-    sk_follow_hurry(follow);
+    sk_catalogue_sync_hurry(syncing);
     ck_assert_uint_eq(reads_begun(), 2);
     answer();
     pass(POLL_MS - 1); // the poll's interval starts there
     ck_assert_uint_eq(reads_begun(), 2);
     pass(1);
     ck_assert_uint_eq(reads_begun(), 3);
-    sk_follow_hurry(follow); // the poll in progress may be older than the change
-    sk_follow_hurry(follow);
+    sk_catalogue_sync_hurry(syncing); // the poll in progress may be older than the change
+    sk_catalogue_sync_hurry(syncing);
     ck_assert_uint_eq(reads_begun(), 3);
     answer();
     pass(0);
@@ -635,7 +635,7 @@ TEST(a_hurry_answers_those_who_wait)
 {
     read_all();
     wait_for_read(0);
-    sk_follow_hurry(follow);
+    sk_catalogue_sync_hurry(syncing);
     answer();
     must_be_answered(0, true);
 }
@@ -644,8 +644,8 @@ TEST(a_hurry_answers_those_who_wait)
 TEST(a_hurry_that_fails_waits_for_the_poll)
 {
     read_all();
-    sk_follow_hurry(follow);
-    sk_follow_hurry(follow);
+    sk_catalogue_sync_hurry(syncing);
+    sk_catalogue_sync_hurry(syncing);
     pg_answers(NULL);
     pass(POLL_MS - 1);
     ck_assert_uint_eq(reads_begun(), 2);
