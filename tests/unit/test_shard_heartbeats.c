@@ -22,7 +22,7 @@ bool sk_assignment_has(const struct sk_session *session, size_t shard, const cha
 {
     (void)session;
     ck_assert_uint_lt(shard, 2);
-    ck_assert_str_eq(name, "heartbeat");
+    ck_assert_str_eq(name, "beat");
     return assigned;
 }
 
