@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "journal_sweep.h"
-#include "rebuild.h"
+#include "rebuilds.h"
 
 struct sk_audit;
 

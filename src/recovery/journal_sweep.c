@@ -208,13 +208,9 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
 
 static void sweep_read(struct sweep *sweep)
 {
-    char start[SK_JOURNAL_ID_SIZE + 1], page[8];
-    const char *argv[] = {"XRANGE", sweep->voucher->keys.journal, start, "+", "COUNT", page};
-    (void)snprintf(start, sizeof start, "%s%s", sweep->after[0] == '\0' ? "-" : "(", sweep->after);
-    (void)snprintf(page, sizeof page, "%d", sweep->page);
     sweep_move(sweep, SWEEP_READING);
-    if (sk_redis_command(sk_sale_redis(sweep->sweeper->sale, sweep->voucher), 6, argv, NULL, sweep_on_read, sweep) !=
-        SK_OK)
+    if (sk_journal_ask(sk_sale_redis(sweep->sweeper->sale, sweep->voucher), sweep->voucher->keys.journal, sweep->after,
+                       sweep->page, sweep_on_read, sweep) != SK_OK)
         sweep_end(sweep);
 }
 

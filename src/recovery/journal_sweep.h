@@ -9,7 +9,7 @@
 #ifndef SK_RECOVERY_JOURNAL_SWEEP_H
 #define SK_RECOVERY_JOURNAL_SWEEP_H
 
-#include "rebuild.h"
+#include "rebuilds.h"
 
 struct sk_sweeper;
 

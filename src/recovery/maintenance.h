@@ -5,7 +5,7 @@
 #include "assignment.h"
 #include "catalogue_sync.h"
 #include "list.h"
-#include "rebuild.h"
+#include "rebuilds.h"
 #include "voucher.h"
 #include "voucher_books.h"
 

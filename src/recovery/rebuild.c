@@ -31,6 +31,7 @@
 #include "log.h"
 #include "maintenance.h"
 #include "params.h"
+#include "rebuild_journal.h"
 
 enum { CHUNK = 500 };    // buyers; Redis is busy with them for about half a millisecond
 enum { LONG_WALK = 8 };  // `passed` rows of a chunk: some 2,000 orders, for which PostgreSQL needs as long

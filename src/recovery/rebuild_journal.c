@@ -11,15 +11,17 @@
 //
 // SETTING_ASIDE writes a dead letter in between, if an entry cannot be read or an order is refused. A failure in any
 // state ends in IDLE.
-#include "rebuild.h"
+#include "rebuild_journal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bisect.h"
 #include "dead_letter.h"
 #include "failpoint.h"
 #include "journal.h"
+#include "order_calls.h"
 #include "params.h"
 #include "settlement.h"
 
@@ -49,18 +51,16 @@ struct sk_rebuild_journal {
     void *arg;
     const char *epoch;
     size_t settled;
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
 
     // The page that is being settled.
     uint64_t run_number; // the Redis process that has it
     char ids[PAGE][SK_JOURNAL_ID_SIZE];
     int entries;
-    int page; // entries to read
-    size_t orders;
-    int32_t offer;                                    // of all of them
-    struct sk_buf order_ids, users, quantities, keys; // arrays for place_orders()
-    bool plain;                                       // all of them are of one unit and without an Idempotency-Key
-    bool returns;                                     // it is an entry of orders that end, whose move this is:
+    int page;                  // entries to read
+    int32_t offer;             // of all orders
+    struct sk_place_call call; // of the orders that are placed
+    struct sk_buf ending;      // ids of orders that end
+    bool returns;              // it is an entry of such orders, whose move this is:
     char move[SK_JOURNAL_BY_MAX + 1], by[SK_JOURNAL_BY_MAX + 1], why[SK_JOURNAL_WHY_MAX + 1];
 
     // One entry, in parts.
@@ -77,7 +77,6 @@ static void journal_read(struct sk_rebuild_journal *journal, enum journal_state 
 static void journal_on_page(void *arg, const struct sk_reply *reply);
 static bool journal_take_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply,
                               const struct sk_reply **unreadable);
-static void journal_clear_orders(struct sk_rebuild_journal *journal);
 static void journal_take_return(struct sk_rebuild_journal *journal, const struct sk_journal_entry *entry);
 static void journal_add_order(void *arg, const struct sk_journal_order *order);
 static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply);
@@ -124,8 +123,6 @@ struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, st
     journal->done = done;
     journal->arg = arg;
     journal->page = PAGE_FIRST;
-    (void)sk_params_number(journal->slot, voucher->slot);
-    (void)sk_params_number(journal->id, voucher->id);
     return journal;
 }
 
@@ -133,10 +130,8 @@ void sk_rebuild_journal_free(struct sk_rebuild_journal *journal)
 {
     if (journal == NULL)
         return;
-    sk_buf_free(&journal->order_ids);
-    sk_buf_free(&journal->users);
-    sk_buf_free(&journal->quantities);
-    sk_buf_free(&journal->keys);
+    sk_place_call_free(&journal->call);
+    sk_buf_free(&journal->ending);
     sk_buf_free(&journal->text);
     free(journal);
 }
@@ -169,13 +164,11 @@ static void journal_fail(struct sk_rebuild_journal *journal)
 
 static void journal_read(struct sk_rebuild_journal *journal, enum journal_state state)
 {
-    char page[8];
-    const char *argv[] = {"XRANGE", journal->voucher->keys.journal, "-", "+", "COUNT", page};
+    struct sk_redis *redis = sk_sale_ask_redis(journal->sale, journal->voucher);
     journal_move(journal, state);
-    journal->run_number = sk_redis_run_number(sk_sale_ask_redis(journal->sale, journal->voucher));
-    (void)snprintf(page, sizeof page, "%d", state == JOURNAL_READING_ONE ? 1 : journal->page);
-    if (sk_redis_command(sk_sale_ask_redis(journal->sale, journal->voucher), 6, argv, NULL, journal_on_page, journal) !=
-        SK_OK)
+    journal->run_number = sk_redis_run_number(redis);
+    if (sk_journal_ask(redis, journal->voucher->keys.journal, "", state == JOURNAL_READING_ONE ? 1 : journal->page,
+                       journal_on_page, journal) != SK_OK)
         journal_fail(journal);
 }
 
@@ -204,7 +197,7 @@ static void journal_on_page(void *arg, const struct sk_reply *reply)
 static bool journal_take_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply,
                               const struct sk_reply **unreadable)
 {
-    journal_clear_orders(journal);
+    sk_place_call_begin(&journal->call);
     sk_buf_clear(&journal->text);
     journal->entries = 0;
     journal->count = journal->from = 0;
@@ -218,7 +211,7 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
             return false;
         bool readable = entry.orders != NULL;
         if (journal->entries > 0 && (!readable || entry.move != NULL || entry.offer != journal->offer ||
-                                     journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+                                     journal->call.n + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
             break;
         journal->offer = entry.offer;
         memcpy(journal->ids[journal->entries++], entry.id, strlen(entry.id) + 1);
@@ -240,24 +233,10 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
     return !journal->text.failed;
 }
 
-static void journal_clear_orders(struct sk_rebuild_journal *journal)
-{
-    sk_params_begin(&journal->order_ids);
-    sk_params_begin(&journal->users);
-    sk_params_begin(&journal->quantities);
-    sk_params_begin(&journal->keys);
-    journal->plain = true;
-    journal->orders = 0;
-}
-
 static void journal_add_order(void *arg, const struct sk_journal_order *order)
 {
     struct sk_rebuild_journal *journal = arg;
-    sk_params_add(&journal->order_ids, order->id);
-    sk_params_add_text(&journal->users, order->user);
-    sk_journal_add_details(order->quantity, order->key, &journal->quantities, &journal->keys);
-    journal->plain = journal->plain && order->quantity == 1 && order->key == 0;
-    journal->orders++;
+    sk_place_call_add(&journal->call, order->id, order->user, order->quantity, order->key);
 }
 
 static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply)
@@ -265,26 +244,23 @@ static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk
     size_t read = sk_reply_count(reply), used = (size_t)journal->entries;
     if (used < read)
         journal->page = journal->entries;
-    else if (used == (size_t)journal->page && journal->orders <= SK_JOURNAL_ORDERS_MAX / 2)
+    else if (used == (size_t)journal->page && journal->call.n <= SK_JOURNAL_ORDERS_MAX / 2)
         journal->page = journal->page * 2 < PAGE ? journal->page * 2 : PAGE;
+}
+
+// Without a journal id: it will be gone, and Redis will have no units out for orders that end.
+static struct sk_call_part journal_part(const struct sk_rebuild_journal *journal)
+{
+    return (struct sk_call_part){journal->voucher, strtoll(journal->epoch, NULL, 10), journal->call.n, journal->offer,
+                                 NULL};
 }
 
 static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state)
 {
-    char offer[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {journal->slot,
-                            journal->id,
-                            journal->epoch,
-                            sk_params_end(&journal->order_ids),
-                            sk_params_end(&journal->users),
-                            NULL,
-                            journal->plain ? NULL : sk_params_end(&journal->quantities),
-                            journal->plain ? NULL : sk_params_end(&journal->keys),
-                            sk_params_number(offer, journal->offer)};
+    const struct sk_call_part part = journal_part(journal);
     journal_move(journal, state);
-    if (params[3] == NULL || params[4] == NULL || (!journal->plain && (params[6] == NULL || params[7] == NULL)) ||
-        sk_pg_call(sk_sale_shard(journal->sale, journal->voucher)->queries, SK_STATEMENT_PLACE_ORDERS, 9, params,
-                   journal_on_settled, journal) != SK_OK)
+    if (sk_place_call_send(&journal->call, sk_sale_shard(journal->sale, journal->voucher)->queries, 1, &part,
+                           journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }
 
@@ -293,7 +269,7 @@ static bool journal_is_settled(const struct sk_rebuild_journal *journal, const s
 {
     size_t n = 0, count = sk_rows_count(rows);
     enum sk_settlement first = count == 0 ? SK_SETTLEMENT_CLASH : sk_settlement_read(rows, 0, &n, NULL);
-    return n == SK_SETTLEMENT_OF_ALL ? first == SK_SETTLEMENT_PLACED : count == journal->orders;
+    return n == SK_SETTLEMENT_OF_ALL ? first == SK_SETTLEMENT_PLACED : count == journal->call.n;
 }
 
 static void journal_on_settled(void *arg, const struct sk_result *result)
@@ -309,9 +285,9 @@ static void journal_on_settled(void *arg, const struct sk_result *result)
         return;
     }
     // Whatever the outcome of each order, PostgreSQL knows it now, and later steps read it from there.
-    journal->settled += journal->orders;
-    journal->from += journal->orders;
-    journal->part = journal->orders * 2; // the bad order may be behind us
+    journal->settled += journal->call.n;
+    journal->from += journal->call.n;
+    journal->part = sk_bisect_larger(journal->call.n); // the bad order may be behind us
     journal_go_on(journal);
 }
 
@@ -319,8 +295,8 @@ static void journal_on_refused(struct sk_rebuild_journal *journal)
 {
     if (journal->state == JOURNAL_SETTLING) {
         journal_read(journal, JOURNAL_READING_ONE);
-    } else if (journal->orders > 1) {
-        journal->part = journal->orders / 2;
+    } else if (journal->call.n > 1) {
+        journal->part = sk_bisect_smaller(journal->call.n);
         journal_settle_part(journal);
     } else if (++journal->tries < TRIES_MAX) {
         journal_settle_part(journal);
@@ -331,7 +307,7 @@ static void journal_on_refused(struct sk_rebuild_journal *journal)
 
 static void journal_settle_part(struct sk_rebuild_journal *journal)
 {
-    journal_clear_orders(journal);
+    sk_place_call_begin(&journal->call);
     journal->next = 0;
     (void)sk_journal_parse(journal->text.data, journal->text.len, journal_add_of_part, journal);
     journal_settle(journal, JOURNAL_SETTLING_PART);
@@ -354,29 +330,30 @@ static void journal_add_of_part(void *arg, const struct sk_journal_order *order)
 
 // ---- orders that end ----
 
+static void journal_add_id(void *arg, const struct sk_journal_order *order)
+{
+    struct sk_rebuild_journal *journal = arg;
+    sk_params_add(&journal->ending, order->id);
+}
+
 static void journal_take_return(struct sk_rebuild_journal *journal, const struct sk_journal_entry *entry)
 {
     journal->returns = true;
     (void)snprintf(journal->move, sizeof journal->move, "%s", entry->move);
     (void)snprintf(journal->by, sizeof journal->by, "%s", entry->by);
     (void)snprintf(journal->why, sizeof journal->why, "%s", entry->why);
-    (void)sk_journal_parse_returns(entry->orders, entry->orders_len, journal_add_order, journal);
+    sk_params_begin(&journal->ending);
+    (void)sk_journal_parse_returns(entry->orders, entry->orders_len, journal_add_id, journal);
 }
 
 // Redis needs no correction: it gets PostgreSQL's stock and buyers, which no longer count these orders.
 static void journal_return(struct sk_rebuild_journal *journal)
 {
-    const char *params[] = {journal->slot,
-                            journal->id,
-                            journal->epoch,
-                            sk_params_end(&journal->order_ids),
-                            journal->move,
-                            journal->by,
-                            journal->why[0] == '\0' ? NULL : journal->why,
-                            NULL}; // no journal id: Redis will have no units out for these orders
+    const struct sk_call_part part = journal_part(journal);
+    const struct sk_return_by move = {journal->move, journal->by, journal->why};
     journal_move(journal, JOURNAL_RETURNING);
-    if (params[3] == NULL || sk_pg_call(sk_sale_shard(journal->sale, journal->voucher)->queries,
-                                        SK_STATEMENT_RETURN_ORDERS, 8, params, journal_on_returned, journal) != SK_OK)
+    if (sk_return_call_send(&journal->ending, &move, sk_sale_shard(journal->sale, journal->voucher)->queries, 1, &part,
+                            journal_on_returned, journal) != SK_OK)
         journal_fail(journal);
 }
 

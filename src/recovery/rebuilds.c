@@ -1,7 +1,7 @@
 // If Redis comes back empty, all vouchers need a rebuild. Run side by side, each step of each would wait for the same
 // step of all others, until every answer is too late. So a few of each shard run at a time, and the others wait in two
 // queues. A shard that hangs holds its own few, and none of another's.
-#include "rebuild.h"
+#include "rebuilds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

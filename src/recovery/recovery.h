@@ -8,7 +8,7 @@
 #include "catalogue_sync.h"
 #include "instances.h"
 #include "maintenance.h"
-#include "rebuild.h"
+#include "rebuilds.h"
 #include "returns.h"
 #include "shard_heartbeats.h"
 #include "writer.h"

@@ -6,7 +6,7 @@
 #define SK_RECOVERY_REGRANT_H
 
 #include "entry.h"
-#include "rebuild.h"
+#include "rebuilds.h"
 #include "writer.h"
 
 struct sk_regrant;

@@ -1,36 +1,23 @@
-// A batch of one voucher is one call of place_orders(). Parts of several vouchers are one call of place_batches(),
-// whose arrays name each part once and list the orders of all parts. Both answer in the same form, except for the
-// column with a row's part.
 #include "batch.h"
 
 #include <stdlib.h>
 
 #include "bisect.h"
 #include "journal.h"
-#include "params.h"
 #include "probe.h"
 
-enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of both functions; sk_settlement_read() reads the others
-
-// The arrays of place_batches(), in its order. place_orders() takes single values for those that have one element a
-// part.
-enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, OFFERS, ARRAYS };
+enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of the rows; sk_settlement_read() reads the others
 
 static const char *batch_newest_journal(const struct sk_batch_part *part);
-static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg);
-static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg);
-
 enum sk_status sk_batch_open(struct sk_batch *batch, size_t most)
 {
-    _Static_assert(sizeof batch->arrays / sizeof batch->arrays[0] == ARRAYS, "one buffer for each array");
     *batch = (struct sk_batch){.most = most, .rows = calloc(most, sizeof(struct sk_order *))};
     return batch->rows == NULL ? SK_NO_MEM : SK_OK;
 }
 
 void sk_batch_close(struct sk_batch *batch)
 {
-    for (int i = 0; i < ARRAYS; i++)
-        sk_buf_free(&batch->arrays[i]);
+    sk_place_call_free(&batch->call);
     free(batch->rows);
 }
 
@@ -67,71 +54,21 @@ size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct s
 
 enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
 {
-    for (int i = 0; i < ARRAYS; i++)
-        sk_params_begin(&batch->arrays[i]);
-    batch->plain = true;
+    struct sk_call_part parts[SK_BATCH_PARTS_MAX];
+    sk_place_call_begin(&batch->call);
     for (size_t i = 0; i < batch->n; i++) {
         const struct sk_order *order = batch->rows[i];
-        sk_params_add(&batch->arrays[IDS], order->id);
-        sk_params_add_text(&batch->arrays[USERS], order->user);
-        batch->plain = batch->plain && order->quantity == 1 && order->key == 0;
+        sk_place_call_add(&batch->call, order->id, order->user, order->quantity, order->key);
     }
-    for (size_t i = 0; i < batch->n && !batch->plain; i++)
-        sk_journal_add_details(batch->rows[i]->quantity, batch->rows[i]->key, &batch->arrays[QUANTITIES],
-                               &batch->arrays[KEYS]);
-    enum sk_status status =
-        batch->part_count == 1 ? batch_send_one(batch, pg, done, arg) : batch_send_many(batch, pg, done, arg);
+    for (size_t i = 0; i < batch->part_count; i++) {
+        const struct sk_batch_part *part = &batch->parts[i];
+        parts[i] =
+            (struct sk_call_part){part->voucher, part->epoch, part->count, part->offer, batch_newest_journal(part)};
+    }
+    enum sk_status status = sk_place_call_send(&batch->call, pg, batch->part_count, parts, done, arg);
     if (status == SK_OK)
         SK_PROBE2(written, batch->n, batch->part_count);
     return status;
-}
-
-// NULL: all orders have one unit and no key.
-static const char *batch_details(struct sk_batch *batch, int array)
-{
-    return batch->plain ? NULL : sk_params_end(&batch->arrays[array]);
-}
-
-static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
-{
-    const struct sk_batch_part *part = &batch->parts[0];
-    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
-    char offer[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, part->voucher->slot),
-                            sk_params_number(voucher, part->voucher->id),
-                            sk_params_number(epoch, part->epoch),
-                            sk_params_end(&batch->arrays[IDS]),
-                            sk_params_end(&batch->arrays[USERS]),
-                            batch_newest_journal(part),
-                            batch_details(batch, QUANTITIES),
-                            batch_details(batch, KEYS),
-                            sk_params_number(offer, part->offer)};
-    if (params[3] == NULL || params[4] == NULL || (!batch->plain && (params[6] == NULL || params[7] == NULL)))
-        return SK_NO_MEM;
-    return sk_pg_call(pg, SK_STATEMENT_PLACE_ORDERS, 9, params, done, arg);
-}
-
-static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
-{
-    const char *params[ARRAYS];
-    for (size_t i = 0; i < batch->part_count; i++) {
-        const struct sk_batch_part *part = &batch->parts[i];
-        char number[SK_PARAM_NUMBER_SIZE];
-        const char *newest = batch_newest_journal(part);
-        sk_params_add(&batch->arrays[SLOTS], sk_params_number(number, part->voucher->slot));
-        sk_params_add(&batch->arrays[VOUCHERS], sk_params_number(number, part->voucher->id));
-        sk_params_add(&batch->arrays[EPOCHS], sk_params_number(number, part->epoch));
-        sk_params_add(&batch->arrays[COUNTS], sk_params_number(number, (int64_t)part->count));
-        sk_params_add(&batch->arrays[JOURNALS], newest == NULL ? "NULL" : newest);
-        sk_params_add(&batch->arrays[OFFERS], sk_params_number(number, part->offer));
-    }
-    for (int i = 0; i < ARRAYS; i++) {
-        bool needed = (i != QUANTITIES && i != KEYS) || !batch->plain;
-        params[i] = needed ? sk_params_end(&batch->arrays[i]) : NULL;
-        if (needed && params[i] == NULL)
-            return SK_NO_MEM;
-    }
-    return sk_pg_call(pg, SK_STATEMENT_PLACE_BATCHES, ARRAYS, params, done, arg);
 }
 
 // NULL: none of its orders belongs to a journal entry of this epoch. An order that was found again has that of before.

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "entry.h"
+#include "order_calls.h"
 #include "pg_link.h"
 #include "voucher.h"
 
@@ -28,11 +28,10 @@ struct sk_batch_part {
 
 struct sk_batch {
     struct sk_batch_part parts[SK_BATCH_PARTS_MAX];
-    size_t part_count;        // 0: there is no batch
-    struct sk_order **rows;   // owned: all orders, in the order of the call's parameters; NULL: settled
-    size_t n, most;           // rows
-    bool plain;               // all orders are of one unit and without an Idempotency-Key
-    struct sk_buf arrays[10]; // the parameters of the call being made
+    size_t part_count;      // 0: there is no batch
+    struct sk_order **rows; // owned: all orders, in the order of the call's parameters; NULL: settled
+    size_t n, most;         // rows
+    struct sk_place_call call;
 };
 
 // The reactor's thread, as all functions. At most `most` orders. SK_NO_MEM.

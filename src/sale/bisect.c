@@ -31,12 +31,12 @@ void sk_bisect_refused(const struct sk_order_list *batch)
             order->entry->part = SIZE_MAX; // from now on it shares no batch
     }
     if (one_entry && first->part > batch->count / 2)
-        first->part = batch->count > 1 ? batch->count / 2 : 1;
+        first->part = sk_bisect_smaller(batch->count);
 }
 
 void sk_bisect_settled(const struct sk_order *first)
 {
     struct sk_entry *entry = first->entry;
-    if (entry->part != 0 && entry->part <= SIZE_MAX / 2)
-        entry->part *= 2;
+    if (entry->part != 0)
+        entry->part = sk_bisect_larger(entry->part);
 }

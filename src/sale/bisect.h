@@ -5,8 +5,21 @@
 #define SK_SALE_BISECT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "order.h"
+
+// The size of the next part after one of `n` orders was refused, or placed. A single order that is refused stays alone.
+static inline size_t sk_bisect_smaller(size_t n)
+{
+    return n > 1 ? n / 2 : 1;
+}
+
+static inline size_t sk_bisect_larger(size_t n)
+{
+    return n <= SIZE_MAX / 2 ? n * 2 : n;
+}
 
 // Whether `order` may join `batch`, which has the same epoch. Orders of a suspect entry share a batch with no other
 // entry, and a suspect order with no other order.

@@ -120,13 +120,6 @@ const char *sk_journal_more(unsigned quantity, uint64_t key, char out[SK_JOURNAL
     return out;
 }
 
-void sk_journal_add_details(unsigned quantity, uint64_t key, struct sk_buf *quantities, struct sk_buf *keys)
-{
-    char number[SK_PARAM_NUMBER_SIZE], text[SK_JOURNAL_KEY_SIZE];
-    sk_params_add(quantities, sk_params_number(number, quantity));
-    sk_params_add(keys, key == 0 ? "NULL" : sk_journal_key(key, text));
-}
-
 static const struct sk_reply *journal_field(const struct sk_reply *fields, const char *name)
 {
     for (size_t i = 0; i + 1 < sk_reply_count(fields); i += 2) {
@@ -166,6 +159,15 @@ static bool journal_read_offer(const struct sk_reply *fields, struct sk_journal_
         return false;
     entry->offer = (int32_t)offer;
     return true;
+}
+
+enum sk_status sk_journal_ask(struct sk_redis *redis, const char *key, const char *after, int entries,
+                              sk_redis_cb *done, void *arg)
+{
+    char start[SK_JOURNAL_ID_SIZE + 1], count[SK_PARAM_NUMBER_SIZE];
+    const char *argv[] = {"XRANGE", key, start, "+", "COUNT", sk_params_number(count, entries)};
+    (void)snprintf(start, sizeof start, "%s%s", after[0] == '\0' ? "-" : "(", after);
+    return sk_redis_command(redis, 6, argv, NULL, done, arg);
 }
 
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry)

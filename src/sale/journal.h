@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "redis_link.h"
 #include "redis_reply.h"
 #include "uuid.h"
 
@@ -54,10 +55,11 @@ struct sk_journal_entry {
     const char *move, *by, *why; // of orders that end; NULL: of purchases, or the entry cannot be read
 };
 
-// Adds the quantity, and the key or NULL, to the arrays of place_orders().
-void sk_journal_add_details(unsigned quantity, uint64_t key, struct sk_buf *quantities, struct sk_buf *keys);
+// Asks for the first `entries` entries after this id, or of all if it is "": XRANGE. As sk_redis_command() otherwise.
+enum sk_status sk_journal_ask(struct sk_redis *redis, const char *key, const char *after, int entries,
+                              sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
-// Reads one element of XRANGE's reply. False: it is not an element with a journal id.
+// Reads one element of its reply. False: it is not an element with a journal id.
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry);
 
 // Appends the fields and values of an element unchanged, each as "<length>:<bytes>,". Empty if it has none. Keeps at

@@ -25,6 +25,7 @@
 #include "journal.h"
 #include "list.h"
 #include "log.h"
+#include "order_calls.h"
 #include "params.h"
 #include "slot_map.h"
 #include "timer.h"
@@ -347,67 +348,22 @@ static size_t returns_gather_ready(struct sk_returns *returns)
     return orders;
 }
 
-static void returns_add_ids(const struct returns_call *call, struct sk_buf *ids)
+static enum sk_status returns_ask(struct sk_returns *returns)
 {
-    for (size_t i = 0; i < call->count; i++)
-        sk_params_add(ids, call->items[i].id);
-}
-
-static enum sk_status returns_ask_one(struct sk_returns *returns)
-{
-    const struct returns_call *call = returns->writing[0];
-    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
+    const struct returns_call *first = returns->writing[0];
+    struct sk_call_part parts[TOGETHER_MAX];
     struct sk_buf ids = {0};
-    enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
-    returns_add_ids(call, &ids);
-    const char *params[] = {sk_params_number(slot, call->voucher->slot),
-                            sk_params_number(voucher, call->voucher->id),
-                            sk_params_number(epoch, call->entry->epoch),
-                            sk_params_end(&ids),
-                            call->move,
-                            call->by,
-                            call->why[0] == '\0' ? NULL : call->why,
-                            call->entry->journal_id};
-    if (params[3] != NULL)
-        status =
-            sk_pg_call(returns->shard->queries, SK_STATEMENT_RETURN_ORDERS, 8, params, returns_on_written, returns);
-    sk_buf_free(&ids);
-    return status;
-}
-
-static enum sk_status returns_ask_many(struct sk_returns *returns)
-{
-    enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, JOURNALS, ARRAYS };
-    struct sk_buf arrays[ARRAYS] = {0};
-    const char *params[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
-    static const int places[ARRAYS] = {0, 1, 2, 3, 4, 8};
-    enum sk_status status = SK_OK;
-    for (int i = 0; i < ARRAYS; i++)
-        sk_params_begin(&arrays[i]);
     for (size_t i = 0; i < returns->writing_count; i++) {
         const struct returns_call *call = returns->writing[i];
-        char number[SK_PARAM_NUMBER_SIZE];
-        sk_params_add(&arrays[SLOTS], sk_params_number(number, call->voucher->slot));
-        sk_params_add(&arrays[VOUCHERS], sk_params_number(number, call->voucher->id));
-        sk_params_add(&arrays[EPOCHS], sk_params_number(number, call->entry->epoch));
-        sk_params_add(&arrays[COUNTS], sk_params_number(number, (int64_t)call->count));
-        sk_params_add(&arrays[JOURNALS], call->entry->journal_id);
-        returns_add_ids(call, &arrays[IDS]);
+        parts[i] = (struct sk_call_part){call->voucher, call->entry->epoch, call->count, 0, call->entry->journal_id};
+        for (size_t at = 0; at < call->count; at++)
+            sk_params_add(&ids, call->items[at].id);
     }
-    for (int i = 0; i < ARRAYS; i++) {
-        params[places[i]] = sk_params_end(&arrays[i]);
-        status = params[places[i]] == NULL ? SK_NO_MEM : status;
-    }
-    const struct returns_call *first = returns->writing[0];
-    params[5] = first->move;
-    params[6] = first->by;
-    params[7] = first->why[0] == '\0' ? NULL : first->why;
-    if (status == SK_OK)
-        status =
-            sk_pg_call(returns->shard->queries, SK_STATEMENT_RETURN_BATCHES, 9, params, returns_on_written, returns);
-    for (int i = 0; i < ARRAYS; i++)
-        sk_buf_free(&arrays[i]);
+    const struct sk_return_by move = {first->move, first->by, first->why};
+    enum sk_status status = sk_return_call_send(&ids, &move, returns->shard->queries, returns->writing_count, parts,
+                                                returns_on_written, returns);
+    sk_buf_free(&ids);
     return status;
 }
 
@@ -415,8 +371,7 @@ static enum sk_status returns_ask_many(struct sk_returns *returns)
 static void returns_write(struct sk_returns *returns)
 {
     while (returns->writing_count == 0 && returns_gather_ready(returns) > 0) {
-        enum sk_status status = returns->writing_count == 1 ? returns_ask_one(returns) : returns_ask_many(returns);
-        if (status != SK_OK)
+        if (returns_ask(returns) != SK_OK)
             returns_on_written(returns, &(struct sk_result){.kind = SK_RESULT_FAILED});
     }
 }

@@ -107,94 +107,21 @@ static void on_result(void *arg, const struct sk_result *result)
     (void)result;
 }
 
-// Order i of the voucher (from 1) gets this quantity and key.
-static void details(struct sk_voucher *voucher, int i, unsigned quantity, uint64_t key)
-{
-    struct sk_order *order = voucher->granted.orders.head;
-    for (int n = 1; n < i; n++)
-        order = order->next;
-    order->quantity = (uint16_t)quantity;
-    order->key = key;
-}
-
-static const struct asked *ask(void)
-{
-    ck_assert_int_eq(sk_batch_send(&batch, NULL, on_result, NULL), SK_OK);
-    return &fake_pg.asked[fake_pg.count - 1];
-}
-
-TEST(plain_orders_are_asked_without_details)
-{
-    struct sk_voucher *first = voucher_with(1, 3), *second = voucher_with(2, 1);
-    (void)sk_batch_add(&batch, sale.orders, first);
-    const struct asked *asked = ask();
-    ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_ORDERS);
-    ck_assert_int_eq(asked->argc, 9);
-    ck_assert_str_eq(asked->argv[8], "0");
-    ck_assert_ptr_null(asked->argv[6]);
-    ck_assert_ptr_null(asked->argv[7]);
-    (void)sk_batch_add(&batch, sale.orders, second);
-    asked = ask();
-    ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_BATCHES);
-    ck_assert_int_eq(asked->argc, 10);
-    ck_assert_str_eq(asked->argv[9], "{0,0}");
-    ck_assert_str_eq(asked->argv[3], "{3,1}"); // orders
-    ck_assert_ptr_null(asked->argv[7]);
-    ck_assert_ptr_null(asked->argv[8]);
-    forget(first);
-    forget(second);
-}
-
-TEST_EACH(one_that_is_not_plain_gives_details_of_all, 3)
-{
-    static const struct {
-        unsigned quantity;
-        uint64_t key;
-        const char *quantities, *keys;
-    } rows[] = {
-        {2, 0, "{1,2,1}", "{NULL,NULL,NULL}"},
-        {1, 0xabc, "{1,1,1}", "{NULL,0000000000000abc,NULL}"},
-        {1000, UINT64_MAX, "{1,1000,1}", "{NULL,ffffffffffffffff,NULL}"},
-    };
-    struct sk_voucher *voucher = voucher_with(1, 3);
-    details(voucher, 2, rows[_i].quantity, rows[_i].key);
-    (void)sk_batch_add(&batch, sale.orders, voucher);
-    const struct asked *asked = ask();
-    ck_assert_str_eq(asked->argv[6], rows[_i].quantities);
-    ck_assert_str_eq(asked->argv[7], rows[_i].keys);
-    forget(voucher);
-}
-
-TEST(details_go_with_the_orders_of_all_parts)
+TEST(the_orders_of_all_parts_are_sent_in_turn)
 {
     struct sk_voucher *first = voucher_with(1, 2), *second = voucher_with(2, 2);
-    details(second, 1, 3, 0);
-    details(second, 2, 1, 7);
+    second->granted.orders.head->quantity = 3;
     (void)sk_batch_add(&batch, sale.orders, first);
     (void)sk_batch_add(&batch, sale.orders, second);
-    const struct asked *asked = ask();
+    ck_assert_int_eq(sk_batch_send(&batch, NULL, on_result, NULL), SK_OK);
+    const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
+    ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_BATCHES);
     ck_assert_str_eq(asked->argv[1], "{1,2}");
+    ck_assert_str_eq(asked->argv[2], "{1,1}");
     ck_assert_str_eq(asked->argv[3], "{2,2}"); // counts orders, not units
     ck_assert_str_eq(asked->argv[7], "{1,1,3,1}");
-    ck_assert_str_eq(asked->argv[8], "{NULL,NULL,NULL,0000000000000007}");
     forget(first);
     forget(second);
-}
-
-// The arrays are reused by the next call.
-TEST(a_plain_batch_behind_one_with_details_is_plain)
-{
-    struct sk_voucher *voucher = voucher_with(1, 1);
-    details(voucher, 1, 5, 9);
-    (void)sk_batch_add(&batch, sale.orders, voucher);
-    ck_assert_str_eq(ask()->argv[6], "{5}");
-    batch.rows[0]->quantity = 1;
-    batch.rows[0]->key = 0;
-    ck_assert_ptr_null(ask()->argv[6]);
-    batch.rows[0]->quantity = 2;
-    ck_assert_str_eq(ask()->argv[6], "{2}");
-    ck_assert_str_eq(fake_pg.asked[2].argv[7], "{NULL}");
-    forget(voucher);
 }
 
 SUITE(.setup = setup, .teardown = teardown, .in_one_process = true);

@@ -454,27 +454,18 @@ TEST(quantity_and_key_are_written_only_where_they_say_something)
     static const struct {
         unsigned quantity;
         uint64_t key;
-        const char *more, *key_text;
+        const char *more;
     } rows[] = {
-        {1, 0, "", "NULL"},
-        {2, 0, " 2", "NULL"},
-        {1000, 0, " 1000", "NULL"},
-        {1, 1, " 1 0000000000000001", "0000000000000001"},
-        {3, UINT64_MAX, " 3 ffffffffffffffff", "ffffffffffffffff"},
-        {1000, UINT64_C(0x0123456789abcdef), " 1000 " KEY, KEY},
+        {1, 0, ""},
+        {2, 0, " 2"},
+        {1000, 0, " 1000"},
+        {1, 1, " 1 0000000000000001"},
+        {3, UINT64_MAX, " 3 ffffffffffffffff"},
+        {1000, UINT64_C(0x0123456789abcdef), " 1000 " KEY},
     };
-    struct sk_buf quantities = {0}, keys = {0};
     char more[SK_JOURNAL_MORE_SIZE];
-    sk_params_begin(&quantities);
-    sk_params_begin(&keys);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_str_eq(sk_journal_more(rows[i].quantity, rows[i].key, more), rows[i].more);
-        sk_journal_add_details(rows[i].quantity, rows[i].key, &quantities, &keys);
-    }
-    ck_assert_str_eq(sk_params_end(&quantities), "{1,2,1000,1,3,1000}");
-    ck_assert_str_eq(sk_params_end(&keys), "{NULL,NULL,NULL,0000000000000001,ffffffffffffffff," KEY "}");
-    sk_buf_free(&quantities);
-    sk_buf_free(&keys);
 }
 
 static void teardown(void)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "course.h"
-#include "rebuild.h"
+#include "rebuild_journal.h"
 #include "stage.h"
 #include "test.h"
 

@@ -3,7 +3,7 @@
 
 #include "fake_timer.h"
 #include "maintenance.h"
-#include "rebuild.h"
+#include "rebuilds.h"
 #include "stage.h"
 #include "test.h"
 
