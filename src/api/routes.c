@@ -60,6 +60,7 @@ struct sk_routes {
 
 static bool routes_open_parts(struct sk_routes *routes);
 static void routes_set_times(struct sk_routes *routes);
+static void routes_note_tickets(const struct sk_routes *routes);
 static void routes_dispatch(struct sk_routes *routes, struct sk_request *request);
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
 static bool routes_query_good(const struct sk_routes *routes, struct sk_request *request, const struct sk_route *route);
@@ -111,6 +112,7 @@ struct sk_routes *sk_routes_open(const struct sk_routes_options *options)
                                           .metrics = options->metrics};
     routes->checks = (struct sk_secret_set){routes->tokens, routes->tickets, identity->payment_secret};
     routes_set_times(routes);
+    routes_note_tickets(routes);
     return routes;
 }
 
@@ -143,6 +145,11 @@ static void routes_set_times(struct sk_routes *routes)
     routes->wait_ms[SK_ROUTE_FOR_REPORT] = routes->wait_ms[SK_ROUTE_FOR_STORES] + SK_REPORT_MS;
 }
 
+static void routes_note_tickets(const struct sk_routes *routes)
+{
+    sk_metrics_set(routes->options.metrics, SK_METRIC_TICKETS_ON, sk_tickets_on(routes->context.tickets));
+}
+
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_control *control)
 {
     routes->server = server;
@@ -162,6 +169,7 @@ void sk_routes_turn(struct sk_routes *routes)
     routes->checks = *routes->held;
     routes->context.tickets = routes->held->tickets;
     routes->context.tokens = routes->held->tokens;
+    routes_note_tickets(routes);
     if (old != NULL)
         sk_secrets_give_back(routes->options.secrets, old);
 }

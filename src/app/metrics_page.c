@@ -27,7 +27,8 @@ struct process {
 static void page_put_routes(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_values(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
 static void page_put_distributions(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
-static void page_put_remaining(const struct sk_metrics_text *text, const struct sk_remaining_rows *remaining);
+static void page_put_vouchers(const struct sk_metrics_text *text, const char *name,
+                              const struct sk_remaining_rows *rows);
 static void page_put_servers(const struct sk_metrics_text *text, const struct sk_server_rows *servers);
 static void page_put_process(const struct sk_metrics_text *text);
 static void process_read(struct process *process);
@@ -38,7 +39,11 @@ void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct
     page_put_routes(&text, sum);
     page_put_values(&text, sum);
     page_put_distributions(&text, sum);
-    page_put_remaining(&text, &sum->remaining);
+    sk_metrics_text_family(&text, "seckill_voucher_remaining", SK_FAMILY_GAUGE,
+                           "Units that Redis can still grant, of vouchers on sale");
+    page_put_vouchers(&text, "seckill_voucher_remaining", &sum->remaining);
+    sk_metrics_text_family(&text, "seckill_voucher_differs", SK_FAMILY_GAUGE, "1: of this voucher the stores disagree");
+    page_put_vouchers(&text, "seckill_voucher_differs", &sum->differing);
     page_put_servers(&text, &sum->servers);
     page_put_process(&text);
     sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "Version of this instance");
@@ -116,14 +121,13 @@ static void page_put_distributions(const struct sk_metrics_text *text, const str
     }
 }
 
-static void page_put_remaining(const struct sk_metrics_text *text, const struct sk_remaining_rows *remaining)
+static void page_put_vouchers(const struct sk_metrics_text *text, const char *name,
+                              const struct sk_remaining_rows *rows)
 {
-    static const char name[] = "seckill_voucher_remaining";
     char labels[LABELS_SIZE];
-    sk_metrics_text_family(text, name, SK_FAMILY_GAUGE, "Units that Redis can still grant, of vouchers on sale");
-    for (size_t i = 0; i < remaining->count; i++) {
-        (void)snprintf(labels, sizeof labels, "voucher=\"%" PRId64 "\"", remaining->rows[i].voucher_id);
-        sk_metrics_text_signed(text, name, labels, remaining->rows[i].units);
+    for (size_t i = 0; i < rows->count; i++) {
+        (void)snprintf(labels, sizeof labels, "voucher=\"%" PRId64 "\"", rows->rows[i].voucher_id);
+        sk_metrics_text_signed(text, name, labels, rows->rows[i].units);
     }
 }
 

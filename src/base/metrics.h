@@ -113,6 +113,7 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(ORDERS_MAX, "seckill_orders_max", "", SUM, "Limit of orders in progress")                                        \
     X(REACTORS, "seckill_reactors", "", SUM, "Reactors of this instance")                                              \
     X(REACTORS_READY, "seckill_reactors_ready", "", SUM, "Reactors that can sell")                                     \
+    X(TICKETS_ON, "seckill_tickets_on", "", MOST, "1: this instance can issue purchase tickets")                       \
     X(LOOP_AT, "seckill_loop_age_seconds", "", AGE, "Time since a reactor's loop last turned; of the slowest")         \
     X(SESSIONS_HELD, "seckill_sessions_held", "", SUM, "Reactors whose session Redis has acknowledged")                \
     X(UP_REDIS, "seckill_link_up", "store=\"redis\",link=\"orders\"", SUM, "Connections to the stores that are ready") \

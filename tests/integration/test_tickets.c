@@ -407,6 +407,8 @@ TEST(without_a_secret_such_a_voucher_does_not_sell)
     http_must_be_problem(&reply, 503, "TICKETS_OFF");
     char again[HTTP_FIELD_SIZE];
     ck_assert(!http_header(&reply, "Retry-After", again)); // this instance will have no secret later either
+    ck_assert(http_sample(here, "seckill_tickets_on") == 1);
+    ck_assert(http_sample(bare, "seckill_tickets_on") == 0); // the operators' page says so before a buyer does
     stock_must_be(voucher, STOCK);
     make_voucher("");
     ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201);
@@ -529,6 +531,26 @@ TEST(a_secret_is_exchanged_without_a_restart)
     must_buy(here, "alice", new);
     (void)unlink(path);
     books_must_balance(voucher);
+}
+
+// As a credential of systemd, which may come after the start.
+TEST(a_secret_that_comes_later_turns_tickets_on)
+{
+    char folder[] = "/tmp/seckill-tickets-XXXXXX", path[PATH_SIZE], env[PATH_SIZE + 32], ticket[TICKET_SIZE];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/seckill.ticket-secret", folder);
+    (void)snprintf(env, sizeof env, "CREDENTIALS_DIRECTORY=%s", folder);
+    here = service_start(ENV(env, "SECKILL_TICKET_SECRET", "SECKILL_REACTORS=3"));
+    ck_assert(http_sample(here, "seckill_tickets_on") == 0);
+    write_secrets(path, NEW_SECRET "\n");
+    service_signal(here, SIGHUP);
+    WAIT_FOR(http_sample(here, "seckill_tickets_on") == 1);
+    make_voucher("");
+    db_run("UPDATE seckill_voucher SET ticket = true WHERE id = %s", voucher);
+    WAIT_FOR(ask_for(here, "POST", voucher, "alice", NULL) == 200);
+    get_ticket(here, "alice", ticket);
+    (void)unlink(path);
+    (void)rmdir(folder);
 }
 
 SUITE(.timeout_s = 60, .begin = setup, .teardown = service_stop_all, .in_one_process = true);
