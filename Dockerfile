@@ -2,20 +2,12 @@
 # (--target keys).
 #
 # Mirrors: --build-arg REGISTRY=docker.m.daocloud.io for images, --build-arg DEBIAN=mirrors.tuna.tsinghua.edu.cn for
-# packages, --build-arg NPM=https://... (a registry's address) for the dashboard's charts.
+# packages.
 ARG REGISTRY=docker.io
 
 FROM ${REGISTRY}/library/debian:12.14-slim AS debian
 ARG DEBIAN=
 RUN [ -z "$DEBIAN" ] || sed -i "s|^URIs: http://[^/]*|URIs: http://$DEBIAN|" /etc/apt/sources.list.d/debian.sources
-
-# The library that draws the dashboard's charts. Without npm's registry the dashboard has its numbers alone.
-FROM debian AS charts
-ARG NPM=
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates npm
-COPY deploy/install/fetch-vendor web/vendor.lock /web/
-RUN mkdir /web/vendor && { [ -z "$NPM" ] || npm config set registry "$NPM"; } && /web/fetch-vendor /web \
-    || echo "npm failed: the dashboard will have no charts"
 
 FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
@@ -25,7 +17,6 @@ WORKDIR /seckill
 COPY . .
 # A link in the tree, which a check-out on Windows may have as a file.
 COPY clients/web web/client
-COPY --from=charts /web/vendor web/vendor
 # Tests are not part of the image, and neither are the libraries that only they need.
 RUN cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DSK_TESTS=OFF \
     && cmake --build build -j "$(nproc)" --target seckill \
@@ -45,11 +36,10 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
         libmicrohttpd12 libhiredis0.14 libpq5 libjansson4 libuv1 libssl3 \
     && rm -rf /var/lib/apt/lists/*
 
-# The bill of materials: all packages of the image, and what the pages have.
+# The bill of materials: all packages of the image.
 FROM libraries AS bill
 COPY CMakeLists.txt deploy/install/sbom /seckill/
-COPY --from=charts /web/vendor /seckill/vendor
-RUN cd /seckill && ./sbom "$(sed -nE 's/^project\(seckill VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)" vendor/lock >sbom.cdx.json
+RUN cd /seckill && ./sbom "$(sed -nE 's/^project\(seckill VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)" >sbom.cdx.json
 
 FROM libraries AS run
 COPY --from=build /seckill/build/seckill /usr/local/bin/seckill

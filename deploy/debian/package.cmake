@@ -11,7 +11,7 @@ add_custom_command(
   VERBATIM)
 add_custom_command(
   OUTPUT ${made}/sbom.cdx.json
-  COMMAND ${templates}/sbom ${SK_RELEASE} ${CMAKE_SOURCE_DIR}/web/vendor/lock $<TARGET_FILE:seckill> > ${made}/sbom.cdx.json
+  COMMAND ${templates}/sbom ${SK_RELEASE} $<TARGET_FILE:seckill> > ${made}/sbom.cdx.json
   DEPENDS seckill ${templates}/sbom
   VERBATIM)
 add_custom_target(debian_files ALL DEPENDS ${made}/changelog.gz ${made}/sbom.cdx.json)

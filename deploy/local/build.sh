@@ -70,7 +70,6 @@ cmd_build() {
 cmd_package() {
     local flags linker
     cmd_setup package
-    cmd_setup web
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
     export SOURCE_DATE_EPOCH
     flags="$(dpkg-buildflags --get CPPFLAGS) $(dpkg-buildflags --get CFLAGS)"

@@ -24,7 +24,6 @@ readonly PACKAGES_PACKAGE=(dpkg-dev fakeroot lintian debootstrap)
 readonly PACKAGES_CLEAN=(debootstrap)
 
 readonly NODE_CONTENDER=loadtest/contenders/node
-readonly VENDOR=web/vendor # libraries of the pages, which are not in the tree
 readonly BROWSER_TESTS=tests/browser
 readonly KUBERNETES_TESTS=tests/kubernetes
 readonly OPENAPI_TESTS=tests/openapi
@@ -62,20 +61,15 @@ cmd_setup() {
     package) wanted+=("${PACKAGES_PACKAGE[@]}") ;;
     clean) wanted+=("${PACKAGES_CLEAN[@]}") ;;
     openapi) has_node || wanted+=("${PACKAGES_NODE[@]}") ;;
-    web) has_vendor || has_node || wanted+=("${PACKAGES_NODE[@]}") ;;
-    ?*) die "setup knows lint, bench, model, mutants, fuzz, proxies, stores, ha, browser, engines, clients, kubernetes, openapi, monitoring, approaches, package, clean and web, not $1" ;;
+    ?*) die "setup knows lint, bench, model, mutants, fuzz, proxies, stores, ha, browser, engines, clients, kubernetes, openapi, monitoring, approaches, package and clean, not $1" ;;
     esac
     setup_packages "${1-}" "${wanted[@]}"
     case ${1-} in
     bench) setup_node_modules "$NODE_CONTENDER" || say "npm failed: the bench will not run the contender node" ;;
-    browser)
-        setup_node_modules "$BROWSER_TESTS" || die "npm failed: without these there is no browser test"
-        setup_vendor || die "without $VENDOR the dashboard has no charts"
-        ;;
+    browser) setup_node_modules "$BROWSER_TESTS" || die "npm failed: without these there is no browser test" ;;
     kubernetes) setup_node_modules "$KUBERNETES_TESTS" || die "npm failed: without these there are no schemas" ;;
     openapi) setup_node_modules "$OPENAPI_TESTS" || die "npm failed: without these nothing reads the document" ;;
     clients) setup_node_modules "$CLIENT_TESTS" || die "npm failed: without these no TypeScript is compiled" ;;
-    web) setup_vendor || die "without $VENDOR the dashboard has no charts" ;;
     esac
 }
 
@@ -109,17 +103,6 @@ setup_node_modules() {
         printf '%s\n' "$output" >&2
         return 1
     }
-}
-
-# The library of the lock file is there, in the version that it names.
-has_vendor() { cmp -s $VENDOR.lock $VENDOR/lock; }
-
-# Without it the service is built, and does, as well: the dashboard then shows its numbers without charts.
-setup_vendor() { has_vendor || fetch_vendor; }
-
-fetch_vendor() {
-    say "fetching with npm: the library of $VENDOR.lock"
-    deploy/install/fetch-vendor "${VENDOR%/*}"
 }
 
 # Debian starts a server as soon as it is installed, and at every boot. The new ones stay off, as the

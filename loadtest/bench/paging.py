@@ -30,7 +30,7 @@ DASHBOARD = {
     "/admin/vouchers/{}": 24,
     "/admin/vouchers/{}/dead-letters?limit=50": 2,
     "/admin/vouchers/{}/settlement": 1,
-    "/admin/history": 1,
+    "/admin/instances": 6,
     "/admin/troubles": 1,
     "/admin/events?last=60": 3,
 }

@@ -20,9 +20,6 @@
 #include "trace.h"
 #include "verdict.h"
 
-// Draws the dashboard's charts, if it was fetched before the build (./dev setup web).
-#define CHARTS "/web/vendor/uPlot.esm.js"
-
 enum { ELSEWHERE = 302 };
 
 // Only pictures load from elsewhere, from the origins of a setting. Pages contain no inline scripts, and no other site
@@ -58,7 +55,7 @@ struct sk_pages {
 
 static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures);
 static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
-                               const struct sk_cors *pictures, bool charts);
+                               const struct sk_cors *pictures);
 static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
 static int pages_compare(const void *a, const void *b);
 
@@ -72,17 +69,16 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *a
         return NULL;
     }
     struct sk_pages *pages = calloc(1, sizeof *pages + (sk_embedded_page_count + 1) * sizeof pages->all[0]);
-    bool complete = pages != NULL && pages_set_fields(pages, pictures), charts = false;
+    bool complete = pages != NULL && pages_set_fields(pages, pictures);
     for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
         const struct sk_embedded_page *page = &sk_embedded_pages[i];
-        charts = charts || strcmp(page->path, CHARTS) == 0;
         complete = pages_add(pages, page->path,
                              &(struct sk_document_source){.type = page->type,
                                                           .plain = {(const char *)page->text, page->len},
                                                           .packed = {(const char *)page->packed, page->packed_len},
                                                           .fields = pages->fields});
     }
-    if (!complete || !pages_add_settings(pages, auth, api, pictures, charts)) {
+    if (!complete || !pages_add_settings(pages, auth, api, pictures)) {
         sk_pages_close(pages);
         return NULL;
     }
@@ -102,12 +98,11 @@ static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictu
 }
 
 static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
-                               const struct sk_cors *pictures, bool charts)
+                               const struct sk_cors *pictures)
 {
     struct sk_buf text = {0};
-    sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"",
-                  auth == SK_AUTH_TOKEN ? "token" : "gateway", api->demo != 0 ? "true" : "false",
-                  charts ? "true" : "false", SK_VERSION);
+    sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"version\":\"%s\"", auth == SK_AUTH_TOKEN ? "token" : "gateway",
+                  api->demo != 0 ? "true" : "false", SK_VERSION);
     if (api->login_url != NULL)
         sk_buf_printf(&text, ",\"login\":\"%s\"", api->login_url);
     sk_buf_puts(&text, ",\"pictures\":[");

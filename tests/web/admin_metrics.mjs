@@ -1,4 +1,4 @@
-// What the dashboard makes of /metrics: the text, percentiles, CPU between two readings, several processes at one
+// What the dashboard makes of /metrics: the text, percentiles, CPU and answers between two readings, several processes at one
 // address. A page of text as the service writes it goes in; what comes out is computed here by other means.
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -106,7 +106,10 @@ test('histograms of the same bounds are added up', () => {
 
 // ---- frames and processes ----
 
-function page({ process, cpu = 0, redis = [0, 0, 0] }) {
+const STATUS = { PLACED: 201, ACCEPTED: 202, SOLD_OUT: 409, NOT_ENOUGH: 409, RATE_LIMITED: 429, OVERLOADED: 503, ALREADY_ORDERED: 409, TICKET_REQUIRED: 403,
+    UNAVAILABLE: 503, INTERNAL: 500 };
+
+function page({ process, cpu = 0, redis = [0, 0, 0], answers = {}, committed = 0, more = [] }) {
     const buckets = cumulative(...redis).map(([bound, n]) =>
         `seckill_order_leg_seconds_bucket{leg="redis",le="${bound === Infinity ? '+Inf' : bound}"} ${n}`);
     return parseMetrics([
@@ -116,14 +119,39 @@ function page({ process, cpu = 0, redis = [0, 0, 0] }) {
         ...buckets,
         `seckill_link_up{store="redis",link="orders"} 2`,
         `seckill_link_up{store="postgresql",link="orders"} 1`,
+        ...Object.entries(answers).map(([code, n]) => `seckill_http_requests_total{method="POST",route="/seckill/{voucher}",status="${STATUS[code]}",code="${code}"} ${n}`),
+        `seckill_http_requests_total{method="GET",route="/vouchers",status="200",code="FOUND"} 7`,
+        `seckill_orders_placed_total ${committed}`,
+        ...more,
     ].join('\n'));
 }
 
 test('between two readings lie CPU for each second, and what the legs took', () => {
     const before = frameOf(page({ process: 5, cpu: 10, redis: [1, 0, 0] }), 1000);
-    const { cpu, legs } = between(before, frameOf(page({ process: 5, cpu: 13, redis: [1, 4, 0] }), 3000));
+    const { cpu, times } = between(before, frameOf(page({ process: 5, cpu: 13, redis: [1, 4, 0] }), 3000));
     assert.equal(cpu, 1.5);
-    assert.deepEqual(legs.redis, cumulative(0, 4, 0));
+    assert.deepEqual(times.redis, cumulative(0, 4, 0));
+});
+
+test('purchases are counted by what their buyers were told, and other routes are not', () => {
+    const answers = (n) => Object.fromEntries(Object.keys(STATUS).map((code, i) => [code, (i + 1) * n]));
+    const before = frameOf(page({ process: 5, answers: answers(1), committed: 10 }), 1000);
+    assert.deepEqual(before.counts, { placed: 1, accepted: 2, sold_out: 3 + 4, limited: 5 + 6, refused: 7 + 8, failed: 9 + 10, committed: 10 });
+    const { rates } = between(before, frameOf(page({ process: 5, answers: answers(3), committed: 14 }), 3000));
+    assert.deepEqual(rates, { placed: 1, accepted: 2, sold_out: 7, limited: 11, refused: 15, failed: 19, committed: 2 });
+    assert.equal(frameOf(parseMetrics(''), 1).counts.placed, 0);
+});
+
+test('from purchase to answer is the route of purchases alone', () => {
+    const bucket = (route, le, n) => `seckill_http_request_duration_seconds_bucket{method="POST",route="${route}",le="${le}"} ${n}`;
+    const more = [bucket('/seckill/{voucher}', '0.1', 4), bucket('/seckill/{voucher}', '+Inf', 5), bucket('/admin/vouchers', '0.1', 90)];
+    const { times } = frameOf(page({ process: 5, more: [...more, 'seckill_order_durable_seconds_bucket{le="+Inf"} 3'] }), 1000);
+    assert.deepEqual([times.answer, times.durable], [[[0.1, 4], [Infinity, 5]], [[Infinity, 3]]]);
+});
+
+test('vouchers that differ are named, and whether tickets are on is known', () => {
+    const { differing, gauges } = frameOf(page({ process: 5, more: ['seckill_voucher_differs{voucher="7"} 1', 'seckill_tickets_on 0'] }), 1000);
+    assert.deepEqual([differing, gauges.tickets_on], [['7'], 0]);
 });
 
 test('two processes are not compared with each other', () => {
@@ -137,8 +165,8 @@ test('a process is known from its second reading on, in milliseconds', () => {
     assert.equal(processes.take(frameOf(page({ process: 5 }), 1000)), null);
     const now = processes.take(frameOf(page({ process: 5, cpu: 0.5, redis: [0, 10, 0] }), 2000));
     assert.equal(now.cpu, 0.5);
-    assert.equal(now.legs.redis.p50, 1500);
-    assert.equal(now.legs.commit.p50, null);
+    assert.equal(now.times.redis.p50, 1500);
+    assert.equal(now.times.commit.p50, null);
 });
 
 test('a restart is not compared with what was before, and the old process is forgotten', () => {
@@ -156,10 +184,11 @@ test('several processes by turns are added up', () => {
     let now;
     for (let second = 0; second < 6; second++) {
         const process = 5 + (second % 2);
-        now = processes.take(frameOf(page({ process, cpu: second, redis: [0, second, 0] }), second * 1000));
+        now = processes.take(frameOf(page({ process, cpu: second, redis: [0, second, 0], committed: 10 * second }), second * 1000));
     }
     assert.equal(now.cpu, 2); // each 2 in two seconds
-    assert.equal(now.legs.redis.p50, 1500);
+    assert.equal(now.rates.committed, 20);
+    assert.equal(now.times.redis.p50, 1500);
     assert.equal(gaugeOf(processes.frames(), 'redis_links'), 4);
     assert.equal(gaugeOf(processes.frames(), 'redis_links', Math.max), 2);
     assert.equal(gaugeOf([], 'redis_links'), null);

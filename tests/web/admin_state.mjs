@@ -9,8 +9,8 @@ import { createAdminApi, createKeys } from '../../web/admin/api.js';
 import { booksOf } from '../../web/admin/books.js';
 import { createLately } from '../../web/admin/lately.js';
 import { createPoller } from '../../web/admin/poller.js';
-import { lonelyOf, OUTCOMES } from '../../web/admin/charts.js';
-import { createHistory } from '../../web/admin/history.js';
+import { createSeen, healthOf } from '../../web/admin/instances.js';
+import { pathOf, stepOf, thinned } from '../../web/admin/plot.js';
 import { moneyOf, ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
 import { centsOf, changesOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
@@ -223,15 +223,18 @@ test('what was not read is not "nothing"', async () => {
 const voucher = (remaining, stock, journal, state = 'open') => ({ remaining, redis: { state, stock, journal } });
 
 test('stores that agree are even, with orders on the way they move', () => {
-    assert.deepEqual(booksOf(voucher(5, 5, 0)), { state: 'even', drift: 0, journal: 0 });
-    assert.deepEqual(booksOf(voucher(5, 3, 2)), { state: 'moving', drift: -2, journal: 2 });
+    assert.deepEqual(booksOf(voucher(5, 5, 0)), { state: 'even', drift: 0, journal: 0, checks: 0 });
+    assert.deepEqual(booksOf(voucher(5, 3, 2)), { state: 'moving', drift: -2, journal: 2, checks: 0 });
     assert.equal(booksOf(voucher(5, 5, 2)).state, 'moving');
 });
 
 test('drift is what stays in two checks at rest', () => {
     const first = booksOf(voucher(5, 7, 0));
     assert.equal(first.state, 'moving');
-    assert.deepEqual(booksOf(voucher(5, 7, 0), first), { state: 'differs', drift: 2, journal: 0 });
+    const second = booksOf(voucher(5, 7, 0), first);
+    assert.deepEqual(second, { state: 'differs', drift: 2, journal: 0, checks: 2 });
+    assert.equal(booksOf(voucher(5, 7, 0), second).checks, 3);
+    assert.equal(booksOf(voucher(5, 6, 0), second).checks, 1);
     assert.equal(booksOf(voucher(5, 6, 0), first).state, 'moving');
     assert.equal(booksOf(voucher(5, 7, 0), booksOf(voucher(5, 7, 1))).state, 'moving');
 });
@@ -244,58 +247,63 @@ test('without Redis there is nothing to compare', () => {
 
 // ---- what keeps a sale from selling, or the books from balancing ----
 
-const frame = (gauges) => ({ gauges: { reactors: 2, reactors_ready: 2, redis_links: 4, postgresql_links: 6, journal_oldest: 0,
-    round_age: 1, ...gauges }, servers: [] });
-const instance = (more) => ({ name: 'a:1', missed: false, heard_ago_ms: 100, reactors: 2, reactors_ready: 2, redis_away: 0,
-    postgresql_away: 0, books_differ: 0, journal_oldest_ms: 0, audit_age_ms: 100, differing: [], tickets_off: [], ...more });
-const kindsOf = ({ away_ms = null, gauges = {}, instances = [instance({})], shared = true, troubles = [] }) =>
-    troublesOf({ away_ms, frames: [frame(gauges)], history: { shared, instances }, troubles }).map(({ kind }) => kind);
+const frame = (gauges, more) => ({ gauges: { reactors: 2, reactors_ready: 2, redis_links: 4, postgresql_links: 6, journal_oldest: 0,
+    round_age: 1, tickets_on: 1, orders: 0, ...gauges }, servers: [], differing: [], ...more });
+const kindsOf = ({ away_ms = null, gauges, more, instances = [{ name: 'a:1', state: 'alive', gone_ms: 0 }], ticketed = [], differing = [], troubles = [] }) =>
+    troublesOf({ away_ms, frames: [frame(gauges, more)], instances, shown: { ticketed, differing }, troubles }).map(({ kind }) => kind);
+const found = (frames, troubles = null) => troublesOf({ away_ms: null, frames, instances: null, shown: null, troubles });
 
 test('nothing is wrong where nothing is', () => {
     assert.deepEqual(kindsOf({}), []);
-    assert.deepEqual(troublesOf({ away_ms: null, frames: [], history: null, troubles: null }), []);
+    assert.deepEqual(found([]), []);
+    assert.deepEqual(kindsOf({ ticketed: ['9'] }), []); // its tickets are on
+    assert.deepEqual(kindsOf({ gauges: { tickets_on: 0 } }), []); // nothing asks for one
 });
 
-test('each trouble is seen, here or at another instance', () => {
+test('each trouble is seen', () => {
     const letters = [{ voucher_id: '7', title: 'Tea', what: 'DEAD_LETTERS', count: 2 }];
     const late = [{ voucher_id: '8', title: 'Tea', what: 'EXPIRY_LATE', late_s: 90 }];
     const cases = [
         ['service_away', { away_ms: 1, gauges: { redis_links: 0 } }],
         ['redis_away', { gauges: { redis_links: 3, reactors_ready: 1 } }],
-        ['redis_away', { instances: [instance({ redis_away: 1 })] }],
         ['postgresql_away', { gauges: { postgresql_links: 5 } }],
-        ['postgresql_away', { instances: [instance({ postgresql_away: 1 })] }],
         ['not_ready', { gauges: { reactors_ready: 1 } }],
-        ['tickets_off', { instances: [instance({ tickets_off: ['9'] })] }],
-        ['books_differ', { instances: [instance({ books_differ: 1, differing: ['9'] })] }],
+        ['tickets_off', { gauges: { tickets_on: 0 }, ticketed: ['9'] }],
+        ['books_differ', { more: { differing: ['9'] } }],
+        ['books_differ', { differing: ['9'] }],
         ['dead_letters', { troubles: letters }],
-        ['instance_missed', { instances: [instance({ missed: true })] }],
+        ['instance_missed', { instances: [{ name: 'a:1', state: 'missed', gone_ms: 9000 }] }],
         ['expiry_late', { troubles: late }],
         ['journal_old', { gauges: { journal_oldest: 61 } }],
-        ['journal_old', { instances: [instance({ journal_oldest_ms: 61000 })] }],
         ['audit_stalls', { gauges: { round_age: 31 } }],
-        ['audit_stalls', { instances: [instance({ audit_age_ms: 31000 })] }],
     ];
     for (const [kind, state] of cases) {
         assert.deepEqual(kindsOf(state), [kind], JSON.stringify(state));
     }
     assert.deepEqual([...new Set(cases.map(([kind]) => kind))].sort(), [...KINDS].sort());
-    const [found] = troublesOf({ away_ms: null, frames: [frame({})], history: null, troubles: [...letters, { ...letters[0], voucher_id: '6', count: 1 }] });
-    assert.deepEqual(found, { kind: 'dead_letters', values: { count: 3 }, vouchers: ['7', '6'] });
+    const [sum] = found([frame()], [...letters, { ...letters[0], voucher_id: '6', count: 1 }]);
+    assert.deepEqual(sum, { kind: 'dead_letters', values: { count: 3 }, vouchers: ['7', '6'] });
+});
+
+test('a difference is named once, and none that a dead letter explains', () => {
+    const letters = [{ voucher_id: '7', title: 'Tea', what: 'DEAD_LETTERS', count: 2 }];
+    const differ = troublesOf({ away_ms: null, frames: [frame({}, { differing: ['8', '9'] })], instances: [], shown: { ticketed: [], differing: ['7', '9', '10'] },
+        troubles: letters })[0];
+    assert.deepEqual(differ, { kind: 'books_differ', values: {}, vouchers: ['8', '9', '10'] });
 });
 
 // src/app/reactor.c counts a link of a reactor once, if it is up to all servers.
 test('several servers of a store do not make a healthy one look short, and the one that is away is named', () => {
     const servers = (up) => ['0', '1', '2'].map((server, i) => ({ store: 'postgresql', server, up: up[i] }));
-    const found = (up, gauges) => troublesOf({ away_ms: null, frames: [{ ...frame(gauges), servers: servers(up) }], history: null, troubles: null });
-    assert.deepEqual(found([2, 2, 2], {}), []);
-    assert.deepEqual(found([2, 2, 0], { postgresql_links: 0 }), [{ kind: 'postgresql_away', values: { servers: ['2'], waiting: 0, age_s: 0 }, vouchers: [] }]);
+    const of = (up, gauges) => found([frame(gauges, { servers: servers(up) })]);
+    assert.deepEqual(of([2, 2, 2], {}), []);
+    assert.deepEqual(of([2, 2, 0], { postgresql_links: 0 }), [{ kind: 'postgresql_away', values: { servers: ['2'], waiting: 0, age_s: 0 }, vouchers: [] }]);
 });
 
 test('how many orders wait for PostgreSQL, and since when', () => {
     const frames = [frame({ postgresql_links: 0, orders: 40 }), frame({ postgresql_links: 0, orders: 2, journal_oldest: 75 })];
-    const [found] = troublesOf({ away_ms: null, frames, history: null, troubles: null });
-    assert.deepEqual(found, { kind: 'postgresql_away', values: { servers: [], waiting: 42, age_s: 75 }, vouchers: [] });
+    const [away] = found(frames);
+    assert.deepEqual(away, { kind: 'postgresql_away', values: { servers: [], waiting: 42, age_s: 75 }, vouchers: [] });
 });
 
 test('while a store is away, what follows from that is not said', () => {
@@ -318,12 +326,6 @@ test('the line is as bad as what it says', () => {
     }
 });
 
-test('without Redis no instance can be heard, so none is missed; one that is missed says nothing else', () => {
-    const away = { gauges: { redis_links: 0, reactors_ready: 0 }, shared: false, instances: [instance({ missed: true })] };
-    assert.deepEqual(kindsOf(away), ['redis_away']);
-    assert.deepEqual(kindsOf({ instances: [instance({ missed: true, redis_away: 1, audit_age_ms: 60000, tickets_off: ['1'] })] }), ['instance_missed']);
-});
-
 test('each trouble has its words, and the stops come first', () => {
     for (const kind of KINDS) {
         for (const key of ['name', 'trouble', 'do', 'more']) {
@@ -333,35 +335,74 @@ test('each trouble has its words, and the stops come first', () => {
     assert.deepEqual(KINDS.slice(0, STOPS.length), STOPS);
 });
 
-// ---- the last hour ----
+// ---- instances ----
 
-test('the history is read once, then what is new; nothing comes twice', async () => {
-    const asked = [];
-    const columns = ['at_ms', 'placed'];
-    const answers = [[[5000, 1], [10000, 2]], [[12000, 2], [15000, 3]], [], [[20000, 4]]];
-    const history = createHistory({ call: async (path) => {
-        asked.push(path);
-        return { status: 200, body: { server_time: 'x', shared: true, instances: [], sample_ms: 5000, columns, samples: answers.shift() } };
-    } });
-    assert.equal(history.last(), null);
-    for (let i = 0; i < 4; i++) {
-        assert.ok(await history.ask());
-    }
-    assert.deepEqual(asked, ['/admin/history', ...['10000', '15000', '15000'].map((since) => `/admin/history?since=${since}`)]);
-    assert.deepEqual(history.rows().map(({ at_ms, placed }) => [at_ms, placed]), [[5000, 1], [10000, 2], [15000, 3], [20000, 4]]);
+const session = (name, more) => ({ id: 'x', name, version: '1', started_at: '2026-01-31T12:00:00.000Z', ttl_ms: 3000, renewed_ago_ms: 300, ...more });
+const statesOf = (seen, rows, now_ms) => Object.fromEntries(seen.take(rows, now_ms).map(({ name, state }) => [name, state]));
+
+test('sessions of one process are one instance, and one that has not reported is none', () => {
+    const older = { started_at: '2026-01-31T11:00:00.000Z', renewed_ago_ms: 2000 };
+    const rows = [session('a:1', older), session('a:1'), { id: 'y' }, session('a:1', { renewed_ago_ms: 2000 }), session('a:1', older), session('b:1')];
+    const seen = createSeen().take(rows, 0);
+    assert.deepEqual(seen.map(({ name, threads, state, started_at }) => [name, threads, state, started_at]),
+        [['a:1', 2, 'alive', '2026-01-31T12:00:00.000Z'], ['b:1', 1, 'alive', '2026-01-31T12:00:00.000Z']]);
 });
 
-test('what a chart shows is a column of the service', () => {
-    const source = readFileSync(new URL('../../src/api/history.c', import.meta.url), 'utf8');
-    for (const name of [...OUTCOMES, 'committed', 'answer_p50_us', 'answer_p99_us', 'durable_p50_us', 'durable_p99_us']) {
-        assert.ok(source.includes(`\\"${name}\\"`), name);
+test('one that fell silent is missed, one that left is gone, and one that comes back is alive', () => {
+    const seen = createSeen();
+    assert.deepEqual(statesOf(seen, [session('a:1'), session('b:1'), session('c:1')], 0), { 'a:1': 'alive', 'b:1': 'alive', 'c:1': 'alive' });
+    assert.deepEqual(statesOf(seen, [session('a:1'), session('b:1', { renewed_ago_ms: 1600 }), session('c:1')], 1000), { 'a:1': 'alive', 'b:1': 'silent', 'c:1': 'alive' });
+    assert.deepEqual(statesOf(seen, [session('a:1')], 2000), { 'a:1': 'alive', 'b:1': 'missed', 'c:1': 'gone' });
+    assert.equal(seen.take([session('a:1')], 6000).find(({ name }) => name === 'b:1').gone_ms, 5000);
+    assert.deepEqual(statesOf(seen, [session('a:1'), session('b:1', { started_at: '2026-01-31T12:10:00.000Z' })], 7000), { 'a:1': 'alive', 'b:1': 'alive', 'c:1': 'gone' });
+    assert.deepEqual(statesOf(seen, [session('a:1')], 16 * 60 * 1000), { 'a:1': 'alive' });
+});
+
+test('while the list cannot be read nothing is known of any, and none is missed for it', () => {
+    const seen = createSeen();
+    assert.deepEqual(statesOf(seen, null, 0), {});
+    statesOf(seen, [session('a:1'), session('b:1', { renewed_ago_ms: 2000 })], 0);
+    assert.deepEqual(statesOf(seen, null, 1000), { 'a:1': 'unknown', 'b:1': 'unknown' });
+    assert.deepEqual(statesOf(seen, [session('a:1')], 2000), { 'a:1': 'alive', 'b:1': 'gone' });
+});
+
+test('how one is, is known of those that have answered', () => {
+    const one = { state: 'alive', started_at: '2026-01-31T12:00:00.123Z' };
+    const of = (gauges) => healthOf(one, [frame(gauges, { process: Date.parse(one.started_at) / 1000 })]);
+    assert.equal(healthOf(one, []), 'alive');
+    assert.equal(healthOf({ ...one, state: 'unknown' }, [frame({}, { process: 5 })]), 'unknown');
+    assert.deepEqual([of({}), of({ reactors_ready: 1 }), of({ redis_links: 3 }), of({ postgresql_links: 5 })], ['ready', 'unready', 'redis_away', 'postgresql_away']);
+});
+
+test('each state of an instance has its word', () => {
+    for (const state of ['alive', 'silent', 'missed', 'gone', 'unknown', 'ready', 'unready', 'redis_away', 'postgresql_away']) {
+        assert.ok(words.en[`health_${state}`] && words.zh[`health_${state}`], state);
     }
 });
 
-test('a sample between two gaps is a point', () => {
-    assert.equal(lonelyOf([1, 2, null]), null);
-    assert.deepEqual(lonelyOf([null, 1, null, 2, 3, null, 4]), [1, 6]);
-    assert.deepEqual(lonelyOf([0]), [0]);
+// ---- plot ----
+
+test('a line breaks where nothing is known, and a point between two gaps is drawn', () => {
+    assert.equal(pathOf([[0, 5], [1, 6], [2, 7]]), 'M0,5L1,6L2,7');
+    assert.equal(pathOf([[0, 5], [1, 6], [2, null], [3, 7], [4, 8]]), 'M0,5L1,6M3,7L4,8');
+    assert.equal(pathOf([[10, null], [20, 6], [30, null]]), 'M18,6h4');
+    assert.equal(pathOf([]), '');
+});
+
+test('of points that fall together the highest stays, and no gap is lost', () => {
+    assert.deepEqual(thinned([0, 1, 2, 3, 4], [5, 9, 1, 7, 3], 2), [[0, 9], [2, 7], [4, 3]]);
+    assert.deepEqual(thinned([0, 0.1, 0.2, 0.3], [5, null, null, 7], 2), [[0, 5], [0.1, null], [0.3, 7]]);
+    assert.deepEqual(thinned([0, 10], [5, 6], 2), [[0, 5], [10, 6]]);
+    const xs = Array.from({ length: 3600 }, (_, i) => i / 12);
+    assert.ok(thinned(xs, xs.map((x) => x % 7), 2).length <= 151);
+});
+
+test('an axis has few steps, of 1, 2 or 5', () => {
+    assert.deepEqual([[100, 5], [99, 5], [101, 5], [0.07, 4], [1, 1], [7e8, 4]].map(([most, count]) => stepOf(most, count)), [20, 20, 50, 0.02, 1, 2e8]);
+    assert.deepEqual([stepOf(3, 6), stepOf(3, 6, true), stepOf(30, 6, true)], [0.5, 1, 5]);
+    for (let most = 0.001; most < 1e9; most *= 1.7) {
+        assert.ok(most / stepOf(most, 4) <= 4.01 && most / stepOf(most, 4) > 1.5, String(most));
+    }
 });
 
 // ---- a settlement ----

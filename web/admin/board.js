@@ -8,8 +8,7 @@ import { createConfirm } from './confirm.js';
 import { createFigures } from './figures.js';
 import { createForm } from './form.js';
 import { createProcesses, frameOf } from './frame.js';
-import { createHistory } from './history.js';
-import { createInstances } from './instances.js';
+import { createInstances, createSeen } from './instances.js';
 import { createLately } from './lately.js';
 import { createOrders } from './orders.js';
 import { createPoller } from './poller.js';
@@ -19,7 +18,6 @@ import { troublesOf } from './troubles.js';
 import { createVouchers } from './vouchers.js';
 
 const OLD_MS = 6000; // an answer that is older is marked
-const OLD_SLOW_MS = 16000; // of what is asked every five seconds
 const now_ms = () => performance.now();
 
 // What is asked, how often at most, and which part of the page shows it.
@@ -29,25 +27,25 @@ const PERIODS = {
     inspect: [1000, 'vouchers'],
     count: [1000, null],
     detail: [1000, null],
-    history: [5000, 'instances'],
+    instances: [1000, 'instances'],
     troubles: [5000, null],
     events: [2000, 'events'],
 };
 
-// root: the page. call: api.js. roles: of the token. has_charts: whether the build has uPlot; undefined: not known.
-export function createBoard({ root, call, roles, speech, has_charts }) {
+// root: the page. call: api.js. roles: of the token.
+export function createBoard({ root, call, roles, speech }) {
     const part = (name) => root.querySelector(`[data-part=${name}]`);
     const at = (name) => root.querySelector(`[data-${name}]`);
     const template = (name) => root.querySelector(`template[data-template=${name}]`);
     const may = (role) => roles.includes(role);
     const clock = createClock();
     const processes = createProcesses();
-    const history = createHistory({ call });
+    const seen = createSeen();
     const answered = {}; // part of the page -> {ms, wall_ms} of its last answer
-    let away = null, opened_ms = null, newest = null, notice = null, closed = false, troubles = null;
+    let away = null, opened_ms = null, since_ms = null, newest = null, living = null, notice = null, closed = false, troubles = null;
 
     const figures = createFigures({ list: at('tiles'), scope: at('scope'), speech });
-    const charts = createCharts({ root: at('charts'), legs: at('legs'), note: at('charts-off'), template: template('chart'), speech });
+    const charts = createCharts({ root: at('charts'), legs: at('legs'), template: template('chart'), speech });
     const instances = createInstances({ section: part('instances'), speech });
     const lately = createLately({ section: part('events'), speech, call, open: (order) => orders.find(order) });
     const vouchers = createVouchers({
@@ -90,6 +88,7 @@ export function createBoard({ root, call, roles, speech, has_charts }) {
             return false;
         }
         const frame = frameOf(parseMetrics(answer.text), now_ms());
+        since_ms ??= Date.now();
         found(frame.process);
         const now = processes.take(frame);
         figures.take(processes.frames(), now);
@@ -100,14 +99,12 @@ export function createBoard({ root, call, roles, speech, has_charts }) {
         return true;
     }
 
-    async function askHistory() {
-        const good = await history.ask();
-        if (good) {
-            instances.take(history.last());
-            charts.history(history.rows(), history.last().sample_ms);
-            judge();
-        }
-        return good;
+    async function askInstances() {
+        const answer = await call('/admin/instances');
+        living = seen.take(isGood(answer) ? answer.body.instances : null, now_ms());
+        instances.take(living, processes.frames(), isGood(answer) ? Date.parse(answer.body.server_time) : clock.now());
+        judge();
+        return isGood(answer);
     }
 
     async function askTroubles() {
@@ -122,8 +119,8 @@ export function createBoard({ root, call, roles, speech, has_charts }) {
     // Nothing is called well before everything was read once.
     function judge() {
         const frames = processes.frames();
-        const found = troublesOf({ away_ms: away, frames, history: history.last(), troubles });
-        const known = frames.length > 0 && history.last() !== null && troubles !== null;
+        const found = troublesOf({ away_ms: away, frames, instances: living, shown: vouchers.notable(), troubles });
+        const known = frames.length > 0 && living !== null && troubles !== null;
         severity.take(known || found.length > 0 ? found : null);
         vouchers.pin([...new Set(found.flatMap((one) => one.vouchers))]);
     }
@@ -163,21 +160,21 @@ export function createBoard({ root, call, roles, speech, has_charts }) {
         setText(at('link'), away !== null ? '' : speech.say('linked'));
         for (const section of root.querySelectorAll('[data-part]')) {
             const last = answered[section.dataset.part];
-            const slow = section.dataset.part === 'instances' ? OLD_SLOW_MS : OLD_MS;
-            const old = last !== undefined && now_ms() - last.ms > slow;
+            const old = last !== undefined && now_ms() - last.ms > OLD_MS;
             setAttribute(section, 'data-old', old);
             const age = section.querySelector('[data-age]');
             if (age !== null) {
                 setText(age, old ? speech.say('old', { time: speech.moment(last.wall_ms) }) : '');
             }
         }
+        setText(at('since'), speech.say(...(since_ms === null ? ['reading'] : ['since', { time: speech.moment(since_ms) }])));
         setText(at('role'), may('operate') ? '' : speech.say('role_read'));
         setAttribute(at('new'), 'hidden', !may('operate'));
     }
 
     // ---- pollers ----
 
-    const asks = { metrics, ...vouchers.asks, history: askHistory, troubles: askTroubles, events: lately.ask };
+    const asks = { metrics, ...vouchers.asks, instances: askInstances, troubles: askTroubles, events: lately.ask };
     const pollers = Object.fromEntries(Object.entries(PERIODS).map(([name, [every_ms, shows]]) => [name, createPoller({
         every_ms,
         visible: () => !document.hidden,
@@ -214,7 +211,6 @@ export function createBoard({ root, call, roles, speech, has_charts }) {
     return {
         open() {
             sayAll();
-            void charts.draw(has_charts);
             Object.values(pollers).forEach((poller) => poller.start());
         },
         sayAll,

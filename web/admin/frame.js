@@ -1,5 +1,5 @@
 // What the dashboard takes from one reading of /metrics (a frame), and what lies between two readings of the same
-// process: its CPU, and percentiles of the legs of a purchase. Pure.
+// process: CPU, answers and commits a second, percentiles of times. Pure.
 //
 // The address that the page asks may lead to several instances by turns. A process is known by the time of its start,
 // so each is compared with itself alone, and what the address as a whole does is the sum of those that were seen lately.
@@ -10,7 +10,17 @@ const SEEN_MS = 10000; // an instance that was not met for so long is not counte
 const INSTANCES_MAX = 16;
 
 export const LEG_NAMES = ['gather', 'redis', 'queue', 'commit'];
+export const OUTCOMES = ['placed', 'accepted', 'sold_out', 'limited', 'refused', 'failed'];
 export const SHARES = { p50: 0.5, p90: 0.9, p99: 0.99 };
+
+const PURCHASE = { method: 'POST', route: '/seckill/{voucher}' };
+const OUTCOME_OF = { PLACED: 'placed', ACCEPTED: 'accepted', SOLD_OUT: 'sold_out', NOT_ENOUGH: 'sold_out', RATE_LIMITED: 'limited', OVERLOADED: 'limited' };
+const TIMES = {
+    answer: ['seckill_http_request_duration_seconds', PURCHASE],
+    durable: ['seckill_order_durable_seconds'],
+    ...Object.fromEntries(LEG_NAMES.map((leg) => [leg, ['seckill_order_leg_seconds', { leg }]])),
+};
+const LINKS = { redis: 2, postgresql: 3 }; // kinds of a reactor; one counts if it is up to all nodes, or to all shards
 
 const GAUGES = {
     journal_entries: ['seckill_journal_entries'],
@@ -21,6 +31,7 @@ const GAUGES = {
     orders: ['seckill_orders'],
     reactors: ['seckill_reactors'],
     reactors_ready: ['seckill_reactors_ready'],
+    tickets_on: ['seckill_tickets_on'],
     redis_links: ['seckill_link_up', { store: 'redis' }],
     postgresql_links: ['seckill_link_up', { store: 'postgresql' }],
     connections: ['seckill_connections'],
@@ -34,18 +45,29 @@ export function frameOf(metrics, at_ms) {
         process: sumOf(metrics, 'process_start_time_seconds'),
         version: samplesOf(metrics, 'seckill_build_info')[0]?.labels.version ?? null,
         cpu_s: sumOf(metrics, 'process_cpu_seconds_total'),
-        legs: ofLegs((leg) => bucketsOf(metrics, 'seckill_order_leg_seconds', { leg })),
+        counts: { ...answersOf(metrics), committed: sumOf(metrics, 'seckill_orders_placed_total') ?? 0 },
+        times: ofTimes((name) => bucketsOf(metrics, ...TIMES[name])),
         gauges: Object.fromEntries(Object.entries(GAUGES).map(([key, row]) => [key, sumOf(metrics, ...row)])),
         servers: samplesOf(metrics, 'seckill_server_up').map(({ labels, value }) => ({ ...labels, up: value })),
+        differing: samplesOf(metrics, 'seckill_voucher_differs').map(({ labels }) => labels.voucher),
     };
 }
 
-function ofLegs(valueOf) {
-    return Object.fromEntries(LEG_NAMES.map((leg) => [leg, valueOf(leg)]));
+// How many purchases were answered with each outcome.
+function answersOf(metrics) {
+    const counts = Object.fromEntries(OUTCOMES.map((name) => [name, 0]));
+    for (const { labels: { code, status }, value } of samplesOf(metrics, 'seckill_http_requests_total', PURCHASE)) {
+        counts[OUTCOME_OF[code] ?? (Number(status) >= 500 ? 'failed' : 'refused')] += value;
+    }
+    return counts;
 }
 
-// What happened between two frames of one process: CPU for each second, and the histograms; null: they cannot be
-// compared.
+function ofTimes(valueOf) {
+    return Object.fromEntries(Object.keys(TIMES).map((name) => [name, valueOf(name)]));
+}
+
+// What happened between two frames of one process: CPU and counts for each second, and the histograms; null: they cannot
+// be compared.
 export function between(before, now) {
     const seconds = (now.at_ms - before.at_ms) / 1000;
     if (seconds <= 0 || before.process !== now.process) {
@@ -53,16 +75,18 @@ export function between(before, now) {
     }
     return {
         cpu: (now.cpu_s - before.cpu_s) / seconds,
-        legs: ofLegs((leg) => bucketsBetween(before.legs[leg], now.legs[leg])),
+        rates: Object.fromEntries(Object.entries(now.counts).map(([name, n]) => [name, Math.max(0, n - before.counts[name]) / seconds])),
+        times: ofTimes((name) => bucketsBetween(before.times[name], now.times[name])),
     };
 }
 
-// The sum of several, with percentiles in milliseconds: {cpu, legs: {redis: {p50, p90, p99}, ..}}.
+// The sum of several, with percentiles in milliseconds: {cpu, rates: {placed, ..}, times: {redis: {p50, p90, p99}, ..}}.
 function addUp(steps) {
     return {
         cpu: steps.reduce((sum, { cpu }) => sum + cpu, 0),
-        legs: ofLegs((leg) => {
-            const buckets = addBuckets(steps.map(({ legs }) => legs[leg]));
+        rates: Object.fromEntries(Object.keys(steps[0].rates).map((name) => [name, steps.reduce((sum, { rates }) => sum + rates[name], 0)])),
+        times: ofTimes((name) => {
+            const buckets = addBuckets(steps.map(({ times }) => times[name]));
             return Object.fromEntries(Object.entries(SHARES).map(([p, share]) => [p, inMs(quantile(buckets, share))]));
         }),
     };
@@ -106,6 +130,11 @@ export function awayOf(frames, store) {
         }
     }
     return names.size > 1 ? [...away] : [];
+}
+
+// Whether a process has fewer links to a store than it should.
+export function shortOf({ gauges }, store) {
+    return gauges[`${store}_links`] < LINKS[store] * gauges.reactors;
 }
 
 // A gauge of all of them: `merge` is how several make one.

@@ -41,7 +41,7 @@ async function logIn(token) {
     if (isGood(answer)) {
         document.getElementById('token').value = '';
         kept.set(TOKEN, token);
-        await open(call, answer.body.roles);
+        open(call, answer.body.roles);
     } else {
         if (!mayRepeat(answer)) {
             kept.remove(TOKEN);
@@ -67,11 +67,10 @@ function reasonOf(answer) {
     return isAway(answer) ? ['token_unasked'] : wordsFor(answer);
 }
 
-async function open(call, roles) {
-    const { body: settings } = await call('/web/settings.json');
+function open(call, roles) {
     session = call;
     show(true);
-    board = createBoard({ root: document, call, roles, speech, has_charts: settings?.charts });
+    board = createBoard({ root: document, call, roles, speech });
     board.open();
     document.getElementById('severity-title').focus();
 }

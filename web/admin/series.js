@@ -1,6 +1,6 @@
 // What a chart shows: a bounded number of points, each with a time and a value of every name. Pure.
 
-export const POINTS_MAX = 740;
+export const POINTS_MAX = 3600; // an hour, a point each second
 
 // `names` are those of the lines, `most` how many points are kept.
 export function createSeries(names, most = POINTS_MAX) {
@@ -25,7 +25,7 @@ export function createSeries(names, most = POINTS_MAX) {
         // Breaks all lines: nothing is known between the last point and the next one.
         gap: (at) => times.length > 0 && push(at, {}),
         clear: () => columns.forEach((column) => column.splice(0)),
-        // Times first, then a column for each name, as uPlot takes them. Borrowed: they change with the next point.
+        // Times first, then a column for each name. Borrowed: they change with the next point.
         columns: () => columns,
     };
 }

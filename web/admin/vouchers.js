@@ -15,7 +15,8 @@ import { createVoucher } from './voucher.js';
 const PAGE = 20;
 const PINNED_MAX = 8; // vouchers in trouble that come first
 const INSPECTED_AT_ONCE = 4;
-const AUDITED_AT_ONCE = 2;
+const AUDITED_AT_ONCE = 1;
+const BELIEVED = 5; // checks in a row: while orders come and go, two can find the same by chance
 const COUNT_SHARE = 50;
 const COUNT_LEAST_MS = 5000;
 const SETTLEMENT_MS = 70000; // the service gives a count a minute
@@ -249,8 +250,15 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         return { id, title, left: voucher.left(now_ms()) };
     }
 
+    const idsOf = (isOne) => [...shown].filter(([, { view }]) => view.row !== null && isOne(view)).map(([id]) => id);
+
     return {
         asks: { list: ask, inspect, count, detail },
+        // Ids of those on the page that sell to holders of a ticket, and of those whose stores differ.
+        notable: () => ({
+            ticketed: idsOf(({ row }) => row.ticket && row.state === 'open' && row.phase !== 'ended'),
+            differing: idsOf(({ books }) => books?.state === 'differs' && books.checks >= BELIEVED),
+        }),
         onWake: (f) => (wake = f),
         // Ids of those in trouble: they come first.
         pin(ids) {
