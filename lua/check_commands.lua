@@ -4,7 +4,6 @@
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)   6 lock
 --       They belong to no voucher. Or, if ARGV[1] is 'shared', since those are in another slot:
 --       1 session   2 living sessions   3 busy vouchers   4 protocol version   5 the newest time seen   6 instances
---       7 figures of instances
 --       The first belongs to no session. The others are the real ones; nothing of them is changed.
 --
 -- Returns { command, error ... }, each command once.
@@ -43,7 +42,6 @@ if ARGV[1] == 'shared' then
 
   try('HDEL', KEYS[3], 'check')
   try('HDEL', KEYS[6], 'check')
-  try('HDEL', KEYS[7], 'check')
   for key = 4, 5 do
     try('GET', KEYS[key])
     try('HDEL', KEYS[key], 'check') -- they are strings: this only checks whether they may be written

@@ -7,7 +7,6 @@
 #include "about.h"
 #include "admin_lists.h"
 #include "creation.h"
-#include "history.h"
 #include "live.h"
 #include "moves.h"
 #include "operation.h"
@@ -163,9 +162,6 @@ const struct sk_route sk_route_table[] = {
      {"listOrderEvents", "The feed of changes of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
     {GET, READ, "/admin/troubles", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_troubles,
      {"listTroubles", "Lists vouchers for which an operator has something to do", "", NULL, "Troubles", V(FOUND)}},
-    {GET, READ, "/admin/history", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_history,
-     {"getHistory", "Shows all instances, and what they did in the last hour", "since", NULL, "History",
-      V(FOUND) | V(OVERLOADED)}},
     {GET, READ, "/admin/me", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_me,
      {"getMe", "Shows the roles of the caller's token", "", NULL, "Me", V(FOUND) | V(OVERLOADED)}},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,

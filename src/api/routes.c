@@ -15,7 +15,6 @@
 #include "client_limits.h"
 #include "cors.h"
 #include "failpoint.h"
-#include "history.h"
 #include "live.h"
 #include "log.h"
 #include "measure.h"
@@ -49,10 +48,9 @@ struct sk_routes {
     struct sk_document *openapi;      // owned
     struct sk_pages *pages;           // owned; the context borrows it
     struct sk_tickets *tickets;
-    struct sk_cors *cors;       // owned
-    struct sk_cors *pictures;   // origins of vouchers' pictures; owned
-    struct sk_tracer *tracer;   // owned
-    struct sk_sampler *sampler; // owned; NULL: another reactor takes the samples, or memory was short
+    struct sk_cors *cors;     // owned
+    struct sk_cors *pictures; // origins of vouchers' pictures; owned
+    struct sk_tracer *tracer; // owned
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -155,8 +153,6 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
     routes->server = server;
     routes->context.control = control;
     routes->phase = PHASE_SERVING;
-    if (routes->options.history != NULL && routes->options.samples)
-        routes->sampler = sk_sampler_open(routes->options.history, &routes->context);
     sk_answers_keep_alive(routes->answers, true);
 }
 
@@ -179,13 +175,11 @@ void sk_routes_drain(struct sk_routes *routes)
     routes->phase = PHASE_DRAINING;
     routes->context.draining = true;
     sk_answers_keep_alive(routes->answers, false);
-    sk_sampler_leave(routes->sampler);
 }
 
 void sk_routes_end(struct sk_routes *routes)
 {
     routes->phase = PHASE_ENDED;
-    sk_sampler_stop(routes->sampler);
     routes->context.control = NULL;
     sk_answers_keep_alive(routes->answers, false);
 }
@@ -196,7 +190,6 @@ void sk_routes_close(struct sk_routes *routes)
         return;
     if (routes->held != NULL)
         sk_secrets_give_back(routes->options.secrets, routes->held);
-    sk_sampler_close(routes->sampler);
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
     sk_document_close(routes->openapi);

@@ -8,7 +8,6 @@
 #include "server.h"
 #include "user_tokens.h"
 
-struct sk_history;
 struct sk_limits;
 struct sk_measure;
 struct sk_routes;
@@ -29,9 +28,7 @@ struct sk_routes_options {
     struct sk_metrics *metrics;             // counts refusals and wrong tokens; NULL: nothing does
     // Renders the page /metrics; `sum` is the process's. NULL: an empty page.
     void (*render_metrics)(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out);
-    struct sk_history *history; // of the process; NULL: it keeps none
-    bool samples;               // this reactor takes its samples
-    bool operators;             // the listener is the operators': it serves no SK_PLACE_BUYERS (route_table.h)
+    bool operators; // the listener is the operators': it serves no SK_PLACE_BUYERS (route_table.h)
 };
 
 // The reactor's thread, as all functions. NULL: out of memory, or the tokens, the ticket secret or the origins are

@@ -153,8 +153,6 @@ static enum sk_status reactor_open_routes(struct sk_reactor *reactor)
                                        .measure = reactor->measure,
                                        .metrics = reactor->metrics,
                                        .render_metrics = sk_metrics_page,
-                                       .history = options->history,
-                                       .samples = options->samples,
                                        .operators = options->operators};
     reactor->routes = sk_routes_open(&routes);
     return reactor->routes == NULL ? SK_FAIL : SK_OK;
@@ -209,7 +207,7 @@ static void reactor_on_pulse(uv_timer_t *timer)
     sk_shop_measure(reactor->shop);
     atomic_store(&reactor->ready, !reactor->draining && sk_shop_ready(reactor->shop));
     sk_metrics_set(reactor->metrics, SK_METRIC_LOOP_AT, sk_monotonic_ms());
-    if (reactor->options.samples) // one for all
+    if (reactor->options.measures_process)
         sk_metrics_set(reactor->metrics, SK_METRIC_LOG_DROPPED, sk_log_dropped());
     atomic_fetch_add(&reactor->beats, 1);
 }

@@ -11,7 +11,6 @@
 #include "status.h"
 #include "user_tokens.h"
 
-struct sk_history;
 struct sk_limits;
 struct sk_reactor;
 struct sk_secrets;
@@ -25,8 +24,7 @@ struct sk_reactor_options {
     unsigned number;                // its index in the process, from 0
     uint64_t process;               // a random number, the same for all reactors of the process
     struct sk_spool_lane *lane;     // borrowed, for the access log; NULL: none
-    struct sk_history *history;     // borrowed until it is joined
-    bool samples;                   // it takes the samples of the history
+    bool measures_process;          // it alone counts what is the process's, not a reactor's
     bool operators; // its listener is for operators (routes.h); its connections are outside the client limits
 };
 

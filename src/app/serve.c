@@ -12,7 +12,6 @@
 #include "client_limits.h"
 #include "clock.h"
 #include "descriptors.h"
-#include "history.h"
 #include "jwt.h"
 #include "log.h"
 #include "outages.h"
@@ -60,15 +59,12 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_secrets_open(&(struct sk_secrets_source){serve_read_secrets, serve_release_secrets, &line});
     struct sk_reactor **reactors = calloc((size_t)sk_config_reactors(config), sizeof(struct sk_reactor *));
     struct sk_config *of_operators = serve_operators_config(config);
-    struct sk_history *history = sk_history_open();
     struct sk_outages *outages = sk_outages_open();
     int64_t started = 0;
-    bool enough = reactors != NULL && limits != NULL && secrets != NULL && of_operators != NULL && history != NULL &&
-                  outages != NULL;
+    bool enough = reactors != NULL && limits != NULL && secrets != NULL && of_operators != NULL && outages != NULL;
     if (status == SK_OK)
         status = enough ? serve_open_log(config, &log) : SK_NO_MEM;
-    struct sk_reactor_options shared = {
-        .config = config, .ring = ring, .secrets = secrets, .limits = limits, .history = history};
+    struct sk_reactor_options shared = {.config = config, .ring = ring, .secrets = secrets, .limits = limits};
     if (status == SK_OK)
         status = serve_start(shared, of_operators, log, reactors, &started);
     sk_supervisor_reactors(&supervisor, reactors, (size_t)started);
@@ -97,7 +93,6 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_secrets_close(secrets);
         sk_limits_close(limits);
         free(of_operators);
-        sk_history_close(history);
     } else {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a thread that still runs may read it
         sk_log(SK_LOG_WARN, "the resolver does not answer; not waiting for it", "");
@@ -148,7 +143,7 @@ static enum sk_status serve_start(struct sk_reactor_options shared, const struct
     while (status == SK_OK && *started < count) {
         struct sk_reactor_options options = shared;
         options.lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)*started);
-        options.samples = *started + 1 == count; // the last
+        options.measures_process = *started + 1 == count; // the last
         options.operators = *started == buyers;
         if (options.operators) {
             options.config = of_operators;

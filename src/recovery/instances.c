@@ -14,7 +14,7 @@
 #include "text.h"
 #include "timer.h"
 
-enum { TICK_MS = 200, AGAIN_MS = 60000, NUMBER_SIZE = 24, TEXT_SIZE = 2 * SK_ROSTER_WORD_MAX + 2 * NUMBER_SIZE };
+enum { TICK_MS = 200, AGAIN_MS = 60000, NUMBER_SIZE = 24, TEXT_SIZE = 2 * SK_INSTANCE_WORD_MAX + 2 * NUMBER_SIZE };
 
 static const char word_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:+~-";
 
@@ -29,12 +29,13 @@ struct sk_instances {
 
 static void instances_on_time(void *arg);
 static void instances_on_published(void *arg, const struct sk_reply *reply);
+static const char *instances_word(const char *text, char word[SK_INSTANCE_WORD_MAX + 1]);
 
 // ---- publishing ----
 
 struct sk_instances *sk_instances_open(const struct sk_sale *sale)
 {
-    char name[SK_ROSTER_WORD_MAX + 1];
+    char name[SK_INSTANCE_WORD_MAX + 1];
     struct sk_instances *instances = calloc(1, sizeof *instances);
     if (instances != NULL)
         instances->timer = sk_timer_open(sale->loop, TICK_MS, instances_on_time, instances);
@@ -44,18 +45,18 @@ struct sk_instances *sk_instances_open(const struct sk_sale *sale)
     }
     instances->sale = sale;
     sk_instances_name(sale->instance, name);
-    (void)snprintf(instances->text, sizeof instances->text, "%.*s %" PRId64 " %" PRId64 " %s", SK_ROSTER_WORD_MAX,
+    (void)snprintf(instances->text, sizeof instances->text, "%.*s %" PRId64 " %" PRId64 " %s", SK_INSTANCE_WORD_MAX,
                    SK_VERSION, sk_durations_since_ms(), sale->options->lock_ttl_ms, name);
     return instances;
 }
 
 // Replaces each character that is not in word_chars by `-`.
-void sk_instances_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1])
+void sk_instances_name(const char *listen, char name[SK_INSTANCE_WORD_MAX + 1])
 {
-    char host[SK_ROSTER_WORD_MAX - sizeof ":65535" + 2] = "";
+    char host[SK_INSTANCE_WORD_MAX - sizeof ":65535" + 2] = "";
     const char *port = listen == NULL ? NULL : strrchr(listen, ':');
     (void)gethostname(host, sizeof host - 1); // cannot fail, but may truncate
-    (void)snprintf(name, SK_ROSTER_WORD_MAX + 1, "%s%.6s", host[0] == '\0' ? "-" : host, port == NULL ? "" : port);
+    (void)snprintf(name, SK_INSTANCE_WORD_MAX + 1, "%s%.6s", host[0] == '\0' ? "-" : host, port == NULL ? "" : port);
     for (char *c = name; *c != '\0'; c++) {
         if (strchr(word_chars, *c) == NULL)
             *c = '-';
@@ -99,20 +100,21 @@ static void instances_on_published(void *arg, const struct sk_reply *reply)
 
 bool sk_instances_read(const char *text, struct sk_instance *instance)
 {
-    char started[SK_ROSTER_WORD_MAX + 1], ttl[SK_ROSTER_WORD_MAX + 1];
-    text = sk_instances_word(text, instance->version);
-    text = text == NULL ? NULL : sk_instances_word(text, started);
-    text = text == NULL ? NULL : sk_instances_word(text, ttl);
-    text = text == NULL ? NULL : sk_instances_word(text, instance->name);
+    char started[SK_INSTANCE_WORD_MAX + 1], ttl[SK_INSTANCE_WORD_MAX + 1];
+    text = instances_word(text, instance->version);
+    text = text == NULL ? NULL : instances_word(text, started);
+    text = text == NULL ? NULL : instances_word(text, ttl);
+    text = text == NULL ? NULL : instances_word(text, instance->name);
     return text != NULL && text[0] == '\0' && sk_text_number(started, SK_TIME_MAX_MS, &instance->started_ms) &&
            sk_text_number(ttl, UINT32_MAX, &instance->ttl_ms);
 }
 
-// NULL: there is no word, it is too long, or it has other characters.
-const char *sk_instances_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1])
+// Takes the next word off a text; returns what follows it and a blank. NULL: there is none, it is too long, or it has
+// other characters.
+static const char *instances_word(const char *text, char word[SK_INSTANCE_WORD_MAX + 1])
 {
     size_t len = strspn(text, word_chars);
-    if (len == 0 || len > SK_ROSTER_WORD_MAX || (text[len] != ' ' && text[len] != '\0'))
+    if (len == 0 || len > SK_INSTANCE_WORD_MAX || (text[len] != ' ' && text[len] != '\0'))
         return NULL;
     memcpy(word, text, len);
     word[len] = '\0';

@@ -15,17 +15,15 @@ void sk_instances_close(struct sk_instances *instances); // after the links were
 
 // The text of a session: "version start ttl name", with blanks between. Times in ms, the start as Unix time; the name
 // is the machine's with the port that it listens on.
-enum { SK_ROSTER_WORD_MAX = 79 }; // of version and name, characters
+enum { SK_INSTANCE_WORD_MAX = 79 }; // of version and name, characters
 
 struct sk_instance {
-    char version[SK_ROSTER_WORD_MAX + 1], name[SK_ROSTER_WORD_MAX + 1]; // of A-Z a-z 0-9 . _ : + ~ -
+    char version[SK_INSTANCE_WORD_MAX + 1], name[SK_INSTANCE_WORD_MAX + 1]; // of A-Z a-z 0-9 . _ : + ~ -
     uint64_t started_ms, ttl_ms;
 };
 
-// Any thread, as both. The name of the instance that listens there; NULL: without a port.
-void sk_instances_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1]);
-// Takes the next word off a text of such words; returns what follows it and a blank. NULL: it is not valid.
-const char *sk_instances_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
+// Any thread. The name of the instance that listens there; NULL: without a port.
+void sk_instances_name(const char *listen, char name[SK_INSTANCE_WORD_MAX + 1]);
 
 // Any thread. False: the text is not valid.
 bool sk_instances_read(const char *text, struct sk_instance *instance);

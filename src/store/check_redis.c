@@ -556,18 +556,10 @@ static struct sk_reply *redis_check_try_commands(const struct redis_check *check
     sk_key_of_session(SCRATCH_TAG, session);
     const char *own[] = {"EVALSHA",       sha,           "6",  voucher.voucher, voucher.buyers, voucher.journal,
                          voucher.repeats, voucher.ended, lock, "voucher"};
-    const char *all[] = {"EVALSHA",
-                         sha,
-                         "7",
-                         session,
-                         SK_KEY_SESSIONS,
-                         SK_KEY_BUSY,
-                         SK_KEY_PROTOCOL,
-                         SK_KEY_CLOCK,
-                         SK_KEY_INSTANCES,
-                         SK_KEY_FIGURES,
-                         "shared"};
-    return sk_redis_once_ask(check->redis, shared ? 11 : 10, shared ? all : own);
+    const char *all[] = {
+        "EVALSHA",        sha,     "6", session, SK_KEY_SESSIONS, SK_KEY_BUSY, SK_KEY_PROTOCOL, SK_KEY_CLOCK,
+        SK_KEY_INSTANCES, "shared"};
+    return sk_redis_once_ask(check->redis, sizeof own / sizeof own[0], shared ? all : own);
 }
 
 // Returns how many are refused.

@@ -29,9 +29,6 @@ enum { SK_SHARED_SLOT = 4478 };
 // The instance of each session: a hash, session -> its description (recovery/instances.h).
 #define SK_KEY_INSTANCES "seckill:{shared}:instances"
 
-// What each instance counts, for its operators: a hash, name of the instance -> its figures (api/history.c).
-#define SK_KEY_FIGURES "seckill:{shared}:figures"
-
 enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
 
 struct sk_voucher_keys {

@@ -109,6 +109,16 @@ TEST(roles)
     books_must_balance(voucher);
 }
 
+TEST(a_token_is_told_its_roles)
+{
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    ck_assert_int_eq(http_ask(service, "GET", "/admin/me", ADMIN, NULL, &reply), 200);
+    ck_assert_str_eq(reply.body,
+                     "{\"name\":\"admin\",\"roles\":[\"read\",\"operate\",\"refunds\",\"payments\",\"metrics\"]}");
+    ck_assert_int_eq(http_ask(service, "GET", "/admin/me", "", NULL, &reply), 401);
+}
+
 TEST(tokens_come_from_a_file)
 {
     char path[] = "/tmp/seckill-tokens-XXXXXX", env[PATH_SIZE], out[OUTPUT_SIZE];

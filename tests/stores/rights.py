@@ -139,7 +139,7 @@ BEGIN = {
     "+zcount": "another_version", "+zincrby": "clock_set_back", "+zrem": "restart", "+del": "rebuild",
     "+expire": "returns", "+hincrby": "returns", "~seckill:{*}:repeats": "returns", "+exists": "rebuild",
     "+xinfo|stream": "returns", "~seckill:lock:recover:{*}": "orphan", "~seckill:lock:expire:{*}": "expiry",
-    "~seckill:lock:rebuild:{*}": "rebuild", "~seckill:{shared}:instances": "restart", "~seckill:{shared}:figures": "restart",
+    "~seckill:lock:rebuild:{*}": "rebuild", "~seckill:{shared}:instances": "restart",
     "~seckill:sessions": "restart", "+unlink": "rebuild",
 }
 

@@ -106,14 +106,14 @@ TEST(what_a_session_tells_is_read)
         {"0.1.0 1 2 \xc3\xa4", false},
         {"0.1.0\n1 2 a", false},
     };
-    char longest[3 * SK_ROSTER_WORD_MAX];
+    char longest[3 * SK_INSTANCE_WORD_MAX];
     struct sk_instance read;
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(sk_instances_read(rows[i].text, &read) == rows[i].good, "%s", rows[i].text);
     for (int more = 0; more < 2; more++) {
         int n = snprintf(longest, sizeof longest, "1 2 3 ");
-        memset(longest + n, 'a', SK_ROSTER_WORD_MAX + (size_t)more);
-        longest[n + SK_ROSTER_WORD_MAX + more] = '\0';
+        memset(longest + n, 'a', SK_INSTANCE_WORD_MAX + (size_t)more);
+        longest[n + SK_INSTANCE_WORD_MAX + more] = '\0';
         ck_assert(sk_instances_read(longest, &read) == (more == 0));
     }
 }

@@ -10,7 +10,6 @@
 #include "client_limits.h"
 #include "config.h"
 #include "creation.h"
-#include "history.h"
 #include "live.h"
 #include "moves.h"
 #include "operation.h"
@@ -88,7 +87,6 @@ HANDLER(admin_payments)
 HANDLER(find_orders)
 HANDLER(find_payment)
 HANDLER(troubles)
-HANDLER(history)
 HANDLER(me)
 HANDLER(admin_events)
 HANDLER(order_events)
@@ -134,22 +132,6 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *a
 void sk_pages_close(struct sk_pages *pages)
 {
     opened -= pages != NULL;
-}
-
-// There is no history here.
-void sk_sampler_leave(struct sk_sampler *sampler)
-{
-    ck_assert_ptr_null(sampler);
-}
-
-void sk_sampler_stop(struct sk_sampler *sampler)
-{
-    ck_assert_ptr_null(sampler);
-}
-
-void sk_sampler_close(struct sk_sampler *sampler)
-{
-    ck_assert_ptr_null(sampler);
 }
 
 void sk_purchase_on_result(const struct sk_context *context, struct sk_request *request,
@@ -421,7 +403,6 @@ TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/orders/find", "find_orders", STORES);
     must_come_to(SK_METHOD_GET, "/admin/payments/find", "find_payment", STORES);
     must_come_to(SK_METHOD_GET, "/admin/troubles", "troubles", STORES);
-    must_come_to(SK_METHOD_GET, "/admin/history", "history", 0);
     must_come_to(SK_METHOD_GET, "/admin/me", "me", 0);
     must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
     must_come_to(SK_METHOD_GET, "/admin/instances", "instances", STORES);

@@ -52,7 +52,7 @@ static void must_say(uint64_t handle, const char *what)
 
 TEST(redis_is_read_before_and_after_the_count)
 {
-    char name[SK_ROSTER_WORD_MAX + 1], since[SK_TIME_SIZE], expected[64 + sizeof name + sizeof since];
+    char name[SK_INSTANCE_WORD_MAX + 1], since[SK_TIME_SIZE], expected[64 + sizeof name + sizeof since];
     struct sk_histogram *durable = sk_histogram_open(VOUCHER);
     sk_text_put_time(sk_durations_since_ms(), since);
     sk_instances_name(control.sale->instance, name);

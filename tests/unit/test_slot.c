@@ -32,8 +32,7 @@ TEST(keys_of_no_voucher_have_one_slot)
     char session[SK_KEY_SIZE];
     sk_key_of_session("018bcfe5-6800-7000-8000-00000000005e", session);
     ck_assert_str_eq(session, "seckill:{shared}:session:018bcfe5-6800-7000-8000-00000000005e");
-    const char *keys[] = {session,     SK_KEY_SESSIONS,  SK_KEY_PROTOCOL, SK_KEY_CLOCK,
-                          SK_KEY_BUSY, SK_KEY_INSTANCES, SK_KEY_FIGURES};
+    const char *keys[] = {session, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, SK_KEY_BUSY, SK_KEY_INSTANCES};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         ck_assert_uint_eq(sk_key_slot(keys[i]), SK_SHARED_SLOT);
     ck_assert_uint_eq(sk_key_slot("seckill:lock:rebuild:{7}"), sk_slot("7", 1));
