@@ -82,7 +82,7 @@ struct sk_report {
     enum sk_report_books books;
     int64_t redis_stock, redis_buyers, redis_journal;
     char instance[SK_INSTANCE_WORD_MAX + 1]; // the name of the one that answers
-    int64_t since_ms;                      // wall clock, ms: when this instance began to measure
+    int64_t since_ms;                        // wall clock, ms: when this instance began to measure
     struct sk_durations durable;
 };
 
