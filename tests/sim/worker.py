@@ -69,6 +69,25 @@ class SimPostgres(PostgresServer):
         return f"host={self.dir} port={self.port} dbname={database} user={login}"
 
 
+def store_time(folder: Path, number: int, build: Path) -> tuple[Path, list[dict[str, str]]]:
+    """The file of three clocks (store_time.c), and the environment with which a store has each of them."""
+    clock = folder / f"time-{number}"
+    clock.write_bytes(bytes(3 * 8))
+    clock.chmod(0o644)
+    library = folder / f"time-{number}.so"  # PostgreSQL's user may not enter the tree
+    shutil.copy(build / "tests/sim/libstore_time.so", library)
+    library.chmod(0o755)
+    return clock, [{"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock), "SK_SIM_CLOCK": str(i)} for i in range(3)]
+
+
+def migrate(postgres: SimPostgres, build: Path, database: str) -> None:
+    url = f"postgresql://owner@127.0.0.1:{postgres.port}/{database}"
+    env = os.environ | {"SECKILL_DATABASE_URL": url}
+    done = subprocess.run([str(build / "seckill"), "--migrate"], env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{done.stderr}")
+
+
 DATABASES = ("seckill", "seckill_2")  # shards
 
 
@@ -76,13 +95,7 @@ class Worker:
     """Two Redis servers, a PostgreSQL with two databases, and the worlds that are played on them."""
 
     def __init__(self, folder: Path, number: int, build: Path):
-        clock = folder / f"time-{number}"
-        clock.write_bytes(bytes(3 * 8))
-        clock.chmod(0o644)
-        library = folder / f"time-{number}.so"  # PostgreSQL's user may not enter the tree
-        shutil.copy(build / "tests/sim/libstore_time.so", library)
-        library.chmod(0o755)
-        preload = [{"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock), "SK_SIM_CLOCK": str(i)} for i in range(3)]
+        clock, preload = store_time(folder, number, build)
         self.program = build / "sim"
         self.redis = [SimRedis(folder, f"redis-{number}-{node}", preload[node]) for node in (0, 1)]
         for redis in self.redis:
@@ -90,7 +103,7 @@ class Worker:
         self.postgres = SimPostgres(folder, f"pg-{number}", preload[2])
         self.postgres.sql("create database seckill_2 owner owner", "postgres")
         for database in DATABASES:
-            self.migrate(build, database)
+            migrate(self.postgres, build, database)
         self.postgres.sql("create role seckill login in role seckill_service", "postgres")
         # A killed instance never gives its memory back, and a world ends without it.
         self.env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
@@ -100,13 +113,6 @@ class Worker:
             self.env[f"SK_SIM_REDIS{which}"] = str(redis.socket)
             self.env[f"SK_SIM_POSTGRES{which}"] = self.postgres.address("seckill", database)
             self.env[f"SK_SIM_OWNER{which}"] = self.postgres.address("postgres", database)
-
-    def migrate(self, build: Path, database: str) -> None:
-        url = f"postgresql://owner@127.0.0.1:{self.postgres.port}/{database}"
-        env = os.environ | {"SECKILL_DATABASE_URL": url}
-        done = subprocess.run([str(build / "seckill"), "--migrate"], env=env, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"sim: {done.stderr}")
 
     def play(self, first: int, worlds: int, *words: str, limit_s: float | None = None) -> subprocess.CompletedProcess:
         command = [str(self.program), str(first), str(worlds), *words]
