@@ -69,12 +69,13 @@ test_named() {
     names=$(ctest --test-dir build -N -R "$1" | sed -nE 's/^ *Test +#[0-9]+: //p')
     if [[ -z $names ]]; then
         [[ $(type -t "cmd_$1") != function ]] || usage_error "no test's name holds $1; ./dev $1 is a command of its own"
-        usage_error "no test's name holds $1; they are those of tests/unit, tests/integration and tests/fuzz"
+        usage_error "no test's name holds $1; they are those of tests/unit, tests/integration, tests/golden and tests/fuzz"
     fi
     for name in $names; do
         case $name in
         unit/test_* | integration/*) targets+=("${name#*/}") ;;
         fuzz/*) targets+=("replay_${name#*/}") ;;
+        golden/*) targets+=(store_time) ;;
         esac
     done
     compile build seckill "${targets[@]}"

@@ -10,8 +10,6 @@
 
 PGconn *sql_service;
 char sql_voucher[24], sql_slot[8];
-const char *sql_journal_id;
-const char *sql_offer;
 
 void sql_start(void)
 {
@@ -31,8 +29,6 @@ void sql_setup(void)
     db_run("SET lock_timeout = '10s'; TRUNCATE seckill_voucher, voucher_stock, seckill_offer, voucher_order, "
            "dead_letter, order_event,"
            " payment, admin_event, stock_change, admin_request, archived_voucher, archived_part, archived_orders");
-    sql_journal_id = NULL;
-    sql_offer = "0";
     sql_service = sql_connect();
 }
 
@@ -57,26 +53,6 @@ PGresult *sql_run(enum sk_statement statement, int n, const char *const *params)
     PGresult *result = PQexecParams(sql_service, sk_statements[statement].text, n, NULL, params, NULL, NULL, 0);
     ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQerrorMessage(sql_service));
     return result;
-}
-
-void sql_see_through(PGconn *conn)
-{
-    PQclear(PQexec(conn, "BEGIN"));
-    PGresult *done =
-        PQexec(conn, "DO $$ DECLARE f regprocedure; BEGIN"
-                     " FOR f IN SELECT p.oid FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.prosecdef"
-                     " AND l.lanname = 'sql' AND p.pronamespace = 'public'::regnamespace LOOP"
-                     " EXECUTE format('ALTER FUNCTION %s SECURITY INVOKER RESET ALL', f); END LOOP; END $$");
-    ck_assert_msg(PQresultStatus(done) == PGRES_COMMAND_OK, "%s", PQerrorMessage(conn));
-    PQclear(done);
-}
-
-json_t *sql_document(const PGresult *result, int column)
-{
-    ck_assert_int_eq(PQntuples(result), 1);
-    json_t *json = json_loads(PQgetvalue(result, 0, column), JSON_REJECT_DUPLICATES, NULL);
-    ck_assert_msg(json != NULL, "not JSON: %s", PQgetvalue(result, 0, column));
-    return json;
 }
 
 // ---- batches ----
@@ -104,7 +80,7 @@ void sql_send_batch(PGconn *conn, const char *epoch, size_t n, const struct sql_
 {
     struct sk_buf ids = {0}, users = {0};
     sql_put_arrays(&ids, &users, n, orders);
-    const char *params[9] = {sql_slot, sql_voucher, epoch, ids.data, users.data, sql_journal_id, NULL, NULL, sql_offer};
+    const char *params[9] = {sql_slot, sql_voucher, epoch, ids.data, users.data, NULL, NULL, NULL, "0"};
     int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 9, NULL, params, NULL, NULL, 0);
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
     sk_buf_free(&ids);
@@ -174,16 +150,6 @@ void sql_must_have(int64_t live, int64_t left)
     ck_assert_int_eq(sql_stock(), left);
     ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher), live + left);
     ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", sql_voucher), live);
-}
-
-void sql_must_be(int id, const char *status, const char *reason)
-{
-    char uuid[SK_UUID_SIZE];
-    sql_put_id(uuid, id);
-    ck_assert_msg(db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND status = '%s'"
-                            " AND coalesce(reason, '') = '%s'",
-                            uuid, status, reason) == 1,
-                  "order %d is not %s '%s'", id, status, reason);
 }
 
 void sql_cancel(int id)

@@ -3,7 +3,6 @@
 #ifndef HARNESS_SQL_H
 #define HARNESS_SQL_H
 
-#include <jansson.h>
 #include <libpq-fe.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,11 +11,9 @@
 #include "embedded.h"
 #include "uuid.h"
 
-extern PGconn *sql_service;        // a connection as the service's login
-extern char sql_voucher[24];       // the last voucher made
-extern char sql_slot[8];           // its slot
-extern const char *sql_journal_id; // for the next batches; NULL: none
-extern const char *sql_offer;      // for the next batches; "0": from before offers existed
+extern PGconn *sql_service;  // a connection as the service's login
+extern char sql_voucher[24]; // the last voucher made
+extern char sql_slot[8];     // its slot
 
 // Fixtures: start PostgreSQL; empty tables and a connection for each test.
 void sql_start(void);
@@ -33,12 +30,6 @@ PGresult *sql_run(enum sk_statement statement, int n, const char *const *params)
 
 #define SQL_RUN(statement, ...) \
     sql_run(statement, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
-
-// Parses the JSON in the only row of a result; the caller releases it.
-json_t *sql_document(const PGresult *result, int column);
-
-// Begins a transaction in which functions run with their caller's rights: only then does a plan show their statements.
-void sql_see_through(PGconn *conn);
 
 // ---- batches ----
 
@@ -77,7 +68,6 @@ int64_t sql_stock(void);
 
 // Units offered = live orders + stock; checks both, and the count of live orders.
 void sql_must_have(int64_t live, int64_t left);
-void sql_must_be(int id, const char *status, const char *reason);
 
 // sql_cancel does what a cancelling function does, except for the unit; sql_return_unit returns the unit.
 void sql_cancel(int id);
