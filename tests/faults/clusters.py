@@ -252,9 +252,8 @@ class Cluster:
     answers = well
 
     def erase(self) -> None:
-        """The data; who has which slot is in nodes.conf."""
         for one in self.nodes:
-            shutil.rmtree(one.dir / "appendonlydir")
+            one.erase()
 
     def aof(self) -> Path:
         """Of the node with most data: the vouchers' one."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 
 from driver import Run
 from fault import Fault
 from rows_tools import sells, within
-from stack import Broken, PostgresServer, as_user, wait_for
+from stack import Broken, PostgresServer, wait_for
 
 RESTORED = "the shard was restored from an older copy"
 NOTICED_S = 8.0  # the back-off of a link, and a beat
@@ -95,22 +94,12 @@ def hangs(run: Run) -> None:
     sells(run, away[0], SOLD_S, "the shard that goes on")
 
 
-def copy_of(server: PostgresServer) -> None:
-    command = [str(server.bin / "pg_basebackup"), "-h", str(server.dir), "-p", str(server.port), "-U", "postgres"]
-    done = subprocess.run(
-        [*command, "-D", str(server.dir / "copy"), "-X", "stream", "-c", "fast", "--no-sync"],
-        capture_output=True, text=True, cwd=server.dir, **as_user(server.user),
-    )
-    if done.returncode != 0:
-        raise Broken(f"pg_basebackup: {done.stderr.strip()[-300:]}")
-
-
 def restored(run: Run) -> None:
     """The second shard comes back as a copy of a moment ago, as after a restore without its log. Each instance notices,
     one that starts then, too. Its vouchers stop, until its own data is back."""
     here, away = split(run)
     server = run.stack.shards[1]
-    copy_of(server)
+    server.base_backup("copy")
     since = time.time()
     wait_for("orders that the copy lacks", lambda: answers(run, away, since, 201))
     time.sleep(2.5)  # at least one beat more

@@ -116,7 +116,7 @@ class Watched:
     def run_replica(self) -> None:
         """It has died, or is a master that nobody follows."""
         self.replica.end(signal.SIGKILL)
-        self.replica.run_as_replica_of(self.stack.redis, 40)
+        self.replica.run_as_replica_of(self.stack.redis)
 
     def mend(self) -> None:
         """All run; the stack's Redis is the one that the sentinels name."""

@@ -1,33 +1,42 @@
-"""The real parts that faults are injected into: Redis, PostgreSQL, instances of the service, proxies between them.
+"""The real parts that faults are injected into: Redis, PostgreSQL (tests/harness/stores.py), instances of the service,
+proxies between them.
 
-Everything runs on its own loopback ports, with its data in a scratch folder under /var/tmp. PostgreSQL refuses to run
-as root, and the user it then runs as must be able to enter the folder. Processes are ended by pid, all of them
-together with the stack.
+Everything runs on its own loopback ports, with its data in a scratch folder under /var/tmp, and ends together with the
+stack.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
 from pathlib import Path
 
-from machine import MACHINE, Deadline
-from proxy import Proxy
+sys.path.append(str(Path(__file__).resolve().parents[1] / "harness"))
 
-ROOT = Path(__file__).resolve().parents[2]
+from machine import MACHINE, Deadline  # noqa: E402
+from proxy import Proxy  # noqa: E402
+from stores import (  # noqa: E402, F401: others have them from here
+    REDIS_PASSWORD,
+    ROOT,
+    Broken,
+    PostgresServer,
+    Process,
+    RedisServer,
+    free_port,
+    migrate,
+    redis_url,
+    rights,
+)
+
 ADMIN_TOKEN = "faults-admin-token"
-REDIS_PASSWORD = "faults-redis-password"
 OPERATE_TOKEN, OTHER_TOKEN = "faults-olga-token", "faults-otto-token"  # two operators
 PAYMENTS_TOKEN, PAYMENT_SECRET = "faults-payments-token", "faults-payment-secret"
 TOKENS = f"olga operate {OPERATE_TOKEN}\notto operate {OTHER_TOKEN}\nshop payments {PAYMENTS_TOKEN}\n"
@@ -49,27 +58,12 @@ EMPTY = (
 )
 
 
-class Broken(Exception):
-    """The suite itself cannot continue: reported in one line."""
-
-
 class NotInjectable(Exception):
     """This machine cannot inject the fault."""
 
 
 CLUSTER = bool(os.environ.get("TEST_REDIS_CLUSTER"))  # every Redis is a cluster of three masters
 SHARDS = 2 if os.environ.get("TEST_SHARDS") else 1  # so many PostgreSQL servers at least share the vouchers
-GIVEN: set[int] = set()
-
-
-def free_port() -> int:
-    """A port outside the range of client ports, each only once: a server may listen on it much later."""
-    while True:
-        port = random.SystemRandom().randrange(15000, 31000)
-        with socket.socket() as probe:
-            if port not in GIVEN and probe.connect_ex(("127.0.0.1", port)) != 0:
-                GIVEN.add(port)
-                return port
 
 
 def wait_for(what: str, condition, seconds: float = 20.0, pause: float = 0.05) -> None:
@@ -81,234 +75,6 @@ def wait_for(what: str, condition, seconds: float = 20.0, pause: float = 0.05) -
         time.sleep(pause)
 
 
-class Process:
-    """One process with a log file."""
-
-    def __init__(self, name: str, log: Path):
-        self.name, self.log, self.process = name, log, None
-
-    def start(self, command: list[str], env: dict[str, str] | None = None, user: str | None = None) -> None:
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ | (env or {}),
-                start_new_session=True,
-                **as_user(user),
-            )
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def signal(self, number: int) -> None:
-        if self.alive():
-            os.kill(self.pid, number)
-
-    def end(self, number: int, seconds: float = 15.0) -> int | None:
-        """Signals and waits; returns the exit code (negative: the signal that ended it)."""
-        if self.process is None:
-            return None
-        self.signal(number)
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.signal(signal.SIGCONT)
-            self.signal(signal.SIGKILL)
-            self.process.wait()
-            return None
-
-
-def as_user(user: str | None) -> dict:
-    return {"user": user, "group": user, "extra_groups": []} if user else {}
-
-
-def rights() -> str:
-    """The service has the rights of deploy/redis.acl; the suite, Redis's user `default`, has all."""
-    service = (ROOT / "deploy/redis.acl").read_text().replace("SECKILL_REDIS_PASSWORD", REDIS_PASSWORD)
-    service = "".join(line for line in service.splitlines(True) if not line.startswith("user default "))
-    return service + "user default on nopass ~* &* +@all\n"
-
-
-def redis_url(port: int) -> str:
-    """The service's."""
-    return f"redis://seckill:{REDIS_PASSWORD}@127.0.0.1:{port}"
-
-
-class RedisServer(Process):
-    address = "127.0.0.1"
-
-    def __init__(self, folder: Path, name: str = "redis"):
-        super().__init__(name, folder / f"{name}.log")
-        self.dir, self.port, self.preload = folder / name, free_port(), {}
-        self.dir.mkdir()
-        self.acl = folder / f"{name}.acl"
-        self.acl.write_text(rights())
-
-    def run(self, appendfsync: str = "always", *extra: str) -> None:
-        self.start(
-            ["redis-server", "--bind", self.address, "--port", str(self.port), "--dir", str(self.dir), "--save", ""]
-            + ["--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", "noeviction"]
-            + ["--auto-aof-rewrite-percentage", "0", "--aclfile", str(self.acl), *extra],
-            self.preload,
-        )
-        wait_for("Redis", self.answers)
-
-    def answers(self) -> bool:
-        if not self.alive():
-            raise Broken(f"{self.name} has ended: {self.log.read_text()[-300:]}")
-        return self.well()
-
-    def well(self) -> bool:
-        try:
-            return self.alive() and self.call("PING", timeout=1) == "PONG"
-        except (OSError, RuntimeError):
-            return False
-
-    def run_as_replica_of(self, master: RedisServer, seconds: float = 20.0) -> None:
-        self.run("always", "--replicaof", master.address, str(master.port))
-        wait_for("a replica", self.follows, seconds)
-
-    def follows(self) -> bool:
-        return "master_link_status:up" in self.call("INFO", "replication")
-
-    def erase(self) -> None:
-        shutil.rmtree(self.dir)
-        self.dir.mkdir()
-
-    def aof(self) -> Path:
-        return max(self.dir.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
-
-    def call(self, *words: object, timeout: float = 5.0):
-        """One command on a separate connection. Errors are RuntimeError."""
-        return self.calls([words], timeout)[0]
-
-    def calls(self, commands, timeout: float = 5.0) -> list:
-        """Many commands in one write. The first error is a RuntimeError."""
-        sent = [self._command(words) for words in commands]
-        with socket.create_connection((self.address, self.port), timeout=timeout) as link:
-            link.sendall(b"".join(sent))
-            stream = link.makefile("rb")
-            return [self._read(stream) for _ in sent]
-
-    @staticmethod
-    def _command(words) -> bytes:
-        parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
-
-    def _read(self, stream):
-        line = stream.readline().rstrip(b"\r\n")
-        if not line:
-            raise OSError("Redis hung up")
-        kind, rest = line[:1], line[1:].decode()
-        if kind == b"+":
-            return rest
-        if kind == b"-":
-            raise RuntimeError(rest)
-        if kind == b":":
-            return int(rest)
-        if kind == b"$":
-            return None if rest == "-1" else stream.read(int(rest) + 2)[:-2].decode("latin-1")
-        return None if rest == "-1" else [self._read(stream) for _ in range(int(rest))]
-
-
-class PostgresServer(Process):
-    def __init__(self, folder: Path, name: str = "pg", port: int = 0):
-        super().__init__("postgres", folder / f"{name}.log")
-        self.dir, self.port = folder / name, port or free_port()
-        self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-        self.user = "postgres" if os.geteuid() == 0 else None
-        self.dir.mkdir()
-        if self.user:
-            owner = pwd.getpwnam(self.user)
-            os.chown(self.dir, owner.pw_uid, owner.pw_gid)
-        self.fill()
-
-    def fill(self) -> None:
-        self._initdb()
-        self.run()
-        self.sql("create role owner login", database="postgres")
-        self.sql("create role seckill_service; create role seckill_keeper", database="postgres")
-        self.sql("create database seckill owner owner", database="postgres")
-
-    def _initdb(self) -> None:
-        self._tool("initdb", "-D", str(self.dir / "data"), "--auth", "trust", "-U", "postgres", "--no-sync",
-                   "--locale", "C.UTF-8", "--encoding", "UTF8")
-
-    def _tool(self, name: str, *arguments: str) -> None:
-        command = [str(self.bin / name), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.dir, **as_user(self.user))
-        if done.returncode != 0:
-            raise Broken(f"{name}: {done.stderr[-300:]}")
-
-    def run(self, seconds: float = 20.0) -> None:
-        self.start(
-            [str(self.bin / "postgres"), "-D", str(self.dir / "data"), "-k", str(self.dir), "-h", "127.0.0.1"]
-            + ["-p", str(self.port), "-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "deadlock_timeout=200ms"],
-            user=self.user,
-        )
-        try:
-            wait_for("PostgreSQL", self.answers, seconds)
-        except Broken as error:
-            raise Broken(f"{error}; its log ends: {self.log.read_text()[-600:]}") from error
-
-    def answers(self) -> bool:
-        if not self.alive():
-            raise Broken(f"{self.name} has ended")
-        try:
-            return self.sql("select 1", database="postgres") == [["1"]]
-        except Broken:
-            return False
-
-    def url(self, login: str, port: int | None = None) -> str:
-        return f"postgresql://{login}@127.0.0.1:{port or self.port}/seckill"
-
-    def psql(self, *more: str) -> list[str]:
-        command = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port)]
-        return command + ["-U", "postgres", *more]
-
-    def sql(self, script: str, database: str = "seckill") -> list[list[str]]:
-        """Runs the script as superuser in one session and returns the rows of all its queries."""
-        done = subprocess.run(self.psql(database), input=script, text=True, capture_output=True)
-        if done.returncode != 0:
-            raise Broken(f"psql: {done.stderr.strip()}")
-        return [line.split("\t") for line in done.stdout.splitlines()]
-
-    def wait_for_standby(self, name: str) -> None:
-        """From now on each commit waits for the standby of this name; "": for none."""
-        self.sql(f"alter system set synchronous_standby_names = '{name}'", "postgres")
-        self.sql("select pg_reload_conf()", "postgres")
-        wait_for("its setting", lambda: self.sql("show synchronous_standby_names", "postgres") == [[name] if name else [""]])
-
-    def stop_immediate(self) -> None:
-        self.end(signal.SIGQUIT)
-
-    def kill(self) -> None:
-        """As when its machine dies: no process of it does anything more."""
-        self.hang()
-        self.signal_children(signal.SIGKILL)
-        self.end(signal.SIGKILL)
-
-    def signal_children(self, number: int) -> None:
-        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            with suppress(ProcessLookupError):  # it has ended since
-                os.kill(int(child), number)
-
-    def hang(self) -> None:
-        """No process of it does anything more, but its connections stay."""
-        self.signal(signal.SIGSTOP)  # it starts no others meanwhile
-        self.signal_children(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self.signal_children(signal.SIGCONT)
-        self.signal(signal.SIGCONT)
-
-
 class Shards:
     """Several servers that share the vouchers, as one: what is read of them is what they have together."""
 
@@ -317,9 +83,6 @@ class Shards:
 
     def sql(self, script: str, database: str = "seckill") -> list[list[str]]:
         return [row for server in self.servers for row in server.sql(script, database)]
-
-    def answers(self) -> bool:
-        return all(server.answers() for server in self.servers)
 
     def alive(self) -> bool:
         return all(server.alive() for server in self.servers)
@@ -345,7 +108,7 @@ class StandbyServer(PostgresServer):
 
     def fill(self) -> None:
         source = f"host=127.0.0.1 port={self.primary.port} user=postgres application_name={self.NAME}"
-        self._tool("pg_basebackup", "-D", str(self.dir / "data"), "-d", source, "-R", "--checkpoint=fast", "--no-sync")
+        self.tool("pg_basebackup", "-D", str(self.dir / "data"), "-d", source, "-R", "--checkpoint=fast", "--no-sync")
         self.run()
         self.primary.wait_for_standby(self.NAME)
         wait_for("a synchronous standby", self.is_synchronous)
@@ -475,13 +238,9 @@ class Stack:
         self.more_proxies: list[Proxy] = []  # of one fault
 
     def migrate(self) -> None:
-        env = os.environ | self.database("owner", self.shards[0].port)
-        done = subprocess.run([str(self.binary), "--migrate"], env=env, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise Broken(f"migrate: {done.stderr}")
+        migrate(self.binary, self.database("owner", self.shards[0].port))
         for server in self.shards:
-            if not server.sql("select 1 from pg_roles where rolname = 'seckill'"):
-                server.sql("create role seckill login in role seckill_service")
+            server.give_logins()
 
     def database(self, login: str, first_port: int) -> dict[str, str]:
         """The setting that names the database, or the shards."""

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from shown import Failed, State, difference, mask
-from worker import SimPostgres, migrate
+from worker import SimPostgres
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -73,8 +73,8 @@ class Session:
 class Postgres:
     def __init__(self, folder: Path, build: Path, preload: dict[str, str]):
         self.server = SimPostgres(folder, "pg", preload)
-        migrate(self.server, build, "seckill")
-        self.server.sql("create role seckill login in role seckill_service; create role keeper login in role seckill_keeper", "postgres")
+        self.server.migrate(build, "seckill")
+        self.server.give_logins()
         self.prepares = "\n".join(
             f"PREPARE {file.stem} AS {file.read_text()};"
             for file in sorted((ROOT / "sql/statements").glob("*.sql"))

@@ -1,13 +1,10 @@
-// Two mechanisms clean up after a crashed test program. The kernel signals its children when it dies
-// (PR_SET_PDEATHSIG). A sweeper, a child that only waits for the end of a pipe, removes the folder.
+// The kernel signals our children when we die (PR_SET_PDEATHSIG). The scratch folder is the launcher's, which removes
+// it.
 #include "proc.h"
 
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,72 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher.h"
 #include "wait.h"
 
-enum { LOG_TAIL_BYTES = 4000, ENV_MAX = 64, EXIT_CANNOT_START = 127, FTW_DESCRIPTORS = 16 };
-
-static struct {
-    char path[PROC_PATH_SIZE]; // empty: there is none
-    pid_t sweeper;
-    int alive_fd; // closed when this program ends
-} scratch;
-
-// ---- the scratch folder ----
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *ftw)
-{
-    (void)status;
-    (void)kind;
-    (void)ftw;
-    return remove(path);
-}
-
-// Retries for a while, since dying servers may still write.
-static void sweep(int alive_fd)
-{
-    char byte;
-    (void)setsid(); // not reached by Ctrl-C
-    (void)close(STDIN_FILENO);
-    (void)close(STDOUT_FILENO);
-    (void)close(STDERR_FILENO);
-    while (read(alive_fd, &byte, 1) < 0 && errno == EINTR)
-        ;
-    uint64_t until_ms = sk_monotonic_ms() + WAIT_DEADLINE_MS;
-    while (nftw(scratch.path, remove_entry, FTW_DESCRIPTORS, FTW_DEPTH | FTW_PHYS) != 0 &&
-           access(scratch.path, F_OK) == 0 && sk_monotonic_ms() < until_ms)
-        (void)usleep(WAIT_PAUSE_US);
-    _exit(0);
-}
+enum { LOG_TAIL_BYTES = 4000, ENV_MAX = 64, EXIT_CANNOT_START = 127 };
 
 const char *proc_scratch(void)
 {
-    int fds[2];
-    if (scratch.path[0] != '\0')
-        return scratch.path;
-    const char *parent = getenv("TMPDIR");
-    int n = snprintf(scratch.path, sizeof scratch.path, "%s/seckill-test.XXXXXX", parent == NULL ? "/tmp" : parent);
-    ck_assert(n > 0 && (size_t)n < sizeof scratch.path);
-    ck_assert_ptr_nonnull(mkdtemp(scratch.path));
-    ck_assert_int_eq(chmod(scratch.path, 0711), 0); // the user postgres must reach its own folder
-    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
-    scratch.sweeper = fork();
-    ck_assert_int_ge(scratch.sweeper, 0);
-    if (scratch.sweeper == 0) {
-        (void)close(fds[1]);
-        sweep(fds[0]);
-    }
-    (void)close(fds[0]);
-    scratch.alive_fd = fds[1];
-    return scratch.path;
-}
-
-void proc_scratch_remove(void)
-{
-    if (scratch.path[0] == '\0')
-        return;
-    (void)close(scratch.alive_fd);
-    (void)waitpid(scratch.sweeper, NULL, 0);
-    scratch.path[0] = '\0';
+    if (launcher_value("folder")[0] == '\0')
+        ck_assert(launcher_do("folder"));
+    return launcher_value("folder");
 }
 
 static void log_path(const char *name, char out[PROC_PATH_SIZE])
@@ -118,15 +59,6 @@ void proc_show_log(const char *name)
 }
 
 // ---- processes ----
-
-// Drops root. Must come before PR_SET_PDEATHSIG, which it would clear.
-static bool become_postgres(void)
-{
-    const struct passwd *user = geteuid() == 0 ? getpwnam("postgres") : NULL;
-    if (geteuid() != 0)
-        return true;
-    return user != NULL && setgroups(0, NULL) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0;
-}
 
 // Our environment without the service's settings, plus what the caller asked for.
 static void set_environment(const char *const *env)
@@ -165,16 +97,12 @@ static void become(const struct proc_options *options, int log_fd, pid_t parent)
     sigset_t none;
     (void)dup2(options->out_fd == 0 ? log_fd : options->out_fd, STDOUT_FILENO);
     (void)dup2(options->err_fd > 0 ? options->err_fd : log_fd, STDERR_FILENO);
-    if (options->as_postgres && !become_postgres()) {
-        (void)fprintf(stderr, "cannot become the user postgres\n");
-        _exit(EXIT_CANNOT_START);
-    }
     if (!limit_descriptors(options)) {
         (void)fprintf(stderr, "cannot limit descriptors: %s\n", strerror(errno));
         _exit(EXIT_CANNOT_START);
     }
     (void)setsid();
-    (void)prctl(PR_SET_PDEATHSIG, options->death_signal);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_CANNOT_START);
     (void)sigemptyset(&none);

@@ -16,8 +16,6 @@ struct proc_options {
     const char *name; // its output goes to <scratch>/<name>.log
     const char *const *argv;
     const char *const *env; // NAME=VALUE, added to ours; NULL: nothing
-    bool as_postgres;       // as an ordinary user if we are root, as PostgreSQL requires
-    int death_signal;       // the kernel sends it when we die
     // Its limits of file descriptors; 0: our own.
     unsigned soft_descriptors, hard_descriptors;
     int out_fd; // its standard output; 0: the log, too
@@ -26,9 +24,6 @@ struct proc_options {
 
 // Our own folder, created on first use and removed when the program ends, also after a crash.
 const char *proc_scratch(void);
-
-// Waits until every started process has ended, and removes the folder.
-void proc_scratch_remove(void);
 
 // Starts a program. The test fails if it cannot be forked; a missing program exits with 127.
 void proc_start(struct proc *proc, const struct proc_options *options);

@@ -12,14 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "faults"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "harness"))
 
-from stack import REDIS_PASSWORD, PostgresServer, RedisServer, wait_for  # noqa: E402
+from stores import REDIS_PASSWORD, PostgresServer, RedisServer, migrate  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
 CHUNK = 20  # worlds that a worker takes at a time
 STORY_SEEDS = 10  # networks with which a kept story is played
 ROOM_BYTES = 1 << 30
+OFF = ("fsync", "full_page_writes", "autovacuum", "synchronous_commit")
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a run that must end stops its stores
 
@@ -40,33 +41,21 @@ class SimRedis(RedisServer):
         self.preload, self.socket = preload, folder / f"{name}.sock"
 
     def run(self) -> None:
-        self.start(
-            ["redis-server", "--bind", self.address, "--port", str(self.port), "--unixsocket", str(self.socket)]
-            + ["--dir", str(self.dir), "--save", "", "--aclfile", str(self.acl)]
-            + ["--enable-debug-command", "yes"],
-            self.preload,
-        )
-        wait_for("Redis", self.answers)
+        super().run("no", "--appendonly", "no", "--unixsocket", str(self.socket), "--enable-debug-command", "yes")
 
 
 class SimPostgres(PostgresServer):
+    settings = (*(f"{name}=off" for name in OFF), "deadlock_timeout=1h")
+
     def __init__(self, folder: Path, name: str, preload: dict[str, str]):
         self.preload = preload
         super().__init__(folder, name)
 
-    def run(self) -> None:
-        off = ["fsync", "full_page_writes", "autovacuum", "synchronous_commit"]
-        self.start(
-            [str(self.bin / "postgres"), "-D", str(self.dir / "data"), "-k", str(self.dir), "-h", "127.0.0.1"]
-            + ["-p", str(self.port), *(word for name in off for word in ("-c", f"{name}=off"))]
-            + ["-c", "deadlock_timeout=1h"],
-            self.preload,
-            user=self.user,
-        )
-        wait_for("PostgreSQL", self.answers)
-
     def address(self, login: str, database: str) -> str:
         return f"host={self.dir} port={self.port} dbname={database} user={login}"
+
+    def migrate(self, build: Path, database: str) -> None:
+        migrate(build / "seckill", {"SECKILL_DATABASE_URL": f"postgresql://owner@127.0.0.1:{self.port}/{database}"})
 
 
 def store_time(folder: Path, number: int, build: Path) -> tuple[Path, list[dict[str, str]]]:
@@ -78,14 +67,6 @@ def store_time(folder: Path, number: int, build: Path) -> tuple[Path, list[dict[
     shutil.copy(build / "tests/sim/libstore_time.so", library)
     library.chmod(0o755)
     return clock, [{"LD_PRELOAD": str(library), "SK_SIM_TIME": str(clock), "SK_SIM_CLOCK": str(i)} for i in range(3)]
-
-
-def migrate(postgres: SimPostgres, build: Path, database: str) -> None:
-    url = f"postgresql://owner@127.0.0.1:{postgres.port}/{database}"
-    env = os.environ | {"SECKILL_DATABASE_URL": url}
-    done = subprocess.run([str(build / "seckill"), "--migrate"], env=env, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{done.stderr}")
 
 
 DATABASES = ("seckill", "seckill_2")  # shards
@@ -103,8 +84,8 @@ class Worker:
         self.postgres = SimPostgres(folder, f"pg-{number}", preload[2])
         self.postgres.sql("create database seckill_2 owner owner", "postgres")
         for database in DATABASES:
-            migrate(self.postgres, build, database)
-        self.postgres.sql("create role seckill login in role seckill_service", "postgres")
+            self.postgres.migrate(build, database)
+        self.postgres.give_logins()
         # A killed instance never gives its memory back, and a world ends without it.
         self.env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
         self.env |= {"SK_SIM_REDIS_PASSWORD": REDIS_PASSWORD, "SK_SIM_TIME": str(clock)}

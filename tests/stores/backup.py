@@ -3,8 +3,6 @@ write-ahead log kept elsewhere no promise is broken; with a base backup alone, n
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -14,35 +12,17 @@ from pathlib import Path
 from driver import Run, run_fault
 from fault import Fault
 from machine import Deadline
-from stack import Broken, Process, Stack, as_user, wait_for
+from stack import Broken, Process, Stack, wait_for
 from tls import sells
 
 UNITS = 60
 SLOW_DISK_S = 150  # a restored PostgreSQL syncs all its files first, and a receiver each segment: long where disks are busy
 
 
-def run_as_postgres(stack: Stack, *command: str) -> None:
-    postgres = stack.postgres
-    done = subprocess.run([str(postgres.bin / command[0]), *command[1:]], capture_output=True, text=True,
-                          cwd=postgres.dir, **as_user(postgres.user))
-    if done.returncode != 0:
-        raise Broken(f"{command[0]}: {done.stderr.strip()[-300:]}")
-
-
-def base_backup(stack: Stack, name: str, wal: str) -> Path:
-    """Makes one of the running server."""
-    folder = stack.postgres.dir / name
-    run_as_postgres(stack, "pg_basebackup", "-h", str(stack.postgres.dir), "-p", str(stack.postgres.port), "-U", "postgres",
-                    "-D", str(folder), "-X", wal, "-c", "fast", "--no-sync")
-    return folder
-
-
 def owned_folder(stack: Stack, name: str) -> Path:
     folder = stack.postgres.dir / name
     folder.mkdir()
-    if stack.postgres.user:
-        owner = pwd.getpwnam(stack.postgres.user)
-        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    stack.postgres.own(folder)
     return folder
 
 
@@ -65,7 +45,7 @@ class LogKeeper(Process):
         self.stack, self.folder = stack, owned_folder(stack, "wal")
         postgres = stack.postgres
         server = ["-h", str(postgres.dir), "-p", str(postgres.port), "-U", "postgres", "--slot", "keeper"]
-        run_as_postgres(stack, "pg_receivewal", *server, "--create-slot")  # nothing is removed before it is received
+        postgres.tool("pg_receivewal", *server, "--create-slot")  # nothing is removed before it is received
         self.start([str(postgres.bin / "pg_receivewal"), *server, "-D", str(self.folder), "--synchronous",
                     "--status-interval=1", "--no-loop"], {"PGAPPNAME": "keeper"}, postgres.user)
         stack.others.append(self)
@@ -91,7 +71,7 @@ def lost_and_restored(run: Run) -> None:
     """Both stores are lost while the crowd buys."""
     stack = run.stack
     keeper = LogKeeper(stack)
-    backup = base_backup(stack, "base", "none")
+    backup = stack.postgres.base_backup("base", "none")
     keeper.catch_up()
     time.sleep(1.0)  # these sales are only in the log
     before = stack.postgres.sql("select count(*) from voucher_order")[0][0]
@@ -185,7 +165,7 @@ def with_a_backup_alone(stack: Stack) -> list[str]:
     stack.instances[0].ask("POST", f"/admin/vouchers/{id}/reconcile")
     shutil.copytree(redis, stack.folder / "older")
     early = buy_all(stack, id, [f"early{n}" for n in range(15)])
-    backup = base_backup(stack, "alone", "stream")
+    backup = stack.postgres.base_backup("alone")
     late = buy_all(stack, id, [f"late{n}" for n in range(10)])
     if len(early) != 15 or len(late) != 10:
         raise Broken(f"{len(early)} and {len(late)} bought")

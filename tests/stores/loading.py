@@ -9,24 +9,16 @@ import signal
 import subprocess
 from datetime import datetime, timedelta, timezone
 
-from stack import REDIS_PASSWORD, ROOT, Instance, RedisServer, Stack, wait_for
+from stack import REDIS_PASSWORD, Instance, RedisServer, Stack, rights, wait_for
 
 ORDERS = 20
 WITHOUT_RIGHTS = "user default off resetchannels -@all"
 
 
-def shipped(default: str = "") -> str:
-    """deploy/redis.acl, with this line for `default`, and a user for this suite."""
-    lines = (ROOT / "deploy/redis.acl").read_text().replace("SECKILL_REDIS_PASSWORD", REDIS_PASSWORD).splitlines()
-    lines = [default if default and line.startswith("user default ") else line for line in lines]
-    return "\n".join([*lines, f"user judge on >{REDIS_PASSWORD} ~* &* +@all"]) + "\n"
-
-
 class GuardedRedis(RedisServer):
     """Admits nobody without a user name."""
 
-    def calls(self, commands, timeout: float = 5.0) -> list:
-        return super().calls([("AUTH", "judge", REDIS_PASSWORD), *commands], timeout)[1:]
+    login = ("judge", REDIS_PASSWORD)
 
 
 def start(stack: Stack, acl: str) -> None:
@@ -80,7 +72,7 @@ def checked(stack: Stack) -> str:
 
 def restarted(stack: Stack, default: str) -> tuple[int, int, str]:
     """The number of orders granted, the number left, and the result of the check."""
-    start(stack, shipped(default))
+    start(stack, rights(default, f"user judge on >{REDIS_PASSWORD} ~* &* +@all"))
     says = checked(stack)
     orders = grant(stack)
     stack.redis.run(*stack.redis_settings)

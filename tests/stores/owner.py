@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from stack import ROOT, Broken, PostgresServer
+from stack import ROOT, Broken, PostgresServer, migrate
 
 ENV = {"SECKILL_OWNER_PASSWORD": "o", "SECKILL_DB_PASSWORD": "s"}
 DATABASE = "made_by_files"
@@ -72,10 +72,7 @@ def set_up(postgres: PostgresServer, binary) -> None:
         done = subprocess.run(command, env=os.environ | ENV, text=True, capture_output=True)
         if done.returncode != 0:
             raise Broken(f"{name}: {done.stderr}")
-    env = os.environ | {"SECKILL_DATABASE_URL": f"postgresql://seckill_owner@127.0.0.1:{postgres.port}/{DATABASE}"}
-    done = subprocess.run([str(binary), "--migrate"], env=env, text=True, capture_output=True)
-    if done.returncode != 0:
-        raise Broken(f"--migrate: {done.stderr[-300:]}")
+    migrate(binary, {"SECKILL_DATABASE_URL": f"postgresql://seckill_owner@127.0.0.1:{postgres.port}/{DATABASE}"})
 
 
 def gained(postgres: PostgresServer) -> list[str]:

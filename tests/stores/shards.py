@@ -13,7 +13,7 @@ from driver import Run, run_fault
 from fault import Fault, Result
 from machine import Deadline
 from rush import voucher_of
-from rows_shards import RESTORED, ROWS, copy_of, split
+from rows_shards import RESTORED, ROWS, split
 from stack import ROOT, Broken, PostgresServer, Shards, Stack, wait_for
 
 VOUCHERS = 6
@@ -157,7 +157,7 @@ def stays(stack: Stack) -> list[str]:
 def is_found_later(stack: Stack) -> list[str]:
     """All instances start beside an old copy, and the shard that knows better comes back after they have opened it."""
     first, second = stack.shards
-    copy_of(second)
+    second.base_backup("copy")
     stack.launch(1, {}, {}, False)
     time.sleep(2.5)  # some beats
     stack.land()
@@ -190,7 +190,7 @@ def is_accepted(stack: Stack) -> list[str]:
     second = stack.shards[1]
     stack.launch(1, {}, {}, False)
     one = stack.instances[0]
-    copy_of(second)
+    second.base_backup("copy")
     known = {row[0] for row in second.sql("select id from seckill_voucher")}
     made = [voucher_of(one) for _ in range(8)]
     if not set(made) & {row[0] for row in second.sql("select id from seckill_voucher")}:
@@ -225,7 +225,7 @@ class Copy(PostgresServer):
         super().__init__(folder, name)
 
     def fill(self) -> None:
-        copy_of(self.source)
+        self.source.base_backup("copy")
         (self.source.dir / "copy").rename(self.dir / "data")
         self.run()
 

@@ -3,8 +3,6 @@ another authority, for another name, or one that has expired is rejected."""
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -101,9 +99,7 @@ def serve_tls(stack: Stack, certificate: tuple[Path, Path]) -> None:
         copy = postgres.dir / "data" / name
         shutil.copy(path, copy)
         copy.chmod(0o600)
-        if postgres.user:
-            owner = pwd.getpwnam(postgres.user)
-            os.chown(copy, owner.pw_uid, owner.pw_gid)
+        postgres.own(copy)
     (postgres.dir / "data/pg_hba.conf").write_text("local all all trust\nhostssl all all all trust\n")
     postgres.sql("alter system set ssl_cert_file = 'tls.crt'", "postgres")
     postgres.sql("alter system set ssl_key_file = 'tls.key'", "postgres")
