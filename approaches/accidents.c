@@ -235,8 +235,7 @@ static bool accident_forgets(struct scene *scene, int count)
 static bool accident_restart(struct scene *scene, int count)
 {
     for (int i = 0; i < count && scene->ok; i++) {
-        servers_kill_redis(scene->servers, i);
-        scene->ok = servers_start_redis(scene->servers, i);
+        scene->ok = servers_kill_redis(i) && servers_start_redis(scene->servers, i);
     }
     const struct approach *approach = scene->approach;
     worker_reconnect(scene->judge);
@@ -253,20 +252,19 @@ static bool accident_failover(struct scene *scene, int count)
     if (!accident_begin(scene, 2 * UNITS))
         return false;
     for (int i = 0; i < count; i++)
-        scene->ok = scene->ok && servers_lag(scene->servers, i);
+        scene->ok = scene->ok && servers_lag(i);
     struct part part = {.user = "u", .stops_at = "read", .patience_ms = REACH_MS};
     pid_t first = accident_act(scene, part);
     if (accident_has_stopped(first, REACH_MS)) {
         for (int i = 0; i < count; i++)
-            scene->ok = scene->ok && servers_promote(scene->servers, i);
+            scene->ok = scene->ok && servers_promote(i);
         worker_reconnect(scene->judge);
         two = accident_gets_in(scene, 0);
         (void)accident_end_of(first, REACH_MS);
         two = scene->approach->guards == A_USER ? accident_was_two(scene) : two;
     }
     for (int i = 0; i < count; i++) { // as they were
-        servers_kill_redis(scene->servers, i);
-        scene->ok = servers_start_redis(scene->servers, i) && scene->ok;
+        scene->ok = servers_kill_redis(i) && servers_start_redis(scene->servers, i) && scene->ok;
     }
     worker_reconnect(scene->judge);
     return two;
@@ -290,10 +288,10 @@ static bool accident_trusts_clocks(struct scene *scene, int count)
     if (first == 0)
         return false;
     for (int i = 0; i < count; i++)
-        scene->ok = scene->ok && servers_step_clock(scene->servers, i, STEP_S);
+        scene->ok = scene->ok && servers_step_clock(i, STEP_S);
     bool two = accident_gets_in(scene, (int64_t)STEP_S * 1000);
     for (int i = 0; i < count; i++)
-        scene->ok = scene->ok && servers_step_clock(scene->servers, i, 0);
+        scene->ok = scene->ok && servers_step_clock(i, 0);
     (void)accident_end_of(first, REACH_MS);
     return scene->approach->guards == A_USER ? accident_was_two(scene) : two;
 }
@@ -313,7 +311,7 @@ static void accident_lose_servers(struct scene *scene)
 {
     bool sells[4] = {false};
     for (int lost = 1; lost <= 3; lost++) {
-        servers_kill_redis(scene->servers, SERVERS - lost);
+        scene->ok = servers_kill_redis(SERVERS - lost) && scene->ok;
         sells[lost] = accident_can_buy(scene);
     }
     for (int i = SERVERS - 3; i < SERVERS; i++)

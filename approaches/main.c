@@ -36,9 +36,8 @@ int main(int argc, char **argv)
 {
     static struct servers servers;
     struct options options;
-    const char *url = getenv("DATABASE_URL"), *folder = getenv("APPROACHES_FOLDER"),
-               *clock = getenv("APPROACHES_CLOCK");
-    if (!read_options(&options, argc, argv) || url == NULL || folder == NULL || clock == NULL) {
+    const char *url = getenv("DATABASE_URL");
+    if (!read_options(&options, argc, argv) || url == NULL) {
         (void)fprintf(stderr, "usage: ./dev approaches [--only N,N...] [--crowd-ms MS] [--json FILE] | --self-test\n");
         return 2;
     }
@@ -47,12 +46,10 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return 2;
     servers.place.database_url = url;
-    (void)snprintf(servers.place.folder, sizeof servers.place.folder, "%s", folder);
-    (void)snprintf(servers.clock_library, sizeof servers.clock_library, "%s", clock);
     int surprises = -1;
     if (servers_start(&servers) && make_schema(&servers.place))
         surprises = options.self_test ? test_oneself(&servers, shared, &options) : run_all(&servers, shared, &options);
-    servers_stop(&servers);
+    servers_stop();
     return surprises == 0 ? 0 : surprises < 0 ? 2 : 1;
 }
 
@@ -128,7 +125,7 @@ static int choose(const struct servers *servers, const char *only, const struct 
     for (size_t i = 0; approaches[i] != NULL && count < APPROACHES_MAX - 1; i++) {
         if (!is_chosen(approaches[i]->number, only))
             continue;
-        if (approaches[i]->lives == IN_ZOOKEEPER && servers->zookeeper == 0)
+        if (approaches[i]->lives == IN_ZOOKEEPER && servers->place.zookeeper[0] == '\0')
             printf("%-3d %s: ZooKeeper is not installed\n", approaches[i]->number, approaches[i]->title);
         else
             chosen[count++] = approaches[i];

@@ -193,9 +193,8 @@ static void queue_fill(struct queue_scene *scene)
 static long queue_restart(struct queue_scene *scene, bool with_file)
 {
     struct servers *servers = scene->servers;
-    servers_kill_redis(servers, 0);
     servers->keeps_files = with_file;
-    scene->ok = scene->ok && servers_start_redis(servers, 0);
+    scene->ok = servers_kill_redis(0) && servers_start_redis(servers, 0) && scene->ok;
     worker_reconnect(scene->judge);
     if (!queue_begin(scene))
         return 0;
@@ -203,8 +202,7 @@ static long queue_restart(struct queue_scene *scene, bool with_file)
     (void)queue_wait_for_sales(scene, FIRST_ORDERS, REACH_MS);
     atomic_store(&scene->shared->held, true);
     (void)queue_wait_for_sales(scene, atomic_load(&scene->shared->sold) + FIRST_ORDERS, FILLING_MS / 4);
-    servers_kill_redis(servers, 0);
-    scene->ok = scene->ok && servers_start_redis(servers, 0);
+    scene->ok = servers_kill_redis(0) && servers_start_redis(servers, 0) && scene->ok;
     worker_reconnect(scene->judge);
     if (!with_file) // warmed up again
         scene->ok = scene->ok && redis_number(scene->judge, "SET stock %d", UNITS) == 1 &&

@@ -39,7 +39,6 @@ struct shared {
 
 // Where the stores are.
 struct place {
-    char folder[64];
     char sockets[SERVERS][96]; // of the Redis servers; the first one is "the" Redis
     const char *database_url;
     char zookeeper[64];
