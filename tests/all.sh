@@ -73,7 +73,8 @@ test_named() {
     fi
     for name in $names; do
         case $name in
-        unit/test_* | integration/*) targets+=("${name#*/}") ;;
+        unit/test_*) targets+=("${name#*/}") ;;
+        integration/*) targets+=(integration) ;;
         fuzz/*) targets+=("replay_${name#*/}") ;;
         golden/*) targets+=(store_time) ;;
         esac

@@ -1,5 +1,5 @@
-// How a test program is written: each test stands by itself, and main(), which is the harness's, runs those of the
-// program in the order of their lines. The tests of a program are in one file.
+// How tests are written: each stands by itself, and main(), which is the harness's, runs those of a file in the order
+// of their lines. A program with several files takes the name of one: `integration test_race`.
 //
 //   TEST(what_must_be_so)
 //   {
@@ -28,10 +28,14 @@ struct harness_test {
 #define TEST_ABORTS(name)             HARNESS_TEST(name, 1, SIGABRT)
 #define TEST_EACH_ABORTS(name, times) HARNESS_TEST(name, times, SIGABRT)
 
-// At the end of the file, unless the tests need none of it.
-#define SUITE(...) const struct harness_suite harness_suite = {__VA_ARGS__}
+// At the end of the file, unless its tests need none of it.
+#define SUITE(...)                                                                                               \
+    static const struct harness_suite file_suite = {.file = __FILE__, __VA_ARGS__};                              \
+    __attribute__((used, section("harness_suites"))) static const struct harness_suite *const file_suite_entry = \
+        &file_suite
 
 struct harness_suite {
+    const char *file;
     int timeout_s;          // of a test; 0: Check's own, which CTest sets
     void (*begin)(void);    // before all tests: the place for stack_start() ...
     void (*end)(void);      // ... and after them
