@@ -197,6 +197,7 @@ static void live_unsubscribe(struct live_listener *listener, struct live_subscri
 {
     struct live_feed *feed = subscription->feed;
     *subscription = listener->subscriptions[--listener->count];
+    SK_ASSERT(feed->listeners > 0);
     feed->listeners--;
     live_feed_let_go(feed);
 }
@@ -215,6 +216,7 @@ static void live_forget(struct sk_live *live, struct live_listener *listener)
         at = &(*at)->same_bucket;
     *at = listener->same_bucket;
     sk_list_remove(&listener->list);
+    SK_ASSERT(live->count > 0);
     live->count--;
     live_free(listener);
 }

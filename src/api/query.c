@@ -77,6 +77,7 @@ static void query_spare(struct sk_queries *queries, struct sk_asker *asker)
 {
     asker->next = queries->spare;
     queries->spare = asker;
+    SK_ASSERT(queries->used > 0);
     queries->used--;
 }
 
@@ -195,6 +196,7 @@ static void gather_on_rows(void *arg, const struct sk_result *result)
     const struct sk_gather_part *part = arg;
     struct sk_gather *gather = part->gather;
     const struct sk_rows *rows = result->rows;
+    SK_ASSERT(gather->waiting > 0);
     gather->waiting--;
     if (rows != NULL && gather->waiting > 0)
         rows = gather->copies[part->shard] = sk_rows_copy(rows);
@@ -303,6 +305,7 @@ void sk_query_end_with(struct sk_query *query, const struct sk_answer *answer)
     static const struct sk_answer overloaded = {.verdict = SK_VERDICT_OVERLOADED};
     if (query->release != NULL)
         query->release(query);
+    SK_ASSERT(query->control->queries->old_vouchers >= query->finding.counted);
     query->control->queries->old_vouchers -= query->finding.counted;
     query->finding.counted = false;
     query_let_go(query);

@@ -86,6 +86,7 @@ static void stale_on_snapshot(void *arg, const struct sk_reply *reply)
 
 static void stale_answered(struct sk_stale *stale)
 {
+    SK_ASSERT(stale->waiting > 0);
     if (--stale->waiting == 0)
         stale->done(stale->query);
 }

@@ -486,6 +486,7 @@ static void list_start(struct sk_query *query)
 static void list_release(struct sk_query *query)
 {
     struct voucher_list *list = (struct voucher_list *)query;
+    SK_ASSERT(query->control->shown->pages >= list->counted);
     query->control->shown->pages -= list->counted;
     list->counted = false;
     sk_stale_free(list->stale);

@@ -128,6 +128,7 @@ static void waiter_free(struct waiting_shard *shard, struct waiter *waiter)
         by_handle = &(*by_handle)->same_handle;
     *by_handle = waiter->same_handle;
     waiter_leave_list(shard, waiter);
+    SK_ASSERT(shard->count > 0);
     shard->count--;
     free(waiter);
 }

@@ -117,6 +117,7 @@ void sk_editions_give_back(struct sk_editions *editions, const void *value)
     struct edition *edition = editions->first;
     while (edition->value != value)
         edition = edition->next;
+    SK_ASSERT(edition->holders > 0);
     edition->holders--;
     struct edition *unused = editions_let_go(editions);
     (void)pthread_mutex_unlock(&editions->lock);

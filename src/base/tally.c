@@ -97,6 +97,7 @@ void sk_tally_remove(struct sk_tally *tally, uint64_t key)
 static void tally_free_place(struct sk_tally *tally, size_t at)
 {
     size_t next = at;
+    SK_ASSERT(tally->used > 0);
     tally->used--;
     for (;;) {
         next = (next + 1) & tally->mask;

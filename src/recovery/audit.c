@@ -369,6 +369,7 @@ static void audit_on_accounts(void *arg, const struct sk_result *result)
         audit_note_failed(shard);
     else
         audit_take_accounts(audit, result);
+    SK_ASSERT(audit->asking > 0);
     if (--audit->asking == 0)
         audit_ask_redis(audit);
 }

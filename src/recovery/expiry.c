@@ -446,6 +446,7 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
     expiring->next_ms = next_ms > soonest ? next_ms : soonest;
     sk_named_lock_release(run->lock);
     sk_list_remove(&run->list);
+    SK_ASSERT(expiry->run_count > 0 && expiry->scans[run->voucher->shard].run_count > 0);
     expiry->run_count--;
     expiry->scans[run->voucher->shard].run_count--;
     sk_voucher_unpin(run->voucher);

@@ -168,6 +168,7 @@ static void sweep_on_timer(void *arg)
             if (swept->sweep == NULL && sk_sweep_voucher(sweeper, swept->voucher) != SK_OK)
                 sweep_wait_for_orphans(sweeper, swept->voucher);
         } else {
+            SK_ASSERT(sweeper->listed > 0);
             sweeper->listed--;
             swept->listed = false;
             sk_voucher_unpin(swept->voucher);
@@ -371,6 +372,7 @@ static void sweep_end(struct sweep *sweep)
     sk_named_lock_release(sweep->lock);
     sweep->voucher->maintenance->swept.sweep = NULL;
     sk_list_remove(&sweep->list);
+    SK_ASSERT(sweep->sweeper->sweep_counts[sweep->voucher->shard] > 0);
     sweep->sweeper->sweep_counts[sweep->voucher->shard]--;
     sk_voucher_unpin(sweep->voucher);
     free(sweep);

@@ -443,6 +443,7 @@ static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     SK_FAILPOINT("rebuild.buyers");
+    SK_ASSERT(rebuild->storing > 0);
     rebuild->storing--;
     if (rebuild->broken || !rebuild_answers(reply, 1))
         rebuild_break(rebuild);

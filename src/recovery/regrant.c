@@ -269,6 +269,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
 // The order leaves this module.
 static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *order)
 {
+    SK_ASSERT(regrant->open > 0 && regrant->loose <= regrant->open);
     regrant->open--;
     regrant->loose -= order->entry->kind == SK_ENTRY_LOOSE;
 }

@@ -35,6 +35,7 @@ bool sk_batch_has_room(const struct sk_batch *batch)
 
 size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_voucher *voucher)
 {
+    SK_ASSERT(sk_batch_has_room(batch) && voucher->granted.orders.count > 0); // only such are in the write queue
     struct sk_batch_part *part = &batch->parts[batch->part_count++];
     struct sk_order *order = voucher->granted.orders.head;
     size_t awaited = 0;
@@ -47,6 +48,7 @@ size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct s
         batch->rows[batch->n++] = order;
     }
     part->count = batch->n - part->first;
+    SK_ASSERT(part->count == part->orders.count);
     return awaited;
 }
 

@@ -78,6 +78,7 @@ void sk_batcher_close(struct sk_batcher *batcher)
         while (batcher->first[i] != NULL) {
             struct sk_voucher *voucher = batcher->first[i];
             batcher->first[i] = voucher->asking.next;
+            voucher->asking.listed = false;
             batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
             sk_voucher_unpin(voucher);
         }
@@ -129,6 +130,7 @@ static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number)
     while (voucher != NULL) {
         struct sk_voucher *next = voucher->asking.next;
         voucher->asking.listed = false;
+        SK_ASSERT(batcher->listed > 0);
         batcher->listed--;
         if (batcher_is_held(batcher, voucher)) {
             batcher_enqueue(batcher, voucher);
@@ -301,6 +303,7 @@ static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
 
 static void batcher_end_call(struct batcher_call *call)
 {
+    SK_ASSERT(call->orders.count == 0); // each has its answer, or waits again
     sk_entry_forget(call->entry);
     sk_voucher_unpin(call->voucher);
     free(call);

@@ -31,7 +31,7 @@ void sk_entry_name(struct sk_entry *entry, int64_t epoch, const char *journal_id
 {
     struct sk_voucher *voucher = entry->voucher;
     size_t len = strlen(journal_id);
-    SK_ASSERT(entry->kind != SK_ENTRY_LOOSE && len > 0 && len < SK_JOURNAL_ID_SIZE);
+    SK_ASSERT(entry->kind != SK_ENTRY_LOOSE && entry->journal_id[0] == '\0' && len > 0 && len < SK_JOURNAL_ID_SIZE);
     entry->epoch = epoch;
     entry->newest_epoch = voucher->seen.epoch > epoch ? voucher->seen.epoch : epoch;
     memcpy(entry->journal_id, journal_id, len + 1);
@@ -108,6 +108,7 @@ static void entry_note(struct sk_entry *entry, const char *id, const char *user,
     for (int i = 0; i < 4; i++)
         sk_buf_add(&entry->corrections, parts[i], strlen(parts[i]) + 1);
     entry->correction_count++;
+    SK_ASSERT(entry->correction_count <= SK_JOURNAL_ORDERS_MAX);
 }
 
 void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units, const char *live)
@@ -137,6 +138,7 @@ void sk_entry_note_over(const struct sk_order *order, unsigned nth, const char *
 void sk_entry_end(struct sk_entry *entry)
 {
     const struct sk_sale *sale = entry->sale;
+    SK_ASSERT(entry->open == 0);
     bool in_journal = entry->kind != SK_ENTRY_LOOSE, here = in_journal && sk_entry_is_here(entry);
     if (in_journal && !here) // a slot of a cluster may return to the process that has the entry
         sale->orphaned(sale->recovery, entry->voucher);

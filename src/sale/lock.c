@@ -667,6 +667,7 @@ static void lock_on_taken(void *arg, const struct sk_reply *reply)
     } else if (held) {
         lock_send_release(lock->locks, lock->key, lock->token); // it was released while it was being taken
     }
+    SK_ASSERT(lock->answers > 0);
     lock->answers--;
     lock_free_if_done(lock);
 }
@@ -687,6 +688,7 @@ static void lock_on_renewed(void *arg, const struct sk_reply *reply)
 {
     struct sk_named_lock *lock = arg;
     (void)reply; // nothing to do if it is lost: a lock only saves work
+    SK_ASSERT(lock->answers > 0);
     lock->answers--;
     lock_free_if_done(lock);
 }

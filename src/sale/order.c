@@ -56,6 +56,7 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard)
     pool->spare = order->next;
     pool->out++;
     pool->out_of[shard]++;
+    SK_ASSERT(order->state == SK_ORDER_FREE && pool->out <= pool->most);
     order->shard = (uint8_t)shard;
     pool->counts[SK_ORDER_NEW]++;
     order->state = SK_ORDER_NEW;
@@ -127,6 +128,7 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
 #undef TO
     SK_ASSERT((allowed[order->state] & 1U << state) != 0);
     order_unlink(order);
+    SK_ASSERT(pool->counts[order->state] > 0);
     pool->counts[order->state]--;
     pool->counts[state]++;
     order->state = state;
@@ -134,7 +136,7 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
 
 static void order_link(struct sk_order *order, struct sk_order *before, struct sk_order_list *list)
 {
-    SK_ASSERT(list->head == NULL || list->head->state == order->state);
+    SK_ASSERT((list->count == 0) == (list->head == NULL) && (list->head == NULL || list->head->state == order->state));
     order->list = list;
     order->next = before;
     order->prev = before != NULL ? before->prev : list->tail;
@@ -162,7 +164,9 @@ static void order_unlink(struct sk_order *order)
         order->next->prev = order->prev;
     else
         list->tail = order->prev;
+    SK_ASSERT(list->count > 0);
     list->count--;
+    SK_ASSERT((list->count == 0) == (list->head == NULL) && (list->head == NULL) == (list->tail == NULL));
     order->list = NULL;
     order->prev = order->next = NULL;
 }
@@ -171,10 +175,12 @@ void sk_order_give(struct sk_order_pool *pool, struct sk_order *order)
 {
     SK_ASSERT(order->state != SK_ORDER_FREE);
     order_unlink(order);
+    SK_ASSERT(pool->counts[order->state] > 0);
     pool->counts[order->state]--;
     order->state = SK_ORDER_FREE;
     order->next = pool->spare;
     pool->spare = order;
+    SK_ASSERT(pool->out > 0 && pool->out_of[order->shard] > 0);
     pool->out--;
     pool->out_of[order->shard]--;
 }

@@ -50,6 +50,7 @@ struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenanc
 void sk_voucher_free(struct sk_voucher *voucher)
 {
     SK_ASSERT(voucher->pins == 0);
+    SK_ASSERT(!voucher->asking.listed && voucher->entries.oldest == NULL); // these have a pin
     sk_filter_free(voucher->refusals.filter);
     sk_histogram_close(voucher->durable);
     free(voucher->document);

@@ -15,6 +15,7 @@ void sk_write_queue_add(struct sk_write_queue *queue, struct sk_voucher *voucher
 {
     if (voucher->granted.listed)
         return;
+    SK_ASSERT((queue->first == NULL) == (queue->last == NULL));
     voucher->granted.listed = true;
     voucher->granted.next = NULL;
     if (queue->last != NULL)
@@ -40,6 +41,7 @@ struct sk_voucher *sk_write_queue_take(struct sk_write_queue *queue, uint64_t no
         queue->first = voucher->granted.next;
     if (queue->last == voucher)
         queue->last = before;
+    SK_ASSERT(voucher->granted.listed && (queue->first == NULL) == (queue->last == NULL));
     voucher->granted.listed = false;
     return voucher;
 }

@@ -134,6 +134,7 @@ static void writer_wake_delayed(struct sk_writer *writer)
         next = order->next;
         if (order->not_before_ms > now)
             continue;
+        SK_ASSERT(order->low_priority || writer->awaited > 0);
         writer->awaited -= !order->low_priority;
         writer_enqueue(writer, order);
     }
@@ -186,7 +187,9 @@ static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
     size_t n = 0;
     while (voucher != NULL) {
         taken[n++] = voucher;
-        writer->awaited -= sk_batch_add(batch, writer->sale->orders, voucher);
+        size_t awaited = sk_batch_add(batch, writer->sale->orders, voucher);
+        SK_ASSERT(writer->awaited >= awaited);
+        writer->awaited -= awaited;
         voucher =
             share && sk_batch_has_room(batch) ? sk_write_queue_take(&writer->queue, now, sk_batch_may_share) : NULL;
     }
@@ -340,6 +343,7 @@ static void writer_leave_entry(struct sk_entry *entry)
     const struct sk_writer *writer = writer_of(entry);
     struct sk_voucher *voucher = entry->voucher;
     bool recovered = entry->kind == SK_ENTRY_RECOVERED;
+    SK_ASSERT(entry->open > 0);
     if (--entry->open > 0)
         return;
     sk_voucher_pin(voucher); // the entry may go now
@@ -483,6 +487,7 @@ void sk_writer_forget(struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
     sk_order_give(entry->sale->orders, order);
+    SK_ASSERT(entry->open > 0);
     if (--entry->open == 0)
         sk_entry_forget(entry);
 }

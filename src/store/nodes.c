@@ -298,6 +298,7 @@ static void node_on_moved(void *arg, const char *error)
         return;
     }
     unsigned to = nodes_take(nodes, &moved.to), from = nodes->of_slot[moved.slot];
+    SK_ASSERT(nodes->nodes[from].slots > 0);
     nodes->nodes[from].slots--;
     nodes->nodes[to].slots++;
     nodes->of_slot[moved.slot] = (uint8_t)to;

@@ -464,6 +464,7 @@ static void pg_link_finish_call(struct sk_pg *pg)
     pg->current = NULL;
     pg->answered++;
     pg_link_took(pg);
+    SK_ASSERT(pg->waiting > 0);
     pg->waiting--;
     pg->busy = false;
     pg->result = NULL;

@@ -376,6 +376,7 @@ static struct redis_call *redis_link_pop(struct sk_redis *redis)
     }
     if (redis->oldest == NULL)
         redis->youngest = NULL;
+    SK_ASSERT(redis->waiting > 0);
     redis->waiting--;
     return call;
 }
@@ -586,6 +587,7 @@ static void redis_link_end_calls(struct sk_redis *redis)
 static void redis_link_free(void *owner)
 {
     struct sk_redis *redis = owner;
+    SK_ASSERT(redis->parts > 0);
     if (--redis->parts > 0)
         return;
     sk_redis_url_free(&redis->url);

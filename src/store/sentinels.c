@@ -80,6 +80,7 @@ void sk_sentinels_close(struct sk_sentinels *sentinels)
 static void sentinels_freed(void *arg)
 {
     struct sk_sentinels *sentinels = ((struct seat *)arg)->sentinels;
+    SK_ASSERT(sentinels->open > 0);
     if (--sentinels->open > 0)
         return;
     const struct sk_sentinels_options options = sentinels->options;

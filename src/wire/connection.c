@@ -119,6 +119,7 @@ void sk_connection_end_request(struct sk_connection *connection)
 static void connection_release(struct sk_connection *connection)
 {
     struct sk_connections *pool = connection->pool;
+    SK_ASSERT(pool->held > 0);
     pool->held--;
     if (pool->hooks.released != NULL)
         pool->hooks.released(pool->hooks.arg, &connection->request.hold);
@@ -143,6 +144,7 @@ void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, u
 #undef TO
     struct sk_connections *pool = connection->pool;
     SK_ASSERT((allowed[connection->phase] & 1U << phase) != 0);
+    SK_ASSERT(pool->in_phase[connection->phase] > 0);
     pool->in_phase[connection->phase]--;
     pool->in_phase[phase]++;
     connection->phase = phase;
@@ -256,6 +258,7 @@ static void connection_resume(struct sk_connection *connection)
     sk_hangups_unwatch(connection->pool->hangups, connection->fd);
     MHD_resume_connection(connection->library);
     connection->suspended = false;
+    SK_ASSERT(connection->pool->suspended > 0);
     connection->pool->suspended--;
     if (connection->phase == SK_PHASE_RESUMING)
         sk_connection_move(connection, SK_PHASE_SENDING, (uint64_t)connection->pool->options->request_timeout_ms);
