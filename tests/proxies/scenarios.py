@@ -199,11 +199,13 @@ def waits_are_cut_off(road: Road, service, findings: Findings) -> None:
     """More long polls than allowed failures, all longer than the gateway's time-out: only they get 504."""
     who = road.who(f"{name_of(road)}-cut")
     order = json.loads(talk(road.port, request("POST", f"/seckill/{service.voucher}", who))[0].body)["id"]
+    talk(road.port, request("GET", f"/orders/{order}?wait=1&while=pending", who))  # few look-ups of a pending one are let in
     links = [Link(road.port, 30) for _ in range(6)]
     for link in links:
         link.send(request("GET", f"/orders/{order}?wait=20&while=unpaid", who))
     found = [link.one() for link in links]
-    expect(findings, road, "long polls that are cut off", {answer and answer.status for answer in found}, {504})
+    odd = [(answer.status, answer.body) if answer else None for answer in found if not answer or answer.status != 504]
+    expect(findings, road, "long polls that are cut off", odd, [])
     others = statuses(talk(road.port, *[request("GET", "/vouchers", b"")] * 20))
     expect(findings, road, "requests beside them", others, [200] * 20)
     for link in links:
