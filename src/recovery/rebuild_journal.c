@@ -49,7 +49,7 @@ struct sk_rebuild_journal {
     struct sk_voucher *voucher;
     sk_rebuild_journal_cb *done;
     void *arg;
-    const char *epoch;
+    int64_t epoch;
     size_t settled;
 
     // The page that is being settled.
@@ -143,7 +143,7 @@ size_t sk_rebuild_journal_settled(const struct sk_rebuild_journal *journal)
 
 void sk_rebuild_journal_settle(struct sk_rebuild_journal *journal, const char *epoch)
 {
-    journal->epoch = epoch;
+    journal->epoch = strtoll(epoch, NULL, 10);
     journal_read(journal, JOURNAL_READING);
 }
 
@@ -251,8 +251,7 @@ static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk
 // Without a journal id: it will be gone, and Redis will have no units out for orders that end.
 static struct sk_call_part journal_part(const struct sk_rebuild_journal *journal)
 {
-    return (struct sk_call_part){journal->voucher, strtoll(journal->epoch, NULL, 10), journal->call.n, journal->offer,
-                                 NULL};
+    return (struct sk_call_part){journal->voucher, journal->epoch, journal->call.n, journal->offer, NULL};
 }
 
 static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state)
@@ -419,8 +418,7 @@ static void journal_remove_page(struct sk_rebuild_journal *journal)
         argv[i + 2] = journal->ids[i];
     journal_move(journal, JOURNAL_REMOVING);
     SK_FAILPOINT("rebuild.settling");
-    if (journal->run_number != sk_redis_run_number(redis) ||
-        journal->voucher->seen.epoch > strtoll(journal->epoch, NULL, 10) ||
+    if (journal->run_number != sk_redis_run_number(redis) || journal->voucher->seen.epoch > journal->epoch ||
         sk_redis_command(redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) != SK_OK)
         journal_fail(journal);
 }

@@ -23,7 +23,7 @@ struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, st
                                                   sk_rebuild_journal_cb *done, void *arg);
 void sk_rebuild_journal_free(struct sk_rebuild_journal *journal); // NULL is fine
 
-// `epoch` is borrowed until it is done.
+// `epoch`: as text, as PostgreSQL has returned it.
 void sk_rebuild_journal_settle(struct sk_rebuild_journal *journal, const char *epoch);
 
 // Orders settled so far.
