@@ -124,8 +124,7 @@ static bool postgres_check_connect(struct postgres_check *check)
                 check->conn == NULL ? "out of memory" : PQerrorMessage(check->conn));
         return false;
     }
-    PGresult *set =
-        postgres_check_ask(check, "postgresql session", "SELECT set_config('statement_timeout', $1, false)", 1, params);
+    PGresult *set = postgres_check_ask(check, "postgresql session", sk_checks[SK_CHECK_SESSION].text, 1, params);
     if (set == NULL)
         return false;
     PQclear(set);
