@@ -1,7 +1,6 @@
 // No store is asked, but for the list of instances. Any reactor answers GET /metrics for the whole process.
 #include "about.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +10,9 @@
 #include "answer.h"
 #include "auth.h"
 #include "clock.h"
-#include "embedded_openapi.h"
 #include "instances.h"
 #include "keys.h"
 #include "pages.h"
-#include "route_table.h"
 #include "text.h"
 #include "verdict.h"
 
@@ -115,327 +112,33 @@ void sk_handle_me(const struct sk_context *context, struct sk_request *request)
 }
 
 // ---- the OpenAPI document ----
-//
-// Writes the text in one pass, without a tree: everything printed into it is a constant of ours that needs no escaping
-// in JSON (tests/unit/test_openapi.c parses it).
 
-#ifndef SK_VERSION
-#define SK_VERSION "0"
-#endif
-
-enum { STATUS_FIRST = 200, STATUS_PROBLEM = 400, STATUS_END = 600 };
-
-static void openapi_put_paths(struct sk_buf *out);
-static void openapi_put_operation(struct sk_buf *out, const struct sk_route *route);
-static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller);
-static void openapi_put_params(struct sk_buf *out, const struct sk_route *route);
-static void openapi_put_responses(struct sk_buf *out, const struct sk_route *route);
-static void openapi_put_status(struct sk_buf *out, unsigned status);
-static const char *openapi_put_success(struct sk_buf *out, unsigned status, const char *gives);
-static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned status);
-static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned status);
-static void openapi_put_components(struct sk_buf *out);
-static void openapi_put_problem_code(struct sk_buf *out);
-static void openapi_put_examples(struct sk_buf *out);
-static void openapi_put_text(struct sk_buf *out, const char *text);
+// Where the build has embedded web/openapi.json.
+static const struct sk_embedded_page *about_openapi(void)
+{
+    const struct sk_embedded_page *page = sk_embedded_pages;
+    while (strcmp(page->path, SK_OPENAPI_PATH) != 0)
+        page++;
+    return page;
+}
 
 struct sk_document *sk_openapi_open(const struct sk_cors *cors)
 {
     // Cached only briefly: another version of the service may run a moment later.
     static const struct sk_document_field fields[] = {
         {"Cache-Control", "public, max-age=60"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
-    struct sk_document_source source = {.type = "application/json", .fields = fields, .cors = cors};
-    sk_openapi_put(&source.own);
-    if (sk_openapi_packed != NULL)
-        source.packed = (struct sk_document_body){(const char *)sk_openapi_packed, sk_openapi_packed_len};
-    return sk_document_open(&source);
+    const struct sk_embedded_page *page = about_openapi();
+    return sk_document_open(&(struct sk_document_source){.type = page->type,
+                                                         .plain = {(const char *)page->text, page->len},
+                                                         .packed = {(const char *)page->packed, page->packed_len},
+                                                         .fields = fields,
+                                                         .cors = cors});
 }
 
 enum sk_status sk_openapi_print(FILE *out)
 {
-    struct sk_buf text = {0};
-    sk_openapi_put(&text);
-    bool ok = !text.failed && fwrite(text.data, 1, text.len, out) == text.len;
-    sk_buf_free(&text);
-    return ok ? SK_OK : SK_FAIL;
-}
-
-void sk_openapi_put(struct sk_buf *out)
-{
-    sk_buf_puts(out, "{\"openapi\":\"3.1.0\",\"info\":{\"version\":\"" SK_VERSION "\",");
-    openapi_put_text(out, strchr(sk_openapis[SK_OPENAPI_INFO].text, '{') + 1);
-    sk_buf_puts(out, ",\"servers\":[{\"url\":\"/\",\"description\":\"Where this document came from\"}],\"paths\":{");
-    openapi_put_paths(out);
-    sk_buf_puts(out, "},\"components\":{");
-    openapi_put_components(out);
-    sk_buf_puts(out, "}}\n");
-}
-
-// ---- calls ----
-
-static void openapi_put_paths(struct sk_buf *out)
-{
-    const struct sk_route *end = sk_route_table + sk_route_count;
-    const char *pattern = "", *comma = "";
-    for (const struct sk_route *route = sk_route_table; route < end; route++) {
-        if (route->doc.id == NULL)
-            continue;
-        if (strcmp(pattern, route->pattern) != 0)
-            sk_buf_printf(out, "%s\"%s\":{", comma, route->pattern);
-        else
-            sk_buf_puts(out, ",");
-        openapi_put_operation(out, route);
-        pattern = route->pattern;
-        const struct sk_route *next = sk_route_next_method(route);
-        sk_buf_puts(out, next == NULL ? "}" : "");
-        comma = ",";
-    }
-}
-
-static void openapi_put_operation(struct sk_buf *out, const struct sk_route *route)
-{
-    static const char *const methods[] = {[SK_ROUTE_GET] = "get", [SK_ROUTE_POST] = "post", [SK_ROUTE_PATCH] = "patch"};
-    const struct sk_route_doc *doc = &route->doc;
-    SK_ASSERT(route->method != SK_ROUTE_ANY);
-    sk_buf_printf(out, "\"%s\":{\"operationId\":\"%s\",\"summary\":\"%s\",\"tags\":[\"%.*s\"]", methods[route->method],
-                  doc->id, doc->summary, (int)strcspn(route->pattern + 1, "/."), route->pattern + 1);
-    openapi_put_security(out, route->caller);
-    openapi_put_params(out, route);
-    if (doc->takes != NULL)
-        sk_buf_printf(out, ",\"requestBody\":{\"$ref\":\"#/components/requestBodies/%s\"}", doc->takes);
-    openapi_put_responses(out, route);
-    sk_buf_puts(out, "}");
-}
-
-// All schemes send Authorization. A generated client sends what its one callback gives for every scheme of a call, so
-// what the gateway sets and what is computed for a request are parameters, and `{}` stands for them.
-static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller)
-{
-    static const char *const schemes[] = {
-        [SK_ROUTE_PROBER] = "",
-        [SK_ROUTE_ANYONE] = "",
-        [SK_ROUTE_USER] = "{},{\"userToken\":[]}",
-        [SK_ROUTE_USER_OR_READ] = "{},{\"userToken\":[]},{\"adminToken\":[\"read\"]}",
-        [SK_ROUTE_READ] = "{\"adminToken\":[\"read\"]}",
-        [SK_ROUTE_OPERATE] = "{\"adminToken\":[\"operate\"]}",
-        [SK_ROUTE_REFUNDS] = "{\"adminToken\":[\"refunds\"]}",
-        [SK_ROUTE_SCRAPER] = "{\"adminToken\":[\"metrics\"]}",
-        [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{}",
-    };
-    sk_buf_printf(out, ",\"security\":[%s]", schemes[caller]);
-}
-
-static void openapi_put_param(struct sk_buf *out, const char *name, size_t len, const char *suffix)
-{
-    bool first = out->len > 0 && out->data[out->len - 1] == '[';
-    sk_buf_printf(out, "%s{\"$ref\":\"#/components/parameters/%.*s%s\"}", first ? "" : ",", (int)len, name, suffix);
-}
-
-static void openapi_put_named_params(struct sk_buf *out, const char *names)
-{
-    for (const char *at = names; *at != '\0';) {
-        size_t len = strcspn(at, " ");
-        openapi_put_param(out, at, len, "");
-        at += len + strspn(at + len, " ");
-    }
-}
-
-static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
-{
-    enum sk_route_caller caller = route->caller;
-    sk_buf_puts(out, ",\"parameters\":[");
-    for (const char *at = strchr(route->pattern, '{'); at != NULL; at = strchr(at + 1, '{'))
-        openapi_put_param(out, at + 1, strcspn(at + 1, "}"), "Id");
-    openapi_put_named_params(out, route->doc.params);
-    openapi_put_named_params(out, caller == SK_ROUTE_USER || caller == SK_ROUTE_USER_OR_READ ? "GatewayUser"
-                                  : caller == SK_ROUTE_PAYMENTS ? "PaymentTimestamp PaymentSignature"
-                                                                : "");
-    openapi_put_named_params(out, "Traceparent"); // every call accepts it
-    sk_buf_puts(out, "]");
-}
-
-// ---- answers ----
-
-// The verdicts with this status.
-static uint64_t openapi_of_status(uint64_t verdicts, unsigned status)
-{
-    uint64_t found = 0;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        if (sk_verdict_http_status((enum sk_verdict)i) == status)
-            found |= verdicts & SK_VERDICT_BIT(i);
-    }
-    return found;
-}
-
-static void openapi_put_responses(struct sk_buf *out, const struct sk_route *route)
-{
-    uint64_t verdicts = sk_route_verdicts(route);
-    const char *gives = route->doc.gives;
-    sk_buf_puts(out, ",\"responses\":{");
-    for (unsigned status = STATUS_FIRST; status < STATUS_END; status++) {
-        uint64_t these = openapi_of_status(verdicts, status);
-        if (these == 0)
-            continue;
-        if (status >= STATUS_PROBLEM)
-            openapi_put_problem(out, these, status);
-        else
-            gives = openapi_put_success(out, status, gives);
-    }
-    while (*gives != '\0') // "304:Name": statuses that no verdict has
-        gives = openapi_put_success(out, (unsigned)strtoul(gives, NULL, 10), strchr(gives, ':') + 1);
-    sk_buf_puts(out, "}");
-}
-
-static void openapi_put_status(struct sk_buf *out, unsigned status)
-{
-    bool first = out->len > 0 && out->data[out->len - 1] == '{';
-    sk_buf_printf(out, "%s\"%u\":", first ? "" : ",", status);
-}
-
-// Returns the remaining names.
-static const char *openapi_put_success(struct sk_buf *out, unsigned status, const char *gives)
-{
-    size_t len = strcspn(gives, " ");
-    openapi_put_status(out, status);
-    sk_buf_printf(out, "{\"$ref\":\"#/components/responses/%.*s\"}", (int)len, gives);
-    return gives + len + strspn(gives + len, " ");
-}
-
-static void openapi_put_codes(struct sk_buf *out, uint64_t verdicts, const char *format, const char *between)
-{
-    const char *comma = "";
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        if ((verdicts & SK_VERDICT_BIT(i)) == 0)
-            continue;
-        sk_buf_puts(out, comma);
-        for (const char *at = format; *at != '\0'; at++) {
-            if (*at == '%')
-                sk_buf_puts(out, sk_verdict_code((enum sk_verdict)i));
-            else
-                sk_buf_add(out, at, 1);
-        }
-        comma = between;
-    }
-}
-
-static void openapi_put_code_schema(struct sk_buf *out, uint64_t verdicts)
-{
-    sk_buf_puts(out, "{\"type\":\"string\",\"enum\":[");
-    openapi_put_codes(out, verdicts, "\"%\"", ",");
-    sk_buf_puts(out, "]}");
-}
-
-// Generators drop what stands beside a $ref, so a status's own codes are the second part of an allOf.
-static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned status)
-{
-    openapi_put_status(out, status);
-    sk_buf_puts(out, "{\"description\":\"");
-    openapi_put_codes(out, verdicts, "`%`", ", ");
-    sk_buf_puts(out, "\"");
-    openapi_put_headers(out, verdicts, status);
-    sk_buf_printf(out,
-                  ",\"content\":{\"application/problem+json\":{\"schema\":{\"allOf\":["
-                  "{\"$ref\":\"#/components/schemas/Problem\"},{\"type\":\"object\","
-                  "\"properties\":{\"status\":{\"type\":\"integer\",\"const\":%u},\"code\":",
-                  status);
-    openapi_put_code_schema(out, verdicts);
-    sk_buf_puts(out, "}}]},\"examples\":{");
-    openapi_put_codes(out, verdicts, "\"%\":{\"$ref\":\"#/components/examples/%\"}", ",");
-    sk_buf_puts(out, "}}}}");
-}
-
-static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned status)
-{
-    static const struct {
-        unsigned status;
-        const char *name, *header;
-    } always[] = {{401, "WWW-Authenticate", "WWWAuthenticate"},
-                  {405, "Allow", "Allow"},
-                  {429, "Retry-After", "RetryAfter"},
-                  {429, "RateLimit", "RateLimit"},
-                  {429, "RateLimit-Policy", "RateLimitPolicy"},
-                  {501, "Allow", "Allow"},
-                  {503, "Retry-After", "RetryAfter"}};
-    static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING);
-    static const uint64_t never = SK_VERDICT_BIT(SK_VERDICT_TICKETS_OFF);
-    sk_buf_puts(out, ",\"headers\":{\"traceparent\":{\"$ref\":\"#/components/headers/Traceparent\"},"
-                     "\"Cache-Control\":{\"$ref\":\"#/components/headers/NoStore\"}");
-    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-        if (always[i].status == status && (status != 503 || (verdicts & never) == 0))
-            sk_buf_printf(out, ",\"%s\":{\"$ref\":\"#/components/headers/%s\"}", always[i].name, always[i].header);
-    }
-    if ((verdicts & (later | never)) != 0)
-        sk_buf_puts(out, ",\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}");
-    sk_buf_puts(out, "}");
-}
-
-// ---- components ----
-
-static void openapi_put_components(struct sk_buf *out)
-{
-    static const struct {
-        const char *name;
-        enum sk_openapi file;
-    } files[] = {{"schemas", SK_OPENAPI_SCHEMAS},     {"parameters", SK_OPENAPI_PARAMETERS},
-                 {"headers", SK_OPENAPI_HEADERS},     {"requestBodies", SK_OPENAPI_REQUEST_BODIES},
-                 {"responses", SK_OPENAPI_RESPONSES}, {"securitySchemes", SK_OPENAPI_SECURITY_SCHEMES}};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        sk_buf_printf(out, "\"%s\":{", files[i].name);
-        if (files[i].file == SK_OPENAPI_SCHEMAS)
-            openapi_put_problem_code(out);
-        openapi_put_text(out, strchr(sk_openapis[files[i].file].text, '{') + 1);
-        sk_buf_puts(out, ",");
-    }
-    sk_buf_puts(out, "\"examples\":{");
-    openapi_put_examples(out);
-    sk_buf_puts(out, "}");
-}
-
-// The codes of all problems.
-static void openapi_put_problem_code(struct sk_buf *out)
-{
-    uint64_t problems = 0;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++)
-        problems |= sk_verdict_http_status((enum sk_verdict)i) < STATUS_PROBLEM ? 0 : SK_VERDICT_BIT(i);
-    sk_buf_puts(out, "\"ProblemCode\":");
-    openapi_put_code_schema(out, problems);
-    sk_buf_puts(out, ",");
-}
-
-// A problem of each code.
-static void openapi_put_examples(struct sk_buf *out)
-{
-    const char *comma = "";
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        enum sk_verdict verdict = (enum sk_verdict)i;
-        const char *code = sk_verdict_code(verdict), *title = sk_verdict_title(verdict);
-        unsigned status = sk_verdict_http_status(verdict);
-        if (status < STATUS_PROBLEM)
-            continue;
-        sk_buf_printf(out,
-                      "%s\"%s\":{\"value\":{\"type\":\"" SK_PROBLEM_TYPE
-                      "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"}}",
-                      comma, code, code, title, status, code);
-        comma = ",";
-    }
-}
-
-// Appends JSON without white space outside strings.
-static void openapi_put_text(struct sk_buf *out, const char *text)
-{
-    bool in_string = false;
-    const char *from = text;
-    for (const char *at = text; *at != '\0'; at++) {
-        if (*at == '"')
-            in_string = !in_string;
-        else if (in_string && *at == '\\')
-            at++;
-        else if (!in_string && isspace((unsigned char)*at)) {
-            sk_buf_add(out, from, (size_t)(at - from));
-            from = at + 1;
-        }
-    }
-    sk_buf_add(out, from, strlen(from));
+    const struct sk_embedded_page *page = about_openapi();
+    return fwrite(page->text, 1, page->len, out) == page->len ? SK_OK : SK_FAIL;
 }
 
 // ---- instances ----

@@ -1,13 +1,15 @@
 # Turns the files of web/ into one C source (pages.h), so that the service needs no files at run time.
 #   cmake -DSOURCE_DIR=.../web -DBUNDLE_DIR=... -DOUT=....c -DGZIP=... "-DFILES=index.html;..." -P embed_pages.cmake
-# FILES are below BUNDLE_DIR, or else below SOURCE_DIR. The pages have URLs of their own; all else is where it lies, below /web/.
+# FILES are below BUNDLE_DIR, or else below SOURCE_DIR. The pages and the OpenAPI document have URLs of their own; all else is where it lies, below /web/.
 
 set(url_index.html "/")
 set(url_admin.html "/admin/ui")
 set(url_pay.html "/pay")
+set(url_openapi.json "/openapi.json")
 set(type_.html "text/html; charset=utf-8")
 set(type_.css "text/css; charset=utf-8")
 set(type_.js "text/javascript; charset=utf-8")
+set(type_.json "application/json")
 set(type_.svg "image/svg+xml")
 set(type_.png "image/png")
 
@@ -26,6 +28,10 @@ foreach(file IN LISTS FILES)
   set(path "${BUNDLE_DIR}/${file}")
   if(NOT EXISTS "${path}")
     set(path "${SOURCE_DIR}/${file}")
+  endif()
+  if(extension STREQUAL ".json") # as short as all JSON of the service: without white space outside strings
+    execute_process(COMMAND sed -zE [[s/("([^"\\]|\\.)*")|[ \n]+/\1/g]] "${path}" OUTPUT_FILE "${OUT}.json" COMMAND_ERROR_IS_FATAL ANY)
+    set(path "${OUT}.json")
   endif()
   file(SIZE "${path}" len)
   if(len EQUAL 0)
@@ -46,7 +52,7 @@ foreach(file IN LISTS FILES)
   string(APPEND rows "    {\"${url}\", \"${type_${extension}}\", text_${number}, sizeof text_${number}, ${packed}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(REMOVE "${OUT}.gz")
+file(REMOVE "${OUT}.gz" "${OUT}.json")
 string(APPEND source "\nconst struct sk_embedded_page sk_embedded_pages[] = {\n${rows}};\n\n"
        "const size_t sk_embedded_page_count = sizeof sk_embedded_pages / sizeof sk_embedded_pages[0];\n")
 file(WRITE "${OUT}" "${source}")

@@ -1,5 +1,5 @@
-// To add a call: add a row here, its handler in the header of its subject, and its row in docs/http.md. The table
-// provides the rest, including 405 and Allow.
+// To add a call: add a row here, its handler in the header of its subject, its operation in web/openapi.json, and its
+// row in docs/http.md. The table provides the rest, including 405 and Allow.
 #include "route_table.h"
 
 #include <string.h>
@@ -73,107 +73,65 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 #define MEMBERS   (V(BAD_JSON) | V(INVALID))
 #define OPERATED  (VOUCHER | KEY | V(VERSION_CHANGED) | V(WRONG_STATE) | V(INTERNAL))
 
-// The first line of a row is what the service does, the rest is for the OpenAPI document.
 // clang-format off
-#define NOT_A_CALL {0}
+#define NOT_A_CALL NULL, 0
 
 // The first pattern that matches the path wins; its methods are adjacent.
 const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, TRIES, BUYERS, VITAL | RATED | A_PURCHASE, sk_handle_buy,
-     {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
-      V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
-          | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING)
-          | V(INTERNAL) | MEMBERS | KEY | BODY_TYPE}},
-    {GET, USER, "/orders", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_orders,
-     {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
+     "", V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
+         | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF)
+         | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING) | V(INTERNAL) | MEMBERS | KEY | BODY_TYPE},
+    {GET, USER, "/orders", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_orders, "limit cursor", V(FOUND)},
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, TRIES, BOTH, 0, sk_handle_order,
-     {"getOrder", "Shows an order, at once or after its next change", "wait while", NULL, "Order",
-      V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING)}},
-    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, TRIES, BUYERS, RATED, sk_handle_cancel,
-     {"cancelOrder", "Cancels the caller's unpaid order", "", NULL, "Order", MOVED | V(LOADING)}},
+     "wait while", V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING)},
+    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, TRIES, BUYERS, RATED, sk_handle_cancel, "", MOVED | V(LOADING)},
     {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, FAILURES, BUYERS, 0, sk_handle_pay,
-     {"payOrder", "Records a payment", "", "Payment", "Order",
-      V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)}},
-    {POST, REFUNDS, "/orders/{order}/refund", JSON, FOR_RETURN, FAILURES, BOTH, 0, sk_handle_refund,
-     {"refundOrder", "Refunds a paid order, or records the refund of a late payment", "", "Refund", "Order",
-      MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
-    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers,
-     {"listVouchers", "Lists open and paused vouchers", "limit cursor", NULL, "Vouchers", V(FOUND)}},
-    {GET, ANYONE, "/vouchers/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,
-     {"followSales", "Follows several sales: server-sent events", "ids LastEventId", NULL, "SaleEvents 204:SalesOver", VOUCHER}},
-    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher,
-     {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
-    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,
-     {"followSale", "Follows a sale: server-sent events", "LastEventId", NULL, "SaleEvents 204:SalesOver", VOUCHER}},
-    {GET, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
-     {"getChallenge", "Shows what a purchase ticket requires", "", NULL, "TicketChallenge",
-      VOUCHER | V(ENDED) | V(TICKETS_OFF)}},
+     "", V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)},
+    {POST, REFUNDS, "/orders/{order}/refund", JSON, FOR_RETURN, FAILURES, BOTH, 0, sk_handle_refund, "", MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)},
+    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers, "limit cursor", V(FOUND)},
+    {GET, ANYONE, "/vouchers/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events, "ids", VOUCHER},
+    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher, "", VOUCHER},
+    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events, "", VOUCHER},
+    {GET, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket, "", VOUCHER | V(ENDED) | V(TICKETS_OFF)},
     {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
-     {"getTicket", "Gives the caller a purchase ticket", "", "TicketWork", "Ticket",
-      VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS |
-          BODY_TYPE}},
-    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers,
-     {"listAllVouchers", "Lists vouchers, of one state or any, with a text in their title or any", "state title limit cursor", NULL, "Vouchers", V(FOUND)}},
-    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create,
-     {"createVoucher", "Creates a voucher", "IdempotencyKey", "NewVoucher", "VoucherCreated",
-      V(CREATED) | V(INTERNAL) | KEY}},
-    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_inspect,
-     {"inspectVoucher", "Shows a voucher, with its data in Redis", "", NULL, "VoucherInspected", VOUCHER}},
-    {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_change,
-     {"changeVoucher", "Changes terms of a voucher", "IfMatch IdempotencyKey", "VoucherChange", "Voucher",
-      OPERATED | V(STARTED)}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_pause,
-     {"pauseVoucher", "Stops the sale", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/resume", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_resume,
-     {"resumeVoucher", "Resumes the sale", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_close,
-     {"closeVoucher", "Ends the sale early and permanently", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
+     "", VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS | BODY_TYPE},
+    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers, "state title limit cursor", V(FOUND)},
+    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create, "", V(CREATED) | V(INTERNAL) | KEY},
+    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_inspect, "", VOUCHER},
+    {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_change, "", OPERATED | V(STARTED)},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_pause, "", OPERATED},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/resume", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_resume, "", OPERATED},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_close, "", OPERATED},
     {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_stock,
-     {"changeStock", "Adds or removes units", "IfMatch IdempotencyKey", "StockChange", "Voucher",
-      OPERATED | V(BELOW_SOLD) | V(LOADING)}},
+     "", OPERATED | V(BELOW_SOLD) | V(LOADING)},
     {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, FAILURES, OPERATORS, VITAL, sk_handle_rebuild,
-     {"reconcileVoucher", "Rebuilds the voucher in Redis from PostgreSQL", "", NULL, "Voucher",
-      VOUCHER | V(ARCHIVED) | V(LOADING)}},
+     "", VOUCHER | V(ARCHIVED) | V(LOADING)},
     {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, FAILURES, OPERATORS, VITAL, sk_handle_settlement,
-     {"settleVoucher", "Settlement report of a voucher's units, orders and payments", "format", NULL, "Settlement",
-      VOUCHER | V(INTERNAL)}},
+     "format", VOUCHER | V(INTERNAL)},
     {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_dead_letters,
-     {"listDeadLetters", "Lists dead letters that wait for a decision", "limit cursor", NULL, "DeadLetters", V(FOUND)}},
-    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_events,
-     {"auditVoucher", "Lists operators' actions on a voucher", "limit cursor", NULL, "AdminEvents", V(FOUND)}},
+     "limit cursor", V(FOUND)},
+    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_events, "limit cursor", V(FOUND)},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_requeue,
-     {"requeueDeadLetter", "Retries the orders of a dead letter", "", NULL, "Requeued", V(FOUND) | V(UNREADABLE)}},
+     "", V(FOUND) | V(UNREADABLE)},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_write_off,
-     {"writeOffDeadLetter", "Refuses the orders of a dead letter permanently", "", NULL, "WrittenOff", V(FOUND)}},
+     "", V(FOUND)},
     // Without a token these do not reveal which calls exist.
     {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
     {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
     {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
-     {"listVoucherOrders", "Lists a voucher's orders", "voucher status from to limit cursor", NULL, "AdminOrders",
-      V(FOUND)}},
-    {GET, READ, "/admin/orders/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_orders,
-     {"findOrders", "Lists a user's orders", "user limit cursor", NULL, "Orders", V(FOUND)}},
-    {GET, READ, "/admin/payments/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_payment,
-     {"findPayment", "Finds a payment by its reference", "reference", NULL, "Payment", V(FOUND)}},
-    {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments,
-     {"listPayments", "Lists a voucher's payments, or all that are to be refunded", "voucherIfAny stateToRefund limit cursor",
-      NULL, "Payments", V(FOUND)}},
-    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
-     {"listOrderEvents", "The feed of changes of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
-    {GET, READ, "/admin/troubles", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_troubles,
-     {"listTroubles", "Lists vouchers for which an operator has something to do", "", NULL, "Troubles", V(FOUND)}},
-    {GET, READ, "/admin/me", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_me,
-     {"getMe", "Shows the roles of the caller's token", "", NULL, "Me", V(FOUND) | V(OVERLOADED)}},
-    {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,
-     {"listInstances", "Lists living instances, one row per reactor", "", NULL, "Instances", V(FOUND)}},
-    {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, 0, sk_handle_openapi,
-     {"getInterface", "This document", "IfNoneMatch", NULL, "Document 304:Unchanged", V(FOUND)}},
-    {GET, PROBER, "/healthz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_health,
-     {"isAlive", "Whether the process is alive", "", NULL, "Ok", V(FOUND)}},
-    {GET, PROBER, "/readyz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_ready,
-     {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
-    {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, FAILURES, OPERATORS, 0, sk_handle_metrics,
-     {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
+     "voucher status from to limit cursor", V(FOUND)},
+    {GET, READ, "/admin/orders/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_orders, "user limit cursor", V(FOUND)},
+    {GET, READ, "/admin/payments/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_payment, "reference", V(FOUND)},
+    {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments, "voucher state limit cursor", V(FOUND)},
+    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events, "limit after last", V(FOUND)},
+    {GET, READ, "/admin/troubles", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_troubles, "", V(FOUND)},
+    {GET, READ, "/admin/me", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_me, "", V(FOUND) | V(OVERLOADED)},
+    {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances, "", V(FOUND)},
+    {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, 0, sk_handle_openapi, "", V(FOUND)},
+    {GET, PROBER, "/healthz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_health, "", V(FOUND)},
+    {GET, PROBER, "/readyz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_ready, "", V(FOUND)},
+    {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, FAILURES, OPERATORS, 0, sk_handle_metrics, "", V(FOUND) | V(OVERLOADED)},
     // The built-in pages.
     {GET, ANYONE, "/", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES, sk_handle_page, NOT_A_CALL},
     {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, DOCUMENTS, BOTH, OF_PAGES, sk_handle_page, NOT_A_CALL},
@@ -254,11 +212,11 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 bool sk_route_has_parameter(const struct sk_route *route, const char *name)
 {
     size_t len = strlen(name);
-    if (len == 0 || strspn(name, "abcdefghijklmnopqrstuvwxyz") != len)
-        return false;
-    for (const char *at = route->doc.params; (at = strstr(at, name)) != NULL; at += len) {
-        if ((at == route->doc.params || at[-1] == ' ') && !(at[len] >= 'a' && at[len] <= 'z'))
+    for (const char *at = route->query; *at != '\0'; at += strspn(at, " ")) {
+        size_t part = strcspn(at, " ");
+        if (part == len && memcmp(at, name, len) == 0)
             return true;
+        at += part;
     }
     return false;
 }
@@ -292,5 +250,5 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
     verdicts |= route->body == JSON ? BODY_TYPE | MEMBERS : 0;
     verdicts |= route->wait != AT_ONCE || (route->flags & VITAL) == 0 ? V(OVERLOADED) : 0;
     verdicts |= route->counts != UNCOUNTED ? V(RATE_LIMITED) : 0;
-    return verdicts | route->doc.verdicts;
+    return verdicts | route->verdicts;
 }

@@ -63,21 +63,6 @@ enum sk_route_flag {
     SK_ROUTE_OF_DEMO = 32,      // exists only in the demo
 };
 
-// What the OpenAPI document contains of a call, beyond the other columns (about.c).
-struct sk_route_doc {
-    const char *id; // operationId; NULL: not a call, so not in the document
-    const char *summary;
-    // Besides those of the path: names in openapi/parameters.json, separated by blanks. One that begins with a small
-    // letter is a parameter of the query, and its own name are the letters before the first capital: `stateToRefund` is
-    // a `state`. It is the only list of them.
-    const char *params;
-    const char *takes; // the body: a name in openapi/request_bodies.json; NULL: none
-    // Names in openapi/responses.json: one for each successful verdict, in the order of their statuses; then those
-    // without a verdict, such as "304:Unchanged".
-    const char *gives;
-    uint64_t verdicts; // SK_VERDICT_BIT of each, besides those that sk_route_verdicts() adds
-};
-
 #define SK_VERDICT_BIT(verdict) (UINT64_C(1) << (verdict))
 _Static_assert(SK_VERDICT_COUNT <= 64, "all verdicts in one word");
 
@@ -91,7 +76,8 @@ struct sk_route {
     enum sk_route_place place;
     unsigned flags; // enum sk_route_flag
     sk_handle *handle;
-    struct sk_route_doc doc;
+    const char *query; // the names of its parameters, separated by blanks; NULL: not a call, so not in web/openapi.json
+    uint64_t verdicts; // SK_VERDICT_BIT of each, besides those that sk_route_verdicts() adds
 };
 
 // Rows of one pattern are adjacent.

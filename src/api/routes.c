@@ -313,7 +313,7 @@ static bool routes_query_good(const struct sk_routes *routes, struct sk_request 
     if (request->query_bad)
         return sk_answer_parameter(routes->answers, request, "",
                                    "the query has a malformed escape, or that of a control byte");
-    if (route->doc.id == NULL || sk_request_query_all(request, routes_on_parameter, &read))
+    if (route->query == NULL || sk_request_query_all(request, routes_on_parameter, &read))
         return true;
     sk_url_put(&escaped, read.odd);
     (void)snprintf(shown, sizeof shown, "%s", escaped.failed ? "" : escaped.data);

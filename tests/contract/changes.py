@@ -27,7 +27,7 @@ def odd_documents(tree: dict) -> Iterator[tuple[str, dict]]:
         ("another version", lambda t: t.update(openapi="3.0.3")),
         ("a member too many", lambda t: t.update(bogus=1)),
         ("a path without a slash", lambda t: t["paths"].update({"seckill": {}})),
-        ("a response without a description", lambda t: buy(t)["responses"]["409"].pop("description")),
+        ("a response without a description", lambda t: parts(t)["responses"]["NotSold"].pop("description")),
         ("a status that is none", lambda t: buy(t)["responses"].update({"999": {"description": "x"}})),
         ("no way to succeed", lambda t: [buy(t)["responses"].pop(s) for s in ("201", "202")]),
         ("a parameter without a place", lambda t: parts(t)["parameters"]["limit"].pop("in")),
@@ -69,7 +69,7 @@ def changed_documents(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]
         ("tags are of another form", lambda t: parts(t)["headers"]["ETag"]["schema"].update(pattern="^W/")),
         ("traces are of another form", lambda t: parts(t)["headers"]["Traceparent"]["schema"].update(pattern="^01-")),
         ("an answer is in no trace", lambda t: parts(t)["responses"]["OrderPlaced"]["headers"].pop("traceparent")),
-        ("a problem is in no trace", lambda t: buy(t)["responses"]["404"]["headers"].pop("traceparent")),
+        ("a problem is in no trace", lambda t: parts(t)["responses"]["UnknownVoucher"]["headers"].pop("traceparent")),
         ("caches may keep an answer", lambda t: parts(t)["headers"]["NoStore"].update(schema={"const": "no-cache"})),
         ("a field that pages do not see", lambda t: parts(t)["responses"]["Ok"]["headers"].update({"X-Odd": {"schema": {}}})),
         ("a field that pages may not send", lambda t: parts(t)["parameters"]["Prefer"].update(name="X-Odd")),
@@ -109,8 +109,8 @@ def without_what_was_seen(tree: dict, exchanges: list[Exchange]) -> Iterator[Cha
             seen.add((operation.id, code))
 
             def without(t: dict) -> None:
-                media = t["paths"][operation.path][method]["responses"][status]["content"][PROBLEM]
-                own_codes(media).remove(code)
+                response = Document(t).follow(t["paths"][operation.path][method]["responses"][status])
+                own_codes(response["content"][PROBLEM]).remove(code)
 
             yield f"{operation.id} without {code}", changed(tree, without), [exchange]
 

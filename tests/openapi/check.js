@@ -53,7 +53,7 @@ const CONTROLS = [
     ['an operation without a summary', lint, (tree) => delete tree.paths['/vouchers'].get.summary],
     ['codes without an enum', compile, (tree) => (tree.components.schemas.ProblemCode = { type: 'string' })],
     ["a status without its own codes", compile, (tree) => {
-        tree.paths['/seckill/{voucher}'].post.responses['409'].content['application/problem+json'].schema.allOf.pop();
+        tree.components.responses.NotSold.content['application/problem+json'].schema.allOf.pop();
     }],
     ['events without a schema', compile, (tree) => {
         tree.components.responses.SaleEvents.content['text/event-stream'].schema = { type: 'string' };

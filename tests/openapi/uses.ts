@@ -56,8 +56,8 @@ export async function rush(voucher: string): Promise<string> {
 export async function follow(voucher: string): Promise<SaleEvent | undefined> {
     const { stream } = await followSale({ path: { voucher } });
     for await (const event of stream) {
-        const seen: SaleEvent = event;
-        if (seen.phase !== 'upcoming') {
+        const seen: SaleEvent | void = event; // nothing: the sale is over
+        if (seen && seen.phase !== 'upcoming') {
             return seen;
         }
     }
