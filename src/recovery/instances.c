@@ -21,9 +21,8 @@ static const char word_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 struct sk_instances {
     const struct sk_sale *sale;
     struct sk_timer *timer; // owned
-    bool publishing;
-    uint64_t published; // the taking of the session that was published last; 0: none
-    uint64_t again_ms;  // when to publish again
+    uint64_t published;     // the taking of the session that was published last; 0: none
+    uint64_t again_ms;      // when to publish again
     char text[TEXT_SIZE];
 };
 
@@ -79,11 +78,10 @@ static void instances_on_time(void *arg)
     uint64_t taken = sk_session_taken(sale->session);
     bool due = taken != instances->published || sk_monotonic_ms() >= instances->again_ms;
     const char *argv[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES, sk_session_id(sale->session), instances->text};
-    if (instances->publishing || !due || !sk_session_held(sale->session) || !sk_redis_ready(redis) ||
+    if (!due || !sk_session_held(sale->session) || !sk_redis_ready(redis) ||
         sk_redis_script(redis, SK_SCRIPT_PUBLISH_INSTANCE, 2, 4, argv, NULL, instances_on_published, instances) !=
             SK_OK)
         return;
-    instances->publishing = true;
     instances->published = taken;
     instances->again_ms = sk_monotonic_ms() + AGAIN_MS;
 }
@@ -91,7 +89,6 @@ static void instances_on_time(void *arg)
 static void instances_on_published(void *arg, const struct sk_reply *reply)
 {
     struct sk_instances *instances = arg;
-    instances->publishing = false;
     if (reply == NULL) // the link has died
         instances->published = 0;
 }

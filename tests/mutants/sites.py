@@ -31,6 +31,7 @@ class Site:
     new: str  # in C an expression, else the text itself
     what: str  # "< is <="
     line: int
+    within: str  # the line's text
 
     @property
     def floor(self) -> str:
@@ -39,7 +40,8 @@ class Site:
 
     @property
     def name(self) -> str:
-        return f"{self.path}: {' '.join(self.old.split())[:100]}: {self.what}"
+        old = " ".join(self.old.split())[:60]
+        return f"{self.path}: {old}: {self.what}: {self.within}"
 
 
 # ---- C ----
@@ -70,7 +72,11 @@ class Source:
         start, end = self.extent(cursor)
         if any(first < end and start < last and not (start <= first and last <= end) for first, last in self.macros):
             return  # a part of a macro's use
-        self.sites.append(Site(self.path, start, end, self.at(start, end), new, what, cursor.extent.start.line))
+        self.sites.append(Site(self.path, start, end, self.at(start, end), new, what, cursor.extent.start.line, self.line_of(start)))
+
+    def line_of(self, at: int) -> str:
+        first, end = self.text.rfind(b"\n", 0, at) + 1, self.text.index(b"\n", at)
+        return self.text[first:end].decode().strip()
 
     def find(self) -> list[Site]:
         for cursor in self.unit.cursor.get_children():
@@ -202,9 +208,9 @@ def text_sites(root: Path, path: str) -> list[Site]:
         new = str(int(word) + 1) if word.isdigit() else WORDS[kind].get(word)
         if new is not None:
             line = text.count("\n", 0, found.start())
-            old = text.splitlines()[line].strip()
+            within = text.splitlines()[line].strip()
             start, end = (len(text[:at].encode()) for at in found.span())
-            sites.append(Site(path, start, end, old, new, f"{word} is {new}", line + 1))
+            sites.append(Site(path, start, end, word, new, f"is {new}", line + 1, within))
     return sites
 
 
@@ -216,6 +222,6 @@ def all_sites(root: Path, build: Path, paths: list[str]) -> list[Site]:
             continue
         if file.endswith(".c") and file.split("/")[1] in FLOORS:
             sites += c_sites(root, build, file)
-        elif file.endswith((".lua", ".sql")) and "openapi" not in file:
+        elif file.endswith((".lua", ".sql")):
             sites += text_sites(root, file)
     return sites

@@ -225,6 +225,15 @@ TEST(at_rest_a_voucher_is_checked_every_five_seconds)
     ck_assert_uint_eq(rebuilt_count, 0);
 }
 
+TEST(a_voucher_that_sells_to_no_one_is_not_at_rest)
+{
+    all_is_well();
+    (void)on_sale(1);
+    state = "retired";
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(go_round(), 1);
+}
+
 TEST(a_store_that_came_back_is_checked_as_a_whole)
 {
     all_is_well();

@@ -73,6 +73,7 @@ TEST(an_odd_moved_is_not_read)
         "MOVED 1 a:01",
         "MOVED 1 ??:1",
         "MOVED :1",
+        "MOVED 123456789012345678901 a:1", // as long as a number may be, with its end
         "MOVED 123456789012345678901234567890 a:1",
     };
     struct sk_moved moved;
