@@ -1,5 +1,3 @@
-// Nearly every token has a header and claims in the form that sk_flat_json_read() reads, at a fraction of jansson's
-// cost and without an allocation. jansson reads all else: escapes, fractions and nested claims.
 #include "jwt.h"
 
 #include <jansson.h>
@@ -22,33 +20,14 @@ enum { PART_SIZE = SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES) };
 
 static const double latest_s = 9007199254740991.0; // 2^53 - 1: beyond it a double skips seconds
 
-// The object in a part, from whichever of the two could read it.
-struct part {
-    unsigned char bytes[PART_SIZE]; // what `flat` points into
-    struct sk_flat_json flat;
-    json_t *document; // owned; NULL: it is flat
-};
-
-struct value {
-    enum { ABSENT, TEXT, NUMBER, LIST, OTHER } kind;
-    struct sk_flat_text text; // of a flat list: the text between its brackets
-    double number;
-    const json_t *list; // NULL: it is flat
-};
-
-static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, struct part *out);
-static void jwt_free_part(struct part *part);
-static struct value jwt_get(const struct part *part, const char *name);
-static struct value jwt_value_of(const json_t *member);
-static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt_header *out);
-static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
+static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, json_t **out);
+static enum sk_jwt_result jwt_take_header(const json_t *header, struct sk_jwt_header *out);
+static enum sk_jwt_result jwt_take_claims(const json_t *claims, const struct sk_jwt_expected *expected,
                                           struct sk_jwt_claims *out);
-static bool jwt_can_be_named(struct value id);
-static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk_jwt_claims *claims);
-static bool jwt_take_time(struct value value, bool round_up, int64_t *out);
-static bool jwt_take_audience(struct value value, const char *audience, bool *found);
-static bool jwt_take_text(struct value value, char *out, size_t size);
-static bool jwt_is_text(struct value value, const char *text);
+static bool jwt_can_be_named(const json_t *id);
+static bool jwt_take_lifetime(const json_t *part, int64_t most_s, struct sk_jwt_claims *claims);
+static bool jwt_take_time(const json_t *value, bool round_up, int64_t *out);
+static bool jwt_take_audience(const json_t *value, const char *audience, bool *found);
 
 const char *sk_jwt_reason(enum sk_jwt_result result)
 {
@@ -81,79 +60,35 @@ bool sk_jwt_signature(const struct sk_jwt *jwt, unsigned char out[SK_JWS_SIGNATU
 
 // ---- a part ----
 
-static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, struct part *out)
+// The caller frees *out, which is NULL after an error.
+static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, json_t **out)
 {
+    unsigned char bytes[SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES)];
     size_t size;
-    out->document = NULL;
-    if (!sk_base64url_read(text, len, out->bytes, sizeof out->bytes, &size))
+    *out = NULL;
+    if (!sk_base64url_read(text, len, bytes, sizeof bytes, &size))
         return wrong;
-    if (sk_flat_json_read((const char *)out->bytes, size, &out->flat))
-        return SK_JWT_GOOD;
     sk_json_memory_begin();
-    out->document = json_loadb((const char *)out->bytes, size, JSON_REJECT_DUPLICATES, NULL);
-    if (json_is_object(out->document) && !sk_json_memory_failed())
+    *out = json_loadb((const char *)bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(*out) && !sk_json_memory_failed())
         return SK_JWT_GOOD;
-    jwt_free_part(out);
+    json_decref(*out);
+    *out = NULL;
     return sk_json_memory_failed() ? SK_JWT_NO_MEM : wrong;
 }
 
-static void jwt_free_part(struct part *part)
+static bool jwt_is_text(const json_t *value, const char *text)
 {
-    json_decref(part->document);
-    part->document = NULL;
-}
-
-static struct value jwt_get(const struct part *part, const char *name)
-{
-    if (part->document != NULL)
-        return jwt_value_of(json_object_get(part->document, name));
-    const struct sk_flat_member *member = sk_flat_json_find(&part->flat, name);
-    if (member == NULL)
-        return (struct value){.kind = ABSENT};
-    switch (member->kind) {
-    case SK_FLAT_TEXT:
-        return (struct value){.kind = TEXT, .text = member->text};
-    case SK_FLAT_NUMBER:
-        return (struct value){.kind = NUMBER, .number = (double)member->number};
-    case SK_FLAT_LIST:
-        return (struct value){.kind = LIST, .text = member->text};
-    default:
-        return (struct value){.kind = OTHER};
-    }
-}
-
-static struct value jwt_value_of(const json_t *member)
-{
-    if (member == NULL)
-        return (struct value){.kind = ABSENT};
-    if (json_is_string(member))
-        return (struct value){.kind = TEXT, .text = {json_string_value(member), json_string_length(member)}};
-    if (json_is_number(member))
-        return (struct value){.kind = NUMBER, .number = json_number_value(member)};
-    if (json_is_array(member))
-        return (struct value){.kind = LIST, .list = member};
-    return (struct value){.kind = OTHER};
-}
-
-static bool flat_text_is(struct sk_flat_text text, const char *what)
-{
-    if (text.len > 0 && text.at[0] != what[0]) // most texts that differ end here
-        return false;
-    return strlen(what) == text.len && memcmp(text.at, what, text.len) == 0;
-}
-
-static bool jwt_is_text(struct value value, const char *text)
-{
-    return value.kind == TEXT && flat_text_is(value.text, text);
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
 }
 
 // False: it is not a text of 1 to size - 1 bytes.
-static bool jwt_take_text(struct value value, char *out, size_t size)
+static bool jwt_take_text(const json_t *value, char *out, size_t size)
 {
-    if (value.kind != TEXT || value.text.len == 0 || value.text.len >= size)
+    size_t len = json_string_length(value); // 0: it is no text
+    if (len == 0 || len >= size)
         return false;
-    memcpy(out, value.text.at, value.text.len);
-    out[value.text.len] = '\0';
+    memcpy(out, json_string_value(value), len + 1);
     return true;
 }
 
@@ -161,23 +96,23 @@ static bool jwt_take_text(struct value value, char *out, size_t size)
 
 enum sk_jwt_result sk_jwt_read_header(const struct sk_jwt *jwt, struct sk_jwt_header *out)
 {
-    struct part part;
-    enum sk_jwt_result result = jwt_read_part(jwt->text, jwt->header_len, SK_JWT_HEADER, &part);
+    json_t *header;
+    enum sk_jwt_result result = jwt_read_part(jwt->text, jwt->header_len, SK_JWT_HEADER, &header);
     if (result == SK_JWT_GOOD)
-        result = jwt_take_header(&part, out);
-    jwt_free_part(&part);
+        result = jwt_take_header(header, out);
+    json_decref(header);
     return result;
 }
 
-static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt_header *out)
+static enum sk_jwt_result jwt_take_header(const json_t *header, struct sk_jwt_header *out)
 {
-    struct value type = jwt_get(part, "typ");
+    const json_t *type = json_object_get(header, "typ");
     char name[sizeof out->algorithm];
-    bool good_type = type.kind == ABSENT || (jwt_take_text(type, name, sizeof name) &&
-                                             (strcasecmp(name, "JWT") == 0 || strcasecmp(name, "at+jwt") == 0));
-    bool whole = jwt_take_text(jwt_get(part, "alg"), out->algorithm, sizeof out->algorithm) &&
-                 jwt_take_text(jwt_get(part, "kid"), out->kid, sizeof out->kid);
-    return whole && good_type && jwt_get(part, "crit").kind == ABSENT ? SK_JWT_GOOD : SK_JWT_HEADER;
+    bool good_type = type == NULL || (jwt_take_text(type, name, sizeof name) &&
+                                      (strcasecmp(name, "JWT") == 0 || strcasecmp(name, "at+jwt") == 0));
+    bool whole = jwt_take_text(json_object_get(header, "alg"), out->algorithm, sizeof out->algorithm) &&
+                 jwt_take_text(json_object_get(header, "kid"), out->kid, sizeof out->kid);
+    return whole && good_type && json_object_get(header, "crit") == NULL ? SK_JWT_GOOD : SK_JWT_HEADER;
 }
 
 // ---- the claims ----
@@ -187,24 +122,25 @@ static const char *const ids[SK_JWT_IDS] = {[SK_JWT_ID_SUB] = "sub", [SK_JWT_ID_
 enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
                                       struct sk_jwt_claims *out)
 {
-    struct part part;
+    json_t *claims;
     const char *text = jwt->text + jwt->header_len + 1;
-    enum sk_jwt_result result = jwt_read_part(text, jwt->signed_len - jwt->header_len - 1, SK_JWT_CLAIMS, &part);
+    enum sk_jwt_result result = jwt_read_part(text, jwt->signed_len - jwt->header_len - 1, SK_JWT_CLAIMS, &claims);
     if (result == SK_JWT_GOOD)
-        result = jwt_take_claims(&part, expected, out);
-    jwt_free_part(&part);
+        result = jwt_take_claims(claims, expected, out);
+    json_decref(claims);
     return result;
 }
 
-static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
+static enum sk_jwt_result jwt_take_claims(const json_t *claims, const struct sk_jwt_expected *expected,
                                           struct sk_jwt_claims *out)
 {
-    struct value issuer = jwt_get(part, "iss"), user = jwt_get(part, expected->user), from = jwt_get(part, "nbf");
+    const json_t *issuer = json_object_get(claims, "iss"), *user = json_object_get(claims, expected->user),
+                 *from = json_object_get(claims, "nbf");
     bool for_us = false;
     out->nbf_s = 0;
-    if (!jwt_take_time(jwt_get(part, "exp"), false, &out->exp_s) ||
-        (from.kind != ABSENT && !jwt_take_time(from, true, &out->nbf_s)) || issuer.kind != TEXT ||
-        !jwt_take_audience(jwt_get(part, "aud"), expected->audience, &for_us) || user.kind != TEXT)
+    if (!jwt_take_time(json_object_get(claims, "exp"), false, &out->exp_s) ||
+        (from != NULL && !jwt_take_time(from, true, &out->nbf_s)) || !json_is_string(issuer) ||
+        !jwt_take_audience(json_object_get(claims, "aud"), expected->audience, &for_us) || !json_is_string(user))
         return SK_JWT_CLAIMS;
     if (!jwt_is_text(issuer, expected->issuer))
         return SK_JWT_ISSUER;
@@ -214,29 +150,31 @@ static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct 
         return SK_JWT_SUBJECT;
     bool named = false, texts = true;
     for (int i = 0; i < SK_JWT_IDS; i++) {
-        struct value id = jwt_get(part, ids[i]);
-        texts = texts && (id.kind == TEXT || id.kind == ABSENT);
+        const json_t *id = json_object_get(claims, ids[i]);
+        texts = texts && (id == NULL || json_is_string(id));
         named = named || jwt_can_be_named(id);
-        out->ids[i] = id.kind == TEXT ? sk_siphash(&expected->id_keys[i], id.text.at, id.text.len) : 0;
+        out->ids[i] =
+            !json_is_string(id) ? 0 : sk_siphash(&expected->id_keys[i], json_string_value(id), json_string_length(id));
     }
     out->revocable = texts && named;
-    return expected->lifetime_s == 0 || jwt_take_lifetime(part, expected->lifetime_s, out) ? SK_JWT_GOOD
-                                                                                           : SK_JWT_LIFETIME;
+    return expected->lifetime_s == 0 || jwt_take_lifetime(claims, expected->lifetime_s, out) ? SK_JWT_GOOD
+                                                                                             : SK_JWT_LIFETIME;
 }
 
 // By a line of the file of revoked tokens, whose ids have no blanks.
-static bool jwt_can_be_named(struct value id)
+static bool jwt_can_be_named(const json_t *id)
 {
+    const char *at = json_is_string(id) ? json_string_value(id) : "";
     size_t n = 0;
-    while (id.kind == TEXT && n < id.text.len && (unsigned char)id.text.at[n] > ' ')
+    while ((unsigned char)at[n] > ' ')
         n++;
-    return n > 0 && n == id.text.len;
+    return n > 0 && at[n] == '\0';
 }
 
-static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk_jwt_claims *claims)
+static bool jwt_take_lifetime(const json_t *part, int64_t most_s, struct sk_jwt_claims *claims)
 {
     int64_t issued_s;
-    if (!jwt_take_time(jwt_get(part, "iat"), true, &issued_s) || claims->exp_s - issued_s > most_s)
+    if (!jwt_take_time(json_object_get(part, "iat"), true, &issued_s) || claims->exp_s - issued_s > most_s)
         return false;
     if (claims->nbf_s < issued_s)
         claims->nbf_s = issued_s;
@@ -244,36 +182,29 @@ static bool jwt_take_lifetime(const struct part *part, int64_t most_s, struct sk
 }
 
 // Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
-static bool jwt_take_time(struct value value, bool round_up, int64_t *out)
+static bool jwt_take_time(const json_t *value, bool round_up, int64_t *out)
 {
-    if (value.kind != NUMBER || !(value.number >= 0 && value.number < latest_s))
+    double s = json_is_number(value) ? json_number_value(value) : -1;
+    if (!(s >= 0 && s < latest_s))
         return false;
-    *out = (int64_t)value.number;
-    *out += round_up && (double)*out < value.number;
+    *out = (int64_t)s;
+    *out += round_up && (double)*out < s;
     return true;
 }
 
 // One text, or a list of texts.
-static bool jwt_take_audience(struct value value, const char *audience, bool *found)
+static bool jwt_take_audience(const json_t *value, const char *audience, bool *found)
 {
-    struct sk_flat_text text;
     *found = jwt_is_text(value, audience);
-    if (value.kind == TEXT)
+    if (json_is_string(value))
         return true;
-    if (value.kind != LIST)
-        return false;
-    if (value.list == NULL) {
-        while (sk_flat_json_next(&value.text, &text))
-            *found = *found || flat_text_is(text, audience);
-        return true;
-    }
-    for (size_t i = 0; i < json_array_size(value.list); i++) {
-        struct value item = jwt_value_of(json_array_get(value.list, i));
-        if (item.kind != TEXT)
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_string(item))
             return false;
         *found = *found || jwt_is_text(item, audience);
     }
-    return true;
+    return json_is_array(value);
 }
 
 enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_t leeway_s, int64_t now_s)
@@ -281,180 +212,6 @@ enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_
     if (now_s >= claims->exp_s + leeway_s)
         return SK_JWT_EXPIRED;
     return now_s < claims->nbf_s - leeway_s ? SK_JWT_EARLY : SK_JWT_GOOD;
-}
-
-// ---- flat json ----
-
-enum { DIGITS_MAX = 15 };
-
-struct at {
-    const char *now, *end;
-};
-
-static bool flat_member(struct at *at, struct sk_flat_member *out);
-static bool flat_value(struct at *at, struct sk_flat_member *out);
-static bool flat_number(struct at *at, int64_t *out);
-static bool flat_list(struct at *at, struct sk_flat_text *out);
-static bool flat_word(struct at *at);
-
-static void flat_skip(struct at *at)
-{
-    while (at->now < at->end && (*at->now == ' ' || *at->now == '\t' || *at->now == '\n' || *at->now == '\r'))
-        at->now++;
-}
-
-static bool flat_take(struct at *at, char c)
-{
-    if (at->now == at->end || *at->now != c)
-        return false;
-    at->now++;
-    return true;
-}
-
-// Takes a character, and the blanks around it.
-static bool flat_mark(struct at *at, char c)
-{
-    flat_skip(at);
-    bool taken = flat_take(at, c);
-    flat_skip(at);
-    return taken;
-}
-
-static bool flat_is_new(const struct sk_flat_json *json, struct sk_flat_text name)
-{
-    for (size_t i = 0; i < json->count; i++) {
-        const struct sk_flat_text *other = &json->members[i].name;
-        // Most names differ in the first character; that of an empty name is the closing quote.
-        if (other->len == name.len && other->at[0] == name.at[0] && memcmp(other->at, name.at, name.len) == 0)
-            return false;
-    }
-    return true;
-}
-
-bool sk_flat_json_read(const char *text, size_t len, struct sk_flat_json *out)
-{
-    struct at at = {text, text + len};
-    out->count = 0;
-    if (!flat_mark(&at, '{'))
-        return false;
-    if (!flat_mark(&at, '}')) {
-        do {
-            struct sk_flat_member *member = &out->members[out->count];
-            if (out->count == SK_FLAT_MEMBERS_MAX || !flat_member(&at, member) || !flat_is_new(out, member->name))
-                return false;
-            out->count++;
-        } while (flat_mark(&at, ','));
-        if (!flat_mark(&at, '}'))
-            return false;
-    }
-    return at.now == at.end;
-}
-
-static bool flat_text(struct at *at, struct sk_flat_text *out)
-{
-    if (!flat_take(at, '"'))
-        return false;
-    out->at = at->now;
-    while (at->now < at->end && *at->now >= ' ' && *at->now <= '~' && *at->now != '"' && *at->now != '\\')
-        at->now++;
-    out->len = (size_t)(at->now - out->at);
-    return flat_take(at, '"');
-}
-
-static bool flat_member(struct at *at, struct sk_flat_member *out)
-{
-    return flat_text(at, &out->name) && flat_mark(at, ':') && flat_value(at, out);
-}
-
-static bool flat_value(struct at *at, struct sk_flat_member *out)
-{
-    if (at->now == at->end)
-        return false;
-    switch (*at->now) {
-    case '"':
-        out->kind = SK_FLAT_TEXT;
-        return flat_text(at, &out->text);
-    case '[':
-        out->kind = SK_FLAT_LIST;
-        return flat_list(at, &out->text);
-    case 't':
-    case 'f':
-    case 'n':
-        out->kind = SK_FLAT_OTHER;
-        return flat_word(at);
-    default:
-        out->kind = SK_FLAT_NUMBER;
-        return flat_number(at, &out->number);
-    }
-}
-
-static bool flat_is_digit(const struct at *at)
-{
-    return at->now < at->end && *at->now >= '0' && *at->now <= '9';
-}
-
-// The number must end here: the reader of the object then rejects a fraction or an exponent.
-static bool flat_number(struct at *at, int64_t *out)
-{
-    const char *begin = at->now;
-    int64_t number = 0;
-    for (; flat_is_digit(at) && at->now - begin < DIGITS_MAX; at->now++)
-        number = number * 10 + (*at->now - '0');
-    *out = number;
-    return at->now > begin && !flat_is_digit(at) && (*begin != '0' || at->now == begin + 1);
-}
-
-static bool flat_list(struct at *at, struct sk_flat_text *out)
-{
-    struct sk_flat_text text;
-    (void)flat_take(at, '[');
-    out->at = at->now;
-    flat_skip(at);
-    while (at->now < at->end && *at->now != ']') {
-        if (!flat_text(at, &text))
-            return false;
-        flat_skip(at);
-        bool more = flat_take(at, ',');
-        flat_skip(at);
-        if (at->now == at->end || more == (*at->now == ']'))
-            return false;
-    }
-    out->len = (size_t)(at->now - out->at);
-    return flat_take(at, ']');
-}
-
-static bool flat_word(struct at *at)
-{
-    static const char *const words[] = {"true", "false", "null"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t len = strlen(words[i]);
-        if ((size_t)(at->end - at->now) >= len && memcmp(at->now, words[i], len) == 0) {
-            at->now += len;
-            return true;
-        }
-    }
-    return false;
-}
-
-// ---- lookup ----
-
-const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name)
-{
-    for (size_t i = 0; i < json->count; i++) {
-        if (flat_text_is(json->members[i].name, name))
-            return &json->members[i];
-    }
-    return NULL;
-}
-
-bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
-{
-    struct at at = {list->at, list->at + list->len};
-    while (at.now < at.end && *at.now != '"')
-        at.now++;
-    bool found = flat_text(&at, out);
-    *list = (struct sk_flat_text){at.now, (size_t)(at.end - at.now)};
-    return found;
 }
 
 // ---- signatures ----

@@ -150,42 +150,6 @@ enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_
 enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_t leeway_s,
                                       int64_t now_s) SK_MUST_CHECK;
 
-// ---- flat json ----
-
-// The usual form of a small JSON object, read without an allocation: members of plain text, whole numbers and lists of
-// texts, one level deep. A text of another form may still be JSON, which jansson finds out. jansson would read a text
-// of this form in the same way: tests/fuzz/fuzz_flat_json.c compares the two.
-
-enum { SK_FLAT_MEMBERS_MAX = 16 };
-
-enum sk_flat_kind { SK_FLAT_TEXT, SK_FLAT_NUMBER, SK_FLAT_LIST, SK_FLAT_OTHER }; // the last: true, false, null
-
-struct sk_flat_text {
-    const char *at;
-    size_t len;
-};
-
-struct sk_flat_member {
-    struct sk_flat_text name;
-    enum sk_flat_kind kind;
-    struct sk_flat_text text; // of a list: the text between its brackets
-    int64_t number;           // 0 to 10^15 - 1
-};
-
-struct sk_flat_json {
-    size_t count;
-    struct sk_flat_member members[SK_FLAT_MEMBERS_MAX];
-};
-
-// Any thread, as all functions. Texts are printable ASCII without escapes, and the names of at most 16 members differ.
-// False: it is of another form. The result points into the text.
-bool sk_flat_json_read(const char *text, size_t len, struct sk_flat_json *out);
-
-const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name); // NULL: not there
-
-// Takes the next text off the text of a list; false: there is none.
-bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out);
-
 // ---- jansson's memory ----
 //
 // Whether one of jansson's allocations has failed. Version 2.14 goes on after some failures, and gives truncated texts:

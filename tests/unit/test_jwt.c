@@ -1,5 +1,4 @@
-// The text of a token: its three parts, and the required header and claims. Each row is parsed as it is, and again in a
-// form that only jansson parses: both must give the same result.
+// The text of a token: its three parts, and the required header and claims.
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,16 +42,6 @@ static enum sk_jwt_result split(const char *header, const char *claims, struct s
     put_part(text, claims);
     sk_buf_puts(text, ".AAAA");
     return sk_jwt_split(text->data, jwt);
-}
-
-// The same object with one more member whose name has an escape, which flat_json.h does not accept.
-static void make_odd(const char *json, char *out, size_t size)
-{
-    const char *brace = strchr(json, '{');
-    if (brace == NULL || strchr(brace, '"') == NULL)
-        (void)snprintf(out, size, "%s", json);
-    else
-        (void)snprintf(out, size, "%.*s{\"\\u0041\":[{}],%s", (int)(brace - json), json, brace + 1);
 }
 
 static enum sk_jwt_result read_claims(const char *json, struct sk_jwt_claims *claims)
@@ -177,10 +166,7 @@ TEST(headers_are_checked)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_jwt_header header;
-        char odd[1024];
-        make_odd(rows[i].json, odd, sizeof odd);
         ck_assert_msg(read_header(rows[i].json, &header) == rows[i].result, "%s", rows[i].json);
-        ck_assert_msg(read_header(odd, &header) == rows[i].result, "%s", odd);
     }
     struct sk_jwt_header header;
     ck_assert_int_eq(read_header(rows[0].json, &header), SK_JWT_GOOD);
@@ -279,13 +265,10 @@ TEST(claims_are_checked)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_jwt_claims claims;
-        char odd[1024];
         if (rows[i].json[0] == '\0')
             continue; // an empty part is not a token
-        make_odd(rows[i].json, odd, sizeof odd);
         ck_assert_msg(read_claims(rows[i].json, &claims) == rows[i].result, "%s: %d", rows[i].json,
                       read_claims(rows[i].json, &claims));
-        ck_assert_msg(read_claims(odd, &claims) == rows[i].result, "%s", odd);
     }
 }
 
@@ -325,11 +308,8 @@ TEST(the_user_is_in_the_claim_that_is_set)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_jwt_claims claims;
-        char odd[1024];
         expected.user = rows[i].claim;
-        make_odd(rows[i].json, odd, sizeof odd);
         ck_assert_msg(read_claims(rows[i].json, &claims) == rows[i].result, "%s", rows[i].json);
-        ck_assert_msg(read_claims(odd, &claims) == rows[i].result, "%s", odd);
         if (rows[i].result == SK_JWT_GOOD)
             ck_assert_str_eq(claims.user, "alice");
     }
