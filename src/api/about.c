@@ -113,21 +113,12 @@ void sk_handle_me(const struct sk_context *context, struct sk_request *request)
 
 // ---- the OpenAPI document ----
 
-// Where the build has embedded web/openapi.json.
-static const struct sk_embedded_page *about_openapi(void)
-{
-    const struct sk_embedded_page *page = sk_embedded_pages;
-    while (strcmp(page->path, SK_OPENAPI_PATH) != 0)
-        page++;
-    return page;
-}
-
 struct sk_document *sk_openapi_open(const struct sk_cors *cors)
 {
     // Cached only briefly: another version of the service may run a moment later.
     static const struct sk_document_field fields[] = {
         {"Cache-Control", "public, max-age=60"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
-    const struct sk_embedded_page *page = about_openapi();
+    const struct sk_embedded_page *page = &sk_embedded_openapi;
     return sk_document_open(&(struct sk_document_source){.type = page->type,
                                                          .plain = {(const char *)page->text, page->len},
                                                          .packed = {(const char *)page->packed, page->packed_len},
@@ -137,8 +128,8 @@ struct sk_document *sk_openapi_open(const struct sk_cors *cors)
 
 enum sk_status sk_openapi_print(FILE *out)
 {
-    const struct sk_embedded_page *page = about_openapi();
-    return fwrite(page->text, 1, page->len, out) == page->len ? SK_OK : SK_FAIL;
+    const size_t len = sk_embedded_openapi.len;
+    return fwrite(sk_embedded_openapi.text, 1, len, out) == len ? SK_OK : SK_FAIL;
 }
 
 // ---- instances ----

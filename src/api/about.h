@@ -17,8 +17,6 @@ sk_handle sk_handle_not_found, sk_handle_me;
 // web/openapi.json: the interface as an OpenAPI 3.1 document. tests/unit/test_openapi.c holds it against the tables of
 // routes and verdicts, so that it names no call, parameter, code or status that does not exist, and leaves none out.
 
-#define SK_OPENAPI_PATH "/openapi.json"
-
 // The document, ready to be served. Borrows cors. NULL: out of memory.
 struct sk_document *sk_openapi_open(const struct sk_cors *cors);
 

@@ -1,11 +1,10 @@
 # Turns the files of web/ into one C source (pages.h), so that the service needs no files at run time.
 #   cmake -DSOURCE_DIR=.../web -DBUNDLE_DIR=... -DOUT=....c -DGZIP=... "-DFILES=index.html;..." -P embed_pages.cmake
-# FILES are below BUNDLE_DIR, or else below SOURCE_DIR. The pages and the OpenAPI document have URLs of their own; all else is where it lies, below /web/.
+# FILES are below BUNDLE_DIR, or else below SOURCE_DIR. The pages have URLs of their own, and the OpenAPI document a name; all else is where it lies, below /web/.
 
 set(url_index.html "/")
 set(url_admin.html "/admin/ui")
 set(url_pay.html "/pay")
-set(url_openapi.json "/openapi.json")
 set(type_.html "text/html; charset=utf-8")
 set(type_.css "text/css; charset=utf-8")
 set(type_.js "text/javascript; charset=utf-8")
@@ -49,7 +48,12 @@ foreach(file IN LISTS FILES)
     put_bytes(packed_${number} "${OUT}.gz")
     set(packed "packed_${number}, sizeof packed_${number}")
   endif()
-  string(APPEND rows "    {\"${url}\", \"${type_${extension}}\", text_${number}, sizeof text_${number}, ${packed}},\n")
+  set(row "{\"${url}\", \"${type_${extension}}\", text_${number}, sizeof text_${number}, ${packed}}")
+  if(file STREQUAL "openapi.json")
+    string(APPEND source "\nconst struct sk_embedded_page sk_embedded_openapi = ${row};\n")
+  else()
+    string(APPEND rows "    ${row},\n")
+  endif()
   math(EXPR number "${number} + 1")
 endforeach()
 file(REMOVE "${OUT}.gz" "${OUT}.json")

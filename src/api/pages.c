@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "about.h"
 #include "accept.h"
 #include "answer.h"
 #include "cors.h"
@@ -73,8 +72,6 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *a
     bool complete = pages != NULL && pages_set_fields(pages, pictures);
     for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
         const struct sk_embedded_page *page = &sk_embedded_pages[i];
-        if (strcmp(page->path, SK_OPENAPI_PATH) == 0) // served without pages, too
-            continue;
         complete = pages_add(pages, page->path,
                              &(struct sk_document_source){.type = page->type,
                                                           .plain = {(const char *)page->text, page->len},

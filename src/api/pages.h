@@ -75,5 +75,6 @@ struct sk_embedded_page {
 
 extern const struct sk_embedded_page sk_embedded_pages[];
 extern const size_t sk_embedded_page_count;
+extern const struct sk_embedded_page sk_embedded_openapi; // web/openapi.json, which is no page (about.h)
 
 #endif

@@ -636,6 +636,23 @@ TEST(what_redis_has_lost_is_rebuilt)
     }
 }
 
+// What has lost one voucher may have lost others. What is being rebuilt has not.
+TEST_EACH(what_redis_has_lost_is_looked_for_at_once, 2)
+{
+    static const struct {
+        const char *state;
+        bool hurries;
+    } rows[] = {{"", true}, {"retired", false}};
+    all_is_well();
+    (void)on_sale(1);
+    for (int i = 0; i < 3; i++)
+        (void)go_until_each_had_its_turn();
+    state = rows[_i].state;
+    while (go_round() == 0) {}
+    ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
+    ck_assert_int_eq(due_ms == now_ms, rows[_i].hurries);
+}
+
 TEST(what_postgresql_has_redis_must_have)
 {
     struct sk_voucher *voucher = on_sale(1);

@@ -3,22 +3,18 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "about.h"
 #include "pages.h"
 #include "route_table.h"
 #include "test.h"
 
 enum { NAME_SIZE = 128, NAMES_SIZE = 1024 };
 
-static const struct sk_embedded_page *file;
+static const struct sk_embedded_page *const file = &sk_embedded_openapi;
 static json_t *document;
 
 static void setup(void)
 {
     json_error_t error;
-    file = sk_embedded_pages;
-    while (strcmp(file->path, SK_OPENAPI_PATH) != 0)
-        file++;
     document = json_loadb((const char *)file->text, file->len, JSON_REJECT_DUPLICATES, &error);
     ck_assert_msg(document != NULL, "%s in line %d", error.text, error.line);
 }

@@ -911,7 +911,10 @@ TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
         lines++;
     ck_assert_uint_eq(lines, 4);
     ck_assert_ptr_nonnull(strstr(heard, "voucher=1 pause_ms="));
-    sk_write_queue_settled(voucher);
+    ck_assert_uint_ge(voucher->granted.not_before_ms, 1000);
+    sk_write_queue_settled(voucher); // both kinds begin anew
+    sk_write_queue_pause(voucher, SK_PAUSE_FAILED, 0);
+    ck_assert_uint_le(voucher->granted.not_before_ms, 20);
     begin_listening();
     sk_write_queue_pause(voucher, SK_PAUSE_LOCKED, 0);
     end_listening();
