@@ -606,6 +606,10 @@ TEST(other_databases_are_found)
     ck_assert_msg(found("fail postgresql encoding: SQL_ASCII"), "%s", out);
     db_run("DROP DATABASE other");
     db_run("DROP DATABASE latin");
+    db_run("UPDATE seckill_shard SET shards = 2, number = 1");
+    must_find(FAILS, "fail postgresql shard: the database is shard 1 of 2, not 0 of 1");
+    db_run("UPDATE seckill_shard SET shards = 1, number = 0");
+    must_be_good();
 }
 
 // ---- this machine ----

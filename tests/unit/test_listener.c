@@ -109,3 +109,24 @@ TEST(nothing_else_is_replaced)
     no_ipv6 = EMFILE;
     ck_assert_int_eq(sk_listen("[::]:0"), -1);
 }
+
+TEST(others_reach_all_but_loopback)
+{
+    static const struct {
+        const char *address;
+        bool reached;
+    } rows[] = {
+        {"127.0.0.1:1", false},
+        {"127.9.9.9:1", false},
+        {"128.0.0.1:1", true},
+        {"0.0.0.0:1", true},
+        {"[::1]:1", false},
+        {"[::2]:1", true},
+        {"[::]:1", true},
+        {"[::ffff:127.0.0.1]:1", false},
+        {"[::ffff:128.0.0.1]:1", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(sk_listen_address_is_reachable(rows[i].address) == rows[i].reached, "%s", rows[i].address);
+}
+

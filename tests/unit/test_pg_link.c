@@ -379,6 +379,7 @@ TEST(a_result_says_of_which_kind_it_is)
         {"25006", SK_RESULT_FAILED},  {"23505", SK_RESULT_REFUSED}, {"22P02", SK_RESULT_REFUSED},
         {"P0001", SK_RESULT_REFUSED},
     };
+    uint64_t since_ms = sk_monotonic_ms();
     connect_link(1, false);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         memset(seen.kinds, 0, sizeof seen.kinds);
@@ -387,6 +388,10 @@ TEST(a_result_says_of_which_kind_it_is)
         RUN_UNTIL(seen.results[i] == 1);
         ck_assert_msg(seen.kinds[rows[i].kind] == 1, "row %zu", i);
     }
+    struct sk_server_row measured = {.up = true};
+    sk_pg_measure(pg, &measured);
+    ck_assert_uint_eq(measured.answers, sizeof rows / sizeof rows[0]);
+    ck_assert_uint_le(measured.answered_ns, (sk_monotonic_ms() - since_ms + 1) * 1000000);
     ck_assert_int_eq(seen.lost, 0);
     close_all();
 }

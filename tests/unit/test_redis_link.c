@@ -25,6 +25,8 @@ static struct {
     uint32_t pause_ms; // of the whole process, after the reply
     bool silent;       // sends no replies
     int asked;         // calls received
+    int scripts;       // to be loaded, received
+    bool withholds;    // sends no reply to the last of them
     bool replica;      // says that it is one
     int unanswered;
 } server;
@@ -56,8 +58,10 @@ static void on_command(const char *name)
         send_text(reply);
     } else if (strncmp(name, "SCRIPT", 6) == 0) {
         (void)snprintf(reply, sizeof reply, "$40\r\n%s\r\n", id);
-        send_text(reply);
-    } else if (strncmp(name, "SELECT", 6) == 0) {
+        server.scripts++;
+        if (!server.withholds || server.scripts < SK_SCRIPT_COUNT)
+            send_text(reply);
+    } else if (strncmp(name, "SELECT", 6) == 0 || strncmp(name, "AUTH", 4) == 0) {
         send_text("+OK\r\n");
     } else {
         server.asked++;
@@ -146,7 +150,7 @@ static void on_turn(uv_prepare_t *prepare)
 static void open_link(const char *scheme, size_t most_waiting)
 {
     char url[URL_SIZE];
-    (void)snprintf(url, sizeof url, "%s://127.0.0.1:%d", scheme, stub.port);
+    (void)snprintf(url, sizeof url, "%s127.0.0.1:%d", scheme, stub.port);
     struct sk_redis_options options = {
         .url = url, .timeout_ms = TIMEOUT_MS, .on_change = on_change, .most_waiting = most_waiting};
     redis = sk_redis_open(&loop, &options);
@@ -156,7 +160,7 @@ static void open_link(const char *scheme, size_t most_waiting)
 
 static void connect_link(size_t most_waiting)
 {
-    open_link("redis", most_waiting);
+    open_link("redis://", most_waiting);
     RUN_UNTIL(seen.ready == 1);
 }
 
@@ -293,12 +297,26 @@ TEST(a_master_that_became_a_replica_is_left)
     close_all();
 }
 
+// A script that is not loaded could not be called.
+TEST_EACH(it_is_ready_once_all_is_answered, 2)
+{
+    static const char *const schemes[] = {"redis://", "redis://:secret@"};
+    server.withholds = true;
+    open_link(schemes[_i], 3);
+    RUN_UNTIL(server.scripts == SK_SCRIPT_COUNT);
+    RUN_UNTIL(seen.ready > 0 || stub.clients == 2); // until it tries anew
+    ck_assert_int_eq(seen.ready, 0);
+    server.withholds = false;
+    RUN_UNTIL(seen.ready == 1);
+    close_all();
+}
+
 // The stub takes the client's first message, and says nothing.
 TEST(a_handshake_without_an_answer_ends)
 {
     uint64_t since_ms = sk_monotonic_ms();
     hushed = true;
-    open_link("rediss", 3);
+    open_link("rediss://", 3);
     RUN_UNTIL(stub.clients == 2);
     ck_assert_uint_ge(sk_monotonic_ms() - since_ms, TIMEOUT_MS);
     ck_assert_int_eq(seen.ready, 0);
