@@ -129,4 +129,3 @@ TEST(others_reach_all_but_loopback)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_listen_address_is_reachable(rows[i].address) == rows[i].reached, "%s", rows[i].address);
 }
-

@@ -248,6 +248,30 @@ TEST(bytes_may_come_one_by_one)
     must_have_all();
 }
 
+// A server whose queue of new connections is full answers nothing: a call that waited for it would stop the loop.
+TEST(connecting_waits_for_nobody)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    const char *why;
+    int fds[4], full = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(full, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(full, 0), 0);
+    ck_assert_int_eq(getsockname(full, (struct sockaddr *)&at, &len), 0);
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(fds[i], (struct sockaddr *)&at, sizeof at);
+    }
+    const struct sk_socket_target target = {"127.0.0.1", ntohs(at.sin_port), NULL, "full"};
+    seen.sock = sk_socket_open(&loop, &target, &events, NULL, &why);
+    ck_assert_msg(seen.sock != NULL, "%s", why);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_int_eq(seen.connected, 0);
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        (void)close(fds[i]);
+    (void)close(full);
+}
+
 TEST(an_older_tls_is_refused)
 {
     SSL_CTX_set_security_level(context, 0);
