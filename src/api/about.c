@@ -118,12 +118,9 @@ struct sk_document *sk_openapi_open(const struct sk_cors *cors)
     // Cached only briefly: another version of the service may run a moment later.
     static const struct sk_document_field fields[] = {
         {"Cache-Control", "public, max-age=60"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
-    const struct sk_embedded_page *page = &sk_embedded_openapi;
-    return sk_document_open(&(struct sk_document_source){.type = page->type,
-                                                         .plain = {(const char *)page->text, page->len},
-                                                         .packed = {(const char *)page->packed, page->packed_len},
-                                                         .fields = fields,
-                                                         .cors = cors});
+    struct sk_document_source source = sk_embedded_source(&sk_embedded_openapi, fields);
+    source.cors = cors;
+    return sk_document_open(&source);
 }
 
 enum sk_status sk_openapi_print(FILE *out)

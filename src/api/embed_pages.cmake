@@ -5,6 +5,7 @@
 set(url_index.html "/")
 set(url_admin.html "/admin/ui")
 set(url_pay.html "/pay")
+set(url_openapi.json "/openapi.json")
 set(type_.html "text/html; charset=utf-8")
 set(type_.css "text/css; charset=utf-8")
 set(type_.js "text/javascript; charset=utf-8")

@@ -71,12 +71,8 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *a
     struct sk_pages *pages = calloc(1, sizeof *pages + (sk_embedded_page_count + 1) * sizeof pages->all[0]);
     bool complete = pages != NULL && pages_set_fields(pages, pictures);
     for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
-        const struct sk_embedded_page *page = &sk_embedded_pages[i];
-        complete = pages_add(pages, page->path,
-                             &(struct sk_document_source){.type = page->type,
-                                                          .plain = {(const char *)page->text, page->len},
-                                                          .packed = {(const char *)page->packed, page->packed_len},
-                                                          .fields = pages->fields});
+        struct sk_document_source source = sk_embedded_source(&sk_embedded_pages[i], pages->fields);
+        complete = pages_add(pages, sk_embedded_pages[i].path, &source);
     }
     if (!complete || !pages_add_settings(pages, auth, api, pictures)) {
         sk_pages_close(pages);
@@ -176,6 +172,15 @@ void sk_handle_demo_page(const struct sk_context *context, struct sk_request *re
 }
 
 // ---- documents ----
+
+struct sk_document_source sk_embedded_source(const struct sk_embedded_page *file,
+                                             const struct sk_document_field *fields_of_all)
+{
+    return (struct sk_document_source){.type = file->type,
+                                       .plain = {(const char *)file->text, file->len},
+                                       .packed = {(const char *)file->packed, file->packed_len},
+                                       .fields = fields_of_all};
+}
 
 enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };
 

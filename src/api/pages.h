@@ -77,4 +77,8 @@ extern const struct sk_embedded_page sk_embedded_pages[];
 extern const size_t sk_embedded_page_count;
 extern const struct sk_embedded_page sk_embedded_openapi; // web/openapi.json, which is no page (about.h)
 
+// The file in both forms, to be served with these fields.
+struct sk_document_source sk_embedded_source(const struct sk_embedded_page *file,
+                                             const struct sk_document_field *fields);
+
 #endif

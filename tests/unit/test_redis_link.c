@@ -147,10 +147,10 @@ static void on_turn(uv_prepare_t *prepare)
         sk_redis_flush(redis);
 }
 
-static void open_link(const char *scheme, size_t most_waiting)
+static void open_link(const char *prefix, size_t most_waiting)
 {
     char url[URL_SIZE];
-    (void)snprintf(url, sizeof url, "%s127.0.0.1:%d", scheme, stub.port);
+    (void)snprintf(url, sizeof url, "%s127.0.0.1:%d", prefix, stub.port);
     struct sk_redis_options options = {
         .url = url, .timeout_ms = TIMEOUT_MS, .on_change = on_change, .most_waiting = most_waiting};
     redis = sk_redis_open(&loop, &options);
@@ -300,9 +300,9 @@ TEST(a_master_that_became_a_replica_is_left)
 // A script that is not loaded could not be called.
 TEST_EACH(it_is_ready_once_all_is_answered, 2)
 {
-    static const char *const schemes[] = {"redis://", "redis://:secret@"};
+    static const char *const prefixes[] = {"redis://", "redis://:secret@"};
     server.withholds = true;
-    open_link(schemes[_i], 3);
+    open_link(prefixes[_i], 3);
     RUN_UNTIL(server.scripts == SK_SCRIPT_COUNT);
     RUN_UNTIL(seen.ready > 0 || stub.clients == 2); // until it tries anew
     ck_assert_int_eq(seen.ready, 0);
