@@ -10,7 +10,7 @@ static enum outcome buy(struct worker *worker, const char *user)
 const struct approach approach_no_lock = {
     .number = 1,
     .title = "GET, look, SET",
-    .source = "B case 1, D",
+    .source = "A, B case 1, D",
     .claim = "broken: concurrent requests read the same stock",
     .guards = A_STOCK,
     .predicted = LOSES_UPDATES | OVERSELLS,

@@ -23,7 +23,7 @@ static void unlock(struct worker *worker, const char *user)
 const struct approach approach_process_mutex = {
     .number = 2,
     .title = "a mutex of the process",
-    .source = "B case 2, D",
+    .source = "B case 2",
     .claim = "right on one machine, useless on two",
     .guards = A_STOCK,
     .lives = IN_THE_PROCESS,

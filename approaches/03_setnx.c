@@ -25,7 +25,7 @@ const struct approach approach_setnx = {
     .claim = "dead-locks when the holder dies",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = STUCK | FORGETS | FORGETS_IN_FAILOVER,
+    .predicted = STUCK | FORGETS | FORGETS_IN_FAILOVER | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

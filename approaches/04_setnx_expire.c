@@ -28,7 +28,7 @@ const struct approach approach_setnx_expire = {
     .guards = A_STOCK,
     .lives = IN_REDIS,
     .predicted = STUCK_BETWEEN | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS |
-                 FORGETS_IN_FAILOVER,
+                 FORGETS_IN_FAILOVER | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

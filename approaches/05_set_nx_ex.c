@@ -25,7 +25,8 @@ const struct approach approach_set_nx_ex = {
     .claim = "holders delete each other's locks",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER |
+                 WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

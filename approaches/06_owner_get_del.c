@@ -31,7 +31,8 @@ const struct approach approach_owner_get_del = {
     .claim = "not atomic: may delete another's lock after the GET",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER |
+                 WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

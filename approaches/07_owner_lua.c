@@ -26,7 +26,7 @@ const struct approach approach_owner_lua = {
     .claim = "right",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -34,7 +34,8 @@ const struct approach approach_getset = {
     .claim = "solves the dead-lock without a TTL",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER |
+                 WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -47,7 +47,8 @@ const struct approach approach_getset_watch = {
     .claim = "the final, right version",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER |
+                 WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -2,34 +2,17 @@
 // remaining time, and listens on a channel instead of polling. A watchdog renews the TTL while the process lives, so
 // slow work is no longer a danger. A paused process pauses its watchdog too: that danger stays.
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "worker.h"
-
-static const char ttl[] = "500"; // TTL_MS
+#include "watchdog.h"
 
 struct holder {
-    struct worker self; // for the watchdog, with connections of its own
-    pthread_t watchdog;
+    struct watchdog watchdog;
     redisContext *channel;
-    atomic_bool held;
 };
 
-static void *watch(void *arg)
-{
-    struct holder *holder = arg;
-    const char *argv[] = {"lock", ttl, holder->self.token};
-    while (usleep(TTL_MS * 1000 / 3) == 0) {
-        if (atomic_load(&holder->held))
-            (void)redis_script(&holder->self, 0, &sk_approach_scripts[APPROACH_SCRIPT_HASH_RENEW], 1, 3, argv);
-    }
-    return NULL;
-}
-
-// A worker gets its watchdog when it locks for the first time; both live as long as the process.
+// A worker gets its watchdog and its channel when it locks for the first time.
 static struct holder *holder_of(struct worker *worker)
 {
     struct holder *holder = worker->state;
@@ -38,11 +21,13 @@ static struct holder *holder_of(struct worker *worker)
     holder = calloc(1, sizeof *holder);
     if (holder == NULL)
         return NULL;
-    holder->self = (struct worker){.approach = worker->approach, .place = worker->place, .shared = worker->shared};
-    (void)snprintf(holder->self.token, TOKEN_SIZE, "%s", worker->token);
     holder->channel = redisConnectUnix(worker->place->sockets[0]);
     freeReplyObject(redisCommand(holder->channel, "SUBSCRIBE freed"));
-    (void)pthread_create(&holder->watchdog, NULL, watch, holder);
+    if (!watchdog_start(&holder->watchdog, worker, &sk_approach_scripts[APPROACH_SCRIPT_HASH_RENEW])) {
+        redisFree(holder->channel);
+        free(holder);
+        return NULL;
+    }
     worker->state = holder;
     return holder;
 }
@@ -61,12 +46,14 @@ static void listen_for(redisContext *channel, long long ms)
 static bool lock(struct worker *worker, const char *user)
 {
     struct holder *holder = holder_of(worker);
+    char ttl[12];
     const char *argv[] = {"lock", ttl, worker->token};
     (void)user;
+    (void)snprintf(ttl, sizeof ttl, "%d", TTL_MS);
     while (holder != NULL && redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_HASH_LOCK], 1, 3, argv)) {
         long long left_ms = worker->reply->integer;
         if (left_ms == -1) {
-            atomic_store(&holder->held, true);
+            atomic_store(&holder->watchdog.held, true);
             return true;
         }
         if (!wait_ms(worker, 0))
@@ -80,7 +67,7 @@ static void unlock(struct worker *worker, const char *user)
 {
     const char *argv[] = {"lock", "freed", worker->token};
     (void)user;
-    atomic_store(&((struct holder *)worker->state)->held, false);
+    atomic_store(&((struct holder *)worker->state)->watchdog.held, false);
     (void)redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_HASH_UNLOCK], 2, 3, argv);
 }
 

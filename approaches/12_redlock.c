@@ -34,11 +34,11 @@ static bool lock(struct worker *worker, const char *user)
 const struct approach approach_redlock = {
     .number = 12,
     .title = "Redlock, five servers",
-    .source = "A, B",
+    .source = "A, B's links",
     .claim = "safe where one Redis is not",
     .guards = A_STOCK_IN_SQL,
     .lives = IN_FIVE_REDISES,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -86,11 +86,11 @@ static void unlock(struct worker *worker, const char *user)
 const struct approach approach_zookeeper = {
     .number = 13,
     .title = "ZooKeeper, ephemeral sequential nodes",
-    .source = "B",
+    .source = "B's links",
     .claim = "consistent, slower",
     .guards = A_STOCK,
     .lives = IN_ZOOKEEPER,
-    .predicted = TWO_WHEN_PAUSED,
+    .predicted = TWO_WHEN_PAUSED | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

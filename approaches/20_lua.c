@@ -13,7 +13,7 @@ static enum outcome buy(struct worker *worker, const char *user)
 const struct approach approach_lua = {
     .number = 20,
     .title = "Lua, one buyer a call",
-    .source = "B, E",
+    .source = "B",
     .claim = "right: a script is one step",
     .guards = A_STOCK,
     .predicted = 0,

@@ -42,7 +42,7 @@ static enum outcome buy(struct worker *worker, const char *user)
 const struct approach approach_segments = {
     .number = 22,
     .title = "stock in eight segments",
-    .source = "B",
+    .source = "B's links",
     .claim = "raises throughput",
     .guards = A_STOCK,
     .predicted = 0,

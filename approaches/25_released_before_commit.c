@@ -40,7 +40,8 @@ const struct approach approach_released_before_commit = {
     .claim = "broken: the transaction outlives the lock",
     .guards = A_USER,
     .lives = IN_REDIS,
-    .predicted = BUYS_TWICE | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted =
+        BUYS_TWICE | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -16,7 +16,7 @@ static enum outcome buy(struct worker *worker, const char *user)
 const struct approach approach_lua_set = {
     .number = 28,
     .title = "a set of buyers in Lua",
-    .source = "E",
+    .source = "the course",
     .claim = "right, and fast",
     .guards = A_USER,
     .predicted = STUCK | FORGETS,

@@ -27,12 +27,12 @@ static void unlock(struct worker *worker, const char *user)
 const struct approach approach_del_setnx = {
     .number = 33,
     .title = "time stamp; DEL, SETNX when it is old",
-    .source = "A, D",
+    .source = "C, D",
     .claim = "wrong: two take over at once",
     .guards = A_STOCK,
     .lives = IN_REDIS,
     .predicted = TWO_AT_TAKEOVER | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS |
-                 FORGETS_IN_FAILOVER,
+                 FORGETS_IN_FAILOVER | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -27,11 +27,12 @@ static void unlock(struct worker *worker, const char *user)
 const struct approach approach_thread_id = {
     .number = 34,
     .title = "7, its owner named by the thread's number",
-    .source = "B, E",
+    .source = "with E's owner",
     .claim = "wrong: another server has the same number",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER |
+                 WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -35,7 +35,7 @@ const struct approach approach_getset_printed = {
     .claim = "the final, right version",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = STUCK | FORGETS | FORGETS_IN_FAILOVER,
+    .predicted = STUCK | FORGETS | FORGETS_IN_FAILOVER | TURNS_AWAY | WAITS_FOR_ITSELF,
     .lock = lock,
     .unlock = unlock,
 };

@@ -34,12 +34,14 @@ struct part {
     const char *user, *stops_at;
     int works_ms, patience_ms;
     int64_t clock_step_ms;
+    bool locks_again;
 };
 
 static void accident_run_all(struct scene *scene);
 static void accident_race(struct scene *scene, const char *point);
 static long accident_killed(struct scene *scene, const char *point, enum trouble trouble);
 static void accident_slow(struct scene *scene);
+static void accident_lock_again(struct scene *scene);
 static void accident_takeover(struct scene *scene);
 static void accident_paused(struct scene *scene, const char *point, bool is_inside);
 static bool accident_forgets(struct scene *scene, int count);
@@ -79,15 +81,19 @@ static void accident_run_all(struct scene *scene)
         accident_ids_after_a_restart(scene);
         return;
     }
-    accident_race(scene, "read");
+    if (!approach->one_process) // its buyers are processes
+        accident_race(scene, "read");
     accident_race(scene, "released");
     result->killed_ms = accident_killed(scene, "read", STUCK);
     result->killed_between_ms = accident_killed(scene, "between", STUCK_BETWEEN);
     if (approach->guards == A_USER)
         accident_note(scene, FORGETS, accident_sells_again(scene));
-    // A lock in the process ends with the process, and no other process waits for it.
+    // A lock in the process ends with the process, and no other process waits for it. (C's and Go's mutexes wait for
+    // themselves; Java's synchronized does not.)
     if (approach->lives == NO_LOCK || approach->lives == IN_THE_PROCESS)
         return;
+    if (approach->lock != NULL)
+        accident_lock_again(scene);
     accident_slow(scene);
     accident_paused(scene, "read", true);
     accident_paused(scene, "checked", false);
@@ -143,11 +149,21 @@ static long accident_killed(struct scene *scene, const char *point, enum trouble
         went_on = orders == 1;
     }
     accident_note(scene, trouble, !went_on);
-    if (scene->approach->guards == A_SALE) {
+    if (scene->approach->guards == A_SALE || scene->approach->guards == A_SALE_ONCE) {
         (void)crowd_twice(scene->judge, "u", &orders);
         accident_note(scene, LOSES_A_UNIT, crowd_left(scene->judge) + orders != 2LL * UNITS);
     }
     return went_on ? ms : NEVER;
+}
+
+// An owner takes its lock once more, as a function does that calls another one with the same lock.
+static void accident_lock_again(struct scene *scene)
+{
+    if (!accident_begin(scene, UNITS))
+        return;
+    struct part part = {.user = "u", .patience_ms = RUSH_MS, .locks_again = true};
+    (void)accident_end_of(accident_act(scene, part), REACH_MS);
+    accident_note(scene, WAITS_FOR_ITSELF, atomic_load(&scene->shared->refused_owner) > 0);
 }
 
 // The first one works for longer than the TTL.
@@ -183,7 +199,8 @@ static void accident_paused(struct scene *scene, const char *point, bool is_insi
     }
     bool second_is_in = atomic_load(&shared->inside) > already_in;
     (void)accident_end_of(first, REACH_MS);
-    if (second_is_in && scene->approach->guards != A_USER) {
+    bool others_are_kept_out = (scene->result->measured & LOSES_UPDATES) == 0;
+    if (second_is_in && others_are_kept_out && scene->approach->guards != A_USER) {
         atomic_store(&shared->most_inside, atomic_load(&shared->inside));
         (void)accident_end_of(accident_act(scene, (struct part){.user = "u", .patience_ms = RUSH_MS}), REACH_MS);
         accident_note(scene, FREES_ANOTHERS, atomic_load(&shared->most_inside) > 1);
@@ -381,8 +398,12 @@ static pid_t accident_act(const struct scene *scene, struct part part)
     worker.stops_at = part.stops_at;
     worker.works_ms = part.works_ms;
     worker.clock_step_ms = part.clock_step_ms;
+    worker.locks_again = part.locks_again;
     worker.gives_up_at_ms = steady_ms() + (uint64_t)part.patience_ms;
-    _exit((int)purchase(&worker, part.user));
+    enum outcome outcome = purchase(&worker, part.user);
+    while (outcome == GAVE_UP && wait_ms(&worker, 3)) // who was turned away asks again
+        outcome = purchase(&worker, part.user);
+    _exit((int)outcome);
 }
 
 // Waits until it has stopped (true), or has ended, or the time is over.

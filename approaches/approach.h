@@ -9,8 +9,9 @@ struct worker; // one buyer at a time: its connections, its clock (worker.h)
 
 enum outcome { BOUGHT, SOLD_OUT, ALREADY, GAVE_UP, BROKEN };
 
-// A sale is a stock in SQL and its orders. All values that guard a stock come before A_USER.
-enum guards { A_STOCK, A_STOCK_IN_SQL, A_SALE, A_USER, AN_ID };
+// A sale is a stock, in SQL unless the approach has its own, and its orders; A_SALE_ONCE has one order per user. All
+// values that guard a stock come before A_USER.
+enum guards { A_STOCK, A_STOCK_IN_SQL, A_SALE, A_SALE_ONCE, A_USER, AN_ID };
 
 // Where the lock is kept decides which accidents can affect it.
 enum lives { NO_LOCK, IN_THE_PROCESS, IN_REDIS, IN_FIVE_REDISES, IN_ZOOKEEPER, IN_POSTGRES };
@@ -30,8 +31,10 @@ enum trouble {
     MINORITY_DECIDES = 1 << 10,    // the same because of one of five servers
     TWO_AT_TAKEOVER = 1 << 11,     // two holders, because both took over an expired lock
     FORGETS_IN_FAILOVER = 1 << 12, // two holders, after a replica that lacks the lock was promoted
-    LOSES_A_UNIT = 1 << 13,        // its process was killed, and a unit is neither in stock nor in an order
-    TROUBLES = 14
+    LOSES_A_UNIT = 1 << 13,        // a unit is neither in stock nor in an order, often after its process was killed
+    TURNS_AWAY = 1 << 14,          // buyers leave without a unit, while there are units for all
+    WAITS_FOR_ITSELF = 1 << 15,    // an owner that takes the lock again does not get it (it is not re-entrant)
+    TROUBLES = 16
 };
 
 struct approach {
@@ -41,6 +44,7 @@ struct approach {
     const char *claim;  // what that source claims
     enum guards guards;
     enum lives lives;
+    bool one_process;   // the crowd is the threads of one process
     unsigned predicted; // of enum trouble
 
     // A lock around the careless purchase (careless.h). lock() returns false if it gave up waiting.

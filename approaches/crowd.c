@@ -68,7 +68,7 @@ long long crowd_left(struct worker *worker)
         return worker->approach->left(worker);
     if (worker->approach->guards == A_STOCK)
         return redis_number(worker, "GET stock");
-    if (worker->approach->guards > A_SALE || sql(worker, APPROACH_SQL_READ_STOCK, 0, NULL) != 1)
+    if (worker->approach->guards >= A_USER || sql(worker, APPROACH_SQL_READ_STOCK, 0, NULL) != 1)
         return NONE;
     return strtoll(sql_text(worker), NULL, 10);
 }
@@ -86,9 +86,11 @@ long crowd_twice(struct worker *worker, const char *user, long *of_user)
 
 void crowd_forget(struct shared *shared)
 {
-    atomic_long *const counters[] = {&shared->sold,   &shared->sold_out, &shared->already,         &shared->gave_up,
-                                     &shared->broken, &shared->inside,   &shared->entries,         &shared->most_inside,
-                                     &shared->reads,  &shared->users,    &shared->longest_wait_us, &shared->id_count};
+    atomic_long *const counters[] = {&shared->sold,         &shared->sold_out,        &shared->already,
+                                     &shared->gave_up,      &shared->broken,          &shared->inside,
+                                     &shared->entries,      &shared->most_inside,     &shared->reads,
+                                     &shared->users,        &shared->longest_wait_us, &shared->id_count,
+                                     &shared->refused_owner};
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         atomic_store(counters[i], 0);
     atomic_store(&shared->stop, false);
@@ -96,14 +98,19 @@ void crowd_forget(struct shared *shared)
 
 // ---- the buyers ----
 
+static int crowd_processes(const struct approach *approach)
+{
+    return approach->one_process ? 1 : PROCESSES;
+}
+
 // Returns the seconds that it took; negative if a process failed.
 static double crowd_let_buy(const struct servers *servers, const struct approach *approach, struct shared *shared,
                             bool until_sold_out, int limit_ms)
 {
     pid_t pids[PROCESSES];
-    int ended = 0, failed = 0;
+    int ended = 0, failed = 0, processes = crowd_processes(approach);
     crowd_forget(shared);
-    for (int i = 0; i < PROCESSES; i++) {
+    for (int i = 0; i < processes; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
             crowd_be_a_process(servers, approach, shared, until_sold_out);
@@ -112,7 +119,7 @@ static double crowd_let_buy(const struct servers *servers, const struct approach
     while (atomic_load(&shared->users) == 0 && steady_ms() < began + PATIENCE_MS)
         (void)usleep(100);
     began = steady_ms();
-    while (ended < PROCESSES) {
+    while (ended < processes) {
         int status;
         if (steady_ms() - began >= (uint64_t)limit_ms)
             atomic_store(&shared->stop, true);
@@ -155,7 +162,8 @@ static void *crowd_buy(void *arg)
     char user[24];
     while (!atomic_load(&shared->stop)) {
         long n = atomic_fetch_add(&shared->users, 1);
-        bool shares = buyer->worker.approach->guards == A_USER; // several requests of one user at a time
+        enum guards guards = buyer->worker.approach->guards;
+        bool shares = guards == A_USER || guards == A_SALE_ONCE; // several requests of one user at a time
         (void)snprintf(user, sizeof user, "user%ld", shares ? n / SAME_USER : n);
         buyer->worker.gives_up_at_ms = steady_ms() + PATIENCE_MS;
         if (purchase(&buyer->worker, user) == SOLD_OUT && buyer->until_sold_out)
@@ -166,35 +174,45 @@ static void *crowd_buy(void *arg)
 
 // ---- what came of it ----
 
+static void crowd_note(struct result *result, enum trouble trouble, long count)
+{
+    result->tried |= trouble;
+    result->measured |= count > 0 ? trouble : 0;
+}
+
 static void crowd_judge_plenty(struct worker *worker, struct shared *shared, struct result *result, double seconds)
 {
-    long sold = atomic_load(&shared->sold);
+    enum guards guards = worker->approach->guards;
+    long sold = atomic_load(&shared->sold), away = atomic_load(&shared->gave_up);
     result->rate = (double)sold / seconds;
     result->longest_wait_ms = atomic_load(&shared->longest_wait_us) / 1000;
-    switch (worker->approach->guards) {
-    case A_STOCK:
-    case A_STOCK_IN_SQL:
-    case A_SALE:
-        result->lost_updates = sold - (long)(PLENTY - crowd_left(worker));
-        break;
-    case A_USER:
-        result->twice = crowd_twice(worker, "", NULL);
-        break;
-    case AN_ID:
-        result->twice = ids_judge(shared, result);
-        break;
+    if (guards < A_USER) {
+        long taken = (long)(PLENTY - crowd_left(worker));
+        result->lost_updates = sold > taken ? sold - taken : 0;
+        result->lost_units = taken > sold ? taken - sold : 0;
+        crowd_note(result, LOSES_UPDATES, result->lost_updates);
+        if (guards >= A_SALE || result->lost_units > 0)
+            crowd_note(result, LOSES_A_UNIT, result->lost_units);
     }
-    result->tried |= worker->approach->guards < A_USER ? LOSES_UPDATES : BUYS_TWICE;
-    result->measured |= result->lost_updates > 0 ? LOSES_UPDATES : 0;
-    result->measured |= result->twice > 0 ? BUYS_TWICE : 0;
+    if (guards == A_USER || guards == A_SALE_ONCE) {
+        result->twice = crowd_twice(worker, "", NULL);
+        crowd_note(result, BUYS_TWICE, result->twice);
+    }
+    if (guards == AN_ID) {
+        result->twice = ids_judge(shared, result);
+        crowd_note(result, BUYS_TWICE, result->twice);
+    }
+    if (worker->approach->lock != NULL) { // at the end of the crowd each may be waiting
+        result->turned_away = away > (long)PROCESSES * THREADS ? away : 0;
+        crowd_note(result, TURNS_AWAY, result->turned_away);
+    }
 }
 
 static void crowd_judge_few(struct worker *worker, struct shared *shared, struct result *result)
 {
     long sold = atomic_load(&shared->sold);
     result->oversold = sold > FEW ? sold - FEW : 0;
-    if (atomic_load(&shared->sold_out) >= (long)PROCESSES * THREADS && crowd_left(worker) > 0)
+    if (atomic_load(&shared->sold_out) >= (long)crowd_processes(worker->approach) * THREADS && crowd_left(worker) > 0)
         result->unsold = (long)crowd_left(worker);
-    result->tried |= OVERSELLS;
-    result->measured |= result->oversold > 0 ? OVERSELLS : 0;
+    crowd_note(result, OVERSELLS, result->oversold);
 }

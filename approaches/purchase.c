@@ -30,8 +30,13 @@ static enum outcome purchase_under_lock(struct worker *worker, const char *user)
     if (!approach->lock(worker, user))
         return broken(worker) ? BROKEN : GAVE_UP;
     enter(worker);
+    bool again = worker->locks_again && approach->lock(worker, user);
+    if (worker->locks_again && !again)
+        atomic_fetch_add(&worker->shared->refused_owner, 1);
     enum outcome outcome = buy_carelessly(worker, user);
     leave(worker);
+    if (again)
+        approach->unlock(worker, user);
     approach->unlock(worker, user);
     return outcome;
 }

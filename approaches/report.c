@@ -18,6 +18,8 @@ static const char *const trouble_names[TROUBLES] = {
     "two_inside_at_takeover",
     "two_inside_after_failover",
     "loses_a_unit",
+    "turns_buyers_away",
+    "waits_for_itself",
 };
 
 // ---- beforehand ----
@@ -46,6 +48,8 @@ void report_claim(const struct approach *approach)
         "two at takeover",
         "two after fail-over",
         "loses a unit",
+        "turns away",
+        "waits for itself",
     };
     char number[8], troubles[NOTES_SIZE] = "";
     size_t len = 0;
@@ -60,23 +64,23 @@ void report_claim(const struct approach *approach)
 
 // ---- the table ----
 
-enum { COLUMNS = 19, CELL_SIZE = 16 };
+enum { COLUMNS = 21, CELL_SIZE = 16 };
 
 static void put_row(const char *const cells[COLUMNS])
 {
-    static const int widths[COLUMNS] = {-3, -48, -16, 8, 6, 6, 5, 6, 8, 8, 5, 5, 6, 6, 7, 6, 6, 6, 0};
+    static const int widths[COLUMNS] = {-3, -48, -16, 8, 6, 6, 5, 6, 6, 8, 8, 5, 5, 6, 6, 7, 6, 6, 6, 6, 0};
     for (int i = 0; i < COLUMNS; i++)
         printf("%*s%s", widths[i], cells[i], i + 1 < COLUMNS ? " " : "\n");
 }
 
 void report_head(void)
 {
-    static const char *const upper[COLUMNS] = {"",      "",       "",       "",      "lost", "over-", "",
-                                               "wait",  "killed", "killed", "unit",  "",     "",      "take-",
-                                               "frees", "server", "fail-",  "clock", ""};
+    static const char *const upper[COLUMNS] = {"",       "",      "",       "",       "lost",  "over-", "",
+                                               "turned", "wait",  "killed", "killed", "unit",  "",      "",
+                                               "take-",  "frees", "server", "fail-",  "clock", "",      ""};
     static const char *const lower[COLUMNS] = {
-        "",     "approach", "from",   "buys/s", "upd.",  "sold",  "twice", "ms",    "goes on",      "between",
-        "lost", "slow",     "paused", "over",   "other", "empty", "over",  "steps", " as predicted"};
+        "",     "approach", "from",   "buys/s", "upd.",  "sold",  "twice", "away",  "ms",    "goes on",      "between",
+        "lost", "slow",     "paused", "over",   "other", "empty", "over",  "steps", "again", " as predicted"};
     put_row(upper);
     put_row(lower);
 }
@@ -122,10 +126,11 @@ bool report_row(const struct approach *approach, const struct result *result)
         number(text[3], (long)result->rate),
         stock ? number(text[4], result->lost_updates) : "-",
         stock ? count(text[5], result, OVERSELLS, result->oversold) : "-",
-        stock ? "-" : count(text[6], result, BUYS_TWICE, result->twice),
-        number(text[7], result->longest_wait_ms),
-        going_on(text[8], result->killed_ms),
-        going_on(text[9], result->killed_between_ms),
+        (result->tried & BUYS_TWICE) == 0 ? "-" : count(text[6], result, BUYS_TWICE, result->twice),
+        (result->tried & TURNS_AWAY) == 0 ? "-" : number(text[7], result->turned_away),
+        number(text[8], result->longest_wait_ms),
+        going_on(text[9], result->killed_ms),
+        going_on(text[10], result->killed_between_ms),
         mark(result, LOSES_A_UNIT, "YES"),
         mark(result, TWO_WHEN_SLOW, two),
         mark(result, TWO_WHEN_PAUSED, two),
@@ -134,9 +139,12 @@ bool report_row(const struct approach *approach, const struct result *result)
         mark(result, FORGETS, two),
         mark(result, FORGETS_IN_FAILOVER, two),
         mark(result, TRUSTS_CLOCKS, two),
+        mark(result, WAITS_FOR_ITSELF, "WAITS"),
         as_predicted ? " yes" : " NO",
     };
     put_row(cells);
+    if (result->lost_units > 0)
+        printf("    with nothing broken, %ld units were taken that nobody bought\n", result->lost_units);
     if (result->notes[0] != '\0')
         printf("    %s\n", result->notes);
     for (int i = 0; i < TROUBLES && !as_predicted; i++) {
@@ -160,9 +168,11 @@ void report_legend(void)
         "twice       orders, or ids, one too many                     slow     its work takes longer than the TTL\n"
         "wait        the longest of one purchase in the crowd         paused   its process stands still for longer\n"
         "frees other it then releases the lock of the next one        empty    the lock's server is restarted empty\n"
-        "unit lost   killed: in no order and not in stock             fail-over to a replica that had not got the "
+        "unit lost   in no order and not in stock                     fail-over to a replica that had not got the "
         "lock\n"
         "take-over   two see an expired lock, one stands still        clock    an hour's step, of server or client\n"
+        "turned away without a unit, while there were units for all   again    its owner takes it again, and waits for "
+        "itself\n"
         "TWO         two were inside at once\n");
 }
 
@@ -189,10 +199,11 @@ static json_t *as_json(const struct approach *approach, const struct result *res
         json_pack("{so so so so}", "tried", names_of(result->tried), "happened", names_of(result->measured),
                   "killed_goes_on_after_ms", going_on_json(result->killed_ms), "killed_between_goes_on_after_ms",
                   going_on_json(result->killed_between_ms));
-    return json_pack("{si ss ss ss so so sf si si si si si so ss}", "number", approach->number, "name", approach->title,
-                     "source", approach->source, "claim", approach->claim, "predicted", names_of(approach->predicted),
-                     "measured", names_of(result->measured), "rate", result->rate, "lost_updates",
-                     (int)result->lost_updates, "oversold", (int)result->oversold, "duplicates", (int)result->twice,
+    return json_pack("{si ss ss ss so so sf si si si si si si si so ss}", "number", approach->number, "name",
+                     approach->title, "source", approach->source, "claim", approach->claim, "predicted",
+                     names_of(approach->predicted), "measured", names_of(result->measured), "rate", result->rate,
+                     "lost_updates", (int)result->lost_updates, "oversold", (int)result->oversold, "duplicates",
+                     (int)result->twice, "lost_units", (int)result->lost_units, "turned_away", (int)result->turned_away,
                      "unsold", (int)result->unsold, "longest_wait_ms", (int)result->longest_wait_ms, "accidents",
                      accidents, "notes", result->notes);
 }

@@ -10,6 +10,8 @@ struct result {
     double rate;            // purchases a second while there are units for all
     long lost_updates;      // units sold that the stock does not show
     long oversold;          // above the units of the small sale
+    long lost_units;        // units taken that nobody has bought
+    long turned_away;       // buyers who left without a unit while there were units for all
     long twice;             // orders, or ids, above one each
     long unsold;            // units left when all buyers had got SOLD_OUT
     long longest_wait_ms;   // of one purchase in the crowd

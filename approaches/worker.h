@@ -30,6 +30,7 @@ struct shared {
     atomic_long sold, sold_out, already, gave_up, broken;
     atomic_long inside, most_inside, entries; // of the critical section
     atomic_long reads;                        // how often the point "read" was reached
+    atomic_long refused_owner;                // how often an owner did not get its lock again
     atomic_long longest_wait_us;
     atomic_long users; // drawn so far
     atomic_long id_count;
@@ -69,6 +70,7 @@ struct worker {
     int64_t clock_step_ms; // of its own clock
     const char *stops_at;  // accident: the process stops at this point, once
     int works_ms;          // accident: how long it works after its read
+    bool locks_again;      // accident: the owner takes its lock once more
 };
 
 // ---- the stores ----

@@ -1,15 +1,9 @@
--- Releases locks, each only if it is still held under the caller's token: after its TTL a lock may belong to another
--- owner.
+-- Releases a lock if the caller still holds it: after its TTL it may belong to another owner.
 --
--- KEYS  the locks
--- ARGV  1 token
---
--- Returns the number released.
-
-local mine = {}
-for i, token in ipairs(redis.call('MGET', unpack(KEYS))) do
-  if token == ARGV[1] then
-    mine[#mine + 1] = KEYS[i]
-  end
+-- KEYS  1 lock
+-- ARGV  1 holder
+-- Returns 1: released.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
 end
-return #mine > 0 and redis.call('DEL', unpack(mine)) or 0
+return redis.call('DEL', KEYS[1])
