@@ -6,10 +6,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -17,7 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "sim"), str(HERE.parent / "harness"
 
 from sites import Site, choice  # noqa: E402
 from stores import ROOT  # noqa: E402
-from worker import Worker  # noqa: E402
+from worker import Worker, scratch  # noqa: E402
 
 REACH_BYTES = 65536  # SK_MUTANTS_MAX
 WORLDS, WORKERS = 60, 2
@@ -28,6 +32,8 @@ WHOLE = 12  # integration tests for a survivor: what all of them reach, these fe
 TEXT_LATER = re.compile(r"integration/test_(sql_\w+|books|erase|life|lists|operate|order_moves|race|reopening|repair|retire|settled_sale)$")
 ORDER_PATH = re.compile(r"src/(sale|recovery|store|wire)/|src/api/(purchase|moves|order_lookup|waiting)\.")
 ALIVE, UNREACHED = "alive", "alive, and not reached"
+CLUSTER = "integration/make_cluster"
+UNIT, INTEGRATION = re.compile("unit/"), re.compile("integration/")
 ERROR = re.compile(r"^([^:\s]+):(\d+):\d+: error", re.M)
 
 
@@ -60,17 +66,19 @@ class Test:
 
 
 class Lab:
-    """The copy of the tree, its builds, and its tests."""
+    """The copy of the tree, its builds, its tests, and workers that play worlds. `laboratory()` opens and closes it."""
 
-    def __init__(self, folder: Path, sites: list[Site]):
-        self.tree, self.folder = folder / "tree", folder
+    def __init__(self, folder: Path, stores: Path, sites: list[Site]):
+        self.tree, self.folder, self.stores = folder / "tree", folder, stores
         files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
         for name in filter(None, files.split("\0")):
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.tree / name, follow_symlinks=False)
         self.numbers = {site: number for number, site in enumerate(sites, 1)}
         self.tests: list[Test] = []
+        self.workers: list[Worker] = []
         self.sim_reached = b""
+        self.lock = threading.Lock()
 
     def say(self, text: str) -> None:
         print(f"==> {text}", flush=True)
@@ -111,32 +119,27 @@ class Lab:
         if len(self.numbers) == before:
             sys.exit(f"mutants: {said[-3000:]}")
 
-    def measure(self, kind: str) -> None:
-        """The time of each test of this kind, and which mutants it reaches."""
+    def measure(self, kind: re.Pattern) -> None:
+        """The time of each test that matches, and which mutants it reaches."""
         told = json.loads(subprocess.run(
             ["ctest", "--test-dir", "build", "--show-only=json-v1"], cwd=self.tree, capture_output=True, text=True, check=True
         ).stdout)  # fmt: skip
-        tests = [Test(one) for one in told["tests"] if one["name"].startswith(kind)]
-        first = [test for test in tests if test.name == "integration/make_cluster"]
-        if first and not first[0].passes({}, 120):
+        tests = {one["name"]: Test(one) for one in told["tests"]}
+        cluster = tests.pop(CLUSTER)
+        chosen = [test for name, test in tests.items() if kind.match(name)]
+        if any(INTEGRATION.match(test.name) for test in chosen) and not cluster.passes({}, 120):
             sys.exit("mutants: no cluster for the integration tests")
-        queue, lock = iter(test for test in tests if test not in first), threading.Lock()
 
-        def work() -> None:
-            while True:
-                with lock:
-                    test = next(queue, None)
-                if test is None:
-                    return
-                began, reached = time.monotonic(), self.reached_file(test.name)
-                if not test.passes({"SK_MUTANTS_REACHED": str(reached)}, 300):
-                    self.say(f"left out, since it fails with no mutant: {test.name}")
-                    continue
-                test.base_s, test.reached = time.monotonic() - began, reached.read_bytes()
-                with lock:
-                    self.tests.append(test)
+        def one(_: int, test: Test) -> None:
+            began, reached = time.monotonic(), self.reached_file(test.name)
+            if not test.passes({"SK_MUTANTS_REACHED": str(reached)}, 300):
+                return self.say(f"left out, since it fails with no mutant: {test.name}")
+            test.base_s, test.reached = time.monotonic() - began, reached.read_bytes()
+            with self.lock:
+                self.tests.append(test)
 
-        run_threads(work)
+        known = {test.name for test in self.tests}
+        self.each([test for test in chosen if test.name not in known], one)
         self.tests.sort(key=lambda test: test.base_s)
 
     def reached_file(self, name: str) -> Path:
@@ -145,23 +148,44 @@ class Lab:
         file.chmod(0o666)
         return file
 
-    def measure_worlds(self, worker: Worker) -> None:
-        reached = self.reached_file("sim")
+    def measure_worlds(self) -> None:
+        """Starts the workers, too."""
+        self.workers += [Worker(self.stores, number, self.tree / "build-sim") for number in range(WORKERS)]
+        worker, reached = self.workers[0], self.reached_file("sim")
         worker.env |= {"SK_MUTANTS_REACHED": str(reached), "SK_MUTANT": "0"}
         if "FAILED" in worker.play(1, WORLDS).stdout:
             sys.exit("mutants: a world fails with no mutant")
         del worker.env["SK_MUTANTS_REACHED"]
         self.sim_reached = reached.read_bytes()
 
+    def each(self, things: Iterable, judge: Callable[[int, object], None]) -> None:
+        """Calls judge(number of the thread, thing) for each, in as many threads as there are workers."""
+        queue = iter(things)
+
+        def work(worker: int) -> None:
+            while True:
+                with self.lock:
+                    thing = next(queue, None)
+                if thing is None:
+                    return
+                judge(worker, thing)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(WORKERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     # ---- one mutant ----
 
-    def try_tests(self, kind: str, number: int, most: int | None = None) -> str:
+    def try_tests(self, kind: re.Pattern, number: int, most: int | None = None) -> str:
         """The shortest first."""
-        reached = [test for test in self.tests if test.name.startswith(kind) and test.reached[number]]
+        reached = [test for test in self.tests if kind.match(test.name) and test.reached[number]]
         env = {"SK_MUTANT": str(number)}
         return next((test.name for test in reached[:most] if not test.passes(env, test.limit_s())), "")
 
     def try_worlds(self, worker: Worker, number: int) -> str:
+        """Of twenty at a time."""
         worker.env["SK_MUTANT"] = str(number)
         for first in range(1, WORLDS, 20):
             try:
@@ -173,18 +197,18 @@ class Lab:
                 return f"sim: {why[:120]}"
         return ""
 
-    def try_c(self, worker: Worker, site: Site) -> str:
+    def try_c(self, worker: int, site: Site) -> str:
         number = self.numbers[site]
         return (
-            self.try_tests("unit/", number)
-            or (self.try_worlds(worker, number) if self.sim_reached[number] else "")
+            self.try_tests(UNIT, number)
+            or (self.try_worlds(self.workers[worker], number) if self.sim_reached[number] else "")
             or (ALIVE if self.is_reached(number) else UNREACHED)
         )
 
     def is_reached(self, number: int) -> bool:
         return bool(self.sim_reached[number]) or any(test.reached[number] for test in self.tests)
 
-    def try_text(self, site: Site, folder: Path) -> str:
+    def try_text(self, site: Site) -> str:
         """Of Lua or SQL. Alone in the tree: it is built for each."""
         self.write(site.path, [site])
         try:
@@ -193,10 +217,10 @@ class Lab:
             later = [test for test in self.tests if TEXT_LATER.match(test.name)]
             if self.make("build", "integration").returncode or self.make("build-sim", "sim", "seckill").returncode:
                 return "is not built"
-            made = subprocess.run(["ctest", "--test-dir", "build", "-R", "make_cluster"], cwd=self.tree, capture_output=True)
+            made = subprocess.run(["ctest", "--test-dir", "build", "-R", CLUSTER], cwd=self.tree, capture_output=True)
             if made.returncode:
-                return "integration/make_cluster"
-            if why := self.try_text_in_worlds(folder):
+                return CLUSTER
+            if why := self.try_text_in_worlds():
                 return why
             return next((test.name for test in later if not test.passes({}, test.limit_s())), "alive")
         finally:
@@ -216,7 +240,8 @@ class Lab:
         case = re.search(r"^failed in (.*)$", said, re.M)
         return "" if process.returncode == 0 else f"golden/{kind}: {case[1] if case else said[-100:]}"
 
-    def try_text_in_worlds(self, folder: Path) -> str:
+    def try_text_in_worlds(self) -> str:
+        folder = self.stores / "text"
         folder.mkdir()
         folder.chmod(0o755)
         try:
@@ -230,9 +255,20 @@ class Lab:
             shutil.rmtree(folder)
 
 
-def run_threads(*works) -> None:
-    threads = [threading.Thread(target=work) for work in (works if len(works) > 1 else works * WORKERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+@contextmanager
+def laboratory(sites: list[Site]) -> Iterator[Lab]:
+    """A lab with a folder of its own, and another one in memory for the stores of its workers."""
+    folder = Path(tempfile.mkdtemp(prefix="seckill-mutants.", dir="/var/tmp"))
+    stores = Path(tempfile.mkdtemp(prefix="sim-mutants-", dir=scratch()))
+    for one in (folder, stores):
+        one.chmod(0o755)
+    for one in (signal.SIGINT, signal.SIGTERM):  # a shell's job in the background ignores the first
+        signal.signal(one, signal.default_int_handler)
+    lab = Lab(folder, stores, sites)
+    try:
+        yield lab
+    finally:
+        for worker in lab.workers:
+            worker.close()
+        for one in (folder, stores):
+            shutil.rmtree(one, ignore_errors=True)
