@@ -48,25 +48,26 @@ TEST(addresses_have_one_form_that_is_written)
     ck_assert(sk_address_parse("192.0.2.1, 10.0.0.1", 9, &cut)); // not beyond its length
 }
 
+// inet_pton() is strict; these are what could come past it, and one of each of its kinds.
 TEST(bad_addresses)
 {
-    static const char *const rows[] = {
-        "",         " ",         "1",        "1.2.3",     "1.2.3.4.5",  "1.2.3.256",  "01.2.3.4",
-        "1.2.3.4 ", " 1.2.3.4",  "1.2.3.-4", "0x1.2.3.4", "1.2.3.4/32", "1.2.3.4:80", "1.2..4",
-        "a.b.c.d",  "localhost", "unknown",  "_hidden",   ":",          ":::",        "1::2::3",
-        "[::1]",    "::1/128",   "12345::",  "::g",       "::1.2.3"};
-    static const char *const longer[] = {"fe80::1%eth0",
-                                         "1:2:3:4:5:6:7",
-                                         "1:2:3:4:5:6:7:8:9",
-                                         "::ffff:1.2.3.4.5",
-                                         "\xef\xbc\x91.2.3.4",
-                                         "1.2.3.4,5.6.7.8",
-                                         "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee"};
+    static const char *const rows[] = {"",
+                                       "1.2.3",
+                                       "01.2.3.4",
+                                       "1.2.3.4 ",
+                                       " 1.2.3.4",
+                                       "1.2.3.4/32",
+                                       "1.2.3.4:80",
+                                       "unknown",
+                                       "[::1]",
+                                       "::1/128",
+                                       "fe80::1%eth0",
+                                       "::ffff:1.2.3.4.5",
+                                       "1.2.3.4,5.6.7.8",
+                                       "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee"};
     struct sk_address none;
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(!sk_address_parse(rows[i], strlen(rows[i]), &none), "%s", rows[i]);
-    for (size_t i = 0; i < COUNT(longer); i++)
-        ck_assert_msg(!sk_address_parse(longer[i], strlen(longer[i]), &none), "%s", longer[i]);
     ck_assert(!sk_address_parse("1.2.3.4\0x", 9, &none));
     ck_assert(!sk_address_parse("::1\0", 4, &none));
 }

@@ -339,12 +339,9 @@ TEST(words_are_a_command_and_its_arguments)
         {{"seckill", "--check", "--reactors", "2", "--check"}, 0, "--check"},
         {{"seckill", "token", "alice", "--migrate"}, 0, "--migrate"},
         {{"seckill", "--no-such-option", "1"}, 0, "--no-such-option"},
-        {{"seckill", "--no-such-option=1"}, 0, "--no-such-option"},
         {{"seckill", "--reactor", "1"}, 0, "--reactor"}, // no abbreviations
-        {{"seckill", "--reactorss", "1"}, 0, "--reactorss"},
         {{"seckill", "--REACTORS", "1"}, 0, "--REACTORS"},
         {{"seckill", "--"}, 0, "--"},
-        {{"seckill", "-h"}, 0, "-h"},
         {{"seckill", "serve"}, 0, "serve"},
         {{"seckill", "--reactors"}, 0, "--reactors"}, // without a value
         {{"seckill", ""}, 0, "''"},

@@ -59,18 +59,15 @@ TEST(values_from_outside_are_quoted_and_escaped)
     static const struct {
         const char *value, *shown;
     } rows[] = {
-        {"plain", "plain"},
         {"", ""},
         {"two words", "two words"},
         {"say \"hi\"", "say \\\"hi\\\""},
         {"back\\slash", "back\\\\slash"},
         {"ends in \\", "ends in \\\\"},
-        {"ends in \"", "ends in \\\""},
         {"two\nlines level=info msg=\"forged\"", "two lines level=info msg=\\\"forged\\\""},
         {"carriage\r\nreturn", "carriage return"},
         {"connection refused\n\tIs the server running?\n", "connection refused Is the server running?"},
         {"tab\tbell\aescape\x1b[31m", "tab\\x09bell\\x07escape\\x1b[31m"},
-        {"libpq ends its messages so\n", "libpq ends its messages so"},
         {"\n\n\n", ""},
         {"gr\xc3\xbc\xc3\x9f", "gr\\xc3\\xbc\\xc3\\x9f"},
         {"\x7e\x7f\x80\xff", "~\\x7f\\x80\\xff"},
