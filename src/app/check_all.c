@@ -227,7 +227,7 @@ bool sk_check_settings(const struct sk_config *config, enum sk_command command)
     bool serves = command == SK_COMMAND_SERVE;
     if (serves)
         check_start(&findings, config);
-    if (serves || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE || command == SK_COMMAND_ERASE)
+    if (sk_config_needs_database(command))
         check_urls(&findings, &config->stores, serves);
     return findings.counts[SK_FINDING_FAIL] == 0;
 }

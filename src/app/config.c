@@ -316,20 +316,21 @@ static enum sk_status config_read_environment(struct sk_config *config, FILE *er
 
 // ---- names in the environment ----
 
-// Names that begin like settings and are none: of failpoints, and of clients of the service (.dev/env).
 static const char prefix[] = "SECKILL_";
-static const char *const names_of_others[] = {"SECKILL_FAILPOINTS", "SECKILL_FAIL_MALLOC", "SECKILL_URL",
-                                              "SECKILL_URLS"};
 
-// Kubernetes describes each Service to pods in variables that begin with the Service's name, which may be `seckill`:
-// SERVICE_HOST, SERVICE_PORT, SERVICE_PORT_<name>, PORT, and for each port PORT_<number>_TCP, alone or with _PROTO,
+// Names that begin like settings and are none: those of failpoints, and of clients of the service (.dev/env); and what
+// Kubernetes tells pods of a Service named `seckill`, among it for each port PORT_<number>_TCP, alone or with _PROTO,
 // _PORT or _ADDR. UDP may replace TCP.
-static bool environment_is_kubernetes(const char *rest)
+static bool environment_passes(const char *rest)
 {
+    static const char *const whole[] = {"FAILPOINTS",   "FAIL_MALLOC",  "URL", "URLS",
+                                        "SERVICE_HOST", "SERVICE_PORT", "PORT"};
     static const char *const ends[] = {"", "_PROTO", "_PORT", "_ADDR"};
     static const char of_port[] = "SERVICE_PORT_";
-    if (strcmp(rest, "SERVICE_HOST") == 0 || strcmp(rest, "SERVICE_PORT") == 0 || strcmp(rest, "PORT") == 0)
-        return true;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        if (strcmp(rest, whole[i]) == 0)
+            return true;
+    }
     if (strncmp(rest, of_port, strlen(of_port)) == 0)
         return rest[strlen(of_port)] != '\0';
     if (strncmp(rest, "PORT_", 5) != 0)
@@ -343,15 +344,6 @@ static bool environment_is_kubernetes(const char *rest)
             return true;
     }
     return false;
-}
-
-static bool environment_passes(const char *name)
-{
-    for (size_t i = 0; i < sizeof names_of_others / sizeof names_of_others[0]; i++) {
-        if (strcmp(name, names_of_others[i]) == 0)
-            return true;
-    }
-    return environment_is_kubernetes(name + strlen(prefix));
 }
 
 // The number of bytes to insert, delete or replace (Levenshtein). row[j] is the distance between the bytes of `a` read
@@ -400,7 +392,7 @@ static enum sk_status environment_check(FILE *err)
         if (strncmp(*at, prefix, strlen(prefix)) != 0)
             continue;
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
-        if (environment_passes(name) || environment_find(name, nearest) == 0)
+        if (environment_passes(name + strlen(prefix)) || environment_find(name, nearest) == 0)
             continue;
         (void)fprintf(err, "seckill: %s: there is no such setting; did you mean %s?\n", name, nearest);
         status = SK_FAIL;
@@ -528,7 +520,7 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
     return SK_OK;
 }
 
-static bool config_needs_database(enum sk_command command)
+bool sk_config_needs_database(enum sk_command command)
 {
     return command == SK_COMMAND_SERVE || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE ||
            command == SK_COMMAND_ERASE;
@@ -573,7 +565,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         return SK_FAIL;
     }
     bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK || *command == SK_COMMAND_CHECK_FILES;
-    status = config_read_shards(config, serves || config_needs_database(*command), err);
+    status = config_read_shards(config, serves || sk_config_needs_database(*command), err);
     if (status != SK_OK)
         return status;
     return serves ? config_check_together(config, err) : SK_OK;

@@ -51,6 +51,9 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
                               FILE *err) SK_MUST_CHECK;
 void sk_config_free(struct sk_config *config);
 
+// Whether the command works on the database; --check reports on it.
+bool sk_config_needs_database(enum sk_command command);
+
 // The number of reactors in the process: the buyers' ones, and one for operators if they have a listener of their own.
 int64_t sk_config_reactors(const struct sk_config *config);
 

@@ -364,7 +364,7 @@ bool sk_log_limit_passes(struct sk_log_limit *limit, const char *message, uint32
     uint32_t asked;
     do {
         // Another thread may have seen a later second: then this line counts in that one.
-        bool same = was != 0 && now_s <= was >> 32;
+        bool same = now_s <= was >> 32;
         asked = same ? (uint32_t)was + 1 : 1;
         is = (same ? was >> 32 : now_s) << 32 | asked;
     } while (!atomic_compare_exchange_weak(lines, &was, is));

@@ -56,4 +56,5 @@ TEST(nothing_else_is_read)
                                         "Zg==",   "Zm9v=",  "Zh",  "Zn",  "Zm9", "Zm-"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         ck_assert_msg(!sk_base64url_read(texts[i], strlen(texts[i]), bytes, ROOM, &len), "%s", texts[i]);
+    ck_assert(!sk_base64url_read("Zm9vZA", 5, bytes, ROOM, &len)); // what follows is not looked at
 }

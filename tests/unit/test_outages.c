@@ -15,7 +15,7 @@ static uint64_t now_ms;
 
 static void setup(void)
 {
-    now_ms = 1000000;
+    now_ms = 1000;
     outages = sk_outages_open();
     ck_assert_ptr_nonnull(outages);
     for (int i = 0; i < REACTORS; i++) {

@@ -160,6 +160,7 @@ TEST(threads_share_a_rate)
     ck_assert(sk_rate_take(&all, START + SECOND / RATE));
     ck_assert(!sk_rate_take(&all, START + SECOND / RATE));
     sk_rate_begin(&all, 0); // no limit
+    ck_assert(sk_rate_take(&all, START + 10 * SECOND));
     ck_assert_uint_eq(count_in_threads(take_often), THREADS * TRIES);
 }
 
