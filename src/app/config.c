@@ -370,7 +370,7 @@ static size_t environment_distance(const char *a, const char *b)
 static size_t environment_find(const char *name, char nearest[NAME_MAX_CHARS])
 {
     size_t least = SIZE_MAX;
-    for (size_t i = 0; i < 2 * KEY_COUNT; i++) { // each key alone, then with _FILE if it is a secret
+    for (size_t i = 0; i < (size_t)2 * KEY_COUNT; i++) { // each key alone, then with _FILE if it is a secret
         const struct key *key = &keys[i / 2];
         char known[NAME_MAX_CHARS];
         (void)snprintf(known, sizeof known, "%s%s", key->env, i % 2 == 1 && key->kind == SECRET ? "_FILE" : "");
