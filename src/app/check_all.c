@@ -26,53 +26,6 @@
 // warning.
 enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
 
-static void check_urls(struct sk_findings *findings, const struct sk_store_options *stores, bool redis);
-static void check_start(struct sk_findings *findings, const struct sk_config *config);
-static void check_own_clock(struct sk_findings *findings, const struct sk_clocks_seen *redis);
-static void check_clocks(struct sk_findings *findings, const struct sk_clocks_seen *redis,
-                         const struct sk_clock_seen *postgres);
-
-bool sk_check_settings(const struct sk_config *config, enum sk_command command)
-{
-    struct sk_findings findings = {.out = NULL};
-    bool serves = command == SK_COMMAND_SERVE;
-    if (serves)
-        check_start(&findings, config);
-    if (serves || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE || command == SK_COMMAND_ERASE)
-        check_urls(&findings, &config->stores, serves);
-    return findings.counts[SK_FINDING_FAIL] == 0;
-}
-
-int sk_check_files_run(const struct sk_config *config, FILE *out)
-{
-    struct sk_findings findings = {.out = out};
-    check_start(&findings, config);
-    return findings.counts[SK_FINDING_FAIL] > 0 ? SK_CHECK_FAILS : SK_CHECK_GOOD;
-}
-
-int sk_check_run(const struct sk_config *config, FILE *out)
-{
-    struct sk_findings findings = {.out = out};
-    const struct sk_shards *shards = &config->stores.shards;
-    struct sk_clocks_seen redis;
-    (void)signal(SIGPIPE, SIG_IGN); // OpenSSL would raise it when a store closes the connection
-    check_start(&findings, config);
-    sk_check_redis(&findings, &config->stores, sk_config_reactors(config), &redis);
-    check_own_clock(&findings, &redis);
-    for (size_t i = 0; i < shards->count; i++) {
-        struct sk_clock_seen postgres;
-        if (shards->count > 1)
-            sk_find(&findings, SK_FINDING_OK, "shard", "%zu of %zu:", i, shards->count);
-        sk_check_postgres(&findings, &config->stores, i, sk_config_reactors(config), &postgres);
-        check_clocks(&findings, &redis, &postgres);
-    }
-    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
-                  findings.counts[SK_FINDING_FAIL]);
-    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
-           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
-                                                  : SK_CHECK_GOOD;
-}
-
 // Their form only.
 static void check_urls(struct sk_findings *findings, const struct sk_store_options *stores, bool redis)
 {
@@ -161,14 +114,6 @@ static void check_listener(struct sk_findings *findings, const char *what, const
         SK_FIND_UNLESS(findings, sk_listen_address_is_good(address), SK_FINDING_FAIL, what, "%s", address);
 }
 
-static void check_listeners(struct sk_findings *findings, const struct sk_config *config)
-{
-    check_listener(findings, "listener", "SECKILL_LISTEN", config->server.listen, NULL);
-    if (config->api.admin_listen != NULL)
-        check_listener(findings, "operators' listener", "SECKILL_ADMIN_LISTEN", config->api.admin_listen,
-                       config->server.listen);
-}
-
 static void check_keys(struct sk_findings *findings, struct sk_token_ring *ring)
 {
     uint64_t version;
@@ -236,7 +181,10 @@ static void check_start(struct sk_findings *findings, const struct sk_config *co
     sk_find(findings, SK_FINDING_OK, "configuration", "is read");
     check_descriptors(findings, config);
     check_forms(findings, config);
-    check_listeners(findings, config);
+    check_listener(findings, "listener", "SECKILL_LISTEN", config->server.listen, NULL);
+    if (config->api.admin_listen != NULL)
+        check_listener(findings, "operators' listener", "SECKILL_ADMIN_LISTEN", config->api.admin_listen,
+                       config->server.listen);
     check_users(findings, config);
     check_addresses(findings, config);
     check_secrets(findings, config);
@@ -271,4 +219,45 @@ static void check_clocks(struct sk_findings *findings, const struct sk_clocks_se
     else
         SK_FIND_UNLESS(findings, surely_ms <= APART_MUCH_MS, SK_FINDING_WARN, "clocks",
                        "Redis and PostgreSQL differ by %" PRId64 " ms; sales open and end by Redis's clock", apart_ms);
+}
+
+bool sk_check_settings(const struct sk_config *config, enum sk_command command)
+{
+    struct sk_findings findings = {.out = NULL};
+    bool serves = command == SK_COMMAND_SERVE;
+    if (serves)
+        check_start(&findings, config);
+    if (sk_config_needs_database(command))
+        check_urls(&findings, &config->stores, serves);
+    return findings.counts[SK_FINDING_FAIL] == 0;
+}
+
+int sk_check_files_run(const struct sk_config *config, FILE *out)
+{
+    struct sk_findings findings = {.out = out};
+    check_start(&findings, config);
+    return findings.counts[SK_FINDING_FAIL] > 0 ? SK_CHECK_FAILS : SK_CHECK_GOOD;
+}
+
+int sk_check_run(const struct sk_config *config, FILE *out)
+{
+    struct sk_findings findings = {.out = out};
+    const struct sk_shards *shards = &config->stores.shards;
+    struct sk_clocks_seen redis;
+    (void)signal(SIGPIPE, SIG_IGN); // OpenSSL would raise it when a store closes the connection
+    check_start(&findings, config);
+    sk_check_redis(&findings, &config->stores, sk_config_reactors(config), &redis);
+    check_own_clock(&findings, &redis);
+    for (size_t i = 0; i < shards->count; i++) {
+        struct sk_clock_seen postgres;
+        if (shards->count > 1)
+            sk_find(&findings, SK_FINDING_OK, "shard", "%zu of %zu:", i, shards->count);
+        sk_check_postgres(&findings, &config->stores, i, sk_config_reactors(config), &postgres);
+        check_clocks(&findings, &redis, &postgres);
+    }
+    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
+                  findings.counts[SK_FINDING_FAIL]);
+    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
+           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
+                                                  : SK_CHECK_GOOD;
 }

@@ -209,14 +209,10 @@ static void config_option_name(const struct key *key, char out[NAME_MAX_CHARS])
     out[n] = '\0';
 }
 
-static char **config_text_at(struct sk_config *config, const struct key *key)
+// A char *, or an int64_t of a NUMBER and a CHOICE.
+static void *config_at(struct sk_config *config, const struct key *key)
 {
-    return (char **)(void *)((char *)config + key->offset);
-}
-
-static int64_t *config_number_at(struct sk_config *config, const struct key *key)
-{
-    return (int64_t *)(void *)((char *)config + key->offset);
+    return (char *)config + key->offset;
 }
 
 static enum sk_status config_set_choice(struct sk_config *config, const struct key *key, const char *value, FILE *err)
@@ -225,7 +221,7 @@ static enum sk_status config_set_choice(struct sk_config *config, const struct k
     for (const char *word = key->unit; *word != '\0'; number++) {
         size_t len = strcspn(word, "|");
         if (strlen(value) == len && strncmp(word, value, len) == 0) {
-            *config_number_at(config, key) = number;
+            *(int64_t *)config_at(config, key) = number;
             return SK_OK;
         }
         word += len + (word[len] == '|');
@@ -245,20 +241,20 @@ static enum sk_status config_set_value(struct sk_config *config, const struct ke
                           key->least, key->most);
             return SK_FAIL;
         }
-        *config_number_at(config, key) = (int64_t)number;
+        *(int64_t *)config_at(config, key) = (int64_t)number;
         return SK_OK;
     }
     if (value[0] == '\0') {
         (void)fprintf(err, "seckill: %s: is empty\n", key->env);
         return SK_FAIL;
     }
-    char *copy = strdup(value);
+    char **text = config_at(config, key), *copy = strdup(value);
     if (copy == NULL) {
         (void)fprintf(err, "seckill: out of memory\n");
         return SK_NO_MEM;
     }
-    free(*config_text_at(config, key));
-    *config_text_at(config, key) = copy;
+    free(*text);
+    *text = copy;
     return SK_OK;
 }
 
@@ -318,19 +314,93 @@ static enum sk_status config_read_environment(struct sk_config *config, FILE *er
     return SK_OK;
 }
 
-static enum sk_status environment_check(const char (*known)[NAME_MAX_CHARS], size_t count, FILE *err);
+// ---- names in the environment ----
 
-static enum sk_status config_check_names(FILE *err)
+static const char prefix[] = "SECKILL_";
+
+// Names that begin like settings and are none: those of failpoints, and of clients of the service (.dev/env); and what
+// Kubernetes tells pods of a Service named `seckill`, among it for each port PORT_<number>_TCP, alone or with _PROTO,
+// _PORT or _ADDR. UDP may replace TCP.
+static bool environment_passes(const char *rest)
 {
-    char known[2 * KEY_COUNT][NAME_MAX_CHARS];
-    size_t count = 0;
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        (void)snprintf(known[count++], NAME_MAX_CHARS, "%s", keys[i].env);
-        if (keys[i].kind == SECRET)
-            (void)snprintf(known[count++], NAME_MAX_CHARS, "%s_FILE", keys[i].env);
+    static const char *const whole[] = {"FAILPOINTS",   "FAIL_MALLOC",  "URL", "URLS",
+                                        "SERVICE_HOST", "SERVICE_PORT", "PORT"};
+    static const char *const ends[] = {"", "_PROTO", "_PORT", "_ADDR"};
+    static const char of_port[] = "SERVICE_PORT_";
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        if (strcmp(rest, whole[i]) == 0)
+            return true;
     }
-    return environment_check((const char(*)[NAME_MAX_CHARS])known, count, err);
+    if (strncmp(rest, of_port, strlen(of_port)) == 0)
+        return rest[strlen(of_port)] != '\0';
+    if (strncmp(rest, "PORT_", 5) != 0)
+        return false;
+    size_t digits = strspn(rest + 5, "0123456789");
+    const char *protocol = rest + 5 + digits;
+    if (digits == 0 || (strncmp(protocol, "_TCP", 4) != 0 && strncmp(protocol, "_UDP", 4) != 0))
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (strcmp(protocol + 4, ends[i]) == 0)
+            return true;
+    }
+    return false;
 }
+
+// The number of bytes to insert, delete or replace (Levenshtein). row[j] is the distance between the bytes of `a` read
+// so far and the first j bytes of `b`.
+static size_t environment_distance(const char *a, const char *b)
+{
+    size_t row[NAME_MAX_CHARS], len = strlen(b);
+    for (size_t j = 0; j <= len; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= len; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            size_t changed = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            diagonal = row[j];
+            row[j] = replaced < changed ? replaced : changed;
+        }
+    }
+    return row[len];
+}
+
+// The distance of a name to the nearest one that names a setting; 0: it does so itself.
+static size_t environment_find(const char *name, char nearest[NAME_MAX_CHARS])
+{
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < (size_t)2 * KEY_COUNT; i++) { // each key alone, then with _FILE if it is a secret
+        const struct key *key = &keys[i / 2];
+        char known[NAME_MAX_CHARS];
+        (void)snprintf(known, sizeof known, "%s%s", key->env, i % 2 == 1 && key->kind == SECRET ? "_FILE" : "");
+        size_t distance = environment_distance(name, known);
+        if (distance < least) {
+            memcpy(nearest, known, sizeof known);
+            least = distance;
+        }
+    }
+    return least;
+}
+
+// A misspelt name must not be ignored: it is reported with the nearest one, without its value.
+static enum sk_status environment_check(FILE *err)
+{
+    enum sk_status status = SK_OK;
+    for (char **at = environ; at != NULL && *at != NULL; at++) {
+        char name[NAME_MAX_CHARS], nearest[NAME_MAX_CHARS];
+        if (strncmp(*at, prefix, strlen(prefix)) != 0)
+            continue;
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
+        if (environment_passes(name + strlen(prefix)) || environment_find(name, nearest) == 0)
+            continue;
+        (void)fprintf(err, "seckill: %s: there is no such setting; did you mean %s?\n", name, nearest);
+        status = SK_FAIL;
+    }
+    return status;
+}
+
+// ---- the command line ----
 
 // Takes "--name=value" or "--name value"; leaves *at on the last argument used.
 static enum sk_status config_read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
@@ -418,6 +488,16 @@ static bool config_check_payment_secrets(const char *lines, FILE *err)
     return true;
 }
 
+bool sk_config_has_tokens(const struct sk_config *config, const char *what, FILE *err)
+{
+    const struct sk_identity_options *identity = &config->identity;
+    bool has = identity->token_keys != NULL && identity->token_issuer != NULL && identity->token_audience != NULL;
+    if (!has)
+        (void)fprintf(err, "seckill: %s needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and SECKILL_TOKEN_AUDIENCE\n",
+                      what);
+    return has;
+}
+
 // Each value is within its own bounds; this checks combinations.
 static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
 {
@@ -435,17 +515,12 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
     }
     if (config->identity.payment_secret != NULL && !config_check_payment_secrets(config->identity.payment_secret, err))
         return SK_FAIL;
-    if (config->identity.auth == SK_AUTH_TOKEN &&
-        (config->identity.token_keys == NULL || config->identity.token_issuer == NULL ||
-         config->identity.token_audience == NULL)) {
-        (void)fprintf(err, "seckill: SECKILL_AUTH: token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and "
-                           "SECKILL_TOKEN_AUDIENCE\n");
+    if (config->identity.auth == SK_AUTH_TOKEN && !sk_config_has_tokens(config, "SECKILL_AUTH: token", err))
         return SK_FAIL;
-    }
     return SK_OK;
 }
 
-static bool config_needs_database(enum sk_command command)
+bool sk_config_needs_database(enum sk_command command)
 {
     return command == SK_COMMAND_SERVE || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE ||
            command == SK_COMMAND_ERASE;
@@ -477,7 +552,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         status = config_read_command_line(config, command, argc, argv, err);
     // Help must work even with a misspelt name: it shows the right one.
     if (status == SK_OK && *command != SK_COMMAND_HELP && *command != SK_COMMAND_VERSION)
-        status = config_check_names(err);
+        status = environment_check(err);
     if (status != SK_OK)
         return status;
     config->identity.reactors = config->api.reactors = config->reactors;
@@ -490,7 +565,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         return SK_FAIL;
     }
     bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK || *command == SK_COMMAND_CHECK_FILES;
-    status = config_read_shards(config, serves || config_needs_database(*command), err);
+    status = config_read_shards(config, serves || sk_config_needs_database(*command), err);
     if (status != SK_OK)
         return status;
     return serves ? config_check_together(config, err) : SK_OK;
@@ -500,7 +575,7 @@ void sk_config_free(struct sk_config *config)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {
         if (keys[i].kind == TEXT || keys[i].kind == SECRET)
-            free(*config_text_at(config, &keys[i]));
+            free(*(char **)config_at(config, &keys[i]));
     }
     sk_shards_free(&config->stores.shards);
     *config = (struct sk_config){0};
@@ -562,109 +637,4 @@ void sk_config_help(FILE *out)
             (void)fprintf(out, "; %s_FILE names a file that holds it", key->env);
         (void)fprintf(out, "\n");
     }
-}
-
-// ---- environment ----
-
-// The nearest name has the smallest edit distance (Levenshtein). Kubernetes describes each Service to pods in variables
-// that begin with the Service's name. So a Service named `seckill` creates some that begin like settings.
-
-static const char prefix[] = "SECKILL_";
-// Of failpoints, and of clients of the service (.dev/env).
-static const char *const names_of_others[] = {"SECKILL_FAILPOINTS", "SECKILL_FAIL_MALLOC", "SECKILL_URL",
-                                              "SECKILL_URLS"};
-
-static bool environment_passes(const char *name);
-static bool environment_is_kubernetes(const char *rest);
-static size_t environment_nearest(const char *name, const char (*known)[NAME_MAX_CHARS], size_t count);
-static size_t environment_distance(const char *a, const char *b);
-
-// Environment variables that look like settings but are not: a misspelt name must not be ignored. Rejects (SK_FAIL)
-// each variable whose name begins with SECKILL_ and is not one of `known`. Reports it on `err` with the nearest known
-// name, without its value. Accepts the names that failpoints and clients use, and those that Kubernetes injects for a
-// Service named `seckill`.
-static enum sk_status environment_check(const char (*known)[NAME_MAX_CHARS], size_t count, FILE *err)
-{
-    enum sk_status status = SK_OK;
-    for (char **at = environ; at != NULL && *at != NULL; at++) {
-        char name[NAME_MAX_CHARS];
-        size_t len = strcspn(*at, "=");
-        bool is_known = false;
-        if (strncmp(*at, prefix, strlen(prefix)) != 0)
-            continue;
-        (void)snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), *at);
-        for (size_t i = 0; i < count && !is_known; i++)
-            is_known = strlen(known[i]) == len && strcmp(known[i], name) == 0;
-        if (is_known || environment_passes(name))
-            continue;
-        (void)fprintf(err, "seckill: %s: there is no such setting; did you mean %s?\n", name,
-                      known[environment_nearest(name, known, count)]);
-        status = SK_FAIL;
-    }
-    return status;
-}
-
-static bool environment_passes(const char *name)
-{
-    for (size_t i = 0; i < sizeof names_of_others / sizeof names_of_others[0]; i++) {
-        if (strcmp(name, names_of_others[i]) == 0)
-            return true;
-    }
-    return environment_is_kubernetes(name + strlen(prefix));
-}
-
-// Accepts SERVICE_HOST, SERVICE_PORT, SERVICE_PORT_<name>, PORT, and for each port PORT_<number>_TCP, alone or with
-// _PROTO, _PORT or _ADDR. UDP may replace TCP.
-static bool environment_is_kubernetes(const char *rest)
-{
-    static const char *const ends[] = {"", "_PROTO", "_PORT", "_ADDR"};
-    static const char of_port[] = "SERVICE_PORT_";
-    if (strcmp(rest, "SERVICE_HOST") == 0 || strcmp(rest, "SERVICE_PORT") == 0 || strcmp(rest, "PORT") == 0)
-        return true;
-    if (strncmp(rest, of_port, strlen(of_port)) == 0)
-        return rest[strlen(of_port)] != '\0';
-    if (strncmp(rest, "PORT_", 5) != 0)
-        return false;
-    size_t digits = strspn(rest + 5, "0123456789");
-    const char *protocol = rest + 5 + digits;
-    if (digits == 0 || (strncmp(protocol, "_TCP", 4) != 0 && strncmp(protocol, "_UDP", 4) != 0))
-        return false;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        if (strcmp(protocol + 4, ends[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static size_t environment_nearest(const char *name, const char (*known)[NAME_MAX_CHARS], size_t count)
-{
-    size_t nearest = 0, least = SIZE_MAX;
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = environment_distance(name, known[i]);
-        if (distance < least) {
-            nearest = i;
-            least = distance;
-        }
-    }
-    return nearest;
-}
-
-// The number of bytes to insert, delete or replace. row[j] is the distance between the bytes of `a` read so far and the
-// first j bytes of `b`.
-static size_t environment_distance(const char *a, const char *b)
-{
-    size_t row[NAME_MAX_CHARS], len = strlen(b);
-    for (size_t j = 0; j <= len; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= len; j++) {
-            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            size_t changed = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-            diagonal = row[j];
-            row[j] = replaced < changed ? replaced : changed;
-        }
-    }
-    return row[len];
 }

@@ -3,6 +3,7 @@
 #ifndef SK_APP_CONFIG_H
 #define SK_APP_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,8 +51,15 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
                               FILE *err) SK_MUST_CHECK;
 void sk_config_free(struct sk_config *config);
 
+// Whether the command works on the database; --check reports on it.
+bool sk_config_needs_database(enum sk_command command);
+
 // The number of reactors in the process: the buyers' ones, and one for operators if they have a listener of their own.
 int64_t sk_config_reactors(const struct sk_config *config);
+
+// Whether the settings are there without which no user's token can be checked or made; else `err` gets that `what`
+// needs them.
+bool sk_config_has_tokens(const struct sk_config *config, const char *what, FILE *err);
 
 // The settings whose value is one of docker-compose.yml, which everybody knows; returns their number.
 enum { SK_DEMO_SECRETS = 6 };

@@ -15,41 +15,7 @@
 #include "route_table.h"
 #include "verdict.h"
 
-enum { LABELS_SIZE = 256, US_DIGITS = 6, MS_DIGITS = 3 };
-
-// What the operating system reports of this process.
-struct process {
-    uint64_t cpu_us; // of all threads, since its start
-    uint64_t resident_bytes, virtual_bytes;
-    uint64_t open_fds, max_fds;
-};
-
-static void page_put_routes(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
-static void page_put_values(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
-static void page_put_distributions(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
-static void page_put_vouchers(const struct sk_metrics_text *text, const char *name,
-                              const struct sk_remaining_rows *rows);
-static void page_put_servers(const struct sk_metrics_text *text, const struct sk_server_rows *servers);
-static void page_put_process(const struct sk_metrics_text *text);
-static void process_read(struct process *process);
-
-void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out)
-{
-    const struct sk_metrics_text text = {out, open_metrics};
-    page_put_routes(&text, sum);
-    page_put_values(&text, sum);
-    page_put_distributions(&text, sum);
-    sk_metrics_text_family(&text, "seckill_voucher_remaining", SK_FAMILY_GAUGE,
-                           "Units that Redis can still grant, of vouchers on sale");
-    page_put_vouchers(&text, "seckill_voucher_remaining", &sum->remaining);
-    sk_metrics_text_family(&text, "seckill_voucher_differs", SK_FAMILY_GAUGE, "1: of this voucher the stores disagree");
-    page_put_vouchers(&text, "seckill_voucher_differs", &sum->differing);
-    page_put_servers(&text, &sum->servers);
-    page_put_process(&text);
-    sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "Version of this instance");
-    sk_metrics_text_number(&text, "seckill_build_info", "version=\"" SK_VERSION "\"", 1);
-    sk_metrics_text_end(&text);
-}
+enum { LABELS_SIZE = 256, LINE_SIZE = 256, US_DIGITS = 6, MS_DIGITS = 3 };
 
 // ---- requests ----
 
@@ -121,10 +87,11 @@ static void page_put_distributions(const struct sk_metrics_text *text, const str
     }
 }
 
-static void page_put_vouchers(const struct sk_metrics_text *text, const char *name,
+static void page_put_vouchers(const struct sk_metrics_text *text, const char *name, const char *help,
                               const struct sk_remaining_rows *rows)
 {
     char labels[LABELS_SIZE];
+    sk_metrics_text_family(text, name, SK_FAMILY_GAUGE, help);
     for (size_t i = 0; i < rows->count; i++) {
         (void)snprintf(labels, sizeof labels, "voucher=\"%" PRId64 "\"", rows->rows[i].voucher_id);
         sk_metrics_text_signed(text, name, labels, rows->rows[i].units);
@@ -158,42 +125,14 @@ static void page_put_servers(const struct sk_metrics_text *text, const struct sk
     }
 }
 
-// ---- the process ----
-
-static void page_put_process(const struct sk_metrics_text *text)
-{
-    static const char cpu[] = "process_cpu_seconds_total", start[] = "process_start_time_seconds";
-    struct process process;
-    process_read(&process);
-    const struct {
-        const char *name, *help;
-        uint64_t value;
-    } rows[] = {
-        {"process_resident_memory_bytes", "Memory in use", process.resident_bytes},
-        {"process_virtual_memory_bytes", "Address space", process.virtual_bytes},
-        {"process_open_fds", "Open file descriptors", process.open_fds},
-        {"process_max_fds", "Limit of open file descriptors", process.max_fds},
-    };
-    sk_metrics_text_family(text, cpu, SK_FAMILY_COUNTER, "CPU time of all threads");
-    sk_metrics_text_decimal(text, cpu, "", process.cpu_us, US_DIGITS);
-    sk_metrics_text_family(text, start, SK_FAMILY_GAUGE, "When it was started, as Unix time");
-    sk_metrics_text_decimal(text, start, "", (uint64_t)sk_durations_since_ms(), MS_DIGITS);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sk_metrics_text_family(text, rows[i].name, SK_FAMILY_GAUGE, rows[i].help);
-        sk_metrics_text_number(text, rows[i].name, "", rows[i].value);
-    }
-}
-
-// ---- process ----
-
-enum { LINE_SIZE = 256 };
+// ---- the process, as the operating system reports it; what cannot be read is 0 ----
 
 static uint64_t process_microseconds(struct timeval time)
 {
     return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
 
-static void process_read_memory(struct process *process)
+static void process_read_memory(uint64_t *virtual_bytes, uint64_t *resident_bytes)
 {
     char line[LINE_SIZE], *rest = line;
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -201,8 +140,8 @@ static void process_read_memory(struct process *process)
     if (file == NULL)
         return;
     if (fgets(line, sizeof line, file) != NULL) {
-        process->virtual_bytes = strtoull(rest, &rest, 10) * page_bytes;
-        process->resident_bytes = strtoull(rest, &rest, 10) * page_bytes;
+        *virtual_bytes = strtoull(rest, &rest, 10) * page_bytes;
+        *resident_bytes = strtoull(rest, &rest, 10) * page_bytes;
     }
     (void)fclose(file);
 }
@@ -223,16 +162,47 @@ static uint64_t process_count_descriptors(void)
     return count < 3 ? 0 : count - 3; // ".", "..", and the folder itself
 }
 
-// A value that cannot be read is 0.
-static void process_read(struct process *process)
+static void page_put_process(const struct sk_metrics_text *text)
 {
-    struct rusage usage;
-    struct rlimit limit;
-    *process = (struct process){0};
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        process->cpu_us = process_microseconds(usage.ru_utime) + process_microseconds(usage.ru_stime);
-    process_read_memory(process);
-    process->open_fds = process_count_descriptors();
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        process->max_fds = limit.rlim_cur;
+    static const char cpu[] = "process_cpu_seconds_total", start[] = "process_start_time_seconds";
+    struct rusage usage = {0};
+    struct rlimit limit = {0};
+    uint64_t virtual_bytes = 0, resident_bytes = 0;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    process_read_memory(&virtual_bytes, &resident_bytes);
+    const struct {
+        const char *name, *help;
+        uint64_t value;
+    } rows[] = {
+        {"process_resident_memory_bytes", "Memory in use", resident_bytes},
+        {"process_virtual_memory_bytes", "Address space", virtual_bytes},
+        {"process_open_fds", "Open file descriptors", process_count_descriptors()},
+        {"process_max_fds", "Limit of open file descriptors", limit.rlim_cur},
+    };
+    sk_metrics_text_family(text, cpu, SK_FAMILY_COUNTER, "CPU time of all threads");
+    sk_metrics_text_decimal(text, cpu, "", process_microseconds(usage.ru_utime) + process_microseconds(usage.ru_stime),
+                            US_DIGITS);
+    sk_metrics_text_family(text, start, SK_FAMILY_GAUGE, "When it was started, as Unix time");
+    sk_metrics_text_decimal(text, start, "", (uint64_t)sk_durations_since_ms(), MS_DIGITS);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sk_metrics_text_family(text, rows[i].name, SK_FAMILY_GAUGE, rows[i].help);
+        sk_metrics_text_number(text, rows[i].name, "", rows[i].value);
+    }
+}
+
+void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out)
+{
+    const struct sk_metrics_text text = {out, open_metrics};
+    page_put_routes(&text, sum);
+    page_put_values(&text, sum);
+    page_put_distributions(&text, sum);
+    page_put_vouchers(&text, "seckill_voucher_remaining", "Units that Redis can still grant, of vouchers on sale",
+                      &sum->remaining);
+    page_put_vouchers(&text, "seckill_voucher_differs", "1: of this voucher the stores disagree", &sum->differing);
+    page_put_servers(&text, &sum->servers);
+    page_put_process(&text);
+    sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "Version of this instance");
+    sk_metrics_text_number(&text, "seckill_build_info", "version=\"" SK_VERSION "\"", 1);
+    sk_metrics_text_end(&text);
 }

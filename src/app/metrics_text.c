@@ -88,6 +88,19 @@ static void text_put_exemplar(struct sk_buf *out, enum sk_scale scale, const str
     text_put_decimal(out, exemplar->at_ms, 3);
 }
 
+static void text_put_sum_and_count(const struct sk_metrics_text *text, const char *name, const char *labels,
+                                   enum sk_scale scale, uint64_t sum, uint64_t count)
+{
+    text_name(text, name, "_sum", labels);
+    if (scale == SK_SCALE_SECONDS)
+        text_put_decimal(text->out, sum, NS_DIGITS);
+    else
+        sk_buf_printf(text->out, "%" PRIu64, sum);
+    sk_buf_puts(text->out, "\n");
+    text_name(text, name, "_count", labels);
+    sk_buf_printf(text->out, "%" PRIu64 "\n", count);
+}
+
 void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *name, const char *labels,
                                enum sk_scale scale, const struct sk_distributed *values)
 {
@@ -101,24 +114,13 @@ void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *n
             text_put_exemplar(text->out, scale, &values->exemplars[i]);
         sk_buf_puts(text->out, "\n");
     }
-    text_name(text, name, "_sum", labels);
-    if (scale == SK_SCALE_SECONDS)
-        text_put_decimal(text->out, values->sum, NS_DIGITS);
-    else
-        sk_buf_printf(text->out, "%" PRIu64, values->sum);
-    sk_buf_puts(text->out, "\n");
-    text_name(text, name, "_count", labels);
-    sk_buf_printf(text->out, "%" PRIu64 "\n", count);
+    text_put_sum_and_count(text, name, labels, scale, values->sum, count);
 }
 
 void sk_metrics_text_summary(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t sum_ns,
                              uint64_t count)
 {
-    text_name(text, name, "_sum", labels);
-    text_put_decimal(text->out, sum_ns, NS_DIGITS);
-    sk_buf_puts(text->out, "\n");
-    text_name(text, name, "_count", labels);
-    sk_buf_printf(text->out, "%" PRIu64 "\n", count);
+    text_put_sum_and_count(text, name, labels, SK_SCALE_SECONDS, sum_ns, count);
 }
 
 void sk_metrics_text_end(const struct sk_metrics_text *text)

@@ -10,12 +10,20 @@
 #include "log.h"
 #include "text.h"
 
-enum { DEFAULT_SECONDS = 3600, REASON_MORE = 32 };
+enum { DEFAULT_SECONDS = 3600 };
 
-static bool mint_put_part(struct sk_buf *token, json_t *part);
-static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys);
-static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint);
-static bool mint_has_settings(const struct sk_config *config);
+static bool mint_put_part(struct sk_buf *token, json_t *part)
+{
+    char *json = json_dumps(part, JSON_COMPACT);
+    size_t len = json == NULL ? 0 : strlen(json);
+    char *text = json == NULL ? NULL : calloc(1, SK_BASE64URL_CHARS(len) + 1);
+    if (text != NULL)
+        sk_buf_add(token, text, sk_base64url_put((const unsigned char *)json, len, text));
+    bool done = text != NULL;
+    free(text);
+    free(json);
+    return done;
+}
 
 char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint)
 {
@@ -42,89 +50,52 @@ char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint)
     return NULL;
 }
 
-static bool mint_put_part(struct sk_buf *token, json_t *part)
-{
-    char *json = json_dumps(part, JSON_COMPACT);
-    size_t len = json == NULL ? 0 : strlen(json);
-    char *text = json == NULL ? NULL : calloc(1, SK_BASE64URL_CHARS(len) + 1);
-    if (text != NULL)
-        sk_buf_add(token, text, sk_base64url_put((const unsigned char *)json, len, text));
-    bool done = text != NULL;
-    free(text);
-    free(json);
-    return done;
-}
-
-// ---- the commands ----
-
 enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
 {
-    struct sk_mint mint;
-    char why[SK_TOKEN_KEYS_WRONG_SIZE], reason[sizeof why + REASON_MORE];
-    struct sk_token_keys *keys = NULL;
-    const struct sk_token_key *key = NULL;
-    const char *wrong = mint_read_words(config, &mint);
-    if (wrong == NULL) {
-        keys = sk_token_keys_load(config->identity.token_keys, 1, NULL, why);
-        (void)snprintf(reason, sizeof reason, "SECKILL_TOKEN_KEYS: %s", keys == NULL ? why : "no key can sign");
-        wrong = reason;
-        key = keys == NULL ? NULL : mint_find_key(keys);
+    const char *user = config->words[0], *word = config->words[1];
+    char why[SK_TOKEN_KEYS_WRONG_SIZE];
+    uint64_t seconds = DEFAULT_SECONDS;
+    if (!sk_config_has_tokens(config, "token", err))
+        return SK_FAIL;
+    if (!sk_text_user(user)) {
+        (void)fprintf(err, "seckill: USER is not 1 to 64 of A-Za-z0-9_.-\n");
+        return SK_FAIL;
     }
-    char *token = key == NULL ? NULL : sk_mint(key, &mint);
-    if (key != NULL)
-        wrong = "out of memory";
-    bool done = token != NULL && fprintf(out, "%s\n", token) > 0 && fflush(out) == 0;
+    if (word != NULL && (!sk_text_number(word, SK_MINT_SECONDS_MAX, &seconds) || seconds == 0)) {
+        (void)fprintf(err, "seckill: SECONDS is not a number from 1 to 31536000\n");
+        return SK_FAIL;
+    }
+    struct sk_token_keys *keys = sk_token_keys_load(config->identity.token_keys, 1, NULL, why);
+    size_t i = 0, count = keys == NULL ? 0 : sk_token_keys_count(keys);
+    while (i < count && !sk_jws_can_sign(sk_token_keys_at(keys, i)->jws))
+        i++;
+    if (i == count) {
+        (void)fprintf(err, "seckill: SECKILL_TOKEN_KEYS: %s\n", keys == NULL ? why : "no key can sign");
+        sk_token_keys_free(keys);
+        return SK_FAIL;
+    }
+    int64_t now_s = (int64_t)(sk_wall_ms() / 1000);
+    const struct sk_mint mint = {.issuer = config->identity.token_issuer,
+                                 .audience = config->identity.token_audience,
+                                 .claim = config->identity.token_user,
+                                 .user = user,
+                                 .now_s = now_s,
+                                 .exp_s = now_s + (int64_t)seconds};
+    char *token = sk_mint(sk_token_keys_at(keys, i), &mint);
     if (token == NULL)
-        (void)fprintf(err, "seckill: %s\n", wrong);
+        (void)fprintf(err, "seckill: out of memory\n");
+    bool done = token != NULL && fprintf(out, "%s\n", token) > 0 && fflush(out) == 0;
     free(token);
     sk_token_keys_free(keys);
     return done ? SK_OK : SK_FAIL;
-}
-
-// Returns what is wrong; NULL: nothing.
-static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint)
-{
-    uint64_t seconds = DEFAULT_SECONDS;
-    if (!mint_has_settings(config))
-        return "token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and SECKILL_TOKEN_AUDIENCE";
-    if (!sk_text_user(config->words[0]))
-        return "USER is not 1 to 64 of A-Za-z0-9_.-";
-    if (config->words[1] != NULL && (!sk_text_number(config->words[1], SK_MINT_SECONDS_MAX, &seconds) || seconds == 0))
-        return "SECONDS is not a number from 1 to 31536000";
-    int64_t now_s = (int64_t)(sk_wall_ms() / 1000);
-    *mint = (struct sk_mint){config->identity.token_issuer,
-                             config->identity.token_audience,
-                             config->identity.token_user,
-                             config->words[0],
-                             now_s,
-                             now_s + (int64_t)seconds};
-    return NULL;
-}
-
-static bool mint_has_settings(const struct sk_config *config)
-{
-    return config->identity.token_keys != NULL && config->identity.token_issuer != NULL &&
-           config->identity.token_audience != NULL;
-}
-
-static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys)
-{
-    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
-        if (sk_jws_can_sign(sk_token_keys_at(keys, i)->jws))
-            return sk_token_keys_at(keys, i);
-    }
-    return NULL;
 }
 
 // A longer text than any token keeps its length, so that it is refused as too long.
 enum sk_status sk_check_token_run(const struct sk_config *config, FILE *in, FILE *out, FILE *err)
 {
     char token[SK_JWT_MAX_BYTES + 2], user[SK_USER_SIZE];
-    if (!mint_has_settings(config)) {
-        (void)fprintf(err, "seckill: check-token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and "
-                           "SECKILL_TOKEN_AUDIENCE\n");
+    if (!sk_config_has_tokens(config, "check-token", err))
         return SK_FAIL;
-    }
     size_t len = fread(token, 1, sizeof token - 1, in);
     while (len > 0 && strchr(" \r\n", token[len - 1]) != NULL)
         len--;

@@ -26,13 +26,6 @@ struct sk_outages {
 
 static const char unknown[] = "unknown"; // no sentinel has named a master yet, or no node of a cluster is known
 
-static uint64_t outages_count_waiting(const struct sk_metrics_sum *sum);
-static void outages_note_unknown(struct sk_server_rows *rows);
-static bool outages_review(struct sk_outages *outages, struct outage *outage, uint64_t now_ms);
-static void outages_add(struct sk_outages *outages, const struct sk_server_row *row, uint64_t now_ms);
-static void outages_log(const struct sk_outages *outages, const struct outage *outage, const struct sk_server_row *row,
-                        enum sk_log_level level, const char *what, uint64_t now_ms);
-
 struct sk_outages *sk_outages_open(void)
 {
     return calloc(1, sizeof(struct sk_outages));
@@ -41,23 +34,6 @@ struct sk_outages *sk_outages_open(void)
 void sk_outages_close(struct sk_outages *outages)
 {
     free(outages);
-}
-
-void sk_outages_check(struct sk_outages *outages, uint64_t now_ms)
-{
-    if (now_ms < outages->next_ms)
-        return;
-    outages->next_ms = now_ms + SK_OUTAGES_MS;
-    sk_metrics_sum(&outages->sum, now_ms);
-    struct sk_server_rows *rows = &outages->sum.servers;
-    outages->waiting = outages_count_waiting(&outages->sum);
-    outages_note_unknown(rows);
-    for (size_t i = outages->count; i-- > 0;) {
-        if (!outages_review(outages, &outages->all[i], now_ms))
-            outages->all[i] = outages->all[--outages->count];
-    }
-    for (size_t i = 0; i < rows->count; i++)
-        outages_add(outages, &rows->rows[i], now_ms);
 }
 
 static uint64_t outages_count_waiting(const struct sk_metrics_sum *sum)
@@ -100,6 +76,16 @@ static const char *outages_meaning(const struct sk_outages *outages, bool redis)
     return "PostgreSQL is away: purchases of its vouchers get 202, and their orders wait";
 }
 
+static void outages_log(const struct sk_outages *outages, const struct outage *outage, const struct sk_server_row *row,
+                        enum sk_log_level level, const char *what, uint64_t now_ms)
+{
+    sk_log(level, what,
+           "server=%s for_s=%" PRIu64 " orders_waiting=%" PRIu64 " at_most=%" PRIu64 " reactors_connected=%" PRIu64
+           "/%" PRIu64,
+           outage->name, (now_ms - outage->since_ms) / 1000, outages->waiting, outage->most_waiting,
+           row == NULL ? 0 : row->up, outages->sum.values[SK_METRIC_REACTORS]);
+}
+
 // False: it is over.
 static bool outages_review(struct sk_outages *outages, struct outage *outage, uint64_t now_ms)
 {
@@ -140,12 +126,19 @@ static void outages_add(struct sk_outages *outages, const struct sk_server_row *
     memcpy(outage->name, row->name, sizeof outage->name);
 }
 
-static void outages_log(const struct sk_outages *outages, const struct outage *outage, const struct sk_server_row *row,
-                        enum sk_log_level level, const char *what, uint64_t now_ms)
+void sk_outages_check(struct sk_outages *outages, uint64_t now_ms)
 {
-    sk_log(level, what,
-           "server=%s for_s=%" PRIu64 " orders_waiting=%" PRIu64 " at_most=%" PRIu64 " reactors_connected=%" PRIu64
-           "/%" PRIu64,
-           outage->name, (now_ms - outage->since_ms) / 1000, outages->waiting, outage->most_waiting,
-           row == NULL ? 0 : row->up, outages->sum.values[SK_METRIC_REACTORS]);
+    if (now_ms < outages->next_ms)
+        return;
+    outages->next_ms = now_ms + SK_OUTAGES_MS;
+    sk_metrics_sum(&outages->sum, now_ms);
+    struct sk_server_rows *rows = &outages->sum.servers;
+    outages->waiting = outages_count_waiting(&outages->sum);
+    outages_note_unknown(rows);
+    for (size_t i = outages->count; i-- > 0;) {
+        if (!outages_review(outages, &outages->all[i], now_ms))
+            outages->all[i] = outages->all[--outages->count];
+    }
+    for (size_t i = 0; i < rows->count; i++)
+        outages_add(outages, &rows->rows[i], now_ms);
 }

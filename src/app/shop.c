@@ -39,193 +39,36 @@ struct sk_shop {
     struct sk_control control;
 };
 
-static enum sk_status shop_open_stores(struct sk_shop *shop);
-static bool shop_open_shard(struct sk_shop *shop, size_t number);
-static enum sk_status shop_open_parts(struct sk_shop *shop);
-static const char *shop_on_session(void *arg, const char *misfit, int64_t beat);
-static const char *shop_on_report_session(void *arg, const char *misfit, int64_t beat);
-static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit);
-static bool shop_shard_away(void *arg, size_t shard);
-static bool shop_is_ready(void *arg);
-static void shop_on_redis(void *arg, bool ready);
-static void shop_on_pg(void *arg, bool ready);
-static void shop_on_ask_redis(void *arg, bool ready);
-static void shop_on_elected(void *arg);
-static void shop_on_ask_pg(void *arg, bool ready);
-static void shop_on_report_pg(void *arg, bool ready);
-static void shop_on_notified(void *arg);
+// ---- its state ----
 
-// ---- its parts, put together and taken apart in reverse order ----
-
-struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
+bool sk_shop_ready(const struct sk_shop *shop)
 {
-    struct sk_shop *shop = calloc(1, sizeof *shop);
-    if (shop == NULL)
-        return NULL;
-    shop->options = *options;
-    shop->sale.loop = options->loop;
-    shop->sale.shards = shop->shards;
-    shop->sale.shard_count = options->stores->shards.count;
-    shop->sale.options = options->sale;
-    shop->sale.instance = options->instance;
-    shop->sale.purchases = options->purchases;
-    shop->sale.metrics = options->metrics;
-    shop->sale.suspect = sk_recovery_suspect;
-    shop->sale.orphaned = sk_recovery_orphaned;
-    shop->sale.offers_differ = sk_recovery_offers_differ;
-    shop->sale.recovery = &shop->recovery;
-    shop->sale.on_result = options->on_result;
-    shop->sale.arg = options->arg;
-    if (shop_open_stores(shop) != SK_OK || shop_open_parts(shop) != SK_OK) {
-        sk_shop_close(shop);
-        return NULL;
-    }
-    return shop;
-}
-
-struct sk_control *sk_shop_control(struct sk_shop *shop)
-{
-    return &shop->control;
-}
-
-// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds,
-// and all three for each shard.
-static enum sk_status shop_open_stores(struct sk_shop *shop)
-{
-    const struct sk_store_options *stores = shop->options.stores;
-    struct sk_sale *sale = &shop->sale;
-    struct sk_nodes_options nodes = {
-        .redis = {.url = stores->redis_url,
-                  .tls = {stores->redis_ca, stores->redis_cert, stores->redis_key},
-                  .sentinel_password = stores->sentinel_password,
-                  .timeout_ms = (uint32_t)stores->redis_timeout_ms,
-                  .most_waiting = REDIS_WAITING_MAX},
-        .on_orders = shop_on_redis,
-        .on_queries = shop_on_ask_redis,
-        .on_elected = shop_on_elected,
-        .arg = shop,
-    };
-    sale->nodes = sk_nodes_open(sale->loop, &nodes);
-    bool opened = sale->nodes != NULL;
-    for (size_t i = 0; i < sale->shard_count; i++)
-        opened = opened && shop_open_shard(shop, i);
-    if (!opened)
-        return SK_FAIL;
-    const struct sk_session_options session = {(uint32_t)sale->options->lock_ttl_ms, sale->shard_count,
-                                               shop->options.process};
-    sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, &session);
-    if (sale->session != NULL)
-        sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)sale->options->lock_ttl_ms);
-    sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
-    sale->orders = sk_order_pool_new((size_t)sale->options->orders_max, sale->shard_count);
-    return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
-}
-
-static bool shop_open_shard(struct sk_shop *shop, size_t number)
-{
-    const struct sk_store_options *stores = shop->options.stores;
-    struct sk_shard *shard = &shop->shards[number];
-    shop->owners[number] = (struct shop_shard){shop, number};
-    struct sk_pg_options pg = {
-        .url = stores->shards.urls[number],
-        .name = "seckill-orders",
-        .timeout_ms = (uint32_t)stores->pg_timeout_ms,
-        .on_change = shop_on_pg,
-        .arg = &shop->owners[number],
-        .most_waiting = PG_WAITING_MAX,
-        .shard = (unsigned)number,
-        .shards = (unsigned)shop->sale.shard_count,
-        .on_session = shop_on_session,
-    };
-    shard->orders = sk_pg_open(shop->sale.loop, &pg);
-    pg.on_change = shop_on_ask_pg;
-    pg.name = "seckill-queries";
-    pg.listen = true;
-    pg.on_notified = shop_on_notified;
-    shard->queries = sk_pg_open(shop->sale.loop, &pg);
-    pg.on_change = shop_on_report_pg; // a report fails if it is down, and with several shards the beats wait
-    pg.on_session = shop_on_report_session;
-    pg.name = "seckill-reports";
-    pg.listen = false;
-    pg.statement_ms = SK_REPORT_MS;
-    shard->reports = sk_pg_open(shop->sale.loop, &pg);
-    return shard->orders != NULL && shard->queries != NULL && shard->reports != NULL;
-}
-
-static enum sk_status shop_open_parts(struct sk_shop *shop)
-{
-    const struct sk_shop_options *options = &shop->options;
     const struct sk_sale *sale = &shop->sale;
-    struct sk_recovery *recovery = &shop->recovery;
-    if (sk_recovery_open(recovery, sale) != SK_OK)
-        return SK_NO_MEM;
-    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
-    for (size_t i = 0; i < sale->shard_count; i++) {
-        struct sk_shard *shard = &shop->shards[i];
-        shard->writer = sk_writer_open(sale, shard, &events);
-        shard->returns = sk_returns_open(sale, shard, sk_sweep_settled, recovery->sweeper);
-        if (shard->writer == NULL || shard->returns == NULL)
-            return SK_NO_MEM;
-    }
-    shop->sale.batcher = sk_batcher_open(sale);
-    shop->control = (struct sk_control){.sale = sale,
-                                        .recovery = recovery,
-                                        .stores = options->stores,
-                                        .reactors = options->reactors,
-                                        .ready = shop_is_ready,
-                                        .shard_away = shop_shard_away,
-                                        .arg = shop,
-                                        .on_answer = options->on_answer,
-                                        .routes = options->arg,
-                                        .queries = sk_queries_open(),
-                                        .shown = sk_voucher_cache_open(),
-                                        .searches = sk_searches_open(),
-                                        .settlements = sk_settlements_open()};
-    shop->control.waiting = sk_waiting_open(&shop->control);
-    const struct sk_live_wire wire = {options->send, options->end_stream, options->arg};
-    shop->control.live = sk_live_open(&shop->control, &wire);
-    return sale->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
-                   shop->control.searches != NULL && shop->control.settlements != NULL &&
-                   shop->control.waiting != NULL && shop->control.live != NULL
-               ? SK_OK
-               : SK_NO_MEM;
+    const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
+    size_t shard = 0;
+    while (shard < sale->shard_count && !sk_catalogue_sync_complete(shop->recovery.syncs[shard]))
+        shard++;
+    return shard < sale->shard_count && nodes.orders > 0 && nodes.queries > 0 &&
+           !sk_assignments_is_alone(shop->recovery.assignments) &&
+           (sk_session_held(sale->session) || sk_session_away(sale->session));
 }
 
-void sk_shop_close(struct sk_shop *shop)
+static bool shop_is_ready(void *arg)
 {
-    if (shop == NULL)
-        return;
-    // Best effort, for an end with orders left: other instances settle the entries of this session without waiting for
-    // its TTL.
-    if (shop->sale.session != NULL) {
-        (void)sk_session_end(shop->sale.session);
-        sk_nodes_flush(shop->sale.nodes);
-    }
-    // Closes the links first: their last callbacks need the other parts.
-    for (size_t i = 0; i < shop->sale.shard_count; i++) {
-        sk_pg_close(shop->shards[i].orders);
-        sk_pg_close(shop->shards[i].queries);
-        sk_pg_close(shop->shards[i].reports);
-    }
-    sk_nodes_end(shop->sale.nodes);
-    sk_batcher_close(shop->sale.batcher);
-    for (size_t i = 0; i < shop->sale.shard_count; i++)
-        sk_returns_close(shop->shards[i].returns);
-    sk_recovery_close(&shop->recovery);
-    sk_live_close(shop->control.live);
-    sk_waiting_close(shop->control.waiting);
-    sk_queries_close(shop->control.queries);
-    sk_voucher_cache_close(shop->control.shown);
-    sk_searches_close(shop->control.searches);
-    sk_settlements_close(shop->control.settlements);
-    for (size_t i = 0; i < shop->sale.shard_count; i++)
-        sk_writer_close(shop->shards[i].writer);
-    sk_named_locks_close(shop->sale.locks);
-    sk_session_close(shop->sale.session);
-    sk_nodes_close(shop->sale.nodes);
-    sk_order_pool_free(shop->sale.orders);
-    sk_catalogue_free(shop->sale.catalogue);
-    free(shop);
+    return sk_shop_ready(arg);
+}
+
+static bool shop_shard_away(void *arg, size_t shard)
+{
+    const struct sk_shop *shop = arg;
+    const struct sk_sale *sale = &shop->sale;
+    return !sk_pg_ready(sale->shards[shard].orders) || !sk_pg_ready(sale->shards[shard].queries) ||
+           !sk_catalogue_sync_complete(shop->recovery.syncs[shard]);
+}
+
+bool sk_shop_is_unfit(const struct sk_shop *shop)
+{
+    return shop->unfit;
 }
 
 // ---- the links ----
@@ -239,11 +82,12 @@ static void shop_show_nodes(const struct sk_shop *shop)
 }
 
 // A shard is up without its link for reports.
-static void shop_show_servers(const struct sk_shop *shop)
+void sk_shop_measure(const struct sk_shop *shop)
 {
     const struct sk_sale *sale = &shop->sale;
     struct sk_server_rows rows;
     rows.count = 0;
+    shop_show_nodes(shop);
     for (size_t i = 0; i < sale->shard_count; i++) {
         char name[SK_PARAM_NUMBER_SIZE];
         struct sk_server_row *row = sk_server_table_row(&rows, "postgresql", sk_params_number(name, (int64_t)i));
@@ -253,12 +97,6 @@ static void shop_show_servers(const struct sk_shop *shop)
     }
     sk_nodes_measure(sale->nodes, &rows);
     sk_server_table_publish(&sale->metrics->servers, &rows);
-}
-
-void sk_shop_measure(const struct sk_shop *shop)
-{
-    shop_show_nodes(shop);
-    shop_show_servers(shop);
 }
 
 static void shop_on_redis(void *arg, bool ready)
@@ -298,6 +136,19 @@ static void shop_on_link(const struct sk_shop *shop, enum sk_metric lost, bool r
     sk_metrics_add(shop->sale.metrics, lost, !ready);
 }
 
+// A database that is another shard ends the process while it starts. Later the link just does not use it, also if the
+// shard has been away since the start: the others sell.
+static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit)
+{
+    struct sk_shop *shop = shard->shop;
+    if (misfit == NULL)
+        return NULL;
+    sk_log_repeat(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
+    if (!shop->was_ready)
+        shop->unfit = true;
+    return "it is another shard";
+}
+
 static const char *shop_on_session(void *arg, const char *misfit, int64_t beat)
 {
     const struct shop_shard *shard = arg;
@@ -312,19 +163,6 @@ static const char *shop_on_report_session(void *arg, const char *misfit, int64_t
     return sk_heartbeats_is_restored(shard->shop->recovery.heartbeats, shard->number)
                ? shop_on_session(arg, misfit, beat)
                : shop_check_shard(shard, misfit);
-}
-
-// A database that is another shard ends the process while it starts. Later the link just does not use it, also if the
-// shard has been away since the start: the others sell.
-static const char *shop_check_shard(const struct shop_shard *shard, const char *misfit)
-{
-    struct sk_shop *shop = shard->shop;
-    if (misfit == NULL)
-        return NULL;
-    sk_log_repeat(SK_LOG_ERROR, "this is not the database that belongs here", "reason", misfit);
-    if (!shop->was_ready)
-        shop->unfit = true;
-    return "it is another shard";
 }
 
 static void shop_on_any_pg(const struct sk_shop *shop)
@@ -375,71 +213,202 @@ static void shop_on_notified(void *arg)
     sk_recovery_follow(&shard->shop->recovery, shard->number);
 }
 
-// ---- the calls ----
+// ---- its parts, put together and taken apart in reverse order ----
 
-static void shop_count(struct sk_shop *shop)
+static bool shop_open_shard(struct sk_shop *shop, size_t number)
 {
-    struct sk_metrics *metrics = shop->sale.metrics;
-    sk_order_pool_measure(shop->sale.orders, metrics);
-    sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
-    sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
-    bool ready = sk_shop_ready(shop);
-    shop->was_ready = shop->was_ready || ready;
-    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, ready);
+    const struct sk_store_options *stores = shop->options.stores;
+    struct sk_shard *shard = &shop->shards[number];
+    shop->owners[number] = (struct shop_shard){shop, number};
+    struct sk_pg_options pg = {
+        .url = stores->shards.urls[number],
+        .name = "seckill-orders",
+        .timeout_ms = (uint32_t)stores->pg_timeout_ms,
+        .on_change = shop_on_pg,
+        .arg = &shop->owners[number],
+        .most_waiting = PG_WAITING_MAX,
+        .shard = (unsigned)number,
+        .shards = (unsigned)shop->sale.shard_count,
+        .on_session = shop_on_session,
+    };
+    shard->orders = sk_pg_open(shop->sale.loop, &pg);
+    pg.on_change = shop_on_ask_pg;
+    pg.name = "seckill-queries";
+    pg.listen = true;
+    pg.on_notified = shop_on_notified;
+    shard->queries = sk_pg_open(shop->sale.loop, &pg);
+    pg.on_change = shop_on_report_pg; // a report fails if it is down, and with several shards the beats wait
+    pg.on_session = shop_on_report_session;
+    pg.name = "seckill-reports";
+    pg.listen = false;
+    pg.statement_ms = SK_REPORT_MS;
+    shard->reports = sk_pg_open(shop->sale.loop, &pg);
+    return shard->orders != NULL && shard->queries != NULL && shard->reports != NULL;
 }
 
-static void shop_check_catalogues(struct sk_shop *shop)
+// Each store has two links; one of them is for orders only. PostgreSQL has a third one for reports, which take seconds,
+// and all three for each shard.
+static enum sk_status shop_open_stores(struct sk_shop *shop)
 {
-    for (size_t i = 0; i < shop->sale.shard_count; i++) {
-        if (sk_catalogue_sync_went_back(shop->recovery.syncs[i]))
-            shop->unfit = true;
+    const struct sk_store_options *stores = shop->options.stores;
+    struct sk_sale *sale = &shop->sale;
+    struct sk_nodes_options nodes = {
+        .redis = {.url = stores->redis_url,
+                  .tls = {stores->redis_ca, stores->redis_cert, stores->redis_key},
+                  .sentinel_password = stores->sentinel_password,
+                  .timeout_ms = (uint32_t)stores->redis_timeout_ms,
+                  .most_waiting = REDIS_WAITING_MAX},
+        .on_orders = shop_on_redis,
+        .on_queries = shop_on_ask_redis,
+        .on_elected = shop_on_elected,
+        .arg = shop,
+    };
+    sale->nodes = sk_nodes_open(sale->loop, &nodes);
+    bool opened = sale->nodes != NULL;
+    for (size_t i = 0; i < sale->shard_count; i++)
+        opened = opened && shop_open_shard(shop, i);
+    if (!opened)
+        return SK_FAIL;
+    const struct sk_session_options session = {(uint32_t)sale->options->lock_ttl_ms, sale->shard_count,
+                                               shop->options.process};
+    sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, &session);
+    if (sale->session != NULL)
+        sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)sale->options->lock_ttl_ms);
+    sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
+    sale->orders = sk_order_pool_new((size_t)sale->options->orders_max, sale->shard_count);
+    return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
+}
+
+static enum sk_status shop_open_parts(struct sk_shop *shop)
+{
+    const struct sk_shop_options *options = &shop->options;
+    const struct sk_sale *sale = &shop->sale;
+    struct sk_recovery *recovery = &shop->recovery;
+    if (sk_recovery_open(recovery, sale) != SK_OK)
+        return SK_NO_MEM;
+    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, recovery->sweeper, recovery->regrant};
+    for (size_t i = 0; i < sale->shard_count; i++) {
+        struct sk_shard *shard = &shop->shards[i];
+        shard->writer = sk_writer_open(sale, shard, &events);
+        shard->returns = sk_returns_open(sale, shard, sk_sweep_settled, recovery->sweeper);
+        if (shard->writer == NULL || shard->returns == NULL)
+            return SK_NO_MEM;
     }
+    shop->sale.batcher = sk_batcher_open(sale);
+    shop->control = (struct sk_control){.sale = sale,
+                                        .recovery = recovery,
+                                        .stores = options->stores,
+                                        .reactors = options->reactors,
+                                        .ready = shop_is_ready,
+                                        .shard_away = shop_shard_away,
+                                        .arg = shop,
+                                        .on_answer = options->on_answer,
+                                        .routes = options->arg,
+                                        .queries = sk_queries_open(),
+                                        .shown = sk_voucher_cache_open(),
+                                        .searches = sk_searches_open(),
+                                        .settlements = sk_settlements_open()};
+    shop->control.waiting = sk_waiting_open(&shop->control);
+    const struct sk_live_wire wire = {options->send, options->end_stream, options->arg};
+    shop->control.live = sk_live_open(&shop->control, &wire);
+    return sale->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
+                   shop->control.searches != NULL && shop->control.settlements != NULL &&
+                   shop->control.waiting != NULL && shop->control.live != NULL
+               ? SK_OK
+               : SK_NO_MEM;
+}
+
+struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
+{
+    struct sk_shop *shop = calloc(1, sizeof *shop);
+    if (shop == NULL)
+        return NULL;
+    shop->options = *options;
+    shop->sale = (struct sk_sale){.loop = options->loop,
+                                  .options = options->sale,
+                                  .instance = options->instance,
+                                  .purchases = options->purchases,
+                                  .shards = shop->shards,
+                                  .shard_count = options->stores->shards.count,
+                                  .metrics = options->metrics,
+                                  .on_result = options->on_result,
+                                  .arg = options->arg,
+                                  .suspect = sk_recovery_suspect,
+                                  .orphaned = sk_recovery_orphaned,
+                                  .offers_differ = sk_recovery_offers_differ,
+                                  .recovery = &shop->recovery};
+    if (shop_open_stores(shop) != SK_OK || shop_open_parts(shop) != SK_OK) {
+        sk_shop_close(shop);
+        return NULL;
+    }
+    return shop;
+}
+
+void sk_shop_close(struct sk_shop *shop)
+{
+    if (shop == NULL)
+        return;
+    // Best effort, for an end with orders left: other instances settle the entries of this session without waiting for
+    // its TTL.
+    if (shop->sale.session != NULL) {
+        (void)sk_session_end(shop->sale.session);
+        sk_nodes_flush(shop->sale.nodes);
+    }
+    // Closes the links first: their last callbacks need the other parts.
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
+        sk_pg_close(shop->shards[i].orders);
+        sk_pg_close(shop->shards[i].queries);
+        sk_pg_close(shop->shards[i].reports);
+    }
+    sk_nodes_end(shop->sale.nodes);
+    sk_batcher_close(shop->sale.batcher);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_returns_close(shop->shards[i].returns);
+    sk_recovery_close(&shop->recovery);
+    sk_live_close(shop->control.live);
+    sk_waiting_close(shop->control.waiting);
+    sk_queries_close(shop->control.queries);
+    sk_voucher_cache_close(shop->control.shown);
+    sk_searches_close(shop->control.searches);
+    sk_settlements_close(shop->control.settlements);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_writer_close(shop->shards[i].writer);
+    sk_named_locks_close(shop->sale.locks);
+    sk_session_close(shop->sale.session);
+    sk_nodes_close(shop->sale.nodes);
+    sk_order_pool_free(shop->sale.orders);
+    sk_catalogue_free(shop->sale.catalogue);
+    free(shop);
+}
+
+// ---- the calls ----
+
+struct sk_control *sk_shop_control(struct sk_shop *shop)
+{
+    return &shop->control;
 }
 
 void sk_shop_turn(struct sk_shop *shop)
 {
+    struct sk_metrics *metrics = shop->sale.metrics;
     bool asked = sk_batcher_flush(shop->sale.batcher);
     bool rush = sk_batcher_busy(shop->sale.batcher);
     for (size_t i = 0; i < shop->sale.shard_count; i++)
         sk_writer_pump(shop->shards[i].writer, rush);
     sk_nodes_flush(shop->sale.nodes);
-    shop_count(shop);
-    shop_check_catalogues(shop);
+    bool ready = sk_shop_ready(shop);
+    shop->was_ready = shop->was_ready || ready;
+    sk_order_pool_measure(shop->sale.orders, metrics);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
+    sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, ready);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        shop->unfit = shop->unfit || sk_catalogue_sync_went_back(shop->recovery.syncs[i]);
     if (asked)
         SK_FAILPOINT("place.sent");
 }
 
-bool sk_shop_ready(const struct sk_shop *shop)
-{
-    const struct sk_sale *sale = &shop->sale;
-    const struct sk_nodes_state nodes = sk_nodes_state(sale->nodes);
-    size_t shard = 0;
-    while (shard < sale->shard_count && !sk_catalogue_sync_complete(shop->recovery.syncs[shard]))
-        shard++;
-    return shard < sale->shard_count && nodes.orders > 0 && nodes.queries > 0 &&
-           !sk_assignments_is_alone(shop->recovery.assignments) &&
-           (sk_session_held(sale->session) || sk_session_away(sale->session));
-}
-
-static bool shop_is_ready(void *arg)
-{
-    return sk_shop_ready(arg);
-}
-
-static bool shop_shard_away(void *arg, size_t shard)
-{
-    const struct sk_shop *shop = arg;
-    const struct sk_sale *sale = &shop->sale;
-    return !sk_pg_ready(sale->shards[shard].orders) || !sk_pg_ready(sale->shards[shard].queries) ||
-           !sk_catalogue_sync_complete(shop->recovery.syncs[shard]);
-}
-
 // ---- the end ----
-
-bool sk_shop_is_unfit(const struct sk_shop *shop)
-{
-    return shop->unfit;
-}
 
 // A refusal is final. So orders that retry the reservation get most of the time, also while Redis is away.
 void sk_shop_stop(struct sk_shop *shop, uint64_t time_ms)
@@ -462,38 +431,29 @@ static bool shop_idle(const struct sk_shop *shop)
     return idle;
 }
 
-// May be repeated. Writes as refused the orders that still retry the reservation. True: some of them are not written
-// yet.
-static bool shop_give_up(struct sk_shop *shop)
+bool sk_shop_stopped(struct sk_shop *shop, bool answered)
 {
-    sk_regrant_give_up(shop->recovery.regrant);
-    return !sk_regrant_idle(shop->recovery.regrant);
-}
-
-static void shop_log_end(const struct sk_shop *shop, bool done)
-{
+    struct sk_regrant *regrant = shop->recovery.regrant;
+    uint64_t now = uv_now(shop->sale.loop), until_ms = shop->stop_by_ms;
+    bool done = answered && shop_idle(shop);
+    if (!done && now >= shop->give_up_at_ms) { // orders that still retry the reservation are written as refused
+        sk_regrant_give_up(regrant);
+        until_ms = sk_regrant_idle(regrant) ? until_ms : shop->give_up_by_ms;
+    }
+    done = done && sk_session_end(shop->sale.session); // so that others need not wait for its TTL
+    if (!done && now < until_ms)
+        return false;
     struct sk_left left = {0};
     for (size_t i = 0; i < shop->sale.shard_count; i++) {
         sk_writer_count(shop->shards[i].writer, &left);
         left.in_journal += sk_returns_count(shop->shards[i].returns);
     }
-    sk_regrant_count(shop->recovery.regrant, &left);
+    sk_regrant_count(regrant, &left);
     if (done)
         sk_log(SK_LOG_INFO, "drained", "");
     else
         sk_log(left.nowhere > 0 ? SK_LOG_ERROR : SK_LOG_WARN, "not drained in time",
                "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
                left.nowhere);
-}
-
-bool sk_shop_stopped(struct sk_shop *shop, bool answered)
-{
-    uint64_t now = uv_now(shop->sale.loop);
-    bool done = answered && shop_idle(shop);
-    bool give_up = !done && now >= shop->give_up_at_ms && shop_give_up(shop);
-    done = done && sk_session_end(shop->sale.session); // so that others need not wait for its TTL
-    if (!done && now < (give_up ? shop->give_up_by_ms : shop->stop_by_ms))
-        return false;
-    shop_log_end(shop, done);
     return true;
 }

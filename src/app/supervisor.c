@@ -41,12 +41,6 @@ void sk_supervisor_reactors(struct sk_supervisor *supervisor, struct sk_reactor 
     supervisor->sent_ms = sk_monotonic_ms();
 }
 
-// Where it matters, the next check sends again what the manager did not accept.
-static bool supervisor_send(const struct sk_supervisor *supervisor, const char *lines)
-{
-    return sk_notify_send(&supervisor->notify, lines);
-}
-
 // True: every reactor has turned since the last note of the beats, or has ended. *stuck: the first that has not.
 static bool supervisor_all_turn(const struct sk_supervisor *supervisor, size_t *stuck)
 {
@@ -56,15 +50,6 @@ static bool supervisor_all_turn(const struct sk_supervisor *supervisor, size_t *
             *stuck = i;
             return false;
         }
-    }
-    return true;
-}
-
-static bool supervisor_all_ready(const struct sk_supervisor *supervisor)
-{
-    for (size_t i = 0; i < supervisor->count; i++) {
-        if (!sk_reactor_pulse(supervisor->reactors[i]).ready)
-            return false;
     }
     return true;
 }
@@ -79,25 +64,28 @@ static void supervisor_note_beats(struct sk_supervisor *supervisor, uint64_t now
     supervisor->stuck = false;
 }
 
+// Where it matters, the next check sends again what the manager did not accept.
 static void supervisor_send_ready(struct sk_supervisor *supervisor)
 {
-    bool ready = supervisor_all_ready(supervisor);
+    bool ready = true;
+    for (size_t i = 0; i < supervisor->count; i++)
+        ready = ready && sk_reactor_pulse(supervisor->reactors[i]).ready;
     if (ready && !supervisor->ready_sent)
-        supervisor->ready_sent = supervisor_send(supervisor, "READY=1\nSTATUS=ready");
+        supervisor->ready_sent = sk_notify_send(&supervisor->notify, "READY=1\nSTATUS=ready");
     else if (supervisor->ready_sent && ready != supervisor->ready)
-        (void)supervisor_send(supervisor, ready ? "STATUS=ready" : "STATUS=not ready: see /readyz");
+        (void)sk_notify_send(&supervisor->notify, ready ? "STATUS=ready" : "STATUS=not ready: see /readyz");
     supervisor->ready = ready;
 }
 
 // The loops must turn within each PATIENCE_MS, or the manager's own time-out ends the instance.
-static void supervisor_extend(struct sk_supervisor *supervisor, uint64_t now, bool turning)
+static void supervisor_extend(struct sk_supervisor *supervisor, uint64_t now)
 {
     char lines[LINES_SIZE];
-    if (!turning || now < supervisor->extend_ms + EXTEND_MS)
+    if (supervisor->stuck || now < supervisor->extend_ms + EXTEND_MS)
         return;
     (void)snprintf(lines, sizeof lines, "EXTEND_TIMEOUT_USEC=%d%s", PATIENCE_MS * 1000,
                    supervisor->stopping ? "" : "\nSTATUS=waits for the stores");
-    if (supervisor_send(supervisor, lines))
+    if (sk_notify_send(&supervisor->notify, lines))
         supervisor->extend_ms = now;
 }
 
@@ -115,7 +103,7 @@ int64_t sk_supervisor_check(struct sk_supervisor *supervisor)
         supervisor_send_ready(supervisor);
     if (now >= supervisor->sent_ms + due_ms) {
         bool turning = supervisor_all_turn(supervisor, &stuck);
-        if (turning && (notify->watchdog_ms == 0 || supervisor_send(supervisor, "WATCHDOG=1"))) {
+        if (turning && (notify->watchdog_ms == 0 || sk_notify_send(notify, "WATCHDOG=1"))) {
             supervisor_note_beats(supervisor, now);
         } else if (!turning && !supervisor->stuck) {
             sk_log(SK_LOG_WARN, "a loop does not turn", "reactor=%zu for_ms=%" PRIu64, stuck,
@@ -124,7 +112,7 @@ int64_t sk_supervisor_check(struct sk_supervisor *supervisor)
         }
     }
     if (extending)
-        supervisor_extend(supervisor, now, !supervisor->stuck);
+        supervisor_extend(supervisor, now);
     if (extending || supervisor->stuck)
         return SOON_MS;
     return notify->watchdog_ms > 0 && ping_ms < SELDOM_MS ? (int64_t)ping_ms : SELDOM_MS;
@@ -137,20 +125,20 @@ void sk_supervisor_reloading(struct sk_supervisor *supervisor)
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)snprintf(lines, sizeof lines, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
                    (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
-    (void)supervisor_send(supervisor, lines);
+    (void)sk_notify_send(&supervisor->notify, lines);
 }
 
 void sk_supervisor_reloaded(struct sk_supervisor *supervisor)
 {
     if (supervisor->ready_sent)
-        supervisor->ready_sent = supervisor_send(supervisor, "READY=1"); // else the next check sends it
+        supervisor->ready_sent = sk_notify_send(&supervisor->notify, "READY=1"); // else the next check sends it
 }
 
 void sk_supervisor_stopping(struct sk_supervisor *supervisor)
 {
     supervisor->stopping = true;
     supervisor->extend_ms = 0;
-    (void)supervisor_send(supervisor, "STOPPING=1\nSTATUS=drains");
+    (void)sk_notify_send(&supervisor->notify, "STOPPING=1\nSTATUS=drains");
 }
 
 void sk_supervisor_end(struct sk_supervisor *supervisor)

@@ -2,7 +2,6 @@
 // it has a version: a reader skips an exemplar that is being written.
 #include "distribution.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -20,9 +20,6 @@ struct sk_editions {
     struct edition *first; // the current one
 };
 
-static struct edition *editions_let_go(struct sk_editions *editions);
-static void editions_free(const struct sk_editions *editions, struct edition *list);
-
 struct sk_editions *sk_editions_open(void (*free_value)(void *value))
 {
     struct sk_editions *editions = calloc(1, sizeof *editions);
@@ -31,6 +28,16 @@ struct sk_editions *sk_editions_open(void (*free_value)(void *value))
     editions->free_value = free_value;
     (void)pthread_mutex_init(&editions->lock, NULL);
     return editions;
+}
+
+static void editions_free(const struct sk_editions *editions, struct edition *list)
+{
+    while (list != NULL) {
+        struct edition *next = list->next;
+        editions->free_value(list->value);
+        free(list);
+        list = next;
+    }
 }
 
 void sk_editions_close(struct sk_editions *editions)
@@ -44,17 +51,24 @@ void sk_editions_close(struct sk_editions *editions)
     free(editions);
 }
 
-static void editions_free(const struct sk_editions *editions, struct edition *list)
-{
-    while (list != NULL) {
-        struct edition *next = list->next;
-        editions->free_value(list->value);
-        free(list);
-        list = next;
-    }
-}
-
 // ---- publishing ----
+
+// Removes the editions that are neither current nor held from the list, and returns them.
+static struct edition *editions_let_go(struct sk_editions *editions)
+{
+    struct edition *unused = NULL;
+    for (struct edition **at = &editions->first->next; *at != NULL;) {
+        struct edition *edition = *at;
+        if (edition->holders > 0) {
+            at = &edition->next;
+            continue;
+        }
+        *at = edition->next;
+        edition->next = unused;
+        unused = edition;
+    }
+    return unused;
+}
 
 bool sk_editions_publish(struct sk_editions *editions, void *value)
 {
@@ -75,23 +89,6 @@ bool sk_editions_publish(struct sk_editions *editions, void *value)
 void *sk_editions_current(const struct sk_editions *editions)
 {
     return editions->first == NULL ? NULL : editions->first->value;
-}
-
-// Removes the editions that are neither current nor held from the list, and returns them.
-static struct edition *editions_let_go(struct sk_editions *editions)
-{
-    struct edition *unused = NULL;
-    for (struct edition **at = &editions->first->next; *at != NULL;) {
-        struct edition *edition = *at;
-        if (edition->holders > 0) {
-            at = &edition->next;
-            continue;
-        }
-        *at = edition->next;
-        edition->next = unused;
-        unused = edition;
-    }
-    return unused;
 }
 
 // ---- holding ----

@@ -39,15 +39,6 @@ static atomic_uint patience_ms = SK_LOG_PATIENCE_MS;
 static bool is_socket, is_journal;      // set by sk_log_open()
 static _Thread_local const char *about; // set by sk_log_about()
 
-static void log_fill_gaps(void);
-static bool log_leads_to_journal(const struct stat *at);
-static void log_open_again(void);
-static ssize_t log_on_stream(void *cookie, const char *text, size_t len);
-static bool log_write(const char *line, size_t len);
-static void log_report_dropped(void);
-static void log_put_text(enum sk_log_level level, const char *message, uint32_t suppressed, const char *key,
-                         const char *value);
-
 void sk_log_set_level(enum sk_log_level level)
 {
     lowest = level;
@@ -118,6 +109,36 @@ static size_t log_put_head(char *line, size_t room, enum sk_log_level level, con
     return n;
 }
 
+// Under the lock, or at the end of the process. False: it is not written, or not all of it.
+static bool log_write(const char *line, size_t len)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int ms = dropped == dropped_reported ? (int)atomic_load(&patience_ms) : 0, writable;
+    while ((writable = poll(&out, 1, ms)) < 0 && errno == EINTR) {}
+    if (writable <= 0)
+        return false;
+    ssize_t n = is_socket ? send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) //
+                          : write(STDERR_FILENO, line, len);
+    return n == (ssize_t)len;
+}
+
+// Under the lock.
+static void log_report_dropped(void)
+{
+    char line[LINE_MAX_BYTES];
+    if (dropped == dropped_reported)
+        return;
+    const char *trace_id = sk_log_about(NULL);
+    size_t n = log_put_head(line, sizeof line - 1, SK_LOG_WARN, "log: lines dropped", 0);
+    (void)sk_log_about(trace_id);
+    n += log_clip(snprintf(line + n, sizeof line - 1 - n, " dropped=%" PRIu64 " dropped_in_all=%" PRIu64,
+                           dropped - dropped_reported, dropped),
+                  sizeof line - 1 - n);
+    line[n++] = '\n';
+    if (log_write(line, n))
+        dropped_reported = dropped;
+}
+
 static void log_put_line(char *line, size_t n)
 {
     line[n++] = '\n';
@@ -148,25 +169,6 @@ void sk_log(enum sk_log_level level, const char *message, const char *format, ..
         }
     }
     log_put_line(line, n);
-}
-
-void sk_log_text(enum sk_log_level level, const char *message, const char *key, const char *value)
-{
-    uint32_t suppressed;
-    if (log_passes(level, message, &suppressed))
-        log_put_text(level, message, suppressed, key, value);
-}
-
-void sk_log_repeat(enum sk_log_level level, const char *message, const char *key, const char *value)
-{
-    uint32_t repeated, suppressed;
-    if (level < lowest)
-        return; // it is not counted either
-    (void)pthread_mutex_lock(&log_lock);
-    bool passes = sk_log_repeats_pass(&repeats, message, value, sk_monotonic_ms(), &repeated);
-    (void)pthread_mutex_unlock(&log_lock);
-    if (passes && log_passes(level, message, &suppressed))
-        log_put_text(level, message, suppressed + repeated, key, value);
 }
 
 static void log_put_text(enum sk_log_level level, const char *message, uint32_t suppressed, const char *key,
@@ -202,19 +204,26 @@ static void log_put_text(enum sk_log_level level, const char *message, uint32_t 
     log_put_line(line, n);
 }
 
-// ---- standard error ----
-
-void sk_log_open(void)
+void sk_log_text(enum sk_log_level level, const char *message, const char *key, const char *value)
 {
-    struct stat at;
-    log_fill_gaps();
-    if (fstat(STDERR_FILENO, &at) != 0)
-        return;
-    is_socket = S_ISSOCK(at.st_mode);
-    is_journal = log_leads_to_journal(&at);
-    if (S_ISFIFO(at.st_mode) || isatty(STDERR_FILENO) == 1)
-        log_open_again();
+    uint32_t suppressed;
+    if (log_passes(level, message, &suppressed))
+        log_put_text(level, message, suppressed, key, value);
 }
+
+void sk_log_repeat(enum sk_log_level level, const char *message, const char *key, const char *value)
+{
+    uint32_t repeated, suppressed;
+    if (level < lowest)
+        return; // it is not counted either
+    (void)pthread_mutex_lock(&log_lock);
+    bool passes = sk_log_repeats_pass(&repeats, message, value, sk_monotonic_ms(), &repeated);
+    (void)pthread_mutex_unlock(&log_lock);
+    if (passes && log_passes(level, message, &suppressed))
+        log_put_text(level, message, suppressed + repeated, key, value);
+}
+
+// ---- standard error ----
 
 static void log_fill_gaps(void)
 {
@@ -242,12 +251,16 @@ static void log_open_again(void)
     (void)close(fd);
 }
 
-FILE *sk_log_stream(void)
+void sk_log_open(void)
 {
-    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_on_stream});
-    if (stream != NULL)
-        (void)setvbuf(stream, NULL, _IOLBF, 0);
-    return stream;
+    struct stat at;
+    log_fill_gaps();
+    if (fstat(STDERR_FILENO, &at) != 0)
+        return;
+    is_socket = S_ISSOCK(at.st_mode);
+    is_journal = log_leads_to_journal(&at);
+    if (S_ISFIFO(at.st_mode) || isatty(STDERR_FILENO) == 1)
+        log_open_again();
 }
 
 static ssize_t log_on_stream(void *cookie, const char *text, size_t len)
@@ -265,6 +278,14 @@ static ssize_t log_on_stream(void *cookie, const char *text, size_t len)
     return (ssize_t)len;
 }
 
+FILE *sk_log_stream(void)
+{
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_on_stream});
+    if (stream != NULL)
+        (void)setvbuf(stream, NULL, _IOLBF, 0);
+    return stream;
+}
+
 void sk_log_set_patience(unsigned ms)
 {
     atomic_store(&patience_ms, ms);
@@ -277,36 +298,6 @@ uint64_t sk_log_dropped(void)
     uint64_t lines = dropped;
     (void)pthread_mutex_unlock(&log_lock);
     return lines;
-}
-
-// Under the lock.
-static void log_report_dropped(void)
-{
-    char line[LINE_MAX_BYTES];
-    if (dropped == dropped_reported)
-        return;
-    const char *trace_id = sk_log_about(NULL);
-    size_t n = log_put_head(line, sizeof line - 1, SK_LOG_WARN, "log: lines dropped", 0);
-    (void)sk_log_about(trace_id);
-    n += log_clip(snprintf(line + n, sizeof line - 1 - n, " dropped=%" PRIu64 " dropped_in_all=%" PRIu64,
-                           dropped - dropped_reported, dropped),
-                  sizeof line - 1 - n);
-    line[n++] = '\n';
-    if (log_write(line, n))
-        dropped_reported = dropped;
-}
-
-// Under the lock, or at the end of the process. False: it is not written, or not all of it.
-static bool log_write(const char *line, size_t len)
-{
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    int ms = dropped == dropped_reported ? (int)atomic_load(&patience_ms) : 0, writable;
-    while ((writable = poll(&out, 1, ms)) < 0 && errno == EINTR) {}
-    if (writable <= 0)
-        return false;
-    ssize_t n = is_socket ? send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) //
-                          : write(STDERR_FILENO, line, len);
-    return n == (ssize_t)len;
 }
 
 // Without the lock: whatever the other threads do, the process ends.
@@ -373,7 +364,7 @@ bool sk_log_limit_passes(struct sk_log_limit *limit, const char *message, uint32
     uint32_t asked;
     do {
         // Another thread may have seen a later second: then this line counts in that one.
-        bool same = was != 0 && now_s <= was >> 32;
+        bool same = now_s <= was >> 32;
         asked = same ? (uint32_t)was + 1 : 1;
         is = (same ? was >> 32 : now_s) << 32 | asked;
     } while (!atomic_compare_exchange_weak(lines, &was, is));

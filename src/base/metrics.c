@@ -2,8 +2,6 @@
 // guards the list and keeps a block from being freed while it is read. Adding never takes it.
 #include "metrics.h"
 
-#include "distribution.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

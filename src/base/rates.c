@@ -33,10 +33,6 @@ struct sk_rates {
     struct rates_stripe stripes[STRIPES];
 };
 
-static struct rates_place *rates_find(struct rates_place *row, uint64_t client);
-static bool rates_pay(uint64_t *free_at_ns, uint64_t cost_ns, uint64_t now_ns);
-static uint64_t rates_left(uint64_t free_at_ns, uint64_t cost_ns, uint64_t now_ns);
-
 struct sk_rates *sk_rates_open(uint64_t per_s, size_t places)
 {
     struct sk_rates *rates = calloc(1, sizeof *rates);
@@ -62,33 +58,6 @@ void sk_rates_close(struct sk_rates *rates)
         (void)pthread_mutex_destroy(&rates->stripes[i].mutex);
     free(rates->places);
     free(rates);
-}
-
-bool sk_rates_take(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns, uint64_t *left)
-{
-    uint64_t hash = sk_siphash(&rates->key, client, len);
-    size_t row = (size_t)hash & (rates->rows - 1);
-    pthread_mutex_t *mutex = &rates->stripes[row % STRIPES].mutex;
-    (void)pthread_mutex_lock(mutex);
-    struct rates_place *place = rates_find(&rates->places[row * WAYS], hash);
-    bool may = rates_pay(&place->free_at_ns, rates->cost_ns, now_ns);
-    *left = rates_left(place->free_at_ns, rates->cost_ns, now_ns);
-    (void)pthread_mutex_unlock(mutex);
-    return may;
-}
-
-uint64_t sk_rates_left(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns)
-{
-    uint64_t hash = sk_siphash(&rates->key, client, len), free_at_ns = 0;
-    size_t row = (size_t)hash & (rates->rows - 1);
-    pthread_mutex_t *mutex = &rates->stripes[row % STRIPES].mutex;
-    (void)pthread_mutex_lock(mutex);
-    for (size_t i = row * WAYS; i < (row + 1) * WAYS; i++) {
-        if (rates->places[i].client == hash)
-            free_at_ns = rates->places[i].free_at_ns;
-    }
-    (void)pthread_mutex_unlock(mutex);
-    return rates_left(free_at_ns, rates->cost_ns, now_ns);
 }
 
 // The client's place, or the one that it takes over.
@@ -118,6 +87,33 @@ static uint64_t rates_left(uint64_t free_at_ns, uint64_t cost_ns, uint64_t now_n
 {
     uint64_t owed = free_at_ns > now_ns ? free_at_ns - now_ns : 0, most = SECOND_NS - cost_ns;
     return owed > most ? 0 : (most - owed) / cost_ns + 1;
+}
+
+bool sk_rates_take(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns, uint64_t *left)
+{
+    uint64_t hash = sk_siphash(&rates->key, client, len);
+    size_t row = (size_t)hash & (rates->rows - 1);
+    pthread_mutex_t *mutex = &rates->stripes[row % STRIPES].mutex;
+    (void)pthread_mutex_lock(mutex);
+    struct rates_place *place = rates_find(&rates->places[row * WAYS], hash);
+    bool may = rates_pay(&place->free_at_ns, rates->cost_ns, now_ns);
+    *left = rates_left(place->free_at_ns, rates->cost_ns, now_ns);
+    (void)pthread_mutex_unlock(mutex);
+    return may;
+}
+
+uint64_t sk_rates_left(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns)
+{
+    uint64_t hash = sk_siphash(&rates->key, client, len), free_at_ns = 0;
+    size_t row = (size_t)hash & (rates->rows - 1);
+    pthread_mutex_t *mutex = &rates->stripes[row % STRIPES].mutex;
+    (void)pthread_mutex_lock(mutex);
+    for (size_t i = row * WAYS; i < (row + 1) * WAYS; i++) {
+        if (rates->places[i].client == hash)
+            free_at_ns = rates->places[i].free_at_ns;
+    }
+    (void)pthread_mutex_unlock(mutex);
+    return rates_left(free_at_ns, rates->cost_ns, now_ns);
 }
 
 // ---- all together ----

@@ -42,42 +42,6 @@ struct sk_spool {
     struct sk_spool_lane *lanes;
 };
 
-static void *spool_run(void *arg);
-static bool spool_write_all(struct sk_spool *spool);
-static size_t spool_take(struct sk_spool_lane *lane, char *out, size_t room);
-static void spool_write(struct sk_spool *spool, struct sk_spool_lane *lane, const char *lines, size_t len);
-static bool spool_await(struct sk_spool *spool);
-static bool spool_is_over(const struct sk_spool *spool);
-static void spool_lose(struct sk_spool_lane *lane, const char *lines, size_t len);
-static void spool_report(struct sk_spool *spool, bool last);
-
-struct sk_spool *sk_spool_open(int fd, size_t lanes, const char *what)
-{
-    struct sk_spool *spool = calloc(1, sizeof *spool);
-    if (spool == NULL)
-        return NULL;
-    spool->fd = fd;
-    spool->what = what;
-    spool->count = lanes;
-    spool->lanes = aligned_alloc(64, lanes * sizeof *spool->lanes);
-    if (spool->lanes != NULL) {
-        for (size_t i = 0; i < lanes; i++)
-            memset(&spool->lanes[i], 0, offsetof(struct sk_spool_lane, ring));
-    }
-    if (spool->lanes == NULL || pthread_create(&spool->thread, NULL, spool_run, spool) != 0) {
-        free(spool->lanes);
-        free(spool);
-        return NULL;
-    }
-    return spool;
-}
-
-struct sk_spool_lane *sk_spool_lane(struct sk_spool *spool, size_t number)
-{
-    SK_ASSERT(number < spool->count);
-    return &spool->lanes[number];
-}
-
 uint64_t sk_spool_dropped(const struct sk_spool *spool)
 {
     uint64_t lines = 0;
@@ -112,36 +76,6 @@ void sk_spool_put(struct sk_spool_lane *lane, const char *line, size_t len)
 
 // ---- writing ----
 
-static void *spool_run(void *arg)
-{
-    static const struct timespec rest = {.tv_nsec = REST_MS * 1000000L};
-    struct sk_spool *spool = arg;
-    bool wrote, ending;
-    do {
-        ending = atomic_load(&spool->end_at_ms) != 0; // read first, so that lines put before the end are seen
-        wrote = spool_write_all(spool);
-        spool_report(spool, false);
-        if (!wrote && !ending)
-            (void)nanosleep(&rest, NULL);
-    } while (wrote || !ending);
-    spool_report(spool, true);
-    return NULL;
-}
-
-// Writes one piece of each lane that has lines. Returns whether there was one.
-static bool spool_write_all(struct sk_spool *spool)
-{
-    char lines[PIPE_BUF];
-    bool wrote = false;
-    for (size_t i = 0; i < spool->count; i++) {
-        size_t len = spool_take(&spool->lanes[i], lines, sizeof lines);
-        if (len > 0)
-            spool_write(spool, &spool->lanes[i], lines, len);
-        wrote = wrote || len > 0;
-    }
-    return wrote;
-}
-
 // Takes whole lines. A lane that is not empty always has one.
 static size_t spool_take(struct sk_spool_lane *lane, char *out, size_t room)
 {
@@ -160,46 +94,6 @@ static size_t spool_take(struct sk_spool_lane *lane, char *out, size_t room)
     return n;
 }
 
-static void spool_write(struct sk_spool *spool, struct sk_spool_lane *lane, const char *lines, size_t len)
-{
-    size_t done = 0;
-    while (done < len) {
-        ssize_t n = spool_await(spool) ? write(spool->fd, lines + done, len - done) : 0;
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
-    spool_lose(lane, lines + done, len - done);
-}
-
-// Waits until the descriptor takes more. False: the time is over.
-static bool spool_await(struct sk_spool *spool)
-{
-    struct pollfd out = {.fd = spool->fd, .events = POLLOUT};
-    while (!spool_is_over(spool)) {
-        if (poll(&out, 1, POLL_MS) > 0)
-            return true; // or it has an error, which write() returns
-        spool_report(spool, false);
-    }
-    return false;
-}
-
-static bool spool_is_over(const struct sk_spool *spool)
-{
-    uint64_t end_at_ms = atomic_load(&spool->end_at_ms);
-    return end_at_ms != 0 && sk_monotonic_ms() >= end_at_ms;
-}
-
-static void spool_lose(struct sk_spool_lane *lane, const char *lines, size_t len)
-{
-    uint64_t lost = 0;
-    for (size_t i = 0; i < len; i++)
-        lost += lines[i] == '\n';
-    (void)atomic_fetch_add(&lane->lost, lost);
-}
-
 static void spool_report(struct sk_spool *spool, bool last)
 {
     uint64_t dropped = sk_spool_dropped(spool), now = sk_monotonic_ms();
@@ -210,7 +104,95 @@ static void spool_report(struct sk_spool *spool, bool last)
     spool->report_at_ms = now + REPORT_MS;
 }
 
-// ---- ending ----
+// Waits until the descriptor takes more. False: the time is over.
+static bool spool_await(struct sk_spool *spool)
+{
+    struct pollfd out = {.fd = spool->fd, .events = POLLOUT};
+    for (;;) {
+        uint64_t end_at_ms = atomic_load(&spool->end_at_ms);
+        if (end_at_ms != 0 && sk_monotonic_ms() >= end_at_ms)
+            return false;
+        if (poll(&out, 1, POLL_MS) > 0)
+            return true; // or it has an error, which write() returns
+        spool_report(spool, false);
+    }
+}
+
+static void spool_write(struct sk_spool *spool, struct sk_spool_lane *lane, const char *lines, size_t len)
+{
+    size_t done = 0;
+    uint64_t lost = 0;
+    while (done < len) {
+        ssize_t n = spool_await(spool) ? write(spool->fd, lines + done, len - done) : 0;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    for (; done < len; done++)
+        lost += lines[done] == '\n';
+    (void)atomic_fetch_add(&lane->lost, lost);
+}
+
+// Writes one piece of each lane that has lines. Returns whether there was one.
+static bool spool_write_all(struct sk_spool *spool)
+{
+    char lines[PIPE_BUF];
+    bool wrote = false;
+    for (size_t i = 0; i < spool->count; i++) {
+        size_t len = spool_take(&spool->lanes[i], lines, sizeof lines);
+        if (len > 0)
+            spool_write(spool, &spool->lanes[i], lines, len);
+        wrote = wrote || len > 0;
+    }
+    return wrote;
+}
+
+static void *spool_run(void *arg)
+{
+    static const struct timespec rest = {.tv_nsec = REST_MS * 1000000L};
+    struct sk_spool *spool = arg;
+    bool wrote, ending;
+    do {
+        ending = atomic_load(&spool->end_at_ms) != 0; // read first, so that lines put before the end are seen
+        wrote = spool_write_all(spool);
+        spool_report(spool, false);
+        if (!wrote && !ending)
+            (void)nanosleep(&rest, NULL);
+    } while (wrote || !ending);
+    spool_report(spool, true);
+    return NULL;
+}
+
+// ---- opening and closing ----
+
+struct sk_spool *sk_spool_open(int fd, size_t lanes, const char *what)
+{
+    struct sk_spool *spool = calloc(1, sizeof *spool);
+    if (spool == NULL)
+        return NULL;
+    spool->fd = fd;
+    spool->what = what;
+    spool->count = lanes;
+    spool->lanes = aligned_alloc(64, lanes * sizeof *spool->lanes);
+    if (spool->lanes != NULL) {
+        for (size_t i = 0; i < lanes; i++)
+            memset(&spool->lanes[i], 0, offsetof(struct sk_spool_lane, ring));
+    }
+    if (spool->lanes == NULL || pthread_create(&spool->thread, NULL, spool_run, spool) != 0) {
+        free(spool->lanes);
+        free(spool);
+        return NULL;
+    }
+    return spool;
+}
+
+struct sk_spool_lane *sk_spool_lane(struct sk_spool *spool, size_t number)
+{
+    SK_ASSERT(number < spool->count);
+    return &spool->lanes[number];
+}
 
 bool sk_spool_close(struct sk_spool *spool, unsigned ms)
 {

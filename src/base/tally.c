@@ -23,8 +23,6 @@ struct sk_tally {
     struct tally_place *places;
 };
 
-static void tally_free_place(struct sk_tally *tally, size_t at);
-
 struct sk_tally *sk_tally_open(size_t keys, uint64_t most)
 {
     struct sk_tally *tally = calloc(1, sizeof *tally);
@@ -82,17 +80,6 @@ bool sk_tally_add(struct sk_tally *tally, uint64_t key)
     return may;
 }
 
-void sk_tally_remove(struct sk_tally *tally, uint64_t key)
-{
-    (void)pthread_mutex_lock(&tally->mutex);
-    size_t at = tally_find(tally, key);
-    SK_ASSERT(tally->places[at].count > 0);
-    tally->places[at].count--;
-    if (tally->places[at].count == 0)
-        tally_free_place(tally, at);
-    (void)pthread_mutex_unlock(&tally->mutex);
-}
-
 // Moves up the keys behind it, as far as the next free place. No key moves before the place where it begins.
 static void tally_free_place(struct sk_tally *tally, size_t at)
 {
@@ -110,4 +97,15 @@ static void tally_free_place(struct sk_tally *tally, size_t at)
         at = next;
     }
     tally->places[at].count = 0;
+}
+
+void sk_tally_remove(struct sk_tally *tally, uint64_t key)
+{
+    (void)pthread_mutex_lock(&tally->mutex);
+    size_t at = tally_find(tally, key);
+    SK_ASSERT(tally->places[at].count > 0);
+    tally->places[at].count--;
+    if (tally->places[at].count == 0)
+        tally_free_place(tally, at);
+    (void)pthread_mutex_unlock(&tally->mutex);
 }

@@ -7,8 +7,6 @@
 
 #include "status.h"
 
-static void text_put_pair(char *out, uint32_t value);
-
 bool sk_text_number(const char *text, uint64_t most, uint64_t *value)
 {
     if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0'))
@@ -171,6 +169,12 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
     return *unix_ms >= 0 && *unix_ms < text_days_of(10000, 1, 1) * 86400000;
 }
 
+static void text_put_pair(char *out, uint32_t value)
+{
+    out[0] = (char)('0' + value / 10);
+    out[1] = (char)('0' + value % 10);
+}
+
 // Without printf: each answered order has one or two times, and printf would cost more than the rest of such an answer.
 // 32 bits are enough for days and for the time of a day, and take fewer instructions.
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])
@@ -191,12 +195,6 @@ void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])
     text_put_pair(out + 17, seconds % 60);
     text_put_pair(out + 20, rest % 1000 / 10);
     out[22] = (char)('0' + rest % 10);
-}
-
-static void text_put_pair(char *out, uint32_t value)
-{
-    out[0] = (char)('0' + value / 10);
-    out[1] = (char)('0' + value % 10);
 }
 
 size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE])

@@ -8,8 +8,11 @@ struct sk_timer {
     void *arg;
 };
 
-static void timer_on_tick(uv_timer_t *handle);
-static void timer_on_closed(uv_handle_t *handle);
+static void timer_on_tick(uv_timer_t *handle)
+{
+    struct sk_timer *timer = handle->data;
+    timer->tick(timer->arg);
+}
 
 struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *tick, void *arg)
 {
@@ -30,19 +33,13 @@ void sk_timer_once(struct sk_timer *timer, uint32_t ms)
     (void)uv_timer_start(&timer->handle, timer_on_tick, ms, 0);
 }
 
-static void timer_on_tick(uv_timer_t *handle)
+static void timer_on_closed(uv_handle_t *handle)
 {
-    struct sk_timer *timer = handle->data;
-    timer->tick(timer->arg);
+    free(handle->data);
 }
 
 void sk_timer_close(struct sk_timer *timer)
 {
     if (timer != NULL)
         uv_close((uv_handle_t *)&timer->handle, timer_on_closed);
-}
-
-static void timer_on_closed(uv_handle_t *handle)
-{
-    free(handle->data);
 }

@@ -16,62 +16,55 @@ static struct sk_address address(const char *text)
     return made;
 }
 
-TEST(good_addresses)
+TEST(addresses_have_one_form_that_is_written)
 {
-    static const char *const same[][2] = {
-        {"192.0.2.1", "::ffff:192.0.2.1"},
-        {"192.0.2.1", "::FFFF:c000:0201"},
-        {"0.0.0.0", "::ffff:0:0"},
-        {"255.255.255.255", "::ffff:255.255.255.255"},
-        {"::1", "0:0:0:0:0:0:0:1"},
-        {"2001:db8::", "2001:DB8:0::0"},
-        {"::", "0::0"},
+    static const struct {
+        const char *text, *written;
+        bool loopback;
+    } rows[] = {
+        {"192.0.2.1", "192.0.2.1", false},
+        {"::ffff:192.0.2.1", "192.0.2.1", false},
+        {"::FFFF:c000:0201", "192.0.2.1", false},
+        {"0.0.0.0", "0.0.0.0", false},
+        {"::ffff:255.255.255.255", "255.255.255.255", false},
+        {"127.0.0.1", "127.0.0.1", true},
+        {"127.255.255.254", "127.255.255.254", true},
+        {"::ffff:127.0.0.1", "127.0.0.1", true},
+        {"128.0.0.1", "128.0.0.1", false},
+        {"0:0:0:0:0:0:0:1", "::1", true},
+        {"0::0", "::", false},
+        {"2001:DB8:0::0:1", "2001:db8::1", false},
+        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe", false},
     };
-    for (size_t i = 0; i < COUNT(same); i++) {
-        struct sk_address one = address(same[i][0]), other = address(same[i][1]);
-        ck_assert_msg(memcmp(&one, &other, sizeof one) == 0, "%s is not %s", same[i][0], same[i][1]);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct sk_address one = address(rows[i].text), other = address(rows[i].written);
+        char out[SK_ADDRESS_SIZE];
+        ck_assert_msg(memcmp(&one, &other, sizeof one) == 0, "%s is not %s", rows[i].text, rows[i].written);
+        sk_address_put(&one, out);
+        ck_assert_str_eq(out, rows[i].written);
+        ck_assert_msg(sk_address_is_loopback(&one) == rows[i].loopback, "%s", out);
     }
     struct sk_address cut;
     ck_assert(sk_address_parse("192.0.2.1, 10.0.0.1", 9, &cut)); // not beyond its length
 }
 
+// inet_pton() is strict; these are what could come past it, and one of each of its kinds.
 TEST(bad_addresses)
 {
-    static const char *const rows[] = {
-        "",
-        " ",
-        "1",
-        "1.2.3",
-        "1.2.3.4.5",
-        "1.2.3.256",
-        "01.2.3.4",
-        "1.2.3.4 ",
-        " 1.2.3.4",
-        "1.2.3.-4",
-        "0x1.2.3.4",
-        "1.2.3.4/32",
-        "1.2.3.4:80",
-        "1.2..4",
-        "a.b.c.d",
-        "localhost",
-        "unknown",
-        "_hidden",
-        ":",
-        ":::",
-        "1::2::3",
-        "fe80::1%eth0",
-        "[::1]",
-        "::1/128",
-        "12345::",
-        "1:2:3:4:5:6:7",
-        "1:2:3:4:5:6:7:8:9",
-        "::g",
-        "::1.2.3",
-        "::ffff:1.2.3.4.5",
-        "\xef\xbc\x91.2.3.4",
-        "1.2.3.4,5.6.7.8",
-        "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee",
-    };
+    static const char *const rows[] = {"",
+                                       "1.2.3",
+                                       "01.2.3.4",
+                                       "1.2.3.4 ",
+                                       " 1.2.3.4",
+                                       "1.2.3.4/32",
+                                       "1.2.3.4:80",
+                                       "unknown",
+                                       "[::1]",
+                                       "::1/128",
+                                       "fe80::1%eth0",
+                                       "::ffff:1.2.3.4.5",
+                                       "1.2.3.4,5.6.7.8",
+                                       "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee"};
     struct sk_address none;
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(!sk_address_parse(rows[i], strlen(rows[i]), &none), "%s", rows[i]);
@@ -110,63 +103,42 @@ TEST(what_counts_as_one_client)
     ck_assert_uint_ne(key("::1"), key("0.0.0.1"));
 }
 
-static void must_have(const char *list, const char *one, bool has)
-{
-    struct sk_networks networks;
-    struct sk_address searched = address(one);
-    size_t bad_len;
-    const char *bad = sk_networks_parse(list, &networks, &bad_len);
-    ck_assert_msg(bad == NULL, "%s: bad from %s", list, bad);
-    ck_assert_msg(sk_networks_have(&networks, &searched) == has, "%s has %s", list, one);
-}
-
-TEST(addresses_are_written_as_they_are_read)
-{
-    static const struct {
-        const char *text, *written;
-        bool loopback;
-    } rows[] = {{"127.0.0.1", "127.0.0.1", true},
-                {"127.255.255.254", "127.255.255.254", true},
-                {"128.0.0.1", "128.0.0.1", false},
-                {"10.0.0.7", "10.0.0.7", false},
-                {"::1", "::1", true},
-                {"::", "::", false},
-                {"2001:DB8::0:1", "2001:db8::1", false},
-                {"::ffff:127.0.0.1", "127.0.0.1", true},
-                {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe", false}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct sk_address address;
-        char out[SK_ADDRESS_SIZE];
-        ck_assert(sk_address_parse(rows[i].text, strlen(rows[i].text), &address));
-        sk_address_put(&address, out);
-        ck_assert_str_eq(out, rows[i].written);
-        ck_assert_msg(sk_address_is_loopback(&address) == rows[i].loopback, "%s", out);
-    }
-}
-
 TEST(networks_have_addresses)
 {
-    must_have("", "127.0.0.1", false);
-    must_have(" , ,", "127.0.0.1", false);
-    must_have("127.0.0.1", "127.0.0.1", true);
-    must_have("127.0.0.1", "127.0.0.2", false);
-    must_have("127.0.0.1/32", "127.0.0.1", true);
-    must_have("10.0.0.0/8", "10.255.255.255", true);
-    must_have("10.0.0.0/8", "11.0.0.0", false);
-    must_have("10.0.0.0/8", "9.255.255.255", false);
-    must_have("192.0.2.128/25", "192.0.2.128", true);
-    must_have("192.0.2.128/25", "192.0.2.127", false);
-    must_have("128.0.0.0/1", "255.0.0.1", true);
-    must_have("128.0.0.0/1", "127.0.0.1", false);
-    must_have("::ffff:10.0.0.0/104", "10.1.2.3", true);
-    must_have("::/1", "127.0.0.1", true);
-    must_have("2001:db8::/32", "2001:db8:ffff::1", true);
-    must_have("2001:db8::/32", "2001:db9::", false);
-    must_have("2001:db8::/33", "2001:db8:8000::", false);
-    must_have("::1", "127.0.0.1", false);
-    must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "192.168.3.4", true);
-    must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::1", true);
-    must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::2", false);
+    static const struct {
+        const char *list, *address;
+        bool has;
+    } rows[] = {
+        {"", "127.0.0.1", false},
+        {" , ,", "127.0.0.1", false},
+        {"127.0.0.1", "127.0.0.1", true},
+        {"127.0.0.1", "127.0.0.2", false},
+        {"127.0.0.1/32", "127.0.0.1", true},
+        {"10.0.0.0/8", "10.255.255.255", true},
+        {"10.0.0.0/8", "11.0.0.0", false},
+        {"10.0.0.0/8", "9.255.255.255", false},
+        {"192.0.2.128/25", "192.0.2.128", true},
+        {"192.0.2.128/25", "192.0.2.127", false},
+        {"128.0.0.0/1", "255.0.0.1", true},
+        {"128.0.0.0/1", "127.0.0.1", false},
+        {"::ffff:10.0.0.0/104", "10.1.2.3", true},
+        {"::/1", "127.0.0.1", true},
+        {"2001:db8::/32", "2001:db8:ffff::1", true},
+        {"2001:db8::/32", "2001:db9::", false},
+        {"2001:db8::/33", "2001:db8:8000::", false},
+        {"::1", "127.0.0.1", false},
+        {"10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "192.168.3.4", true},
+        {"10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::1", true},
+        {"10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::2", false},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct sk_networks networks;
+        struct sk_address searched = address(rows[i].address);
+        size_t bad_len;
+        ck_assert_ptr_null(sk_networks_parse(rows[i].list, &networks, &bad_len));
+        ck_assert_msg(sk_networks_have(&networks, &searched) == rows[i].has, "%s has %s", rows[i].list,
+                      rows[i].address);
+    }
 }
 
 TEST(bad_networks_are_named)

@@ -37,17 +37,8 @@ TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
         int taken = strangers_taken(sizes[i], sizes[i]);
         ck_assert_msg(taken < STRANGERS / 100, "%d of %d with %zu buyers", taken, STRANGERS, sizes[i]);
     }
-}
-
-// More names than planned cost precision, never a buyer.
-TEST(an_overfull_filter_still_forgets_no_user)
-{
-    (void)strangers_taken(64, 20000);
-}
-
-TEST(an_empty_filter_knows_no_user)
-{
     ck_assert_int_eq(strangers_taken(1000, 0), 0);
+    (void)strangers_taken(64, 20000); // more names than planned cost precision, never a buyer
     sk_filter_free(NULL);
 }
 

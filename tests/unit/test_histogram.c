@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "draw.h"
 #include "histogram.h"
 #include "test.h"
 
@@ -15,45 +16,24 @@ enum { SAMPLES = 100000, OTHERS = 7, MINE = 3, MANY = 200000 };
 static uint64_t samples[SAMPLES];
 static struct sk_durations durations;
 
-static uint64_t random_bits(uint64_t *state) // xorshift64*
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
 static int by_size(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return a < b ? -1 : a > b;
 }
 
-// ---- buckets ----
-
 // Each value is in the first bucket whose end is not below it. A bucket is at most an eighth of its values wide, or one
 // step.
-TEST(a_bucket_is_narrow)
-{
-    uint64_t previous_end = 0;
-    for (size_t i = 0; i < SK_HISTOGRAM_LAST; i++) {
-        uint64_t end = sk_durations_end_ns(i), begin = i == 0 ? 0 : previous_end + 1;
-        ck_assert_uint_gt(end, previous_end);
-        ck_assert_uint_eq((end + 1) % SK_HISTOGRAM_STEP_NS, 0);
-        if (end + 1 - begin > SK_HISTOGRAM_STEP_NS)
-            ck_assert_uint_le((end + 1 - begin) * 8, begin);
-        previous_end = end;
-    }
-    ck_assert_uint_gt(previous_end, 100 * S);
-    ck_assert_uint_eq(sk_durations_end_ns(SK_HISTOGRAM_LAST), UINT64_MAX);
-}
-
-TEST(a_value_is_in_its_bucket)
+TEST(a_value_is_in_its_narrow_bucket)
 {
     for (size_t i = 0; i < SK_HISTOGRAM_LAST; i++) {
         struct sk_histogram *histogram = sk_histogram_open(MINE);
-        uint64_t end = sk_durations_end_ns(i);
-        sk_histogram_add(histogram, i == 0 ? 0 : sk_durations_end_ns(i - 1) + 1);
+        uint64_t begin = i == 0 ? 0 : sk_durations_end_ns(i - 1) + 1, end = sk_durations_end_ns(i);
+        ck_assert_uint_gt(end, begin);
+        ck_assert_uint_eq((end + 1) % SK_HISTOGRAM_STEP_NS, 0);
+        if (end + 1 - begin > SK_HISTOGRAM_STEP_NS)
+            ck_assert_uint_le((end + 1 - begin) * 8, begin);
+        sk_histogram_add(histogram, begin);
         sk_histogram_add(histogram, end);
         sk_histogram_add(histogram, end + 1);
         sk_durations_read(MINE, &durations);
@@ -61,11 +41,13 @@ TEST(a_value_is_in_its_bucket)
         ck_assert_uint_eq(durations.count, 3);
         sk_histogram_close(histogram);
     }
-}
-
-TEST(the_last_bucket_has_no_end)
-{
+    ck_assert_uint_gt(sk_durations_end_ns(SK_HISTOGRAM_LAST - 1), 100 * S);
+    ck_assert_uint_eq(sk_durations_end_ns(SK_HISTOGRAM_LAST), UINT64_MAX);
+    // Nothing is read of none; the last bucket has no end.
     struct sk_histogram *histogram = sk_histogram_open(MINE);
+    sk_durations_read(MINE, &durations);
+    ck_assert_uint_eq(durations.count, 0);
+    ck_assert_uint_eq(sk_durations_at(&durations, 0.5), 0);
     sk_histogram_add(histogram, 3600 * S);
     sk_histogram_add(histogram, UINT64_MAX);
     sk_histogram_add(histogram, MS);
@@ -74,9 +56,8 @@ TEST(the_last_bucket_has_no_end)
     ck_assert_uint_eq(durations.most_ns, UINT64_MAX);
     ck_assert_uint_eq(sk_durations_at(&durations, 0.5), UINT64_MAX);
     sk_histogram_close(histogram);
+    sk_histogram_close(NULL);
 }
-
-// ---- percentiles ----
 
 static uint64_t exact_at(double share)
 {
@@ -93,12 +74,12 @@ TEST_EACH(percentiles_are_those_of_the_samples, 5)
         uint64_t least, most;
     } ranges[] = {{0, 50 * MS}, {0, MS}, {MS / 10, 100 * S}, {5 * MS, 5 * MS}, {80 * S, 104 * S}};
     static const double shares[] = {0.001, 0.5, 0.9, 0.99, 0.999, 1};
-    uint64_t state = UINT64_C(88172645463325252) + (uint64_t)_i;
+    draw_seed = UINT64_C(88172645463325252) + (uint64_t)_i;
     struct sk_histogram *histogram = sk_histogram_open(MINE);
     for (size_t i = 0; i < SAMPLES; i++) {
         uint64_t span = ranges[_i].most - ranges[_i].least;
         // Small and large ones in equal numbers: each octave has its share.
-        uint64_t value = span == 0 ? 0 : random_bits(&state) % span >> random_bits(&state) % 20;
+        uint64_t value = span == 0 ? 0 : draw(span) >> draw(20);
         samples[i] = ranges[_i].least + value;
         sk_histogram_add(histogram, samples[i]);
     }
@@ -115,27 +96,11 @@ TEST_EACH(percentiles_are_those_of_the_samples, 5)
     sk_histogram_close(histogram);
 }
 
-TEST(it_is_known_since_when)
-{
-    int64_t now_ms = (int64_t)sk_wall_ms();
-    ck_assert_int_le(sk_durations_since_ms(), now_ms);
-    ck_assert_int_gt(sk_durations_since_ms(), now_ms - 60000);
-}
-
-TEST(of_nothing_there_are_none)
-{
-    struct sk_histogram *histogram = sk_histogram_open(MINE);
-    sk_durations_read(MINE, &durations);
-    ck_assert_uint_eq(durations.count, 0);
-    ck_assert_uint_eq(sk_durations_at(&durations, 0.5), 0);
-    sk_histogram_close(histogram);
-    sk_histogram_close(NULL);
-}
-
-// ---- the list ----
-
 TEST(all_of_the_same_thing_are_read_as_one)
 {
+    int64_t now_ms = (int64_t)sk_wall_ms(); // since when is known, too
+    ck_assert_int_le(sk_durations_since_ms(), now_ms);
+    ck_assert_int_gt(sk_durations_since_ms(), now_ms - 60000);
     struct sk_histogram *mine[3], *other = sk_histogram_open(OTHERS);
     for (size_t i = 0; i < COUNT(mine); i++) {
         mine[i] = sk_histogram_open(MINE);

@@ -1,4 +1,4 @@
-// A reactor's counters can be read while it counts, and summed with those of others.
+// A reactor's counters can be read while it counts, and summed with those of others; and the table of units left.
 #include <pthread.h>
 #include <string.h>
 
@@ -30,13 +30,6 @@ TEST(a_counter_only_grows_for_its_readers)
     }
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REBUILDS), 0);
-}
-
-TEST(a_gauge_is_what_was_set_last)
-{
-    sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 7);
-    sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 3);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_VOUCHERS), 3);
     sk_metrics_add(NULL, SK_METRIC_REBUILDS, 1); // callers without metrics
     sk_metrics_set(NULL, SK_METRIC_REBUILDS, 1);
     sk_metrics_observe(NULL, SK_DISTRIBUTION_DURABLE, 1, 1);
@@ -74,7 +67,8 @@ TEST(blocks_are_read_as_one)
     ck_assert_uint_eq(sum.values[SK_METRIC_JOURNAL_OLDEST], 0); // the journal is empty
     sk_metrics_add(one, SK_METRIC_ORDERS_PLACED, 5);
     sk_metrics_add(other, SK_METRIC_ORDERS_PLACED, 7);
-    sk_metrics_set(one, SK_METRIC_VOUCHERS, 3);
+    sk_metrics_set(one, SK_METRIC_VOUCHERS, 7);
+    sk_metrics_set(one, SK_METRIC_VOUCHERS, 3); // a gauge is what was set last
     sk_metrics_set(other, SK_METRIC_VOUCHERS, 2);
     sk_metrics_set(one, SK_METRIC_JOURNAL_OLDEST, 400);
     sk_metrics_set(other, SK_METRIC_JOURNAL_OLDEST, 600);
@@ -125,4 +119,51 @@ TEST(blocks_may_come_and_go_while_they_are_read)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     sk_metrics_sum(&sum, 1000);
     ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED], 0);
+}
+
+static struct sk_remaining_rows rows, seen;
+
+TEST(units_of_a_voucher_are_added_up)
+{
+    struct sk_remaining remaining = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    sk_remaining_note(&rows, 7, 5);
+    sk_remaining_note(&rows, 9, 1);
+    sk_remaining_note(&rows, 7, 3);
+    sk_remaining_note(&rows, 8, 0);
+    sk_remaining_publish(&remaining, &rows);
+    sk_remaining_read(&remaining, &seen);
+    sk_remaining_read(&remaining, &seen); // as if another reactor had the same values
+    ck_assert_uint_eq(seen.count, 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(seen.rows[i].voucher_id, 9 - (int64_t)i);
+    ck_assert_int_eq(seen.rows[0].units, 2);
+    ck_assert_int_eq(seen.rows[1].units, 0);
+    ck_assert_int_eq(seen.rows[2].units, 16);
+    // Who writes does not wait for a reader that has the lock.
+    rows.rows[0].units = 4;
+    for (int round = 0; round < 2; round++) {
+        if (round == 0)
+            ck_assert_int_eq(pthread_mutex_lock(&remaining.lock), 0);
+        sk_remaining_publish(&remaining, &rows);
+        if (round == 0)
+            ck_assert_int_eq(pthread_mutex_unlock(&remaining.lock), 0);
+        seen.count = 0;
+        sk_remaining_read(&remaining, &seen);
+        ck_assert_int_eq(seen.rows[0].units, round == 0 ? 1 : 4);
+    }
+}
+
+// Whatever the order in which they arrive.
+TEST(the_highest_ids_have_the_room)
+{
+    rows.count = 0;
+    for (int64_t i = 0; i < 3 * SK_REMAINING_MAX; i++)
+        sk_remaining_note(&rows, 1 + i * 7 % (3 * SK_REMAINING_MAX), i);
+    ck_assert_uint_eq(rows.count, SK_REMAINING_MAX);
+    for (size_t i = 0; i < SK_REMAINING_MAX; i++) {
+        ck_assert_int_eq(rows.rows[i].voucher_id, 3 * SK_REMAINING_MAX - (int64_t)i);
+        ck_assert_int_eq(1 + rows.rows[i].units * 7 % (3 * SK_REMAINING_MAX), rows.rows[i].voucher_id);
+    }
+    sk_remaining_note(&rows, 1, 5);
+    ck_assert_int_eq(rows.rows[SK_REMAINING_MAX - 1].voucher_id, 2 * SK_REMAINING_MAX + 1);
 }

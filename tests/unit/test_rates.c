@@ -1,13 +1,13 @@
 // Rates: a burst of one second's worth, then one at a time; with a full table; and with threads.
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "rates.h"
 #include "siphash.h"
 #include "test.h"
+#include "threads.h"
 
-enum { PLACES = 1 << 16, SMALL = 256, THREADS = 4, TRIES = 20000 };
+enum { PLACES = 1 << 16, SMALL = 256, TRIES = 20000, RATE = 5000 };
 
 #define SECOND UINT64_C(1000000000)
 #define START  (5 * SECOND)
@@ -47,18 +47,23 @@ TEST(the_hash_is_siphash)
     ck_assert_mem_ne(&one, &other, sizeof one);
 }
 
-TEST(a_seconds_worth_may_come_at_once)
+TEST(a_seconds_worth_may_come_at_once_and_no_more)
 {
     static const uint64_t values[] = {1, 2, 3, 7, 10, 100, 999, 1000, 100000};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         uint64_t per_s = values[i];
         open_rates(per_s, SMALL);
         for (uint64_t n = per_s; n > 0; n--) {
+            ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START), n); // which is no try
             ck_assert_msg(may("alice", START), "%d of %d", (int)(per_s - n), (int)per_s);
             ck_assert_uint_eq(left, n - 1);
         }
         ck_assert(!may("alice", START));
         ck_assert_uint_eq(left, 0);
+        ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START), 0);
+        ck_assert_uint_eq(sk_rates_left(rates, "bob", 3, START), per_s);
+        ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + SECOND / per_s), 1);
+        ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + 10 * SECOND), per_s);
         ck_assert(!may("alice", START + SECOND / per_s - SECOND / per_s / 10 - 1)); // a rejected try costs nothing,
         ck_assert(may("alice", START + SECOND / per_s));                            // so the next one is free by then
         ck_assert(!may("alice", START + SECOND / per_s));
@@ -69,29 +74,15 @@ TEST(a_seconds_worth_may_come_at_once)
     }
 }
 
-TEST(what_is_left_can_be_asked_without_a_try)
-{
-    open_rates(3, SMALL);
-    for (uint64_t n = 3; n > 0; n--) {
-        for (int i = 0; i < 5; i++)
-            ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START), n);
-        ck_assert(may("alice", START));
-    }
-    ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START), 0);
-    ck_assert_uint_eq(sk_rates_left(rates, "bob", 3, START), 3);
-    ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + SECOND / 3), 1);
-    ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + 10 * SECOND), 3);
-}
-
 TEST(over_a_long_time_it_is_the_rate)
 {
-    enum { RATE = 50, SECONDS = 20 };
+    enum { SLOW = 50, SECONDS = 20 };
     int passed = 0;
-    open_rates(RATE, SMALL);
+    open_rates(SLOW, SMALL);
     for (uint64_t now = START; now < START + SECONDS * SECOND; now += SECOND / 1000)
         passed += may("alice", now);
-    ck_assert_int_ge(passed, RATE * SECONDS);
-    ck_assert_int_le(passed, RATE * (SECONDS + 1));
+    ck_assert_int_ge(passed, SLOW * SECONDS);
+    ck_assert_int_le(passed, SLOW * (SECONDS + 1));
 }
 
 // Reactors read the clock at different moments.
@@ -142,62 +133,35 @@ TEST(names_are_bytes_with_a_length)
 
 // ---- threads ----
 
-static void *try_often(void *arg)
+static uint64_t try_often(void)
 {
-    static _Thread_local uint64_t mine;
-    uint64_t *passed = arg;
+    uint64_t passed = 0, mine;
     for (int i = 0; i < TRIES; i++)
-        *passed += sk_rates_take(rates, "alice", 5, START, &mine);
-    return NULL;
-}
-
-TEST(threads_share_a_rate)
-{
-    enum { RATE = 5000 };
-    pthread_t threads[THREADS];
-    uint64_t passed[THREADS] = {0}, sum = 0;
-    open_rates(RATE, PLACES);
-    for (int i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, try_often, &passed[i]), 0);
-    for (int i = 0; i < THREADS; i++) {
-        (void)pthread_join(threads[i], NULL);
-        sum += passed[i];
-    }
-    ck_assert_uint_eq(sum, RATE);
+        passed += sk_rates_take(rates, "alice", 5, START, &mine);
+    return passed;
 }
 
 static struct sk_rate all;
 
-static void *take_often(void *arg)
+static uint64_t take_often(void)
 {
-    uint64_t *passed = arg;
+    uint64_t passed = 0;
     for (int i = 0; i < TRIES; i++)
-        *passed += sk_rate_take(&all, START);
-    return NULL;
+        passed += sk_rate_take(&all, START);
+    return passed;
 }
 
-TEST(threads_share_what_is_of_all)
+TEST(threads_share_a_rate)
 {
-    enum { RATE = 5000 };
-    pthread_t threads[THREADS];
-    uint64_t passed[THREADS] = {0}, sum = 0;
+    open_rates(RATE, PLACES);
+    ck_assert_uint_eq(count_in_threads(try_often), RATE);
     sk_rate_begin(&all, RATE);
-    for (int i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_often, &passed[i]), 0);
-    for (int i = 0; i < THREADS; i++) {
-        (void)pthread_join(threads[i], NULL);
-        sum += passed[i];
-    }
-    ck_assert_uint_eq(sum, RATE);
+    ck_assert_uint_eq(count_in_threads(take_often), RATE);
     ck_assert(sk_rate_take(&all, START + SECOND / RATE));
     ck_assert(!sk_rate_take(&all, START + SECOND / RATE));
-}
-
-TEST(without_a_limit_all_pass)
-{
-    sk_rate_begin(&all, 0);
-    for (int i = 0; i < TRIES; i++)
-        ck_assert(sk_rate_take(&all, START));
+    sk_rate_begin(&all, 0); // no limit
+    ck_assert(sk_rate_take(&all, START + 10 * SECOND));
+    ck_assert_uint_eq(count_in_threads(take_often), THREADS * TRIES);
 }
 
 SUITE(.timeout_s = 30, .teardown = teardown);

@@ -41,26 +41,28 @@ TEST(each_server_has_one_row)
     ck_assert_uint_eq(seen.rows[0].answered_ns, 800);
     ck_assert_str_eq(seen.rows[2].store, "postgresql");
     ck_assert_uint_eq(seen.rows[2].lost, 6);
+    // Who writes does not wait for a reader that has the lock.
+    ck_assert_int_eq(pthread_mutex_lock(&servers.lock), 0);
+    note("redis", "c:1", 1);
+    sk_server_table_publish(&servers, &rows);
+    ck_assert_int_eq(pthread_mutex_unlock(&servers.lock), 0);
+    sk_server_table_read(&servers, &seen);
+    ck_assert_uint_eq(seen.count, 3);
 }
 
-TEST(the_table_has_an_end)
+TEST(the_table_has_an_end_and_no_name_breaks_a_page)
 {
     char name[16];
-    for (int i = 0; i < SK_SERVERS_MAX; i++) {
+    note("redis", "/a\"b\\c\nd", 1); // it stands between quotation marks
+    ck_assert_str_eq(rows.rows[0].name, "/a?b?c?d");
+    note("redis", "/a\"b\\c\nd", 1);
+    for (int i = 1; i < SK_SERVERS_MAX; i++) {
         (void)snprintf(name, sizeof name, "n:%d", i);
         note("redis", name, 1);
     }
+    ck_assert_uint_eq(rows.count, SK_SERVERS_MAX);
     ck_assert_ptr_null(sk_server_table_row(&rows, "redis", "one more"));
-    ck_assert_ptr_nonnull(sk_server_table_row(&rows, "redis", "n:0"));
-}
-
-// It stands between quotation marks.
-TEST(a_name_breaks_no_page)
-{
-    note("redis", "/a\"b\\c\nd", 1);
-    ck_assert_str_eq(rows.rows[0].name, "/a?b?c?d");
-    note("redis", "/a\"b\\c\nd", 1);
-    ck_assert_uint_eq(rows.count, 1);
+    ck_assert_ptr_eq(sk_server_table_row(&rows, "redis", "n:1"), &rows.rows[1]);
 }
 
 SUITE(.setup = setup, .in_one_process = true);

@@ -11,74 +11,6 @@
 
 enum { DAY_S = 86400, DAYS_TO_9999 = 2932896 };
 
-// ---- voucher ids ----
-
-TEST(voucher_ids_are_numbers_from_1_to_the_largest)
-{
-    static const struct {
-        const char *text;
-        int64_t id;
-    } good[] = {
-        {"1", 1},
-        {"9", 9},
-        {"10", 10},
-        {"4294967296", INT64_C(4294967296)},
-        {"9223372036854775806", INT64_MAX - 1},
-        {"9223372036854775807", INT64_MAX},
-    };
-    for (size_t i = 0; i < COUNT(good); i++) {
-        int64_t id = -1;
-        ck_assert_msg(sk_text_voucher_id(good[i].text, &id), "refused: %s", good[i].text);
-        ck_assert_int_eq(id, good[i].id);
-    }
-}
-
-TEST(anything_else_is_no_voucher_id)
-{
-    static const char *const bad[] = {
-        "",
-        "abc",
-        "0",
-        "-1",
-        "+1",
-        "01",
-        "1.0",
-        "1e3",
-        "9223372036854775808",  // 2^63
-        "18446744073709551615", // 2^64 - 1
-        "18446744073709551616", // 2^64
-        "18446744073709551617", // 2^64 + 1
-        "99999999999999999999",
-        "1%00x",
-        "%FF",
-        "\xef\xbc\x91\xef\xbc\x92", // full-width digits
-        "\xd9\xa1",                 // an Arabic-Indic digit
-        " 1",
-        "1 ",
-        "1\n",
-        "\t1",
-        "1,000",
-        "1_000",
-        "0x1",
-        "1/",
-        "-0",
-        "00",
-        "\xff",
-    };
-    int64_t id;
-    for (size_t i = 0; i < COUNT(bad); i++)
-        ck_assert_msg(!sk_text_voucher_id(bad[i], &id), "taken for a voucher id: '%s'", bad[i]);
-
-    char digits[401];
-    memset(digits, '1', sizeof digits - 1);
-    digits[sizeof digits - 1] = '\0';
-    ck_assert(!sk_text_voucher_id(digits, &id));
-    memset(digits, '0', sizeof digits - 1);
-    ck_assert(!sk_text_voucher_id(digits, &id));
-}
-
-// ---- numbers ----
-
 TEST(numbers_end_at_their_bound_and_never_overflow)
 {
     static const struct {
@@ -105,63 +37,76 @@ TEST(numbers_end_at_their_bound_and_never_overflow)
         {"18446744073709551620", UINT64_MAX, false, 0},
         {"28446744073709551615", UINT64_MAX, false, 0},
         {"184467440737095516150", UINT64_MAX, false, 0},
-        {"", UINT64_MAX, false, 0},
-        {"00", UINT64_MAX, false, 0},
-        {"1 ", UINT64_MAX, false, 0},
-        {"/", UINT64_MAX, false, 0}, // the character before '0'
-        {":", UINT64_MAX, false, 0}, // the one after '9'
     };
+    static const char *const bad[] = {"",    "abc", "-1", "-0",    "+1",  "00",   "01",           "1.0",
+                                      "1e3", "0x1", " 1", "1 ",    "1\n", "\t1",  "1,000",        "1_000",
+                                      "1/",  "/",   ":",  "1%00x", "%FF", "\xff", "\xef\xbc\x91", "\xd9\xa1"};
+    char digits[401];
+    uint64_t value = 0;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        uint64_t value = 0;
         ck_assert_msg(sk_text_number(rows[i].text, rows[i].most, &value) == rows[i].good, "'%s'", rows[i].text);
         if (rows[i].good)
             ck_assert_uint_eq(value, rows[i].value);
     }
+    for (size_t i = 0; i < COUNT(bad); i++)
+        ck_assert_msg(!sk_text_number(bad[i], UINT64_MAX, &value), "taken for a number: '%s'", bad[i]);
+    for (char digit = '0'; digit <= '1'; digit++) {
+        memset(digits, digit, sizeof digits - 1);
+        digits[sizeof digits - 1] = '\0';
+        ck_assert(!sk_text_number(digits, UINT64_MAX, &value));
+    }
 }
 
-// ---- text ----
-
-TEST(text_is_utf8)
+TEST(voucher_ids_are_numbers_from_1_to_the_largest)
 {
     static const struct {
         const char *text;
-        bool good;
-    } rows[] = {
-        {"", true},
-        {"\x01 a~\x7f\n", true},
-        {"\xc2\x80", true},
-        {"\xdf\xbf", true},
-        {"\xe0\xa0\x80", true},
-        {"\xed\x9f\xbf", true},
-        {"\xef\xbf\xbf", true},
-        {"\xf0\x90\x80\x80", true},
-        {"\xf4\x8f\xbf\xbf", true},
-        {"\xe5\x9d\x8fx\xc3\xa4", true},
-        {"\x80", false},
-        {"\xbf", false},
-        {"\xc0\x80", false}, // overlong
-        {"\xc1\xbf", false},
-        {"\xe0\x9f\xbf", false},
-        {"\xf0\x8f\xbf\xbf", false},
-        {"\xed\xa0\x80", false}, // a surrogate
-        {"\xed\xbf\xbf", false},
-        {"\xf4\x90\x80\x80", false}, // above the last character
-        {"\xf5\x80\x80\x80", false},
-        {"\xff", false},
-        {"\xc3", false}, // cut
-        {"\xe5\x9d", false},
-        {"\xf0\x9f\x93", false},
-        {"\xc3x", false},
-        {"\xe5\x9dx", false},
-        {"\xe5x\x8f", false},
-        {"\xf0\x9f\x93x", false},
-        {"\xc3\xc3\xa4", false},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++)
-        ck_assert_msg(sk_text_utf8(rows[i].text) == rows[i].good, "row %zu", i);
+        int64_t id; // 0: refused
+    } rows[] = {{"1", 1}, {"4294967296", INT64_C(4294967296)}, {"9223372036854775807", INT64_MAX},
+                {"0", 0}, {"9223372036854775808", 0},          {"", 0}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int64_t id = 0;
+        ck_assert_msg(sk_text_voucher_id(rows[i].text, &id) == (rows[i].id > 0), "'%s'", rows[i].text);
+        ck_assert_int_eq(id, rows[i].id);
+    }
 }
 
-// ---- users ----
+TEST(utf8_has_one_form_for_each_character)
+{
+    static const char *const good[] = {"",
+                                       "\x01 a~\x7f\n",
+                                       "\xc2\x80\xdf\xbf",
+                                       "\xe0\xa0\x80\xec\xbf\xbf\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf",
+                                       "\xf0\x90\x80\x80\xf1\x80\x80\x80\xf4\x8f\xbf\xbf",
+                                       "\xe5\x9d\x8fx\xc3\xa4"};
+    static const char *const bad[] = {
+        "\x80", // a continuation byte alone
+        "\xbf.",
+        "\xc2", // cut
+        "\xe5\xae",
+        "\xf0\x9f\x98",
+        "\xc3x",
+        "\xc3\xc3\xa4",
+        "\xe5\x9dx",
+        "\xe5.\x80",
+        "\xf0\x9f\x93x",
+        "\xf0\x9f.\x80",
+        "\xc0\x80", // overlong
+        "\xc1\xbf",
+        "\xe0\x9f\xbf",
+        "\xf0\x8f\xbf\xbf",
+        "\xed\xa0\x80", // a surrogate
+        "\xed\xbf\xbf",
+        "\xf4\x90\x80\x80", // above the last character
+        "\xf5\x80\x80\x80",
+        "\xfe",
+        "\xff",
+    };
+    for (size_t i = 0; i < COUNT(good); i++)
+        ck_assert_msg(sk_text_utf8(good[i]), "good row %zu", i);
+    for (size_t i = 0; i < COUNT(bad); i++)
+        ck_assert_msg(!sk_text_utf8(bad[i]), "bad row %zu", i);
+}
 
 TEST(users_are_1_to_64_harmless_characters)
 {
@@ -181,8 +126,6 @@ TEST(users_are_1_to_64_harmless_characters)
     ck_assert(!sk_text_user(""));
 }
 
-// ---- times ----
-
 TEST(times_are_read_with_any_offset)
 {
     static const struct {
@@ -192,65 +135,39 @@ TEST(times_are_read_with_any_offset)
         {"1970-01-01T00:00:00Z", 0},
         {"1970-01-01t00:00:00z", 0},
         {"1970-01-01T05:45:00+05:45", 0},
-        {"1969-12-31T23:59:59Z", -1}, // rejected: before the first year
         {"2024-02-29T12:00:00Z", INT64_C(1709208000000)},
-        {"2000-02-29T23:59:59Z", INT64_C(951868799000)},
         {"2026-11-11T00:00:00+08:00", INT64_C(1794326400000)},
         {"2026-11-11T00:00:00-03:30", INT64_C(1794367800000)},
         {"2026-11-10T16:00:00-00:00", INT64_C(1794326400000)},
-        {"2023-03-01T00:00:00+14:00", INT64_C(1677578400000)},
         {"2026-11-10T16:00:00.1Z", INT64_C(1794326400100)},
         {"2026-11-10T16:00:00.12Z", INT64_C(1794326400120)},
         {"2026-11-10T16:00:00.123Z", INT64_C(1794326400123)},
         {"2026-11-10T16:00:00.123999999999999999999Z", INT64_C(1794326400123)},
-        {"2026-11-10T16:00:00.000+00:00", INT64_C(1794326400000)},
         {"9999-12-31T23:59:59.999Z", INT64_C(253402300799999)},
         {"9999-12-31T22:59:59.999-01:00", INT64_C(253402300799999)},
     };
     for (size_t i = 0; i < COUNT(good); i++) {
         int64_t unix_ms = -1;
-        ck_assert_msg(sk_text_time(good[i].text, &unix_ms) == (good[i].unix_ms >= 0), "%s", good[i].text);
-        if (good[i].unix_ms >= 0)
-            ck_assert_msg(unix_ms == good[i].unix_ms, "%s read as %lld", good[i].text, (long long)unix_ms);
+        ck_assert_msg(sk_text_time(good[i].text, &unix_ms), "%s", good[i].text);
+        ck_assert_msg(unix_ms == good[i].unix_ms, "%s read as %lld", good[i].text, (long long)unix_ms);
     }
 }
 
-TEST(leap_days_exist_in_leap_years_only)
+TEST(other_times_are_refused)
 {
-    static const struct {
-        const char *text;
-        bool good;
-    } rows[] = {
-        {"2024-02-29T00:00:00Z", true},  {"2023-02-29T00:00:00Z", false}, {"2000-02-29T00:00:00Z", true},
-        {"2100-02-29T00:00:00Z", false}, {"2400-02-29T00:00:00Z", true},  {"2024-02-30T00:00:00Z", false},
-        {"2023-02-28T00:00:00Z", true},  {"2023-04-31T00:00:00Z", false}, {"2023-06-31T00:00:00Z", false},
-        {"2023-12-31T00:00:00Z", true},  {"2023-12-32T00:00:00Z", false},
-    };
-    int64_t unix_ms;
-    for (size_t i = 0; i < COUNT(rows); i++)
-        ck_assert_msg(sk_text_time(rows[i].text, &unix_ms) == rows[i].good, "%s", rows[i].text);
-}
-
-TEST(malformed_times_are_refused)
-{
-    static const char *const bad[] = {
+    static const char *const no_moment[] = {"2023-02-29T00:00:00Z", "2100-02-29T00:00:00Z", "2024-02-30T00:00:00Z",
+                                            "2023-04-31T00:00:00Z", "2023-06-31T00:00:00Z", "2023-12-32T00:00:00Z",
+                                            "2026-00-11T00:00:00Z", "2026-13-11T00:00:00Z", "2026-11-00T00:00:00Z",
+                                            "2026-11-11T24:00:00Z", "2026-11-11T00:60:00Z", "2026-06-30T23:59:60Z",
+                                            "1969-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "10000-01-01T00:00:00Z"};
+    static const char *const malformed[] = {
         "",
-        "now",
         "2026-11-11",
         "2026-11-11T00:00:00",  // no offset
         "2026-11-11 00:00:00Z", // a space instead of T
         "2026-11-11T00:00Z",
         "2026-11-11T00:00:00.Z",
-        "2026-11-11T00:00:00,5Z",
-        "2026-11-11T24:00:00Z",
-        "2026-11-11T00:60:00Z",
-        "2026-06-30T23:59:60Z", // a leap second
-        "2026-00-11T00:00:00Z",
-        "2026-13-11T00:00:00Z",
-        "2026-11-00T00:00:00Z",
-        "1969-01-01T00:00:00Z",
         "1970-01-01T00:00:00+00:01", // before the first ms
-        "10000-01-01T00:00:00Z",
         "9999-12-31T23:59:59-00:01", // past the last year
         "+2026-11-11T00:00:00Z",
         "-026-11-11T00:00:00Z",
@@ -262,20 +179,14 @@ TEST(malformed_times_are_refused)
         "2026-11-11T00:00:00+08",
         "2026-11-11T00:00:00+24:00",
         "2026-11-11T00:00:00+08:60",
-        "2026-11-11T00:00:00ZZ",
         "2026-11-11T00:00:00Z ",
         " 2026-11-11T00:00:00Z",
-        "2026-11-11T00:00:00 Z",
-        "2026-11-11T00:00:00Z\n",
-        "20261111T000000Z",
-        "2026-W46-3T00:00:00Z",
-        "1794326400000",
-        "\xef\xbc\x92"
-        "026-11-11T00:00:00Z",
     };
     int64_t unix_ms;
-    for (size_t i = 0; i < COUNT(bad); i++)
-        ck_assert_msg(!sk_text_time(bad[i], &unix_ms), "taken for a time: '%s'", bad[i]);
+    for (size_t i = 0; i < COUNT(no_moment); i++)
+        ck_assert_msg(!sk_text_time(no_moment[i], &unix_ms), "taken for a time: '%s'", no_moment[i]);
+    for (size_t i = 0; i < COUNT(malformed); i++)
+        ck_assert_msg(!sk_text_time(malformed[i], &unix_ms), "taken for a time: '%s'", malformed[i]);
 }
 
 TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
@@ -305,39 +216,6 @@ TEST(numbers_are_written_as_they_are_read)
     }
 }
 
-TEST(utf8_has_one_form_for_each_character)
-{
-    static const struct {
-        const char *text;
-        bool good;
-    } rows[] = {
-        {"", true},
-        {"plain\x01\x7f", true},
-        {"\xc2\x80\xdf\xbf", true},
-        {"\xe0\xa0\x80\xec\xbf\xbf\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", true},
-        {"\xf0\x90\x80\x80\xf1\x80\x80\x80\xf4\x8f\xbf\xbf", true},
-        {"\x80", false}, // a continuation byte alone
-        {"\xbf.", false},
-        {"\xc2", false}, // cut
-        {"\xe5\xae", false},
-        {"\xf0\x9f\x98", false},
-        {"\xe5.\x80", false},
-        {"\xf0\x9f.\x80", false},
-        {"\xc0\x80", false}, // overlong
-        {"\xc1\xbf", false},
-        {"\xe0\x9f\xbf", false},
-        {"\xf0\x8f\xbf\xbf", false},
-        {"\xed\xa0\x80", false}, // a surrogate
-        {"\xed\xbf\xbf", false},
-        {"\xf4\x90\x80\x80", false}, // above the last character
-        {"\xf5\x80\x80\x80", false},
-        {"\xfe", false},
-        {"\xff", false},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++)
-        ck_assert_msg(sk_text_utf8(rows[i].text) == rows[i].good, "row %zu", i);
-}
-
 TEST(a_url_can_be_held_as_it_is)
 {
     static const char *const wrong[] = {"",
@@ -352,7 +230,7 @@ TEST(a_url_can_be_held_as_it_is)
                                         "https://\xe5",
                                         "https://a/<b>"};
     char long_one[SK_URL_MAX + 2] = "https://";
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+    for (size_t i = 0; i < COUNT(wrong); i++)
         ck_assert_msg(!sk_text_url(wrong[i]), "'%s'", wrong[i]);
     ck_assert(sk_text_url("https://shop.example/login?to=x&lang=zh#y"));
     ck_assert(sk_text_url("http://127.0.0.1:8000/"));
