@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static void stub_on_bytes(uv_stream_t *client, ssize_t n, const uv_buf_t *room);
 static void stub_on_closed(uv_handle_t *client);
 static void stub_on_sent(uv_write_t *write, int status);
 
-void stub_open(struct stub *stub, uv_loop_t *loop, size_t (*receive)(const char *bytes, size_t n))
+void stub_open(struct stub *stub, uv_loop_t *loop, size_t (*receive)(struct stub *stub, const char *bytes, size_t n))
 {
     struct sockaddr_in address;
     int len = sizeof address;
@@ -52,7 +53,7 @@ static void stub_on_room(uv_handle_t *client, size_t wanted, uv_buf_t *room)
 {
     struct stub *stub = client->data;
     (void)wanted;
-    *room = uv_buf_init(stub->bytes + stub->len, (unsigned)(sizeof stub->bytes - stub->len));
+    *room = uv_buf_init(stub->bytes + stub->len, (unsigned)(STUB_BYTES_MAX - stub->len));
 }
 
 static void stub_on_bytes(uv_stream_t *client, ssize_t n, const uv_buf_t *room)
@@ -67,7 +68,8 @@ static void stub_on_bytes(uv_stream_t *client, ssize_t n, const uv_buf_t *room)
     }
     stub->len += (size_t)n;
     for (size_t taken = 1; taken > 0 && stub->len > 0;) {
-        taken = stub->receive(stub->bytes, stub->len);
+        stub->bytes[stub->len] = '\0';
+        taken = stub->receive(stub, stub->bytes, stub->len);
         stub->len -= taken;
         memmove(stub->bytes, stub->bytes + taken, stub->len);
     }
@@ -88,6 +90,20 @@ static void stub_on_sent(uv_write_t *write, int status)
 {
     (void)status;
     free(write);
+}
+
+void stub_say(struct stub *stub, const char *text)
+{
+    stub_send(stub, text, strlen(text));
+}
+
+void stub_say_bulk(struct stub *stub, const char *text)
+{
+    char head[32];
+    (void)snprintf(head, sizeof head, "$%zu\r\n", strlen(text));
+    stub_say(stub, head);
+    stub_say(stub, text);
+    stub_say(stub, "\r\n");
 }
 
 void stub_hang_up(struct stub *stub)

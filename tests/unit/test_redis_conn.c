@@ -105,13 +105,6 @@ static void open_it(void)
     ck_assert(conn != NULL || why != NULL);
 }
 
-static void setup(void)
-{
-    refused = false;
-    close_at = fault = NULL;
-    open_it();
-}
-
 static void teardown(void)
 {
     close_it();
@@ -151,23 +144,14 @@ TEST(its_owner_is_told_of_the_socket)
     ck_assert_str_eq(heard, "connected;writable;reset;");
 }
 
-TEST(nothing_is_told_after_it_was_closed)
+// After that nothing is told.
+TEST_EACH(an_owner_may_close_it_or_find_a_fault, 3)
 {
-    close_at = "two";
+    close_at = _i == 1 ? NULL : "two";
+    fault = _i == 0 ? NULL : "two";
     arrive(REPLIES, strlen(REPLIES));
-    ck_assert_str_eq(heard, "one;two;");
+    ck_assert_str_eq(heard, _i == 1 ? "one;two;a fault;" : "one;two;"); // it tells nobody who has closed it already
     ck_assert_ptr_null(watching);
-}
-
-TEST(a_fault_that_the_owner_finds_ends_it)
-{
-    fault = "two";
-    arrive(REPLIES, strlen(REPLIES));
-    ck_assert_str_eq(heard, "one;two;a fault;");
-    open_it();
-    close_at = "two"; // it has closed it already
-    arrive(REPLIES, strlen(REPLIES));
-    ck_assert_str_eq(heard, "one;two;");
 }
 
 TEST(what_makes_no_sense_ends_it)
@@ -203,4 +187,4 @@ TEST(a_connection_that_cannot_begin_says_why)
     ck_assert_str_eq(why, "refused");
 }
 
-SUITE(.setup = setup, .teardown = teardown);
+SUITE(.setup = open_it, .teardown = teardown);
