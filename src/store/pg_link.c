@@ -58,17 +58,17 @@ struct sk_pg {
     int fd;
     int prepared; // steps of the session that are done: each statement, SESSION, LISTEN
     struct pg_queue queues[SK_PG_CLASSES];
-    struct pg_call *current;   // the call in progress, no longer in a queue
-    uint64_t called, answered; // calls so far
-    size_t waiting;            // calls without a result
-    bool busy;                 // a statement is in progress: a session step or the current call
-    uint64_t sent_ns;          // when it was sent
-    uint64_t took, took_ns;    // statements of calls, answered or lost
-    bool held;                 // connected or not, it takes no calls
-    bool unsent;               // sending failed; the next tick drops the connection
-    bool unreplicated;         // the statement in progress has committed, but did not wait for the standbys
-    bool read_only;            // the server has refused a statement for this, and another host may not
-    PGresult *result;          // of the statement in progress
+    struct pg_call *current; // the call in progress, no longer in a queue
+    uint64_t called;         // calls so far
+    size_t waiting;          // calls without a result
+    bool busy;               // a statement is in progress: a session step or the current call
+    uint64_t sent_ns;        // when it was sent
+    uint64_t took, took_ns;  // statements of calls, answered or lost
+    bool held;               // connected or not, it takes no calls
+    bool unsent;             // sending failed; the next tick drops the connection
+    bool unreplicated;       // the statement in progress has committed, but did not wait for the standbys
+    bool read_only;          // the server has refused a statement for this, and another host may not
+    PGresult *result;        // of the statement in progress
     enum sk_result_kind kind;
 };
 
@@ -181,7 +181,7 @@ static void pg_link_drop(void *owner, const char *why)
 // The next call becomes the current one. There must be one.
 static struct pg_call *pg_link_take_call(struct sk_pg *pg)
 {
-    bool any = pg->answered % SK_PG_TURN == SK_PG_TURN - 1;
+    bool any = pg->took % SK_PG_TURN == SK_PG_TURN - 1;
     struct pg_queue *next = NULL;
     for (struct pg_queue *queue = pg->queues; queue < pg->queues + SK_PG_CLASSES; queue++) {
         if (queue->oldest != NULL && (next == NULL || (any && queue->oldest->number < next->oldest->number)))
@@ -294,7 +294,6 @@ static void pg_link_finish_call(struct sk_pg *pg)
         result.rows = (const struct sk_rows *)(const void *)taken;
     SK_ASSERT(call != NULL && pg->busy);
     pg->current = NULL;
-    pg->answered++;
     pg_link_took(pg);
     SK_ASSERT(pg->waiting > 0);
     pg->waiting--;

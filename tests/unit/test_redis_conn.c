@@ -51,9 +51,10 @@ int sk_socket_fd(const struct sk_socket *sock)
 
 // ---- the owner ----
 
-static void hear(const char *what)
+static void hear(const void *owner, const char *what)
 {
     size_t len = strlen(heard);
+    ck_assert_ptr_eq(owner, heard);
     (void)snprintf(heard + len, sizeof heard - len, "%s;", what);
 }
 
@@ -65,17 +66,14 @@ static void close_it(void)
 
 static void on_connected(void *owner)
 {
-    ck_assert_ptr_eq(owner, heard);
-    hear("connected");
+    hear(owner, "connected");
 }
 
 static const char *on_reply(void *owner, struct sk_reply **reply)
 {
-    const char *text = sk_reply_text(*reply, NULL);
     char word[16];
-    ck_assert_ptr_eq(owner, heard);
-    (void)snprintf(word, sizeof word, "%s", text);
-    hear(word);
+    (void)snprintf(word, sizeof word, "%s", sk_reply_text(*reply, NULL));
+    hear(owner, word);
     if (close_at != NULL && strcmp(word, close_at) == 0)
         close_it();
     return fault != NULL && strcmp(word, fault) == 0 ? "a fault" : NULL;
@@ -83,14 +81,12 @@ static const char *on_reply(void *owner, struct sk_reply **reply)
 
 static void on_writable(void *owner)
 {
-    ck_assert_ptr_eq(owner, heard);
-    hear("writable");
+    hear(owner, "writable");
 }
 
 static void on_ended(void *owner, const char *why)
 {
-    ck_assert_ptr_eq(owner, heard);
-    hear(why);
+    hear(owner, why);
     close_it();
 }
 
