@@ -323,7 +323,7 @@ TEST(a_notice_is_logged_and_a_locked_row_is_no_warning)
     }
     end_listening();
     ck_assert_int_eq(count("msg="), 1);
-    ck_assert_int_eq(count("refused a statement"), 1);
+    ck_assert_int_eq(count("level=warn msg=\"PostgreSQL refused a statement\""), 1);
     sk_log_set_level(SK_LOG_DEBUG);
     begin_listening();
     give_notice();
