@@ -26,51 +26,19 @@ struct postgres_check {
     const PGresult *settings; // the row of sql/checks/settings.sql; borrowed
 };
 
-static bool postgres_check_connect(struct postgres_check *check);
-static PGresult *postgres_check_ask(const struct postgres_check *check, const char *what, const char *sql, int n,
-                                    const char *const *params);
-static void postgres_check_server(const struct postgres_check *check);
-static void postgres_check_durability(const struct postgres_check *check);
-static void postgres_check_rush(const struct postgres_check *check);
-static void postgres_check_standbys(const struct postgres_check *check);
-static void postgres_check_connections(const struct postgres_check *check);
-static void postgres_check_login(const struct postgres_check *check);
-static void postgres_check_statements(const struct postgres_check *check);
-static void postgres_check_rights(const struct postgres_check *check);
-static void postgres_check_commit(const struct postgres_check *check);
-static void postgres_check_shard(const struct postgres_check *check, const PGresult *session);
-static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check);
-
-void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, size_t shard,
-                       int64_t reactors, struct sk_clock_seen *clock)
-{
-    struct postgres_check check = {.findings = findings, .options = options, .shard = shard, .reactors = reactors};
-    PGresult *settings = NULL;
-    *clock = (struct sk_clock_seen){0};
-    if (!postgres_check_connect(&check))
-        goto out;
-    settings = postgres_check_ask(&check, "postgresql settings", sk_checks[SK_CHECK_SETTINGS].text, 0, NULL);
-    if (settings == NULL || PQntuples(settings) != 1)
-        goto out;
-    check.settings = settings;
-    sk_find_way_of(findings, "postgresql way", PQsocket(check.conn), PQsslInUse(check.conn) != 0);
-    *clock = postgres_check_clock(&check);
-    postgres_check_server(&check);
-    postgres_check_durability(&check);
-    postgres_check_rush(&check);
-    postgres_check_standbys(&check);
-    postgres_check_connections(&check);
-    postgres_check_login(&check);
-    postgres_check_rights(&check);
-    postgres_check_statements(&check);
-    postgres_check_commit(&check);
-out:
-    PQclear(settings);
-    PQfinish(check.conn);
-    sk_pg_hosts_close(check.hosts);
-}
-
 // ---- connecting and asking ----
+
+// NULL: the server refused, and a finding is recorded. The caller clears the result.
+static PGresult *postgres_check_ask(const struct postgres_check *check, const char *what, const char *sql, int n,
+                                    const char *const *params)
+{
+    PGresult *result = PQexecParams(check->conn, sql, n, NULL, params, NULL, NULL, 0);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        return result;
+    sk_find(check->findings, SK_FINDING_FAIL, what, "%s", PQerrorMessage(check->conn));
+    PQclear(result);
+    return NULL;
+}
 
 // Tries each host, as the service does, and keeps the connection to the primary.
 static bool postgres_check_hosts(struct postgres_check *check)
@@ -133,16 +101,16 @@ static bool postgres_check_connect(struct postgres_check *check)
     return true;
 }
 
-// NULL: the server refused, and a finding is recorded. The caller clears the result.
-static PGresult *postgres_check_ask(const struct postgres_check *check, const char *what, const char *sql, int n,
-                                    const char *const *params)
+static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check)
 {
-    PGresult *result = PQexecParams(check->conn, sql, n, NULL, params, NULL, NULL, 0);
-    if (PQresultStatus(result) == PGRES_TUPLES_OK)
-        return result;
-    sk_find(check->findings, SK_FINDING_FAIL, what, "%s", PQerrorMessage(check->conn));
+    struct sk_clock_seen seen = {0};
+    uint64_t asked_ms = sk_wall_ms();
+    PGresult *result = postgres_check_ask(check, "postgresql clock", sk_checks[SK_CHECK_CLOCK].text, 0, NULL);
+    uint64_t answered_ms = sk_wall_ms(), says_ms;
+    if (result != NULL && PQntuples(result) == 1 && sk_text_number(PQgetvalue(result, 0, 0), INT64_MAX, &says_ms))
+        seen = sk_clock_compare((int64_t)says_ms, asked_ms, answered_ms);
     PQclear(result);
-    return NULL;
+    return seen;
 }
 
 // Returns "" for NULL, or if there is no such column.
@@ -159,32 +127,36 @@ static bool postgres_check_is(const struct postgres_check *check, const char *co
 
 // ---- the server ----
 
+// Whether a commit under this setting of synchronous_commit is durable.
+static bool postgres_check_waits(const char *commit)
+{
+    return strcmp(commit, "off") != 0 && strcmp(commit, "local") != 0;
+}
+
 static void postgres_check_server(const struct postgres_check *check)
 {
+    static const struct {
+        const char *what, *column, *wanted, *good, *bad;
+    } rows[] = {
+        {"postgresql role", "standby", "0", "primary", "a standby; only a primary takes orders"},
+        {"postgresql default_transaction_read_only", "read_only", "off", "off", "on: no order can be written"},
+        {"postgresql fsync", "fsync", "on", "on",
+         "off: a crash of the machine loses committed orders, or the database (P3)"},
+        {"postgresql full_page_writes", "full_page_writes", "on", "on",
+         "off: a crash of the machine may leave half a page, and orders on it (P3)"},
+    };
     struct sk_findings *findings = check->findings;
     long version = strtol(postgres_check_value(check, "version_number"), NULL, 10);
     SK_FIND_UNLESS(findings, version >= (long)VERSION_LEAST * VERSION_PARTS, SK_FINDING_FAIL, "postgresql version",
                    "%s; %d or newer is needed", postgres_check_value(check, "version"), VERSION_LEAST);
     SK_FIND_UNLESS(findings, postgres_check_is(check, "encoding", "UTF8"), SK_FINDING_FAIL, "postgresql encoding",
                    "%s; titles are UTF-8", postgres_check_value(check, "encoding"));
-    bool standby = postgres_check_is(check, "standby", "1");
-    SK_FIND_UNLESS(findings, !standby, SK_FINDING_FAIL, "postgresql role", "%s",
-                   standby ? "a standby; only a primary takes orders" : "primary");
-    bool read_only = !postgres_check_is(check, "read_only", "off");
-    SK_FIND_UNLESS(findings, !read_only, SK_FINDING_FAIL, "postgresql default_transaction_read_only", "%s",
-                   read_only ? "on: no order can be written" : "off");
-}
-
-static void postgres_check_durability(const struct postgres_check *check)
-{
-    struct sk_findings *findings = check->findings;
-    bool synced = postgres_check_is(check, "fsync", "on"), whole = postgres_check_is(check, "full_page_writes", "on");
-    SK_FIND_UNLESS(findings, synced, SK_FINDING_FAIL, "postgresql fsync", "%s",
-                   synced ? "on" : "off: a crash of the machine loses committed orders, or the database (P3)");
-    SK_FIND_UNLESS(findings, whole, SK_FINDING_FAIL, "postgresql full_page_writes", "%s",
-                   whole ? "on" : "off: a crash of the machine may leave half a page, and orders on it (P3)");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool good = postgres_check_is(check, rows[i].column, rows[i].wanted);
+        SK_FIND_UNLESS(findings, good, SK_FINDING_FAIL, rows[i].what, "%s", good ? rows[i].good : rows[i].bad);
+    }
     const char *commit = postgres_check_value(check, "synchronous_commit");
-    bool waits = strcmp(commit, "off") != 0 && strcmp(commit, "local") != 0;
+    bool waits = postgres_check_waits(commit);
     SK_FIND_UNLESS(findings, waits, SK_FINDING_WARN, "postgresql synchronous_commit",
                    waits ? "%s" : "%s: the service commits as `on` all the same (P3 holds), your own tools do not",
                    commit);
@@ -237,20 +209,20 @@ static void postgres_check_standbys(const struct postgres_check *check)
     PQclear(result);
 }
 
-static void postgres_check_room(const struct postgres_check *check, const char *what, const char *column)
-{
-    int64_t needed = check->reactors * SK_SHARD_LINKS;
-    const char *text = postgres_check_value(check, column);
-    if (text[0] != '\0')
-        SK_FIND_UNLESS(check->findings, strtoll(text, NULL, 10) >= needed, SK_FINDING_WARN, what,
-                       "%s more may be opened; this instance needs %" PRId64, text, needed);
-}
-
 static void postgres_check_connections(const struct postgres_check *check)
 {
-    postgres_check_room(check, "postgresql connections", "free_server");
-    postgres_check_room(check, "postgresql connections of the login", "free_role");
-    postgres_check_room(check, "postgresql connections of the database", "free_database");
+    static const char *const rows[][2] = {
+        {"postgresql connections", "free_server"},
+        {"postgresql connections of the login", "free_role"},
+        {"postgresql connections of the database", "free_database"},
+    };
+    int64_t needed = check->reactors * SK_SHARD_LINKS;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *text = postgres_check_value(check, rows[i][1]);
+        if (text[0] != '\0') // else there is no limit
+            SK_FIND_UNLESS(check->findings, strtoll(text, NULL, 10) >= needed, SK_FINDING_WARN, rows[i][0],
+                           "%s more may be opened; this instance needs %" PRId64, text, needed);
+    }
 }
 
 // ---- the login ----
@@ -319,7 +291,7 @@ static void postgres_check_statements(const struct postgres_check *check)
         sk_find(check->findings, SK_FINDING_FAIL, "postgresql schema", "%d more statements do not fit", refused - 1);
 }
 
-// Checks what the service's own commits wait for.
+// Sets the session up as the service's links do: whether this is the right shard, and what commits then wait for.
 static void postgres_check_commit(const struct postgres_check *check)
 {
     char ms[SK_PARAM_NUMBER_SIZE], shard[SK_PARAM_NUMBER_SIZE], shards[SK_PARAM_NUMBER_SIZE];
@@ -328,37 +300,45 @@ static void postgres_check_commit(const struct postgres_check *check)
                                   sk_params_number(shards, (int64_t)check->options->shards.count)};
     PGresult *set =
         postgres_check_ask(check, "postgresql session", sk_statements[SK_STATEMENT_SESSION].text, 4, params);
-    if (set != NULL)
-        postgres_check_shard(check, set);
-    PGresult *now =
-        set == NULL ? NULL : postgres_check_ask(check, "postgresql session", sk_checks[SK_CHECK_COMMIT].text, 0, NULL);
+    if (set == NULL)
+        return;
+    int misfit = PQfnumber(set, "misfit");
+    bool fits = misfit >= 0 && PQgetisnull(set, 0, misfit) != 0;
+    SK_FIND_UNLESS(check->findings, fits, SK_FINDING_FAIL, "postgresql shard", "%s",
+                   fits ? "is the one that belongs here" : PQgetvalue(set, 0, misfit < 0 ? 0 : misfit));
+    PQclear(set);
+    PGresult *now = postgres_check_ask(check, "postgresql session", sk_checks[SK_CHECK_COMMIT].text, 0, NULL);
     if (now != NULL && PQntuples(now) == 1) {
         const char *commit = PQgetvalue(now, 0, 0);
-        bool waits = strcmp(commit, "off") != 0 && strcmp(commit, "local") != 0;
+        bool waits = postgres_check_waits(commit);
         SK_FIND_UNLESS(check->findings, waits, SK_FINDING_FAIL, "postgresql commits of the service",
                        "wait as `%s` says%s", commit, waits ? "" : ": committed is not durable (P3)");
     }
     PQclear(now);
-    PQclear(set);
 }
 
-// `session`: the result of SK_STATEMENT_SESSION.
-static void postgres_check_shard(const struct postgres_check *check, const PGresult *session)
+void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, size_t shard,
+                       int64_t reactors, struct sk_clock_seen *clock)
 {
-    int column = PQfnumber(session, "misfit");
-    bool fits = column >= 0 && PQgetisnull(session, 0, column) != 0;
-    SK_FIND_UNLESS(check->findings, fits, SK_FINDING_FAIL, "postgresql shard", "%s",
-                   fits ? "is the one that belongs here" : PQgetvalue(session, 0, column < 0 ? 0 : column));
-}
-
-static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check)
-{
-    struct sk_clock_seen seen = {0};
-    uint64_t asked_ms = sk_wall_ms();
-    PGresult *result = postgres_check_ask(check, "postgresql clock", sk_checks[SK_CHECK_CLOCK].text, 0, NULL);
-    uint64_t answered_ms = sk_wall_ms(), says_ms;
-    if (result != NULL && PQntuples(result) == 1 && sk_text_number(PQgetvalue(result, 0, 0), INT64_MAX, &says_ms))
-        seen = sk_clock_compare((int64_t)says_ms, asked_ms, answered_ms);
-    PQclear(result);
-    return seen;
+    struct postgres_check check = {.findings = findings, .options = options, .shard = shard, .reactors = reactors};
+    PGresult *settings = NULL;
+    *clock = (struct sk_clock_seen){0};
+    if (postgres_check_connect(&check))
+        settings = postgres_check_ask(&check, "postgresql settings", sk_checks[SK_CHECK_SETTINGS].text, 0, NULL);
+    if (PQntuples(settings) == 1) {
+        check.settings = settings;
+        sk_find_way_of(findings, "postgresql way", PQsocket(check.conn), PQsslInUse(check.conn) != 0);
+        *clock = postgres_check_clock(&check);
+        postgres_check_server(&check);
+        postgres_check_rush(&check);
+        postgres_check_standbys(&check);
+        postgres_check_connections(&check);
+        postgres_check_login(&check);
+        postgres_check_rights(&check);
+        postgres_check_statements(&check);
+        postgres_check_commit(&check);
+    }
+    PQclear(settings);
+    PQfinish(check.conn);
+    sk_pg_hosts_close(check.hosts);
 }

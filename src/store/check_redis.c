@@ -38,74 +38,18 @@ struct redis_check {
     struct sk_tls_files files;
     struct sk_redis_once *redis; // owned
     const char *info;            // borrowed from its reply
+    bool writes_file;            // the append-only one
     struct sk_redis_url url;
     struct check_nodes nodes;
     size_t node;           // that is being checked
     char tag[SK_TAG_SIZE]; // of keys of no voucher, in a slot of that node
 };
 
-static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other);
-static bool redis_check_find(struct redis_check *check);
-static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks);
-static bool redis_check_connect(struct redis_check *check);
-static void redis_check_cluster(const struct redis_check *check);
-static void redis_check_server(const struct redis_check *check);
-static void redis_check_file(const struct redis_check *check);
-static void redis_check_fsync(const struct redis_check *check);
-static void redis_check_rewrite(const struct redis_check *check);
-static void redis_check_default(const struct redis_check *check);
-static void redis_check_memory(const struct redis_check *check);
-static void redis_check_clients(const struct redis_check *check);
-static void redis_check_commands(const struct redis_check *check);
-static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
-
-void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
-                    struct sk_clocks_seen *clocks)
-{
-    struct redis_check *check = calloc(1, sizeof *check);
-    *clocks = (struct sk_clocks_seen){0};
-    if (check == NULL)
-        return;
-    check->findings = findings;
-    check->options = options;
-    check->reactors = reactors;
-    check->files = (struct sk_tls_files){options->redis_ca, options->redis_cert, options->redis_key};
-    bool found = redis_check_find(check);
-    for (check->node = 1; found && check->node <= check->nodes.count; check->node++)
-        redis_check_node(check, clocks);
-    sk_redis_url_free(&check->url);
-    free(check);
-}
-
-static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks)
-{
-    const char *ask[] = {"INFO"};
-    check->url.at = check->nodes.at[check->node];
-    check->redis = NULL;
-    bool connected = redis_check_connect(check);
-    struct sk_reply *info = connected ? sk_redis_once_ask(check->redis, 1, ask) : NULL;
-    check->info = sk_reply_text(info, NULL);
-    if (check->info != NULL) {
-        redis_check_server(check);
-        redis_check_cluster(check);
-        redis_check_file(check);
-        redis_check_fsync(check);
-        redis_check_default(check);
-        redis_check_memory(check);
-        redis_check_clients(check);
-        redis_check_commands(check);
-        struct sk_clock_seen seen = redis_check_clock(check);
-        sk_clocks_note(clocks, &seen);
-    } else if (connected) {
-        sk_find(check->findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(check, info, "is no text"));
-    }
-    sk_reply_free(info);
-    sk_redis_once_close(check->redis);
-}
-
 // Why a request got no usable answer. `other`: the reason if the reply has another type.
 static const char *redis_check_why(const struct redis_check *check, const struct sk_reply *reply, const char *other)
 {
+    if (check->redis == NULL)
+        return "out of memory";
     const char *error = reply == NULL ? sk_redis_once_why(check->redis) : sk_reply_error(reply);
     return error == NULL ? other : error;
 }
@@ -118,15 +62,10 @@ static bool redis_check_is_ok(const struct sk_reply *reply)
 
 // ---- logging in ----
 
-static uint32_t redis_check_ms(const struct redis_check *check)
+// NULL: out of memory.
+static struct sk_redis_once *redis_check_open(const struct redis_check *check, const struct sk_redis_host *at)
 {
-    return (uint32_t)check->options->redis_timeout_ms;
-}
-
-// NULL: without TLS.
-static const struct sk_tls_files *redis_check_files(const struct redis_check *check, const struct sk_redis_url *url)
-{
-    return url->tls ? &check->files : NULL;
+    return sk_redis_once_open(at, check->url.tls ? &check->files : NULL, (uint32_t)check->options->redis_timeout_ms);
 }
 
 // Records a finding if the reply is an error or missing.
@@ -140,41 +79,50 @@ static bool redis_check_greet(const struct redis_check *check, const char *what,
     return good;
 }
 
-// Asks a sentinel for the master; port 0: it names none.
-static void redis_check_ask_sentinel(const struct redis_check *check, const struct sk_redis_url *url,
-                                     const struct sk_redis_host *sentinel, struct sk_redis_host *master)
+// Logs in at the node of check->url.at. `away`: what it means if it cannot be reached.
+static bool redis_check_login(struct redis_check *check, enum sk_finding away)
 {
-    const struct sk_store_options *options = check->options;
-    const char *auth[] = {"AUTH", options->sentinel_password},
-               *ask[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", url->master};
-    struct sk_redis_once *redis = sk_redis_once_open(sentinel, redis_check_files(check, url), redis_check_ms(check));
-    struct sk_reply *login = NULL, *reply = NULL;
-    if (redis != NULL && options->sentinel_password != NULL)
-        login = sk_redis_once_ask(redis, 2, auth);
-    if (redis != NULL)
-        reply = sk_redis_once_ask(redis, 3, ask);
-    bool known = sk_sentinels_read(reply, master);
-    const char *why = redis == NULL ? "out of memory" : sk_redis_once_why(redis);
-    if (known) {
+    const struct sk_redis_url *url = &check->url;
+    check->redis = redis_check_open(check, &url->at);
+    const char *why = redis_check_why(check, NULL, NULL);
+    if (why != NULL) {
+        sk_find(check->findings, away, "redis reachable", "%s: purchases are answered 503", why);
+        return false;
+    }
+    const char *auth[] = {"AUTH", url->user == NULL ? url->password : url->user, url->password};
+    return url->password == NULL || redis_check_greet(check, "redis login", 2 + (url->user != NULL), auth);
+}
+
+// ---- which Redis, or which nodes ----
+
+// Asks a sentinel for the master; port 0: it names none.
+static void redis_check_ask_sentinel(struct redis_check *check, const struct sk_redis_host *sentinel,
+                                     struct sk_redis_host *master)
+{
+    const char *password = check->options->sentinel_password;
+    const char *auth[] = {"AUTH", password}, *ask[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", check->url.master};
+    check->redis = redis_check_open(check, sentinel);
+    if (check->redis != NULL && password != NULL)
+        sk_reply_free(sk_redis_once_ask(check->redis, 2, auth));
+    struct sk_reply *reply = check->redis == NULL ? NULL : sk_redis_once_ask(check->redis, 3, ask);
+    if (sk_sentinels_read(reply, master))
         sk_find(check->findings, SK_FINDING_OK, "sentinel", "%s:%d names %s:%d", sentinel->name, sentinel->port,
                 master->name, master->port);
-    } else {
-        const char *error = reply == NULL ? why : sk_reply_error(reply);
+    else
         sk_find(check->findings, SK_FINDING_WARN, "sentinel", "%s:%d names no master (%s)", sentinel->name,
-                sentinel->port, error == NULL ? "it does not know the name" : error);
-    }
-    sk_reply_free(login);
+                sentinel->port, redis_check_why(check, reply, "it does not know the name"));
     sk_reply_free(reply);
-    sk_redis_once_close(redis);
+    sk_redis_once_close(check->redis);
 }
 
 // What more than half of the sentinels name. False: there is no such master.
-static bool redis_check_find_master(const struct redis_check *check, struct sk_redis_url *url)
+static bool redis_check_find_master(struct redis_check *check)
 {
+    struct sk_redis_url *url = &check->url;
     struct sk_redis_host named[SK_SENTINELS_MAX];
     size_t most;
     for (size_t i = 0; i < url->sentinel_count; i++)
-        redis_check_ask_sentinel(check, url, &url->sentinels[i], &named[i]);
+        redis_check_ask_sentinel(check, &url->sentinels[i], &named[i]);
     const struct sk_redis_host *master = sk_sentinels_most_named(named, url->sentinel_count, &most);
     if (master != NULL)
         url->at = *master;
@@ -188,33 +136,17 @@ static bool redis_check_find_master(const struct redis_check *check, struct sk_r
     return agreed;
 }
 
-// ---- which Redis, or which nodes ----
-
 static void redis_check_take_range(void *arg, unsigned first, unsigned last, const struct sk_redis_host *at)
 {
     struct check_nodes *nodes = arg;
     size_t i = 1;
-    while (i <= nodes->count && (nodes->at[i].port != at->port || strcmp(nodes->at[i].name, at->name) != 0))
+    while (i <= nodes->count && !sk_redis_host_same(&nodes->at[i], at))
         i++;
     if (i > SK_NODES_MAX)
         return;
     nodes->at[i] = *at;
     nodes->count = i > nodes->count ? i : nodes->count;
     memset(nodes->of_slot + first, (int)i, last - first + 1);
-}
-
-// Logs in at the node of check->url.at. `away`: what it means if it cannot be reached.
-static bool redis_check_login(struct redis_check *check, enum sk_finding away)
-{
-    const struct sk_redis_url *url = &check->url;
-    check->redis = sk_redis_once_open(&url->at, redis_check_files(check, url), redis_check_ms(check));
-    const char *why = check->redis == NULL ? "out of memory" : sk_redis_once_why(check->redis);
-    if (why != NULL) {
-        sk_find(check->findings, away, "redis reachable", "%s: purchases are answered 503", why);
-        return false;
-    }
-    const char *auth[] = {"AUTH", url->user == NULL ? url->password : url->user, url->password};
-    return url->password == NULL || redis_check_greet(check, "redis login", 2 + (url->user != NULL), auth);
 }
 
 // The first node of the URL that shows the slots is believed.
@@ -251,7 +183,7 @@ static bool redis_check_find(struct redis_check *check)
     }
     if (url->seed_count > 0)
         return redis_check_find_nodes(check);
-    if (url->sentinel_count > 0 && !redis_check_find_master(check, url))
+    if (url->sentinel_count > 0 && !redis_check_find_master(check))
         return false;
     memset(check->nodes.of_slot, 1, sizeof check->nodes.of_slot);
     check->nodes.at[1] = url->at;
@@ -298,6 +230,15 @@ static uint64_t redis_check_number(const struct redis_check *check, const char *
     return sk_text_number(redis_check_value(check, name, text), UINT64_MAX / 2, &number) ? number : 0;
 }
 
+// `why`: the consequence of another value.
+static void redis_check_expect(const struct redis_check *check, const char *name, const char *value,
+                               enum sk_finding kind, const char *what, const char *why)
+{
+    char found[VALUE_SIZE];
+    redis_check_value(check, name, found);
+    SK_FIND_UNLESS(check->findings, strcmp(found, value) == 0, kind, what, "%s; %s", found, why);
+}
+
 static void redis_check_server(const struct redis_check *check)
 {
     char value[VALUE_SIZE];
@@ -305,9 +246,7 @@ static void redis_check_server(const struct redis_check *check)
     redis_check_value(check, "redis_version", value);
     SK_FIND_UNLESS(findings, strtol(value, NULL, 10) >= VERSION_LEAST, SK_FINDING_FAIL, "redis version",
                    "%s; %d or newer is needed", value, VERSION_LEAST);
-    redis_check_value(check, "role", value);
-    SK_FIND_UNLESS(findings, strcmp(value, "master") == 0, SK_FINDING_FAIL, "redis role",
-                   "%s; only a master takes orders", value);
+    redis_check_expect(check, "role", "master", SK_FINDING_FAIL, "redis role", "only a master takes orders");
     bool cluster = redis_check_number(check, "cluster_enabled") != 0, wanted = check->url.seed_count > 0;
     SK_FIND_UNLESS(findings, cluster == wanted, SK_FINDING_FAIL, "redis cluster",
                    "%s; the URL of a cluster begins with redis+cluster, and that of one Redis does not",
@@ -316,25 +255,18 @@ static void redis_check_server(const struct redis_check *check)
 
 static void redis_check_file(const struct redis_check *check)
 {
-    char value[VALUE_SIZE];
-    struct sk_findings *findings = check->findings;
-    bool on = redis_check_number(check, "aof_enabled") == 1;
-    if (on)
-        sk_find(findings, SK_FINDING_OK, "redis appendonly", "yes");
-    else
-        sk_find(findings, SK_FINDING_FAIL, "redis appendonly",
+    if (check->writes_file) {
+        sk_find(check->findings, SK_FINDING_OK, "redis appendonly", "yes");
+        redis_check_expect(check, "aof_last_write_status", "ok", SK_FINDING_FAIL, "redis file written",
+                           "while it cannot be written purchases are answered 503");
+        redis_check_expect(check, "aof_last_bgrewrite_status", "ok", SK_FINDING_WARN, "redis file rewritten",
+                           "a file that is never rewritten grows until the disk is full");
+    } else {
+        sk_find(check->findings, SK_FINDING_FAIL, "redis appendonly",
                 "no: a restart of Redis loses what it has granted; a 202 whose instance dies, too, never ends (P5)");
-    if (on) {
-        redis_check_value(check, "aof_last_write_status", value);
-        SK_FIND_UNLESS(findings, strcmp(value, "ok") == 0, SK_FINDING_FAIL, "redis file written",
-                       "%s; while it cannot be written purchases are answered 503", value);
-        redis_check_value(check, "aof_last_bgrewrite_status", value);
-        SK_FIND_UNLESS(findings, strcmp(value, "ok") == 0, SK_FINDING_WARN, "redis file rewritten",
-                       "%s; a file that is never rewritten grows until the disk is full", value);
     }
-    redis_check_value(check, "rdb_last_bgsave_status", value);
-    SK_FIND_UNLESS(findings, strcmp(value, "ok") == 0, SK_FINDING_WARN, "redis snapshot",
-                   "%s; with `save` set Redis refuses writes after a snapshot that failed", value);
+    redis_check_expect(check, "rdb_last_bgsave_status", "ok", SK_FINDING_WARN, "redis snapshot",
+                       "with `save` set Redis refuses writes after a snapshot that failed");
 }
 
 static void redis_check_memory(const struct redis_check *check)
@@ -383,12 +315,25 @@ static void redis_check_setting(const struct sk_reply *reply, const char *name, 
     }
 }
 
+// Whether Redis may rewrite its file on its own in the middle of a sale.
+static void redis_check_rewrite(const struct redis_check *check)
+{
+    char percentage[VALUE_SIZE], least[VALUE_SIZE];
+    const char *ask[] = {"CONFIG", "GET", "auto-aof-rewrite-*"};
+    struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
+    redis_check_setting(reply, "auto-aof-rewrite-percentage", percentage);
+    redis_check_setting(reply, "auto-aof-rewrite-min-size", least);
+    bool late = strcmp(percentage, "0") == 0 || strtoull(least, NULL, 10) >= REWRITE_LEAST_BYTES;
+    SK_FIND_UNLESS(check->findings, late, SK_FINDING_WARN, "redis auto-aof-rewrite-percentage",
+                   "%s, from %s bytes on%s", percentage, least,
+                   late ? "" : ": Redis may rewrite its file in a sale, and buyers wait for it");
+    sk_reply_free(reply);
+}
+
 static void redis_check_fsync(const struct redis_check *check)
 {
     char value[VALUE_SIZE];
     struct sk_findings *findings = check->findings;
-    if (redis_check_number(check, "aof_enabled") != 1)
-        return; // nothing is synced
     const char *ask[] = {"CONFIG", "GET", "*append*"};
     struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
     if (!sk_reply_is_list(reply)) {
@@ -415,21 +360,6 @@ static void redis_check_fsync(const struct redis_check *check)
                    "%s; with yes nothing is synced while the file is rewritten (P5)", value);
     sk_reply_free(reply);
     redis_check_rewrite(check);
-}
-
-// Whether Redis may rewrite its file on its own in the middle of a sale.
-static void redis_check_rewrite(const struct redis_check *check)
-{
-    char percentage[VALUE_SIZE], least[VALUE_SIZE];
-    const char *ask[] = {"CONFIG", "GET", "auto-aof-rewrite-*"};
-    struct sk_reply *reply = sk_redis_once_ask(check->redis, 3, ask);
-    redis_check_setting(reply, "auto-aof-rewrite-percentage", percentage);
-    redis_check_setting(reply, "auto-aof-rewrite-min-size", least);
-    bool late = strcmp(percentage, "0") == 0 || strtoull(least, NULL, 10) >= REWRITE_LEAST_BYTES;
-    SK_FIND_UNLESS(check->findings, late, SK_FINDING_WARN, "redis auto-aof-rewrite-percentage",
-                   "%s, from %s bytes on%s", percentage, least,
-                   late ? "" : ": Redis may rewrite its file in a sale, and buyers wait for it");
-    sk_reply_free(reply);
 }
 
 // Of a node of a cluster: whether it serves its slots while others are away, and only then, and whether it can be
@@ -525,8 +455,6 @@ static struct sk_reply *redis_check_first_denied(const struct redis_check *check
 static void redis_check_default(const struct redis_check *check)
 {
     struct sk_findings *findings = check->findings;
-    if (redis_check_number(check, "aof_enabled") != 1)
-        return; // no append-only file is loaded
     char what[WHAT_SIZE];
     struct sk_reply *denied = redis_check_first_denied(check, what);
     if (denied == NULL && sk_redis_once_why(check->redis) == NULL)
@@ -609,4 +537,51 @@ static struct sk_clock_seen redis_check_clock(const struct redis_check *check)
         seen = sk_clock_compare((int64_t)(seconds * 1000 + micros / 1000), asked_ms, sk_wall_ms());
     sk_reply_free(reply);
     return seen;
+}
+
+static void redis_check_node(struct redis_check *check, struct sk_clocks_seen *clocks)
+{
+    const char *ask[] = {"INFO"};
+    check->url.at = check->nodes.at[check->node];
+    check->redis = NULL;
+    bool connected = redis_check_connect(check);
+    struct sk_reply *info = connected ? sk_redis_once_ask(check->redis, 1, ask) : NULL;
+    check->info = sk_reply_text(info, NULL);
+    if (check->info != NULL) {
+        redis_check_server(check);
+        redis_check_cluster(check);
+        check->writes_file = redis_check_number(check, "aof_enabled") == 1;
+        redis_check_file(check);
+        if (check->writes_file) {
+            redis_check_fsync(check);
+            redis_check_default(check);
+        }
+        redis_check_memory(check);
+        redis_check_clients(check);
+        redis_check_commands(check);
+        struct sk_clock_seen seen = redis_check_clock(check);
+        sk_clocks_note(clocks, &seen);
+    } else if (connected) {
+        sk_find(check->findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(check, info, "is no text"));
+    }
+    sk_reply_free(info);
+    sk_redis_once_close(check->redis);
+}
+
+void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
+                    struct sk_clocks_seen *clocks)
+{
+    struct redis_check *check = calloc(1, sizeof *check);
+    *clocks = (struct sk_clocks_seen){0};
+    if (check == NULL)
+        return;
+    check->findings = findings;
+    check->options = options;
+    check->reactors = reactors;
+    check->files = (struct sk_tls_files){options->redis_ca, options->redis_cert, options->redis_key};
+    bool found = redis_check_find(check);
+    for (check->node = 1; found && check->node <= check->nodes.count; check->node++)
+        redis_check_node(check, clocks);
+    sk_redis_url_free(&check->url);
+    free(check);
 }

@@ -13,31 +13,6 @@
 #include "clock.h"
 #include "status.h"
 
-// ---- the host ----
-//
-// A thin wrapper around libuv's getaddrinfo, which runs on libuv's thread pool.
-
-static void resolve_on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
-{
-    struct sk_resolve *resolve = request->data;
-    char address[64];
-    const char *result = NULL;
-    if (status == 0 && found != NULL &&
-        getnameinfo(found->ai_addr, found->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST) == 0)
-        result = address;
-    uv_freeaddrinfo(found);
-    resolve->done(resolve->arg, result);
-}
-
-bool sk_resolve(uv_loop_t *loop, struct sk_resolve *resolve, const char *host, sk_resolve_cb *done, void *arg)
-{
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    resolve->request.data = resolve;
-    resolve->done = done;
-    resolve->arg = arg;
-    return uv_getaddrinfo(loop, &resolve->request, resolve_on_resolved, host, NULL, &hints) == 0;
-}
-
 enum { TICK_MS = 50, PAUSE_MS = 4 * TICK_MS, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
 
 struct sk_link {
@@ -48,90 +23,13 @@ struct sk_link {
     uint64_t retry_at_ms;
     bool at_once; // the next attempt does not wait for it
     uint64_t lost;
-    struct sk_resolve resolve;
+    uv_getaddrinfo_t lookup;
     bool resolving;
     uv_timer_t tick;
     uint64_t ticked_ms;
     bool postponed; // the last tick judged nothing
     bool tick_closed;
 };
-
-static void link_on_tick(uv_timer_t *timer);
-static bool link_postpones(struct sk_link *link, uint64_t now);
-static void link_connect(struct sk_link *link);
-static void link_on_resolved(void *arg, const char *address);
-static void link_on_tick_closed(uv_handle_t *handle);
-static void link_free(struct sk_link *link);
-
-struct sk_link *sk_link_open(const struct sk_link_options *options)
-{
-    struct sk_link *link = calloc(1, sizeof *link);
-    if (link == NULL)
-        return NULL;
-    link->options = *options;
-    link->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS, .most_ms = RETRY_MOST_MS};
-    (void)uv_timer_init(options->loop, &link->tick);
-    link->tick.data = link;
-    link->ticked_ms = sk_monotonic_ms();
-    (void)uv_timer_start(&link->tick, link_on_tick, 0, TICK_MS);
-    return link;
-}
-
-static void link_on_tick(uv_timer_t *timer)
-{
-    struct sk_link *link = timer->data;
-    const struct sk_link_options *options = &link->options;
-    uint64_t now = sk_monotonic_ms();
-    if (link->state == SK_LINK_DOWN && (link->at_once || now >= link->retry_at_ms))
-        link_connect(link);
-    if (link_postpones(link, now) || link->state == SK_LINK_DOWN || link->resolving)
-        return;
-    const char *why = options->steps->tick(options->owner);
-    bool opening = link->state == SK_LINK_CONNECTING || link->state == SK_LINK_PREPARING;
-    if (why == NULL && opening && now >= link->since_ms + options->timeout_ms)
-        why = "connecting takes too long";
-    if (why != NULL)
-        options->steps->drop(options->owner, why);
-}
-
-// A tick that comes far too late follows a pause of the process. Replies that arrived meanwhile wait in the socket, and
-// the loop runs timers before it reads. So the next tick judges: once, since on a slow machine every tick may be late.
-static bool link_postpones(struct sk_link *link, uint64_t now)
-{
-    link->postponed = !link->postponed && now >= link->ticked_ms + PAUSE_MS;
-    link->ticked_ms = now;
-    return link->postponed;
-}
-
-static void link_connect(struct sk_link *link)
-{
-    const struct sk_link_options *options = &link->options;
-    if (!link->at_once)
-        link->retry_at_ms = sk_monotonic_ms() + sk_backoff_next(&link->backoff);
-    link->at_once = false;
-    sk_link_move(link, SK_LINK_CONNECTING);
-    if (options->host == NULL) {
-        options->steps->connect(options->owner, NULL);
-        return;
-    }
-    link->resolving = sk_resolve(options->loop, &link->resolve, options->host, link_on_resolved, link);
-    if (!link->resolving)
-        options->steps->drop(options->owner, "the host name cannot be resolved");
-}
-
-static void link_on_resolved(void *arg, const char *address)
-{
-    struct sk_link *link = arg;
-    const struct sk_link_options *options = &link->options;
-    link->resolving = false;
-    link->since_ms = sk_monotonic_ms();
-    if (link->state == SK_LINK_CLOSED)
-        link_free(link);
-    else if (address == NULL)
-        options->steps->drop(options->owner, "the host name cannot be resolved");
-    else
-        options->steps->connect(options->owner, address);
-}
 
 void sk_link_move(struct sk_link *link, enum sk_link_state state)
 {
@@ -150,6 +48,88 @@ void sk_link_move(struct sk_link *link, enum sk_link_state state)
         sk_backoff_reset(&link->backoff);
     if (was_ready != is_ready && link->options.on_change != NULL)
         link->options.on_change(link->options.arg, is_ready);
+}
+
+static void link_free(struct sk_link *link)
+{
+    if (!link->tick_closed || link->resolving)
+        return;
+    link->options.steps->free(link->options.owner);
+    free(link);
+}
+
+// The host is resolved without blocking the loop. Both client libraries would block on the lookup, and a slow name
+// server would stop every sale.
+static void link_on_resolved(uv_getaddrinfo_t *lookup, int status, struct addrinfo *found)
+{
+    struct sk_link *link = lookup->data;
+    const struct sk_link_options *options = &link->options;
+    char address[64];
+    bool known = status == 0 && found != NULL &&
+                 getnameinfo(found->ai_addr, found->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST) == 0;
+    uv_freeaddrinfo(found);
+    link->resolving = false;
+    link->since_ms = sk_monotonic_ms();
+    if (link->state == SK_LINK_CLOSED)
+        link_free(link);
+    else if (!known)
+        options->steps->drop(options->owner, "the host name cannot be resolved");
+    else
+        options->steps->connect(options->owner, address);
+}
+
+static void link_connect(struct sk_link *link)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    const struct sk_link_options *options = &link->options;
+    if (!link->at_once)
+        link->retry_at_ms = sk_monotonic_ms() + sk_backoff_next(&link->backoff);
+    link->at_once = false;
+    sk_link_move(link, SK_LINK_CONNECTING);
+    if (options->host == NULL) {
+        options->steps->connect(options->owner, NULL);
+        return;
+    }
+    link->lookup.data = link;
+    link->resolving = uv_getaddrinfo(options->loop, &link->lookup, link_on_resolved, options->host, NULL, &hints) == 0;
+    if (!link->resolving)
+        options->steps->drop(options->owner, "the host name cannot be resolved");
+}
+
+static void link_on_tick(uv_timer_t *timer)
+{
+    struct sk_link *link = timer->data;
+    const struct sk_link_options *options = &link->options;
+    uint64_t now = sk_monotonic_ms();
+    if (link->state == SK_LINK_DOWN && (link->at_once || now >= link->retry_at_ms))
+        link_connect(link);
+    // A tick that comes far too late follows a pause of the process. Replies that arrived meanwhile wait in the socket,
+    // and the loop runs timers before it reads. So the next tick judges: once, since on a slow machine every tick may
+    // be late.
+    link->postponed = !link->postponed && now >= link->ticked_ms + PAUSE_MS;
+    link->ticked_ms = now;
+    if (link->postponed || link->state == SK_LINK_DOWN || link->resolving)
+        return;
+    const char *why = options->steps->tick(options->owner);
+    bool opening = link->state == SK_LINK_CONNECTING || link->state == SK_LINK_PREPARING;
+    if (why == NULL && opening && now >= link->since_ms + options->timeout_ms)
+        why = "connecting takes too long";
+    if (why != NULL)
+        options->steps->drop(options->owner, why);
+}
+
+struct sk_link *sk_link_open(const struct sk_link_options *options)
+{
+    struct sk_link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->options = *options;
+    link->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS, .most_ms = RETRY_MOST_MS};
+    (void)uv_timer_init(options->loop, &link->tick);
+    link->tick.data = link;
+    link->ticked_ms = sk_monotonic_ms();
+    (void)uv_timer_start(&link->tick, link_on_tick, 0, TICK_MS);
+    return link;
 }
 
 enum sk_link_state sk_link_state(const struct sk_link *link)
@@ -175,14 +155,6 @@ void sk_link_next_host(struct sk_link *link, const char *host, bool at_once)
     link->at_once = at_once;
 }
 
-void sk_link_close(struct sk_link *link)
-{
-    sk_link_move(link, SK_LINK_CLOSED);
-    if (link->resolving)
-        (void)uv_cancel((uv_req_t *)&link->resolve.request);
-    uv_close((uv_handle_t *)&link->tick, link_on_tick_closed);
-}
-
 static void link_on_tick_closed(uv_handle_t *handle)
 {
     struct sk_link *link = handle->data;
@@ -190,10 +162,10 @@ static void link_on_tick_closed(uv_handle_t *handle)
     link_free(link);
 }
 
-static void link_free(struct sk_link *link)
+void sk_link_close(struct sk_link *link)
 {
-    if (!link->tick_closed || link->resolving)
-        return;
-    link->options.steps->free(link->options.owner);
-    free(link);
+    sk_link_move(link, SK_LINK_CLOSED);
+    if (link->resolving)
+        (void)uv_cancel((uv_req_t *)&link->lookup);
+    uv_close((uv_handle_t *)&link->tick, link_on_tick_closed);
 }

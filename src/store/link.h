@@ -11,24 +11,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-// ---- the host ----
-//
-// Resolves host names without blocking the loop. Both client libraries would block on the lookup, and a slow name
-// server would stop every sale.
-
-// `address` is numeric and borrowed for the call. NULL: the name could not be resolved.
-typedef void sk_resolve_cb(void *arg, const char *address);
-
-struct sk_resolve {
-    uv_getaddrinfo_t request;
-    sk_resolve_cb *done;
-    void *arg;
-};
-
-// The loop's thread. `done` runs exactly once, later; *resolve stays in place until then. False: the lookup could not
-// start, and `done` does not run.
-bool sk_resolve(uv_loop_t *loop, struct sk_resolve *resolve, const char *host, sk_resolve_cb *done, void *arg);
-
 enum sk_link_state { SK_LINK_DOWN, SK_LINK_CONNECTING, SK_LINK_PREPARING, SK_LINK_READY, SK_LINK_CLOSED };
 
 // The steps that only the owner can do. They never run inside a call from the owner to this module.

@@ -29,43 +29,7 @@ struct pg_params {
     size_t n;
 };
 
-static bool pg_hosts_splits_password(const char *url);
-static const char *pg_hosts_option(const struct sk_pg_hosts *hosts, const char *keyword);
-static const char *pg_hosts_split(struct sk_pg_hosts *hosts);
-static const char *pg_hosts_check_attributes(const struct sk_pg_hosts *hosts);
-static size_t pg_hosts_length(const char *list);
-static bool pg_hosts_take(char **element, const char *list, size_t place);
-static void pg_hosts_put(struct pg_params *params, const char *name, const char *value);
-static void pg_hosts_put_all(struct pg_params *params, const struct sk_pg_hosts *hosts, size_t host,
-                             const char *address);
-
 // ---- reading the URL ----
-
-struct sk_pg_hosts *sk_pg_hosts_open(const char *url)
-{
-    struct sk_pg_hosts *hosts = calloc(1, sizeof *hosts);
-    if (hosts == NULL) {
-        sk_log(SK_LOG_ERROR, "no memory for SECKILL_DATABASE_URL", "");
-        return NULL;
-    }
-    const char *wrong = NULL;
-    if (pg_hosts_splits_password(url))
-        wrong = "it has an @ behind the user's part: write the / and @ of a password as %2F and %40";
-    if (wrong == NULL)
-        hosts->options = PQconninfoParse(url, NULL);
-    if (wrong == NULL && hosts->options == NULL)
-        wrong = "it is not a URI that libpq reads";
-    if (wrong == NULL)
-        wrong = pg_hosts_split(hosts);
-    if (wrong == NULL)
-        wrong = pg_hosts_check_attributes(hosts);
-    if (wrong != NULL) {
-        sk_log(SK_LOG_ERROR, "SECKILL_DATABASE_URL is wrong", "reason=\"%s\"", wrong);
-        sk_pg_hosts_close(hosts);
-        return NULL;
-    }
-    return hosts;
-}
 
 // Whether libpq would take a part of the password for a host or a database, and print it in its messages.
 static bool pg_hosts_splits_password(const char *url)
@@ -80,19 +44,6 @@ static bool pg_hosts_splits_password(const char *url)
     return memchr(rest, '@', strcspn(rest, "?")) != NULL;
 }
 
-void sk_pg_hosts_close(struct sk_pg_hosts *hosts)
-{
-    if (hosts == NULL)
-        return;
-    for (size_t i = 0; i < HOSTS_MAX; i++) {
-        free(hosts->each[i].host);
-        free(hosts->each[i].hostaddr);
-        free(hosts->each[i].port);
-    }
-    PQconninfoFree(hosts->options);
-    free(hosts);
-}
-
 // NULL: the URL does not have it, or has it empty, which is the same to libpq.
 static const char *pg_hosts_option(const struct sk_pg_hosts *hosts, const char *keyword)
 {
@@ -101,6 +52,28 @@ static const char *pg_hosts_option(const struct sk_pg_hosts *hosts, const char *
             return o->val != NULL && o->val[0] != '\0' ? o->val : NULL;
     }
     return NULL;
+}
+
+static size_t pg_hosts_length(const char *list)
+{
+    size_t n = list != NULL;
+    for (; list != NULL && *list != '\0'; list++)
+        n += *list == ',';
+    return n;
+}
+
+// *element: NULL if it is empty, or there is no list. False: out of memory.
+static bool pg_hosts_take(char **element, const char *list, size_t place)
+{
+    if (list == NULL)
+        return true;
+    for (; place > 0; place--)
+        list = strchr(list, ',') + 1;
+    size_t len = strcspn(list, ",");
+    if (len == 0)
+        return true;
+    *element = strndup(list, len);
+    return *element != NULL;
 }
 
 // Returns what is wrong, or NULL.
@@ -137,26 +110,38 @@ static const char *pg_hosts_check_attributes(const struct sk_pg_hosts *hosts)
     return "with several hosts, target_session_attrs is read-write or primary";
 }
 
-static size_t pg_hosts_length(const char *list)
+struct sk_pg_hosts *sk_pg_hosts_open(const char *url)
 {
-    size_t n = list != NULL;
-    for (; list != NULL && *list != '\0'; list++)
-        n += *list == ',';
-    return n;
+    struct sk_pg_hosts *hosts = calloc(1, sizeof *hosts);
+    if (hosts == NULL) {
+        sk_log(SK_LOG_ERROR, "no memory for SECKILL_DATABASE_URL", "");
+        return NULL;
+    }
+    const char *wrong = NULL;
+    if (pg_hosts_splits_password(url))
+        wrong = "it has an @ behind the user's part: write the / and @ of a password as %2F and %40";
+    else if ((hosts->options = PQconninfoParse(url, NULL)) == NULL)
+        wrong = "it is not a URI that libpq reads";
+    else if ((wrong = pg_hosts_split(hosts)) == NULL)
+        wrong = pg_hosts_check_attributes(hosts);
+    if (wrong == NULL)
+        return hosts;
+    sk_log(SK_LOG_ERROR, "SECKILL_DATABASE_URL is wrong", "reason=\"%s\"", wrong);
+    sk_pg_hosts_close(hosts);
+    return NULL;
 }
 
-// *element: NULL if it is empty, or there is no list. False: out of memory.
-static bool pg_hosts_take(char **element, const char *list, size_t place)
+void sk_pg_hosts_close(struct sk_pg_hosts *hosts)
 {
-    if (list == NULL)
-        return true;
-    for (; place > 0; place--)
-        list = strchr(list, ',') + 1;
-    size_t len = strcspn(list, ",");
-    if (len == 0)
-        return true;
-    *element = strndup(list, len);
-    return *element != NULL;
+    if (hosts == NULL)
+        return;
+    for (size_t i = 0; i < HOSTS_MAX; i++) {
+        free(hosts->each[i].host);
+        free(hosts->each[i].hostaddr);
+        free(hosts->each[i].port);
+    }
+    PQconninfoFree(hosts->options);
+    free(hosts);
 }
 
 // ---- what it has ----
@@ -186,6 +171,32 @@ bool sk_pg_hosts_leave_read_only(const struct sk_pg_hosts *hosts)
 }
 
 // ---- connecting ----
+
+static void pg_hosts_put(struct pg_params *params, const char *name, const char *value)
+{
+    SK_ASSERT(params->n < OPTIONS_MAX + OWN_OPTIONS);
+    params->names[params->n] = name;
+    params->values[params->n++] = value;
+}
+
+// The URL's own settings, with one host of its lists. A later entry overrides an earlier one.
+static void pg_hosts_put_all(struct pg_params *params, const struct sk_pg_hosts *hosts, size_t host,
+                             const char *address)
+{
+    const struct pg_host *one = &hosts->each[host];
+    for (const PQconninfoOption *o = hosts->options; o->keyword != NULL && params->n < OPTIONS_MAX; o++) {
+        bool is_list =
+            strcmp(o->keyword, "host") == 0 || strcmp(o->keyword, "hostaddr") == 0 || strcmp(o->keyword, "port") == 0;
+        if (o->val != NULL && !is_list)
+            pg_hosts_put(params, o->keyword, o->val);
+    }
+    if (one->host != NULL)
+        pg_hosts_put(params, "host", one->host);
+    if (address != NULL || one->hostaddr != NULL)
+        pg_hosts_put(params, "hostaddr", address != NULL ? address : one->hostaddr);
+    if (one->port != NULL)
+        pg_hosts_put(params, "port", one->port);
+}
 
 PGconn *sk_pg_hosts_start(const struct sk_pg_hosts *hosts, size_t host, const char *address)
 {
@@ -218,30 +229,4 @@ PGconn *sk_pg_hosts_connect_to_write(const char *url)
     const char *const names[] = {"target_session_attrs", "dbname", NULL}; // libpq expands dbname, which overrides
     const char *const values[] = {"read-write", url, NULL};
     return PQconnectdbParams(names, values, 1);
-}
-
-static void pg_hosts_put(struct pg_params *params, const char *name, const char *value)
-{
-    SK_ASSERT(params->n < OPTIONS_MAX + OWN_OPTIONS);
-    params->names[params->n] = name;
-    params->values[params->n++] = value;
-}
-
-// The URL's own settings, with one host of its lists. A later entry overrides an earlier one.
-static void pg_hosts_put_all(struct pg_params *params, const struct sk_pg_hosts *hosts, size_t host,
-                             const char *address)
-{
-    const struct pg_host *one = &hosts->each[host];
-    for (const PQconninfoOption *o = hosts->options; o->keyword != NULL && params->n < OPTIONS_MAX; o++) {
-        bool is_list =
-            strcmp(o->keyword, "host") == 0 || strcmp(o->keyword, "hostaddr") == 0 || strcmp(o->keyword, "port") == 0;
-        if (o->val != NULL && !is_list)
-            pg_hosts_put(params, o->keyword, o->val);
-    }
-    if (one->host != NULL)
-        pg_hosts_put(params, "host", one->host);
-    if (address != NULL || one->hostaddr != NULL)
-        pg_hosts_put(params, "hostaddr", address != NULL ? address : one->hostaddr);
-    if (one->port != NULL)
-        pg_hosts_put(params, "port", one->port);
 }

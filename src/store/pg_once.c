@@ -12,27 +12,6 @@ struct sk_pg_once {
     PGresult *result; // of the last call
 };
 
-static bool pg_once_fits(struct sk_pg_once *pg, const struct sk_shards *shards, size_t number);
-
-struct sk_pg_once *sk_pg_once_open(const struct sk_shards *shards, size_t number)
-{
-    struct sk_pg_once *pg = calloc(1, sizeof *pg);
-    if (pg == NULL)
-        return NULL;
-    pg->conn = sk_pg_hosts_connect_to_write(shards->urls[number]);
-    if (PQstatus(pg->conn) != CONNECTION_OK || PQsetClientEncoding(pg->conn, "UTF8") != 0) {
-        if (pg->conn != NULL)
-            sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(pg->conn));
-        sk_pg_once_close(pg);
-        return NULL;
-    }
-    if (!pg_once_fits(pg, shards, number)) {
-        sk_pg_once_close(pg);
-        return NULL;
-    }
-    return pg;
-}
-
 static bool pg_once_fits(struct sk_pg_once *pg, const struct sk_shards *shards, size_t number)
 {
     char which[SK_PARAM_NUMBER_SIZE], of[SK_PARAM_NUMBER_SIZE];
@@ -44,6 +23,21 @@ static bool pg_once_fits(struct sk_pg_once *pg, const struct sk_shards *shards, 
     if (misfit != NULL)
         sk_log_text(SK_LOG_ERROR, "wrong shard", "reason", misfit);
     return misfit == NULL;
+}
+
+struct sk_pg_once *sk_pg_once_open(const struct sk_shards *shards, size_t number)
+{
+    struct sk_pg_once *pg = calloc(1, sizeof *pg);
+    if (pg == NULL)
+        return NULL;
+    pg->conn = sk_pg_hosts_connect_to_write(shards->urls[number]);
+    bool connected = PQstatus(pg->conn) == CONNECTION_OK && PQsetClientEncoding(pg->conn, "UTF8") == 0;
+    if (connected && pg_once_fits(pg, shards, number))
+        return pg;
+    if (!connected && pg->conn != NULL)
+        sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(pg->conn));
+    sk_pg_once_close(pg);
+    return NULL;
 }
 
 void sk_pg_once_close(struct sk_pg_once *pg)

@@ -38,19 +38,16 @@ static void conn_free(struct sk_redis_conn *conn)
 // The next reply, and the end of the connection if there is a reason. False: there is no whole reply.
 static bool conn_read(struct sk_redis_conn *conn)
 {
-    struct sk_reply *reply = NULL;
-    const char *why = NULL, *wrong;
-    bool sound = sk_reader_next(conn->reader, &reply, &wrong), whole = sound && reply != NULL;
-    if (!sound)
-        why = wrong;
-    else if (whole)
+    struct sk_reply *reply;
+    const char *why;
+    bool sound = sk_reader_next(conn->reader, &reply, &why), whole = reply != NULL;
+    if (whole)
         why = conn->events->replied(conn->owner, &reply);
-    else if (conn->most > 0 && conn->received > conn->most)
-        why = "its reply is too long";
+    else if (sound)
+        why = conn->most > 0 && conn->received > conn->most ? "its reply is too long" : NULL;
     if (why != NULL && conn->socket != NULL)
         conn->events->ended(conn->owner, why);
-    if (sound)
-        sk_reply_free(reply);
+    sk_reply_free(reply);
     return whole;
 }
 

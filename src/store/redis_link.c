@@ -27,7 +27,6 @@
 enum { SHA_CHARS = 40, NO_SCRIPT = -1, ROLE_MS = 1000, ROLE_SIZE = 16, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
 
 struct redis_call {
-    struct sk_redis *redis;
     struct redis_call *next; // younger
     sk_redis_cb *done;
     void *arg;
@@ -38,100 +37,384 @@ struct redis_call {
     bool repeated;
 };
 
+struct redis_script {
+    struct sk_redis *redis;
+    char sha[SHA_CHARS + 1];
+};
+
 struct sk_redis {
     uv_loop_t *loop;
+    struct sk_redis_options options; // except its URL and address, which are not kept
     struct sk_link *link;
     struct sk_redis_url url;
     struct sk_sentinels *sentinels; // owned; NULL: the URL has none
     unsigned parts;                 // link and sentinels: what libuv may still refer to
-    struct sk_tls_files tls;
-    uint32_t timeout_ms;
-    size_t most_waiting;
-    struct sk_redis_conn *conn; // owned; NULL: no connection
-    struct sk_buf out;          // what is queued and not written
-    size_t written;             // of it, by the write in progress
+    struct sk_redis_conn *conn;     // owned; NULL: no connection
+    struct sk_buf out;              // what is queued and not written
+    size_t written;                 // of it, by the write in progress
     struct redis_call *oldest, *youngest;
     struct redis_call *unsent;     // the oldest call whose write has not begun
     struct redis_call *unanswered; // the last call of the latest write; NULL: all are answered
     size_t waiting;                // calls in the list
     unsigned greetings_left;
-    const char *fault; // why the connection must be dropped, a constant; NULL: it need not. For callbacks
-    bool moved;        // another master was named while the name of the one before is being resolved
-    bool demoted;      // Redis answered that it is a replica now
-    void (*on_moved)(void *arg, const char *error);
-    void *arg;
+    const char *fault;   // why the connection must be dropped, a constant; NULL: it need not. For callbacks
+    bool moved;          // another master was named while the name of the one before is being resolved
+    bool demoted;        // Redis answered that it is a replica now
     uint64_t role_at_ms; // when to ask for the role again
     struct sk_redis_info info;
     uint64_t run_number;
     uint64_t wrote_ns;      // when the latest write began
     uint64_t took, took_ns; // writes, answered or lost
-    char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
+    struct redis_script scripts[SK_SCRIPT_COUNT];
     const char *scratch[SK_REDIS_ARGS_MAX + 3];
     size_t scratch_lens[SK_REDIS_ARGS_MAX + 3];
 };
 
-struct sha_target {
-    struct sk_redis *redis;
-    int script;
-};
+static bool redis_link_is_ready(const struct sk_redis *redis)
+{
+    return sk_link_state(redis->link) == SK_LINK_READY;
+}
+
+// ---- calls ----
+
+static void redis_call_free(struct redis_call *call)
+{
+    free(call->command);
+    free(call);
+}
+
+static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
+                                            size_t n)
+{
+    sk_buf_add(&redis->out, bytes, n);
+    if (redis->out.failed) { // the bytes before are whole: a failed addition adds nothing
+        redis->out.failed = false;
+        return SK_NO_MEM;
+    }
+    call->next = NULL;
+    call->sent_ms = 0;
+    if (redis->unsent == NULL)
+        redis->unsent = call;
+    if (redis->youngest != NULL)
+        redis->youngest->next = call;
+    else
+        redis->oldest = call;
+    redis->youngest = call;
+    redis->waiting++;
+    return SK_OK;
+}
 
 static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, int argc, const char **argv,
-                                           const size_t *lens, sk_redis_cb *done, void *arg);
-static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
-                                            size_t n);
-static void redis_link_write(struct sk_redis *redis);
-static const char *redis_link_on_reply(void *owner, struct sk_reply **reply);
-static void redis_link_take(struct sk_redis *redis, const struct sk_reply *reply);
-static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply);
-static struct redis_call *redis_link_pop(struct sk_redis *redis);
-static bool redis_link_is_error(const struct sk_reply *reply, const char *code);
-static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_options *options);
-static void redis_link_on_master(void *arg, const struct sk_redis_host *master);
-static void redis_link_connect(void *owner, const char *address);
-static void redis_link_on_connected(void *owner);
-static enum sk_status redis_link_greet(struct sk_redis *redis);
-static void redis_link_on_greeting(void *arg, const struct sk_reply *reply);
-static void redis_link_on_info(void *arg, const struct sk_reply *reply);
-static void redis_link_on_script_loaded(void *arg, const struct sk_reply *reply);
-static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *reply);
-static enum sk_status redis_link_load_script(struct sk_redis *redis, int script, sk_redis_cb *done, void *arg);
-static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply);
-static void redis_link_ask_role(struct sk_redis *redis);
-static void redis_link_on_role(void *arg, const struct sk_reply *reply);
-static const char *redis_link_tick(void *owner);
-static void redis_link_drop(void *owner, const char *why);
-static void redis_link_on_writable(void *owner);
-static void redis_link_disconnect(struct sk_redis *redis);
-static void redis_link_end_calls(struct sk_redis *redis);
-static void redis_link_free(void *owner);
-static void redis_call_free(struct redis_call *call);
+                                           const size_t *lens, sk_redis_cb *done, void *arg)
+{
+    struct redis_call *call = calloc(1, sizeof *call);
+    size_t n = 0;
+    char *command = call == NULL ? NULL : sk_redis_format(argc, argv, lens, &n);
+    if (command == NULL) {
+        free(call);
+        return SK_NO_MEM;
+    }
+    *call = (struct redis_call){.done = done, .arg = arg, .script = script};
+    enum sk_status status = redis_link_send_bytes(redis, call, command, n);
+    if (status == SK_OK && script != NO_SCRIPT) {
+        call->command = command;
+        call->command_len = n;
+    } else {
+        free(command);
+    }
+    if (status != SK_OK)
+        redis_call_free(call);
+    return status;
+}
 
-static const struct sk_link_steps steps = {redis_link_connect, redis_link_tick, redis_link_drop, redis_link_free};
-static const struct sk_redis_conn_events events = {redis_link_on_connected, redis_link_on_reply, redis_link_on_writable,
+// Everything queued goes out with the write that begins now. The system may take it in parts: also the connection's
+// `writable`.
+static void redis_link_write(void *owner)
+{
+    struct sk_redis *redis = owner;
+    struct sk_buf *out = &redis->out;
+    for (struct redis_call *call = redis->unsent; call != NULL; call = call->next)
+        call->sent_ms = sk_monotonic_ms();
+    redis->unsent = NULL;
+    redis->written += sk_redis_conn_write(redis->conn, out->data + redis->written, out->len - redis->written);
+    if (redis->written < out->len)
+        return;
+    sk_buf_clear(out);
+    redis->written = 0;
+}
+
+void sk_redis_flush(struct sk_redis *redis)
+{
+    if (redis == NULL || redis->unsent == NULL || redis->unanswered != NULL)
+        return;
+    redis->unanswered = redis->youngest;
+    redis->wrote_ns = uv_hrtime();
+    redis_link_write(redis);
+}
+
+static struct redis_call *redis_link_pop(struct sk_redis *redis)
+{
+    struct redis_call *call = redis->oldest;
+    redis->oldest = call->next;
+    if (redis->unsent == call)
+        redis->unsent = call->next;
+    if (redis->unanswered == call) {
+        redis->unanswered = NULL;
+        redis->took++;
+        redis->took_ns += uv_hrtime() - redis->wrote_ns;
+    }
+    if (redis->oldest == NULL)
+        redis->youngest = NULL;
+    SK_ASSERT(redis->waiting > 0);
+    redis->waiting--;
+    return call;
+}
+
+// A callback may close the link, which ends the rest.
+static void redis_link_end_calls(struct sk_redis *redis)
+{
+    while (redis->oldest != NULL) {
+        struct redis_call *call = redis_link_pop(redis);
+        call->done(call->arg, NULL);
+        redis_call_free(call);
+    }
+}
+
+// ---- losing the connection ----
+
+static void redis_link_disconnect(struct sk_redis *redis)
+{
+    sk_redis_conn_close(redis->conn);
+    redis->conn = NULL;
+    sk_buf_free(&redis->out);
+    redis->written = 0;
+}
+
+// Also the connection's `ended`.
+static void redis_link_drop(void *owner, const char *why)
+{
+    struct sk_redis *redis = owner;
+    const struct sk_redis_host *at = &redis->url.at;
+    char text[WHY_SIZE];
+    (void)snprintf(text, sizeof text, "%s:%d: %s", at->name, at->port, why);
+    sk_log_repeat(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
+                  "reason", at->name[0] == '\0' ? why : text); // the sentinels may name none
+    sk_link_move(redis->link, SK_LINK_DOWN); // before the callbacks run, so that they cannot queue anything
+    redis_link_disconnect(redis);
+    redis_link_end_calls(redis);
+}
+
+// ---- replies ----
+
+static bool redis_link_is_error(const struct sk_reply *reply, const char *code)
+{
+    const char *error = sk_reply_error(reply);
+    return error != NULL && strncmp(error, code, strlen(code)) == 0;
+}
+
+static enum sk_status redis_link_load_script(struct sk_redis *redis, int script, sk_redis_cb *done, void *arg)
+{
+    const char *argv[] = {"SCRIPT", "LOAD", sk_scripts[script].text};
+    return redis_link_send_argv(redis, NO_SCRIPT, 3, argv, NULL, done, arg);
+}
+
+static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply)
+{
+    (void)arg; // the call that follows shows whether it worked
+    (void)reply;
+}
+
+// Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and repeat the call, which then comes
+// behind younger ones. Holding those back would slow every call for a rare case.
+static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply)
+{
+    if (call->command == NULL || call->repeated || !redis_link_is_ready(redis) ||
+        !redis_link_is_error(reply, "NOSCRIPT"))
+        return false;
+    call->repeated = true;
+    return redis_link_load_script(redis, call->script, redis_link_on_reloaded, NULL) == SK_OK &&
+           redis_link_send_bytes(redis, call, call->command, call->command_len) == SK_OK;
+}
+
+static void redis_link_take(struct sk_redis *redis, const struct sk_reply *reply)
+{
+    struct redis_call *call = redis_link_pop(redis);
+    if (redis_link_repeat(redis, call, reply))
+        return;
+    if (redis_link_is_error(reply, "READONLY"))
+        redis->demoted = true; // the next tick drops the connection
+    if (redis->options.on_moved != NULL && redis_link_is_error(reply, "MOVED "))
+        redis->options.on_moved(redis->options.arg, sk_reply_error(reply));
+    sk_reply_log_denial(reply);
+    call->done(call->arg, reply);
+    redis_call_free(call);
+}
+
+// A callback may close the link, or drop the connection.
+static const char *redis_link_on_reply(void *owner, struct sk_reply **reply)
+{
+    struct sk_redis *redis = owner;
+    const struct sk_redis_conn *conn = redis->conn;
+    if (redis->oldest == redis->unsent) // NULL, or a call that was not written yet
+        redis->fault = "it sends what was not asked for";
+    else
+        redis_link_take(redis, *reply);
+    return redis->conn == conn ? redis->fault : NULL;
+}
+
+// ---- connecting ----
+
+static void redis_link_greeted(void *arg, const struct sk_reply *reply)
+{
+    struct sk_redis *redis = arg;
+    if (sk_link_state(redis->link) != SK_LINK_PREPARING)
+        return;
+    const char *error = reply == NULL ? "no answer" : sk_reply_error(reply);
+    if (error != NULL) {
+        sk_log_repeat(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
+        redis->fault = "it refused the greeting";
+    } else if (--redis->greetings_left == 0) {
+        sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->url.at.name, redis->url.at.port);
+        redis->role_at_ms = sk_monotonic_ms() + ROLE_MS;
+        sk_link_move(redis->link, SK_LINK_READY);
+    }
+}
+
+static void redis_link_on_info(void *arg, const struct sk_reply *reply)
+{
+    struct sk_redis *redis = arg;
+    struct sk_redis_info info = {0};
+    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    if (sk_link_state(redis->link) != SK_LINK_PREPARING)
+        return;
+    if (text == NULL || !sk_redis_info_read(text, &info) || info.replica) {
+        redis->fault = info.replica ? "it is a replica" : "it does not say which process it is";
+        return;
+    }
+    redis->info = info;
+    redis->run_number = sk_hash(info.run, strlen(info.run));
+    redis_link_greeted(redis, reply);
+}
+
+static void redis_link_on_script_loaded(void *arg, const struct sk_reply *reply)
+{
+    struct redis_script *script = arg;
+    size_t len = 0;
+    const char *sha = reply == NULL ? NULL : sk_reply_text(reply, &len);
+    if (sha != NULL && len == SHA_CHARS)
+        memcpy(script->sha, sha, SHA_CHARS + 1);
+    redis_link_greeted(script->redis, reply);
+}
+
+static enum sk_status redis_link_greet(struct sk_redis *redis)
+{
+    const char *user = redis->url.user, *password = redis->url.password;
+    const char *auth[] = {"AUTH", user == NULL ? password : user, password};
+    const char *select[] = {"SELECT", redis->url.db};
+    const char *info[] = {"INFO"};
+    enum sk_status status = SK_OK;
+    redis->greetings_left = SK_SCRIPT_COUNT + 2 + (password != NULL);
+    if (password != NULL)
+        status = redis_link_send_argv(redis, NO_SCRIPT, 2 + (user != NULL), auth, NULL, redis_link_greeted, redis);
+    if (status == SK_OK)
+        status = redis_link_send_argv(redis, NO_SCRIPT, 2, select, NULL, redis_link_greeted, redis);
+    if (status == SK_OK)
+        status = redis_link_send_argv(redis, NO_SCRIPT, 1, info, NULL, redis_link_on_info, redis);
+    for (int i = 0; status == SK_OK && i < SK_SCRIPT_COUNT; i++) {
+        redis->scripts[i].redis = redis;
+        status = redis_link_load_script(redis, i, redis_link_on_script_loaded, &redis->scripts[i]);
+    }
+    return status;
+}
+
+static void redis_link_on_connected(void *owner)
+{
+    struct sk_redis *redis = owner;
+    sk_link_move(redis->link, SK_LINK_PREPARING);
+    if (redis_link_greet(redis) != SK_OK)
+        redis_link_drop(redis, "out of memory");
+    else
+        sk_redis_flush(redis);
+}
+
+static const struct sk_redis_conn_events events = {redis_link_on_connected, redis_link_on_reply, redis_link_write,
                                                    redis_link_drop};
 
-// ---- the interface ----
-
-struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *options)
+static void redis_link_connect(void *owner, const char *address)
 {
-    SK_ASSERT(options->most_waiting > 0);
-    struct sk_redis *redis = calloc(1, sizeof *redis);
-    if (redis == NULL)
-        return NULL;
-    redis->loop = loop;
-    redis->timeout_ms = options->timeout_ms;
-    redis->most_waiting = options->most_waiting;
-    redis->tls = options->tls;
-    redis->on_moved = options->on_moved;
-    redis->arg = options->arg;
-    if (sk_redis_url_parse(options->url, &redis->url) != SK_OK)
-        sk_log_text(SK_LOG_ERROR, "SECKILL_REDIS_URL", "reason", redis->url.wrong);
-    else if (redis_link_open(redis, options))
-        return redis;
-    sk_redis_url_free(&redis->url);
-    free(redis);
+    struct sk_redis *redis = owner;
+    const char *why = "out of memory";
+    redis->fault = NULL;
+    redis->demoted = false;
+    const struct sk_redis_host *at = &redis->url.at;
+    const struct sk_socket_target target = {address == NULL ? at->name : address, at->port,
+                                            redis->url.tls ? &redis->options.tls : NULL, at->name};
+    if (redis->moved)
+        why = "the sentinels name another master";
+    else if (at->name[0] == '\0')
+        why = redis->sentinels == NULL ? "out of memory" : sk_sentinels_why(redis->sentinels);
+    else
+        redis->conn = sk_redis_conn_open(redis->loop, &target, &events, redis, &why);
+    redis->moved = false;
+    if (redis->conn == NULL)
+        redis_link_drop(redis, why);
+}
+
+// Leaves the master of before: it may still answer, and not know yet that it is a replica.
+static void redis_link_on_master(void *arg, const struct sk_redis_host *master)
+{
+    struct sk_redis *redis = arg;
+    redis->url.at = *master;
+    if (sk_link_state(redis->link) == SK_LINK_CLOSED)
+        return;
+    sk_link_set_host(redis->link, redis->url.at.name);
+    redis->moved = sk_link_state(redis->link) == SK_LINK_CONNECTING && redis->conn == NULL;
+    if (redis->conn != NULL)
+        redis_link_drop(redis, "the sentinels name another master");
+}
+
+static void redis_link_on_role(void *arg, const struct sk_reply *reply)
+{
+    struct sk_redis *redis = arg;
+    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    char role[ROLE_SIZE];
+    if (redis_link_is_ready(redis) && text != NULL && sk_redis_info_value(text, "role", role, sizeof role) &&
+        strcmp(role, "master") != 0)
+        redis->demoted = true;
+}
+
+static const char *redis_link_tick(void *owner)
+{
+    struct sk_redis *redis = owner;
+    const struct redis_call *oldest = redis->oldest;
+    const char *info[] = {"INFO", "replication"};
+    uint64_t now = sk_monotonic_ms();
+    if (oldest != NULL && oldest->sent_ms != 0 && now >= oldest->sent_ms + redis->options.timeout_ms)
+        return "reply overdue";
+    if (redis->demoted)
+        return "it has become a replica";
+    if (redis_link_is_ready(redis) && now >= redis->role_at_ms) {
+        redis->role_at_ms = now + ROLE_MS;
+        // Without memory for it the next second asks.
+        (void)redis_link_send_argv(redis, NO_SCRIPT, 2, info, NULL, redis_link_on_role, redis);
+    }
+    sk_redis_flush(redis);
     return NULL;
 }
+
+static void redis_link_free(void *owner)
+{
+    struct sk_redis *redis = owner;
+    SK_ASSERT(redis->parts > 0);
+    if (--redis->parts > 0)
+        return;
+    sk_redis_url_free(&redis->url);
+    free(redis);
+}
+
+static const struct sk_link_steps steps = {redis_link_connect, redis_link_tick, redis_link_drop, redis_link_free};
+
+// ---- the interface ----
 
 // False: out of memory, and nothing is open.
 static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_options *options)
@@ -148,8 +431,8 @@ static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_option
         redis,
     };
     const struct sk_sentinels_options sentinels = {
-        redis->loop,         &redis->url,          &redis->tls,     options->sentinel_password,
-        options->timeout_ms, redis_link_on_master, redis_link_free, redis,
+        redis->loop,         &redis->url,          &redis->options.tls, options->sentinel_password,
+        options->timeout_ms, redis_link_on_master, redis_link_free,     redis,
     };
     redis->link = sk_link_open(&link);
     redis->parts = 1;
@@ -161,6 +444,23 @@ static bool redis_link_open(struct sk_redis *redis, const struct sk_redis_option
     return true; // without memory for them it never connects, as the log says
 }
 
+struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *options)
+{
+    SK_ASSERT(options->most_waiting > 0);
+    struct sk_redis *redis = calloc(1, sizeof *redis);
+    if (redis == NULL)
+        return NULL;
+    redis->loop = loop;
+    redis->options = *options;
+    if (sk_redis_url_parse(options->url, &redis->url) != SK_OK)
+        sk_log_text(SK_LOG_ERROR, "SECKILL_REDIS_URL", "reason", redis->url.wrong);
+    else if (redis_link_open(redis, options))
+        return redis;
+    sk_redis_url_free(&redis->url);
+    free(redis);
+    return NULL;
+}
+
 void sk_redis_close(struct sk_redis *redis)
 {
     if (redis == NULL)
@@ -170,11 +470,6 @@ void sk_redis_close(struct sk_redis *redis)
         sk_sentinels_close(redis->sentinels);
     redis_link_disconnect(redis);
     redis_link_end_calls(redis);
-}
-
-static bool redis_link_is_ready(const struct sk_redis *redis)
-{
-    return sk_link_state(redis->link) == SK_LINK_READY;
 }
 
 bool sk_redis_ready(const struct sk_redis *redis)
@@ -220,7 +515,7 @@ enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **a
 {
     if (redis == NULL || !redis_link_is_ready(redis))
         return SK_DOWN;
-    if (redis->waiting >= redis->most_waiting)
+    if (redis->waiting >= redis->options.most_waiting)
         return SK_FULL;
     return redis_link_send_argv(redis, NO_SCRIPT, argc, argv, lens, done, arg);
 }
@@ -231,11 +526,11 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
     SK_ASSERT(argc <= SK_REDIS_ARGS_MAX && keys <= argc);
     if (redis == NULL || !redis_link_is_ready(redis))
         return SK_DOWN;
-    if (redis->waiting >= redis->most_waiting)
+    if (redis->waiting >= redis->options.most_waiting)
         return SK_FULL;
     char key_count[SK_PARAM_NUMBER_SIZE];
     redis->scratch[0] = "EVALSHA";
-    redis->scratch[1] = redis->shas[script];
+    redis->scratch[1] = redis->scripts[script].sha;
     redis->scratch[2] = sk_params_number(key_count, keys);
     memcpy(redis->scratch + 3, argv, (size_t)argc * sizeof *argv);
     for (int i = 0; i < 3; i++)
@@ -243,353 +538,4 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
     for (int i = 0; i < argc; i++)
         redis->scratch_lens[i + 3] = lens == NULL ? strlen(argv[i]) : lens[i];
     return redis_link_send_argv(redis, (int)script, argc + 3, redis->scratch, redis->scratch_lens, done, arg);
-}
-
-void sk_redis_flush(struct sk_redis *redis)
-{
-    if (redis == NULL || redis->unsent == NULL || redis->unanswered != NULL)
-        return;
-    redis->unanswered = redis->youngest;
-    redis->wrote_ns = uv_hrtime();
-    redis_link_write(redis);
-}
-
-// ---- calls ----
-
-static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, int argc, const char **argv,
-                                           const size_t *lens, sk_redis_cb *done, void *arg)
-{
-    struct redis_call *call = calloc(1, sizeof *call);
-    size_t n = 0;
-    char *command = call == NULL ? NULL : sk_redis_format(argc, argv, lens, &n);
-    if (command == NULL) {
-        free(call);
-        return SK_NO_MEM;
-    }
-    *call = (struct redis_call){.redis = redis, .done = done, .arg = arg, .script = script};
-    enum sk_status status = redis_link_send_bytes(redis, call, command, n);
-    if (status == SK_OK && script != NO_SCRIPT) {
-        call->command = command;
-        call->command_len = n;
-    } else {
-        free(command);
-    }
-    if (status != SK_OK)
-        redis_call_free(call);
-    return status;
-}
-
-static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis_call *call, const char *bytes,
-                                            size_t n)
-{
-    sk_buf_add(&redis->out, bytes, n);
-    if (redis->out.failed) { // the bytes before are whole: a failed addition adds nothing
-        redis->out.failed = false;
-        return SK_NO_MEM;
-    }
-    call->next = NULL;
-    call->sent_ms = 0;
-    if (redis->unsent == NULL)
-        redis->unsent = call;
-    if (redis->youngest != NULL)
-        redis->youngest->next = call;
-    else
-        redis->oldest = call;
-    redis->youngest = call;
-    redis->waiting++;
-    return SK_OK;
-}
-
-// Everything queued goes out with the write that begins now. The system may take it in parts.
-static void redis_link_write(struct sk_redis *redis)
-{
-    struct sk_buf *out = &redis->out;
-    for (struct redis_call *call = redis->unsent; call != NULL; call = call->next)
-        call->sent_ms = sk_monotonic_ms();
-    redis->unsent = NULL;
-    redis->written += sk_redis_conn_write(redis->conn, out->data + redis->written, out->len - redis->written);
-    if (redis->written < out->len)
-        return;
-    sk_buf_clear(out);
-    redis->written = 0;
-}
-
-static void redis_link_on_writable(void *owner)
-{
-    redis_link_write(owner);
-}
-
-// A callback may close the link, or drop the connection.
-static const char *redis_link_on_reply(void *owner, struct sk_reply **reply)
-{
-    struct sk_redis *redis = owner;
-    const struct sk_redis_conn *conn = redis->conn;
-    if (redis->oldest == redis->unsent) // NULL, or a call that was not written yet
-        redis->fault = "it sends what was not asked for";
-    else
-        redis_link_take(redis, *reply);
-    return redis->conn == conn ? redis->fault : NULL;
-}
-
-static void redis_link_take(struct sk_redis *redis, const struct sk_reply *reply)
-{
-    struct redis_call *call = redis_link_pop(redis);
-    if (redis_link_repeat(redis, call, reply))
-        return;
-    if (redis_link_is_error(reply, "READONLY"))
-        redis->demoted = true; // the next tick drops the connection
-    if (redis->on_moved != NULL && redis_link_is_error(reply, "MOVED "))
-        redis->on_moved(redis->arg, sk_reply_error(reply));
-    sk_reply_log_denial(reply);
-    call->done(call->arg, reply);
-    redis_call_free(call);
-}
-
-// Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and repeat the call, which then comes
-// behind younger ones. Holding those back would slow every call for a rare case.
-static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const struct sk_reply *reply)
-{
-    if (call->command == NULL || call->repeated || !redis_link_is_ready(redis) ||
-        !redis_link_is_error(reply, "NOSCRIPT"))
-        return false;
-    call->repeated = true;
-    return redis_link_load_script(redis, call->script, redis_link_on_reloaded, NULL) == SK_OK &&
-           redis_link_send_bytes(redis, call, call->command, call->command_len) == SK_OK;
-}
-
-static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply)
-{
-    (void)arg; // the call that follows shows whether it worked
-    (void)reply;
-}
-
-static struct redis_call *redis_link_pop(struct sk_redis *redis)
-{
-    struct redis_call *call = redis->oldest;
-    redis->oldest = call->next;
-    if (redis->unsent == call)
-        redis->unsent = call->next;
-    if (redis->unanswered == call) {
-        redis->unanswered = NULL;
-        redis->took++;
-        redis->took_ns += uv_hrtime() - redis->wrote_ns;
-    }
-    if (redis->oldest == NULL)
-        redis->youngest = NULL;
-    SK_ASSERT(redis->waiting > 0);
-    redis->waiting--;
-    return call;
-}
-
-static bool redis_link_is_error(const struct sk_reply *reply, const char *code)
-{
-    const char *error = sk_reply_error(reply);
-    return error != NULL && strncmp(error, code, strlen(code)) == 0;
-}
-
-static void redis_call_free(struct redis_call *call)
-{
-    free(call->command);
-    free(call);
-}
-
-// ---- connecting ----
-
-static void redis_link_connect(void *owner, const char *address)
-{
-    struct sk_redis *redis = owner;
-    const char *why = "out of memory";
-    redis->fault = NULL;
-    redis->demoted = false;
-    const struct sk_redis_host *at = &redis->url.at;
-    const struct sk_socket_target target = {address == NULL ? at->name : address, at->port,
-                                            redis->url.tls ? &redis->tls : NULL, at->name};
-    if (redis->moved)
-        why = "the sentinels name another master";
-    else if (at->name[0] == '\0')
-        why = redis->sentinels == NULL ? "out of memory" : sk_sentinels_why(redis->sentinels);
-    else
-        redis->conn = sk_redis_conn_open(redis->loop, &target, &events, redis, &why);
-    redis->moved = false;
-    if (redis->conn == NULL)
-        redis_link_drop(redis, why);
-}
-
-// Leaves the master of before: it may still answer, and not know yet that it is a replica.
-static void redis_link_on_master(void *arg, const struct sk_redis_host *master)
-{
-    struct sk_redis *redis = arg;
-    redis->url.at = *master;
-    if (sk_link_state(redis->link) == SK_LINK_CLOSED)
-        return;
-    sk_link_set_host(redis->link, redis->url.at.name);
-    redis->moved = sk_link_state(redis->link) == SK_LINK_CONNECTING && redis->conn == NULL;
-    if (redis->conn != NULL)
-        redis_link_drop(redis, "the sentinels name another master");
-}
-
-static void redis_link_on_connected(void *owner)
-{
-    struct sk_redis *redis = owner;
-    sk_link_move(redis->link, SK_LINK_PREPARING);
-    if (redis_link_greet(redis) != SK_OK)
-        redis_link_drop(redis, "out of memory");
-    else
-        sk_redis_flush(redis);
-}
-
-static enum sk_status redis_link_greet(struct sk_redis *redis)
-{
-    const char *user = redis->url.user, *password = redis->url.password;
-    const char *auth[] = {"AUTH", user == NULL ? password : user, password};
-    const char *select[] = {"SELECT", redis->url.db};
-    const char *info[] = {"INFO"};
-    enum sk_status status = SK_OK;
-    redis->greetings_left = SK_SCRIPT_COUNT + 2 + (password != NULL);
-    if (password != NULL)
-        status = redis_link_send_argv(redis, NO_SCRIPT, 2 + (user != NULL), auth, NULL, redis_link_on_greeting, redis);
-    if (status == SK_OK)
-        status = redis_link_send_argv(redis, NO_SCRIPT, 2, select, NULL, redis_link_on_greeting, redis);
-    if (status == SK_OK)
-        status = redis_link_send_argv(redis, NO_SCRIPT, 1, info, NULL, redis_link_on_info, redis);
-    for (int i = 0; status == SK_OK && i < SK_SCRIPT_COUNT; i++) {
-        struct sha_target *target = malloc(sizeof *target);
-        if (target == NULL)
-            return SK_NO_MEM;
-        *target = (struct sha_target){redis, i};
-        status = redis_link_load_script(redis, i, redis_link_on_script_loaded, target);
-        if (status != SK_OK)
-            free(target);
-    }
-    return status;
-}
-
-static void redis_link_on_greeting(void *arg, const struct sk_reply *reply)
-{
-    redis_link_greeted(arg, reply);
-}
-
-static void redis_link_on_info(void *arg, const struct sk_reply *reply)
-{
-    struct sk_redis *redis = arg;
-    struct sk_redis_info info = {0};
-    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    if (sk_link_state(redis->link) != SK_LINK_PREPARING)
-        return;
-    if (text == NULL || !sk_redis_info_read(text, &info) || info.replica) {
-        redis->fault = info.replica ? "it is a replica" : "it does not say which process it is";
-        return;
-    }
-    redis->info = info;
-    redis->run_number = sk_hash(info.run, strlen(info.run));
-    redis_link_greeted(redis, reply);
-}
-
-static void redis_link_on_script_loaded(void *arg, const struct sk_reply *reply)
-{
-    struct sha_target *target = arg;
-    size_t len = 0;
-    const char *sha = reply == NULL ? NULL : sk_reply_text(reply, &len);
-    if (sha != NULL && len == SHA_CHARS && sk_reply_error(reply) == NULL)
-        memcpy(target->redis->shas[target->script], sha, SHA_CHARS + 1);
-    redis_link_greeted(target->redis, reply);
-    free(target);
-}
-
-static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *reply)
-{
-    if (sk_link_state(redis->link) != SK_LINK_PREPARING)
-        return;
-    const char *error = reply == NULL ? "no answer" : sk_reply_error(reply);
-    if (error != NULL) {
-        sk_log_repeat(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
-        redis->fault = "it refused the greeting";
-    } else if (--redis->greetings_left == 0) {
-        sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->url.at.name, redis->url.at.port);
-        redis->role_at_ms = sk_monotonic_ms() + ROLE_MS;
-        sk_link_move(redis->link, SK_LINK_READY);
-    }
-}
-
-static enum sk_status redis_link_load_script(struct sk_redis *redis, int script, sk_redis_cb *done, void *arg)
-{
-    const char *argv[] = {"SCRIPT", "LOAD", sk_scripts[script].text};
-    return redis_link_send_argv(redis, NO_SCRIPT, 3, argv, NULL, done, arg);
-}
-
-// ---- losing the connection ----
-
-static void redis_link_ask_role(struct sk_redis *redis)
-{
-    const char *info[] = {"INFO", "replication"};
-    if (!redis_link_is_ready(redis) || sk_monotonic_ms() < redis->role_at_ms)
-        return;
-    redis->role_at_ms = sk_monotonic_ms() + ROLE_MS;
-    // Without memory for it the next second asks.
-    (void)redis_link_send_argv(redis, NO_SCRIPT, 2, info, NULL, redis_link_on_role, redis);
-}
-
-static void redis_link_on_role(void *arg, const struct sk_reply *reply)
-{
-    struct sk_redis *redis = arg;
-    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    char role[ROLE_SIZE];
-    if (redis_link_is_ready(redis) && text != NULL && sk_redis_info_value(text, "role", role, sizeof role) &&
-        strcmp(role, "master") != 0)
-        redis->demoted = true;
-}
-
-static const char *redis_link_tick(void *owner)
-{
-    struct sk_redis *redis = owner;
-    const struct redis_call *oldest = redis->oldest;
-    if (oldest != NULL && oldest->sent_ms != 0 && sk_monotonic_ms() >= oldest->sent_ms + redis->timeout_ms)
-        return "reply overdue";
-    if (redis->demoted)
-        return "it has become a replica";
-    redis_link_ask_role(redis);
-    sk_redis_flush(redis);
-    return NULL;
-}
-
-// Also the connection's `ended`.
-static void redis_link_drop(void *owner, const char *why)
-{
-    struct sk_redis *redis = owner;
-    const struct sk_redis_host *at = &redis->url.at;
-    char text[WHY_SIZE];
-    (void)snprintf(text, sizeof text, "%s:%d: %s", at->name, at->port, why);
-    sk_log_repeat(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
-                  "reason", at->name[0] == '\0' ? why : text); // the sentinels may name none
-    sk_link_move(redis->link, SK_LINK_DOWN); // before the callbacks run, so that they cannot queue anything
-    redis_link_disconnect(redis);
-    redis_link_end_calls(redis);
-}
-
-static void redis_link_disconnect(struct sk_redis *redis)
-{
-    sk_redis_conn_close(redis->conn);
-    redis->conn = NULL;
-    sk_buf_free(&redis->out);
-    redis->written = 0;
-}
-
-// A callback may close the link, which ends the rest.
-static void redis_link_end_calls(struct sk_redis *redis)
-{
-    while (redis->oldest != NULL) {
-        struct redis_call *call = redis_link_pop(redis);
-        call->done(call->arg, NULL);
-        redis_call_free(call);
-    }
-}
-
-static void redis_link_free(void *owner)
-{
-    struct sk_redis *redis = owner;
-    SK_ASSERT(redis->parts > 0);
-    if (--redis->parts > 0)
-        return;
-    sk_redis_url_free(&redis->url);
-    free(redis);
 }

@@ -22,8 +22,10 @@ struct sk_redis_once {
     char why[WHY_SIZE]; // "": nothing is wrong
 };
 
-static void once_fail(struct sk_redis_once *redis, const char *why)
+// Also the connection's `ended`.
+static void once_fail(void *owner, const char *why)
 {
+    struct sk_redis_once *redis = owner;
     (void)snprintf(redis->why, sizeof redis->why, "%s", why);
     sk_redis_conn_close(redis->conn);
     redis->conn = NULL;
@@ -51,12 +53,7 @@ static const char *once_on_reply(void *owner, struct sk_reply **reply)
     return NULL;
 }
 
-static void once_on_ended(void *owner, const char *why)
-{
-    once_fail(owner, why);
-}
-
-static const struct sk_redis_conn_events events = {once_on_connected, once_on_reply, once_write, once_on_ended};
+static const struct sk_redis_conn_events events = {once_on_connected, once_on_reply, once_write, once_fail};
 
 static void once_on_deadline(uv_timer_t *timer)
 {

@@ -30,7 +30,7 @@ struct sk_reader *sk_reader_open(void);         // NULL: out of memory
 void sk_reader_close(struct sk_reader *reader); // NULL is fine
 void sk_reader_feed(struct sk_reader *reader, const char *bytes, size_t n);
 // The next whole reply, which the caller gives to sk_reply_free; NULL: it needs more bytes. False: the bytes make no
-// sense, or memory is short, and nothing more can be read; *why is a text of the reader.
+// sense, or memory is short, and nothing more can be read; *reply is NULL, and *why a text of the reader.
 bool sk_reader_next(struct sk_reader *reader, struct sk_reply **reply, const char **why);
 
 #endif

@@ -36,6 +36,11 @@ bool sk_redis_host_read(const char *name, size_t n, uint64_t port, struct sk_red
     return false;
 }
 
+bool sk_redis_host_same(const struct sk_redis_host *a, const struct sk_redis_host *b)
+{
+    return a->port == b->port && strcmp(a->name, b->name) == 0;
+}
+
 // A user or a password of n bytes (RFC 3986 3.2.1).
 static enum sk_status redis_url_decode(const char *text, size_t n, struct sk_redis_url *url, char **out)
 {
@@ -63,13 +68,6 @@ static enum sk_status redis_url_take_login(const char *login, size_t n, struct s
 
 static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url *url)
 {
-    const char *at = rest[0] == '/' ? NULL : strstr(rest, "@/");
-    if (at != NULL) {
-        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), url);
-        if (status != SK_OK)
-            return status;
-        rest = at + 1;
-    }
     int n = snprintf(url->at.name, sizeof url->at.name, "%s", rest);
     bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
     return fits && url->at.name[0] == '/' ? SK_OK : SK_FAIL;
@@ -79,20 +77,18 @@ static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url 
 static bool redis_url_take_host(const char **at, int port, struct sk_redis_host *host)
 {
     const char *rest = *at;
-    size_t len = rest[0] == '[' ? strcspn(rest, "]") : strcspn(rest, ":/,");
-    const char *name = rest[0] == '[' ? rest + 1 : rest;
-    size_t n = rest[0] == '[' ? len - 1 : len;
-    if (rest[0] == '[' && rest[len++] != ']')
-        return false;
-    if (n == 0 || n >= sizeof host->name)
+    bool bracketed = rest[0] == '[';
+    const char *name = rest + bracketed;
+    size_t n = strcspn(name, bracketed ? "]" : ":/,");
+    rest = name + n;
+    if (n == 0 || n >= sizeof host->name || (bracketed && *rest++ != ']'))
         return false;
     memcpy(host->name, name, n);
     host->port = port;
-    rest += len;
     if (*rest == ':') {
         char digits[8] = {0};
         uint64_t number;
-        len = strcspn(rest + 1, "/,");
+        size_t len = strcspn(rest + 1, "/,");
         if (len >= sizeof digits)
             return false;
         memcpy(digits, rest + 1, len);
@@ -109,13 +105,12 @@ static bool redis_url_take_host(const char **at, int port, struct sk_redis_host 
 static enum sk_status redis_url_take_db(const char *rest, struct sk_redis_url *url)
 {
     uint64_t number;
-    if (*rest == '/' && rest[1] != '\0') {
-        if (!sk_text_number(rest + 1, 99999, &number))
-            return SK_FAIL;
-        (void)snprintf(url->db, sizeof url->db, "%u", (unsigned)number);
+    if (*rest == '\0' || strcmp(rest, "/") == 0)
         return SK_OK;
-    }
-    return *rest == '\0' || *rest == '/' ? SK_OK : SK_FAIL;
+    if (*rest != '/' || !sk_text_number(rest + 1, 99999, &number))
+        return SK_FAIL;
+    (void)snprintf(url->db, sizeof url->db, "%u", (unsigned)number);
+    return SK_OK;
 }
 
 // Whether the last host is also an earlier one: a sentinel would have two votes.
@@ -174,15 +169,15 @@ enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url)
         return SK_FAIL;
     const char *rest = text + strlen(scheme->prefix);
     url->tls = scheme->tls;
-    if (scheme->local)
-        return redis_url_take_path(rest, url);
-    const char *at = strrchr(rest, '@');
+    const char *at = !scheme->local ? strrchr(rest, '@') : rest[0] == '/' ? NULL : strstr(rest, "@/");
     if (at != NULL) {
         enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), url);
         if (status != SK_OK)
             return status;
         rest = at + 1;
     }
+    if (scheme->local)
+        return redis_url_take_path(rest, url);
     if (scheme->sentinel)
         return redis_url_take_sentinels(rest, url);
     if (scheme->cluster)

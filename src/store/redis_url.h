@@ -40,6 +40,9 @@ struct sk_redis_url {
 // Then *host has it, else it is zeroed. `name` has n bytes. Any thread.
 bool sk_redis_host_read(const char *name, size_t n, uint64_t port, struct sk_redis_host *host);
 
+// Whether both are the same, to the letter. Any thread.
+bool sk_redis_host_same(const struct sk_redis_host *a, const struct sk_redis_host *b);
+
 // Any thread. *url starts zeroed; give it to sk_redis_url_free in any case. SK_FAIL: not of the form.
 enum sk_status sk_redis_url_parse(const char *text, struct sk_redis_url *url) SK_MUST_CHECK;
 void sk_redis_url_free(struct sk_redis_url *url);

@@ -31,202 +31,6 @@ struct sk_socket {
     void *owner;
 };
 
-static void socket_on_poll(uv_poll_t *poll, int status, int events);
-static SSL *socket_open_tls(const struct sk_socket_target *target);
-static void socket_greet(struct sk_socket *sock);
-static void socket_read_tls(struct sk_socket *sock);
-static const char *socket_tls_reason(void);
-
-// ---- opening ----
-
-static int socket_make(int family)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
-    if (fd >= 0 && family != AF_UNIX)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); // without it, commands would only be slower
-    return fd;
-}
-
-// -1: not an address, or no file descriptor.
-static int socket_connect(const char *address, int port)
-{
-    struct sockaddr_un local = {.sun_family = AF_UNIX};
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    const struct sockaddr *to = (struct sockaddr *)&local;
-    socklen_t len = sizeof local;
-    if (port == 0) {
-        if (strlen(address) >= sizeof local.sun_path) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        memcpy(local.sun_path, address, strlen(address) + 1);
-    } else if (uv_ip4_addr(address, port, &v4) == 0) {
-        to = (struct sockaddr *)&v4;
-        len = sizeof v4;
-    } else if (uv_ip6_addr(address, port, &v6) == 0) {
-        to = (struct sockaddr *)&v6;
-        len = sizeof v6;
-    } else {
-        errno = EINVAL;
-        return -1;
-    }
-    int fd = socket_make(to->sa_family);
-    if (fd >= 0 && connect(fd, to, len) != 0 && errno != EINPROGRESS) {
-        int error = errno;
-        (void)close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-static int socket_watch(struct sk_socket *sock)
-{
-    bool writing = sock->state == SOCKET_CONNECTING || sock->full;
-    return uv_poll_start(&sock->poll, writing ? UV_READABLE | UV_WRITABLE : UV_READABLE, socket_on_poll);
-}
-
-struct sk_socket *sk_socket_open(uv_loop_t *loop, const struct sk_socket_target *target,
-                                 const struct sk_socket_events *events, void *owner, const char **why)
-{
-    struct sk_socket *sock = calloc(1, sizeof *sock);
-    *why = "out of memory";
-    if (sock == NULL)
-        return NULL;
-    *sock = (struct sk_socket){.fd = -1, .events = events, .owner = owner};
-    if (target->tls != NULL && (sock->tls = socket_open_tls(target)) == NULL) {
-        *why = socket_tls_reason();
-        goto failed;
-    }
-    sock->fd = socket_connect(target->address, target->port);
-    if (sock->fd < 0) {
-        *why = strerror(errno);
-        goto failed;
-    }
-    if ((sock->tls != NULL && SSL_set_fd(sock->tls, sock->fd) != 1) || uv_poll_init(loop, &sock->poll, sock->fd) != 0)
-        goto failed;
-    sock->poll.data = sock;
-    (void)socket_watch(sock); // fails only for a descriptor that is not open
-    return sock;
-failed:
-    SSL_free(sock->tls);
-    if (sock->fd >= 0)
-        (void)close(sock->fd);
-    free(sock);
-    return NULL;
-}
-
-// ---- closing ----
-
-static void socket_on_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-void sk_socket_close(struct sk_socket *sock)
-{
-    if (sock == NULL)
-        return;
-    SK_ASSERT(sock->state != SOCKET_CLOSED);
-    if (sock->tls != NULL && sock->state == SOCKET_OPEN)
-        (void)SSL_shutdown(sock->tls); // tells the server, if the system takes it at once
-    sock->state = SOCKET_CLOSED;
-    (void)uv_poll_stop(&sock->poll);
-    SSL_free(sock->tls);
-    (void)close(sock->fd);
-    uv_close((uv_handle_t *)&sock->poll, socket_on_closed);
-}
-
-// ---- events ----
-
-static void socket_end(struct sk_socket *sock, int error)
-{
-    sock->events->ended(sock->owner, error == 0 ? "it has closed the connection" : strerror(error));
-}
-
-static void socket_on_connected(struct sk_socket *sock)
-{
-    int error = 0;
-    socklen_t len = sizeof error;
-    if (getsockopt(sock->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-        error = errno;
-    if (error != 0) {
-        socket_end(sock, error);
-        return;
-    }
-    sock->state = sock->tls == NULL ? SOCKET_OPEN : SOCKET_GREETING;
-    (void)socket_watch(sock);
-    if (sock->tls == NULL)
-        sock->events->connected(sock->owner);
-    else
-        socket_greet(sock);
-}
-
-static void socket_read(struct sk_socket *sock)
-{
-    char bytes[READ_MAX];
-    ssize_t n = recv(sock->fd, bytes, sizeof bytes, 0);
-    if (n > 0)
-        sock->events->received(sock->owner, bytes, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        socket_end(sock, n == 0 ? 0 : errno);
-}
-
-// Each callback may close the socket. Its memory stays until this function has returned.
-static void socket_on_poll(uv_poll_t *poll, int status, int events)
-{
-    struct sk_socket *sock = poll->data;
-    bool writing = status < 0 || (events & UV_WRITABLE) != 0, reading = status < 0 || (events & UV_READABLE) != 0;
-    if (sock->state == SOCKET_CONNECTING) {
-        if (writing)
-            socket_on_connected(sock);
-    } else if (sock->state == SOCKET_GREETING) {
-        socket_greet(sock);
-    } else {
-        if (reading && sock->tls == NULL)
-            socket_read(sock);
-        else if (reading)
-            socket_read_tls(sock);
-        if (writing && sock->state == SOCKET_OPEN && sock->full) {
-            sock->full = false;
-            (void)socket_watch(sock);
-            sock->events->writable(sock->owner);
-        }
-    }
-    if (status < 0 && sock->state != SOCKET_CLOSED)
-        (void)socket_watch(sock); // libuv has stopped to watch; the next read returns the error
-}
-
-// ---- bytes ----
-
-size_t sk_socket_write(struct sk_socket *sock, const char *bytes, size_t n)
-{
-    size_t done = 0;
-    if (sock->tls == NULL) {
-        ssize_t taken = send(sock->fd, bytes, n, MSG_NOSIGNAL);
-        done = taken < 0 ? 0 : (size_t)taken;
-    } else {
-        ERR_clear_error();
-        while (done < n) { // a record at a time
-            size_t taken = 0;
-            if (SSL_write_ex(sock->tls, bytes + done, n - done, &taken) != 1)
-                break;
-            done += taken;
-        }
-    }
-    if (done < n && !sock->full) { // if the connection has ended, the next event says so
-        sock->full = true;
-        (void)socket_watch(sock);
-    }
-    return done;
-}
-
-int sk_socket_fd(const struct sk_socket *sock)
-{
-    return sock->fd;
-}
-
 // ---- TLS ----
 
 // The first error of OpenSSL: those after it say less.
@@ -290,8 +94,91 @@ static SSL *socket_open_tls(const struct sk_socket_target *target)
     return tls;
 }
 
-// Whether the failed call must be repeated when bytes can be read or written. If not, the connection has ended.
-static bool socket_tls_waits(struct sk_socket *sock, int result)
+// ---- opening ----
+
+// -1: not an address, or no file descriptor.
+static int socket_connect(const char *address, int port)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } to = {.local = {.sun_family = AF_UNIX}};
+    socklen_t len = sizeof to.local;
+    if (port == 0) {
+        if (strlen(address) >= sizeof to.local.sun_path) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        memcpy(to.local.sun_path, address, strlen(address) + 1);
+    } else if (uv_ip4_addr(address, port, &to.v4) == 0) {
+        len = sizeof to.v4;
+    } else if (uv_ip6_addr(address, port, &to.v6) == 0) {
+        len = sizeof to.v6;
+    } else {
+        errno = EINVAL;
+        return -1;
+    }
+    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
+    if (fd >= 0 && port != 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); // without it, commands would only be slower
+    if (fd >= 0 && connect(fd, &to.any, len) != 0 && errno != EINPROGRESS) {
+        int error = errno;
+        (void)close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static void socket_on_poll(uv_poll_t *poll, int status, int events);
+
+static int socket_watch(struct sk_socket *sock)
+{
+    bool writing = sock->state == SOCKET_CONNECTING || sock->full;
+    return uv_poll_start(&sock->poll, writing ? UV_READABLE | UV_WRITABLE : UV_READABLE, socket_on_poll);
+}
+
+struct sk_socket *sk_socket_open(uv_loop_t *loop, const struct sk_socket_target *target,
+                                 const struct sk_socket_events *events, void *owner, const char **why)
+{
+    struct sk_socket *sock = calloc(1, sizeof *sock);
+    *why = "out of memory";
+    if (sock == NULL)
+        return NULL;
+    *sock = (struct sk_socket){.fd = -1, .events = events, .owner = owner};
+    if (target->tls != NULL && (sock->tls = socket_open_tls(target)) == NULL) {
+        *why = socket_tls_reason();
+        goto failed;
+    }
+    sock->fd = socket_connect(target->address, target->port);
+    if (sock->fd < 0) {
+        *why = strerror(errno);
+        goto failed;
+    }
+    if ((sock->tls != NULL && SSL_set_fd(sock->tls, sock->fd) != 1) || uv_poll_init(loop, &sock->poll, sock->fd) != 0)
+        goto failed;
+    sock->poll.data = sock;
+    (void)socket_watch(sock); // fails only for a descriptor that is not open
+    return sock;
+failed:
+    SSL_free(sock->tls);
+    if (sock->fd >= 0)
+        (void)close(sock->fd);
+    free(sock);
+    return NULL;
+}
+
+// ---- events ----
+
+static void socket_end(struct sk_socket *sock, int error)
+{
+    sock->events->ended(sock->owner, error == 0 ? "it has closed the connection" : strerror(error));
+}
+
+// After a call that failed: it must be repeated when bytes can be read or written, or the connection has ended.
+static void socket_tls_wait(struct sk_socket *sock, int result)
 {
     int error = SSL_get_error(sock->tls, result);
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
@@ -299,7 +186,7 @@ static bool socket_tls_waits(struct sk_socket *sock, int result)
             sock->full = error == SSL_ERROR_WANT_WRITE;
             (void)socket_watch(sock);
         }
-        return true;
+        return;
     }
     long verified = SSL_get_verify_result(sock->tls);
     const char *why = "it has closed the connection";
@@ -309,7 +196,6 @@ static bool socket_tls_waits(struct sk_socket *sock, int result)
         why = socket_tls_reason();
     SSL_set_quiet_shutdown(sock->tls, 1); // after an error nothing may be sent
     sock->events->ended(sock->owner, why);
-    return false;
 }
 
 static void socket_greet(struct sk_socket *sock)
@@ -317,7 +203,7 @@ static void socket_greet(struct sk_socket *sock)
     ERR_clear_error();
     int result = SSL_connect(sock->tls);
     if (result != 1) {
-        (void)socket_tls_waits(sock, result);
+        socket_tls_wait(sock, result);
         return;
     }
     sock->state = SOCKET_OPEN;
@@ -326,13 +212,111 @@ static void socket_greet(struct sk_socket *sock)
     sock->events->connected(sock->owner);
 }
 
-static void socket_read_tls(struct sk_socket *sock)
+static void socket_on_connected(struct sk_socket *sock)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(sock->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        error = errno;
+    if (error != 0) {
+        socket_end(sock, error);
+        return;
+    }
+    sock->state = sock->tls == NULL ? SOCKET_OPEN : SOCKET_GREETING;
+    (void)socket_watch(sock);
+    if (sock->tls == NULL)
+        sock->events->connected(sock->owner);
+    else
+        socket_greet(sock);
+}
+
+static void socket_read(struct sk_socket *sock)
 {
     char bytes[READ_MAX];
-    ERR_clear_error();
-    int n = SSL_read(sock->tls, bytes, sizeof bytes);
+    ssize_t n;
+    if (sock->tls == NULL) {
+        n = recv(sock->fd, bytes, sizeof bytes, 0);
+    } else {
+        ERR_clear_error();
+        n = SSL_read(sock->tls, bytes, sizeof bytes);
+    }
     if (n > 0)
         sock->events->received(sock->owner, bytes, (size_t)n);
-    else
-        (void)socket_tls_waits(sock, n);
+    else if (sock->tls != NULL)
+        socket_tls_wait(sock, (int)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        socket_end(sock, n == 0 ? 0 : errno);
+}
+
+// Each callback may close the socket. Its memory stays until this function has returned.
+static void socket_on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct sk_socket *sock = poll->data;
+    bool writing = status < 0 || (events & UV_WRITABLE) != 0, reading = status < 0 || (events & UV_READABLE) != 0;
+    if (sock->state == SOCKET_CONNECTING) {
+        if (writing)
+            socket_on_connected(sock);
+    } else if (sock->state == SOCKET_GREETING) {
+        socket_greet(sock);
+    } else {
+        if (reading)
+            socket_read(sock);
+        if (writing && sock->state == SOCKET_OPEN && sock->full) {
+            sock->full = false;
+            (void)socket_watch(sock);
+            sock->events->writable(sock->owner);
+        }
+    }
+    if (status < 0 && sock->state != SOCKET_CLOSED)
+        (void)socket_watch(sock); // libuv has stopped to watch; the next read returns the error
+}
+
+// ---- bytes ----
+
+size_t sk_socket_write(struct sk_socket *sock, const char *bytes, size_t n)
+{
+    size_t done = 0;
+    if (sock->tls == NULL) {
+        ssize_t taken = send(sock->fd, bytes, n, MSG_NOSIGNAL);
+        done = taken < 0 ? 0 : (size_t)taken;
+    } else {
+        ERR_clear_error();
+        while (done < n) { // a record at a time
+            size_t taken = 0;
+            if (SSL_write_ex(sock->tls, bytes + done, n - done, &taken) != 1)
+                break;
+            done += taken;
+        }
+    }
+    if (done < n && !sock->full) { // if the connection has ended, the next event says so
+        sock->full = true;
+        (void)socket_watch(sock);
+    }
+    return done;
+}
+
+int sk_socket_fd(const struct sk_socket *sock)
+{
+    return sock->fd;
+}
+
+// ---- closing ----
+
+static void socket_on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void sk_socket_close(struct sk_socket *sock)
+{
+    if (sock == NULL)
+        return;
+    SK_ASSERT(sock->state != SOCKET_CLOSED);
+    if (sock->tls != NULL && sock->state == SOCKET_OPEN)
+        (void)SSL_shutdown(sock->tls); // tells the server, if the system takes it at once
+    sock->state = SOCKET_CLOSED;
+    (void)uv_poll_stop(&sock->poll);
+    SSL_free(sock->tls);
+    (void)close(sock->fd);
+    uv_close((uv_handle_t *)&sock->poll, socket_on_closed);
 }

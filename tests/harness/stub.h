@@ -26,19 +26,21 @@ struct stub {
     uv_tcp_t listener;
     uv_tcp_t *client; // NULL: none
     int port;
-    int clients; // so far
-    char bytes[STUB_BYTES_MAX];
+    int clients;                    // so far
+    char bytes[STUB_BYTES_MAX + 1]; // with a NUL behind them
     size_t len;
     // Consumes what it can of the `n` bytes received so far; returns how many.
-    size_t (*receive)(const char *bytes, size_t n);
+    size_t (*receive)(struct stub *stub, const char *bytes, size_t n);
 };
 
 // Listens on a loopback port.
-void stub_open(struct stub *stub, uv_loop_t *loop, size_t (*receive)(const char *bytes, size_t n));
+void stub_open(struct stub *stub, uv_loop_t *loop, size_t (*receive)(struct stub *stub, const char *bytes, size_t n));
 void stub_close(struct stub *stub);
 
 // Sends to the client, which must be connected.
 void stub_send(struct stub *stub, const void *bytes, size_t n);
+void stub_say(struct stub *stub, const char *text);
+void stub_say_bulk(struct stub *stub, const char *text); // as Redis does: with its length before it
 void stub_hang_up(struct stub *stub);
 
 #endif

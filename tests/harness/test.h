@@ -18,7 +18,7 @@ struct harness_test {
 
 #define HARNESS_TEST(name, times, signal)                                                                            \
     static void name(int _i CK_ATTRIBUTE_UNUSED);                                                                    \
-    static const TTest name##_test = {#name, name, __FILE__, __LINE__};                                              \
+    static const TTest name##_test = {#name, name, __BASE_FILE__, __LINE__};                                         \
     __attribute__((used, section("harness_tests"))) static const struct harness_test name##_entry = {&name##_test,   \
                                                                                                      times, signal}; \
     static void name(int _i CK_ATTRIBUTE_UNUSED)
@@ -30,7 +30,7 @@ struct harness_test {
 
 // At the end of the file, unless its tests need none of it.
 #define SUITE(...)                                                                                               \
-    static const struct harness_suite file_suite = {.file = __FILE__, __VA_ARGS__};                              \
+    static const struct harness_suite file_suite = {.file = __BASE_FILE__, __VA_ARGS__};                         \
     __attribute__((used, section("harness_suites"))) static const struct harness_suite *const file_suite_entry = \
         &file_suite
 

@@ -51,9 +51,10 @@ int sk_socket_fd(const struct sk_socket *sock)
 
 // ---- the owner ----
 
-static void hear(const char *what)
+static void hear(const void *owner, const char *what)
 {
     size_t len = strlen(heard);
+    ck_assert_ptr_eq(owner, heard);
     (void)snprintf(heard + len, sizeof heard - len, "%s;", what);
 }
 
@@ -65,17 +66,14 @@ static void close_it(void)
 
 static void on_connected(void *owner)
 {
-    ck_assert_ptr_eq(owner, heard);
-    hear("connected");
+    hear(owner, "connected");
 }
 
 static const char *on_reply(void *owner, struct sk_reply **reply)
 {
-    const char *text = sk_reply_text(*reply, NULL);
     char word[16];
-    ck_assert_ptr_eq(owner, heard);
-    (void)snprintf(word, sizeof word, "%s", text);
-    hear(word);
+    (void)snprintf(word, sizeof word, "%s", sk_reply_text(*reply, NULL));
+    hear(owner, word);
     if (close_at != NULL && strcmp(word, close_at) == 0)
         close_it();
     return fault != NULL && strcmp(word, fault) == 0 ? "a fault" : NULL;
@@ -83,14 +81,12 @@ static const char *on_reply(void *owner, struct sk_reply **reply)
 
 static void on_writable(void *owner)
 {
-    ck_assert_ptr_eq(owner, heard);
-    hear("writable");
+    hear(owner, "writable");
 }
 
 static void on_ended(void *owner, const char *why)
 {
-    ck_assert_ptr_eq(owner, heard);
-    hear(why);
+    hear(owner, why);
     close_it();
 }
 
@@ -103,13 +99,6 @@ static void open_it(void)
     heard[0] = '\0';
     conn = sk_redis_conn_open(NULL, &target, &owner_events, heard, &why);
     ck_assert(conn != NULL || why != NULL);
-}
-
-static void setup(void)
-{
-    refused = false;
-    close_at = fault = NULL;
-    open_it();
 }
 
 static void teardown(void)
@@ -151,23 +140,14 @@ TEST(its_owner_is_told_of_the_socket)
     ck_assert_str_eq(heard, "connected;writable;reset;");
 }
 
-TEST(nothing_is_told_after_it_was_closed)
+// After that nothing is told.
+TEST_EACH(an_owner_may_close_it_or_find_a_fault, 3)
 {
-    close_at = "two";
+    close_at = _i == 1 ? NULL : "two";
+    fault = _i == 0 ? NULL : "two";
     arrive(REPLIES, strlen(REPLIES));
-    ck_assert_str_eq(heard, "one;two;");
+    ck_assert_str_eq(heard, _i == 1 ? "one;two;a fault;" : "one;two;"); // it tells nobody who has closed it already
     ck_assert_ptr_null(watching);
-}
-
-TEST(a_fault_that_the_owner_finds_ends_it)
-{
-    fault = "two";
-    arrive(REPLIES, strlen(REPLIES));
-    ck_assert_str_eq(heard, "one;two;a fault;");
-    open_it();
-    close_at = "two"; // it has closed it already
-    arrive(REPLIES, strlen(REPLIES));
-    ck_assert_str_eq(heard, "one;two;");
 }
 
 TEST(what_makes_no_sense_ends_it)
@@ -203,4 +183,4 @@ TEST(a_connection_that_cannot_begin_says_why)
     ck_assert_str_eq(why, "refused");
 }
 
-SUITE(.setup = setup, .teardown = teardown);
+SUITE(.setup = open_it, .teardown = teardown);
