@@ -109,9 +109,9 @@ static bool mint_has_settings(const struct sk_config *config)
 
 static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys)
 {
-    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
-        if (sk_jws_can_sign(sk_token_keys_at(keys, i)->jws))
-            return sk_token_keys_at(keys, i);
+    for (size_t i = 0; i < keys->count; i++) {
+        if (sk_jws_can_sign(keys->all[i].jws))
+            return &keys->all[i];
     }
     return NULL;
 }
@@ -153,12 +153,12 @@ enum sk_status sk_keys_run(const struct sk_config *config, FILE *out, FILE *err)
         (void)fprintf(err, "seckill: %s: %s\n", config->words[0], wrong);
         return SK_FAIL;
     }
-    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
-        const struct sk_token_key *key = sk_token_keys_at(keys, i);
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct sk_token_key *key = &keys->all[i];
         (void)fprintf(out, "%s %s\n", key->kid, sk_jws_names(sk_jws_algorithm(key->jws))->alg);
     }
-    for (size_t i = 0; i < sk_token_keys_unused_count(keys); i++) {
-        struct sk_token_key_unused unused = sk_token_keys_unused(keys, i);
+    for (size_t i = 0; i < keys->unused_count; i++) {
+        struct sk_token_key_unused unused = keys->unused[i];
         (void)fprintf(out, "keys[%zu] is not used: %s\n", unused.place, unused.reason);
     }
     sk_token_keys_free(keys);

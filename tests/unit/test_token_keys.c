@@ -50,7 +50,7 @@ TEST(lines_are_read)
                             "c EdDSA " ED_PUBLIC " " ED_PRIVATE "\n"
                             "d HS256 " SECRET_B),
                   "%s", wrong);
-    ck_assert_uint_eq(sk_token_keys_count(keys), 4);
+    ck_assert_uint_eq(keys->count, 4);
     must_have("a", SK_JWS_HS256, true);
     must_have("https://id.example/keys#2", SK_JWS_EDDSA, false);
     must_have("c", SK_JWS_EDDSA, true);
@@ -68,8 +68,8 @@ TEST(a_set_is_read)
                            "\"" ED_PUBLIC "\",\"d\":\"" ED_PRIVATE
                            "\",\"x5t\":\"abc\"}," JWK_RSA("r", RSA_N, RSA_E) "," JWK_EC("e", EC_X, EC_Y))),
                   "%s", wrong);
-    ck_assert_uint_eq(sk_token_keys_count(keys), 5);
-    ck_assert_uint_eq(sk_token_keys_unused_count(keys), 0);
+    ck_assert_uint_eq(keys->count, 5);
+    ck_assert_uint_eq(keys->unused_count, 0);
     must_have("a", SK_JWS_HS256, true);
     must_have("b", SK_JWS_EDDSA, false);
     must_have("c", SK_JWS_EDDSA, true);
@@ -116,8 +116,8 @@ TEST(sets_of_logins_are_read)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert_msg(read_keys(rows[i].text), "row %zu: %s", i, wrong);
-        ck_assert_uint_eq(sk_token_keys_count(keys), rows[i].keys);
-        ck_assert_uint_eq(sk_token_keys_unused_count(keys), rows[i].unused);
+        ck_assert_uint_eq(keys->count, rows[i].keys);
+        ck_assert_uint_eq(keys->unused_count, rows[i].unused);
         must_have("k1", i < 4 ? SK_JWS_RS256 : SK_JWS_ES256, false);
         if (rows[i].keys == 2)
             must_have("k2", SK_JWS_RS256, false);
@@ -152,10 +152,10 @@ TEST(a_key_that_is_not_used_has_a_reason)
         char text[2048];
         (void)snprintf(text, sizeof text, SET("%s,%s"), OKP("good"), rows[i].jwk);
         ck_assert_msg(read_keys(text), "row %zu: %s", i, wrong);
-        ck_assert_uint_eq(sk_token_keys_count(keys), 1);
+        ck_assert_uint_eq(keys->count, 1);
         ck_assert_ptr_null(sk_token_keys_find(keys, "k"));
-        ck_assert_uint_eq(sk_token_keys_unused_count(keys), 1);
-        struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
+        ck_assert_uint_eq(keys->unused_count, 1);
+        struct sk_token_key_unused unused = keys->unused[0];
         ck_assert_uint_eq(unused.place, 1);
         ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
         ck_assert(unused.foreign);
@@ -195,11 +195,11 @@ TEST(a_wrong_key_takes_no_other_away)
         for (size_t behind = strcmp(rows[i].reason, "taken") == 0; behind <= 1; behind++) {
             (void)snprintf(text, sizeof text, SET("%s,%s"), behind ? good : rows[i].jwk, behind ? rows[i].jwk : good);
             ck_assert_msg(read_keys(text), "row %zu: %s", i, wrong);
-            ck_assert_uint_eq(sk_token_keys_count(keys), 2);
+            ck_assert_uint_eq(keys->count, 2);
             must_have("good", SK_JWS_RS256, false);
             must_have("next", SK_JWS_ES256, false);
-            ck_assert_uint_eq(sk_token_keys_unused_count(keys), 1);
-            struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
+            ck_assert_uint_eq(keys->unused_count, 1);
+            struct sk_token_key_unused unused = keys->unused[0];
             ck_assert_uint_eq(unused.place, behind ? 2 : 0);
             ck_assert(!unused.foreign);
             ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
@@ -208,7 +208,7 @@ TEST(a_wrong_key_takes_no_other_away)
     // One that cannot be used holds no kid.
     ck_assert(read_keys(SET("{\"kty\":\"AKP\",\"kid\":\"good\"}," JWK_OCT("good", "AAAA") "," OKP("good"))));
     must_have("good", SK_JWS_EDDSA, false);
-    ck_assert(sk_token_keys_unused(keys, 0).foreign && !sk_token_keys_unused(keys, 1).foreign);
+    ck_assert(keys->unused[0].foreign && !keys->unused[1].foreign);
 }
 
 TEST(what_is_wrong_is_refused)
@@ -280,7 +280,7 @@ TEST(there_is_a_most)
     for (int i = 0; i < SK_TOKEN_KEYS_MAX; i++)
         sk_buf_printf(&lines, "k%d HS256 %s\n", i, SECRET_A);
     ck_assert(read_keys(lines.data));
-    ck_assert_uint_eq(sk_token_keys_count(keys), SK_TOKEN_KEYS_MAX);
+    ck_assert_uint_eq(keys->count, SK_TOKEN_KEYS_MAX);
     must_have("k63", SK_JWS_HS256, true);
     sk_buf_puts(&lines, "more HS256 " SECRET_A "\n");
     ck_assert(!read_keys(lines.data));
@@ -292,7 +292,7 @@ TEST(there_is_a_most)
         sk_buf_puts(&lines, ",{\"kty\":\"x\"}");
     sk_buf_puts(&lines, "]}");
     ck_assert(read_keys(lines.data));
-    ck_assert_uint_eq(sk_token_keys_unused_count(keys), SK_TOKEN_KEYS_MAX - 1);
+    ck_assert_uint_eq(keys->unused_count, SK_TOKEN_KEYS_MAX - 1);
     lines.len -= 2;
     sk_buf_puts(&lines, ",{\"kty\":\"x\"}]}");
     ck_assert(!read_keys(lines.data));
@@ -352,31 +352,32 @@ TEST(a_new_set_reaches_the_readers)
     write_keys("a HS256 " SECRET_A);
     struct sk_token_ring *ring = sk_token_ring_open(&options, 2);
     ck_assert_ptr_nonnull(ring);
-    const struct sk_token_keys *old = sk_token_ring_take(ring, &first), *same = sk_token_ring_take(ring, &version);
+    const struct sk_token_keys *old = sk_editions_take(sk_token_ring_keys(ring), &first),
+                               *same = sk_editions_take(sk_token_ring_keys(ring), &version);
     ck_assert_ptr_eq(old, same);
-    ck_assert_uint_eq(first, sk_token_ring_version(ring));
+    ck_assert_uint_eq(first, sk_editions_version(sk_token_ring_keys(ring)));
     write_keys("a HS256 " SECRET_A "\nb HS256 " SECRET_B);
-    ck_assert_uint_eq(first, sk_token_ring_version(ring)); // the file is not read unless requested
+    ck_assert_uint_eq(first, sk_editions_version(sk_token_ring_keys(ring))); // the file is not read unless requested
     ck_assert(sk_token_ring_reload(ring));
-    ck_assert_uint_ne(first, sk_token_ring_version(ring));
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 2);
+    ck_assert_uint_ne(first, sk_editions_version(sk_token_ring_keys(ring)));
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 2);
     ck_assert_ptr_null(sk_token_keys_find(old, "b"));
-    const struct sk_token_keys *new = sk_token_ring_take(ring, &version);
-    ck_assert_uint_eq(version, sk_token_ring_version(ring));
+    const struct sk_token_keys *new = sk_editions_take(sk_token_ring_keys(ring), &version);
+    ck_assert_uint_eq(version, sk_editions_version(sk_token_ring_keys(ring)));
     ck_assert_ptr_nonnull(sk_token_keys_find(new, "b"));
-    sk_token_ring_give_back(ring, old);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 2); // the other reader's
-    sk_token_ring_give_back(ring, same);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    sk_editions_give_back(sk_token_ring_keys(ring), old);
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 2); // the other reader's
+    sk_editions_give_back(sk_token_ring_keys(ring), same);
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 1);
     // An invalid file changes nothing.
     write_keys("a HS256 short");
     ck_assert(!sk_token_ring_reload(ring));
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(!sk_token_ring_reload(ring));
-    ck_assert_uint_eq(version, sk_token_ring_version(ring));
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
-    sk_token_ring_give_back(ring, new);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    ck_assert_uint_eq(version, sk_editions_version(sk_token_ring_keys(ring)));
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 1);
+    sk_editions_give_back(sk_token_ring_keys(ring), new);
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 1);
     sk_token_ring_close(ring);
     sk_token_ring_close(NULL);
 }

@@ -242,7 +242,7 @@ TEST(a_key_that_is_removed_takes_its_tokens_along)
     reload("b HS256 " SECRET_B);
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_UNKNOWN_KEY);
     ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_UNKNOWN_KEY);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 1);
     // The same key id with another key, and with another algorithm.
     reload("a HS256 " SECRET_B "\ned EdDSA AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n");
     ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_SIGNATURE);
@@ -468,9 +468,9 @@ TEST(a_file_that_is_wrong_changes_nothing)
 TEST(a_turn_lets_go_of_old_keys)
 {
     reload("b HS256 " SECRET_B);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 2);
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 2);
     sk_user_tokens_turn(tokens);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    ck_assert_uint_eq(sk_editions_count(sk_token_ring_keys(ring)), 1);
 }
 
 TEST(without_a_cache_each_is_checked)
@@ -518,13 +518,13 @@ TEST(what_is_minted_is_good)
         uint64_t version;
         struct sk_mint mint = {ISSUER, AUDIENCE, "sub", "alice", NOW_S, NOW_S + 60};
         reload(files[i]);
-        const struct sk_token_keys *keys = sk_token_ring_take(ring, &version);
-        char *token = sk_mint(sk_token_keys_at(keys, 0), &mint);
+        const struct sk_token_keys *keys = sk_editions_take(sk_token_ring_keys(ring), &version);
+        char *token = sk_mint(&keys->all[0], &mint);
         ck_assert_ptr_nonnull(token);
         ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
         ck_assert_int_eq(check_at(token, NOW_S + 60 + LEEWAY_S), SK_JWT_EXPIRED);
         free(token);
-        sk_token_ring_give_back(ring, keys);
+        sk_editions_give_back(sk_token_ring_keys(ring), keys);
     }
 }
 
@@ -555,7 +555,7 @@ TEST(no_memory_to_reload)
     int failed = 0;
     for (bool more = true; more; failed += more) {
         reload(SET);
-        uint64_t before = sk_token_ring_version(ring);
+        uint64_t before = sk_editions_version(sk_token_ring_keys(ring));
         write_keys("b HS256 " SECRET_B);
         allocations_left = failed + 1;
         memory_has_failed = false;
@@ -563,7 +563,7 @@ TEST(no_memory_to_reload)
         allocations_left = 0;
         more = memory_has_failed;
         ck_assert(done != more);
-        bool published = sk_token_ring_version(ring) != before; // if it failed for the other file
+        bool published = sk_editions_version(sk_token_ring_keys(ring)) != before; // if it failed for the other file
         ck_assert(published || more);
         ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), published ? SK_JWT_UNKNOWN_KEY : SK_JWT_GOOD);
     }
@@ -574,19 +574,19 @@ TEST(no_memory_to_mint)
 {
     uint64_t version;
     struct sk_mint mint = {ISSUER, AUDIENCE, "sub", "alice", NOW_S, NOW_S + 60};
-    const struct sk_token_keys *keys = sk_token_ring_take(ring, &version);
+    const struct sk_token_keys *keys = sk_editions_take(sk_token_ring_keys(ring), &version);
     int failed = 0;
     for (bool more = true; more; failed += more) {
         allocations_left = failed + 1;
         memory_has_failed = false;
-        char *token = sk_mint(sk_token_keys_at(keys, 0), &mint);
+        char *token = sk_mint(&keys->all[0], &mint);
         allocations_left = 0;
         more = memory_has_failed;
         ck_assert((token == NULL) == more);
         free(token);
     }
     ck_assert_int_ge(failed, 3);
-    sk_token_ring_give_back(ring, keys);
+    sk_editions_give_back(sk_token_ring_keys(ring), keys);
 }
 
 // Our code allocates nothing to check a token.
