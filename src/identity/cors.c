@@ -29,12 +29,6 @@ struct sk_cors {
     char origins[SK_CORS_ORIGINS_MAX][SK_CORS_ORIGIN_SIZE];
 };
 
-static const char *cors_read(struct sk_cors *cors, const char *origins);
-static const char *cors_add(struct sk_cors *cors, const char *at, size_t len);
-static const char *cors_check(const char *origin);
-static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port);
-static bool cors_names_host(const char *origin, const char *host);
-
 // ---- the list ----
 
 struct sk_cors *sk_cors_open(const char *origins, FILE *err)
@@ -42,56 +36,15 @@ struct sk_cors *sk_cors_open(const char *origins, FILE *err)
     return sk_cors_open_list("SECKILL_CORS_ORIGINS", origins, err);
 }
 
-struct sk_cors *sk_cors_open_list(const char *setting, const char *origins, FILE *err)
+static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port)
 {
-    struct sk_cors *cors = calloc(1, sizeof *cors);
-    if (cors == NULL) {
-        (void)fprintf(err, "seckill: out of memory\n");
-        return NULL;
-    }
-    const char *wrong = origins == NULL ? NULL : cors_read(cors, origins);
-    if (wrong != NULL) {
-        (void)fprintf(err, "seckill: %s: origin %u: %s\n", setting, cors->count + 1, wrong);
-        sk_cors_close(cors);
-        return NULL;
-    }
-    return cors;
-}
-
-void sk_cors_close(struct sk_cors *cors)
-{
-    free(cors);
-}
-
-// Returns what is wrong with the next origin; NULL: nothing.
-static const char *cors_read(struct sk_cors *cors, const char *origins)
-{
-    static const char between[] = ", \t\r\n";
-    const char *wrong = NULL;
-    for (const char *at = origins + strspn(origins, between); wrong == NULL && *at != '\0'; at += strspn(at, between)) {
-        size_t len = strcspn(at, between);
-        wrong = cors_add(cors, at, len);
-        at += len;
-    }
-    return wrong == NULL && cors->count == 0 ? "there is none" : wrong;
-}
-
-static const char *cors_add(struct sk_cors *cors, const char *at, size_t len)
-{
-    if (cors->count == SK_CORS_ORIGINS_MAX)
-        return "there are more than 16";
-    if (len >= SK_CORS_ORIGIN_SIZE)
-        return "is longer than 255 bytes";
-    char *origin = cors->origins[cors->count];
-    memcpy(origin, at, len);
-    origin[len] = '\0';
-    const char *wrong = cors_check(origin);
-    for (unsigned i = 0; wrong == NULL && i < cors->count; i++) {
-        if (strcmp(cors->origins[i], origin) == 0)
-            wrong = "is there twice";
-    }
-    cors->count += wrong == NULL;
-    return wrong;
+    uint64_t number;
+    if (!sk_text_number(port, PORT_MAX, &number) || number == 0)
+        return "its port is not a number from 1 to 65535";
+    if ((scheme_len == 4 && memcmp(scheme, "http", 4) == 0 && number == 80) ||
+        (scheme_len == 5 && memcmp(scheme, "https", 5) == 0 && number == 443))
+        return "has the port that its scheme has anyway: browsers leave it out";
+    return NULL;
 }
 
 static const char *cors_check(const char *origin)
@@ -118,15 +71,56 @@ static const char *cors_check(const char *origin)
     return *end == ':' ? cors_check_port(origin, scheme_len, end + 1) : form;
 }
 
-static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port)
+static const char *cors_add(struct sk_cors *cors, const char *at, size_t len)
 {
-    uint64_t number;
-    if (!sk_text_number(port, PORT_MAX, &number) || number == 0)
-        return "its port is not a number from 1 to 65535";
-    if ((scheme_len == 4 && memcmp(scheme, "http", 4) == 0 && number == 80) ||
-        (scheme_len == 5 && memcmp(scheme, "https", 5) == 0 && number == 443))
-        return "has the port that its scheme has anyway: browsers leave it out";
-    return NULL;
+    if (cors->count == SK_CORS_ORIGINS_MAX)
+        return "there are more than 16";
+    if (len >= SK_CORS_ORIGIN_SIZE)
+        return "is longer than 255 bytes";
+    char *origin = cors->origins[cors->count];
+    memcpy(origin, at, len);
+    origin[len] = '\0';
+    const char *wrong = cors_check(origin);
+    for (unsigned i = 0; wrong == NULL && i < cors->count; i++) {
+        if (strcmp(cors->origins[i], origin) == 0)
+            wrong = "is there twice";
+    }
+    cors->count += wrong == NULL;
+    return wrong;
+}
+
+// Returns what is wrong with the next origin; NULL: nothing.
+static const char *cors_read(struct sk_cors *cors, const char *origins)
+{
+    static const char between[] = ", \t\r\n";
+    const char *wrong = NULL, *at = origins + strspn(origins, between);
+    for (; wrong == NULL && *at != '\0'; at += strspn(at, between)) {
+        size_t len = strcspn(at, between);
+        wrong = cors_add(cors, at, len);
+        at += len;
+    }
+    return wrong == NULL && cors->count == 0 ? "there is none" : wrong;
+}
+
+struct sk_cors *sk_cors_open_list(const char *setting, const char *origins, FILE *err)
+{
+    struct sk_cors *cors = calloc(1, sizeof *cors);
+    if (cors == NULL) {
+        (void)fprintf(err, "seckill: out of memory\n");
+        return NULL;
+    }
+    const char *wrong = origins == NULL ? NULL : cors_read(cors, origins);
+    if (wrong != NULL) {
+        (void)fprintf(err, "seckill: %s: origin %u: %s\n", setting, cors->count + 1, wrong);
+        sk_cors_close(cors);
+        return NULL;
+    }
+    return cors;
+}
+
+void sk_cors_close(struct sk_cors *cors)
+{
+    free(cors);
 }
 
 // ---- requests and answers ----
@@ -162,6 +156,19 @@ unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *
     return 0;
 }
 
+// A browser leaves the scheme's default port out of both; a gateway may put it into Host.
+static bool cors_names_host(const char *origin, const char *host)
+{
+    static const char tls[] = "https://", plain[] = "http://";
+    bool has_tls = strncmp(origin, tls, sizeof tls - 1) == 0;
+    if (host == NULL || (!has_tls && strncmp(origin, plain, sizeof plain - 1) != 0))
+        return false;
+    const char *named = origin + (has_tls ? sizeof tls : sizeof plain) - 1;
+    size_t len = strlen(named);
+    return len > 0 && strncasecmp(named, host, len) == 0 &&
+           (host[len] == '\0' || strcmp(host + len, has_tls ? ":443" : ":80") == 0);
+}
+
 bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *request)
 {
     unsigned sites, origins;
@@ -176,19 +183,6 @@ bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *req
     if (sites == 1 && (strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0))
         return false;
     return origins != 1 || !cors_names_host(origin, sk_request_header(request, "host", NULL));
-}
-
-// A browser leaves the scheme's default port out of both; a gateway may put it into Host.
-static bool cors_names_host(const char *origin, const char *host)
-{
-    static const char tls[] = "https://", plain[] = "http://";
-    bool has_tls = strncmp(origin, tls, sizeof tls - 1) == 0;
-    if (host == NULL || (!has_tls && strncmp(origin, plain, sizeof plain - 1) != 0))
-        return false;
-    const char *named = origin + (has_tls ? sizeof tls : sizeof plain) - 1;
-    size_t len = strlen(named);
-    return len > 0 && strncasecmp(named, host, len) == 0 &&
-           (host[len] == '\0' || strcmp(host + len, has_tls ? ":443" : ":80") == 0);
 }
 
 // A cache must not give an answer for one origin, or for none, to another origin.
