@@ -31,8 +31,6 @@ struct sk_measure {
     size_t count;
 };
 
-static void measure_flush(struct sk_measure *measure);
-
 struct sk_measure *sk_measure_open(struct sk_metrics *metrics)
 {
     struct sk_measure *measure = calloc(1, sizeof *measure);
@@ -54,6 +52,20 @@ void sk_measure_began(struct sk_measure *measure, struct sk_request *request)
         measure->turn_ns = uv_hrtime();
     request->measure = measure;
     request->began_ns = measure->turn_ns;
+}
+
+static void measure_flush(struct sk_measure *measure)
+{
+    uint64_t now_ns = uv_hrtime();
+    for (size_t i = 0; i < measure->count; i++) {
+        const struct kept *kept = &measure->kept[i];
+        uint64_t took_ns = now_ns - kept->began_ns;
+        sk_metrics_took(measure->metrics, kept->row, took_ns, kept->n);
+        if (kept->traced)
+            sk_distribution_mark(&measure->metrics->durations[kept->row], SK_SCALE_SECONDS, took_ns, kept->trace_id,
+                                 sk_wall_ms());
+    }
+    measure->count = 0;
 }
 
 void sk_measure_answered(const struct sk_request *request, unsigned code, const char *trace_id)
@@ -86,18 +98,4 @@ void sk_measure_turn(struct sk_measure *measure)
     if (measure->count > 0)
         measure_flush(measure);
     measure->turn_ns = 0;
-}
-
-static void measure_flush(struct sk_measure *measure)
-{
-    uint64_t now_ns = uv_hrtime();
-    for (size_t i = 0; i < measure->count; i++) {
-        const struct kept *kept = &measure->kept[i];
-        uint64_t took_ns = now_ns - kept->began_ns;
-        sk_metrics_took(measure->metrics, kept->row, took_ns, kept->n);
-        if (kept->traced)
-            sk_distribution_mark(&measure->metrics->durations[kept->row], SK_SCALE_SECONDS, took_ns, kept->trace_id,
-                                 sk_wall_ms());
-    }
-    measure->count = 0;
 }

@@ -27,14 +27,6 @@ struct sk_tracer {
     uint64_t words[WORDS];
 };
 
-static uint64_t trace_random(struct sk_tracer *tracer);
-static void trace_begin(struct sk_tracer *tracer, struct sk_request *request) __attribute__((noinline));
-static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request);
-static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code);
-static const char *trace_method(const struct sk_request *request);
-static char *trace_put(char *at, const char *text);
-static char *trace_put_number(char *at, uint64_t number);
-
 struct sk_tracer *sk_tracer_open(const struct sk_server_options *options)
 {
     struct sk_tracer *tracer = calloc(1, sizeof *tracer);
@@ -67,15 +59,19 @@ static uint64_t trace_random(struct sk_tracer *tracer)
     return tracer->words[--tracer->words_left];
 }
 
-// ---- a request ----
-
-void sk_trace_begin(struct sk_tracer *tracer, struct sk_request *request)
+// Joins the client's trace. Starts a new one if the client has none, or sends a malformed one.
+static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request)
 {
-    if (request->traceparent != NULL || tracer->all)
-        trace_begin(tracer, request);
+    struct sk_traceparent *own = &request->trace.own;
+    if (request->traceparent != NULL && sk_traceparent_read(request->traceparent, own)) {
+        sk_traceparent_new_span(own, trace_random(tracer));
+        return;
+    }
+    const uint64_t random[] = {trace_random(tracer), trace_random(tracer), trace_random(tracer)};
+    sk_traceparent_make(own, random);
 }
 
-static void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
+static __attribute__((noinline)) void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
 {
     struct sk_trace *trace = &request->trace;
     trace->logged = tracer->one_in == 1 || (tracer->one_in > 1 && trace_random(tracer) % tracer->one_in == 0);
@@ -89,16 +85,10 @@ static void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
     trace->began_ns = uv_hrtime();
 }
 
-// Joins the client's trace. Starts a new one if the client has none, or sends a malformed one.
-static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request)
+void sk_trace_begin(struct sk_tracer *tracer, struct sk_request *request)
 {
-    struct sk_traceparent *own = &request->trace.own;
-    if (request->traceparent != NULL && sk_traceparent_read(request->traceparent, own)) {
-        sk_traceparent_new_span(own, trace_random(tracer));
-        return;
-    }
-    const uint64_t random[] = {trace_random(tracer), trace_random(tracer), trace_random(tracer)};
-    sk_traceparent_make(own, random);
+    if (request->traceparent != NULL || tracer->all)
+        trace_begin(tracer, request);
 }
 
 const char *sk_trace_id(const struct sk_request *request)
@@ -117,25 +107,26 @@ void sk_trace_leave(const char *before)
     (void)sk_log_about(before);
 }
 
-void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response)
+// Appends a constant or a number, and returns the end. All of them together are far shorter than a line may be.
+static char *trace_put(char *at, const char *text)
 {
-    if (request->trace.own.trace_id[0] != '\0') {
-        char text[SK_TRACEPARENT_SIZE];
-        sk_traceparent_put(&request->trace.own, text);
-        sk_response_header(response, "traceparent", text);
-        const char *before = sk_trace_enter(request);
-        const char *route = request->route == NULL ? "-" : request->route;
-        if (http_status >= FAILURE_FROM && http_status != UNAVAILABLE)
-            sk_log(SK_LOG_WARN, "a request failed", "route=%s code=%s", route, code);
-        else if (http_status >= ERROR_FROM)
-            sk_log(SK_LOG_DEBUG, "a request was refused", "route=%s code=%s", route, code);
-        sk_trace_leave(before);
-    }
-    if (request->trace.logged)
-        trace_put_line(request, http_status, code);
+    return stpcpy(at, text);
 }
 
-// ---- the line ----
+static const char *trace_method(const struct sk_request *request)
+{
+    static const char *const names[] = {
+        [SK_METHOD_GET] = "GET",         [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
+        [SK_METHOD_OPTIONS] = "OPTIONS", [SK_METHOD_OTHER] = "-",   [SK_METHOD_UNKNOWN] = "-",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == SK_METHOD_UNKNOWN + 1, "each method has a name");
+    return request->is_head ? "HEAD" : names[request->method];
+}
+
+static char *trace_put_number(char *at, uint64_t number)
+{
+    return at + sk_text_put_number(number, at);
+}
 
 static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code)
 {
@@ -162,23 +153,20 @@ static void trace_put_line(const struct sk_request *request, unsigned http_statu
     sk_spool_put(trace->tracer->lane, line, (size_t)(at - line));
 }
 
-static const char *trace_method(const struct sk_request *request)
+void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response)
 {
-    static const char *const names[] = {
-        [SK_METHOD_GET] = "GET",         [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
-        [SK_METHOD_OPTIONS] = "OPTIONS", [SK_METHOD_OTHER] = "-",   [SK_METHOD_UNKNOWN] = "-",
-    };
-    _Static_assert(sizeof names / sizeof names[0] == SK_METHOD_UNKNOWN + 1, "each method has a name");
-    return request->is_head ? "HEAD" : names[request->method];
-}
-
-// Appends a constant or a number, and returns the end. All of them together are far shorter than a line may be.
-static char *trace_put(char *at, const char *text)
-{
-    return stpcpy(at, text);
-}
-
-static char *trace_put_number(char *at, uint64_t number)
-{
-    return at + sk_text_put_number(number, at);
+    if (request->trace.own.trace_id[0] != '\0') {
+        char text[SK_TRACEPARENT_SIZE];
+        sk_traceparent_put(&request->trace.own, text);
+        sk_response_header(response, "traceparent", text);
+        const char *before = sk_trace_enter(request);
+        const char *route = request->route == NULL ? "-" : request->route;
+        if (http_status >= FAILURE_FROM && http_status != UNAVAILABLE)
+            sk_log(SK_LOG_WARN, "a request failed", "route=%s code=%s", route, code);
+        else if (http_status >= ERROR_FROM)
+            sk_log(SK_LOG_DEBUG, "a request was refused", "route=%s code=%s", route, code);
+        sk_trace_leave(before);
+    }
+    if (request->trace.logged)
+        trace_put_line(request, http_status, code);
 }

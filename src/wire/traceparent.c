@@ -11,9 +11,24 @@ enum { AT_TRACE = 3, AT_SPAN = 36, AT_FLAGS = 53, CHARS = 55, VERSION_NONE = 0xf
 
 static const char digits[] = "0123456789abcdef";
 
-static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero);
-static unsigned traceparent_byte(const char *text);
-static void traceparent_put_hex(char *out, uint64_t word);
+// Lower case only. *nonzero: a digit is not 0.
+static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
+{
+    *nonzero = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f')))
+            return false;
+        *nonzero = *nonzero || text[i] != '0';
+    }
+    return true;
+}
+
+// The value of two digits that were checked.
+static unsigned traceparent_byte(const char *text)
+{
+    unsigned high = (unsigned)(strchr(digits, text[0]) - digits), low = (unsigned)(strchr(digits, text[1]) - digits);
+    return high << 4 | low;
+}
 
 bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
 {
@@ -37,23 +52,12 @@ bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
     return true;
 }
 
-// Lower case only. *nonzero: a digit is not 0.
-static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
+static void traceparent_put_hex(char *out, uint64_t word)
 {
-    *nonzero = false;
-    for (size_t i = 0; i < n; i++) {
-        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f')))
-            return false;
-        *nonzero = *nonzero || text[i] != '0';
+    for (int i = SK_SPAN_ID_CHARS - 1; i >= 0; i--) {
+        out[i] = digits[word & 0xf];
+        word >>= 4;
     }
-    return true;
-}
-
-// The value of two digits that were checked.
-static unsigned traceparent_byte(const char *text)
-{
-    unsigned high = (unsigned)(strchr(digits, text[0]) - digits), low = (unsigned)(strchr(digits, text[1]) - digits);
-    return high << 4 | low;
 }
 
 void sk_traceparent_make(struct sk_traceparent *made, const uint64_t random[3])
@@ -69,14 +73,6 @@ void sk_traceparent_new_span(struct sk_traceparent *parent, uint64_t random)
 {
     traceparent_put_hex(parent->span_id, random == 0 ? 1 : random);
     parent->span_id[SK_SPAN_ID_CHARS] = '\0';
-}
-
-static void traceparent_put_hex(char *out, uint64_t word)
-{
-    for (int i = SK_SPAN_ID_CHARS - 1; i >= 0; i--) {
-        out[i] = digits[word & 0xf];
-        word >>= 4;
-    }
 }
 
 void sk_traceparent_put(const struct sk_traceparent *parent, char out[SK_TRACEPARENT_SIZE])
