@@ -187,69 +187,63 @@ TEST(only_the_very_origin_counts)
     sk_cors_close(cors);
 }
 
-TEST(pages_of_other_sites_are_foreign)
-{
-    static const struct {
-        const char *site, *origin, *host;
-        bool foreign;
-    } rows[] = {
-        {NULL, NULL, "shop.example", false}, // not a browser
-        {NULL, NULL, NULL, false},
-        {"same-origin", "https://www.example", "www.example", false},
-        {"same-origin", "null", "www.example", false}, // pages without referrer send null even to their own origin
-        {"same-origin", "https://evil.example", "www.example", false}, // no page can make its browser send this
-        {"none", NULL, "www.example", false},
-        {"cross-site", NULL, "www.example", true},
-        {"cross-site", "https://evil.example", "www.example", true},
-        {"cross-site", "null", "www.example", true},
-        {"cross-site", "https://www.example", "www.example", true},
-        {"cross-site", SHOP, "www.example", false}, // listed
-        {"same-site", SHOP, "www.example", false},
-        {NULL, SHOP, "www.example", false},
-        {"same-site", NULL, "www.example", true},
-        {"same-site", "https://user-page.example", "www.example", true},
-        {"same-site", "https://www.example", "www.example", false},
-        {"", NULL, "www.example", true}, // no browser sends this
-        {"Same-Origin", NULL, "www.example", true},
-        {"else", "https://www.example", "www.example", false},
-        {NULL, "null", "www.example", true},
-        {NULL, "", "", true},
-        {NULL, "https://", "", true},
-        {NULL, "https://www.example", NULL, true},
-        {NULL, "https://www.example", "www.example", false},
-        {NULL, "http://www.example", "www.example", false}, // the gateway may or may not use TLS
-        {NULL, "https://www.example", "WWW.example", false},
-        {NULL, "https://www.example", "www.example:443", false},
-        {NULL, "http://www.example", "www.example:80", false},
-        {NULL, "http://www.example", "www.example:443", true},
-        {NULL, "https://www.example", "www.example:8443", true},
-        {NULL, "https://www.example:8443", "www.example:8443", false},
-        {NULL, "https://www.example:8443", "www.example", true},
-        {NULL, "http://[::1]:8080", "[::1]:8080", false},
-        {NULL, "https://www.example", "www.example.evil", true},
-        {NULL, "https://www.example.evil", "www.example", true},
-        {NULL, "https://evil-www.example", "www.example", true},
-        {NULL, "https://www", "www.example", true},
-        {NULL, "ftp://www.example", "www.example", true},
-        {NULL, "www.example", "www.example", true},
-        {NULL, "https://m.shop.example", "www.example", true}, // similar to a listed one
-    };
-    static const struct sk_request request = {.method = SK_METHOD_POST, .names = UINT64_MAX};
-    struct sk_cors *cors = open_list(SHOP);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        site = rows[i].site;
-        origin = rows[i].origin;
-        host = rows[i].host;
-        origins = 1;
-        ck_assert_msg(sk_cors_is_foreign(cors, &request) == rows[i].foreign, "row %zu", i);
+struct page {
+    const char *site, *origin, *host;
+};
+#define PAGE(site, origin, host) \
+    {                            \
+        site, origin, host       \
     }
-    site = NULL;
-    host = "www.example";
-    origin = "https://www.example";
+
+static void must_be_foreign(const struct sk_cors *cors, bool foreign, const struct page *pages, size_t count)
+{
+    static const struct sk_request request = {.method = SK_METHOD_POST, .names = UINT64_MAX};
+    for (size_t i = 0; i < count; i++) {
+        site = pages[i].site;
+        origin = pages[i].origin;
+        host = pages[i].host;
+        origins = 1;
+        ck_assert_msg(sk_cors_is_foreign(cors, &request) == foreign, "%s: page %zu", foreign ? "foreign" : "ours", i);
+    }
     origins = 2; // sent twice: the service must not choose one
     ck_assert(sk_cors_is_foreign(cors, &request));
+}
+
+TEST(pages_of_other_sites_are_foreign)
+{
+#define OWN  "https://www.example"
+#define HOST "www.example"
+#define EVIL "https://evil.example"
+    static const struct page ours[] = {
+        // not a browser
+        PAGE(NULL, NULL, "shop.example"), PAGE(NULL, NULL, NULL),
+        // no page can make its browser send these; one without a referrer sends null even to its own origin
+        PAGE("same-origin", OWN, HOST), PAGE("same-origin", "null", HOST), PAGE("same-origin", EVIL, HOST),
+        PAGE("none", NULL, HOST),
+        // listed
+        PAGE("cross-site", SHOP, HOST), PAGE("same-site", SHOP, HOST), PAGE(NULL, SHOP, HOST),
+        // of the requested host, by whatever port and scheme: the gateway may or may not use TLS
+        PAGE("same-site", OWN, HOST), PAGE("else", OWN, HOST), PAGE(NULL, "http://www.example", HOST),
+        PAGE(NULL, OWN, "WWW.example"), PAGE(NULL, OWN, HOST ":443"), PAGE(NULL, "http://www.example", HOST ":80"),
+        PAGE(NULL, OWN ":8443", HOST ":8443"), PAGE(NULL, "http://[::1]:8080", "[::1]:8080"), PAGE(NULL, OWN, HOST)};
+    static const struct page foreign[] = {
+        // of another site
+        PAGE("cross-site", NULL, HOST), PAGE("cross-site", EVIL, HOST), PAGE("cross-site", "null", HOST),
+        PAGE("cross-site", OWN, HOST), PAGE("same-site", NULL, HOST),
+        PAGE("same-site", "https://user-page.example", HOST),
+        // no browser sends these
+        PAGE("", NULL, HOST), PAGE("Same-Origin", NULL, HOST),
+        // no host, or not the requested one
+        PAGE(NULL, "null", HOST), PAGE(NULL, "", ""), PAGE(NULL, "https://", ""), PAGE(NULL, OWN, NULL),
+        PAGE(NULL, "http://www.example", HOST ":443"), PAGE(NULL, OWN, HOST ":8443"), PAGE(NULL, OWN ":8443", HOST),
+        PAGE(NULL, OWN, HOST ".evil"), PAGE(NULL, OWN ".evil", HOST), PAGE(NULL, "https://evil-www.example", HOST),
+        PAGE(NULL, "https://www", HOST), PAGE(NULL, "ftp://www.example", HOST), PAGE(NULL, HOST, HOST),
+        // similar to a listed one
+        PAGE(NULL, "https://m.shop.example", HOST)};
+    struct sk_cors *cors = open_list(SHOP);
+    must_be_foreign(cors, false, ours, sizeof ours / sizeof ours[0]);
+    must_be_foreign(cors, true, foreign, sizeof foreign / sizeof foreign[0]);
     sk_cors_close(cors);
-    site = host = NULL;
 }
 
 TEST(a_preflight_is_options_that_asks_for_a_method)
