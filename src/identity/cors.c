@@ -36,21 +36,11 @@ struct sk_cors *sk_cors_open(const char *origins, FILE *err)
     return sk_cors_open_list("SECKILL_CORS_ORIGINS", origins, err);
 }
 
-static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port)
-{
-    uint64_t number;
-    if (!sk_text_number(port, PORT_MAX, &number) || number == 0)
-        return "its port is not a number from 1 to 65535";
-    if ((scheme_len == 4 && memcmp(scheme, "http", 4) == 0 && number == 80) ||
-        (scheme_len == 5 && memcmp(scheme, "https", 5) == 0 && number == 443))
-        return "has the port that its scheme has anyway: browsers leave it out";
-    return NULL;
-}
-
 static const char *cors_check(const char *origin)
 {
     static const char form[] = "is not of the form scheme://host or scheme://host:port, in small letters, with no path";
     size_t scheme_len = strspn(origin, SCHEME);
+    uint64_t port;
     const char *host = origin + scheme_len + strlen("://"), *end;
     if (strcmp(origin, "*") == 0)
         return "* is none: each origin has to be listed";
@@ -68,7 +58,13 @@ static const char *cors_check(const char *origin)
     }
     if (*end == '\0')
         return NULL;
-    return *end == ':' ? cors_check_port(origin, scheme_len, end + 1) : form;
+    if (*end != ':')
+        return form;
+    if (!sk_text_number(end + 1, PORT_MAX, &port) || port == 0)
+        return "its port is not a number from 1 to 65535";
+    if ((port == 80 && strncmp(origin, "http:", 5) == 0) || (port == 443 && strncmp(origin, "https:", 6) == 0))
+        return "has the port that its scheme has anyway: browsers leave it out";
+    return NULL;
 }
 
 static const char *cors_add(struct sk_cors *cors, const char *at, size_t len)

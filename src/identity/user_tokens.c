@@ -393,7 +393,7 @@ static struct revoked *revoked_load(const char *path, const struct sk_siphash_ke
 // go on with the old set.
 
 struct sk_token_ring {
-    char *keys_path, *revoked_path; // owned; revoked_path NULL: nothing is revoked
+    const char *keys_path, *revoked_path; // borrowed; revoked_path NULL: nothing is revoked
     unsigned readers;
     struct sk_siphash_key id_keys[SK_JWT_IDS];
     struct sk_editions *keys, *revoked; // owned
@@ -469,11 +469,12 @@ struct sk_token_ring *sk_token_ring_open(const struct sk_identity_options *optio
     struct sk_token_ring *ring = calloc(1, sizeof *ring);
     bool opened = ring != NULL;
     if (opened) {
+        ring->keys_path = options->token_keys;
+        ring->revoked_path = options->token_revoked;
         ring->readers = readers;
         ring->keys = sk_editions_open(ring_free_set);
         ring->revoked = sk_editions_open(revoked_free);
-        opened = ring->keys != NULL && ring->revoked != NULL && sk_text_copy(&ring->keys_path, options->token_keys) &&
-                 sk_text_copy(&ring->revoked_path, options->token_revoked);
+        opened = ring->keys != NULL && ring->revoked != NULL;
         for (int i = 0; i < SK_JWT_IDS; i++)
             opened = sk_siphash_new_key(&ring->id_keys[i]) == SK_OK && opened;
     }
@@ -491,8 +492,6 @@ void sk_token_ring_close(struct sk_token_ring *ring)
         return;
     sk_editions_close(ring->keys);
     sk_editions_close(ring->revoked);
-    free(ring->keys_path);
-    free(ring->revoked_path);
     free(ring);
 }
 
@@ -656,22 +655,21 @@ struct sk_user_tokens {
 struct sk_user_tokens *sk_user_tokens_open(const struct sk_identity_options *options, struct sk_token_ring *ring,
                                            unsigned reader, struct sk_metrics *metrics)
 {
+    bool caches = options->token_cache > 0;
+    struct sk_token_cache *cache = caches ? sk_token_cache_open((size_t)options->token_cache) : NULL;
     struct sk_user_tokens *users = calloc(1, sizeof *users);
-    if (users == NULL)
+    if (users == NULL || (caches && cache == NULL)) {
+        sk_token_cache_close(cache);
+        free(users);
         return NULL;
+    }
+    users->ring = ring;
+    users->reader = reader;
     users->expected = (struct sk_jwt_expected){options->token_issuer, options->token_audience, options->token_user,
                                                options->token_lifetime_s, ring->id_keys};
     users->leeway_s = options->token_leeway_s;
-    users->reader = reader;
+    users->cache = cache;
     users->metrics = metrics;
-    if (options->token_cache > 0) {
-        users->cache = sk_token_cache_open((size_t)options->token_cache);
-        if (users->cache == NULL) {
-            free(users);
-            return NULL;
-        }
-    }
-    users->ring = ring;
     users->keys = sk_editions_take(ring->keys, &users->version);
     users->revoked = sk_editions_take(ring->revoked, &users->revoked_version);
     return users;

@@ -67,8 +67,8 @@ const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, 
 
 struct sk_token_ring;
 
-// The main thread, as sk_token_ring_close. Reads the files. `readers`: as in jwt.h, one for each reactor. NULL: the
-// reason is logged.
+// The main thread, as sk_token_ring_close. Reads the files, whose paths it borrows. `readers`: as in jwt.h, one for
+// each reactor. NULL: the reason is logged.
 struct sk_token_ring *sk_token_ring_open(const struct sk_identity_options *options, unsigned readers);
 void sk_token_ring_close(struct sk_token_ring *ring); // every taken set must be back; NULL is fine
 

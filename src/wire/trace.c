@@ -107,12 +107,6 @@ void sk_trace_leave(const char *before)
     (void)sk_log_about(before);
 }
 
-// Appends a constant or a number, and returns the end. All of them together are far shorter than a line may be.
-static char *trace_put(char *at, const char *text)
-{
-    return stpcpy(at, text);
-}
-
 static const char *trace_method(const struct sk_request *request)
 {
     static const char *const names[] = {
@@ -123,33 +117,35 @@ static const char *trace_method(const struct sk_request *request)
     return request->is_head ? "HEAD" : names[request->method];
 }
 
-static char *trace_put_number(char *at, uint64_t number)
-{
-    return at + sk_text_put_number(number, at);
-}
-
+// All of the parts together are far shorter than a line may be.
 static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code)
 {
-    char line[SK_SPOOL_LINE_MAX], time[SK_TIME_SIZE], *at = line;
     const struct sk_trace *trace = &request->trace;
+    char line[SK_SPOOL_LINE_MAX], time[SK_TIME_SIZE], status[SK_NUMBER_SIZE], bytes[SK_NUMBER_SIZE], us[SK_NUMBER_SIZE];
     sk_text_put_time((int64_t)sk_wall_ms(), time);
-    at = trace_put(at, "ts=");
-    at = trace_put(at, time);
-    at = trace_put(at, " level=info msg=\"request\" method=");
-    at = trace_put(at, trace_method(request));
-    at = trace_put(at, " route=");
-    at = trace_put(at, request->route == NULL ? "-" : request->route);
-    at = trace_put(at, " status=");
-    at = trace_put_number(at, http_status);
-    at = trace_put(at, " code=");
-    at = trace_put(at, code);
-    at = trace_put(at, " bytes=");
-    at = trace_put_number(at, request->is_head ? 0 : trace->bytes);
-    at = trace_put(at, " us=");
-    at = trace_put_number(at, (uv_hrtime() - trace->began_ns) / 1000);
-    at = trace_put(at, " trace_id=");
-    at = trace_put(at, trace->own.trace_id[0] == '\0' ? "-" : trace->own.trace_id);
-    *at++ = '\n';
+    (void)sk_text_put_number(http_status, status);
+    (void)sk_text_put_number(request->is_head ? 0 : trace->bytes, bytes);
+    (void)sk_text_put_number((uv_hrtime() - trace->began_ns) / 1000, us);
+    const char *const parts[] = {"ts=",
+                                 time,
+                                 " level=info msg=\"request\" method=",
+                                 trace_method(request),
+                                 " route=",
+                                 request->route == NULL ? "-" : request->route,
+                                 " status=",
+                                 status,
+                                 " code=",
+                                 code,
+                                 " bytes=",
+                                 bytes,
+                                 " us=",
+                                 us,
+                                 " trace_id=",
+                                 trace->own.trace_id[0] == '\0' ? "-" : trace->own.trace_id,
+                                 "\n"};
+    char *at = line;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        at = stpcpy(at, parts[i]);
     sk_spool_put(trace->tracer->lane, line, (size_t)(at - line));
 }
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 // 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
@@ -23,13 +24,6 @@ static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
     return true;
 }
 
-// The value of two digits that were checked.
-static unsigned traceparent_byte(const char *text)
-{
-    unsigned high = (unsigned)(strchr(digits, text[0]) - digits), low = (unsigned)(strchr(digits, text[1]) - digits);
-    return high << 4 | low;
-}
-
 bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
 {
     bool any, trace_set, span_set;
@@ -42,7 +36,7 @@ bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
         !traceparent_read_hex(text + AT_SPAN, SK_SPAN_ID_CHARS, &span_set) || text[AT_FLAGS - 1] != '-' ||
         !traceparent_read_hex(text + AT_FLAGS, 2, &any) || !trace_set || !span_set)
         return false;
-    unsigned version = traceparent_byte(text), flags = traceparent_byte(text + AT_FLAGS);
+    unsigned long version = strtoul(text, NULL, 16), flags = strtoul(text + AT_FLAGS, NULL, 16);
     if (version == VERSION_NONE || (len > CHARS && (version == 0 || text[CHARS] != '-')))
         return false;
     memcpy(read->trace_id, text + AT_TRACE, SK_TRACE_ID_CHARS);
