@@ -196,16 +196,29 @@ enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_
 // with.
 
 enum { MAC_SIZE = 32, POINT_SIZE = 32, ECDSA_SIZE = 2 * POINT_SIZE, DER_MAX = 2 + 2 * (2 + POINT_SIZE + 1) };
-enum { EXPONENT_MAX = 8, NUMBERS_MAX = 3 };
+enum { EXPONENT_MAX = 8, PARTS = 3 };
 
 static const struct algorithm {
     struct sk_jws_names names;
     const char *openssl, *digest; // the type of its keys; the hash of the text, NULL: its own
+    struct {
+        const char *name; // OpenSSL's
+        bool number;      // else bytes
+    } parts[PARTS];       // of a key: the two that are public, and the private one
 } algorithms[SK_JWS_ALGORITHMS] = {
-    [SK_JWS_HS256] = {{"HS256", "oct", NULL, {"k", NULL}}, NULL, NULL},
-    [SK_JWS_EDDSA] = {{"EdDSA", "OKP", "Ed25519", {"x", NULL}}, "ED25519", NULL},
-    [SK_JWS_RS256] = {{"RS256", "RSA", NULL, {"n", "e"}}, "RSA", "SHA256"},
-    [SK_JWS_ES256] = {{"ES256", "EC", "P-256", {"x", "y"}}, "EC", "SHA256"},
+    [SK_JWS_HS256] = {.names = {"HS256", "oct", NULL, {"k", NULL}}},
+    [SK_JWS_EDDSA] = {{"EdDSA", "OKP", "Ed25519", {"x", NULL}},
+                      "ED25519",
+                      NULL,
+                      {{OSSL_PKEY_PARAM_PUB_KEY, false}, {NULL, false}, {OSSL_PKEY_PARAM_PRIV_KEY, false}}},
+    [SK_JWS_RS256] = {{"RS256", "RSA", NULL, {"n", "e"}},
+                      "RSA",
+                      "SHA256",
+                      {{OSSL_PKEY_PARAM_RSA_N, true}, {OSSL_PKEY_PARAM_RSA_E, true}, {OSSL_PKEY_PARAM_RSA_D, true}}},
+    [SK_JWS_ES256] = {{"ES256", "EC", "P-256", {"x", "y"}},
+                      "EC",
+                      "SHA256",
+                      {{OSSL_PKEY_PARAM_PUB_KEY, false}, {NULL, false}, {OSSL_PKEY_PARAM_PRIV_KEY, true}}},
 };
 
 struct sk_jws {
@@ -220,15 +233,6 @@ struct sk_jws {
         EVP_MAC_CTX *mac; // owned; of HS256
         EVP_MD_CTX *md;   // owned; of the others
     } at[];
-};
-
-// A key as OpenSSL takes it: named numbers, bytes and texts, which the builder borrows.
-struct parts {
-    OSSL_PARAM_BLD *builder;             // owned
-    BIGNUM *numbers[NUMBERS_MAX];        // owned
-    unsigned char point[1 + ECDSA_SIZE]; // of ES256
-    size_t count;
-    bool failed;
 };
 
 const struct sk_jws_names *sk_jws_names(enum sk_jws_algorithm algorithm)
@@ -268,60 +272,45 @@ static enum sk_status jws_open_hs256(struct sk_jws *jws, struct sk_jws_bytes sec
     return done ? SK_OK : SK_NO_MEM;
 }
 
-// A part of length 0 is not there.
-static void parts_put_number(struct parts *parts, const char *name, struct sk_jws_bytes bytes)
+// NULL: they are no key, or out of memory; *enough: not, as far as it is seen here. A part of length 0 is not there.
+static EVP_PKEY *jws_make_key(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, bool *enough)
 {
-    if (parts->failed || bytes.len == 0)
-        return;
-    BIGNUM *number = BN_bin2bn(bytes.at, (int)bytes.len, NULL);
-    parts->numbers[parts->count++] = number;
-    parts->failed = number == NULL || OSSL_PARAM_BLD_push_BN(parts->builder, name, number) != 1;
-}
-
-static void parts_put_bytes(struct parts *parts, const char *name, struct sk_jws_bytes bytes)
-{
-    if (!parts->failed && bytes.len > 0)
-        parts->failed = OSSL_PARAM_BLD_push_octet_string(parts->builder, name, bytes.at, bytes.len) != 1;
-}
-
-static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, struct parts *out)
-{
-    switch (algorithm) {
-    case SK_JWS_RS256:
-        parts_put_number(out, OSSL_PKEY_PARAM_RSA_N, key->parts[0]);
-        parts_put_number(out, OSSL_PKEY_PARAM_RSA_E, key->parts[1]);
-        parts_put_number(out, OSSL_PKEY_PARAM_RSA_D, key->private_key);
-        break;
-    case SK_JWS_ES256:
-        out->point[0] = POINT_CONVERSION_UNCOMPRESSED;
-        memcpy(out->point + 1, key->parts[0].at, POINT_SIZE);
-        memcpy(out->point + 1 + POINT_SIZE, key->parts[1].at, POINT_SIZE);
-        out->failed = out->failed || OSSL_PARAM_BLD_push_utf8_string(out->builder, OSSL_PKEY_PARAM_GROUP_NAME,
-                                                                     algorithms[algorithm].names.crv, 0) != 1;
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, (struct sk_jws_bytes){out->point, sizeof out->point});
-        parts_put_number(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
-        break;
-    default:
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, key->parts[0]);
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
+    const struct algorithm *of = &algorithms[algorithm];
+    struct sk_jws_bytes parts[PARTS] = {key->parts[0], key->parts[1], key->private_key};
+    unsigned char point[1 + ECDSA_SIZE] = {POINT_CONVERSION_UNCOMPRESSED};
+    BIGNUM *numbers[PARTS] = {NULL};
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new(); // borrows the parts
+    bool done = builder != NULL;
+    if (algorithm == SK_JWS_ES256) {
+        memcpy(point + 1, parts[0].at, POINT_SIZE);
+        memcpy(point + 1 + POINT_SIZE, parts[1].at, POINT_SIZE);
+        parts[0] = (struct sk_jws_bytes){point, sizeof point};
+        parts[1].len = 0;
+        done = done && OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, of->names.crv, 0) == 1;
     }
-}
-
-// Frees the parts. NULL: they are no key, or out of memory.
-static EVP_PKEY *parts_make(struct parts *parts, const char *type, int selection)
-{
-    EVP_PKEY *key = NULL;
-    OSSL_PARAM *params = parts->failed ? NULL : OSSL_PARAM_BLD_to_param(parts->builder);
-    EVP_PKEY_CTX *context = params == NULL ? NULL : EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+    for (size_t i = 0; done && i < PARTS; i++) {
+        const char *name = of->parts[i].name;
+        if (of->parts[i].number && parts[i].len > 0) {
+            numbers[i] = BN_bin2bn(parts[i].at, (int)parts[i].len, NULL);
+            done = numbers[i] != NULL && OSSL_PARAM_BLD_push_BN(builder, name, numbers[i]) == 1;
+        } else if (parts[i].len > 0) {
+            done = OSSL_PARAM_BLD_push_octet_string(builder, name, parts[i].at, parts[i].len) == 1;
+        }
+    }
+    *enough = done;
+    EVP_PKEY *made = NULL;
+    int selection = key->private_key.len > 0 ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY;
+    OSSL_PARAM *params = done ? OSSL_PARAM_BLD_to_param(builder) : NULL;
+    EVP_PKEY_CTX *context = params == NULL ? NULL : EVP_PKEY_CTX_new_from_name(NULL, of->openssl, NULL);
     if (context == NULL || EVP_PKEY_fromdata_init(context) != 1 ||
-        EVP_PKEY_fromdata(context, &key, selection, params) != 1)
-        key = NULL;
+        EVP_PKEY_fromdata(context, &made, selection, params) != 1)
+        made = NULL;
     EVP_PKEY_CTX_free(context);
     OSSL_PARAM_free(params);
-    OSSL_PARAM_BLD_free(parts->builder);
-    for (size_t i = 0; i < parts->count; i++)
-        BN_clear_free(parts->numbers[i]);
-    return key;
+    OSSL_PARAM_BLD_free(builder);
+    for (size_t i = 0; i < PARTS; i++)
+        BN_clear_free(numbers[i]);
+    return made;
 }
 
 // The size of an RSA key, an exponent other than 1, a point that is on the curve.
@@ -338,12 +327,8 @@ static bool jws_is_valid(const struct sk_jws *jws)
 
 static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_key *key)
 {
-    struct parts parts = {.builder = OSSL_PARAM_BLD_new()};
-    parts.failed = parts.builder == NULL;
-    jws_put_parts(jws->algorithm, key, &parts);
-    bool enough = !parts.failed;
-    jws->key =
-        parts_make(&parts, algorithms[jws->algorithm].openssl, jws->can_sign ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY);
+    bool enough;
+    jws->key = jws_make_key(jws->algorithm, key, &enough);
     for (unsigned i = 0; i < jws->readers; i++) {
         jws->at[i].md = EVP_MD_CTX_new();
         enough = enough && jws->at[i].md != NULL;
