@@ -365,7 +365,7 @@ static struct revoked *revoked_load(const char *path, const struct sk_siphash_ke
         return NULL;
     struct revoked *revoked = calloc(1, sizeof *revoked);
     bool enough = revoked != NULL;
-    for (int i = 0; enough && text != NULL && i < SK_JWT_IDS; i++) {
+    for (int i = 0; enough && i < SK_JWT_IDS; i++) {
         revoked->ids[i].all = calloc(len / REVOKED_ID_MIN_BYTES + 1, sizeof(uint64_t));
         enough = revoked->ids[i].all != NULL;
     }
@@ -380,10 +380,8 @@ static struct revoked *revoked_load(const char *path, const struct sk_siphash_ke
         revoked_free(revoked);
         return NULL;
     }
-    for (int i = 0; i < SK_JWT_IDS; i++) {
-        if (revoked->ids[i].count > 1)
-            qsort(revoked->ids[i].all, revoked->ids[i].count, sizeof revoked->ids[i].all[0], revoked_compare);
-    }
+    for (int i = 0; i < SK_JWT_IDS; i++)
+        qsort(revoked->ids[i].all, revoked->ids[i].count, sizeof revoked->ids[i].all[0], revoked_compare);
     return revoked;
 }
 
