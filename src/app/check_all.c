@@ -116,15 +116,13 @@ static void check_listener(struct sk_findings *findings, const char *what, const
 
 static void check_keys(struct sk_findings *findings, struct sk_token_ring *ring)
 {
-    uint64_t version;
-    const struct sk_token_keys *keys = sk_token_ring_take(ring, &version);
-    for (size_t i = 0; i < sk_token_keys_unused_count(keys); i++) {
-        struct sk_token_key_unused unused = sk_token_keys_unused(keys, i);
+    const struct sk_token_keys *keys = sk_editions_current(sk_token_ring_keys(ring));
+    for (size_t i = 0; i < keys->unused_count; i++) {
+        struct sk_token_key_unused unused = keys->unused[i];
         if (!unused.foreign)
             sk_find(findings, SK_FINDING_WARN, "keys of users' tokens", "keys[%zu] is not used: %s", unused.place,
                     unused.reason);
     }
-    sk_token_ring_give_back(ring, keys);
 }
 
 static void check_users(struct sk_findings *findings, const struct sk_config *config)

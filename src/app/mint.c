@@ -66,8 +66,8 @@ enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
         return SK_FAIL;
     }
     struct sk_token_keys *keys = sk_token_keys_load(config->identity.token_keys, 1, NULL, why);
-    size_t i = 0, count = keys == NULL ? 0 : sk_token_keys_count(keys);
-    while (i < count && !sk_jws_can_sign(sk_token_keys_at(keys, i)->jws))
+    size_t i = 0, count = keys == NULL ? 0 : keys->count;
+    while (i < count && !sk_jws_can_sign(keys->all[i].jws))
         i++;
     if (i == count) {
         (void)fprintf(err, "seckill: SECKILL_TOKEN_KEYS: %s\n", keys == NULL ? why : "no key can sign");
@@ -81,7 +81,7 @@ enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
                                  .user = user,
                                  .now_s = now_s,
                                  .exp_s = now_s + (int64_t)seconds};
-    char *token = sk_mint(sk_token_keys_at(keys, i), &mint);
+    char *token = sk_mint(&keys->all[i], &mint);
     if (token == NULL)
         (void)fprintf(err, "seckill: out of memory\n");
     bool done = token != NULL && fprintf(out, "%s\n", token) > 0 && fflush(out) == 0;
@@ -124,12 +124,12 @@ enum sk_status sk_keys_run(const struct sk_config *config, FILE *out, FILE *err)
         (void)fprintf(err, "seckill: %s: %s\n", config->words[0], wrong);
         return SK_FAIL;
     }
-    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
-        const struct sk_token_key *key = sk_token_keys_at(keys, i);
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct sk_token_key *key = &keys->all[i];
         (void)fprintf(out, "%s %s\n", key->kid, sk_jws_names(sk_jws_algorithm(key->jws))->alg);
     }
-    for (size_t i = 0; i < sk_token_keys_unused_count(keys); i++) {
-        struct sk_token_key_unused unused = sk_token_keys_unused(keys, i);
+    for (size_t i = 0; i < keys->unused_count; i++) {
+        struct sk_token_key_unused unused = keys->unused[i];
         (void)fprintf(out, "keys[%zu] is not used: %s\n", unused.place, unused.reason);
     }
     sk_token_keys_free(keys);

@@ -38,93 +38,6 @@ struct sk_tokens {
     struct token all[SK_TOKENS_MAX];
 };
 
-static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text);
-static const char *tokens_read(struct sk_tokens *tokens, const char *lines, unsigned *line);
-static const char *tokens_read_line(struct sk_tokens *tokens, struct sk_span line);
-static const char *tokens_read_name(const struct sk_tokens *tokens, struct sk_span word, struct token *token);
-static unsigned tokens_read_roles(struct sk_span word);
-static const char *tokens_read_text(const struct sk_tokens *tokens, struct sk_span word, struct token *token);
-static void tokens_add(struct sk_tokens *tokens, const struct token *token);
-
-// ---- reading ----
-
-struct sk_tokens *sk_tokens_open(const struct sk_identity_options *options, FILE *err)
-{
-    unsigned line = 0;
-    struct sk_tokens *tokens = calloc(1, sizeof *tokens);
-    if (tokens == NULL) {
-        (void)fprintf(err, "seckill: out of memory\n");
-        return NULL;
-    }
-    const char *wrong = options->admin_token == NULL ? NULL : tokens_read_admin(tokens, options->admin_token);
-    if (wrong != NULL) {
-        (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKEN: %s\n", wrong);
-        sk_tokens_close(tokens);
-        return NULL;
-    }
-    wrong = options->admin_tokens == NULL ? NULL : tokens_read(tokens, options->admin_tokens, &line);
-    if (wrong != NULL) {
-        (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKENS: line %u: %s\n", line, wrong);
-        sk_tokens_close(tokens);
-        return NULL;
-    }
-    return tokens;
-}
-
-void sk_tokens_close(struct sk_tokens *tokens)
-{
-    free(tokens);
-}
-
-// Reads admin_token, which has no line.
-static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text)
-{
-    struct token token = {.name = "admin", .roles = ALL_ROLES};
-    const char *wrong = tokens_read_text(tokens, (struct sk_span){text, strlen(text)}, &token);
-    if (wrong == NULL)
-        tokens_add(tokens, &token);
-    return wrong;
-}
-
-static void tokens_add(struct sk_tokens *tokens, const struct token *token)
-{
-    tokens->all[tokens->count++] = *token;
-    if (token->text.len > tokens->longest)
-        tokens->longest = token->text.len;
-}
-
-// Returns what is wrong in the line of that number; NULL: nothing.
-static const char *tokens_read(struct sk_tokens *tokens, const char *lines, unsigned *line)
-{
-    struct sk_span text = {lines, strlen(lines)}, one;
-    const char *wrong = NULL;
-    for (; wrong == NULL && sk_span_line(&text, &one); (*line)++)
-        wrong = tokens_read_line(tokens, one);
-    return wrong;
-}
-
-static const char *tokens_read_line(struct sk_tokens *tokens, struct sk_span line)
-{
-    struct token token = {0};
-    struct sk_span name = sk_span_word(&line), roles = sk_span_word(&line), text = sk_span_word(&line);
-    bool more = sk_span_word(&line).len > 0;
-    if (name.len == 0 || *name.at == '#')
-        return NULL;
-    if (text.len == 0 || more)
-        return "is not of the form: name role[,role...] token";
-    const char *wrong = tokens_read_name(tokens, name, &token);
-    token.roles = tokens_read_roles(roles);
-    if (wrong == NULL && token.roles == 0)
-        wrong = "the roles are not a list of read, operate, payments, refunds and metrics, parted by commas";
-    if (wrong == NULL)
-        wrong = tokens_read_text(tokens, text, &token);
-    if (wrong == NULL && tokens->count == SK_TOKENS_MAX)
-        wrong = "there are more than 64 tokens";
-    if (wrong == NULL)
-        tokens_add(tokens, &token);
-    return wrong;
-}
-
 static const char *tokens_read_name(const struct sk_tokens *tokens, struct sk_span word, struct token *token)
 {
     if (word.len > SK_ADMIN_NAME_MAX)
@@ -157,25 +70,78 @@ static unsigned tokens_read_roles(struct sk_span word)
     return roles;
 }
 
-static const char *tokens_read_text(const struct sk_tokens *tokens, struct sk_span word, struct token *token)
+// Returns what is wrong with its text; NULL: nothing.
+static const char *tokens_add(struct sk_tokens *tokens, struct token token)
 {
-    token->text = word;
-    if (word.len < SK_TOKEN_LEN_MIN)
+    struct sk_span text = token.text;
+    if (text.len < SK_TOKEN_LEN_MIN)
         return "the token is shorter than 16 characters";
-    if (word.len > SK_TOKEN_LEN_MAX)
+    if (text.len > SK_TOKEN_LEN_MAX)
         return "the token is longer than 256 characters";
-    for (size_t i = 0; i < word.len; i++) {
-        if (word.at[i] <= ' ' || word.at[i] > '~')
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] <= ' ' || text.at[i] > '~')
             return "the token has other characters than visible ASCII";
     }
     for (size_t i = 0; i < tokens->count; i++) {
-        if (tokens->all[i].text.len == word.len && memcmp(tokens->all[i].text.at, word.at, word.len) == 0)
+        if (tokens->all[i].text.len == text.len && memcmp(tokens->all[i].text.at, text.at, text.len) == 0)
             return "the token is taken";
     }
+    if (tokens->count == SK_TOKENS_MAX)
+        return "there are more than 64 tokens";
+    tokens->all[tokens->count++] = token;
+    if (text.len > tokens->longest)
+        tokens->longest = text.len;
     return NULL;
 }
 
-// ---- lookup ----
+static const char *tokens_read_line(struct sk_tokens *tokens, struct sk_span line)
+{
+    struct sk_span name = sk_span_word(&line), roles = sk_span_word(&line);
+    struct token token = {.text = sk_span_word(&line)};
+    bool more = sk_span_word(&line).len > 0;
+    if (name.len == 0 || *name.at == '#')
+        return NULL;
+    if (token.text.len == 0 || more)
+        return "is not of the form: name role[,role...] token";
+    const char *wrong = tokens_read_name(tokens, name, &token);
+    if (wrong != NULL)
+        return wrong;
+    token.roles = tokens_read_roles(roles);
+    if (token.roles == 0)
+        return "the roles are not a list of read, operate, payments, refunds and metrics, parted by commas";
+    return tokens_add(tokens, token);
+}
+
+struct sk_tokens *sk_tokens_open(const struct sk_identity_options *options, FILE *err)
+{
+    const char *single = options->admin_token, *lines = options->admin_tokens, *wrong = NULL;
+    struct sk_tokens *tokens = calloc(1, sizeof *tokens);
+    if (tokens == NULL) {
+        (void)fprintf(err, "seckill: out of memory\n");
+        return NULL;
+    }
+    if (single != NULL)
+        wrong = tokens_add(tokens, (struct token){"admin", {single, strlen(single)}, ALL_ROLES});
+    if (wrong != NULL) {
+        (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKEN: %s\n", wrong);
+    } else if (lines != NULL) {
+        struct sk_span text = {lines, strlen(lines)}, line;
+        unsigned number = 0;
+        for (; wrong == NULL && sk_span_line(&text, &line); number++)
+            wrong = tokens_read_line(tokens, line);
+        if (wrong != NULL)
+            (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKENS: line %u: %s\n", number, wrong);
+    }
+    if (wrong == NULL)
+        return tokens;
+    sk_tokens_close(tokens);
+    return NULL;
+}
+
+void sk_tokens_close(struct sk_tokens *tokens)
+{
+    free(tokens);
+}
 
 bool sk_tokens_any(const struct sk_tokens *tokens)
 {

@@ -12,9 +12,31 @@
 #include "signature.h"
 #include "text.h"
 
+// NULL: there is not exactly one such field, or it has another scheme.
+static const char *auth_bearer(const struct sk_request *request)
+{
+    static const char scheme[] = "Bearer ";
+    unsigned count;
+    const char *value = sk_request_header(request, "authorization", &count);
+    if (count != 1 || strncasecmp(value, scheme, sizeof scheme - 1) != 0)
+        return NULL;
+    for (value += sizeof scheme - 1; *value == ' '; value++) // RFC 9110 11.4
+        continue;
+    return value;
+}
+
+// All refusals look the same to the client: none of them shows how near it came.
 static enum sk_caller auth_token(const struct sk_request *request, struct sk_user_tokens *users,
-                                 char user[SK_USER_SIZE]);
-static const char *auth_bearer(const struct sk_request *request);
+                                 char user[SK_USER_SIZE])
+{
+    const char *token = auth_bearer(request);
+    enum sk_jwt_result result =
+        token == NULL ? SK_JWT_NOT_SENT : sk_user_tokens_check(users, token, (int64_t)(sk_wall_ms() / 1000), user);
+    if (result == SK_JWT_GOOD)
+        return SK_CALLER_KNOWN;
+    sk_log_text(SK_LOG_DEBUG, "no user", "reason", sk_jwt_reason(result));
+    return result == SK_JWT_NO_MEM ? SK_CALLER_NO_MEM : SK_CALLER_UNKNOWN;
+}
 
 enum sk_caller sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE])
 {
@@ -35,32 +57,6 @@ const char *sk_auth_user_fault(const struct sk_request *request)
     return count == 0  ? "X-User-Id is missing; the gateway sets it"
            : count > 1 ? "X-User-Id was sent more than once"
                        : "X-User-Id is not 1 to 64 of A-Za-z0-9_.-";
-}
-
-// All refusals look the same to the client: none of them shows how near it came.
-static enum sk_caller auth_token(const struct sk_request *request, struct sk_user_tokens *users,
-                                 char user[SK_USER_SIZE])
-{
-    const char *token = auth_bearer(request);
-    enum sk_jwt_result result =
-        token == NULL ? SK_JWT_NOT_SENT : sk_user_tokens_check(users, token, (int64_t)(sk_wall_ms() / 1000), user);
-    if (result == SK_JWT_GOOD)
-        return SK_CALLER_KNOWN;
-    sk_log_text(SK_LOG_DEBUG, "no user", "reason", sk_jwt_reason(result));
-    return result == SK_JWT_NO_MEM ? SK_CALLER_NO_MEM : SK_CALLER_UNKNOWN;
-}
-
-// NULL: there is not exactly one such field, or it has another scheme.
-static const char *auth_bearer(const struct sk_request *request)
-{
-    static const char scheme[] = "Bearer ";
-    unsigned count;
-    const char *value = sk_request_header(request, "authorization", &count);
-    if (count != 1 || strncasecmp(value, scheme, sizeof scheme - 1) != 0)
-        return NULL;
-    for (value += sizeof scheme - 1; *value == ' '; value++) // RFC 9110 11.4
-        continue;
-    return value;
 }
 
 enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,

@@ -31,20 +31,68 @@ struct sk_limits {
     char policy[POLICY_SIZE];
 };
 
+static enum sk_status limits_read_trusted(struct sk_limits *limits, const char *text, FILE *err)
+{
+    size_t len;
+    const char *bad = text == NULL ? NULL : sk_networks_parse(text, &limits->trusted, &len);
+    if (bad == NULL)
+        return SK_OK;
+    (void)fprintf(err, "seckill: SECKILL_TRUSTED_PROXIES: '%.*s' is no address and no network, or one too many\n",
+                  (int)len, bad);
+    return SK_FAIL;
+}
+
 static enum sk_status limits_open_tables(struct sk_limits *limits, const struct sk_identity_options *options,
-                                         const struct sk_server_options *server);
-static enum sk_status limits_read_trusted(struct sk_limits *limits, const char *text, FILE *err);
-static bool limits_open_addresses(struct sk_limits *limits, uint64_t per_s);
-static void limits_put_policy(struct sk_limits *limits, const char *name, int64_t per_s);
-static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key);
-static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
-                        struct sk_request *request);
-static bool limits_read_client(const struct sk_limits *limits, const struct sk_request *request,
-                               struct sk_address *client, bool *differ);
-static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
-                                 struct sk_address *client);
-static bool limits_connects(void *arg, const struct sk_address *peer);
-static void limits_disconnects(void *arg, const struct sk_address *peer);
+                                         const struct sk_server_options *server)
+{
+    const struct {
+        struct sk_rates **table;
+        int64_t per_s; // 0: no limit
+    } rates[] = {{&limits->users, options->user_rate},
+                 {&limits->addresses, options->address_rate},
+                 {&limits->documents, options->address_rate * DOCUMENTS_PER_TRY},
+                 {&limits->failures, options->address_rate}};
+    const struct {
+        struct sk_tally **table;
+        int64_t most; // 0: no limit
+    } tallies[] = {{&limits->connections, options->address_connections},
+                   {&limits->long_users, options->long_per_user},
+                   {&limits->long_addresses, options->long_per_address}};
+    size_t connections = (size_t)(options->reactors * server->max_connections);
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        if (rates[i].per_s > 0 && (*rates[i].table = sk_rates_open((uint64_t)rates[i].per_s, PLACES)) == NULL)
+            return SK_NO_MEM;
+    }
+    for (size_t i = 0; i < sizeof tallies / sizeof tallies[0]; i++) {
+        if (tallies[i].most > 0 && (*tallies[i].table = sk_tally_open(connections, (uint64_t)tallies[i].most)) == NULL)
+            return SK_NO_MEM;
+    }
+    return sk_siphash_new_key(&limits->users_key);
+}
+
+static void limits_put_policy(struct sk_limits *limits, const char *name, int64_t per_s)
+{
+    size_t len = strlen(limits->policy);
+    if (per_s > 0)
+        (void)snprintf(limits->policy + len, sizeof limits->policy - len, "%s\"%s\";q=%" PRId64 ";w=1",
+                       len == 0 ? "" : ", ", name, per_s);
+}
+
+static bool limits_connects(void *arg, const struct sk_address *peer)
+{
+    struct sk_limits *limits = arg;
+    if (sk_networks_have(&limits->trusted, peer) || sk_tally_add(limits->connections, sk_address_key(peer)))
+        return true;
+    sk_log(SK_LOG_DEBUG, "an address has too many connections", "");
+    return false;
+}
+
+static void limits_disconnects(void *arg, const struct sk_address *peer)
+{
+    struct sk_limits *limits = arg;
+    if (!sk_networks_have(&limits->trusted, peer))
+        sk_tally_remove(limits->connections, sk_address_key(peer));
+}
 
 struct sk_limits *sk_limits_open(const struct sk_identity_options *options, const struct sk_server_options *server,
                                  FILE *err)
@@ -63,54 +111,6 @@ struct sk_limits *sk_limits_open(const struct sk_identity_options *options, cons
     sk_rate_begin(&limits->purchases, (uint64_t)options->purchase_rate);
     limits->peers = (struct sk_peers){limits_connects, limits_disconnects, limits};
     return limits;
-}
-
-static enum sk_status limits_read_trusted(struct sk_limits *limits, const char *text, FILE *err)
-{
-    size_t len;
-    const char *bad = text == NULL ? NULL : sk_networks_parse(text, &limits->trusted, &len);
-    if (bad == NULL)
-        return SK_OK;
-    (void)fprintf(err, "seckill: SECKILL_TRUSTED_PROXIES: '%.*s' is no address and no network, or one too many\n",
-                  (int)len, bad);
-    return SK_FAIL;
-}
-
-static enum sk_status limits_open_tables(struct sk_limits *limits, const struct sk_identity_options *options,
-                                         const struct sk_server_options *server)
-{
-    size_t connections = (size_t)(options->reactors * server->max_connections);
-    if (options->user_rate > 0 && (limits->users = sk_rates_open((uint64_t)options->user_rate, PLACES)) == NULL)
-        return SK_NO_MEM;
-    if (options->address_rate > 0 && !limits_open_addresses(limits, (uint64_t)options->address_rate))
-        return SK_NO_MEM;
-    if (options->address_connections > 0 &&
-        (limits->connections = sk_tally_open(connections, (uint64_t)options->address_connections)) == NULL)
-        return SK_NO_MEM;
-    if (options->long_per_user > 0 &&
-        (limits->long_users = sk_tally_open(connections, (uint64_t)options->long_per_user)) == NULL)
-        return SK_NO_MEM;
-    if (options->long_per_address > 0 &&
-        (limits->long_addresses = sk_tally_open(connections, (uint64_t)options->long_per_address)) == NULL)
-        return SK_NO_MEM;
-    return sk_siphash_new_key(&limits->users_key);
-}
-
-// False: out of memory.
-static bool limits_open_addresses(struct sk_limits *limits, uint64_t per_s)
-{
-    limits->addresses = sk_rates_open(per_s, PLACES);
-    limits->documents = sk_rates_open(per_s * DOCUMENTS_PER_TRY, PLACES);
-    limits->failures = sk_rates_open(per_s, PLACES);
-    return limits->addresses != NULL && limits->documents != NULL && limits->failures != NULL;
-}
-
-static void limits_put_policy(struct sk_limits *limits, const char *name, int64_t per_s)
-{
-    size_t len = strlen(limits->policy);
-    if (per_s > 0)
-        (void)snprintf(limits->policy + len, sizeof limits->policy - len, "%s\"%s\";q=%" PRId64 ";w=1",
-                       len == 0 ? "" : ", ", name, per_s);
 }
 
 void sk_limits_close(struct sk_limits *limits)
@@ -143,6 +143,27 @@ struct sk_rate *sk_limits_purchases(struct sk_limits *limits)
 }
 
 // ---- rates ----
+
+// False: addresses have no rate, or this address is not known.
+static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key)
+{
+    struct sk_address client;
+    if (limits->addresses == NULL || !sk_limits_client(limits, request, &client))
+        return false;
+    *key = sk_address_key(&client);
+    return true;
+}
+
+static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
+                        struct sk_request *request)
+{
+    struct sk_limit *limit = &request->limit;
+    uint64_t left;
+    bool may = sk_rates_take(rates, client, len, sk_clock_ns(CLOCK_MONOTONIC), &left);
+    if (limit->policy == SK_POLICY_NONE || left <= limit->left)
+        *limit = (struct sk_limit){policy, (uint32_t)left};
+    return may;
+}
 
 bool sk_limits_address(struct sk_limits *limits, struct sk_request *request)
 {
@@ -180,16 +201,6 @@ void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request
         (void)sk_rates_take(limits->failures, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC), &left);
 }
 
-// False: addresses have no rate, or this address is not known.
-static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key)
-{
-    struct sk_address client;
-    if (limits->addresses == NULL || !sk_limits_client(limits, request, &client))
-        return false;
-    *key = sk_address_key(&client);
-    return true;
-}
-
 bool sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user)
 {
     if (limits->users == NULL)
@@ -197,24 +208,7 @@ bool sk_limits_user(struct sk_limits *limits, struct sk_request *request, const 
     return limits_take(limits->users, SK_POLICY_USER, user, strlen(user), request);
 }
 
-static bool limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
-                        struct sk_request *request)
-{
-    struct sk_limit *limit = &request->limit;
-    uint64_t left;
-    bool may = sk_rates_take(rates, client, len, sk_clock_ns(CLOCK_MONOTONIC), &left);
-    if (limit->policy == SK_POLICY_NONE || left <= limit->left)
-        *limit = (struct sk_limit){policy, (uint32_t)left};
-    return may;
-}
-
 // ---- addresses ----
-
-bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client)
-{
-    bool differ;
-    return limits_read_client(limits, request, client, &differ);
-}
 
 // A gateway sets one of the two fields, and may pass on a client's own in the other. So if both are sent and differ,
 // neither is trusted: such requests count for the gateway's address, which affects them alone.
@@ -242,7 +236,23 @@ static bool limits_read_client(const struct sk_limits *limits, const struct sk_r
     return true;
 }
 
+bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client)
+{
+    bool differ;
+    return limits_read_client(limits, request, client, &differ);
+}
+
 // ---- long requests ----
+
+// A trusted proxy is not a client: it has not reported its client, unless two fields name different ones. Nor is a
+// gateway that is not configured.
+static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
+                                 struct sk_address *client)
+{
+    bool differ;
+    return (limits->direct || limits->trusted.count > 0) && limits_read_client(limits, request, client, &differ) &&
+           (differ || !sk_networks_have(&limits->trusted, client));
+}
 
 enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request, const char *user)
 {
@@ -263,16 +273,6 @@ enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request
     return SK_LONG_MAY;
 }
 
-// A trusted proxy is not a client: it has not reported its client, unless two fields name different ones. Nor is a
-// gateway that is not configured.
-static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
-                                 struct sk_address *client)
-{
-    bool differ;
-    return (limits->direct || limits->trusted.count > 0) && limits_read_client(limits, request, client, &differ) &&
-           (differ || !sk_networks_have(&limits->trusted, client));
-}
-
 void sk_limits_release(struct sk_limits *limits, const struct sk_hold *hold)
 {
     if (hold->of_user)
@@ -286,20 +286,4 @@ void sk_limits_release(struct sk_limits *limits, const struct sk_hold *hold)
 const struct sk_peers *sk_limits_peers(const struct sk_limits *limits)
 {
     return limits->connections == NULL ? NULL : &limits->peers;
-}
-
-static bool limits_connects(void *arg, const struct sk_address *peer)
-{
-    struct sk_limits *limits = arg;
-    if (sk_networks_have(&limits->trusted, peer) || sk_tally_add(limits->connections, sk_address_key(peer)))
-        return true;
-    sk_log(SK_LOG_DEBUG, "an address has too many connections", "");
-    return false;
-}
-
-static void limits_disconnects(void *arg, const struct sk_address *peer)
-{
-    struct sk_limits *limits = arg;
-    if (!sk_networks_have(&limits->trusted, peer))
-        sk_tally_remove(limits->connections, sk_address_key(peer));
 }

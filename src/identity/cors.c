@@ -29,17 +29,73 @@ struct sk_cors {
     char origins[SK_CORS_ORIGINS_MAX][SK_CORS_ORIGIN_SIZE];
 };
 
-static const char *cors_read(struct sk_cors *cors, const char *origins);
-static const char *cors_add(struct sk_cors *cors, const char *at, size_t len);
-static const char *cors_check(const char *origin);
-static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port);
-static bool cors_names_host(const char *origin, const char *host);
-
 // ---- the list ----
 
 struct sk_cors *sk_cors_open(const char *origins, FILE *err)
 {
     return sk_cors_open_list("SECKILL_CORS_ORIGINS", origins, err);
+}
+
+static const char *cors_check(const char *origin)
+{
+    static const char form[] = "is not of the form scheme://host or scheme://host:port, in small letters, with no path";
+    size_t scheme_len = strspn(origin, SCHEME);
+    uint64_t port;
+    const char *host = origin + scheme_len + strlen("://"), *end;
+    if (strcmp(origin, "*") == 0)
+        return "* is none: each origin has to be listed";
+    if (scheme_len == 0 || strchr(SMALL, origin[0]) == NULL || strncmp(origin + scheme_len, "://", 3) != 0)
+        return form;
+    if (*host == '[') {
+        size_t len = strspn(host + 1, ADDRESS);
+        end = host + 1 + len;
+        if (len == 0 || *end++ != ']')
+            return form;
+    } else {
+        end = host + strspn(host, HOST);
+        if (end == host)
+            return form;
+    }
+    if (*end == '\0')
+        return NULL;
+    if (*end != ':')
+        return form;
+    if (!sk_text_number(end + 1, PORT_MAX, &port) || port == 0)
+        return "its port is not a number from 1 to 65535";
+    if ((port == 80 && strncmp(origin, "http:", 5) == 0) || (port == 443 && strncmp(origin, "https:", 6) == 0))
+        return "has the port that its scheme has anyway: browsers leave it out";
+    return NULL;
+}
+
+static const char *cors_add(struct sk_cors *cors, const char *at, size_t len)
+{
+    if (cors->count == SK_CORS_ORIGINS_MAX)
+        return "there are more than 16";
+    if (len >= SK_CORS_ORIGIN_SIZE)
+        return "is longer than 255 bytes";
+    char *origin = cors->origins[cors->count];
+    memcpy(origin, at, len);
+    origin[len] = '\0';
+    const char *wrong = cors_check(origin);
+    for (unsigned i = 0; wrong == NULL && i < cors->count; i++) {
+        if (strcmp(cors->origins[i], origin) == 0)
+            wrong = "is there twice";
+    }
+    cors->count += wrong == NULL;
+    return wrong;
+}
+
+// Returns what is wrong with the next origin; NULL: nothing.
+static const char *cors_read(struct sk_cors *cors, const char *origins)
+{
+    static const char between[] = ", \t\r\n";
+    const char *wrong = NULL, *at = origins + strspn(origins, between);
+    for (; wrong == NULL && *at != '\0'; at += strspn(at, between)) {
+        size_t len = strcspn(at, between);
+        wrong = cors_add(cors, at, len);
+        at += len;
+    }
+    return wrong == NULL && cors->count == 0 ? "there is none" : wrong;
 }
 
 struct sk_cors *sk_cors_open_list(const char *setting, const char *origins, FILE *err)
@@ -61,72 +117,6 @@ struct sk_cors *sk_cors_open_list(const char *setting, const char *origins, FILE
 void sk_cors_close(struct sk_cors *cors)
 {
     free(cors);
-}
-
-// Returns what is wrong with the next origin; NULL: nothing.
-static const char *cors_read(struct sk_cors *cors, const char *origins)
-{
-    static const char between[] = ", \t\r\n";
-    const char *wrong = NULL;
-    for (const char *at = origins + strspn(origins, between); wrong == NULL && *at != '\0'; at += strspn(at, between)) {
-        size_t len = strcspn(at, between);
-        wrong = cors_add(cors, at, len);
-        at += len;
-    }
-    return wrong == NULL && cors->count == 0 ? "there is none" : wrong;
-}
-
-static const char *cors_add(struct sk_cors *cors, const char *at, size_t len)
-{
-    if (cors->count == SK_CORS_ORIGINS_MAX)
-        return "there are more than 16";
-    if (len >= SK_CORS_ORIGIN_SIZE)
-        return "is longer than 255 bytes";
-    char *origin = cors->origins[cors->count];
-    memcpy(origin, at, len);
-    origin[len] = '\0';
-    const char *wrong = cors_check(origin);
-    for (unsigned i = 0; wrong == NULL && i < cors->count; i++) {
-        if (strcmp(cors->origins[i], origin) == 0)
-            wrong = "is there twice";
-    }
-    cors->count += wrong == NULL;
-    return wrong;
-}
-
-static const char *cors_check(const char *origin)
-{
-    static const char form[] = "is not of the form scheme://host or scheme://host:port, in small letters, with no path";
-    size_t scheme_len = strspn(origin, SCHEME);
-    const char *host = origin + scheme_len + strlen("://"), *end;
-    if (strcmp(origin, "*") == 0)
-        return "* is none: each origin has to be listed";
-    if (scheme_len == 0 || strchr(SMALL, origin[0]) == NULL || strncmp(origin + scheme_len, "://", 3) != 0)
-        return form;
-    if (*host == '[') {
-        size_t len = strspn(host + 1, ADDRESS);
-        end = host + 1 + len;
-        if (len == 0 || *end++ != ']')
-            return form;
-    } else {
-        end = host + strspn(host, HOST);
-        if (end == host)
-            return form;
-    }
-    if (*end == '\0')
-        return NULL;
-    return *end == ':' ? cors_check_port(origin, scheme_len, end + 1) : form;
-}
-
-static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port)
-{
-    uint64_t number;
-    if (!sk_text_number(port, PORT_MAX, &number) || number == 0)
-        return "its port is not a number from 1 to 65535";
-    if ((scheme_len == 4 && memcmp(scheme, "http", 4) == 0 && number == 80) ||
-        (scheme_len == 5 && memcmp(scheme, "https", 5) == 0 && number == 443))
-        return "has the port that its scheme has anyway: browsers leave it out";
-    return NULL;
 }
 
 // ---- requests and answers ----
@@ -162,6 +152,19 @@ unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *
     return 0;
 }
 
+// A browser leaves the scheme's default port out of both; a gateway may put it into Host.
+static bool cors_names_host(const char *origin, const char *host)
+{
+    static const char tls[] = "https://", plain[] = "http://";
+    bool has_tls = strncmp(origin, tls, sizeof tls - 1) == 0;
+    if (host == NULL || (!has_tls && strncmp(origin, plain, sizeof plain - 1) != 0))
+        return false;
+    const char *named = origin + (has_tls ? sizeof tls : sizeof plain) - 1;
+    size_t len = strlen(named);
+    return len > 0 && strncasecmp(named, host, len) == 0 &&
+           (host[len] == '\0' || strcmp(host + len, has_tls ? ":443" : ":80") == 0);
+}
+
 bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *request)
 {
     unsigned sites, origins;
@@ -176,19 +179,6 @@ bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *req
     if (sites == 1 && (strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0))
         return false;
     return origins != 1 || !cors_names_host(origin, sk_request_header(request, "host", NULL));
-}
-
-// A browser leaves the scheme's default port out of both; a gateway may put it into Host.
-static bool cors_names_host(const char *origin, const char *host)
-{
-    static const char tls[] = "https://", plain[] = "http://";
-    bool has_tls = strncmp(origin, tls, sizeof tls - 1) == 0;
-    if (host == NULL || (!has_tls && strncmp(origin, plain, sizeof plain - 1) != 0))
-        return false;
-    const char *named = origin + (has_tls ? sizeof tls : sizeof plain) - 1;
-    size_t len = strlen(named);
-    return len > 0 && strncasecmp(named, host, len) == 0 &&
-           (host[len] == '\0' || strcmp(host + len, has_tls ? ":443" : ":80") == 0);
 }
 
 // A cache must not give an answer for one origin, or for none, to another origin.

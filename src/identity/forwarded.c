@@ -14,36 +14,14 @@ struct forwarded_text {
     const char *at, *end;
 };
 
-static struct forwarded_text forwarded_last(enum sk_forwarded form, struct forwarded_text *list);
-static bool forwarded_hop(enum sk_forwarded form, struct forwarded_text element, struct sk_address *hop);
-static bool forwarded_read_pair(struct forwarded_text *pairs, char node[NODE_MAX], size_t *len, unsigned *found);
-static bool forwarded_read_value(struct forwarded_text *pairs, char value[NODE_MAX], size_t *len);
-static bool forwarded_node(const char *node, size_t len, struct sk_address *address);
-
-struct sk_address sk_forwarded_client(enum sk_forwarded form, const struct sk_networks *trusted,
-                                      const struct sk_address *peer, const char *const *values, size_t count)
+// Whether an odd number of backslashes is before it.
+static bool forwarded_is_escaped(const char *begin, const char *at)
 {
-    struct sk_address client = *peer, hop;
-    int hops = 0;
-    if (!sk_networks_have(trusted, peer))
-        return client;
-    while (count-- > 0) {
-        struct forwarded_text list = {values[count], values[count] + strlen(values[count])};
-        while (list.end > list.at) {
-            struct forwarded_text element = forwarded_last(form, &list);
-            if (element.at == element.end)
-                continue; // RFC 9110 5.6.1: ignore empty elements
-            if (hops++ == SK_FORWARDED_HOPS_MAX || !forwarded_hop(form, element, &hop))
-                return client;
-            client = hop;
-            if (!sk_networks_have(trusted, &client))
-                return client;
-        }
-    }
-    return client;
+    const char *first = at;
+    while (first > begin && first[-1] == '\\')
+        first--;
+    return (at - first) % 2 == 1;
 }
-
-// ---- a list ----
 
 static bool forwarded_is_blank(char c)
 {
@@ -57,15 +35,6 @@ static struct forwarded_text forwarded_trim(struct forwarded_text text)
     while (text.end > text.at && forwarded_is_blank(text.end[-1]))
         text.end--;
     return text;
-}
-
-// Whether an odd number of backslashes is before it.
-static bool forwarded_is_escaped(const char *begin, const char *at)
-{
-    const char *first = at;
-    while (first > begin && first[-1] == '\\')
-        first--;
-    return (at - first) % 2 == 1;
 }
 
 // Takes the last element off the list, up to its comma. A comma in quotes does not separate.
@@ -83,65 +52,6 @@ static struct forwarded_text forwarded_last(enum sk_forwarded form, struct forwa
     list->end = at > list->at ? at - 1 : at;
     return forwarded_trim(element);
 }
-
-// ---- an element ----
-
-static bool forwarded_hop(enum sk_forwarded form, struct forwarded_text element, struct sk_address *hop)
-{
-    char node[NODE_MAX];
-    size_t len = 0;
-    unsigned found = 0;
-    if (form == SK_FORWARDED_FOR)
-        return forwarded_node(element.at, (size_t)(element.end - element.at), hop);
-    while (element.at < element.end) {
-        if (!forwarded_read_pair(&element, node, &len, &found))
-            return false;
-    }
-    return found == 1 && forwarded_node(node, len, hop);
-}
-
-// Reads name=value and the semicolon after it. Keeps the value of `for`.
-static bool forwarded_read_pair(struct forwarded_text *pairs, char node[NODE_MAX], size_t *len, unsigned *found)
-{
-    char other[NODE_MAX];
-    size_t other_len;
-    *pairs = forwarded_trim(*pairs);
-    const char *name = pairs->at, *equals = memchr(name, '=', (size_t)(pairs->end - name));
-    if (equals == NULL)
-        return false;
-    bool is_for = equals - name == 3 && strncasecmp(name, "for", 3) == 0;
-    pairs->at = equals + 1;
-    if (!forwarded_read_value(pairs, is_for ? node : other, is_for ? len : &other_len))
-        return false;
-    *found += is_for;
-    *pairs = forwarded_trim(*pairs);
-    if (pairs->at == pairs->end)
-        return true;
-    return *pairs->at++ == ';';
-}
-
-// Reads a quoted string, or all up to a blank or a semicolon: proxies omit the quotes that RFC 7239 requires around a
-// colon. A value longer than any node is truncated, and then rejected.
-static bool forwarded_read_value(struct forwarded_text *pairs, char value[NODE_MAX], size_t *len)
-{
-    bool quoted = pairs->at < pairs->end && *pairs->at == '"';
-    *len = 0;
-    for (pairs->at += quoted; pairs->at < pairs->end; pairs->at++) {
-        if (quoted ? *pairs->at == '"' : *pairs->at == ';' || forwarded_is_blank(*pairs->at))
-            break;
-        if (!quoted && (*pairs->at == '"' || *pairs->at == '='))
-            return false;
-        if (quoted && *pairs->at == '\\' && pairs->at + 1 < pairs->end)
-            pairs->at++;
-        if (*len < NODE_MAX)
-            value[(*len)++] = *pairs->at;
-    }
-    if (!quoted)
-        return *len > 0;
-    return pairs->at < pairs->end && *pairs->at++ == '"';
-}
-
-// ---- a node ----
 
 // RFC 7239 6: digits, or an obfuscated name.
 static bool forwarded_is_port(const char *port, size_t len)
@@ -175,3 +85,83 @@ static bool forwarded_node(const char *node, size_t len, struct sk_address *addr
     return forwarded_is_port(colon + 1, (size_t)(end - colon - 1)) &&
            sk_address_parse(node, (size_t)(colon - node), address);
 }
+
+// Reads a quoted string, or all up to a blank or a semicolon: proxies omit the quotes that RFC 7239 requires around a
+// colon. A value longer than any node is truncated, and then rejected.
+static bool forwarded_read_value(struct forwarded_text *pairs, char value[NODE_MAX], size_t *len)
+{
+    bool quoted = pairs->at < pairs->end && *pairs->at == '"';
+    *len = 0;
+    for (pairs->at += quoted; pairs->at < pairs->end; pairs->at++) {
+        if (quoted ? *pairs->at == '"' : *pairs->at == ';' || forwarded_is_blank(*pairs->at))
+            break;
+        if (!quoted && (*pairs->at == '"' || *pairs->at == '='))
+            return false;
+        if (quoted && *pairs->at == '\\' && pairs->at + 1 < pairs->end)
+            pairs->at++;
+        if (*len < NODE_MAX)
+            value[(*len)++] = *pairs->at;
+    }
+    if (!quoted)
+        return *len > 0;
+    return pairs->at < pairs->end && *pairs->at++ == '"';
+}
+
+// Reads name=value and the semicolon after it. Keeps the value of `for`.
+static bool forwarded_read_pair(struct forwarded_text *pairs, char node[NODE_MAX], size_t *len, unsigned *found)
+{
+    char other[NODE_MAX];
+    size_t other_len;
+    *pairs = forwarded_trim(*pairs);
+    const char *name = pairs->at, *equals = memchr(name, '=', (size_t)(pairs->end - name));
+    if (equals == NULL)
+        return false;
+    bool is_for = equals - name == 3 && strncasecmp(name, "for", 3) == 0;
+    pairs->at = equals + 1;
+    if (!forwarded_read_value(pairs, is_for ? node : other, is_for ? len : &other_len))
+        return false;
+    *found += is_for;
+    *pairs = forwarded_trim(*pairs);
+    if (pairs->at == pairs->end)
+        return true;
+    return *pairs->at++ == ';';
+}
+
+static bool forwarded_hop(enum sk_forwarded form, struct forwarded_text element, struct sk_address *hop)
+{
+    char node[NODE_MAX];
+    size_t len = 0;
+    unsigned found = 0;
+    if (form == SK_FORWARDED_FOR)
+        return forwarded_node(element.at, (size_t)(element.end - element.at), hop);
+    while (element.at < element.end) {
+        if (!forwarded_read_pair(&element, node, &len, &found))
+            return false;
+    }
+    return found == 1 && forwarded_node(node, len, hop);
+}
+
+struct sk_address sk_forwarded_client(enum sk_forwarded form, const struct sk_networks *trusted,
+                                      const struct sk_address *peer, const char *const *values, size_t count)
+{
+    struct sk_address client = *peer, hop;
+    int hops = 0;
+    if (!sk_networks_have(trusted, peer))
+        return client;
+    while (count-- > 0) {
+        struct forwarded_text list = {values[count], values[count] + strlen(values[count])};
+        while (list.end > list.at) {
+            struct forwarded_text element = forwarded_last(form, &list);
+            if (element.at == element.end)
+                continue; // RFC 9110 5.6.1: ignore empty elements
+            if (hops++ == SK_FORWARDED_HOPS_MAX || !forwarded_hop(form, element, &hop))
+                return client;
+            client = hop;
+            if (!sk_networks_have(trusted, &client))
+                return client;
+        }
+    }
+    return client;
+}
+
+// ---- a node ----

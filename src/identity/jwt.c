@@ -20,15 +20,6 @@ enum { PART_SIZE = SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES) };
 
 static const double latest_s = 9007199254740991.0; // 2^53 - 1: beyond it a double skips seconds
 
-static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, json_t **out);
-static enum sk_jwt_result jwt_take_header(const json_t *header, struct sk_jwt_header *out);
-static enum sk_jwt_result jwt_take_claims(const json_t *claims, const struct sk_jwt_expected *expected,
-                                          struct sk_jwt_claims *out);
-static bool jwt_can_be_named(const json_t *id);
-static bool jwt_take_lifetime(const json_t *part, int64_t most_s, struct sk_jwt_claims *claims);
-static bool jwt_take_time(const json_t *value, bool round_up, int64_t *out);
-static bool jwt_take_audience(const json_t *value, const char *audience, bool *found);
-
 const char *sk_jwt_reason(enum sk_jwt_result result)
 {
     static const char *const reasons[] = {
@@ -58,12 +49,10 @@ bool sk_jwt_signature(const struct sk_jwt *jwt, unsigned char out[SK_JWS_SIGNATU
     return sk_base64url_read(part, jwt->len - jwt->signed_len - 1, out, SK_JWS_SIGNATURE_MAX, len);
 }
 
-// ---- a part ----
-
 // The caller frees *out, which is NULL after an error.
 static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, json_t **out)
 {
-    unsigned char bytes[SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES)];
+    unsigned char bytes[PART_SIZE];
     size_t size;
     *out = NULL;
     if (!sk_base64url_read(text, len, bytes, sizeof bytes, &size))
@@ -92,43 +81,58 @@ static bool jwt_take_text(const json_t *value, char *out, size_t size)
     return true;
 }
 
-// ---- the header ----
-
 enum sk_jwt_result sk_jwt_read_header(const struct sk_jwt *jwt, struct sk_jwt_header *out)
 {
     json_t *header;
     enum sk_jwt_result result = jwt_read_part(jwt->text, jwt->header_len, SK_JWT_HEADER, &header);
-    if (result == SK_JWT_GOOD)
-        result = jwt_take_header(header, out);
+    const json_t *typ = json_object_get(header, "typ");
+    const char *type = typ == NULL ? "JWT" : json_string_value(typ); // NULL: no text
+    if (result == SK_JWT_GOOD &&
+        (type == NULL || (strcasecmp(type, "JWT") != 0 && strcasecmp(type, "at+jwt") != 0) ||
+         !jwt_take_text(json_object_get(header, "alg"), out->algorithm, sizeof out->algorithm) ||
+         !jwt_take_text(json_object_get(header, "kid"), out->kid, sizeof out->kid) ||
+         json_object_get(header, "crit") != NULL))
+        result = SK_JWT_HEADER;
     json_decref(header);
     return result;
 }
 
-static enum sk_jwt_result jwt_take_header(const json_t *header, struct sk_jwt_header *out)
-{
-    const json_t *type = json_object_get(header, "typ");
-    char name[sizeof out->algorithm];
-    bool good_type = type == NULL || (jwt_take_text(type, name, sizeof name) &&
-                                      (strcasecmp(name, "JWT") == 0 || strcasecmp(name, "at+jwt") == 0));
-    bool whole = jwt_take_text(json_object_get(header, "alg"), out->algorithm, sizeof out->algorithm) &&
-                 jwt_take_text(json_object_get(header, "kid"), out->kid, sizeof out->kid);
-    return whole && good_type && json_object_get(header, "crit") == NULL ? SK_JWT_GOOD : SK_JWT_HEADER;
-}
-
-// ---- the claims ----
-
 static const char *const ids[SK_JWT_IDS] = {[SK_JWT_ID_SUB] = "sub", [SK_JWT_ID_JTI] = "jti"};
 
-enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
-                                      struct sk_jwt_claims *out)
+// Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
+static bool jwt_take_time(const json_t *value, bool round_up, int64_t *out)
 {
-    json_t *claims;
-    const char *text = jwt->text + jwt->header_len + 1;
-    enum sk_jwt_result result = jwt_read_part(text, jwt->signed_len - jwt->header_len - 1, SK_JWT_CLAIMS, &claims);
-    if (result == SK_JWT_GOOD)
-        result = jwt_take_claims(claims, expected, out);
-    json_decref(claims);
-    return result;
+    double s = json_is_number(value) ? json_number_value(value) : -1;
+    if (!(s >= 0 && s < latest_s))
+        return false;
+    *out = (int64_t)s;
+    *out += round_up && (double)*out < s;
+    return true;
+}
+
+// One text, or a list of texts.
+static bool jwt_take_audience(const json_t *value, const char *audience, bool *found)
+{
+    *found = jwt_is_text(value, audience);
+    if (json_is_string(value))
+        return true;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_string(item))
+            return false;
+        *found = *found || jwt_is_text(item, audience);
+    }
+    return json_is_array(value);
+}
+
+// By a line of the file of revoked tokens, whose ids have no blanks.
+static bool jwt_can_be_named(const json_t *id)
+{
+    const char *at = json_is_string(id) ? json_string_value(id) : "";
+    size_t n = 0;
+    while ((unsigned char)at[n] > ' ')
+        n++;
+    return n > 0 && at[n] == '\0';
 }
 
 static enum sk_jwt_result jwt_take_claims(const json_t *claims, const struct sk_jwt_expected *expected,
@@ -157,54 +161,25 @@ static enum sk_jwt_result jwt_take_claims(const json_t *claims, const struct sk_
             !json_is_string(id) ? 0 : sk_siphash(&expected->id_keys[i], json_string_value(id), json_string_length(id));
     }
     out->revocable = texts && named;
-    return expected->lifetime_s == 0 || jwt_take_lifetime(claims, expected->lifetime_s, out) ? SK_JWT_GOOD
-                                                                                             : SK_JWT_LIFETIME;
-}
-
-// By a line of the file of revoked tokens, whose ids have no blanks.
-static bool jwt_can_be_named(const json_t *id)
-{
-    const char *at = json_is_string(id) ? json_string_value(id) : "";
-    size_t n = 0;
-    while ((unsigned char)at[n] > ' ')
-        n++;
-    return n > 0 && at[n] == '\0';
-}
-
-static bool jwt_take_lifetime(const json_t *part, int64_t most_s, struct sk_jwt_claims *claims)
-{
+    if (expected->lifetime_s == 0)
+        return SK_JWT_GOOD;
     int64_t issued_s;
-    if (!jwt_take_time(json_object_get(part, "iat"), true, &issued_s) || claims->exp_s - issued_s > most_s)
-        return false;
-    if (claims->nbf_s < issued_s)
-        claims->nbf_s = issued_s;
-    return true;
+    if (!jwt_take_time(json_object_get(claims, "iat"), true, &issued_s) || out->exp_s - issued_s > expected->lifetime_s)
+        return SK_JWT_LIFETIME;
+    out->nbf_s = issued_s > out->nbf_s ? issued_s : out->nbf_s;
+    return SK_JWT_GOOD;
 }
 
-// Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
-static bool jwt_take_time(const json_t *value, bool round_up, int64_t *out)
+enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
+                                      struct sk_jwt_claims *out)
 {
-    double s = json_is_number(value) ? json_number_value(value) : -1;
-    if (!(s >= 0 && s < latest_s))
-        return false;
-    *out = (int64_t)s;
-    *out += round_up && (double)*out < s;
-    return true;
-}
-
-// One text, or a list of texts.
-static bool jwt_take_audience(const json_t *value, const char *audience, bool *found)
-{
-    *found = jwt_is_text(value, audience);
-    if (json_is_string(value))
-        return true;
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *item = json_array_get(value, i);
-        if (!json_is_string(item))
-            return false;
-        *found = *found || jwt_is_text(item, audience);
-    }
-    return json_is_array(value);
+    json_t *claims;
+    const char *text = jwt->text + jwt->header_len + 1;
+    enum sk_jwt_result result = jwt_read_part(text, jwt->signed_len - jwt->header_len - 1, SK_JWT_CLAIMS, &claims);
+    if (result == SK_JWT_GOOD)
+        result = jwt_take_claims(claims, expected, out);
+    json_decref(claims);
+    return result;
 }
 
 enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_t leeway_s, int64_t now_s)
@@ -221,16 +196,29 @@ enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_
 // with.
 
 enum { MAC_SIZE = 32, POINT_SIZE = 32, ECDSA_SIZE = 2 * POINT_SIZE, DER_MAX = 2 + 2 * (2 + POINT_SIZE + 1) };
-enum { EXPONENT_MAX = 8, NUMBERS_MAX = 3 };
+enum { EXPONENT_MAX = 8, PARTS = 3 };
 
 static const struct algorithm {
     struct sk_jws_names names;
     const char *openssl, *digest; // the type of its keys; the hash of the text, NULL: its own
+    struct {
+        const char *name; // OpenSSL's
+        bool number;      // else bytes
+    } parts[PARTS];       // of a key: the two that are public, and the private one
 } algorithms[SK_JWS_ALGORITHMS] = {
-    [SK_JWS_HS256] = {{"HS256", "oct", NULL, {"k", NULL}}, NULL, NULL},
-    [SK_JWS_EDDSA] = {{"EdDSA", "OKP", "Ed25519", {"x", NULL}}, "ED25519", NULL},
-    [SK_JWS_RS256] = {{"RS256", "RSA", NULL, {"n", "e"}}, "RSA", "SHA256"},
-    [SK_JWS_ES256] = {{"ES256", "EC", "P-256", {"x", "y"}}, "EC", "SHA256"},
+    [SK_JWS_HS256] = {.names = {"HS256", "oct", NULL, {"k", NULL}}},
+    [SK_JWS_EDDSA] = {{"EdDSA", "OKP", "Ed25519", {"x", NULL}},
+                      "ED25519",
+                      NULL,
+                      {{OSSL_PKEY_PARAM_PUB_KEY, false}, {NULL, false}, {OSSL_PKEY_PARAM_PRIV_KEY, false}}},
+    [SK_JWS_RS256] = {{"RS256", "RSA", NULL, {"n", "e"}},
+                      "RSA",
+                      "SHA256",
+                      {{OSSL_PKEY_PARAM_RSA_N, true}, {OSSL_PKEY_PARAM_RSA_E, true}, {OSSL_PKEY_PARAM_RSA_D, true}}},
+    [SK_JWS_ES256] = {{"ES256", "EC", "P-256", {"x", "y"}},
+                      "EC",
+                      "SHA256",
+                      {{OSSL_PKEY_PARAM_PUB_KEY, false}, {NULL, false}, {OSSL_PKEY_PARAM_PRIV_KEY, true}}},
 };
 
 struct sk_jws {
@@ -247,54 +235,9 @@ struct sk_jws {
     } at[];
 };
 
-// A key as OpenSSL takes it: named numbers, bytes and texts, which the builder borrows.
-struct parts {
-    OSSL_PARAM_BLD *builder;             // owned
-    BIGNUM *numbers[NUMBERS_MAX];        // owned
-    unsigned char point[1 + ECDSA_SIZE]; // of ES256
-    size_t count;
-    bool failed;
-};
-
-static bool jws_is_of_size(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key);
-static enum sk_status jws_open_hs256(struct sk_jws *jws, struct sk_jws_bytes secret);
-static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_key *key);
-static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, struct parts *out);
-static void parts_put_number(struct parts *parts, const char *name, struct sk_jws_bytes bytes);
-static void parts_put_bytes(struct parts *parts, const char *name, struct sk_jws_bytes bytes);
-static EVP_PKEY *parts_make(struct parts *parts, const char *type, int selection);
-static bool jws_is_valid(const struct sk_jws *jws);
-static enum sk_jws_result jws_mac(const struct sk_jws *jws, unsigned reader, const char *text, size_t len,
-                                  unsigned char out[MAC_SIZE]);
-static size_t jws_ecdsa_to_der(const unsigned char raw[ECDSA_SIZE], unsigned char der[DER_MAX]);
-static bool jws_ecdsa_from_der(const unsigned char *der, size_t len, unsigned char raw[ECDSA_SIZE]);
-
 const struct sk_jws_names *sk_jws_names(enum sk_jws_algorithm algorithm)
 {
     return &algorithms[algorithm].names;
-}
-
-enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, unsigned readers,
-                           struct sk_jws **out)
-{
-    bool symmetric = algorithm == SK_JWS_HS256;
-    *out = NULL;
-    if (!jws_is_of_size(algorithm, key))
-        return SK_FAIL;
-    struct sk_jws *jws = calloc(1, sizeof *jws + readers * sizeof jws->at[0]);
-    if (jws == NULL)
-        return SK_NO_MEM;
-    jws->algorithm = algorithm;
-    jws->can_sign = symmetric || key->private_key.len > 0;
-    jws->readers = readers;
-    enum sk_status status = symmetric ? jws_open_hs256(jws, key->parts[0]) : jws_open_public(jws, key);
-    ERR_clear_error();
-    if (status != SK_OK) {
-        sk_jws_close(jws);
-        return status;
-    }
-    *out = jws;
-    return SK_OK;
 }
 
 static bool jws_is_of_size(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key)
@@ -329,87 +272,45 @@ static enum sk_status jws_open_hs256(struct sk_jws *jws, struct sk_jws_bytes sec
     return done ? SK_OK : SK_NO_MEM;
 }
 
-static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_key *key)
+// NULL: they are no key, or out of memory; *enough: not, as far as it is seen here. A part of length 0 is not there.
+static EVP_PKEY *jws_make_key(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, bool *enough)
 {
-    struct parts parts = {.builder = OSSL_PARAM_BLD_new()};
-    parts.failed = parts.builder == NULL;
-    jws_put_parts(jws->algorithm, key, &parts);
-    bool enough = !parts.failed;
-    jws->key =
-        parts_make(&parts, algorithms[jws->algorithm].openssl, jws->can_sign ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY);
-    for (unsigned i = 0; i < jws->readers; i++) {
-        jws->at[i].md = EVP_MD_CTX_new();
-        enough = enough && jws->at[i].md != NULL;
+    const struct algorithm *of = &algorithms[algorithm];
+    struct sk_jws_bytes parts[PARTS] = {key->parts[0], key->parts[1], key->private_key};
+    unsigned char point[1 + ECDSA_SIZE] = {POINT_CONVERSION_UNCOMPRESSED};
+    BIGNUM *numbers[PARTS] = {NULL};
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new(); // borrows the parts
+    bool done = builder != NULL;
+    if (algorithm == SK_JWS_ES256) {
+        memcpy(point + 1, parts[0].at, POINT_SIZE);
+        memcpy(point + 1 + POINT_SIZE, parts[1].at, POINT_SIZE);
+        parts[0] = (struct sk_jws_bytes){point, sizeof point};
+        parts[1].len = 0;
+        done = done && OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, of->names.crv, 0) == 1;
     }
-    if (!enough)
-        return SK_NO_MEM;
-    if (jws->key == NULL || !jws_is_valid(jws))
-        return SK_FAIL;
-    jws->signature_len = jws->algorithm == SK_JWS_ES256 ? ECDSA_SIZE : (size_t)EVP_PKEY_get_size(jws->key);
-    // Only a pair verifies what it has signed.
-    static const char text[] = "a pair";
-    unsigned char signature[SK_JWS_SIGNATURE_MAX];
-    size_t len = jws->can_sign ? sk_jws_sign(jws, text, sizeof text, signature) : 0;
-    return !jws->can_sign || (len > 0 && sk_jws_verify(jws, 0, text, sizeof text,
-                                                       (struct sk_jws_bytes){signature, len}) == SK_JWS_GOOD)
-               ? SK_OK
-               : SK_FAIL;
-}
-
-static void jws_put_parts(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, struct parts *out)
-{
-    switch (algorithm) {
-    case SK_JWS_RS256:
-        parts_put_number(out, OSSL_PKEY_PARAM_RSA_N, key->parts[0]);
-        parts_put_number(out, OSSL_PKEY_PARAM_RSA_E, key->parts[1]);
-        parts_put_number(out, OSSL_PKEY_PARAM_RSA_D, key->private_key);
-        break;
-    case SK_JWS_ES256:
-        out->point[0] = POINT_CONVERSION_UNCOMPRESSED;
-        memcpy(out->point + 1, key->parts[0].at, POINT_SIZE);
-        memcpy(out->point + 1 + POINT_SIZE, key->parts[1].at, POINT_SIZE);
-        out->failed = out->failed || OSSL_PARAM_BLD_push_utf8_string(out->builder, OSSL_PKEY_PARAM_GROUP_NAME,
-                                                                     algorithms[algorithm].names.crv, 0) != 1;
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, (struct sk_jws_bytes){out->point, sizeof out->point});
-        parts_put_number(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
-        break;
-    default:
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PUB_KEY, key->parts[0]);
-        parts_put_bytes(out, OSSL_PKEY_PARAM_PRIV_KEY, key->private_key);
+    for (size_t i = 0; done && i < PARTS; i++) {
+        const char *name = of->parts[i].name;
+        if (of->parts[i].number && parts[i].len > 0) {
+            numbers[i] = BN_bin2bn(parts[i].at, (int)parts[i].len, NULL);
+            done = numbers[i] != NULL && OSSL_PARAM_BLD_push_BN(builder, name, numbers[i]) == 1;
+        } else if (parts[i].len > 0) {
+            done = OSSL_PARAM_BLD_push_octet_string(builder, name, parts[i].at, parts[i].len) == 1;
+        }
     }
-}
-
-// A part of length 0 is not there.
-static void parts_put_number(struct parts *parts, const char *name, struct sk_jws_bytes bytes)
-{
-    if (parts->failed || bytes.len == 0)
-        return;
-    BIGNUM *number = BN_bin2bn(bytes.at, (int)bytes.len, NULL);
-    parts->numbers[parts->count++] = number;
-    parts->failed = number == NULL || OSSL_PARAM_BLD_push_BN(parts->builder, name, number) != 1;
-}
-
-static void parts_put_bytes(struct parts *parts, const char *name, struct sk_jws_bytes bytes)
-{
-    if (!parts->failed && bytes.len > 0)
-        parts->failed = OSSL_PARAM_BLD_push_octet_string(parts->builder, name, bytes.at, bytes.len) != 1;
-}
-
-// Frees the parts. NULL: they are no key, or out of memory.
-static EVP_PKEY *parts_make(struct parts *parts, const char *type, int selection)
-{
-    EVP_PKEY *key = NULL;
-    OSSL_PARAM *params = parts->failed ? NULL : OSSL_PARAM_BLD_to_param(parts->builder);
-    EVP_PKEY_CTX *context = params == NULL ? NULL : EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+    *enough = done;
+    EVP_PKEY *made = NULL;
+    int selection = key->private_key.len > 0 ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY;
+    OSSL_PARAM *params = done ? OSSL_PARAM_BLD_to_param(builder) : NULL;
+    EVP_PKEY_CTX *context = params == NULL ? NULL : EVP_PKEY_CTX_new_from_name(NULL, of->openssl, NULL);
     if (context == NULL || EVP_PKEY_fromdata_init(context) != 1 ||
-        EVP_PKEY_fromdata(context, &key, selection, params) != 1)
-        key = NULL;
+        EVP_PKEY_fromdata(context, &made, selection, params) != 1)
+        made = NULL;
     EVP_PKEY_CTX_free(context);
     OSSL_PARAM_free(params);
-    OSSL_PARAM_BLD_free(parts->builder);
-    for (size_t i = 0; i < parts->count; i++)
-        BN_clear_free(parts->numbers[i]);
-    return key;
+    OSSL_PARAM_BLD_free(builder);
+    for (size_t i = 0; i < PARTS; i++)
+        BN_clear_free(numbers[i]);
+    return made;
 }
 
 // The size of an RSA key, an exponent other than 1, a point that is on the curve.
@@ -422,6 +323,52 @@ static bool jws_is_valid(const struct sk_jws *jws)
     bool valid = context != NULL && EVP_PKEY_public_check(context) == 1;
     EVP_PKEY_CTX_free(context);
     return valid;
+}
+
+static enum sk_status jws_open_public(struct sk_jws *jws, const struct sk_jws_key *key)
+{
+    bool enough;
+    jws->key = jws_make_key(jws->algorithm, key, &enough);
+    for (unsigned i = 0; i < jws->readers; i++) {
+        jws->at[i].md = EVP_MD_CTX_new();
+        enough = enough && jws->at[i].md != NULL;
+    }
+    if (!enough)
+        return SK_NO_MEM;
+    if (jws->key == NULL || !jws_is_valid(jws))
+        return SK_FAIL;
+    jws->signature_len = jws->algorithm == SK_JWS_ES256 ? ECDSA_SIZE : (size_t)EVP_PKEY_get_size(jws->key);
+    if (!jws->can_sign)
+        return SK_OK;
+    // Only a pair verifies what it has signed.
+    static const char text[] = "a pair";
+    unsigned char made[SK_JWS_SIGNATURE_MAX];
+    struct sk_jws_bytes signature = {made, sk_jws_sign(jws, text, sizeof text, made)};
+    bool pair = signature.len > 0 && sk_jws_verify(jws, 0, text, sizeof text, signature) == SK_JWS_GOOD;
+    return pair ? SK_OK : SK_FAIL;
+}
+
+enum sk_status sk_jws_open(enum sk_jws_algorithm algorithm, const struct sk_jws_key *key, unsigned readers,
+                           struct sk_jws **out)
+{
+    bool symmetric = algorithm == SK_JWS_HS256;
+    *out = NULL;
+    if (!jws_is_of_size(algorithm, key))
+        return SK_FAIL;
+    struct sk_jws *jws = calloc(1, sizeof *jws + readers * sizeof jws->at[0]);
+    if (jws == NULL)
+        return SK_NO_MEM;
+    jws->algorithm = algorithm;
+    jws->can_sign = symmetric || key->private_key.len > 0;
+    jws->readers = readers;
+    enum sk_status status = symmetric ? jws_open_hs256(jws, key->parts[0]) : jws_open_public(jws, key);
+    ERR_clear_error();
+    if (status != SK_OK) {
+        sk_jws_close(jws);
+        return status;
+    }
+    *out = jws;
+    return SK_OK;
 }
 
 void sk_jws_close(struct sk_jws *jws)
@@ -456,7 +403,34 @@ bool sk_jws_can_sign(const struct sk_jws *jws)
     return jws->can_sign;
 }
 
-// ---- checking ----
+static enum sk_jws_result jws_mac(const struct sk_jws *jws, unsigned reader, const char *text, size_t len,
+                                  unsigned char out[MAC_SIZE])
+{
+    EVP_MAC_CTX *mac = jws->at[reader].mac;
+    size_t made = 0;
+    if (EVP_MAC_init(mac, NULL, 0, NULL) == 1 && EVP_MAC_update(mac, (const unsigned char *)text, len) == 1 &&
+        EVP_MAC_final(mac, out, &made, MAC_SIZE) == 1 && made == MAC_SIZE)
+        return SK_JWS_GOOD;
+    ERR_clear_error();
+    return SK_JWS_NO_MEM;
+}
+
+// OpenSSL's form of an ECDSA signature is DER; a token has r and s, 32 bytes each (RFC 7518, 3.4). Returns the length;
+// 0: out of memory.
+static size_t jws_ecdsa_to_der(const unsigned char raw[ECDSA_SIZE], unsigned char der[DER_MAX])
+{
+    int len = 0;
+    ECDSA_SIG *pair = ECDSA_SIG_new();
+    BIGNUM *r = BN_bin2bn(raw, POINT_SIZE, NULL), *s = BN_bin2bn(raw + POINT_SIZE, POINT_SIZE, NULL);
+    if (pair != NULL && r != NULL && s != NULL && ECDSA_SIG_set0(pair, r, s) == 1) {
+        r = s = NULL; // the pair owns them
+        len = i2d_ECDSA_SIG(pair, &der);
+    }
+    BN_free(r);
+    BN_free(s);
+    ECDSA_SIG_free(pair);
+    return len > 0 ? (size_t)len : 0;
+}
 
 enum sk_jws_result sk_jws_verify(const struct sk_jws *jws, unsigned reader, const char *text, size_t len,
                                  struct sk_jws_bytes signature)
@@ -484,19 +458,14 @@ enum sk_jws_result sk_jws_verify(const struct sk_jws *jws, unsigned reader, cons
     return result;
 }
 
-static enum sk_jws_result jws_mac(const struct sk_jws *jws, unsigned reader, const char *text, size_t len,
-                                  unsigned char out[MAC_SIZE])
+static bool jws_ecdsa_from_der(const unsigned char *der, size_t len, unsigned char raw[ECDSA_SIZE])
 {
-    EVP_MAC_CTX *mac = jws->at[reader].mac;
-    size_t made = 0;
-    if (EVP_MAC_init(mac, NULL, 0, NULL) == 1 && EVP_MAC_update(mac, (const unsigned char *)text, len) == 1 &&
-        EVP_MAC_final(mac, out, &made, MAC_SIZE) == 1 && made == MAC_SIZE)
-        return SK_JWS_GOOD;
-    ERR_clear_error();
-    return SK_JWS_NO_MEM;
+    ECDSA_SIG *pair = d2i_ECDSA_SIG(NULL, &der, (long)len);
+    bool done = pair != NULL && BN_bn2binpad(ECDSA_SIG_get0_r(pair), raw, POINT_SIZE) == POINT_SIZE &&
+                BN_bn2binpad(ECDSA_SIG_get0_s(pair), raw + POINT_SIZE, POINT_SIZE) == POINT_SIZE;
+    ECDSA_SIG_free(pair);
+    return done;
 }
-
-// ---- signing ----
 
 size_t sk_jws_sign(const struct sk_jws *jws, const char *text, size_t len, unsigned char out[SK_JWS_SIGNATURE_MAX])
 {
@@ -514,35 +483,6 @@ size_t sk_jws_sign(const struct sk_jws *jws, const char *text, size_t len, unsig
         memcpy(out, made, made_len);
     ERR_clear_error();
     return done ? jws->signature_len : 0;
-}
-
-// ---- ecdsa ----
-
-// OpenSSL's form of an ECDSA signature is DER; a token has r and s, 32 bytes each (RFC 7518, 3.4).
-
-// Returns the length; 0: out of memory.
-static size_t jws_ecdsa_to_der(const unsigned char raw[ECDSA_SIZE], unsigned char der[DER_MAX])
-{
-    int len = 0;
-    ECDSA_SIG *pair = ECDSA_SIG_new();
-    BIGNUM *r = BN_bin2bn(raw, POINT_SIZE, NULL), *s = BN_bin2bn(raw + POINT_SIZE, POINT_SIZE, NULL);
-    if (pair != NULL && r != NULL && s != NULL && ECDSA_SIG_set0(pair, r, s) == 1) {
-        r = s = NULL; // the pair owns them
-        len = i2d_ECDSA_SIG(pair, &der);
-    }
-    BN_free(r);
-    BN_free(s);
-    ECDSA_SIG_free(pair);
-    return len > 0 ? (size_t)len : 0;
-}
-
-static bool jws_ecdsa_from_der(const unsigned char *der, size_t len, unsigned char raw[ECDSA_SIZE])
-{
-    ECDSA_SIG *pair = d2i_ECDSA_SIG(NULL, &der, (long)len);
-    bool done = pair != NULL && BN_bn2binpad(ECDSA_SIG_get0_r(pair), raw, POINT_SIZE) == POINT_SIZE &&
-                BN_bn2binpad(ECDSA_SIG_get0_s(pair), raw + POINT_SIZE, POINT_SIZE) == POINT_SIZE;
-    ECDSA_SIG_free(pair);
-    return done;
 }
 
 // ---- jansson's memory ----

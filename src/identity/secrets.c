@@ -14,15 +14,19 @@ struct sk_secrets {
 
 struct owned_set {
     struct sk_secret_set set;            // must be first: a set is cast to its owner
-    struct sk_identity_options *options; // the tokens borrow from it
+    struct sk_identity_options *options; // the set borrows from it
     void (*release)(struct sk_identity_options *options);
-    struct sk_tokens *tokens;
-    struct sk_tickets *tickets;
 };
 
-static struct owned_set *secrets_read(const struct sk_secrets *secrets);
-static bool secrets_open_set(struct owned_set *owned, const struct sk_secrets_source *source, FILE *err);
-static void secrets_free_set(void *value);
+static void secrets_free_set(void *value)
+{
+    struct owned_set *owned = value;
+    sk_tokens_close(owned->set.tokens);
+    sk_tickets_close(owned->set.tickets);
+    if (owned->options != NULL)
+        owned->release(owned->options);
+    free(owned);
+}
 
 struct sk_secrets *sk_secrets_open(const struct sk_secrets_source *source)
 {
@@ -43,30 +47,15 @@ void sk_secrets_close(struct sk_secrets *secrets)
     free(secrets);
 }
 
-static void secrets_free_set(void *value)
+static bool secrets_open_set(struct owned_set *owned, const struct sk_secrets_source *source, FILE *err)
 {
-    struct owned_set *owned = value;
-    sk_tokens_close(owned->tokens);
-    sk_tickets_close(owned->tickets);
-    if (owned->options != NULL)
-        owned->release(owned->options);
-    free(owned);
-}
-
-// ---- reading ----
-
-bool sk_secrets_reload(struct sk_secrets *secrets)
-{
-    struct owned_set *owned = secrets_read(secrets);
-    if (owned == NULL)
+    owned->release = source->release;
+    owned->options = source->read(source->arg, err);
+    if (owned->options == NULL)
         return false;
-    if (!sk_editions_publish(secrets->sets, owned)) {
-        sk_log(SK_LOG_ERROR, "no memory for new secrets; the old ones stay", "");
-        secrets_free_set(owned);
-        return false;
-    }
-    sk_log(SK_LOG_INFO, "secrets read again", "version=%" PRIu64, sk_secrets_version(secrets));
-    return true;
+    owned->set = (struct sk_secret_set){sk_tokens_open(owned->options, err), sk_tickets_open(owned->options, err),
+                                        owned->options->payment_secret};
+    return owned->set.tokens != NULL && owned->set.tickets != NULL;
 }
 
 // NULL: the reason is logged.
@@ -90,19 +79,19 @@ static struct owned_set *secrets_read(const struct sk_secrets *secrets)
     return owned;
 }
 
-static bool secrets_open_set(struct owned_set *owned, const struct sk_secrets_source *source, FILE *err)
+bool sk_secrets_reload(struct sk_secrets *secrets)
 {
-    owned->release = source->release;
-    owned->options = source->read(source->arg, err);
-    if (owned->options == NULL)
+    struct owned_set *owned = secrets_read(secrets);
+    if (owned == NULL)
         return false;
-    owned->tokens = sk_tokens_open(owned->options, err);
-    owned->tickets = sk_tickets_open(owned->options, err);
-    owned->set = (struct sk_secret_set){owned->tokens, owned->tickets, owned->options->payment_secret};
-    return owned->tokens != NULL && owned->tickets != NULL;
+    if (!sk_editions_publish(secrets->sets, owned)) {
+        sk_log(SK_LOG_ERROR, "no memory for new secrets; the old ones stay", "");
+        secrets_free_set(owned);
+        return false;
+    }
+    sk_log(SK_LOG_INFO, "secrets read again", "version=%" PRIu64, sk_secrets_version(secrets));
+    return true;
 }
-
-// ---- holding ----
 
 uint64_t sk_secrets_version(const struct sk_secrets *secrets)
 {

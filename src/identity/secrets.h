@@ -15,8 +15,8 @@ struct sk_secrets;
 
 // Never changes.
 struct sk_secret_set {
-    const struct sk_tokens *tokens;
-    const struct sk_tickets *tickets;
+    struct sk_tokens *tokens;
+    struct sk_tickets *tickets;
     const char *payment_secret; // one or two lines; NULL: none
 };
 

@@ -21,11 +21,11 @@ struct sk_signed {
     size_t body_len;
 };
 
-// Any thread. Whether the text is signed with one of the secrets, one a line, at about `now_s`, in Unix seconds. False
-// also if out of memory.
-// Whether a timestamp, of Unix seconds, is within the tolerance.
+// Any thread, as both. Whether a timestamp, of Unix seconds, is within the tolerance.
 bool sk_signature_is_of_now(const char *timestamp, int64_t now_s);
 
+// Whether the text is signed with one of the secrets, one a line, at about `now_s`, in Unix seconds. False also if out
+// of memory.
 bool sk_signature_good(const char *secrets, const struct sk_signed *message, int64_t now_s);
 
 #endif

@@ -26,14 +26,40 @@ struct sk_tickets {
     struct secret secret[SECRETS_MAX];
 };
 
-static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *lines);
-static void tickets_add_secret(struct sk_tickets *tickets, struct sk_span line);
-static void ticket_sign(const struct secret *secret, const unsigned char raw[MAC_AT], const char *user,
-                        unsigned char mac[DIGEST_SIZE]);
-static void ticket_put(unsigned char *at, size_t bytes, uint64_t number);
-static uint64_t ticket_get(const unsigned char *at, size_t bytes);
+// A key that is longer than a block is replaced by its digest.
+static void tickets_add_secret(struct sk_tickets *tickets, struct sk_span line)
+{
+    struct secret *secret = &tickets->secret[tickets->secrets++];
+    unsigned char inner[BLOCK_SIZE] = {0}, outer[BLOCK_SIZE];
+    if (line.len > BLOCK_SIZE)
+        (void)SHA256((const unsigned char *)line.at, line.len, inner);
+    else
+        memcpy(inner, line.at, line.len);
+    for (size_t i = 0; i < BLOCK_SIZE; i++) {
+        outer[i] = inner[i] ^ 0x5c;
+        inner[i] ^= 0x36;
+    }
+    (void)SHA256_Init(&secret->inner);
+    (void)SHA256_Update(&secret->inner, inner, BLOCK_SIZE);
+    (void)SHA256_Init(&secret->outer);
+    (void)SHA256_Update(&secret->outer, outer, BLOCK_SIZE);
+    OPENSSL_cleanse(inner, sizeof inner);
+    OPENSSL_cleanse(outer, sizeof outer);
+}
 
-// ---- opening and closing ----
+// Returns what is wrong with them; NULL: nothing.
+static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *lines)
+{
+    struct sk_span text = {lines, strlen(lines)}, line;
+    while (sk_span_line(&text, &line)) {
+        if (line.len < SECRET_MIN)
+            return "a line is shorter than 16 bytes";
+        if (tickets->secrets == SECRETS_MAX)
+            return "there are more than two lines";
+        tickets_add_secret(tickets, line);
+    }
+    return tickets->secrets == 0 ? "there is none" : NULL;
+}
 
 struct sk_tickets *sk_tickets_open(const struct sk_identity_options *options, FILE *err)
 {
@@ -63,43 +89,6 @@ bool sk_tickets_on(const struct sk_tickets *tickets)
     return tickets->secrets > 0;
 }
 
-// Returns what is wrong with them; NULL: nothing.
-static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *lines)
-{
-    struct sk_span text = {lines, strlen(lines)}, line;
-    while (sk_span_line(&text, &line)) {
-        if (line.len < SECRET_MIN)
-            return "a line is shorter than 16 bytes";
-        if (tickets->secrets == SECRETS_MAX)
-            return "there are more than two lines";
-        tickets_add_secret(tickets, line);
-    }
-    return tickets->secrets == 0 ? "there is none" : NULL;
-}
-
-// ---- HMAC ----
-
-// A key that is longer than a block is replaced by its digest.
-static void tickets_add_secret(struct sk_tickets *tickets, struct sk_span line)
-{
-    struct secret *secret = &tickets->secret[tickets->secrets++];
-    unsigned char inner[BLOCK_SIZE] = {0}, outer[BLOCK_SIZE];
-    if (line.len > BLOCK_SIZE)
-        (void)SHA256((const unsigned char *)line.at, line.len, inner);
-    else
-        memcpy(inner, line.at, line.len);
-    for (size_t i = 0; i < BLOCK_SIZE; i++) {
-        outer[i] = inner[i] ^ 0x5c;
-        inner[i] ^= 0x36;
-    }
-    (void)SHA256_Init(&secret->inner);
-    (void)SHA256_Update(&secret->inner, inner, BLOCK_SIZE);
-    (void)SHA256_Init(&secret->outer);
-    (void)SHA256_Update(&secret->outer, outer, BLOCK_SIZE);
-    OPENSSL_cleanse(inner, sizeof inner);
-    OPENSSL_cleanse(outer, sizeof outer);
-}
-
 static void ticket_sign(const struct secret *secret, const unsigned char raw[MAC_AT], const char *user,
                         unsigned char mac[DIGEST_SIZE])
 {
@@ -111,7 +100,11 @@ static void ticket_sign(const struct secret *secret, const unsigned char raw[MAC
     (void)SHA256_Final(mac, &outer);
 }
 
-// ---- making and checking ----
+static void ticket_put(unsigned char *at, size_t bytes, uint64_t number)
+{
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (unsigned char)(number >> 8 * (bytes - 1 - i));
+}
 
 bool sk_tickets_make(const struct sk_tickets *tickets, const struct sk_ticket *ticket, char out[SK_TICKET_SIZE])
 {
@@ -127,6 +120,14 @@ bool sk_tickets_make(const struct sk_tickets *tickets, const struct sk_ticket *t
     memcpy(raw + MAC_AT, mac, MAC_SIZE);
     out[sk_base64url_put(raw, RAW_SIZE, out)] = '\0';
     return true;
+}
+
+static uint64_t ticket_get(const unsigned char *at, size_t bytes)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < bytes; i++)
+        number = number << 8 | at[i];
+    return number;
 }
 
 bool sk_tickets_check(const struct sk_tickets *tickets, const char *text, uint32_t now_s, struct sk_ticket *ticket)
@@ -162,17 +163,3 @@ bool sk_work_done(const char *challenge, const char *nonce, unsigned bits)
 }
 
 // ---- numbers ----
-
-static void ticket_put(unsigned char *at, size_t bytes, uint64_t number)
-{
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (unsigned char)(number >> 8 * (bytes - 1 - i));
-}
-
-static uint64_t ticket_get(const unsigned char *at, size_t bytes)
-{
-    uint64_t number = 0;
-    for (size_t i = 0; i < bytes; i++)
-        number = number << 8 | at[i];
-    return number;
-}

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "editions.h"
 #include "identity_options.h"
 #include "jwt.h"
 #include "metrics.h"
@@ -31,7 +32,18 @@ struct sk_token_key {
     uint64_t number;    // identifies this kid with this key, also in all later sets; never 0
 };
 
-struct sk_token_keys;
+struct sk_token_key_unused {
+    size_t place;       // in the list
+    const char *reason; // a constant
+    bool foreign;       // it is not for us; false: it would be, but something is wrong with it
+};
+
+struct sk_token_keys {
+    size_t count, unused_count;
+    struct sk_token_key all[SK_TOKEN_KEYS_MAX];
+    struct sk_token_key_unused unused[SK_TOKEN_KEYS_MAX];
+    uint64_t next_number; // of a key that a later set has more
+};
 
 // Any thread. `readers`: as in jwt.h. `before`: the set that this one will replace, or NULL; keys that are in both keep
 // their numbers. NULL: an error, which `wrong` describes without repeating what was read.
@@ -42,18 +54,7 @@ struct sk_token_keys *sk_token_keys_load(const char *path, unsigned readers, con
                                          char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
 void sk_token_keys_free(struct sk_token_keys *keys); // NULL is fine
 
-size_t sk_token_keys_count(const struct sk_token_keys *keys);
-const struct sk_token_key *sk_token_keys_at(const struct sk_token_keys *keys, size_t i);
 const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, const char *kid); // NULL: unknown
-
-struct sk_token_key_unused {
-    size_t place;       // in the list
-    const char *reason; // a constant
-    bool foreign;       // it is not for us; false: it would be, but something is wrong with it
-};
-
-size_t sk_token_keys_unused_count(const struct sk_token_keys *keys);
-struct sk_token_key_unused sk_token_keys_unused(const struct sk_token_keys *keys, size_t i);
 
 // ---- token ring ----
 
@@ -66,8 +67,8 @@ struct sk_token_key_unused sk_token_keys_unused(const struct sk_token_keys *keys
 
 struct sk_token_ring;
 
-// The main thread, as sk_token_ring_close. Reads the files. `readers`: as in jwt.h, one for each reactor. NULL: the
-// reason is logged.
+// The main thread, as sk_token_ring_close. Reads the files, whose paths it borrows. `readers`: as in jwt.h, one for
+// each reactor. NULL: the reason is logged.
 struct sk_token_ring *sk_token_ring_open(const struct sk_identity_options *options, unsigned readers);
 void sk_token_ring_close(struct sk_token_ring *ring); // every taken set must be back; NULL is fine
 
@@ -75,15 +76,9 @@ void sk_token_ring_close(struct sk_token_ring *ring); // every taken set must be
 // logged, and what it held before stays.
 bool sk_token_ring_reload(struct sk_token_ring *ring);
 
-// Any thread. Which reading of the keys is current. A holder compares it with the version of its own set.
-uint64_t sk_token_ring_version(const struct sk_token_ring *ring);
-
-// Any thread. The caller holds the set until it gives it back.
-const struct sk_token_keys *sk_token_ring_take(struct sk_token_ring *ring, uint64_t *version);
-void sk_token_ring_give_back(struct sk_token_ring *ring, const struct sk_token_keys *keys);
-
-// Any thread. The number of sets that are not freed: the current one, and older ones that some reactor still holds.
-size_t sk_token_ring_sets(struct sk_token_ring *ring);
+// Any thread. The sets of keys (struct sk_token_keys) that were read and are not freed. Borrowed; only the ring
+// publishes.
+struct sk_editions *sk_token_ring_keys(struct sk_token_ring *ring);
 
 // ---- checking ----
 //

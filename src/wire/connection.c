@@ -16,44 +16,36 @@
 #include "deadlines.h"
 #include "hangups.h"
 #include "log.h"
-#include "metrics.h"
 
-enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500, PERCENT = 100, RESERVED_PART = 10 };
+enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500, PERCENT = 100 };
 
-#define NO_CONNECTION UINT32_MAX
-
-static enum sk_status connections_make(struct sk_connections *pool);
-static void connections_on_hangup(void *arg, uint64_t handle);
-static void connection_release(struct sk_connection *connection);
-static void connection_resume(struct sk_connection *connection);
+static void connections_on_hangup(void *arg, uint64_t handle)
+{
+    struct sk_connection *connection = sk_connections_find(arg, handle, SK_PHASES_OPEN | SK_PHASES_STREAM);
+    if (connection != NULL) // else it is answered, and not resumed yet
+        sk_connection_drop(connection);
+}
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
-                                   const struct sk_server_options *options)
+                                   const struct sk_server_options *options, const struct sk_handler *handler)
 {
-    *pool = (struct sk_connections){.loop = loop, .options = options};
-    if (connections_make(pool) != SK_OK)
+    uint32_t count = (uint32_t)options->max_connections;
+    *pool = (struct sk_connections){.loop = loop, .options = options, .handler = handler, .count = count};
+    pool->all = calloc(count, sizeof *pool->all);
+    if (pool->all == NULL)
         return SK_NO_MEM;
+    for (uint32_t i = 0; i < count; i++) {
+        pool->all[i].pool = pool;
+        pool->all[i].index = i;
+        pool->all[i].next_free = i + 1 < count ? &pool->all[i + 1] : NULL;
+    }
+    pool->first_free = pool->all;
+    pool->in_phase[SK_PHASE_FREE] = count;
+    pool->held_most = (size_t)(count * options->long_share / PERCENT);
+    pool->held_most += pool->held_most == 0;
     pool->deadlines = sk_deadlines_open(uv_now(loop));
     pool->hangups = sk_hangups_open(loop, connections_on_hangup, pool);
     return pool->deadlines != NULL && pool->hangups != NULL ? SK_OK : SK_FAIL;
-}
-
-static enum sk_status connections_make(struct sk_connections *pool)
-{
-    pool->count = (uint32_t)pool->options->max_connections;
-    pool->all = calloc(pool->count, sizeof *pool->all);
-    if (pool->all == NULL)
-        return SK_NO_MEM;
-    for (uint32_t i = 0; i < pool->count; i++) {
-        pool->all[i].pool = pool;
-        pool->all[i].index = i;
-        pool->all[i].next_free = i + 1 < pool->count ? i + 1 : NO_CONNECTION;
-    }
-    pool->first_free = 0;
-    pool->in_phase[SK_PHASE_FREE] = pool->count;
-    pool->held_most = (size_t)(pool->count * pool->options->long_share / PERCENT);
-    pool->held_most += pool->held_most == 0;
-    return SK_OK;
 }
 
 void sk_connections_close(struct sk_connections *pool)
@@ -68,8 +60,8 @@ void sk_connections_close(struct sk_connections *pool)
 
 struct sk_connection *sk_connection_take(struct sk_connections *pool, struct MHD_Connection *library, int fd)
 {
-    SK_ASSERT(pool->first_free != NO_CONNECTION);
-    struct sk_connection *connection = &pool->all[pool->first_free];
+    struct sk_connection *connection = pool->first_free;
+    SK_ASSERT(connection != NULL);
     pool->first_free = connection->next_free;
     if (connection->index >= pool->used)
         pool->used = connection->index + 1;
@@ -88,7 +80,7 @@ void sk_connection_free(struct sk_connection *connection)
     connection->generation++;
     connection->library = NULL;
     connection->next_free = connection->pool->first_free;
-    connection->pool->first_free = connection->index;
+    connection->pool->first_free = connection;
 }
 
 void sk_connection_begin_request(struct sk_connection *connection)
@@ -106,24 +98,21 @@ void sk_connection_begin_request(struct sk_connection *connection)
 
 void sk_connection_end_request(struct sk_connection *connection)
 {
-    connection->request.handle = 0; // late answers do not find it
-    if (connection->request.lease != NULL)
-        *connection->request.lease = false;
-    connection->request.lease = NULL;
-    if (connection->request.hold.place)
-        connection_release(connection);
-    sk_buf_free(&connection->request.body);
-    sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)connection->pool->options->idle_timeout_ms);
-}
-
-static void connection_release(struct sk_connection *connection)
-{
     struct sk_connections *pool = connection->pool;
-    SK_ASSERT(pool->held > 0);
-    pool->held--;
-    if (pool->hooks.released != NULL)
-        pool->hooks.released(pool->hooks.arg, &connection->request.hold);
-    connection->request.hold = (struct sk_hold){0};
+    struct sk_request *request = &connection->request;
+    request->handle = 0; // late answers do not find it
+    if (request->lease != NULL)
+        *request->lease = false;
+    request->lease = NULL;
+    if (request->hold.place) {
+        SK_ASSERT(pool->held > 0);
+        pool->held--;
+        if (pool->handler->released != NULL)
+            pool->handler->released(pool->handler->arg, &request->hold);
+        request->hold = (struct sk_hold){0};
+    }
+    sk_buf_free(&request->body);
+    sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)pool->options->idle_timeout_ms);
 }
 
 void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, uint64_t limit_ms)
@@ -159,22 +148,12 @@ struct sk_connection *sk_connection_of(struct sk_request *request)
     return (struct sk_connection *)(void *)request;
 }
 
-struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t handle)
+struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t handle, unsigned phases)
 {
     uint32_t index = (uint32_t)handle;
     SK_ASSERT(index < pool->count);
     struct sk_connection *connection = &pool->all[index];
-    bool open = connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED;
-    return open && connection->request.handle == handle ? connection : NULL;
-}
-
-struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t handle)
-{
-    uint32_t index = (uint32_t)handle;
-    SK_ASSERT(index < pool->count);
-    struct sk_connection *connection = &pool->all[index];
-    bool streams = connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
-    return streams && connection->request.handle == handle ? connection : NULL;
+    return (phases & 1U << connection->phase) != 0 && connection->request.handle == handle ? connection : NULL;
 }
 
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool)
@@ -198,19 +177,10 @@ void sk_connection_suspend(struct sk_connection *connection)
         sk_log(SK_LOG_DEBUG, "a parked connection is not watched: no memory", "");
 }
 
-static void connections_on_hangup(void *arg, uint64_t handle)
-{
-    struct sk_connection *connection = sk_connections_find(arg, handle);
-    if (connection == NULL)
-        connection = sk_connections_find_stream(arg, handle);
-    if (connection != NULL) // else it is answered, and not resumed yet
-        sk_connection_drop(connection);
-}
-
 void sk_connection_drop(struct sk_connection *connection)
 {
     struct sk_connections *pool = connection->pool;
-    pool->hooks.gone(pool->hooks.arg, &connection->request);
+    pool->handler->gone(pool->handler->arg, &connection->request);
     connection->request.handle = 0;
     sk_connection_move(connection, SK_PHASE_GONE, (uint64_t)pool->options->request_timeout_ms);
     sk_connection_resume_soon(connection);
@@ -248,45 +218,13 @@ bool sk_connections_resume(struct sk_connections *pool, bool all)
     for (int n = 0; pool->resume_first != NULL && (all || n < RESUME_MAX); n++) {
         struct sk_connection *connection = pool->resume_first;
         pool->resume_first = connection->next_to_resume;
-        connection_resume(connection);
+        sk_hangups_unwatch(pool->hangups, connection->fd);
+        MHD_resume_connection(connection->library);
+        connection->suspended = false;
+        SK_ASSERT(pool->suspended > 0);
+        pool->suspended--;
+        if (connection->phase == SK_PHASE_RESUMING)
+            sk_connection_move(connection, SK_PHASE_SENDING, (uint64_t)pool->options->request_timeout_ms);
     }
     return true;
-}
-
-static void connection_resume(struct sk_connection *connection)
-{
-    sk_hangups_unwatch(connection->pool->hangups, connection->fd);
-    MHD_resume_connection(connection->library);
-    connection->suspended = false;
-    SK_ASSERT(connection->pool->suspended > 0);
-    connection->pool->suspended--;
-    if (connection->phase == SK_PHASE_RESUMING)
-        sk_connection_move(connection, SK_PHASE_SENDING, (uint64_t)connection->pool->options->request_timeout_ms);
-}
-
-// ---- state ----
-
-bool sk_connections_crowded(const struct sk_connections *pool)
-{
-    return pool->in_phase[SK_PHASE_FREE] < pool->count / RESERVED_PART;
-}
-
-size_t sk_connections_sending(const struct sk_connections *pool)
-{
-    return pool->in_phase[SK_PHASE_RESUMING] + pool->in_phase[SK_PHASE_SENDING];
-}
-
-void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics *metrics)
-{
-    const size_t *in_phase = pool->in_phase;
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_connections_sending(pool) + in_phase[SK_PHASE_GONE]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
-    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS, pool->held);
-    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS_MAX, pool->held_most);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
 }

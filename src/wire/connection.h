@@ -12,12 +12,11 @@
 #include "head.h"
 #include "list.h"
 #include "request.h"
-#include "server_options.h"
+#include "server.h"
 #include "status.h"
 
 struct MHD_Connection;
 struct sk_hangups;
-struct sk_metrics;
 
 // Each phase has a deadline, counted from its start.
 enum sk_phase {
@@ -34,43 +33,41 @@ enum sk_phase {
     SK_PHASE_COUNT
 };
 
+// Sets of phases: the request has no answer yet, and its answer has begun and goes on.
+enum {
+    SK_PHASES_OPEN = 1 << SK_PHASE_WAITING | 1 << SK_PHASE_PARKED,
+    SK_PHASES_STREAM = 1 << SK_PHASE_STREAMING | 1 << SK_PHASE_STUCK,
+};
+
 struct sk_connection {
     struct sk_request request; // must be first: a request is cast to its connection
     struct sk_connections *pool;
     struct MHD_Connection *library; // borrowed while not FREE
     struct sk_deadline deadline;
-    struct sk_connection *next_to_resume;
+    struct sk_connection *next_free, *next_to_resume;
     int fd; // owned by libmicrohttpd
     enum sk_phase phase;
     bool suspended;    // in libmicrohttpd
     bool unanswerable; // there was no memory for an answer: will be closed
     bool stream_open;  // of a stream: its head is sent
     size_t unsent_at;  // of a stream: how much of request.body its client has taken
-    uint32_t generation, index, next_free;
+    uint32_t generation, index;
     // Used while the request is read.
     struct sk_head head;
     bool too_large;
     size_t discarded;
 };
 
-// Calls upwards, to the handlers (see server.h).
-struct sk_connection_hooks {
-    void (*streams)(void *arg, struct sk_request *request);
-    void (*gone)(void *arg, struct sk_request *request);
-    void (*released)(void *arg, const struct sk_hold *hold);
-    void *arg;
-};
-
 struct sk_connections {
     uv_loop_t *loop;                         // borrowed
     const struct sk_server_options *options; // borrowed
-    struct sk_connection *all;
-    uint32_t count, first_free;
+    const struct sk_handler *handler;        // borrowed
+    struct sk_connection *all, *first_free;
+    uint32_t count;
     uint32_t used; // slots that were ever in use: the rest need no check
     size_t in_phase[SK_PHASE_COUNT];
     struct sk_deadlines *deadlines;
     struct sk_hangups *hangups;
-    struct sk_connection_hooks hooks;
     struct sk_connection *resume_first, *resume_last; // RESUMING and GONE, in their order
     uint64_t resume_at_ms;
     size_t suspended;
@@ -83,7 +80,8 @@ struct sk_connections {
 };
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
-                                   const struct sk_server_options *options) SK_MUST_CHECK;
+                                   const struct sk_server_options *options,
+                                   const struct sk_handler *handler) SK_MUST_CHECK;
 void sk_connections_close(struct sk_connections *pool); // none may be suspended; fine after a failed open
 
 // The pool has a slot for each connection that libmicrohttpd may accept.
@@ -98,23 +96,11 @@ void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, u
 
 struct sk_connection *sk_connection_of(struct sk_request *request);
 
-// A connection that waits or is parked. NULL: it is answered, or its client is gone.
-struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t handle);
-
-// A connection that streams. NULL: its stream has ended, or its client is gone.
-struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t handle);
+// The connection with this request, if it is in one of the phases. NULL: it is not, or its client is gone.
+struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t handle, unsigned phases);
 
 // Returns a connection whose deadline has come, and sets its deadline again, to a later time. NULL: all were returned.
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);
-
-// Whether nine tenths of all are taken. Never true with less than ten.
-bool sk_connections_crowded(const struct sk_connections *pool);
-
-// The number of connections in the phases RESUMING and SENDING.
-size_t sk_connections_sending(const struct sk_connections *pool);
-
-// Sets the gauges and counters of connections.
-void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics *metrics);
 
 // Makes libmicrohttpd ignore the connection until it is resumed. Only while libmicrohttpd asks for its answer.
 void sk_connection_suspend(struct sk_connection *connection);

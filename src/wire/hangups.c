@@ -15,8 +15,17 @@ struct sk_hangups {
     void *arg;
 };
 
-static void hangups_on_readable(uv_poll_t *poll, int status, int events);
-static void hangups_free(uv_handle_t *handle);
+// Events that do not fit into one call come with the next turn of the loop.
+static void hangups_on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct sk_hangups *hangups = (struct sk_hangups *)(void *)poll;
+    struct epoll_event ready[EVENTS_MAX];
+    (void)status;
+    (void)events;
+    int count = epoll_wait(hangups->epoll_fd, ready, EVENTS_MAX, 0);
+    for (int i = 0; i < count; i++)
+        hangups->on_hangup(hangups->arg, ready[i].data.u64);
+}
 
 struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg)
 {
@@ -42,21 +51,14 @@ enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t han
     return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
 }
 
-// Events that do not fit into one call come with the next turn of the loop.
-static void hangups_on_readable(uv_poll_t *poll, int status, int events)
-{
-    struct sk_hangups *hangups = (struct sk_hangups *)(void *)poll;
-    struct epoll_event ready[EVENTS_MAX];
-    (void)status;
-    (void)events;
-    int count = epoll_wait(hangups->epoll_fd, ready, EVENTS_MAX, 0);
-    for (int i = 0; i < count; i++)
-        hangups->on_hangup(hangups->arg, ready[i].data.u64);
-}
-
 void sk_hangups_unwatch(struct sk_hangups *hangups, int fd)
 {
     (void)epoll_ctl(hangups->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void hangups_free(uv_handle_t *handle)
+{
+    free(handle);
 }
 
 void sk_hangups_close(struct sk_hangups *hangups)
@@ -66,9 +68,4 @@ void sk_hangups_close(struct sk_hangups *hangups)
     (void)uv_poll_stop(&hangups->poll);
     (void)close(hangups->epoll_fd);
     uv_close((uv_handle_t *)&hangups->poll, hangups_free);
-}
-
-static void hangups_free(uv_handle_t *handle)
-{
-    free(handle);
 }

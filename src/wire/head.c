@@ -11,8 +11,6 @@
 
 enum { RECORD_SIZE = 64 }; // of libmicrohttpd's struct MHD_HTTP_Header
 
-static enum sk_method head_method(const char *method);
-
 size_t sk_head_target(struct sk_head *head, const char *target)
 {
     size_t parameters = 0;
@@ -33,43 +31,43 @@ size_t sk_head_unescape(struct sk_head *head, char *text)
     return len;
 }
 
-void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version)
-{
-    *head = (struct sk_head){.bytes = head->bytes,
-                             .method = head_method(method),
-                             .target = head->target,
-                             .has_query = head->has_query,
-                             .query_bad = head->query_bad};
-    head->hosts_least = version[SK_HTTP_VERSION_CHARS - 1] != '0'; // of HTTP/1.0 on
-    head->is_head = head->method == SK_METHOD_GET && method[0] == 'H';
-    head->bad = head->method == SK_METHOD_UNKNOWN && !sk_header_bytes_is_token(method, strlen(method));
-    sk_header_bytes_begin(&head->bytes, method, target, version);
-}
-
 static enum sk_method head_method(const char *method)
 {
-    static const char *const others[] = {"PUT", "DELETE", "TRACE", "CONNECT"};
+    static const struct {
+        const char *name;
+        enum sk_method method;
+    } others[] = {{"GET", SK_METHOD_GET},         {"HEAD", SK_METHOD_GET},     {"PATCH", SK_METHOD_PATCH},
+                  {"OPTIONS", SK_METHOD_OPTIONS}, {"PUT", SK_METHOD_OTHER},    {"DELETE", SK_METHOD_OTHER},
+                  {"TRACE", SK_METHOD_OTHER},     {"CONNECT", SK_METHOD_OTHER}};
     if (strcmp(method, "POST") == 0)
         return SK_METHOD_POST;
-    if (strcmp(method, "PATCH") == 0)
-        return SK_METHOD_PATCH;
-    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
-        return SK_METHOD_GET;
-    if (strcmp(method, "OPTIONS") == 0)
-        return SK_METHOD_OPTIONS;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strcmp(method, others[i]) == 0)
-            return SK_METHOD_OTHER;
+        if (strcmp(method, others[i].name) == 0)
+            return others[i].method;
     }
     return SK_METHOD_UNKNOWN;
+}
+
+void sk_head_begin(struct sk_head *head, struct sk_request *request, const char *method, const char *target,
+                   const char *version)
+{
+    request->method = head_method(method);
+    request->is_head = request->method == SK_METHOD_GET && method[0] == 'H';
+    request->has_query = head->has_query;
+    request->query_bad = head->query_bad;
+    *head = (struct sk_head){.bytes = head->bytes, .request = request, .target = head->target};
+    head->hosts_least = version[SK_HTTP_VERSION_CHARS - 1] != '0'; // of HTTP/1.0 on
+    head->bad = request->method == SK_METHOD_UNKNOWN && !sk_header_bytes_is_token(method, strlen(method));
+    sk_header_bytes_begin(&head->bytes, method, target, version);
 }
 
 #define IS(text) (name_len == sizeof(text) - 1 && strcasecmp(name, text) == 0)
 
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, char *value, size_t value_len)
 {
+    struct sk_request *request = head->request;
     sk_header_bytes_field(&head->bytes, name, name_len, value, value_len);
-    head->names |= SK_NAME_BIT(name, name_len);
+    request->names |= SK_NAME_BIT(name, name_len);
     if (IS("host")) {
         head->hosts++;
     } else if (IS("content-length")) {
@@ -78,13 +76,14 @@ void sk_head_field(struct sk_head *head, const char *name, size_t name_len, char
             head->bad = true;
     } else if (IS("transfer-encoding")) {
         head->encodings++;
+        request->last = true;
         head->chunked = strcasecmp(value, "chunked") == 0;
     } else if (IS("expect")) {
         head->expect = head->expect == NULL ? value : head->expect;
     } else if (IS("cookie")) {
         head->used += value_len; // libmicrohttpd splits a copy
     } else if (IS("traceparent")) {
-        head->traceparent = head->traceparent == NULL ? value : "";
+        request->traceparent = request->traceparent == NULL ? value : "";
     }
     // Last: libmicrohttpd has read the framing with its blanks.
     while (value_len > 0 && (value[value_len - 1] == ' ' || value[value_len - 1] == '\t'))

@@ -11,17 +11,14 @@
 
 struct sk_head {
     struct sk_header_bytes bytes;
-    enum sk_method method;
-    const char *target; // for comparison only
+    struct sk_request *request; // borrowed
+    const char *target;         // for comparison only
     unsigned hosts, hosts_least, lengths, encodings;
     uint64_t length; // of the body; 0: none, or not known in advance
     size_t used;     // bytes of libmicrohttpd's memory
     char *expect;    // the first field of this name; NULL: not sent
     bool chunked, bad;
     bool has_query, query_bad; // as in request.h
-    bool is_head;
-    const char *traceparent; // as in request.h, as is the next one
-    uint64_t names;
 };
 
 // The loop's thread. Call them in the order of struct sk_header_bytes: the target when its line was read, then the
@@ -31,7 +28,9 @@ struct sk_head {
 size_t sk_head_target(struct sk_head *head, const char *target);
 // Undoes the escapes of a name or a value, not of the path: "/seckill/1%00x" is not "/seckill/1". Returns the length.
 size_t sk_head_unescape(struct sk_head *head, char *text);
-void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version);
+// From here on the request gets what the head tells of it.
+void sk_head_begin(struct sk_head *head, struct sk_request *request, const char *method, const char *target,
+                   const char *version);
 // Cuts off the blanks and tabs at the end of the value, in libmicrohttpd's memory: they are no part of it (RFC 9112 5).
 // In Content-Length and Transfer-Encoding they are rejected: libmicrohttpd has read these before, blanks included.
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, char *value, size_t value_len);

@@ -16,10 +16,15 @@
 
 enum { BACKLOG = 4096, UNSENT_MAX_BYTES = 65536, HOST_SIZE = 256, WHY_SIZE = HOST_SIZE + 256 };
 
-static struct addrinfo *listener_resolve(const char *address);
-static void listener_log(const char *address, const char *reason);
-static int listener_try_any(const struct addrinfo *at);
-static bool listener_is_any(const struct sockaddr *at);
+// [::], which also takes IPv4, whatever net.ipv6.bindv6only is.
+static bool listener_is_any(const struct sockaddr *at)
+{
+    struct sockaddr_in6 in6;
+    if (at->sa_family != AF_INET6)
+        return false;
+    memcpy(&in6, at, sizeof in6);
+    return IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr);
+}
 
 // Connections inherit the last option. It limits what the kernel keeps for a client that does not read, which is
 // megabytes otherwise. It does not limit the data in flight to a client that reads.
@@ -41,16 +46,38 @@ static int listener_try(const struct addrinfo *at)
     return -1;
 }
 
-int sk_listen(const char *address)
+// Splits host:port; returns the port, or NULL: it is not of that form.
+static const char *listener_split(const char *address, char host[HOST_SIZE])
 {
-    struct addrinfo *found = listener_resolve(address);
-    if (found == NULL)
-        return -1;
-    int fd = listener_try_any(found);
-    if (fd < 0)
-        listener_log(address, strerror(errno));
-    freeaddrinfo(found);
-    return fd;
+    const char *colon = strrchr(address, ':');
+    uint64_t port; // the resolver would truncate a larger number
+    if (colon == NULL || (size_t)(colon - address) >= HOST_SIZE || !sk_text_number(colon + 1, UINT16_MAX, &port))
+        return NULL;
+    bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
+    size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
+    memcpy(host, address + bracketed, n);
+    host[n] = '\0';
+    return colon + 1;
+}
+
+static void listener_log(const char *address, const char *reason)
+{
+    char text[WHY_SIZE];
+    (void)snprintf(text, sizeof text, "%s: %s", address, reason);
+    sk_log_repeat(SK_LOG_ERROR, "cannot listen", "reason", text);
+}
+
+// The caller frees the result with freeaddrinfo. NULL: the reason is logged.
+static struct addrinfo *listener_resolve(const char *address)
+{
+    char host[HOST_SIZE];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    const char *port = listener_split(address, host);
+    int error = port == NULL ? 0 : getaddrinfo(host[0] == '\0' ? NULL : host, port, &hints, &found);
+    if (port == NULL || error != 0)
+        listener_log(address, port == NULL ? "it is not of the form host:port" : gai_strerror(error));
+    return found;
 }
 
 // A kernel without IPv6 (ipv6.disable=1, or a sandbox) refuses the socket of [::], which is the address of an image
@@ -68,27 +95,16 @@ static int listener_try_any(const struct addrinfo *at)
     return listener_try(&v4);
 }
 
-// ---- the address ----
-
-static void listener_log(const char *address, const char *reason)
+int sk_listen(const char *address)
 {
-    char text[WHY_SIZE];
-    (void)snprintf(text, sizeof text, "%s: %s", address, reason);
-    sk_log_repeat(SK_LOG_ERROR, "cannot listen", "reason", text);
-}
-
-// Splits host:port; returns the port, or NULL: it is not of that form.
-static const char *listener_split(const char *address, char host[HOST_SIZE])
-{
-    const char *colon = strrchr(address, ':');
-    uint64_t port; // the resolver would truncate a larger number
-    if (colon == NULL || (size_t)(colon - address) >= HOST_SIZE || !sk_text_number(colon + 1, UINT16_MAX, &port))
-        return NULL;
-    bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
-    size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
-    memcpy(host, address + bracketed, n);
-    host[n] = '\0';
-    return colon + 1;
+    struct addrinfo *found = listener_resolve(address);
+    if (found == NULL)
+        return -1;
+    int fd = listener_try_any(found);
+    if (fd < 0)
+        listener_log(address, strerror(errno));
+    freeaddrinfo(found);
+    return fd;
 }
 
 bool sk_listen_address_is_formed(const char *address)
@@ -97,35 +113,12 @@ bool sk_listen_address_is_formed(const char *address)
     return listener_split(address, host) != NULL;
 }
 
-// The caller frees the result with freeaddrinfo. NULL: the reason is logged.
-static struct addrinfo *listener_resolve(const char *address)
-{
-    char host[HOST_SIZE];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    const char *port = listener_split(address, host);
-    int error = port == NULL ? 0 : getaddrinfo(host[0] == '\0' ? NULL : host, port, &hints, &found);
-    if (port == NULL || error != 0)
-        listener_log(address, port == NULL ? "it is not of the form host:port" : gai_strerror(error));
-    return found;
-}
-
 bool sk_listen_address_is_good(const char *address)
 {
     struct addrinfo *found = listener_resolve(address);
     if (found != NULL)
         freeaddrinfo(found);
     return found != NULL;
-}
-
-// [::], which also takes IPv4, whatever net.ipv6.bindv6only is.
-static bool listener_is_any(const struct sockaddr *at)
-{
-    struct sockaddr_in6 in6;
-    if (at->sa_family != AF_INET6)
-        return false;
-    memcpy(&in6, at, sizeof in6);
-    return IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr);
 }
 
 static bool listener_is_loopback(const struct sockaddr *at)

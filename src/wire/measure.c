@@ -20,8 +20,7 @@ enum { KEPT_MAX = 32 };
 struct kept {
     uint64_t began_ns, n;
     unsigned row;
-    bool traced;
-    char trace_id[SK_EXEMPLAR_CHARS]; // of the last request that has one
+    char trace_id[SK_EXEMPLAR_CHARS]; // of the last request that has one; "": none has
 };
 
 struct sk_measure {
@@ -30,8 +29,6 @@ struct sk_measure {
     struct kept kept[KEPT_MAX];
     size_t count;
 };
-
-static void measure_flush(struct sk_measure *measure);
 
 struct sk_measure *sk_measure_open(struct sk_metrics *metrics)
 {
@@ -56,6 +53,20 @@ void sk_measure_began(struct sk_measure *measure, struct sk_request *request)
     request->began_ns = measure->turn_ns;
 }
 
+static void measure_flush(struct sk_measure *measure)
+{
+    uint64_t now_ns = uv_hrtime();
+    for (size_t i = 0; i < measure->count; i++) {
+        const struct kept *kept = &measure->kept[i];
+        uint64_t took_ns = now_ns - kept->began_ns;
+        sk_metrics_took(measure->metrics, kept->row, took_ns, kept->n);
+        if (kept->trace_id[0] != '\0')
+            sk_distribution_mark(&measure->metrics->durations[kept->row], SK_SCALE_SECONDS, took_ns, kept->trace_id,
+                                 sk_wall_ms());
+    }
+    measure->count = 0;
+}
+
 void sk_measure_answered(const struct sk_request *request, unsigned code, const char *trace_id)
 {
     struct sk_measure *measure = request->measure;
@@ -67,16 +78,11 @@ void sk_measure_answered(const struct sk_request *request, unsigned code, const 
         if (measure->count == KEPT_MAX)
             measure_flush(measure);
         last = &measure->kept[measure->count++];
-        last->began_ns = request->began_ns;
-        last->row = request->row;
-        last->n = 0;
-        last->traced = false;
+        *last = (struct kept){.began_ns = request->began_ns, .row = request->row};
     }
     last->n++;
-    if (trace_id != NULL) {
-        last->traced = true;
+    if (trace_id != NULL)
         memcpy(last->trace_id, trace_id, sizeof last->trace_id);
-    }
 }
 
 void sk_measure_turn(struct sk_measure *measure)
@@ -86,18 +92,4 @@ void sk_measure_turn(struct sk_measure *measure)
     if (measure->count > 0)
         measure_flush(measure);
     measure->turn_ns = 0;
-}
-
-static void measure_flush(struct sk_measure *measure)
-{
-    uint64_t now_ns = uv_hrtime();
-    for (size_t i = 0; i < measure->count; i++) {
-        const struct kept *kept = &measure->kept[i];
-        uint64_t took_ns = now_ns - kept->began_ns;
-        sk_metrics_took(measure->metrics, kept->row, took_ns, kept->n);
-        if (kept->traced)
-            sk_distribution_mark(&measure->metrics->durations[kept->row], SK_SCALE_SECONDS, took_ns, kept->trace_id,
-                                 sk_wall_ms());
-    }
-    measure->count = 0;
 }

@@ -38,21 +38,32 @@ struct names {
     bool all;
 };
 
-static void request_search(const struct sk_request *request, struct search *search);
-static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                        const char *value, size_t value_len);
-static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                            const char *value, size_t value_len);
-static enum MHD_Result request_on_name(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                       const char *value, size_t value_len);
-static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                             const char *value, size_t value_len);
-static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                      const char *value, size_t value_len);
+// Calls back with each field or parameter. A bad query has no parameters.
+static void request_walk(const struct sk_request *request, enum MHD_ValueKind kind, MHD_KeyValueIteratorN on_value,
+                         void *arg)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    if (kind != MHD_GET_ARGUMENT_KIND || !request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, kind, on_value, arg);
+}
 
 static bool request_may_have(const struct sk_request *request, const char *name, size_t len)
 {
     return (request->names & SK_NAME_BIT(name, len)) != 0;
+}
+
+static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                        const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || strcasecmp(name, search->name) != 0)
+        return MHD_YES;
+    search->value = value;
+    search->count++;
+    search->matched = search->matches != NULL && search->matches(value);
+    return search->matched ? MHD_NO : MHD_YES;
 }
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
@@ -63,30 +74,32 @@ const char *sk_request_header(const struct sk_request *request, const char *name
     if (!request_may_have(request, name, len))
         return NULL;
     struct search search = {.name = name, .name_len = len};
-    request_search(request, &search);
+    request_walk(request, MHD_HEADER_KIND, request_on_field, &search);
     if (count != NULL)
         *count = search.count;
     return search.value;
+}
+
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    search->value = value == NULL ? "" : value;
+    search->count++;
+    return MHD_YES;
 }
 
 const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
 {
-    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
     struct search search = {.name = name, .name_len = strlen(name)};
-    if (!request->query_bad)
-        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_parameter, &search);
+    request_walk(request, MHD_GET_ARGUMENT_KIND, request_on_parameter, &search);
     if (count != NULL)
         *count = search.count;
     return search.value;
-}
-
-bool sk_request_query_all(const struct sk_request *request, bool (*on_name)(void *arg, const char *name), void *arg)
-{
-    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
-    struct names names = {on_name, arg, true};
-    if (!request->query_bad)
-        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_name, &names);
-    return names.all;
 }
 
 static enum MHD_Result request_on_name(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
@@ -101,12 +114,11 @@ static enum MHD_Result request_on_name(void *arg, enum MHD_ValueKind kind, const
     return names->all ? MHD_YES : MHD_NO;
 }
 
-void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+bool sk_request_query_all(const struct sk_request *request, bool (*on_name)(void *arg, const char *name), void *arg)
 {
-    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
-    struct query query = {but, out};
-    if (!request->query_bad)
-        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_put_parameter, &query);
+    struct names names = {on_name, arg, true};
+    request_walk(request, MHD_GET_ARGUMENT_KIND, request_on_name, &names);
+    return names.all;
 }
 
 static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
@@ -127,53 +139,18 @@ static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind,
     return MHD_YES;
 }
 
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    struct query query = {but, out};
+    request_walk(request, MHD_GET_ARGUMENT_KIND, request_put_parameter, &query);
+}
+
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
 {
     struct search search = {.name = name, .name_len = strlen(name), .matches = matches};
     if (request_may_have(request, name, search.name_len))
-        request_search(request, &search);
+        request_walk(request, MHD_HEADER_KIND, request_on_field, &search);
     return search.matched;
-}
-
-static void request_search(const struct sk_request *request, struct search *search)
-{
-    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
-    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
-}
-
-static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                        const char *value, size_t value_len)
-{
-    struct search *search = arg;
-    (void)kind;
-    (void)value_len;
-    if (name_len != search->name_len || strcasecmp(name, search->name) != 0)
-        return MHD_YES;
-    search->value = value;
-    search->count++;
-    search->matched = search->matches != NULL && search->matches(value);
-    return search->matched ? MHD_NO : MHD_YES;
-}
-
-static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                            const char *value, size_t value_len)
-{
-    struct search *search = arg;
-    (void)kind;
-    (void)value_len;
-    if (name_len != search->name_len || memcmp(name, search->name, name_len) != 0)
-        return MHD_YES;
-    search->value = value == NULL ? "" : value;
-    search->count++;
-    return MHD_YES;
-}
-
-size_t sk_request_header_values(const struct sk_request *request, const char *name, const char **values, size_t most)
-{
-    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
-    struct gathering gathering = {.name = name, .name_len = strlen(name), .values = values, .most = most};
-    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_gather, &gathering);
-    return gathering.count;
 }
 
 static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
@@ -188,6 +165,13 @@ static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const 
         memmove(gathering->values, gathering->values + 1, --gathering->count * sizeof *gathering->values);
     gathering->values[gathering->count++] = value;
     return MHD_YES;
+}
+
+size_t sk_request_header_values(const struct sk_request *request, const char *name, const char **values, size_t most)
+{
+    struct gathering gathering = {.name = name, .name_len = strlen(name), .values = values, .most = most};
+    request_walk(request, MHD_HEADER_KIND, request_gather, &gathering);
+    return gathering.count;
 }
 
 bool sk_request_peer(const struct sk_request *request, struct sk_address *peer)

@@ -77,27 +77,19 @@ void sk_response_free(struct sk_response *response)
 
 enum { BLOCK_SIZE = 512, SOCKET_BUFFER = 4096 }; // which the kernel doubles
 
-static ssize_t stream_on_read(void *arg, uint64_t pos, char *out, size_t room);
-static ssize_t stream_open(struct sk_connection *connection);
-static bool stream_flush(struct sk_connection *connection);
-static size_t stream_write(struct sk_connection *connection, const char *text, size_t len);
-
-struct sk_response *sk_stream_new(struct sk_request *request)
+static ssize_t stream_open(struct sk_connection *connection)
 {
-    struct sk_connection *connection = sk_connection_of(request);
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_SIZE, stream_on_read, connection, NULL);
-    bool made = response != NULL &&
-                MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END) == MHD_YES &&
-                MHD_add_response_header(response, "Content-Type", "text/event-stream") == MHD_YES &&
-                MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES &&
-                MHD_add_response_header(response, "X-Accel-Buffering", "no") == MHD_YES; // nginx would hold events back
-    sk_buf_clear(&request->body); // for text that the client takes later
-    connection->unsent_at = 0;
-    connection->stream_open = false;
-    if (!made && response != NULL)
-        MHD_destroy_response(response);
-    return made ? (struct sk_response *)(void *)response : NULL;
+    int on = 1, off = 0, size = SOCKET_BUFFER;
+    connection->stream_open = true;
+    if (connection->pool->draining)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+    (void)setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    sk_connection_move(connection, SK_PHASE_STREAMING, 0);
+    sk_connection_suspend(connection);
+    connection->pool->handler->streams(connection->pool->handler->arg, &connection->request);
+    return 0;
 }
 
 // Called when the head was sent, and again to end, after the connection was resumed.
@@ -119,19 +111,49 @@ static ssize_t stream_on_read(void *arg, uint64_t pos, char *out, size_t room)
     return (ssize_t)n;
 }
 
-static ssize_t stream_open(struct sk_connection *connection)
+struct sk_response *sk_stream_new(struct sk_request *request)
 {
-    int on = 1, off = 0, size = SOCKET_BUFFER;
-    connection->stream_open = true;
-    if (connection->pool->draining)
-        return MHD_CONTENT_READER_END_OF_STREAM;
-    (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
-    (void)setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    sk_connection_move(connection, SK_PHASE_STREAMING, 0);
-    sk_connection_suspend(connection);
-    connection->pool->hooks.streams(connection->pool->hooks.arg, &connection->request);
-    return 0;
+    struct sk_connection *connection = sk_connection_of(request);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_SIZE, stream_on_read, connection, NULL);
+    bool made = response != NULL &&
+                MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END) == MHD_YES &&
+                MHD_add_response_header(response, "Content-Type", "text/event-stream") == MHD_YES &&
+                MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES &&
+                MHD_add_response_header(response, "X-Accel-Buffering", "no") == MHD_YES; // nginx would hold events back
+    sk_buf_clear(&request->body); // for text that the client takes later
+    connection->unsent_at = 0;
+    connection->stream_open = false;
+    if (!made && response != NULL)
+        MHD_destroy_response(response);
+    return made ? (struct sk_response *)(void *)response : NULL;
+}
+
+// Returns how much of the text the socket takes. Drops a failed connection.
+static size_t stream_write(struct sk_connection *connection, const char *text, size_t len)
+{
+    ssize_t n = send(connection->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+        sk_connection_drop(connection);
+    else if (n == (ssize_t)len && connection->phase == SK_PHASE_STUCK)
+        sk_connection_move(connection, SK_PHASE_STREAMING, 0);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+// Sends the rest of a text that was taken in part. Returns whether all of it is sent, and more may be.
+static bool stream_flush(struct sk_connection *connection)
+{
+    struct sk_buf *unsent = &connection->request.body;
+    size_t left = unsent->len - connection->unsent_at;
+    if (left > 0) {
+        size_t sent = stream_write(connection, unsent->data + connection->unsent_at, left);
+        connection->unsent_at += sent;
+        if (sent < left)
+            return false;
+        sk_buf_clear(unsent);
+        connection->unsent_at = 0;
+    }
+    return connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
 }
 
 bool sk_stream_send(struct sk_request *request, const char *text, size_t len)
@@ -152,33 +174,6 @@ bool sk_stream_send(struct sk_request *request, const char *text, size_t len)
         return true;
     sk_connection_drop(connection); // never send half a text
     return false;
-}
-
-// Sends the rest of a text that was taken in part. Returns whether all of it is sent, and more may be.
-static bool stream_flush(struct sk_connection *connection)
-{
-    struct sk_buf *unsent = &connection->request.body;
-    size_t left = unsent->len - connection->unsent_at;
-    if (left > 0) {
-        size_t sent = stream_write(connection, unsent->data + connection->unsent_at, left);
-        connection->unsent_at += sent;
-        if (sent < left)
-            return false;
-        sk_buf_clear(unsent);
-        connection->unsent_at = 0;
-    }
-    return connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
-}
-
-// Returns how much of the text the socket takes. Drops a failed connection.
-static size_t stream_write(struct sk_connection *connection, const char *text, size_t len)
-{
-    ssize_t n = send(connection->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        sk_connection_drop(connection);
-    else if (n == (ssize_t)len && connection->phase == SK_PHASE_STUCK)
-        sk_connection_move(connection, SK_PHASE_STREAMING, 0);
-    return n < 0 ? 0 : (size_t)n;
 }
 
 void sk_stream_end(struct sk_request *request)

@@ -41,7 +41,8 @@ enum {
     POOL_INCREMENT = 1024,
     RUNS_MAX = 128,
     SENDING_RUNS_MAX = 3,
-    BACKLOG_RUNS_MAX = 64
+    BACKLOG_RUNS_MAX = 64,
+    RESERVED_PART = 10
 };
 
 struct sk_server {
@@ -58,217 +59,6 @@ struct sk_server {
     bool counted;                 // handler.peers has counted `newest`, which has no connection yet
     struct sk_address newest;
 };
-
-static enum sk_status server_start(struct sk_server *server);
-static struct MHD_Daemon *server_start_daemon(struct sk_server *server);
-static void server_free(struct sk_server *server);
-static void server_free_handle(uv_handle_t *handle);
-
-static void server_on_readable(uv_poll_t *poll, int status, int events);
-static void server_on_tick(void *arg);
-static void server_run(struct sk_server *server);
-static bool server_has_more_to_do(struct sk_server *server);
-
-static void server_log_library(void *arg, const char *format, va_list args);
-static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from, socklen_t len);
-static void server_on_connection(void *arg, struct MHD_Connection *connection, void **context,
-                                 enum MHD_ConnectionNotificationCode code);
-static void *server_on_target(void *arg, const char *target, struct MHD_Connection *library);
-static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, char *text);
-static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *library, const char *url, const char *method,
-                                         const char *version, const char *upload, size_t *upload_len, void **context);
-static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection);
-static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                       const char *value, size_t value_len);
-static bool server_trailer_fits(const struct sk_server *server, struct sk_connection *connection);
-static enum MHD_Result server_on_trailer(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                         const char *value, size_t value_len);
-static enum MHD_Result server_refuse_large_head(const struct sk_connection *connection);
-static enum MHD_Result server_on_body(struct sk_server *server, struct sk_connection *connection, const char *data,
-                                      size_t n);
-static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_connection *connection);
-static enum MHD_Result server_on_asked_again(struct sk_connection *connection);
-static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection,
-                                     enum sk_malformed what);
-static void server_on_completed(void *arg, struct MHD_Connection *connection, void **context,
-                                enum MHD_RequestTerminationCode code);
-
-static void server_stop_accepting(struct sk_server *server);
-static void server_take_backlog(struct sk_server *server);
-static void server_expire(struct sk_server *server, bool waiting_too);
-static void server_end_stream(struct sk_server *server, struct sk_connection *connection);
-static void server_leave_idle(struct sk_server *server);
-
-// ---- opening ----
-
-struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_server_options *options,
-                                 const struct sk_handler *handler)
-{
-    struct sk_server *server = calloc(1, sizeof *server);
-    if (server == NULL)
-        return NULL;
-    server->loop = loop;
-    server->options = options;
-    server->handler = *handler;
-    server->poll = calloc(1, sizeof *server->poll);
-    server->tick = sk_timer_open(loop, SK_DEADLINES_TICK_MS, server_on_tick, server);
-    server->more = sk_timer_open(loop, 0, server_on_tick, server);
-    server->listen_fd = sk_listen(options->listen);
-    enum sk_status opened = sk_connections_open(&server->connections, loop, options);
-    server->connections.hooks =
-        (struct sk_connection_hooks){handler->streams, handler->gone, handler->released, handler->arg};
-    if (server->poll == NULL || server->tick == NULL || server->more == NULL || server->listen_fd < 0 ||
-        opened != SK_OK || server_start(server) != SK_OK) {
-        server_free(server);
-        return NULL;
-    }
-    return server;
-}
-
-static enum sk_status server_start(struct sk_server *server)
-{
-    server->daemon = server_start_daemon(server);
-    if (server->daemon == NULL)
-        return SK_FAIL;
-    int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    if (uv_poll_init(server->loop, server->poll, fd) != 0)
-        return SK_FAIL;
-    server->poll->data = server;
-    (void)uv_poll_start(server->poll, UV_READABLE, server_on_readable);
-    server_run(server); // arms the listening socket
-    return SK_OK;
-}
-
-static size_t server_connection_bytes(const struct sk_server_options *options)
-{
-    return (size_t)(options->header_max_bytes + ANSWER_RESERVE + options->policy_bytes);
-}
-
-static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
-{
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    MHD_AcceptPolicyCallback may_connect = server->handler.peers == NULL ? NULL : server_may_connect;
-    return MHD_start_daemon(flags, 0, may_connect, server, server_on_request, server,         //
-                            MHD_OPTION_EXTERNAL_LOGGER, server_log_library, NULL,             //
-                            MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                      //
-                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->connections.count, //
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            server_connection_bytes(server->options),                       //
-                            MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT, //
-                            MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,          //
-                            MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,          //
-                            MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,     //
-                            MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, server,       //
-                            MHD_OPTION_END);
-}
-
-// After a failed open; the loop does not know server->poll then.
-static void server_free(struct sk_server *server)
-{
-    if (server->daemon != NULL)
-        MHD_stop_daemon(server->daemon);
-    else if (server->listen_fd >= 0)
-        (void)close(server->listen_fd);
-    sk_connections_close(&server->connections);
-    sk_timer_close(server->tick);
-    sk_timer_close(server->more);
-    free(server->poll);
-    free(server);
-}
-
-// ---- running ----
-
-static void server_on_readable(uv_poll_t *poll, int status, int events)
-{
-    (void)status;
-    (void)events;
-    server_run(poll->data);
-}
-
-// Each run moves a connection by one step. An answer that was queued from outside is sent in one run and finished in
-// the next, and a body may have more to read. Without more runs, this work would wait for the next event. If a client
-// pipelines more requests than the runs serve, the rest is served in the loop's next turn, after the others.
-static void server_run(struct sk_server *server)
-{
-    struct sk_connections *connections = &server->connections;
-    int runs = 0;
-    server->completed = false;
-    connections->running = true;
-    do {
-        connections->answered = false;
-        server->progress = false;
-        (void)MHD_run(server->daemon);
-        runs++;
-    } while (((server->progress || server_has_more_to_do(server)) && runs < RUNS_MAX) ||
-             (connections->in_phase[SK_PHASE_SENDING] > 0 && runs < SENDING_RUNS_MAX));
-    connections->running = false;
-    if (runs == RUNS_MAX && (server->progress || server->completed))
-        sk_timer_once(server->more, 0);
-}
-
-// A header longer than the library's first read, and the next one of pipelined requests, take more runs. While a
-// request waits, MHD_get_timeout is always 0 and no help; then the runs that send the answers do the rest.
-static bool server_has_more_to_do(struct sk_server *server)
-{
-    MHD_UNSIGNED_LONG_LONG wait_ms;
-    return server->connections.in_phase[SK_PHASE_WAITING] == 0 &&
-           MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES && wait_ms == 0;
-}
-
-bool sk_server_turn(struct sk_server *server)
-{
-    bool resumed = sk_connections_resume(&server->connections, false);
-    if (!resumed && !server->connections.answered)
-        return false;
-    server_run(server);
-    return true;
-}
-
-static void server_on_tick(void *arg)
-{
-    struct sk_server *server = arg;
-    struct sk_connection *connection;
-    while ((connection = sk_connections_next_overdue(&server->connections)) != NULL) {
-        if (connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED)
-            server->handler.expired(server->handler.arg, &connection->request);
-        else
-            sk_connection_cut(connection);
-    }
-    (void)sk_connections_resume(&server->connections, false);
-    server_run(server);
-}
-
-struct sk_request *sk_server_find(struct sk_server *server, uint64_t handle)
-{
-    struct sk_connection *connection = sk_connections_find(&server->connections, handle);
-    return connection == NULL ? NULL : &connection->request;
-}
-
-struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t handle)
-{
-    struct sk_connection *connection = sk_connections_find_stream(&server->connections, handle);
-    return connection == NULL ? NULL : &connection->request;
-}
-
-size_t sk_server_waiting(const struct sk_server *server)
-{
-    return server->connections.in_phase[SK_PHASE_WAITING] + server->connections.in_phase[SK_PHASE_PARKED];
-}
-
-bool sk_server_crowded(const struct sk_server *server)
-{
-    return sk_connections_crowded(&server->connections);
-}
-
-size_t sk_server_sending(const struct sk_server *server)
-{
-    return sk_connections_sending(&server->connections);
-}
-
-void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics)
-{
-    sk_connections_measure(&server->connections, metrics);
-}
 
 // ---- called by libmicrohttpd, in the order of a connection's life ----
 
@@ -318,6 +108,15 @@ static struct sk_connection *server_connection_at(struct MHD_Connection *connect
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+// As libmicrohttpd refuses a head that does not fit at all: its memory may have no room for an answer.
+static enum MHD_Result server_refuse_large_head(const struct sk_connection *connection)
+{
+    static const char answer[] =
+        "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    (void)send(connection->fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return MHD_NO;
+}
+
 // The request line was read. Only here is the target still as sent: its query is split next.
 static void *server_on_target(void *arg, const char *target, struct MHD_Connection *library)
 {
@@ -339,47 +138,10 @@ static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, ch
     return sk_head_unescape(&server_connection_at(connection)->head, text);
 }
 
-// Called with the head, with each piece of the body, when the request is complete, and then again until it is answered.
-static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *library, const char *url, const char *method,
-                                         const char *version, const char *upload, size_t *upload_len, void **context)
+static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection, enum sk_malformed what)
 {
-    struct sk_server *server = arg;
-    struct sk_connection *connection = *context;
-    size_t n = *upload_len;
-    if (connection == NULL) {
-        connection = *context = server_connection_at(library);
-        sk_connection_begin_request(connection);
-        connection->request.path = sk_target_path(url);
-        sk_head_begin(&connection->head, method, url, version);
-        connection->request.has_query = connection->head.has_query;
-        connection->request.query_bad = connection->head.query_bad;
-        return server_on_head(server, connection);
-    }
-    *upload_len = 0;
-    if (connection->phase != SK_PHASE_BODY)
-        return server_on_asked_again(connection);
-    return n > 0 ? server_on_body(server, connection, upload, n) : server_on_whole(server, connection);
-}
-
-static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection)
-{
-    sk_connection_move(connection, SK_PHASE_BODY, (uint64_t)server->options->request_timeout_ms);
-    int records = MHD_get_connection_values_n(
-        connection->library, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, server_on_field, connection);
-    connection->request.method = connection->head.method;
-    connection->request.last = connection->head.encodings > 0;
-    connection->request.is_head = connection->head.is_head;
-    connection->request.traceparent = connection->head.traceparent;
-    connection->request.names = connection->head.names;
-    size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
-    sk_head_use(&connection->head, (size_t)records, len);
-    if (connection->head.used > (size_t)server->options->header_max_bytes)
-        return server_refuse_large_head(connection);
-    if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
-        return server_reject(server, connection, SK_MALFORMED_HEAD);
-    if (connection->head.length > (uint64_t)server->options->body_max_bytes)
-        return server_reject(server, connection, SK_MALFORMED_TOO_LARGE);
-    return MHD_YES;
+    server->handler.malformed(server->handler.arg, &connection->request, what);
+    return connection->unanswerable ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
@@ -391,32 +153,20 @@ static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-// The fields behind a chunked body take memory as those of the head do.
-static bool server_trailer_fits(const struct sk_server *server, struct sk_connection *connection)
+static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection)
 {
-    if (connection->head.chunked)
-        (void)MHD_get_connection_values_n(connection->library, MHD_FOOTER_KIND, server_on_trailer, connection);
-    return connection->head.used <= (size_t)server->options->header_max_bytes;
-}
-
-static enum MHD_Result server_on_trailer(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                         const char *value, size_t value_len)
-{
-    struct sk_connection *connection = arg;
-    (void)kind;
-    (void)name;
-    (void)value;
-    sk_head_use(&connection->head, 1, name_len + value_len + FIELD_MARKS);
+    sk_connection_move(connection, SK_PHASE_BODY, (uint64_t)server->options->request_timeout_ms);
+    int records = MHD_get_connection_values_n(
+        connection->library, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, server_on_field, connection);
+    size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+    sk_head_use(&connection->head, (size_t)records, len);
+    if (connection->head.used > (size_t)server->options->header_max_bytes)
+        return server_refuse_large_head(connection);
+    if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
+        return server_reject(server, connection, SK_MALFORMED_HEAD);
+    if (connection->head.length > (uint64_t)server->options->body_max_bytes)
+        return server_reject(server, connection, SK_MALFORMED_TOO_LARGE);
     return MHD_YES;
-}
-
-// As libmicrohttpd refuses a head that does not fit at all: its memory may have no room for an answer.
-static enum MHD_Result server_refuse_large_head(const struct sk_connection *connection)
-{
-    static const char answer[] =
-        "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    (void)send(connection->fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return MHD_NO;
 }
 
 // If a body exceeds the limit, the server reads on for a while, so that the client sees the 413.
@@ -436,6 +186,32 @@ static enum MHD_Result server_on_body(struct sk_server *server, struct sk_connec
     return connection->discarded > most * DISCARD_FACTOR ? MHD_NO : MHD_YES;
 }
 
+static enum MHD_Result server_on_asked_again(struct sk_connection *connection)
+{
+    if (connection->phase == SK_PHASE_PARKED)
+        sk_connection_suspend(connection);
+    return connection->phase == SK_PHASE_GONE || connection->unanswerable ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result server_on_trailer(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                         const char *value, size_t value_len)
+{
+    struct sk_connection *connection = arg;
+    (void)kind;
+    (void)name;
+    (void)value;
+    sk_head_use(&connection->head, 1, name_len + value_len + FIELD_MARKS);
+    return MHD_YES;
+}
+
+// The fields behind a chunked body take memory as those of the head do.
+static bool server_trailer_fits(const struct sk_server *server, struct sk_connection *connection)
+{
+    if (connection->head.chunked)
+        (void)MHD_get_connection_values_n(connection->library, MHD_FOOTER_KIND, server_on_trailer, connection);
+    return connection->head.used <= (size_t)server->options->header_max_bytes;
+}
+
 static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_connection *connection)
 {
     if (connection->too_large)
@@ -449,17 +225,24 @@ static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_conne
     return server_on_asked_again(connection);
 }
 
-static enum MHD_Result server_on_asked_again(struct sk_connection *connection)
+// Called with the head, with each piece of the body, when the request is complete, and then again until it is answered.
+static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *library, const char *url, const char *method,
+                                         const char *version, const char *upload, size_t *upload_len, void **context)
 {
-    if (connection->phase == SK_PHASE_PARKED)
-        sk_connection_suspend(connection);
-    return connection->phase == SK_PHASE_GONE || connection->unanswerable ? MHD_NO : MHD_YES;
-}
-
-static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection, enum sk_malformed what)
-{
-    server->handler.malformed(server->handler.arg, &connection->request, what);
-    return connection->unanswerable ? MHD_NO : MHD_YES;
+    struct sk_server *server = arg;
+    struct sk_connection *connection = *context;
+    size_t n = *upload_len;
+    if (connection == NULL) {
+        connection = *context = server_connection_at(library);
+        sk_connection_begin_request(connection);
+        connection->request.path = sk_target_path(url);
+        sk_head_begin(&connection->head, &connection->request, method, url, version);
+        return server_on_head(server, connection);
+    }
+    *upload_len = 0;
+    if (connection->phase != SK_PHASE_BODY)
+        return server_on_asked_again(connection);
+    return n > 0 ? server_on_body(server, connection, upload, n) : server_on_whole(server, connection);
 }
 
 static void server_on_completed(void *arg, struct MHD_Connection *connection, void **context,
@@ -477,7 +260,219 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection, vo
     *context = NULL;
 }
 
+// ---- running ----
+
+// A header longer than the library's first read, and the next one of pipelined requests, take more runs. While a
+// request waits, MHD_get_timeout is always 0 and no help; then the runs that send the answers do the rest.
+static bool server_has_more_to_do(struct sk_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms;
+    return server->connections.in_phase[SK_PHASE_WAITING] == 0 &&
+           MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES && wait_ms == 0;
+}
+
+// Each run moves a connection by one step. An answer that was queued from outside is sent in one run and finished in
+// the next, and a body may have more to read. Without more runs, this work would wait for the next event. If a client
+// pipelines more requests than the runs serve, the rest is served in the loop's next turn, after the others.
+static void server_run(struct sk_server *server)
+{
+    struct sk_connections *connections = &server->connections;
+    int runs = 0;
+    server->completed = false;
+    connections->running = true;
+    do {
+        connections->answered = false;
+        server->progress = false;
+        (void)MHD_run(server->daemon);
+        runs++;
+    } while (((server->progress || server_has_more_to_do(server)) && runs < RUNS_MAX) ||
+             (connections->in_phase[SK_PHASE_SENDING] > 0 && runs < SENDING_RUNS_MAX));
+    connections->running = false;
+    if (runs == RUNS_MAX && (server->progress || server->completed))
+        sk_timer_once(server->more, 0);
+}
+
+bool sk_server_turn(struct sk_server *server)
+{
+    bool resumed = sk_connections_resume(&server->connections, false);
+    if (!resumed && !server->connections.answered)
+        return false;
+    server_run(server);
+    return true;
+}
+
+static void server_on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    server_run(poll->data);
+}
+
+static void server_on_tick(void *arg)
+{
+    struct sk_server *server = arg;
+    struct sk_connection *connection;
+    while ((connection = sk_connections_next_overdue(&server->connections)) != NULL) {
+        if (connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED)
+            server->handler.expired(server->handler.arg, &connection->request);
+        else
+            sk_connection_cut(connection);
+    }
+    (void)sk_connections_resume(&server->connections, false);
+    server_run(server);
+}
+
+struct sk_request *sk_server_find(struct sk_server *server, uint64_t handle)
+{
+    struct sk_connection *connection = sk_connections_find(&server->connections, handle, SK_PHASES_OPEN);
+    return connection == NULL ? NULL : &connection->request;
+}
+
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t handle)
+{
+    struct sk_connection *connection = sk_connections_find(&server->connections, handle, SK_PHASES_STREAM);
+    return connection == NULL ? NULL : &connection->request;
+}
+
+size_t sk_server_waiting(const struct sk_server *server)
+{
+    return server->connections.in_phase[SK_PHASE_WAITING] + server->connections.in_phase[SK_PHASE_PARKED];
+}
+
+size_t sk_server_sending(const struct sk_server *server)
+{
+    return server->connections.in_phase[SK_PHASE_RESUMING] + server->connections.in_phase[SK_PHASE_SENDING];
+}
+
+bool sk_server_crowded(const struct sk_server *server)
+{
+    return server->connections.in_phase[SK_PHASE_FREE] < server->connections.count / RESERVED_PART;
+}
+
+void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics)
+{
+    const struct sk_connections *pool = &server->connections;
+    const size_t *in_phase = pool->in_phase;
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_server_sending(server) + in_phase[SK_PHASE_GONE]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS, pool->held);
+    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS_MAX, pool->held_most);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
+}
+
+// ---- opening ----
+
+static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
+{
+    const struct sk_server_options *options = server->options;
+    size_t connection_bytes = (size_t)(options->header_max_bytes + ANSWER_RESERVE + options->policy_bytes);
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    MHD_AcceptPolicyCallback may_connect = server->handler.peers == NULL ? NULL : server_may_connect;
+    return MHD_start_daemon(flags, 0, may_connect, server, server_on_request, server,         //
+                            MHD_OPTION_EXTERNAL_LOGGER, server_log_library, NULL,             //
+                            MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                      //
+                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->connections.count, //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_bytes,             //
+                            MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,   //
+                            MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,            //
+                            MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,            //
+                            MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,       //
+                            MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, server,         //
+                            MHD_OPTION_END);
+}
+
+static enum sk_status server_start(struct sk_server *server)
+{
+    server->daemon = server_start_daemon(server);
+    if (server->daemon == NULL)
+        return SK_FAIL;
+    int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    if (uv_poll_init(server->loop, server->poll, fd) != 0)
+        return SK_FAIL;
+    server->poll->data = server;
+    (void)uv_poll_start(server->poll, UV_READABLE, server_on_readable);
+    server_run(server); // arms the listening socket
+    return SK_OK;
+}
+
+// After a failed open; the loop does not know server->poll then.
+static void server_free(struct sk_server *server)
+{
+    if (server->daemon != NULL)
+        MHD_stop_daemon(server->daemon);
+    else if (server->listen_fd >= 0)
+        (void)close(server->listen_fd);
+    sk_connections_close(&server->connections);
+    sk_timer_close(server->tick);
+    sk_timer_close(server->more);
+    free(server->poll);
+    free(server);
+}
+
+struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_server_options *options,
+                                 const struct sk_handler *handler)
+{
+    struct sk_server *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        return NULL;
+    server->loop = loop;
+    server->options = options;
+    server->handler = *handler;
+    server->poll = calloc(1, sizeof *server->poll);
+    server->tick = sk_timer_open(loop, SK_DEADLINES_TICK_MS, server_on_tick, server);
+    server->more = sk_timer_open(loop, 0, server_on_tick, server);
+    server->listen_fd = sk_listen(options->listen);
+    enum sk_status opened = sk_connections_open(&server->connections, loop, options, &server->handler);
+    if (server->poll == NULL || server->tick == NULL || server->more == NULL || server->listen_fd < 0 ||
+        opened != SK_OK || server_start(server) != SK_OK) {
+        server_free(server);
+        return NULL;
+    }
+    return server;
+}
+
 // ---- ending ----
+
+static void server_expire(struct sk_server *server, bool waiting_too)
+{
+    for (uint32_t i = 0; i < server->connections.used; i++) {
+        struct sk_connection *connection = &server->connections.all[i];
+        if (connection->phase == SK_PHASE_PARKED || (waiting_too && connection->phase == SK_PHASE_WAITING)) {
+            server->handler.expired(server->handler.arg, &connection->request);
+        } else if (connection->phase == SK_PHASE_STUCK) {
+            sk_connection_drop(connection); // it would delay the end until its deadline
+        } else if (connection->phase == SK_PHASE_STREAMING) {
+            server->handler.gone(server->handler.arg, &connection->request);
+            sk_stream_end(&connection->request);
+        }
+    }
+}
+
+void sk_server_expire(struct sk_server *server)
+{
+    server_expire(server, true);
+}
+
+// First serves the clients whose connection the kernel has made already: closing the socket would reset them.
+static void server_stop_accepting(struct sk_server *server)
+{
+    struct pollfd backlog = {.fd = server->listen_fd, .events = POLLIN};
+    const size_t *unused = &server->connections.in_phase[SK_PHASE_FREE];
+    if (server->listen_fd < 0)
+        return;
+    for (int runs = 0; runs<BACKLOG_RUNS_MAX && * unused> 0 && poll(&backlog, 1, 0) > 0; runs++)
+        server_run(server);
+    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
+    server->listen_fd = -1;
+    server_run(server); // takes the socket out of the epoll set before it is closed
+    if (fd != MHD_INVALID_SOCKET)
+        (void)close(fd);
+}
 
 void sk_server_drain(struct sk_server *server)
 {
@@ -486,49 +481,20 @@ void sk_server_drain(struct sk_server *server)
     server_expire(server, false);
 }
 
-static void server_stop_accepting(struct sk_server *server)
-{
-    if (server->listen_fd < 0)
-        return;
-    server_take_backlog(server);
-    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
-    server->listen_fd = -1;
-    server_run(server); // takes the socket out of the epoll set before it is closed
-    if (fd != MHD_INVALID_SOCKET)
-        (void)close(fd);
-}
-
-// Serves the clients whose connection the kernel has made already: closing the socket would reset them.
-static void server_take_backlog(struct sk_server *server)
-{
-    struct pollfd backlog = {.fd = server->listen_fd, .events = POLLIN};
-    const size_t *free_ones = &server->connections.in_phase[SK_PHASE_FREE];
-    for (int i = 0; i<BACKLOG_RUNS_MAX && * free_ones> 0 && poll(&backlog, 1, 0) > 0; i++)
-        server_run(server);
-}
-
-void sk_server_expire(struct sk_server *server)
-{
-    server_expire(server, true);
-}
-
-static void server_expire(struct sk_server *server, bool waiting_too)
+// Idle connections get an orderly end, all of them before the first is closed. A request that crosses it is read, but
+// not answered. Closing a connection with unread bytes would reset it, and its client might lose the answer before.
+static void server_leave_idle(struct sk_server *server)
 {
     for (uint32_t i = 0; i < server->connections.used; i++) {
-        struct sk_connection *connection = &server->connections.all[i];
-        if (connection->phase == SK_PHASE_PARKED || (waiting_too && connection->phase == SK_PHASE_WAITING))
-            server->handler.expired(server->handler.arg, &connection->request);
-        else if (connection->phase == SK_PHASE_STREAMING)
-            server_end_stream(server, connection);
-        else if (connection->phase == SK_PHASE_STUCK)
-            sk_connection_drop(connection); // it would delay the end until its deadline
+        if (server->connections.all[i].phase == SK_PHASE_HEADER)
+            (void)shutdown(server->connections.all[i].fd, SHUT_WR);
     }
+    server_run(server);
 }
 
-static void server_end_stream(struct sk_server *server, struct sk_connection *connection)
+static void server_free_handle(uv_handle_t *handle)
 {
-    server->handler.gone(server->handler.arg, &connection->request);
-    sk_stream_end(&connection->request);
+    free(handle);
 }
 
 void sk_server_close(struct sk_server *server)
@@ -548,20 +514,4 @@ void sk_server_close(struct sk_server *server)
     MHD_stop_daemon(server->daemon); // closes the connections, each through server_on_completed
     sk_connections_close(&server->connections);
     free(server);
-}
-
-// Idle connections get an orderly end, all of them before the first is closed. A request that crosses it is read, but
-// not answered. Closing a connection with unread bytes would reset it, and its client might lose the answer before.
-static void server_leave_idle(struct sk_server *server)
-{
-    for (uint32_t i = 0; i < server->connections.used; i++) {
-        if (server->connections.all[i].phase == SK_PHASE_HEADER)
-            (void)shutdown(server->connections.all[i].fd, SHUT_WR);
-    }
-    server_run(server);
-}
-
-static void server_free_handle(uv_handle_t *handle)
-{
-    free(handle);
 }

@@ -27,14 +27,6 @@ struct sk_tracer {
     uint64_t words[WORDS];
 };
 
-static uint64_t trace_random(struct sk_tracer *tracer);
-static void trace_begin(struct sk_tracer *tracer, struct sk_request *request) __attribute__((noinline));
-static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request);
-static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code);
-static const char *trace_method(const struct sk_request *request);
-static char *trace_put(char *at, const char *text);
-static char *trace_put_number(char *at, uint64_t number);
-
 struct sk_tracer *sk_tracer_open(const struct sk_server_options *options)
 {
     struct sk_tracer *tracer = calloc(1, sizeof *tracer);
@@ -67,15 +59,19 @@ static uint64_t trace_random(struct sk_tracer *tracer)
     return tracer->words[--tracer->words_left];
 }
 
-// ---- a request ----
-
-void sk_trace_begin(struct sk_tracer *tracer, struct sk_request *request)
+// Joins the client's trace. Starts a new one if the client has none, or sends a malformed one.
+static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request)
 {
-    if (request->traceparent != NULL || tracer->all)
-        trace_begin(tracer, request);
+    struct sk_traceparent *own = &request->trace.own;
+    if (request->traceparent != NULL && sk_traceparent_read(request->traceparent, own)) {
+        sk_traceparent_new_span(own, trace_random(tracer));
+        return;
+    }
+    const uint64_t random[] = {trace_random(tracer), trace_random(tracer), trace_random(tracer)};
+    sk_traceparent_make(own, random);
 }
 
-static void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
+static __attribute__((noinline)) void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
 {
     struct sk_trace *trace = &request->trace;
     trace->logged = tracer->one_in == 1 || (tracer->one_in > 1 && trace_random(tracer) % tracer->one_in == 0);
@@ -89,16 +85,10 @@ static void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
     trace->began_ns = uv_hrtime();
 }
 
-// Joins the client's trace. Starts a new one if the client has none, or sends a malformed one.
-static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request)
+void sk_trace_begin(struct sk_tracer *tracer, struct sk_request *request)
 {
-    struct sk_traceparent *own = &request->trace.own;
-    if (request->traceparent != NULL && sk_traceparent_read(request->traceparent, own)) {
-        sk_traceparent_new_span(own, trace_random(tracer));
-        return;
-    }
-    const uint64_t random[] = {trace_random(tracer), trace_random(tracer), trace_random(tracer)};
-    sk_traceparent_make(own, random);
+    if (request->traceparent != NULL || tracer->all)
+        trace_begin(tracer, request);
 }
 
 const char *sk_trace_id(const struct sk_request *request)
@@ -117,6 +107,48 @@ void sk_trace_leave(const char *before)
     (void)sk_log_about(before);
 }
 
+static const char *trace_method(const struct sk_request *request)
+{
+    static const char *const names[] = {
+        [SK_METHOD_GET] = "GET",         [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
+        [SK_METHOD_OPTIONS] = "OPTIONS", [SK_METHOD_OTHER] = "-",   [SK_METHOD_UNKNOWN] = "-",
+    };
+    _Static_assert(sizeof names / sizeof names[0] == SK_METHOD_UNKNOWN + 1, "each method has a name");
+    return request->is_head ? "HEAD" : names[request->method];
+}
+
+// All of the parts together are far shorter than a line may be.
+static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code)
+{
+    const struct sk_trace *trace = &request->trace;
+    char line[SK_SPOOL_LINE_MAX], time[SK_TIME_SIZE], status[SK_NUMBER_SIZE], bytes[SK_NUMBER_SIZE], us[SK_NUMBER_SIZE];
+    sk_text_put_time((int64_t)sk_wall_ms(), time);
+    (void)sk_text_put_number(http_status, status);
+    (void)sk_text_put_number(request->is_head ? 0 : trace->bytes, bytes);
+    (void)sk_text_put_number((uv_hrtime() - trace->began_ns) / 1000, us);
+    const char *const parts[] = {"ts=",
+                                 time,
+                                 " level=info msg=\"request\" method=",
+                                 trace_method(request),
+                                 " route=",
+                                 request->route == NULL ? "-" : request->route,
+                                 " status=",
+                                 status,
+                                 " code=",
+                                 code,
+                                 " bytes=",
+                                 bytes,
+                                 " us=",
+                                 us,
+                                 " trace_id=",
+                                 trace->own.trace_id[0] == '\0' ? "-" : trace->own.trace_id,
+                                 "\n"};
+    char *at = line;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        at = stpcpy(at, parts[i]);
+    sk_spool_put(trace->tracer->lane, line, (size_t)(at - line));
+}
+
 void sk_trace_answer(struct sk_request *request, unsigned http_status, const char *code, struct sk_response *response)
 {
     if (request->trace.own.trace_id[0] != '\0') {
@@ -133,52 +165,4 @@ void sk_trace_answer(struct sk_request *request, unsigned http_status, const cha
     }
     if (request->trace.logged)
         trace_put_line(request, http_status, code);
-}
-
-// ---- the line ----
-
-static void trace_put_line(const struct sk_request *request, unsigned http_status, const char *code)
-{
-    char line[SK_SPOOL_LINE_MAX], time[SK_TIME_SIZE], *at = line;
-    const struct sk_trace *trace = &request->trace;
-    sk_text_put_time((int64_t)sk_wall_ms(), time);
-    at = trace_put(at, "ts=");
-    at = trace_put(at, time);
-    at = trace_put(at, " level=info msg=\"request\" method=");
-    at = trace_put(at, trace_method(request));
-    at = trace_put(at, " route=");
-    at = trace_put(at, request->route == NULL ? "-" : request->route);
-    at = trace_put(at, " status=");
-    at = trace_put_number(at, http_status);
-    at = trace_put(at, " code=");
-    at = trace_put(at, code);
-    at = trace_put(at, " bytes=");
-    at = trace_put_number(at, request->is_head ? 0 : trace->bytes);
-    at = trace_put(at, " us=");
-    at = trace_put_number(at, (uv_hrtime() - trace->began_ns) / 1000);
-    at = trace_put(at, " trace_id=");
-    at = trace_put(at, trace->own.trace_id[0] == '\0' ? "-" : trace->own.trace_id);
-    *at++ = '\n';
-    sk_spool_put(trace->tracer->lane, line, (size_t)(at - line));
-}
-
-static const char *trace_method(const struct sk_request *request)
-{
-    static const char *const names[] = {
-        [SK_METHOD_GET] = "GET",         [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
-        [SK_METHOD_OPTIONS] = "OPTIONS", [SK_METHOD_OTHER] = "-",   [SK_METHOD_UNKNOWN] = "-",
-    };
-    _Static_assert(sizeof names / sizeof names[0] == SK_METHOD_UNKNOWN + 1, "each method has a name");
-    return request->is_head ? "HEAD" : names[request->method];
-}
-
-// Appends a constant or a number, and returns the end. All of them together are far shorter than a line may be.
-static char *trace_put(char *at, const char *text)
-{
-    return stpcpy(at, text);
-}
-
-static char *trace_put_number(char *at, uint64_t number)
-{
-    return at + sk_text_put_number(number, at);
 }

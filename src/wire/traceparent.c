@@ -4,38 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 // 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 enum { AT_TRACE = 3, AT_SPAN = 36, AT_FLAGS = 53, CHARS = 55, VERSION_NONE = 0xff };
 
 static const char digits[] = "0123456789abcdef";
-
-static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero);
-static unsigned traceparent_byte(const char *text);
-static void traceparent_put_hex(char *out, uint64_t word);
-
-bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
-{
-    bool any, trace_set, span_set;
-    text += strspn(text, " \t");
-    size_t len = strlen(text);
-    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-        len--;
-    if (len < CHARS || !traceparent_read_hex(text, 2, &any) || text[AT_TRACE - 1] != '-' ||
-        !traceparent_read_hex(text + AT_TRACE, SK_TRACE_ID_CHARS, &trace_set) || text[AT_SPAN - 1] != '-' ||
-        !traceparent_read_hex(text + AT_SPAN, SK_SPAN_ID_CHARS, &span_set) || text[AT_FLAGS - 1] != '-' ||
-        !traceparent_read_hex(text + AT_FLAGS, 2, &any) || !trace_set || !span_set)
-        return false;
-    unsigned version = traceparent_byte(text), flags = traceparent_byte(text + AT_FLAGS);
-    if (version == VERSION_NONE || (len > CHARS && (version == 0 || text[CHARS] != '-')))
-        return false;
-    memcpy(read->trace_id, text + AT_TRACE, SK_TRACE_ID_CHARS);
-    memcpy(read->span_id, text + AT_SPAN, SK_SPAN_ID_CHARS);
-    read->trace_id[SK_TRACE_ID_CHARS] = read->span_id[SK_SPAN_ID_CHARS] = '\0';
-    read->flags = (uint8_t)(flags & (version == 0 ? SK_TRACE_SAMPLED | SK_TRACE_RANDOM : SK_TRACE_SAMPLED));
-    return true;
-}
 
 // Lower case only. *nonzero: a digit is not 0.
 static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
@@ -49,11 +24,34 @@ static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
     return true;
 }
 
-// The value of two digits that were checked.
-static unsigned traceparent_byte(const char *text)
+bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
 {
-    unsigned high = (unsigned)(strchr(digits, text[0]) - digits), low = (unsigned)(strchr(digits, text[1]) - digits);
-    return high << 4 | low;
+    bool any, trace_set, span_set;
+    text += strspn(text, " \t");
+    size_t len = strlen(text);
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        len--;
+    if (len < CHARS || !traceparent_read_hex(text, 2, &any) || text[AT_TRACE - 1] != '-' ||
+        !traceparent_read_hex(text + AT_TRACE, SK_TRACE_ID_CHARS, &trace_set) || text[AT_SPAN - 1] != '-' ||
+        !traceparent_read_hex(text + AT_SPAN, SK_SPAN_ID_CHARS, &span_set) || text[AT_FLAGS - 1] != '-' ||
+        !traceparent_read_hex(text + AT_FLAGS, 2, &any) || !trace_set || !span_set)
+        return false;
+    unsigned long version = strtoul(text, NULL, 16), flags = strtoul(text + AT_FLAGS, NULL, 16);
+    if (version == VERSION_NONE || (len > CHARS && (version == 0 || text[CHARS] != '-')))
+        return false;
+    memcpy(read->trace_id, text + AT_TRACE, SK_TRACE_ID_CHARS);
+    memcpy(read->span_id, text + AT_SPAN, SK_SPAN_ID_CHARS);
+    read->trace_id[SK_TRACE_ID_CHARS] = read->span_id[SK_SPAN_ID_CHARS] = '\0';
+    read->flags = (uint8_t)(flags & (version == 0 ? SK_TRACE_SAMPLED | SK_TRACE_RANDOM : SK_TRACE_SAMPLED));
+    return true;
+}
+
+static void traceparent_put_hex(char *out, uint64_t word)
+{
+    for (int i = SK_SPAN_ID_CHARS - 1; i >= 0; i--) {
+        out[i] = digits[word & 0xf];
+        word >>= 4;
+    }
 }
 
 void sk_traceparent_make(struct sk_traceparent *made, const uint64_t random[3])
@@ -69,14 +67,6 @@ void sk_traceparent_new_span(struct sk_traceparent *parent, uint64_t random)
 {
     traceparent_put_hex(parent->span_id, random == 0 ? 1 : random);
     parent->span_id[SK_SPAN_ID_CHARS] = '\0';
-}
-
-static void traceparent_put_hex(char *out, uint64_t word)
-{
-    for (int i = SK_SPAN_ID_CHARS - 1; i >= 0; i--) {
-        out[i] = digits[word & 0xf];
-        word >>= 4;
-    }
 }
 
 void sk_traceparent_put(const struct sk_traceparent *parent, char out[SK_TRACEPARENT_SIZE])

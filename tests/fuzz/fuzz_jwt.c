@@ -45,7 +45,7 @@ static void open_once(void)
     ring = sk_token_ring_open(&options, 1);
     MUST(ring != NULL);
     tokens = sk_user_tokens_open(&options, ring, 0, NULL);
-    keys = sk_token_ring_take(ring, &version);
+    keys = sk_editions_take(sk_token_ring_keys(ring), &version);
     MUST(tokens != NULL);
     (void)close(fd);
 }
@@ -64,7 +64,7 @@ static const struct sk_token_key *key_of(const char *header, size_t len)
     const char *kid = json_string_value(json_object_get(document, "kid"));
     const struct sk_token_key *key = kid == NULL ? NULL : sk_token_keys_find(keys, kid);
     json_decref(document);
-    return key != NULL ? key : sk_token_keys_at(keys, 0);
+    return key != NULL ? key : &keys->all[0];
 }
 
 static bool is_for_us(const json_t *aud)

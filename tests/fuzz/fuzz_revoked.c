@@ -53,7 +53,7 @@ static enum sk_jwt_result check(struct sk_user_tokens *tokens, const struct sk_t
     put_part(&token, header, sizeof header - 1);
     sk_buf_puts(&token, ".");
     put_part(&token, claims.data, claims.len);
-    size_t len = sk_jws_sign(sk_token_keys_at(keys, 0)->jws, token.data, token.len, signature);
+    size_t len = sk_jws_sign(keys->all[0].jws, token.data, token.len, signature);
     sk_buf_puts(&token, ".");
     put_part(&token, signature, len);
     MUST(len > 0 && !token.failed && !claims.failed);
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool wrong = false;
     uint64_t version;
     if (ring != NULL)
-        keys = sk_token_ring_take(ring, &version);
+        keys = sk_editions_take(sk_token_ring_keys(ring), &version);
     for (int tried = 0; sk_span_line(&rest, &line);) {
         if (!take_line(line, &name, &id, &wrong) || ring == NULL || tried++ > TRIED_MAX || !is_plain(id) ||
             id.len > SK_JWT_KID_MAX)
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ring != NULL) {
         MUST(check(tokens, keys, "jti", (struct sk_span){other, sizeof other - 1}) == SK_JWT_GOOD);
         MUST(check(tokens, keys, "sub", (struct sk_span){unnamed, sizeof unnamed - 1}) == SK_JWT_NOT_REVOCABLE);
-        sk_token_ring_give_back(ring, keys);
+        sk_editions_give_back(sk_token_ring_keys(ring), keys);
     }
     sk_user_tokens_close(tokens);
     sk_token_ring_close(ring);

@@ -22,8 +22,8 @@ static void must_be_a_refusal(const char *wrong)
 // OpenSSL tries a modulus with random numbers: one that is no product of two large primes may pass only sometimes.
 static bool has_rsa(const struct sk_token_keys *keys)
 {
-    for (size_t i = 0; keys != NULL && i < sk_token_keys_count(keys); i++) {
-        if (sk_jws_algorithm(sk_token_keys_at(keys, i)->jws) == SK_JWS_RS256)
+    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
+        if (sk_jws_algorithm(keys->all[i].jws) == SK_JWS_RS256)
             return true;
     }
     return false;
@@ -31,21 +31,21 @@ static bool has_rsa(const struct sk_token_keys *keys)
 
 static bool are_same(const struct sk_token_keys *keys, const struct sk_token_keys *again)
 {
-    bool same = again != NULL && sk_token_keys_count(again) == sk_token_keys_count(keys);
-    for (size_t i = 0; same && i < sk_token_keys_count(keys); i++) {
-        const struct sk_token_key *key = sk_token_keys_find(again, sk_token_keys_at(keys, i)->kid);
-        same = key != NULL && sk_jws_same(key->jws, sk_token_keys_at(keys, i)->jws);
+    bool same = again != NULL && again->count == keys->count;
+    for (size_t i = 0; same && i < keys->count; i++) {
+        const struct sk_token_key *key = sk_token_keys_find(again, keys->all[i].kid);
+        same = key != NULL && sk_jws_same(key->jws, keys->all[i].jws);
     }
     return same;
 }
 
 static void must_be_keys(const struct sk_token_keys *keys, const struct sk_token_keys *again)
 {
-    MUST(sk_token_keys_count(keys) >= 1 && sk_token_keys_count(keys) <= SK_TOKEN_KEYS_MAX);
-    MUST(sk_token_keys_unused_count(keys) < SK_TOKEN_KEYS_MAX);
-    MUST(again != NULL && sk_token_keys_count(again) == sk_token_keys_count(keys));
-    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
-        const struct sk_token_key *key = sk_token_keys_at(keys, i), *same = sk_token_keys_find(again, key->kid);
+    MUST(keys->count >= 1 && keys->count <= SK_TOKEN_KEYS_MAX);
+    MUST(keys->unused_count < SK_TOKEN_KEYS_MAX);
+    MUST(again != NULL && again->count == keys->count);
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct sk_token_key *key = &keys->all[i], *same = sk_token_keys_find(again, key->kid);
         unsigned char signature[SK_JWS_SIGNATURE_MAX];
         size_t kid_len = strlen(key->kid);
         MUST(kid_len >= 1 && kid_len <= SK_JWT_KID_MAX && sk_token_keys_find(keys, key->kid) == key);

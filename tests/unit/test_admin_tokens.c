@@ -133,49 +133,40 @@ TEST(every_bit_of_a_token_counts)
     must_have("fedcba9876543210", SK_ROLE_PAYMENTS, "c");
 }
 
-TEST(wrong_lines_are_refused_by_number)
+// All for this reason, which names their last line.
+static void must_be_refused(const char *line, const char *reason, const char *const *texts)
 {
-    static const struct {
-        const char *lines, *line, *reason;
-    } rows[] = {
-        {"alice", "line 1:", "form"},
-        {"alice read", "line 1:", "form"},
-        {"alice " A16, "line 1:", "form"},
-        {"alice read " A16 " more", "line 1:", "form"},
-        {"alice read " A16 " # more", "line 1:", "form"},
-        {"alice read, payments " A16, "line 1:", "form"},
-        {"# x\n\nalice read " A16 "\nbob\n", "line 4:", "form"},
-        {"al:ice read " A16, "line 1:", "name"},
-        {"al\xc3\xa9 read " A16, "line 1:", "name"},
-        {A64 "0 read " A16, "line 1:", "name"},
-        {"alice write " A16, "line 1:", "roles"},
-        {"alice READ " A16, "line 1:", "roles"},
-        {"alice reads " A16, "line 1:", "roles"},
-        {"alice rea " A16, "line 1:", "roles"},
-        {"alice read,, " A16, "line 1:", "roles"},
-        {"alice ,read " A16, "line 1:", "roles"},
-        {"alice read, " A16, "line 1:", "roles"},
-        {"alice , " A16, "line 1:", "roles"},
-        {"alice read;operate " A16, "line 1:", "roles"},
-        {"alice read 0123456789abcde", "line 1:", "shorter than 16"},
-        {"alice read " A256 "0", "line 1:", "longer than 256"},
-        {"alice read 0123456789abcde\xc3\xa9", "line 1:", "visible ASCII"},
-        {"alice read 0123456789abcde\x7f", "line 1:", "visible ASCII"},
-        {"alice read 01234567\r89abcdef", "line 1:", "visible ASCII"},
-        {"alice read " A16 "\nalice read " A16 "1", "line 2:", "name is taken"},
-        {"alice read " A16 "\nbob read " A16, "line 2:", "token is taken"},
-        {"bob read the-single-token-1", "line 1:", "token is taken"},
-        {"admin read " A16, "line 1:", "name is taken"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ck_assert_msg(!open_tokens("the-single-token-1", rows[i].lines), "%s", rows[i].lines);
+    for (; *texts != NULL; texts++) {
+        ck_assert_msg(!open_tokens("the-single-token-1", *texts), "%s", *texts);
         ck_assert_msg(strstr(said, "SECKILL_ADMIN_TOKENS: ") != NULL, "%s", said);
-        ck_assert_msg(strstr(said, rows[i].line) != NULL, "%s -> %s", rows[i].lines, said);
-        ck_assert_msg(strstr(said, rows[i].reason) != NULL, "%s -> %s", rows[i].lines, said);
+        ck_assert_msg(strstr(said, line) != NULL && strstr(said, reason) != NULL, "%s -> %s", *texts, said);
         ck_assert_ptr_null(strstr(said, "0123"));
         ck_assert_ptr_null(strstr(said, "the-single"));
         ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
     }
+}
+
+TEST(wrong_lines_are_refused_by_number)
+{
+#define TEXTS(...) (const char *const[]){__VA_ARGS__, NULL}
+    must_be_refused("line 1:", "form",
+                    TEXTS("alice", "alice read", "alice " A16, "alice read " A16 " more", "alice read " A16 " # more",
+                          "alice read, payments " A16));
+    must_be_refused("line 4:", "form", TEXTS("# x\n\nalice read " A16 "\nbob\n"));
+    must_be_refused("line 1:", "name", TEXTS("al:ice read " A16, "al\xc3\xa9 read " A16, A64 "0 read " A16));
+    must_be_refused("line 1:", "roles",
+                    TEXTS("alice write " A16, "alice READ " A16, "alice reads " A16, "alice rea " A16,
+                          "alice read,, " A16, "alice ,read " A16, "alice read, " A16, "alice , " A16,
+                          "alice read;operate " A16));
+    must_be_refused("line 1:", "shorter than 16", TEXTS("alice read 0123456789abcde"));
+    must_be_refused("line 1:", "longer than 256", TEXTS("alice read " A256 "0"));
+    must_be_refused(
+        "line 1:", "visible ASCII",
+        TEXTS("alice read 0123456789abcde\xc3\xa9", "alice read 0123456789abcde\x7f", "alice read 01234567\r89abcdef"));
+    must_be_refused("line 2:", "name is taken", TEXTS("alice read " A16 "\nalice read " A16 "1"));
+    must_be_refused("line 2:", "token is taken", TEXTS("alice read " A16 "\nbob read " A16));
+    must_be_refused("line 1:", "token is taken", TEXTS("bob read the-single-token-1"));
+    must_be_refused("line 1:", "name is taken", TEXTS("admin read " A16));
 }
 
 TEST(there_is_a_most)

@@ -53,14 +53,6 @@ static void open_limits(void)
     ck_assert_ptr_nonnull(limits);
 }
 
-static void client_must_be(const char *expected)
-{
-    struct sk_address client, other;
-    ck_assert(sk_limits_client(limits, &asked, &client));
-    ck_assert(sk_address_parse(expected, strlen(expected), &other));
-    ck_assert_msg(memcmp(&client, &other, sizeof client) == 0, "not %s", expected);
-}
-
 static void must_be_limited(bool may, bool expected, enum sk_policy policy, unsigned left)
 {
     ck_assert_int_eq(may, expected);
@@ -120,37 +112,37 @@ TEST(an_ipv6_client_has_64_bits)
     ck_assert(sk_limits_address(limits, &asked));
 }
 
-TEST(a_client_cannot_say_who_it_is)
+TEST(only_a_trusted_proxy_says_who_the_client_is)
 {
-    open_limits();
-    forwarded = "for=203.0.113.9";
-    forwarded_for = "203.0.113.9";
-    client_must_be("192.0.2.1");
-}
-
-TEST(a_trusted_proxy_says_who_the_client_is)
-{
-    options.trusted_proxies = proxies;
-    open_limits();
-    client_must_be("192.0.2.1");
-    forwarded_for = "203.0.113.9";
-    client_must_be("192.0.2.1"); // not one of the proxies
-    peer = "10.1.2.3";
-    client_must_be("203.0.113.9");
-    forwarded_for = NULL;
-    client_must_be("10.1.2.3");
-    forwarded = "for=203.0.113.8";
-    client_must_be("203.0.113.8");
-    forwarded_for = "198.51.100.1, 203.0.113.8"; // both agree
-    client_must_be("203.0.113.8");
-    forwarded = "for=198.51.100.1"; // the client's own, passed on by a gateway that sets the other field
-    client_must_be("10.1.2.3");
-    forwarded = "nonsense";
-    client_must_be("10.1.2.3");
-    forwarded_for = "nonsense";
-    client_must_be("10.1.2.3");
-    forwarded_for = NULL;
-    client_must_be("10.1.2.3");
+    static const struct {
+        char *proxies;
+        const char *peer, *forwarded, *forwarded_for, *client;
+    } rows[] = {
+        {NULL, "192.0.2.1", "for=203.0.113.9", "203.0.113.9", "192.0.2.1"},
+        {proxies, "192.0.2.1", NULL, NULL, "192.0.2.1"},
+        {proxies, "192.0.2.1", NULL, "203.0.113.9", "192.0.2.1"}, // not one of the proxies
+        {proxies, "10.1.2.3", NULL, "203.0.113.9", "203.0.113.9"},
+        {proxies, "10.1.2.3", NULL, NULL, "10.1.2.3"},
+        {proxies, "10.1.2.3", "for=203.0.113.8", NULL, "203.0.113.8"},
+        {proxies, "10.1.2.3", "for=203.0.113.8", "198.51.100.1, 203.0.113.8", "203.0.113.8"}, // both agree
+        // The client's own, passed on by a gateway that sets the other field.
+        {proxies, "10.1.2.3", "for=198.51.100.1", "198.51.100.1, 203.0.113.8", "10.1.2.3"},
+        {proxies, "10.1.2.3", "nonsense", "198.51.100.1, 203.0.113.8", "10.1.2.3"},
+        {proxies, "10.1.2.3", "nonsense", "nonsense", "10.1.2.3"},
+        {proxies, "10.1.2.3", "nonsense", NULL, "10.1.2.3"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_address client, expected;
+        options.trusted_proxies = rows[i].proxies;
+        peer = rows[i].peer;
+        forwarded = rows[i].forwarded;
+        forwarded_for = rows[i].forwarded_for;
+        open_limits();
+        ck_assert(sk_limits_client(limits, &asked, &client));
+        ck_assert(sk_address_parse(rows[i].client, strlen(rows[i].client), &expected));
+        ck_assert_msg(memcmp(&client, &expected, sizeof client) == 0, "row %zu: not %s", i, rows[i].client);
+        teardown();
+    }
 }
 
 TEST(connections_of_an_address)

@@ -84,22 +84,12 @@ static unsigned origin_of(const struct sk_cors *cors, const char *value)
 
 TEST(origins_are_read)
 {
-    static const char *const good[] = {
-        SHOP,
-        "http://shop.example",
-        "https://shop.example:8443",
-        "http://shop.example:443",
-        "https://shop.example:80",
-        "http://localhost:3000",
-        "http://127.0.0.1:1",
-        "http://10.0.0.1:65535",
-        "http://[::1]",
-        "http://[2001:db8::1]:8080",
-        "capacitor://localhost",
-        "chrome-extension://abcdefghijklmnop",
-        "https://xn--bcher-kva.example",
-        "https://a_b.example",
-    };
+    static const char *const good[] = {SHOP, "http://localhost:3000", "http://127.0.0.1:1", "http://10.0.0.1:65535",
+                                       "http://[::1]", SHOP ":8443", "http://shop.example:443", SHOP ":80",
+                                       "http://[2001:db8::1]:8080", "capacitor://localhost",
+                                       "chrome-extension://abcdefghijklmnop", "https://xn--bcher-kva.example",
+                                       // an underscore, and no port
+                                       "https://a_b.example", "http://shop.example"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         struct sk_cors *cors = open_list(good[i]);
         ck_assert_msg(cors != NULL, "%s: %s", good[i], said);
@@ -112,42 +102,19 @@ TEST(origins_are_read)
 TEST(what_no_browser_sends_is_no_start)
 {
     static const char *const wrong[] = {
-        "",
-        " , ",
-        "*",
-        "null",
-        "shop.example",
-        "https://",
-        "https:shop.example",
-        "https//shop.example",
-        "://shop.example",
-        "1http://shop.example",
-        "https://*.shop.example",
-        "https://shop.example/",
-        "https://shop.example/path",
-        "https://shop.example?x",
-        "https://shop.example#x",
-        "https://user@shop.example",
-        "https://Shop.example",
-        "HTTPS://shop.example",
-        "https://b\xc3\xbc"
-        "cher.example",
-        "https://shop.example:",
-        "https://shop.example:0",
-        "https://shop.example:65536",
-        "https://shop.example:08443",
-        "https://shop.example:x",
-        "https://shop.example:443",
-        "http://shop.example:80",
-        "http://[]",
-        "http://[::1",
-        "http://[::1]x",
-        "http://[::g]",
-        SHOP " " SHOP,
-        SHOP ";http://other.example",
-        SHOP ",*",
-        SHOP ",,https://other.example/",
-    };
+        // no origin
+        "", " , ", "*", "null", "shop.example", "https://", "https:shop.example", "https//shop.example",
+        "://shop.example", "1http://shop.example", "https://*.shop.example",
+        // more than an origin, or another spelling
+        "https://shop.example/", "https://shop.example/path", "https://shop.example?x", "https://shop.example#x",
+        "https://user@shop.example", "https://Shop.example", "HTTPS://shop.example", "https://b\xc3\xbc.example",
+        // ports
+        "https://shop.example:", "https://shop.example:0", "https://shop.example:65536", "https://shop.example:08443",
+        "https://shop.example:x", "https://shop.example:443", "http://shop.example:80",
+        // addresses
+        "http://[]", "http://[::1", "http://[::1]x", "http://[::g]",
+        // lists
+        SHOP " " SHOP, SHOP ";http://other.example", SHOP ",*", SHOP ",,https://other.example/"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ck_assert_msg(open_list(wrong[i]) == NULL, "'%s' is accepted", wrong[i]);
         ck_assert_msg(strncmp(said, "seckill: SECKILL_CORS_ORIGINS: origin ", 38) == 0, "%s", said);
@@ -195,20 +162,19 @@ TEST(none_are_none)
 TEST(only_the_very_origin_counts)
 {
     static const struct sk_request request;
-    static const char *const others[] = {
-        "",
-        "null",
-        "*",
-        "https://shop.example:443",
-        "https://shop.example/",
-        "http://shop.example",
-        "https://shop.exampl",
-        "https://shop.example.evil.example",
-        "https://evilshop.example",
-        "https://Shop.example",
-        SHOP " " SHOP,
-        SHOP ",",
-    };
+    static const char *const others[] = {// similar, longer and shorter ones
+                                         "",
+                                         "null",
+                                         "*",
+                                         "https://shop.example:443",
+                                         "https://shop.example/",
+                                         "http://shop.example",
+                                         "https://shop.exampl",
+                                         "https://shop.example.evil.example",
+                                         "https://evilshop.example",
+                                         "https://Shop.example",
+                                         SHOP " " SHOP,
+                                         SHOP ","};
     struct sk_cors *cors = open_list("https://m.shop.example " SHOP);
     ck_assert_uint_eq(origin_of(cors, SHOP), 2);
     ck_assert_uint_eq(origin_of(cors, "https://m.shop.example"), 1);
@@ -221,83 +187,74 @@ TEST(only_the_very_origin_counts)
     sk_cors_close(cors);
 }
 
-TEST(pages_of_other_sites_are_foreign)
-{
-    static const struct {
-        const char *site, *origin, *host;
-        bool foreign;
-    } rows[] = {
-        {NULL, NULL, "shop.example", false}, // not a browser
-        {NULL, NULL, NULL, false},
-        {"same-origin", "https://www.example", "www.example", false},
-        {"same-origin", "null", "www.example", false}, // pages without referrer send null even to their own origin
-        {"same-origin", "https://evil.example", "www.example", false}, // no page can make its browser send this
-        {"none", NULL, "www.example", false},
-        {"cross-site", NULL, "www.example", true},
-        {"cross-site", "https://evil.example", "www.example", true},
-        {"cross-site", "null", "www.example", true},
-        {"cross-site", "https://www.example", "www.example", true},
-        {"cross-site", SHOP, "www.example", false}, // listed
-        {"same-site", SHOP, "www.example", false},
-        {NULL, SHOP, "www.example", false},
-        {"same-site", NULL, "www.example", true},
-        {"same-site", "https://user-page.example", "www.example", true},
-        {"same-site", "https://www.example", "www.example", false},
-        {"", NULL, "www.example", true}, // no browser sends this
-        {"Same-Origin", NULL, "www.example", true},
-        {"else", "https://www.example", "www.example", false},
-        {NULL, "null", "www.example", true},
-        {NULL, "", "", true},
-        {NULL, "https://", "", true},
-        {NULL, "https://www.example", NULL, true},
-        {NULL, "https://www.example", "www.example", false},
-        {NULL, "http://www.example", "www.example", false}, // the gateway may or may not use TLS
-        {NULL, "https://www.example", "WWW.example", false},
-        {NULL, "https://www.example", "www.example:443", false},
-        {NULL, "http://www.example", "www.example:80", false},
-        {NULL, "http://www.example", "www.example:443", true},
-        {NULL, "https://www.example", "www.example:8443", true},
-        {NULL, "https://www.example:8443", "www.example:8443", false},
-        {NULL, "https://www.example:8443", "www.example", true},
-        {NULL, "http://[::1]:8080", "[::1]:8080", false},
-        {NULL, "https://www.example", "www.example.evil", true},
-        {NULL, "https://www.example.evil", "www.example", true},
-        {NULL, "https://evil-www.example", "www.example", true},
-        {NULL, "https://www", "www.example", true},
-        {NULL, "ftp://www.example", "www.example", true},
-        {NULL, "www.example", "www.example", true},
-        {NULL, "https://m.shop.example", "www.example", true}, // similar to a listed one
-    };
-    static const struct sk_request request = {.method = SK_METHOD_POST, .names = UINT64_MAX};
-    struct sk_cors *cors = open_list(SHOP);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        site = rows[i].site;
-        origin = rows[i].origin;
-        host = rows[i].host;
-        origins = 1;
-        ck_assert_msg(sk_cors_is_foreign(cors, &request) == rows[i].foreign, "row %zu", i);
+struct page {
+    const char *site, *origin, *host;
+};
+#define PAGE(site, origin, host) \
+    {                            \
+        site, origin, host       \
     }
-    site = NULL;
-    host = "www.example";
-    origin = "https://www.example";
+
+static void must_be_foreign(const struct sk_cors *cors, bool foreign, const struct page *pages, size_t count)
+{
+    static const struct sk_request request = {.method = SK_METHOD_POST, .names = UINT64_MAX};
+    for (size_t i = 0; i < count; i++) {
+        site = pages[i].site;
+        origin = pages[i].origin;
+        host = pages[i].host;
+        origins = 1;
+        ck_assert_msg(sk_cors_is_foreign(cors, &request) == foreign, "%s: page %zu", foreign ? "foreign" : "ours", i);
+    }
     origins = 2; // sent twice: the service must not choose one
     ck_assert(sk_cors_is_foreign(cors, &request));
+}
+
+TEST(pages_of_other_sites_are_foreign)
+{
+#define OWN  "https://www.example"
+#define HOST "www.example"
+#define EVIL "https://evil.example"
+    static const struct page ours[] = {
+        // not a browser
+        PAGE(NULL, NULL, "shop.example"), PAGE(NULL, NULL, NULL),
+        // no page can make its browser send these; one without a referrer sends null even to its own origin
+        PAGE("same-origin", OWN, HOST), PAGE("same-origin", "null", HOST), PAGE("same-origin", EVIL, HOST),
+        PAGE("none", NULL, HOST),
+        // listed
+        PAGE("cross-site", SHOP, HOST), PAGE("same-site", SHOP, HOST), PAGE(NULL, SHOP, HOST),
+        // of the requested host, by whatever port and scheme: the gateway may or may not use TLS
+        PAGE("same-site", OWN, HOST), PAGE("else", OWN, HOST), PAGE(NULL, "http://www.example", HOST),
+        PAGE(NULL, OWN, "WWW.example"), PAGE(NULL, OWN, HOST ":443"), PAGE(NULL, "http://www.example", HOST ":80"),
+        PAGE(NULL, OWN ":8443", HOST ":8443"), PAGE(NULL, "http://[::1]:8080", "[::1]:8080"), PAGE(NULL, OWN, HOST)};
+    static const struct page foreign[] = {
+        // of another site
+        PAGE("cross-site", NULL, HOST), PAGE("cross-site", EVIL, HOST), PAGE("cross-site", "null", HOST),
+        PAGE("cross-site", OWN, HOST), PAGE("same-site", NULL, HOST),
+        PAGE("same-site", "https://user-page.example", HOST),
+        // no browser sends these
+        PAGE("", NULL, HOST), PAGE("Same-Origin", NULL, HOST),
+        // no host, or not the requested one
+        PAGE(NULL, "null", HOST), PAGE(NULL, "", ""), PAGE(NULL, "https://", ""), PAGE(NULL, OWN, NULL),
+        PAGE(NULL, "http://www.example", HOST ":443"), PAGE(NULL, OWN, HOST ":8443"), PAGE(NULL, OWN ":8443", HOST),
+        PAGE(NULL, OWN, HOST ".evil"), PAGE(NULL, OWN ".evil", HOST), PAGE(NULL, "https://evil-www.example", HOST),
+        PAGE(NULL, "https://www", HOST), PAGE(NULL, "ftp://www.example", HOST), PAGE(NULL, HOST, HOST),
+        // similar to a listed one
+        PAGE(NULL, "https://m.shop.example", HOST)};
+    struct sk_cors *cors = open_list(SHOP);
+    must_be_foreign(cors, false, ours, sizeof ours / sizeof ours[0]);
+    must_be_foreign(cors, true, foreign, sizeof foreign / sizeof foreign[0]);
     sk_cors_close(cors);
-    site = host = NULL;
 }
 
 TEST(a_preflight_is_options_that_asks_for_a_method)
 {
-    struct sk_request request = {.method = SK_METHOD_OPTIONS};
-    asked_method = "POST";
-    ck_assert(sk_cors_is_preflight(&request));
-    asked_method = NULL;
-    ck_assert(!sk_cors_is_preflight(&request));
-    asked_method = "POST";
-    request.method = SK_METHOD_GET;
-    ck_assert(!sk_cors_is_preflight(&request));
-    request.method = SK_METHOD_OTHER;
-    ck_assert(!sk_cors_is_preflight(&request));
+    for (int method = SK_METHOD_GET; method <= SK_METHOD_UNKNOWN; method++) {
+        struct sk_request request = {.method = (enum sk_method)method};
+        asked_method = "POST";
+        ck_assert(sk_cors_is_preflight(&request) == (method == SK_METHOD_OPTIONS));
+        asked_method = NULL;
+        ck_assert(!sk_cors_is_preflight(&request));
+    }
 }
 
 // ---- answers ----

@@ -12,7 +12,6 @@
 enum { HEAD_MAX = 4096, FIELDS_MAX = 8, RUNS_MAX = 1000 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
-#define TEXT(text)  text, sizeof(text) - 1
 
 struct place {
     size_t name, name_len, value, value_len; // offsets from the method on
@@ -150,84 +149,61 @@ TEST(lines_stay_where_they_were_received)
     ck_assert_uint_eq(seen.fields[3].value_len, 0);
 }
 
+#define HEAD(text)             \
+    {                          \
+        text, sizeof(text) - 1 \
+    }
+// Of GET, with more lines behind the first two, and with another target.
+#define FIELDS(text) HEAD("GET / HTTP/1.1\r\nHost: h\r\n" text "\r\n")
+#define TARGET(text) HEAD("GET " text " HTTP/1.1\r\nHost: h\r\n\r\n")
+
+struct head {
+    const char *text;
+    size_t len;
+};
+
+static void all_must_be(bool good, const struct head *heads, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t piece = 1; piece <= heads[i].len; piece += heads[i].len - 1)
+            ck_assert_msg(is_good(heads[i].text, heads[i].len, piece) == good, "head %zu in pieces of %zu: %s", i,
+                          piece, heads[i].text);
+    }
+}
+
 TEST(heads)
 {
-    static const struct {
-        const char *head;
-        size_t len;
-        bool good;
-    } rows[] = {
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), true},
-        {TEXT("\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n"), true},
-        {TEXT("GET / HTTP/1.0\r\n\r\n"), true},
-        {TEXT("GET /?a=b HTTP/1.1\r\nHost: h\r\n\r\n"), true},
-        {TEXT("GET /? HTTP/1.1\r\nHost: h\r\n\r\n"), true},
-        {TEXT("GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n"), true},
-        {TEXT("GET /\xef\xbc\x91 HTTP/1.1\r\nHost: h\r\n\r\n"), true},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX:\r\nY: \t \r\n\r\n"), true},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: \xc3\xa9\x80\xff\r\n\r\n"), true},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a:b\r\n\r\n"), true},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\nX: b\r\n\r\n"), true},
-        {TEXT("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\na\0b"), true},
+    static const struct head good[] = {
+        // lines, targets and values
+        FIELDS(""), HEAD("\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n"), HEAD("GET / HTTP/1.0\r\n\r\n"), TARGET("/?a=b"),
+        TARGET("/?"), TARGET("http://h/"), TARGET("/\xef\xbc\x91"), FIELDS("X:\r\nY: \t \r\n"),
+        FIELDS("X: \xc3\xa9\x80\xff\r\n"), FIELDS("X: a:b\r\n"), FIELDS("X: a\r\nX: b\r\n"),
+        HEAD("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\na\0b"),
+        // indistinguishable from CR LF
+        FIELDS("X: a\0\n")};
+    static const struct head bad[] = {
         // NUL
-        {TEXT("GET / HTTP/1.1\r\nHost: h\0\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\0i\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost:\0h\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: \0h\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\0i\r\nX: y\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost\0: h\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\n\0Host: h\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\n\0\r\nX-User-Id: a\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\n\0X-User-Id: a\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\0\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\0 HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\0x HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\0?x HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /?\0 HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /?a\0b=c HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET \0/ HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET\0 / HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("G\0T / HTTP/1.1\r\nHost: h\r\n\r\n"), false},
+        HEAD("GET / HTTP/1.1\r\nHost: h\0\r\n\r\n"), HEAD("GET / HTTP/1.1\r\nHost: h\0i\r\n\r\n"),
+        HEAD("GET / HTTP/1.1\r\nHost:\0h\r\n\r\n"), HEAD("GET / HTTP/1.1\r\nHost: \0h\r\n\r\n"),
+        HEAD("GET / HTTP/1.1\r\nHost: h\0i\r\nX: y\r\n\r\n"), HEAD("GET / HTTP/1.1\r\nHost\0: h\r\n\r\n"),
+        HEAD("GET / HTTP/1.1\r\n\0Host: h\r\n\r\n"), FIELDS("\0\r\nX-User-Id: a\r\n"), FIELDS("\0X-User-Id: a\r\n"),
+        HEAD("GET / HTTP/1.1\0\r\nHost: h\r\n\r\n"), TARGET("/\0"), TARGET("/\0x"), TARGET("/\0?x"), TARGET("/?\0"),
+        TARGET("/?a\0b=c"), TARGET("\0/"), HEAD("GET\0 / HTTP/1.1\r\nHost: h\r\n\r\n"),
+        HEAD("G\0T / HTTP/1.1\r\nHost: h\r\n\r\n"),
         // names
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\n: y\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX\ty: y\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX\x80: y\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX(y): y\r\n\r\n"), false},
+        FIELDS("X : y\r\n"), FIELDS(": y\r\n"), FIELDS("X\ty: y\r\n"), FIELDS("X\x80: y\r\n"), FIELDS("X(y): y\r\n"),
         // ends of lines
-        {TEXT("GET / HTTP/1.1\nHost: h\n\n"), false},
-        {TEXT("GET / HTTP/1.1\nHost: h\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\n\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\0b\nY: c\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\rb\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\n\r\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\0\n\r\n"), true}, // indistinguishable from CR LF
+        HEAD("GET / HTTP/1.1\nHost: h\n\n"), HEAD("GET / HTTP/1.1\nHost: h\r\n\r\n"),
+        HEAD("GET / HTTP/1.1\r\nHost: h\n\r\n"), HEAD("GET / HTTP/1.1\r\nHost: h\r\n\n"), FIELDS("X: a\0b\nY: c\n"),
+        FIELDS("X: a\rb\r\n"), FIELDS("X: a\r\r\n"), HEAD("GET / HTTP/1.1\r\r\nHost: h\r\n\r\n"), FIELDS("\r"),
         // continued lines
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n\tb\r\nY: c\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX-User: a\r\n -Id\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n \r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n \r\nY: b\r\n\r\n"), false},
-        {TEXT("GET / HTTP/1.1\r\n Host: h\r\nHost: h\r\n\r\n"), false},
+        FIELDS("X: a\r\n b\r\n"), FIELDS("X: a\r\n\tb\r\nY: c\r\n"), FIELDS("X-User: a\r\n -Id\r\n"),
+        FIELDS("X: a\r\n \r\n"), FIELDS("X: a\r\n \r\nY: b\r\n"), HEAD("GET / HTTP/1.1\r\n Host: h\r\nHost: h\r\n\r\n"),
         // the target
-        {TEXT("GET  / HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /  HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET / x HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /?a=1, 2 HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\t HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\x01 HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\x7f HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /\r HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-        {TEXT("GET /?\x1f HTTP/1.1\r\nHost: h\r\n\r\n"), false},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        for (size_t piece = 1; piece <= rows[i].len; piece += rows[i].len - 1)
-            ck_assert_msg(is_good(rows[i].head, rows[i].len, piece) == rows[i].good, "row %zu in pieces of %zu: %s", i,
-                          piece, rows[i].head);
-    }
+        TARGET(" /"), TARGET("/ "), TARGET("/ x"), TARGET("/?a=1, 2"), TARGET("/\t"), TARGET("/\x01"), TARGET("/\x7f"),
+        TARGET("/\r"), TARGET("/?\x1f")};
+    all_must_be(true, good, COUNT(good));
+    all_must_be(false, bad, COUNT(bad));
 }
 
 // Every byte at every place of a value: a word has eight bytes, so the value has three words and two bytes.

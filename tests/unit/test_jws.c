@@ -70,57 +70,45 @@ static const struct {
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };
 
-TEST(the_vectors_of_the_rfcs_are_good)
+// With the public key alone, and with both.
+TEST_EACH(the_vectors_of_the_rfcs_are_good_and_are_made, VECTORS)
 {
-    for (int i = 0; i < VECTORS; i++) {
-        struct bytes signature = bytes_of(vectors[i].signature);
-        ck_assert_int_eq(open_key(&vectors[i].key, false), SK_OK);
-        ck_assert_int_eq((int)sk_jws_algorithm(jws), (int)vectors[i].key.algorithm);
+    unsigned char made[SK_JWS_SIGNATURE_MAX];
+    struct bytes signature = bytes_of(vectors[_i].signature);
+    for (int signs = 0; signs <= 1; signs++) {
+        ck_assert_int_eq(open_key(&vectors[_i].key, signs), SK_OK);
+        ck_assert_int_eq((int)sk_jws_algorithm(jws), (int)vectors[_i].key.algorithm);
+        ck_assert(sk_jws_can_sign(jws) == (signs || vectors[_i].key.algorithm == SK_JWS_HS256));
         for (unsigned round = 0; round < 2 * READERS; round++)
-            ck_assert_int_eq(check(round % READERS, vectors[i].text, &signature), SK_JWS_GOOD);
+            ck_assert_int_eq(check(round % READERS, vectors[_i].text, &signature), SK_JWS_GOOD);
+    }
+    for (int round = 0; round < 2; round++) {
+        ck_assert_uint_eq(sk_jws_sign(jws, vectors[_i].text, strlen(vectors[_i].text), made), signature.len);
+        if (vectors[_i].key.algorithm == SK_JWS_ES256) // each one differs
+            memcpy(signature.at, made, signature.len);
+        ck_assert_mem_eq(made, signature.at, signature.len);
+        ck_assert_int_eq(check(0, vectors[_i].text, &signature), SK_JWS_GOOD);
     }
 }
 
-TEST(they_are_made_as_well)
+TEST_EACH(every_bit_counts, VECTORS)
 {
-    for (int i = 0; i < VECTORS; i++) {
-        unsigned char made[SK_JWS_SIGNATURE_MAX];
-        struct bytes signature = bytes_of(vectors[i].signature);
-        ck_assert_int_eq(open_key(&vectors[i].key, true), SK_OK);
-        ck_assert(sk_jws_can_sign(jws));
-        for (int round = 0; round < 2; round++) {
-            ck_assert_uint_eq(sk_jws_sign(jws, vectors[i].text, strlen(vectors[i].text), made), signature.len);
-            if (vectors[i].key.algorithm == SK_JWS_ES256) // each one differs
-                memcpy(signature.at, made, signature.len);
-            ck_assert_mem_eq(made, signature.at, signature.len);
-            ck_assert_int_eq(check(0, vectors[i].text, &signature), SK_JWS_GOOD);
-        }
+    char text[BYTES_SIZE];
+    struct bytes signature = bytes_of(vectors[_i].signature), other;
+    ck_assert_int_eq(open_key(&vectors[_i].key, false), SK_OK);
+    for (size_t bit = 0; bit < signature.len * 8; bit++) {
+        other = signature;
+        other.at[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        ck_assert_int_eq(check(0, vectors[_i].text, &other), SK_JWS_BAD);
     }
-}
-
-TEST(every_bit_counts)
-{
-    for (int i = 0; i < VECTORS; i++) {
-        char text[BYTES_SIZE];
-        struct bytes signature = bytes_of(vectors[i].signature), other;
-        ck_assert_int_eq(open_key(&vectors[i].key, false), SK_OK);
-        for (size_t bit = 0; bit < signature.len * 8; bit++) {
-            other = signature;
-            other.at[bit / 8] ^= (unsigned char)(1U << bit % 8);
-            ck_assert_int_eq(check(0, vectors[i].text, &other), SK_JWS_BAD);
-        }
-        for (size_t at = 0; vectors[i].text[at] != '\0'; at++) {
-            (void)snprintf(text, sizeof text, "%s", vectors[i].text);
-            text[at] = (char)(text[at] ^ 1);
-            ck_assert_int_eq(check(0, text, &signature), SK_JWS_BAD);
-        }
-        for (size_t len = 0; len < sizeof other.at; len++) {
-            other = signature;
-            other.len = len;
-            ck_assert_int_eq(check(0, vectors[i].text, &other), len == signature.len ? SK_JWS_GOOD : SK_JWS_BAD);
-        }
-        ck_assert_int_eq(check(0, vectors[i].text, &signature), SK_JWS_GOOD);
+    for (size_t at = 0; vectors[_i].text[at] != '\0'; at++) {
+        (void)snprintf(text, sizeof text, "%s", vectors[_i].text);
+        text[at] = (char)(text[at] ^ 1);
+        ck_assert_int_eq(check(0, text, &signature), SK_JWS_BAD);
     }
+    other = signature;
+    for (other.len = 0; other.len < sizeof other.at; other.len++)
+        ck_assert_int_eq(check(0, vectors[_i].text, &other), other.len == signature.len ? SK_JWS_GOOD : SK_JWS_BAD);
 }
 
 static const struct token_key others[] = {
@@ -200,40 +188,36 @@ TEST(what_is_no_key)
 
 TEST(a_key_is_as_strong_as_its_algorithm)
 {
-    static const struct {
-        struct token_key key;
-        enum sk_status status;
-    } rows[] = {
-        {{SK_JWS_RS256, {RSA_N, RSA_E}, NULL}, SK_OK},
-        {{SK_JWS_RS256, {RSA_N, "Aw"}, NULL}, SK_OK},     // e = 3
-        {{SK_JWS_RS256, {RSA_N, "AQ"}, NULL}, SK_FAIL},   // e = 1: the signature would be the text
-        {{SK_JWS_RS256, {RSA_N, "AA"}, NULL}, SK_FAIL},   // e = 0
-        {{SK_JWS_RS256, {RSA_N, "AQAA"}, NULL}, SK_FAIL}, // even
-        {{SK_JWS_RS256, {RSA_N_2047_BITS, RSA_E}, NULL}, SK_FAIL},
-        {{SK_JWS_RS256, {RSA_N, RSA_E}, RSA_PRIVATE}, SK_OK},
-        {{SK_JWS_RS256, {RSA_OTHER_N, RSA_E}, RSA_PRIVATE}, SK_FAIL}, // not a pair
-        {{SK_JWS_ES256, {EC_X, EC_Y}, EC_PRIVATE}, SK_OK},
-        {{SK_JWS_ES256, {EC_OTHER_X, EC_OTHER_Y}, EC_PRIVATE}, SK_FAIL}, // not a pair
-        {{SK_JWS_ES256, {EC_X, EC_OTHER_Y}, NULL}, SK_FAIL},             // no point of the curve
-        {{SK_JWS_ES256, {EC_Y, EC_X}, NULL}, SK_FAIL},
-        {{SK_JWS_EDDSA, {ED_PUBLIC}, ED_PRIVATE}, SK_OK},
-        {{SK_JWS_EDDSA, {ED_PRIVATE}, ED_PRIVATE}, SK_FAIL}, // not a pair
+    static const struct token_key good[] = {
+        {SK_JWS_RS256, {RSA_N, RSA_E}, NULL},        {SK_JWS_RS256, {RSA_N, "Aw"}, NULL}, // e = 3
+        {SK_JWS_RS256, {RSA_N, RSA_E}, RSA_PRIVATE}, {SK_JWS_ES256, {EC_X, EC_Y}, EC_PRIVATE},
+        {SK_JWS_EDDSA, {ED_PUBLIC}, ED_PRIVATE},     {SK_JWS_EDDSA, {ED_PUBLIC}, NULL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ck_assert_msg(open_key(&rows[i].key, true) == rows[i].status, "row %zu", i);
-        if (jws != NULL)
-            ck_assert(sk_jws_can_sign(jws) == (rows[i].key.private_key != NULL));
-    }
+    static const struct token_key wrong[] = {
+        {SK_JWS_RS256, {RSA_N, "AQ"}, NULL},   // e = 1: the signature would be the text
+        {SK_JWS_RS256, {RSA_N, "AA"}, NULL},   // e = 0
+        {SK_JWS_RS256, {RSA_N, "AQAA"}, NULL}, // even
+        {SK_JWS_RS256, {RSA_N_2047_BITS, RSA_E}, NULL},
+        {SK_JWS_RS256, {RSA_OTHER_N, RSA_E}, RSA_PRIVATE},    // not a pair
+        {SK_JWS_ES256, {EC_OTHER_X, EC_OTHER_Y}, EC_PRIVATE}, // not a pair
+        {SK_JWS_EDDSA, {ED_PRIVATE}, ED_PRIVATE},             // not a pair
+        {SK_JWS_ES256, {EC_X, EC_OTHER_Y}, NULL},             // no point of the curve
+        {SK_JWS_ES256, {EC_Y, EC_X}, NULL},
+    };
     unsigned char made[SK_JWS_SIGNATURE_MAX];
-    ck_assert_int_eq(open_key(&vectors[1].key, false), SK_OK);
-    ck_assert(!sk_jws_can_sign(jws));
-    ck_assert_uint_eq(sk_jws_sign(jws, ED_TEXT, strlen(ED_TEXT), made), 0);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ck_assert_msg(open_key(&good[i], true) == SK_OK, "row %zu", i);
+        ck_assert(sk_jws_can_sign(jws) == (good[i].private_key != NULL));
+    }
+    ck_assert_uint_eq(sk_jws_sign(jws, ED_TEXT, strlen(ED_TEXT), made), 0); // the last one
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ck_assert_msg(open_key(&wrong[i], true) == SK_FAIL, "row %zu", i);
 }
 
 // Each has its own name, and its own type and curve.
 TEST(a_type_of_key_is_an_algorithm)
 {
-    static const char *const names[] = {"HS256", "EdDSA", "RS256", "ES256"};
+    static const char *const names[SK_JWS_ALGORITHMS] = {"HS256", "EdDSA", "RS256", "ES256"};
     for (int i = 0; i < SK_JWS_ALGORITHMS; i++)
         ck_assert_str_eq(sk_jws_names((enum sk_jws_algorithm)i)->alg, names[i]);
 }

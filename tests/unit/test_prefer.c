@@ -1,54 +1,32 @@
+// Whether a list of preferences asks for respond-async.
+#include <stddef.h>
 
 #include "prefer.h"
 #include "test.h"
 
-TEST(lists)
+#define ASYNC "respond-async"
+
+TEST(respond_async_is_a_preference_of_its_own)
 {
-    static const struct {
-        const char *value;
-        bool asked;
-    } rows[] = {
-        {"respond-async", true},
-        {"Respond-ASYNC", true},
-        {" \trespond-async\t ", true},
-        {"wait=5, respond-async", true},
-        {"respond-async, wait=5", true},
-        {"respond-async,wait=5", true},
-        {",, respond-async ,,", true},
-        {"respond-async; foo=bar", true},
-        {"respond-async;foo=\"a, b\";baz", true},
-        {"respond-async;", true},
-        {"respond-async ; ; wait", true},
-        {"foo; bar=\"x\\\"y, z\", respond-async", true},
-        {"foo=\"\", respond-async", true},
-        {"return=minimal;x=\"\\\\\", respond-async", true},
-        {"respond-async=\"\"", true}, // an empty value counts as none
-        {"respond-async = \"\" ;x", true},
-        {"a b, respond-async", true}, // an invalid element affects only itself
-        {"=, respond-async", true},
-        {"", false},
-        {" ", false},
-        {",", false},
-        {";", false},
-        {"xrespond-async", false},
-        {"respond-asyncx", false},
-        {"respond-async-x", false},
-        {"respond", false},
-        {"respond-async=1", false},
-        {"respond-async=", false},
-        {"respond-async=\"1\"", false},
-        {"respond-async x", false},
-        {"respond-async\"\"", false},
-        {"\"respond-async\"", false},
-        {"foo=respond-async", false},
-        {"foo; respond-async", false},
-        {"foo=\"a, respond-async\"", false},
-        {"foo=\"a, respond-async", false},
-        {"foo=\"a\\\", respond-async", false},
-        {"foo=\"\\", false},
-        {"wait=5 respond-async", false},
-        {"x;y=\"1\" respond-async", false},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert_msg(sk_prefer_async(rows[i].value) == rows[i].asked, "%s", rows[i].value);
+    static const char *const asked[] = {ASYNC, "Respond-ASYNC", " \t" ASYNC "\t ", "wait=5, " ASYNC, ASYNC ", wait=5",
+                                        ASYNC ",wait=5", ",, " ASYNC " ,,",
+                                        // parameters
+                                        ASYNC "; foo=bar", ASYNC ";foo=\"a, b\";baz", ASYNC ";", ASYNC " ; ; wait",
+                                        // behind quotes
+                                        "foo; bar=\"x\\\"y, z\", " ASYNC, "foo=\"\", " ASYNC,
+                                        "return=minimal;x=\"\\\\\", " ASYNC,
+                                        // an empty value counts as none, and an invalid element affects only itself
+                                        ASYNC "=\"\"", ASYNC " = \"\" ;x", "a b, " ASYNC, "=, " ASYNC, NULL};
+    static const char *const not_asked[] = {// other names
+                                            "", " ", ",", ";", "x" ASYNC, ASYNC "x", ASYNC "-x", "respond",
+                                            // with a value
+                                            ASYNC "=1", ASYNC "=", ASYNC "=\"1\"", ASYNC " x", ASYNC "\"\"",
+                                            // in quotes, or of another preference
+                                            "\"" ASYNC "\"", "foo=" ASYNC, "foo; " ASYNC, "foo=\"a, " ASYNC "\"",
+                                            "foo=\"a, " ASYNC, "foo=\"a\\\", " ASYNC, "foo=\"\\", "wait=5 " ASYNC,
+                                            "x;y=\"1\" " ASYNC, NULL};
+    for (const char *const *value = asked; *value != NULL; value++)
+        ck_assert_msg(sk_prefer_async(*value), "%s", *value);
+    for (const char *const *value = not_asked; *value != NULL; value++)
+        ck_assert_msg(!sk_prefer_async(*value), "%s", *value);
 }

@@ -14,10 +14,6 @@ TEST(a_target_has_a_path)
     static const struct {
         const char *target, *path;
     } rows[] = {
-        {"/", "/"},
-        {"/seckill/1", "/seckill/1"},
-        {"//host/seckill/1", "//host/seckill/1"},
-        {"/http://host/x", "/http://host/x"},
         {"http://host/seckill/1", "/seckill/1"},
         {"HTTP://host/seckill/1", "/seckill/1"},
         {"https://host:8443/seckill/1", "/seckill/1"},
@@ -25,28 +21,20 @@ TEST(a_target_has_a_path)
         {"http://host", "/"},
         {"http://host//seckill/1", "//seckill/1"},
         {"http://host/a@b:c", "/a@b:c"},
-        {"http://", NULL},
-        {"http:///seckill/1", NULL},
-        {"http://:80/seckill/1", NULL},
-        {"http://user@host/seckill/1", NULL},
-        {"https://", NULL},
-        {"https://user:word@host", NULL},
-        {"*", "*"},
-        {"", ""},
-        {"host:443", "host:443"},
-        {"seckill/1", "seckill/1"},
-        {"ftp://host/seckill/1", "ftp://host/seckill/1"},
-        {"http:/host/seckill/1", "http:/host/seckill/1"},
-        {"http:host", "http:host"},
-        {"xhttp://host/seckill/1", "xhttp://host/seckill/1"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *path = sk_target_path(rows[i].target);
-        if (rows[i].path == NULL)
-            ck_assert_msg(path == NULL, "%s: %s", rows[i].target, path);
-        else
-            ck_assert_pstr_eq(path, rows[i].path);
-    }
+    static const char *const wrong[] = {
+        "http://",  "http:///seckill/1",     "http://:80/seckill/1", "http://user@host/seckill/1",
+        "https://", "https://user:word@host"};
+    static const char *const same[] = {"/", "/seckill/1", "//host/seckill/1", "/http://host/x",
+                                       // in another form
+                                       "*", "", "host:443", "seckill/1", "ftp://host/seckill/1", "http:/host/seckill/1",
+                                       "http:host", "xhttp://host/seckill/1"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_pstr_eq(sk_target_path(rows[i].target), rows[i].path);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ck_assert_pstr_eq(sk_target_path(wrong[i]), NULL);
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        ck_assert_ptr_eq(sk_target_path(same[i]), same[i]);
 }
 
 TEST(escapes_are_undone)

@@ -10,7 +10,6 @@
 #define OCT(kid, k) JWK_OCT(kid, k)
 #define OKP(kid)    JWK_OKP(kid, ED_PUBLIC)
 #define SET(list)   JWK_SET(list)
-#define NO_KEY      "there is no key for HS256, EdDSA, RS256 or ES256; "
 #define U64         "0123456789012345678901234567890123456789012345678901234567890123"
 
 static struct sk_token_keys *keys;
@@ -50,7 +49,7 @@ TEST(lines_are_read)
                             "c EdDSA " ED_PUBLIC " " ED_PRIVATE "\n"
                             "d HS256 " SECRET_B),
                   "%s", wrong);
-    ck_assert_uint_eq(sk_token_keys_count(keys), 4);
+    ck_assert_uint_eq(keys->count, 4);
     must_have("a", SK_JWS_HS256, true);
     must_have("https://id.example/keys#2", SK_JWS_EDDSA, false);
     must_have("c", SK_JWS_EDDSA, true);
@@ -68,8 +67,8 @@ TEST(a_set_is_read)
                            "\"" ED_PUBLIC "\",\"d\":\"" ED_PRIVATE
                            "\",\"x5t\":\"abc\"}," JWK_RSA("r", RSA_N, RSA_E) "," JWK_EC("e", EC_X, EC_Y))),
                   "%s", wrong);
-    ck_assert_uint_eq(sk_token_keys_count(keys), 5);
-    ck_assert_uint_eq(sk_token_keys_unused_count(keys), 0);
+    ck_assert_uint_eq(keys->count, 5);
+    ck_assert_uint_eq(keys->unused_count, 0);
     must_have("a", SK_JWS_HS256, true);
     must_have("b", SK_JWS_EDDSA, false);
     must_have("c", SK_JWS_EDDSA, true);
@@ -82,133 +81,129 @@ TEST(a_set_is_read)
 // Keycloak adds a key for encryption.
 TEST(sets_of_logins_are_read)
 {
+#define RSA(kid, n, more) "{\"kty\":\"RSA\",\"kid\":\"" kid "\",\"n\":\"" n "\",\"e\":\"AQAB\"," more "}"
+#define SIG               "\"use\":\"sig\""
+#define RS                "\"alg\":\"RS256\""
+#define X5                "\"x5c\":[\"MIICmzCCAYMCBgGK\"],\"x5t\":\"q\""
     static const struct {
         const char *text;
         size_t keys, unused;
     } rows[] = {
-        {SET("{\"kid\":\"k1\",\"kty\":\"RSA\",\"alg\":\"RS256\",\"use\":\"sig\",\"x5c\":[\"MIICmzCCAYMCBgGK\"],\"x5t\":"
-             "\"q\",\"x5t#S256\":\"z\",\"n\":\"" RSA_N
-             "\",\"e\":\"AQAB\"},{\"kid\":\"k2\",\"kty\":\"RSA\",\"alg\":\"RSA-OAEP\","
-             "\"use\":\"enc\",\"x5c\":[\"MIICmzCCAYMCBgGK\"],\"x5t\":\"q\",\"n\":\"" RSA_OTHER_N "\",\"e\":\"AQAB\"}"),
-         1, 1}, // Keycloak
-        {SET("{\"kty\":\"RSA\",\"use\":\"sig\",\"n\":\"" RSA_N
-             "\",\"e\":\"AQAB\",\"kid\":\"k1\",\"x5t\":\"q\",\"x5c\":[\"MIID\"],"
-             "\"alg\":\"RS256\"},{\"kty\":\"RSA\",\"use\":\"sig\",\"n\":\"" RSA_OTHER_N
-             "\",\"e\":\"AQAB\",\"kid\":\"k2\",\"x5t\":"
-             "\"q\",\"x5c\":[\"MIID\"],\"alg\":\"RS256\"}"),
-         2, 0}, // Auth0, with the next key
-        {SET("{\"alg\":\"RS256\",\"e\":\"AQAB\",\"kid\":\"k1\",\"key_ops\":[\"verify\"],\"kty\":\"RSA\",\"n\":\"" RSA_N
-             "\",\"use\":\"sig\"},{\"alg\":"
-             "\"RS256\",\"e\":\"AQAB\",\"kid\":\"k2\",\"kty\":\"RSA\",\"n\":\"" RSA_OTHER_N "\",\"use\":\"sig\"}"),
-         2, 0}, // Cognito
-        {SET("{\"kty\":\"RSA\",\"use\":\"sig\",\"kid\":\"k1\",\"x5t\":\"q\",\"n\":\"" RSA_N
-             "\",\"e\":\"AQAB\",\"x5c\":[\"MIIC\"],"
-             "\"cloud_instance_name\":\"microsoftonline.com\",\"issuer\":\"https://login.microsoftonline.com/"
-             "{tenantid}/v2.0\"}"),
-         1, 0}, // Entra
-        {SET(JWK_EC(
-             "k1", EC_X,
-             EC_Y) ",{\"kty\":\"EC\",\"crv\":\"P-384\",\"kid\":\"k2\",\"x\":\"AA\",\"y\":\"AA\"},"
-                   "{\"kty\":\"RSA\",\"kid\":\"k3\",\"alg\":\"RS512\",\"n\":\"AA\",\"e\":\"AQAB\"},{\"kty\":\"AKP\","
-                   "\"alg\":\"ML-DSA-44\","
-                   "\"kid\":\"k4\",\"pub\":\"AA\"},{\"kty\":\"oct\",\"alg\":\"HS512\",\"kid\":\"k5\",\"k\":\"AA\"}"),
+        // Keycloak
+        {SET(RSA("k1", RSA_N, RS "," SIG "," X5 ",\"x5t#S256\":\"z\"") "," RSA(
+             "k2", RSA_OTHER_N, "\"alg\":\"RSA-OAEP\",\"use\":\"enc\"," X5)),
+         1, 1},
+        // Auth0, with the next key
+        {SET(RSA("k1", RSA_N, SIG "," X5 "," RS) "," RSA("k2", RSA_OTHER_N, SIG "," X5 "," RS)), 2, 0},
+        // Cognito
+        {SET(RSA("k1", RSA_N, RS ",\"key_ops\":[\"verify\"]," SIG) "," RSA("k2", RSA_OTHER_N, RS "," SIG)), 2, 0},
+        // Entra
+        {SET(RSA("k1", RSA_N, SIG "," X5 ",\"issuer\":\"https://login.microsoftonline.com/{tenantid}/v2.0\"")), 1, 0},
+        {SET(JWK_EC("k1", EC_X, EC_Y) ",{\"kty\":\"EC\",\"crv\":\"P-384\",\"kid\":\"k2\",\"x\":\"AA\",\"y\":\"AA\"},"
+                                      "{\"kty\":\"RSA\",\"kid\":\"k3\",\"alg\":\"RS512\",\"n\":\"AA\",\"e\":\"AQAB\"},"
+                                      "{\"kty\":\"AKP\",\"alg\":\"ML-DSA-44\",\"kid\":\"k4\",\"pub\":\"AA\"},"
+                                      "{\"kty\":\"oct\",\"alg\":\"HS512\",\"kid\":\"k5\",\"k\":\"AA\"}"),
          1, 4},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert_msg(read_keys(rows[i].text), "row %zu: %s", i, wrong);
-        ck_assert_uint_eq(sk_token_keys_count(keys), rows[i].keys);
-        ck_assert_uint_eq(sk_token_keys_unused_count(keys), rows[i].unused);
+        ck_assert_uint_eq(keys->count, rows[i].keys);
+        ck_assert_uint_eq(keys->unused_count, rows[i].unused);
         must_have("k1", i < 4 ? SK_JWS_RS256 : SK_JWS_ES256, false);
         if (rows[i].keys == 2)
             must_have("k2", SK_JWS_RS256, false);
     }
 }
 
-TEST(a_key_that_is_not_used_has_a_reason)
+static void must_be_wrong(const char *place, const char *reason)
 {
-    static const struct {
-        const char *jwk, *reason;
-    } rows[] = {
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"use\":\"enc\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`use`"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"use\":7,\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`use`"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"PS256\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"HS256\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"none\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":7,\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`alg`"},
-        {"{\"kty\":\"oct\",\"kid\":\"k\",\"alg\":\"HS512\",\"k\":\"" SECRET_A "\"}", "`alg`"},
-        {"{\"kty\":\"oct\",\"kid\":\"k\",\"alg\":\"EdDSA\",\"k\":\"" SECRET_A "\"}", "`alg`"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"k\",\"alg\":\"HS256\",\"x\":\"" ED_PUBLIC "\"}", "`alg`"},
-        {"{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"RS256\",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"}",
-         "`alg`"},
-        {"{\"kty\":\"EC\",\"crv\":\"P-521\",\"kid\":\"k\",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"}", "`kty`"},
-        {"{\"kty\":\"EC\",\"kid\":\"k\",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"}", "`kty`"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed448\",\"kid\":\"k\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\"}", "`kty`"},
-        {"{\"kty\":\"OKP\",\"crv\":\"P-256\",\"kid\":\"k\",\"x\":\"" ED_PUBLIC "\"}", "`kty`"},
-        {"{\"kty\":\"rsa\",\"kid\":\"k\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "`kty`"},
-        {"{\"kty\":\"oct\",\"kid\":\"k\",\"key_ops\":[\"sign\",1],\"k\":\"" SECRET_A "\"}", "`key_ops`"},
-        {"{\"kty\":\"oct\",\"kid\":\"k\",\"key_ops\":\"verify\",\"k\":\"" SECRET_A "\"}", "`key_ops`"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char text[2048];
-        (void)snprintf(text, sizeof text, SET("%s,%s"), OKP("good"), rows[i].jwk);
-        ck_assert_msg(read_keys(text), "row %zu: %s", i, wrong);
-        ck_assert_uint_eq(sk_token_keys_count(keys), 1);
-        ck_assert_ptr_null(sk_token_keys_find(keys, "k"));
-        ck_assert_uint_eq(sk_token_keys_unused_count(keys), 1);
-        struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
-        ck_assert_uint_eq(unused.place, 1);
-        ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
-        ck_assert(unused.foreign);
-        (void)snprintf(text, sizeof text, SET("%s"), rows[i].jwk);
-        ck_assert(!read_keys(text));
-        ck_assert_ptr_nonnull(strstr(wrong, "no key"));
-        ck_assert_ptr_nonnull(strstr(wrong, rows[i].reason));
-    }
+    static const char *const secrets[] = {"AyM1", "MDEy", "nWGx", "f83O"}; // no text repeats a key
+    ck_assert_msg(strncmp(wrong, place, strlen(place)) == 0 && strstr(wrong, reason) != NULL, "%s: %s", reason, wrong);
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
+        ck_assert_msg(strstr(wrong, secrets[i]) == NULL, "%s", wrong);
 }
 
-// A set is the login's: its other keys stay.
-TEST(a_wrong_key_takes_no_other_away)
+// A set is the login's: its other keys stay. A foreign key is not for us; the others are wrong.
+TEST(a_key_that_is_not_used_has_a_reason_and_takes_no_other_away)
 {
+#define JWK(kty, more)    "{\"kty\":\"" kty "\",\"kid\":\"k\"," more "}"
+#define OF_RSA(more)      JWK("RSA", more ",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"")
+#define OF_OCT(more)      JWK("oct", more ",\"k\":\"" SECRET_A "\"")
+#define OF_EC(more)       JWK("EC", more ",\"x\":\"" EC_X "\",\"y\":\"" EC_Y "\"")
+#define OF_OKP(crv, more) JWK("OKP", "\"crv\":\"" crv "\"" more ",\"x\":\"" ED_PUBLIC "\"")
     static const struct {
         const char *jwk, *reason;
+        bool foreign;
     } rows[] = {
-        {"7", "`kty`"},
-        {"{\"kid\":\"k\"}", "`kty`"},
-        {"{\"kty\":\"RSA\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "kid is missing"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"n\":\"" RSA_N "\"}", "exponent"},
-        {"{\"kty\":\"RSA\",\"kid\":\"k\",\"e\":\"AQAB\"}", "missing"},
-        {JWK_RSA("k", RSA_N_2047_BITS, RSA_E), "2048 to 4096 bits"},
-        {JWK_RSA("k", RSA_N RSA_N RSA_N, RSA_E), "too long"},
-        {JWK_EC("k", EC_X, EC_Y "A"), "x and y of 32 bytes"},
-        {JWK_EC("k", "AA", EC_Y), "x and y of 32 bytes"},
-        {JWK_EC("k", EC_X, EC_OTHER_Y), "a point of P-256"},
-        {JWK_OKP("k", SECRET_A "AA"), "32 bytes"},
-        {JWK_OCT("k", "AAAA"), "32 to 256 bytes"},
-        {JWK_OCT("good", SECRET_B), "taken"},
-        {JWK_OKP("good", ED_PUBLIC), "taken"},
-        {"{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"k\",\"x\":\"" ED_PUBLIC "\",\"d\":1}", "`d`"},
+        {OF_RSA("\"use\":\"enc\""), "`use`", true},
+        {OF_RSA("\"use\":7"), "`use`", true},
+        {OF_RSA("\"alg\":\"PS256\""), "`alg`", true},
+        {OF_RSA("\"alg\":\"HS256\""), "`alg`", true},
+        {OF_RSA("\"alg\":\"none\""), "`alg`", true},
+        {OF_RSA("\"alg\":7"), "`alg`", true},
+        {OF_OCT("\"alg\":\"HS512\""), "`alg`", true},
+        {OF_OCT("\"alg\":\"EdDSA\""), "`alg`", true},
+        {OF_OKP("Ed25519", ",\"alg\":\"HS256\""), "`alg`", true},
+        {OF_EC("\"crv\":\"P-256\",\"alg\":\"RS256\""), "`alg`", true},
+        {OF_EC("\"crv\":\"P-521\""), "`kty`", true},
+        {OF_EC("\"x5t\":\"q\""), "`kty`", true},
+        {OF_OKP("Ed448", ",\"alg\":\"EdDSA\""), "`kty`", true},
+        {OF_OKP("P-256", ""), "`kty`", true},
+        {JWK("rsa", "\"n\":\"" RSA_N "\",\"e\":\"AQAB\""), "`kty`", true},
+        {OF_OCT("\"key_ops\":[\"sign\",1]"), "`key_ops`", true},
+        {OF_OCT("\"key_ops\":\"verify\""), "`key_ops`", true},
+        {"7", "`kty`", false},
+        {"{\"kid\":\"k\"}", "`kty`", false},
+        {"{\"kty\":\"RSA\",\"n\":\"" RSA_N "\",\"e\":\"AQAB\"}", "kid is missing", false},
+        {"{\"kty\":\"oct\",\"kid\":7,\"k\":\"" SECRET_A "\"}", "kid is missing", false},
+        {JWK_OCT("a b", SECRET_A), "visible", false},
+        {JWK("RSA", "\"n\":\"" RSA_N "\""), "exponent", false},
+        {JWK_RSA("k", RSA_N, "AQ"), "exponent", false},
+        {JWK_RSA("k", RSA_N, ""), "exponent", false},
+        {JWK("RSA", "\"e\":\"AQAB\""), "missing", false},
+        {JWK_RSA("k", "", RSA_E), "missing", false},
+        {JWK_RSA("k", RSA_N_2047_BITS, RSA_E), "2048 to 4096 bits", false},
+        {JWK_RSA("k", RSA_N RSA_N RSA_N, RSA_E), "too long", false},
+        {JWK_RSA("k", RSA_N "=", RSA_E), "base64url", false},
+        {JWK_EC("k", EC_X, EC_Y "A"), "x and y of 32 bytes", false},
+        {JWK_EC("k", "AA", EC_Y), "x and y of 32 bytes", false},
+        {JWK_EC("k", EC_X, EC_Y "="), "base64url", false},
+        {JWK_EC("k", EC_X, ""), "a point of P-256", false},
+        {JWK_EC("k", EC_X, EC_OTHER_Y), "a point of P-256", false},
+        {JWK_OKP("k", SECRET_A "AA"), "32 bytes", false},
+        {JWK("OKP", "\"crv\":\"Ed25519\""), "missing", false},
+        {JWK("OKP", "\"crv\":\"Ed25519\",\"x\":\"" ED_PUBLIC "\",\"d\":1"), "`d`", false},
+        {JWK_OCT("k", "AAAA"), "32 to 256 bytes", false},
+        {JWK_OCT("good", SECRET_B), "taken", false},
+        {JWK_OKP("good", ED_PUBLIC), "taken", false},
     };
     static const char good[] = JWK_RSA("good", RSA_N, RSA_E) "," JWK_EC("next", EC_X, EC_Y);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[4096];
-        // Before the others, and behind them; of one kid the first is used.
-        for (size_t behind = strcmp(rows[i].reason, "taken") == 0; behind <= 1; behind++) {
+        bool taken = strcmp(rows[i].reason, "taken") == 0; // of one kid the first is used
+        // Before the others, and behind them.
+        for (int behind = taken; behind <= 1; behind++) {
             (void)snprintf(text, sizeof text, SET("%s,%s"), behind ? good : rows[i].jwk, behind ? rows[i].jwk : good);
             ck_assert_msg(read_keys(text), "row %zu: %s", i, wrong);
-            ck_assert_uint_eq(sk_token_keys_count(keys), 2);
+            ck_assert_uint_eq(keys->count, 2);
             must_have("good", SK_JWS_RS256, false);
             must_have("next", SK_JWS_ES256, false);
-            ck_assert_uint_eq(sk_token_keys_unused_count(keys), 1);
-            struct sk_token_key_unused unused = sk_token_keys_unused(keys, 0);
+            ck_assert_uint_eq(keys->unused_count, 1);
+            struct sk_token_key_unused unused = keys->unused[0];
             ck_assert_uint_eq(unused.place, behind ? 2 : 0);
-            ck_assert(!unused.foreign);
             ck_assert_msg(strstr(unused.reason, rows[i].reason) != NULL, "row %zu: %s", i, unused.reason);
+            ck_assert_msg(unused.foreign == rows[i].foreign, "row %zu", i);
+        }
+        (void)snprintf(text, sizeof text, SET("%s,1"), rows[i].jwk);
+        if (!taken) {
+            ck_assert(!read_keys(text)); // for the first one's reason
+            must_be_wrong("there is no key for HS256, EdDSA, RS256 or ES256; keys[0]: ", rows[i].reason);
         }
     }
     // One that cannot be used holds no kid.
     ck_assert(read_keys(SET("{\"kty\":\"AKP\",\"kid\":\"good\"}," JWK_OCT("good", "AAAA") "," OKP("good"))));
     must_have("good", SK_JWS_EDDSA, false);
-    ck_assert(sk_token_keys_unused(keys, 0).foreign && !sk_token_keys_unused(keys, 1).foreign);
+    ck_assert(keys->unused[0].foreign && !keys->unused[1].foreign);
 }
 
 TEST(what_is_wrong_is_refused)
@@ -224,15 +219,12 @@ TEST(what_is_wrong_is_refused)
         {"a HS256 " SECRET_A "\na HS256 " SECRET_B, "line 2: ", "taken"},
         {"a HS256 " SECRET_A "\nb RS256 " SECRET_B, "line 2: ", "neither HS256 nor EdDSA"},
         {"b ES256 " SECRET_B " " SECRET_B, "line 1: ", "a JWK Set may have others"},
-        {"a none " SECRET_A, "line 1: ", "neither"},
         {"a hs256 " SECRET_A, "line 1: ", "neither"},
         {"a HS256 MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZQ", "line 1: ", "32 to 256 bytes"}, // 31
         {"a HS256 " SECRET_A "=", "line 1: ", "base64url"},
-        {"a HS256 ABC/", "line 1: ", "base64url"},
         {"a HS256 " SECRET_A " " SECRET_B, "line 1: ", "no private key"},
         {"a EdDSA " SECRET_A, "line 1: ", "32 bytes"},
         {"a EdDSA " ED_PRIVATE " " ED_PRIVATE, "line 1: ", "belong together"},
-        {"a EdDSA " ED_PUBLIC " " ED_PUBLIC, "line 1: ", "belong together"},
         {"a EdDSA " ED_PUBLIC " " ED_PRIVATE "A", "line 1: ", "32 bytes"},
         {"\xc3\xa4 HS256 " SECRET_A, "line 1: ", "visible ASCII"},
         {U64 U64 "0 HS256 " SECRET_A, "line 1: ", "longer than 128"},
@@ -241,37 +233,14 @@ TEST(what_is_wrong_is_refused)
         {"{\"keys\":{}}", "", "list of `keys`"},
         {"{\"keys\":[]}", "", "no key"},
         {"{\"keys\":[],\"keys\":[]}", "line 1: ", "twice"},
-        {SET("1"), NO_KEY "keys[0]: ", "kty"},
-        {SET("{\"kid\":\"a\"}"), NO_KEY "keys[0]: ", "kty"},
-        {SET("{\"kty\":\"RSA\",\"kid\":\"a\"}"), NO_KEY "keys[0]: ", "missing"},
-        {SET(JWK_RSA("a", RSA_N_2047_BITS, RSA_E)), NO_KEY "keys[0]: ", "2048 to 4096 bits"},
-        {SET(JWK_RSA("a", RSA_N, "AQ")), NO_KEY "keys[0]: ", "exponent"},
-        {SET(JWK_RSA("a", RSA_N, "")), NO_KEY "keys[0]: ", "exponent"},
-        {SET(JWK_RSA("a", "", RSA_E)), NO_KEY "keys[0]: ", "missing"},
-        {SET("{\"kty\":\"RSA\",\"kid\":\"a\",\"n\":\"" RSA_N "\"}"), NO_KEY "keys[0]: ", "exponent"},
-        {SET(JWK_RSA("a", RSA_N RSA_N RSA_N, RSA_E)), NO_KEY "keys[0]: ", "too long"},
-        {SET(JWK_RSA("a", RSA_N "=", RSA_E)), NO_KEY "keys[0]: ", "base64url"},
-        {SET(JWK_EC("a", EC_X, EC_OTHER_Y)), NO_KEY "keys[0]: ", "a point of P-256"},
-        {SET(JWK_EC("a", EC_X, "")), NO_KEY "keys[0]: ", "a point of P-256"},
-        {SET(JWK_EC("a", EC_X, EC_Y "=")), NO_KEY "keys[0]: ", "base64url"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\"}"), NO_KEY "keys[0]: ", "missing"},
-        {SET("{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"b\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\",\"d\":1}"),
-         NO_KEY "keys[0]: ", "`d`"},
-        {SET("{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"), NO_KEY "keys[0]: ", "kid is missing"},
-        {SET("{\"kty\":\"oct\",\"kid\":7,\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"),
-         NO_KEY "keys[0]: ", "kid is missing"},
-        {SET("{\"kty\":\"oct\",\"kid\":\"a b\",\"alg\":\"HS256\",\"k\":\"" SECRET_A "\"}"),
-         NO_KEY "keys[0]: ", "visible"},
-        {SET("{\"kty\":\"x\"},1"), NO_KEY "keys[0]: ", "`kty`"}, // the first one's
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert_msg(!read_keys(rows[i].text), "%s", rows[i].text);
-        ck_assert_msg(strncmp(wrong, rows[i].place, strlen(rows[i].place)) == 0, "%s -> %s", rows[i].text, wrong);
-        ck_assert_msg(strstr(wrong, rows[i].reason) != NULL, "%s -> %s", rows[i].text, wrong);
-        ck_assert_msg(strstr(wrong, "AyM1") == NULL && strstr(wrong, "MDEy") == NULL && strstr(wrong, "nWGx") == NULL &&
-                          strstr(wrong, "f83O") == NULL,
-                      "%s", wrong);
+        must_be_wrong(rows[i].place, rows[i].reason);
     }
+    static const char nul[] = "a\0b HS256 " SECRET_A; // a kid is not read up to its first NUL
+    ck_assert_ptr_null(sk_token_keys_read(nul, sizeof nul - 1, 1, NULL, wrong));
+    must_be_wrong("line 1: ", "visible ASCII");
 }
 
 TEST(there_is_a_most)
@@ -280,7 +249,7 @@ TEST(there_is_a_most)
     for (int i = 0; i < SK_TOKEN_KEYS_MAX; i++)
         sk_buf_printf(&lines, "k%d HS256 %s\n", i, SECRET_A);
     ck_assert(read_keys(lines.data));
-    ck_assert_uint_eq(sk_token_keys_count(keys), SK_TOKEN_KEYS_MAX);
+    ck_assert_uint_eq(keys->count, SK_TOKEN_KEYS_MAX);
     must_have("k63", SK_JWS_HS256, true);
     sk_buf_puts(&lines, "more HS256 " SECRET_A "\n");
     ck_assert(!read_keys(lines.data));
@@ -292,7 +261,7 @@ TEST(there_is_a_most)
         sk_buf_puts(&lines, ",{\"kty\":\"x\"}");
     sk_buf_puts(&lines, "]}");
     ck_assert(read_keys(lines.data));
-    ck_assert_uint_eq(sk_token_keys_unused_count(keys), SK_TOKEN_KEYS_MAX - 1);
+    ck_assert_uint_eq(keys->unused_count, SK_TOKEN_KEYS_MAX - 1);
     lines.len -= 2;
     sk_buf_puts(&lines, ",{\"kty\":\"x\"}]}");
     ck_assert(!read_keys(lines.data));
@@ -344,7 +313,7 @@ static void write_keys(const char *text)
 
 TEST(a_new_set_reaches_the_readers)
 {
-    uint64_t version, first;
+    uint64_t version;
     int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     (void)close(fd);
@@ -352,31 +321,23 @@ TEST(a_new_set_reaches_the_readers)
     write_keys("a HS256 " SECRET_A);
     struct sk_token_ring *ring = sk_token_ring_open(&options, 2);
     ck_assert_ptr_nonnull(ring);
-    const struct sk_token_keys *old = sk_token_ring_take(ring, &first), *same = sk_token_ring_take(ring, &version);
-    ck_assert_ptr_eq(old, same);
-    ck_assert_uint_eq(first, sk_token_ring_version(ring));
+    struct sk_editions *sets = sk_token_ring_keys(ring);
+    const struct sk_token_keys *old = sk_editions_take(sets, &version);
     write_keys("a HS256 " SECRET_A "\nb HS256 " SECRET_B);
-    ck_assert_uint_eq(first, sk_token_ring_version(ring)); // the file is not read unless requested
+    ck_assert_uint_eq(sk_editions_version(sets), version); // the file is not read unless requested
     ck_assert(sk_token_ring_reload(ring));
-    ck_assert_uint_ne(first, sk_token_ring_version(ring));
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 2);
+    ck_assert_uint_ne(sk_editions_version(sets), version);
     ck_assert_ptr_null(sk_token_keys_find(old, "b"));
-    const struct sk_token_keys *new = sk_token_ring_take(ring, &version);
-    ck_assert_uint_eq(version, sk_token_ring_version(ring));
-    ck_assert_ptr_nonnull(sk_token_keys_find(new, "b"));
-    sk_token_ring_give_back(ring, old);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 2); // the other reader's
-    sk_token_ring_give_back(ring, same);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    sk_editions_give_back(sets, old);
+    ck_assert_uint_eq(sk_editions_count(sets), 1);
+    ck_assert_ptr_nonnull(sk_token_keys_find(sk_editions_current(sets), "b"));
     // An invalid file changes nothing.
+    version = sk_editions_version(sets);
     write_keys("a HS256 short");
     ck_assert(!sk_token_ring_reload(ring));
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(!sk_token_ring_reload(ring));
-    ck_assert_uint_eq(version, sk_token_ring_version(ring));
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
-    sk_token_ring_give_back(ring, new);
-    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    ck_assert_uint_eq(sk_editions_version(sets), version);
     sk_token_ring_close(ring);
     sk_token_ring_close(NULL);
 }
@@ -437,22 +398,18 @@ TEST(the_cache_is_bounded)
 {
     enum { TOKENS = 1000, PLACES = 64 };
     struct sk_token_cache *cache = sk_token_cache_open(PLACES);
-    char token[16], user[16];
+    char token[16];
     int known = 0;
-    for (int i = 0; i < TOKENS; i++) {
-        int len = snprintf(token, sizeof token, "token-%d", i);
-        (void)snprintf(user, sizeof user, "u%d", i);
-        struct sk_jwt_claims claims = claims_of(user);
-        ck_assert_ptr_null(sk_token_cache_find(cache, token, (size_t)len, 1));
-        sk_token_cache_put(cache, 1, &claims);
-        ck_assert_str_eq(sk_token_cache_find(cache, token, (size_t)len, 1)->user, user);
-    }
-    for (int i = 0; i < TOKENS; i++) {
-        int len = snprintf(token, sizeof token, "token-%d", i);
-        (void)snprintf(user, sizeof user, "u%d", i);
-        const struct sk_jwt_claims *found = sk_token_cache_find(cache, token, (size_t)len, 1);
-        ck_assert(found == NULL || strcmp(found->user, user) == 0);
+    for (int i = 0; i < 2 * TOKENS; i++) {
+        size_t len = (size_t)snprintf(token, sizeof token, "token-%d", i % TOKENS);
+        const struct sk_jwt_claims *found = sk_token_cache_find(cache, token, len, 1);
+        ck_assert(found == NULL || (i >= TOKENS && strcmp(found->user, token) == 0));
         known += found != NULL;
+        if (i >= TOKENS)
+            continue;
+        struct sk_jwt_claims claims = claims_of(token);
+        sk_token_cache_put(cache, 1, &claims);
+        ck_assert_str_eq(sk_token_cache_find(cache, token, len, 1)->user, token);
     }
     ck_assert_int_le(known, PLACES);
     ck_assert_int_gt(known, PLACES / 2);
