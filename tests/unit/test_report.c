@@ -137,13 +137,13 @@ TEST(a_row_is_read)
     ck_assert_int_eq(report.refused[1].orders, 30);
     ck_assert_int_eq(report.refused[1].units, 40);
     ck_assert_uint_eq(report.price_count, 2);
-    ck_assert_str_eq(report.prices[0].price, "CNY 990");
+    ck_assert_str_eq(report.prices[0].currency, "CNY");
     ck_assert_int_eq(report.prices[0].cents, 990);
     ck_assert_int_eq(report.prices[0].orders, 5);
     ck_assert_int_eq(report.prices[0].units, 6);
     ck_assert_int_eq(report.prices[0].paid_orders, 3);
     ck_assert_int_eq(report.prices[0].paid_units, 4);
-    ck_assert_str_eq(report.prices[1].price, "EUR 100");
+    ck_assert_str_eq(report.prices[1].currency, "EUR");
     rows.columns[1] = rows.columns[2] = rows.columns[PAYMENTS] = NULL;
     ck_assert(sk_report_read(&rows, &report));
     rows.columns[0] = NULL;
@@ -193,7 +193,7 @@ TEST(prices_that_cannot_be_read_are_refused)
         {"CNY 1 2 3 4", false, 0},
         {"CNY x 2 3 4 5", false, 0},
         {"CNY 1 2 3,EUR 4 5", false, 0},
-        {"ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLM 1 2 3 4 5", false, 0},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNO 1 2 3 4 5", false, 0},
         {"A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,"
          "A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1",
          true, SK_REPORT_PRICES_MAX},
@@ -349,13 +349,13 @@ static void fill(void)
     report.refused[0].orders = report.refused_orders = 8;
     report.refused[0].units = report.refused_units = 9;
     report.price_count = 2;
-    strcpy(report.prices[0].price, "CNY 990");
+    strcpy(report.prices[0].currency, "CNY");
     report.prices[0].cents = 990;
     report.prices[0].orders = 49;
     report.prices[0].units = 59;
     report.prices[0].paid_orders = 30;
     report.prices[0].paid_units = 36;
-    strcpy(report.prices[1].price, "EUR 100000000000"); // the longest
+    strcpy(report.prices[1].currency, "EUR");
     report.prices[1].cents = INT64_C(100000000000);
     report.prices[1].orders = 1;
     report.prices[1].units = 100000000;
