@@ -2,33 +2,14 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "fake_stores.h"
 #include "report.h"
-#include "stack.h"
 #include "test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MS           UINT64_C(1000000)
 
-enum { COLUMNS = 35, PAYMENTS = COLUMNS - 1 };
-
-// ---- rows in PostgreSQL's form ----
-
-struct sk_rows {
-    const char *columns[COLUMNS];
-};
-
-const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column)
-{
-    ck_assert_uint_eq(row, 0);
-    ck_assert_int_lt(column, COLUMNS);
-    return rows->columns[column];
-}
-
-int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column)
-{
-    const char *text = sk_rows_text(rows, row, column);
-    return text == NULL ? 0 : strtoll(text, NULL, 10);
-}
+enum { REFUSED = 1, PRICES, PAYMENTS = 34 }; // columns
 
 static struct sk_report report;
 static struct sk_judgement judgement;
@@ -62,6 +43,7 @@ static void setup(void)
 static void teardown(void)
 {
     sk_buf_free(&out);
+    fake_stores_forget();
 }
 
 static void must_be(enum sk_report_verdict verdict)
@@ -86,7 +68,6 @@ static void must_miss(enum sk_report_missing what, int64_t number)
 
 TEST(lists_that_cannot_be_read_are_refused)
 {
-    enum { REFUSED = 1, PRICES };
     static const struct {
         int column;
         const char *text;
@@ -120,8 +101,9 @@ TEST(lists_that_cannot_be_read_are_refused)
         {0, NULL, -1},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct sk_rows row = {.columns = {"open"}};
-        row.columns[rows[i].column] = rows[i].text;
+        const char *columns[1][ROW_COLUMNS] = {{"open"}};
+        columns[0][rows[i].column] = rows[i].text;
+        const struct sk_rows row = {1, (const char *const(*)[ROW_COLUMNS])columns};
         ck_assert_msg(sk_report_read(&row, &report) == (rows[i].count >= 0), "%s", rows[i].text);
         size_t count = rows[i].column == REFUSED  ? report.reasons
                        : rows[i].column == PRICES ? report.price_count
@@ -224,7 +206,7 @@ TEST(each_sum_is_seen_by_itself)
 // A row with other numbers in each column, read and written.
 static void put(enum sk_report_format format)
 {
-    static const struct sk_rows row = {
+    static const char *const columns[][ROW_COLUMNS] = {
         {"open",
          "SOLD_OUT 8 9,GRANT_LOST 1 2",
          "CNY 990 49 59 30 36,EUR 100000000000 1 100000000 0 0", // the highest
@@ -260,7 +242,7 @@ static void put(enum sk_report_format format)
          "3",
          "6",
          "to_refund CNY 2 1980,to_refund USD 1 9223372036854775807,accepted CNY 30 35640"}};
-    ck_assert(sk_report_read(&row, &report));
+    ck_assert(sk_report_read(&(const struct sk_rows){1, columns}, &report));
     (void)snprintf(report.instance, sizeof report.instance, "shop-1:8080");
     report.since_ms = INT64_C(1767225600000);
     report.durable.count = 4;

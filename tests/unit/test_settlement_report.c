@@ -197,9 +197,6 @@ TEST(a_newer_id_waits_for_the_next_read)
     ask(NEW, 1);
     follow_ends(true);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
-    ask(NEW, 1);
-    follow_ends(false);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert(!stores_wait());
 }
 
