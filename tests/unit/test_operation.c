@@ -1,5 +1,6 @@
-// An operator's call step by step: the statements to PostgreSQL, and how their result reaches Redis (changes.c is
-// included). Also lost replies, rebuilds in between, and units taken from Redis that PostgreSQL then refuses to remove.
+// An operator's call step by step: the statements to PostgreSQL, and how their result reaches Redis (voucher_changes.c
+// is included). Also lost replies, rebuilds in between, and units taken from Redis that PostgreSQL then refuses to
+// remove.
 #include "fake_timer.h" // must precede the next one's loop
 
 #include "fake_control.h"
@@ -22,7 +23,6 @@ static void setup(void)
     now_ms = 100000;
     control_setup();
     voucher = a_voucher(sale.catalogue, VOUCHER);
-    told_document[0] = '\0';
 }
 
 // ---- the stores ----
