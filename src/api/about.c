@@ -135,48 +135,6 @@ enum sk_status sk_openapi_print(FILE *out)
 
 enum { NOW = 0, FIRST = 1, SESSION = 0, LEFT, TEXT, COLUMNS };
 
-static void instances_start(struct sk_query *query);
-static void instances_on_list(void *arg, const struct sk_reply *reply);
-static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, size_t row, bool first);
-
-void sk_handle_instances(const struct sk_context *context, struct sk_request *request)
-{
-    sk_list_instances(context->control, request->handle);
-}
-
-void sk_list_instances(struct sk_control *control, uint64_t handle)
-{
-    struct sk_query *query = sk_query_new(control, SK_PG_COMMANDS, handle, "instances", sizeof *query, instances_start);
-    if (query != NULL)
-        sk_query_start(query);
-}
-
-static void instances_start(struct sk_query *query)
-{
-    const char *keys[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES};
-    if (sk_redis_script(sk_sale_ask_shared(query->control->sale), SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL,
-                        instances_on_list, query) != SK_OK)
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-}
-
-static void instances_on_list(void *arg, const struct sk_reply *reply)
-{
-    struct sk_query *query = arg;
-    char now[SK_TIME_SIZE];
-    int64_t now_ms;
-    bool first = true;
-    if (reply == NULL || !sk_reply_number(sk_reply_at(reply, NOW), &now_ms) || now_ms < 0) {
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    sk_text_put_time(now_ms, now);
-    sk_buf_printf(&query->body, "{\"server_time\":\"%s\",\"instances\":[", now);
-    for (size_t i = FIRST; i + COLUMNS <= sk_reply_count(reply); i += COLUMNS)
-        first = !instances_add(&query->body, reply, i, first) && first;
-    sk_buf_puts(&query->body, "]}");
-    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
-}
-
 // False: it is no session.
 static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, size_t row, bool first)
 {
@@ -198,4 +156,42 @@ static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, siz
     }
     sk_buf_puts(body, "}");
     return true;
+}
+
+static void instances_on_list(void *arg, const struct sk_reply *reply)
+{
+    struct sk_query *query = arg;
+    char now[SK_TIME_SIZE];
+    int64_t now_ms;
+    bool first = true;
+    if (reply == NULL || !sk_reply_number(sk_reply_at(reply, NOW), &now_ms) || now_ms < 0) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    sk_text_put_time(now_ms, now);
+    sk_buf_printf(&query->body, "{\"server_time\":\"%s\",\"instances\":[", now);
+    for (size_t i = FIRST; i + COLUMNS <= sk_reply_count(reply); i += COLUMNS)
+        first = !instances_add(&query->body, reply, i, first) && first;
+    sk_buf_puts(&query->body, "]}");
+    sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
+}
+
+static void instances_start(struct sk_query *query)
+{
+    const char *keys[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES};
+    if (sk_redis_script(sk_sale_ask_shared(query->control->sale), SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL,
+                        instances_on_list, query) != SK_OK)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+void sk_list_instances(struct sk_control *control, uint64_t handle)
+{
+    struct sk_query *query = sk_query_new(control, SK_PG_COMMANDS, handle, "instances", sizeof *query, instances_start);
+    if (query != NULL)
+        sk_query_start(query);
+}
+
+void sk_handle_instances(const struct sk_context *context, struct sk_request *request)
+{
+    sk_list_instances(context->control, request->handle);
 }

@@ -19,9 +19,6 @@ struct sk_order_filter {
     const int64_t *from, *to; // Unix ms: written at or after `from`, and before `to`; NULL: any time
 };
 
-// Whether orders in PostgreSQL may have this status.
-bool sk_order_status_valid(const char *status);
-
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
                         const struct sk_page_asked *ask, uint64_t handle);
 

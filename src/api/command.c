@@ -7,10 +7,6 @@
 
 enum { TICK_MS = 50 };
 
-static void command_on_row(void *arg, const struct sk_result *result);
-static void command_on_tick(void *arg);
-static void command_release(struct sk_query *query);
-
 static void command_move(struct sk_command *command, enum sk_command_step step)
 {
 #define TO(step) (1U << SK_COMMAND_##step)
@@ -24,20 +20,6 @@ static void command_move(struct sk_command *command, enum sk_command_step step)
     SK_ASSERT((allowed[command->step] & 1U << step) != 0);
     command->step = step;
 }
-
-void sk_command_open(struct sk_command *command, const struct sk_command_kind *kind, enum sk_statement statement)
-{
-    const struct sk_control *control = command->query.control;
-    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
-    command->kind = kind;
-    command->statement = statement;
-    command->query.release = command_release;
-    command->ask_until_ms = now + pg_ms;
-    command->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
-    command->timer = sk_timer_open(control->sale->loop, TICK_MS, command_on_tick, command);
-}
-
-// ---- parameters ----
 
 void sk_command_add(struct sk_command *command, const char *text)
 {
@@ -63,32 +45,6 @@ void sk_command_again(struct sk_command *command, enum sk_statement statement)
     command->lost = false;
 }
 
-// ---- the statement ----
-
-void sk_command_start(struct sk_command *command)
-{
-    if (command->timer != NULL && !command->params.texts.failed)
-        sk_query_start(&command->query);
-    else
-        sk_query_end(&command->query, SK_VERDICT_OVERLOADED, NULL);
-}
-
-void sk_command_ask(struct sk_command *command)
-{
-    struct sk_query *query = &command->query;
-    const char *params[SK_COMMAND_PARAMS_MAX];
-    int n = command->params.count;
-    for (int i = 0; i < n; i++)
-        params[i] = command->params.given[i] ? command->params.texts.data + command->params.at[i] : NULL;
-    command_move(command, SK_COMMAND_ASKING);
-    if (!command->insists)
-        sk_query_ask_pg(query, command->statement, n, params, command_on_row);
-    else if (command->params.texts.failed ||
-             sk_pg_call(query->control->sale->shards[query->shard].queries, command->statement, n, params,
-                        command_on_row, command) != SK_OK)
-        command_move(command, SK_COMMAND_WAITING);
-}
-
 static void command_fail(struct sk_command *command, enum sk_verdict verdict)
 {
     if (command->kind->failed != NULL)
@@ -110,6 +66,22 @@ static void command_on_row(void *arg, const struct sk_result *result)
     }
 }
 
+void sk_command_ask(struct sk_command *command)
+{
+    struct sk_query *query = &command->query;
+    const char *params[SK_COMMAND_PARAMS_MAX];
+    int n = command->params.count;
+    for (int i = 0; i < n; i++)
+        params[i] = command->params.given[i] ? command->params.texts.data + command->params.at[i] : NULL;
+    command_move(command, SK_COMMAND_ASKING);
+    if (!command->insists)
+        sk_query_ask_pg(query, command->statement, n, params, command_on_row);
+    else if (command->params.texts.failed ||
+             sk_pg_call(query->control->sale->shards[query->shard].queries, command->statement, n, params,
+                        command_on_row, command) != SK_OK)
+        command_move(command, SK_COMMAND_WAITING);
+}
+
 static void command_on_tick(void *arg)
 {
     struct sk_command *command = arg;
@@ -129,4 +101,24 @@ static void command_release(struct sk_query *query)
     command->kind->release(command);
     sk_timer_close(command->timer);
     sk_buf_free(&command->params.texts);
+}
+
+void sk_command_open(struct sk_command *command, const struct sk_command_kind *kind, enum sk_statement statement)
+{
+    const struct sk_control *control = command->query.control;
+    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
+    command->kind = kind;
+    command->statement = statement;
+    command->query.release = command_release;
+    command->ask_until_ms = now + pg_ms;
+    command->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
+    command->timer = sk_timer_open(control->sale->loop, TICK_MS, command_on_tick, command);
+}
+
+void sk_command_start(struct sk_command *command)
+{
+    if (command->timer != NULL && !command->params.texts.failed)
+        sk_query_start(&command->query);
+    else
+        sk_query_end(&command->query, SK_VERDICT_OVERLOADED, NULL);
 }

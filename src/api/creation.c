@@ -28,31 +28,103 @@ struct creation {
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
 
-static void creation_start(struct sk_query *query);
-static void creation_judge(struct sk_command *command, const struct sk_rows *rows);
-static void creation_follow(struct sk_query *query);
-static void creation_on_followed(struct sk_query *query, bool ok);
-static enum sk_status creation_ask_state(struct creation *creation);
-static void creation_on_state(void *arg, const struct sk_reply *reply);
-static void creation_on_loaded(void *arg, bool ok);
-static void creation_on_tick(struct sk_command *command, bool late);
-static void creation_release(struct sk_command *command);
+static void creation_answer(struct creation *creation, const char *document)
+{
+    char location[LOCATION_SIZE];
+    struct sk_answer answer = {
+        .verdict = SK_VERDICT_CREATED, .body = document, .location = location, .version = creation->change};
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, creation->voucher_id);
+    sk_query_answer(&creation->command.query, &answer);
+}
+
+static void creation_on_loaded(void *arg, bool ok)
+{
+    struct creation *creation = arg;
+    creation_answer(creation, ok ? creation->document : creation->loading);
+    sk_query_end(&creation->command.query, SK_VERDICT_CREATED, NULL);
+}
+
+static void creation_on_state(void *arg, const struct sk_reply *reply)
+{
+    struct creation *creation = arg;
+    const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    bool ok = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED;
+    creation->waits = !ok && creation->polls &&
+                      uv_now(creation->command.query.control->sale->loop) < creation->command.answer_until_ms;
+    creation->polls = false;
+    if (!creation->waits)
+        creation_on_loaded(creation, ok);
+}
+
+static enum sk_status creation_ask_state(struct creation *creation)
+{
+    const struct sk_query *query = &creation->command.query;
+    const char *state[] = {"HGET", query->voucher->keys.voucher, "state"};
+    return sk_redis_command(sk_sale_ask_redis(query->control->sale, query->voucher), 3, state, NULL, creation_on_state,
+                            creation);
+}
+
+static void creation_on_followed(struct sk_query *query, bool ok)
+{
+    struct creation *creation = (struct creation *)query;
+    struct sk_voucher *voucher = ok ? sk_query_find_voucher(query, creation->voucher_id) : NULL;
+    enum sk_status status = SK_FAIL;
+    if (voucher != NULL && creation->loaded_before)
+        status = creation_ask_state(creation);
+    else if (voucher != NULL)
+        status =
+            sk_rebuild(query->control->recovery->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+    creation->waits = status == SK_FULL; // the audit has begun it already
+    if (status != SK_OK && !creation->waits)
+        creation_on_loaded(creation, false);
+}
+
+static void creation_judge(struct sk_command *command, const struct sk_rows *rows)
+{
+    struct creation *creation = (struct creation *)command;
+    struct sk_query *query = &command->query;
+    if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
+        sk_query_end(query, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
+        return;
+    }
+    creation->voucher_id = sk_rows_number(rows, 0, 1);
+    creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
+    creation->change = sk_rows_number(rows, 0, 5);
+    if (!sk_phase_copy(&creation->document, sk_rows_text(rows, 0, 3)) ||
+        !sk_phase_copy(&creation->loading, sk_rows_text(rows, 0, 4))) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    sk_query_follow(query, creation_on_followed);
+    sk_catalogue_sync_hurry(query->control->recovery->syncs[query->shard]);
+}
+
+static void creation_on_tick(struct sk_command *command, bool late)
+{
+    struct creation *creation = (struct creation *)command;
+    if (creation->waits) {
+        creation->waits = false;
+        creation->polls = true;
+        if (late || creation_ask_state(creation) != SK_OK)
+            creation_on_loaded(creation, false);
+    } else if (late) {
+        creation_answer(creation, creation->loading);
+    }
+}
+
+static void creation_release(struct sk_command *command)
+{
+    struct creation *creation = (struct creation *)command;
+    free(creation->document);
+    free(creation->loading);
+}
 
 static const struct sk_command_kind creation_kind = {
     .judge = creation_judge, .tick = creation_on_tick, .release = creation_release};
 
-void sk_handle_create(const struct sk_context *context, struct sk_request *request)
+static void creation_start(struct sk_query *query)
 {
-    struct sk_terms terms;
-    struct sk_fields read;
-    const char *key;
-    if (!sk_call_read_key(context, request, &key))
-        return;
-    struct sk_terms_rules rules = sk_terms_rules(context);
-    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &rules, &terms, &read);
-    if (sk_call_body_good(context, request, verdict, &read))
-        sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
-    sk_fields_free(&read);
+    sk_command_ask((struct sk_command *)query);
 }
 
 // A repetition must find the voucher, so its key alone says where a new voucher goes.
@@ -104,108 +176,16 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
     sk_command_start(command);
 }
 
-// ---- the row ----
-
-static void creation_start(struct sk_query *query)
+void sk_handle_create(const struct sk_context *context, struct sk_request *request)
 {
-    sk_command_ask((struct sk_command *)query);
-}
-
-static void creation_judge(struct sk_command *command, const struct sk_rows *rows)
-{
-    struct creation *creation = (struct creation *)command;
-    struct sk_query *query = &command->query;
-    if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
-        sk_query_end(query, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
+    struct sk_terms terms;
+    struct sk_fields read;
+    const char *key;
+    if (!sk_call_read_key(context, request, &key))
         return;
-    }
-    creation->voucher_id = sk_rows_number(rows, 0, 1);
-    creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
-    creation->change = sk_rows_number(rows, 0, 5);
-    if (!sk_phase_copy(&creation->document, sk_rows_text(rows, 0, 3)) ||
-        !sk_phase_copy(&creation->loading, sk_rows_text(rows, 0, 4)))
-        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-    else
-        creation_follow(query);
-}
-
-// ---- loading ----
-
-static void creation_follow(struct sk_query *query)
-{
-    sk_query_follow(query, creation_on_followed);
-    sk_catalogue_sync_hurry(query->control->recovery->syncs[query->shard]);
-}
-
-static void creation_on_followed(struct sk_query *query, bool ok)
-{
-    struct creation *creation = (struct creation *)query;
-    struct sk_voucher *voucher = ok ? sk_query_find_voucher(query, creation->voucher_id) : NULL;
-    enum sk_status status = SK_FAIL;
-    if (voucher != NULL && creation->loaded_before)
-        status = creation_ask_state(creation);
-    else if (voucher != NULL)
-        status =
-            sk_rebuild(query->control->recovery->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
-    creation->waits = status == SK_FULL; // the audit has begun it already
-    if (status != SK_OK && !creation->waits)
-        creation_on_loaded(creation, false);
-}
-
-static enum sk_status creation_ask_state(struct creation *creation)
-{
-    const struct sk_query *query = &creation->command.query;
-    const char *state[] = {"HGET", query->voucher->keys.voucher, "state"};
-    return sk_redis_command(sk_sale_ask_redis(query->control->sale, query->voucher), 3, state, NULL, creation_on_state,
-                            creation);
-}
-
-static void creation_on_state(void *arg, const struct sk_reply *reply)
-{
-    struct creation *creation = arg;
-    const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    bool ok = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED;
-    creation->waits = !ok && creation->polls &&
-                      uv_now(creation->command.query.control->sale->loop) < creation->command.answer_until_ms;
-    creation->polls = false;
-    if (!creation->waits)
-        creation_on_loaded(creation, ok);
-}
-
-static void creation_answer(struct creation *creation, const char *document)
-{
-    char location[LOCATION_SIZE];
-    struct sk_answer answer = {
-        .verdict = SK_VERDICT_CREATED, .body = document, .location = location, .version = creation->change};
-    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, creation->voucher_id);
-    sk_query_answer(&creation->command.query, &answer);
-}
-
-static void creation_on_loaded(void *arg, bool ok)
-{
-    struct creation *creation = arg;
-    creation_answer(creation, ok ? creation->document : creation->loading);
-    sk_query_end(&creation->command.query, SK_VERDICT_CREATED, NULL);
-}
-
-// ---- the tick ----
-
-static void creation_on_tick(struct sk_command *command, bool late)
-{
-    struct creation *creation = (struct creation *)command;
-    if (creation->waits) {
-        creation->waits = false;
-        creation->polls = true;
-        if (late || creation_ask_state(creation) != SK_OK)
-            creation_on_loaded(creation, false);
-    } else if (late) {
-        creation_answer(creation, creation->loading);
-    }
-}
-
-static void creation_release(struct sk_command *command)
-{
-    struct creation *creation = (struct creation *)command;
-    free(creation->document);
-    free(creation->loading);
+    struct sk_terms_rules rules = sk_terms_rules(context);
+    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &rules, &terms, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
+    sk_fields_free(&read);
 }

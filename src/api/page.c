@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cursor.h"
 #include "hash.h"
 #include "shards.h"
 #include "status.h"
@@ -162,7 +161,7 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gath
             sk_buf_puts(body, document);
         }
     }
-    if (more && (shown > 0 || behind))
+    if (page->kind == SK_CURSOR_ORDER_EVENTS || (more && (shown > 0 || behind)))
         sk_page_go_on(page);
 }
 

@@ -56,16 +56,17 @@ bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cur
 // The limit and one row more, as a parameter.
 const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
 
-// Adds the texts of the rows that belong to this page, with commas between them. Records where the next page begins.
-// Rows of several shards come in one order: the highest id first; of the feed, a row of each shard in turn.
+// Adds the texts of the rows that belong to this page, with commas between them. Records where the next page begins:
+// the feed always has one, since it has no last page. Rows of several shards come in one order: the highest id first;
+// of the feed, a row of each shard in turn.
 void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gathered *gathered,
                  const struct sk_page_columns *columns);
 
-// Begins the next page behind the rows of this one, even if there is no later row yet. After sk_page_add().
+// Begins the next page behind page->last, for a page that sk_page_add() has not made.
 void sk_page_go_on(struct sk_page *page);
 
 // Adds the member `next`, if there is a next page, and ends the query with its body and a closing brace: FOUND. The
-// answer names the next page, too, except for the feed, which has no last page.
+// answer names the next page, too, except for the feed.
 void sk_page_end(const struct sk_page *page, struct sk_query *query);
 
 // A position as parameters; zeros on the first page. `place`: of the shard in a merged list, else 0.

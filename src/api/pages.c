@@ -13,6 +13,7 @@
 
 #include "accept.h"
 #include "answer.h"
+#include "buf.h"
 #include "cors.h"
 #include "hash.h"
 #include "measure.h"
@@ -20,7 +21,125 @@
 #include "trace.h"
 #include "verdict.h"
 
-enum { ELSEWHERE = 302 };
+// ---- documents ----
+
+enum { TAG_SIZE = 24, OK = 200, ELSEWHERE = 302, NOT_MODIFIED = 304 };
+
+struct form {
+    struct sk_document_body body;
+    char tag[TAG_SIZE];
+    struct sk_response *whole, *same; // owned
+};
+
+struct sk_document {
+    const char *type;
+    const struct sk_document_field *fields;
+    const struct sk_cors *cors; // NULL: there are no origins
+    struct form plain, packed;
+};
+
+static struct sk_response *document_make(const struct sk_document *document, const struct form *form, bool whole)
+{
+    struct sk_response *response =
+        whole ? sk_response_of(document->type, form->body.text, form->body.len) : sk_response_of(NULL, "", 0);
+    if (whole && form == &document->packed)
+        sk_response_header(response, "Content-Encoding", "gzip");
+    sk_response_header(response, "ETag", form->tag);
+    for (const struct sk_document_field *field = document->fields; field->name != NULL; field++)
+        sk_response_header(response, field->name, field->value);
+    return response;
+}
+
+// False: out of memory.
+static bool document_open_form(const struct sk_document *document, struct form *form)
+{
+    if (form->body.text == NULL)
+        return true;
+    (void)snprintf(form->tag, sizeof form->tag, "\"%016" PRIx64 "\"", sk_hash(form->body.text, form->body.len));
+    form->whole = document_make(document, form, true);
+    form->same = document_make(document, form, false);
+    return form->whole != NULL && form->same != NULL;
+}
+
+static void document_close_form(struct form *form)
+{
+    sk_response_free(form->whole);
+    sk_response_free(form->same);
+}
+
+void sk_document_close(struct sk_document *document)
+{
+    if (document == NULL)
+        return;
+    document_close_form(&document->plain);
+    document_close_form(&document->packed);
+    free(document);
+}
+
+struct sk_document *sk_document_open(const struct sk_document_source *source)
+{
+    struct sk_document *document = calloc(1, sizeof *document);
+    if (document == NULL)
+        return NULL;
+    document->type = source->type;
+    document->fields = source->fields;
+    document->cors = sk_cors_count(source->cors) == 0 ? NULL : source->cors;
+    document->plain.body = source->plain;
+    document->packed.body = source->packed;
+    if (!document_open_form(document, &document->plain) || !document_open_form(document, &document->packed)) {
+        sk_document_close(document);
+        return NULL;
+    }
+    return document;
+}
+
+// If-None-Match is `*`, or a list with our tag in it: as it was sent, weak, or with a suffix that a gateway has put
+// before the closing quote ("5-gzip"), because it compresses answers. Neither changes what the tag is of.
+static bool document_is_known(const struct form *form, const struct sk_request *request)
+{
+    const char *value = sk_request_header(request, "if-none-match", NULL);
+    if (value == NULL || strcmp(value, "*") == 0)
+        return value != NULL;
+    size_t len = strlen(form->tag) - 1; // without the closing quote
+    for (const char *at = strchr(value, '"'); at != NULL; at = strchr(at + 1, '"')) {
+        if (strncmp(at, form->tag, len) == 0 && (at[len] == '"' || at[len] == '-'))
+            return true;
+    }
+    return false;
+}
+
+void sk_document_answer(const struct sk_document *document, struct sk_request *request, bool keep_alive)
+{
+    bool packed =
+        document->packed.body.text != NULL && sk_accept_gzip(sk_request_header(request, "accept-encoding", NULL));
+    const struct form *form = packed ? &document->packed : &document->plain;
+    const struct sk_cors *cors = document->cors;
+    bool known = document_is_known(form, request), noted = request->trace.tracer != NULL;
+    bool kept = keep_alive && !noted && cors == NULL; // else it has further fields
+    unsigned status = known ? NOT_MODIFIED : OK;
+    struct sk_response *own = kept ? NULL : document_make(document, form, !known);
+    if (cors != NULL)
+        sk_cors_mark(cors, sk_cors_origin_of(cors, request), own);
+    if (!keep_alive)
+        sk_response_header(own, "Connection", "close");
+    request->trace.bytes = known ? 0 : form->body.len;
+    sk_measure_answered(request, SK_VERDICT_FOUND, sk_trace_id(request));
+    if (noted)
+        sk_trace_answer(request, status, sk_verdict_code(SK_VERDICT_FOUND), own);
+    sk_request_answer(request, status, !kept ? own : known ? form->same : form->whole);
+    sk_response_free(own);
+}
+
+struct sk_document_source sk_embedded_source(const struct sk_embedded_page *file,
+                                             const struct sk_document_field *fields_of_all)
+{
+    return (struct sk_document_source){.type = file->type,
+                                       .plain = {(const char *)file->text, file->len},
+                                       .packed = {(const char *)file->packed, file->packed_len},
+                                       .fields = fields_of_all};
+}
+
+// ---- pages ----
 
 // Only pictures load from elsewhere, from the origins of a setting. Pages contain no inline scripts, and no other site
 // may frame them.
@@ -47,19 +166,64 @@ struct page {
 };
 
 struct sk_pages {
-    struct sk_buf policy; // owned
+    struct sk_buf policy, settings; // owned
     struct sk_document_field fields[FIELDS];
     size_t count;
     struct page all[]; // sorted by path
 };
 
-static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures);
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
-                               const struct sk_cors *pictures);
-static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
-static int pages_compare(const void *a, const void *b);
+static int pages_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct page *)a)->path, ((const struct page *)b)->path);
+}
 
-// ---- made at the start ----
+// False: out of memory.
+static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source)
+{
+    struct page page = {path, sk_document_open(source)};
+    pages->all[pages->count++] = page;
+    return page.document != NULL;
+}
+
+// False: out of memory.
+static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures)
+{
+    sk_buf_puts(&pages->policy, POLICY);
+    for (unsigned i = 0; i < sk_cors_count(pictures); i++)
+        sk_buf_printf(&pages->policy, " %s", sk_cors_origin(pictures, i));
+    memcpy(pages->fields, fields, sizeof fields);
+    pages->fields[FIELD_POLICY].value = pages->policy.data;
+    return !pages->policy.failed;
+}
+
+// False: out of memory.
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
+                               const struct sk_cors *pictures)
+{
+    struct sk_buf *text = &pages->settings;
+    sk_buf_printf(text, "{\"auth\":\"%s\",\"demo\":%s,\"version\":\"%s\"", auth == SK_AUTH_TOKEN ? "token" : "gateway",
+                  api->demo != 0 ? "true" : "false", SK_VERSION);
+    if (api->login_url != NULL)
+        sk_buf_printf(text, ",\"login\":\"%s\"", api->login_url);
+    sk_buf_puts(text, ",\"pictures\":[");
+    for (unsigned i = 0; i < sk_cors_count(pictures); i++)
+        sk_buf_printf(text, "%s\"%s\"", i > 0 ? "," : "", sk_cors_origin(pictures, i));
+    sk_buf_puts(text, "]}\n");
+    struct sk_document_source source = {
+        .type = "application/json", .plain = {text->data, text->len}, .fields = pages->fields};
+    return !text->failed && pages_add(pages, "/web/settings.json", &source);
+}
+
+void sk_pages_close(struct sk_pages *pages)
+{
+    if (pages == NULL)
+        return;
+    for (size_t i = 0; i < pages->count; i++)
+        sk_document_close(pages->all[i].document);
+    sk_buf_free(&pages->policy);
+    sk_buf_free(&pages->settings);
+    free(pages);
+}
 
 struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *api, const struct sk_cors *pictures,
                                FILE *err)
@@ -81,57 +245,6 @@ struct sk_pages *sk_pages_open(enum sk_auth auth, const struct sk_api_options *a
     qsort(pages->all, pages->count, sizeof pages->all[0], pages_compare);
     return pages;
 }
-
-// False: out of memory.
-static bool pages_set_fields(struct sk_pages *pages, const struct sk_cors *pictures)
-{
-    sk_buf_puts(&pages->policy, POLICY);
-    for (unsigned i = 0; i < sk_cors_count(pictures); i++)
-        sk_buf_printf(&pages->policy, " %s", sk_cors_origin(pictures, i));
-    memcpy(pages->fields, fields, sizeof fields);
-    pages->fields[FIELD_POLICY].value = pages->policy.data;
-    return !pages->policy.failed;
-}
-
-static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, const struct sk_api_options *api,
-                               const struct sk_cors *pictures)
-{
-    struct sk_buf text = {0};
-    sk_buf_printf(&text, "{\"auth\":\"%s\",\"demo\":%s,\"version\":\"%s\"", auth == SK_AUTH_TOKEN ? "token" : "gateway",
-                  api->demo != 0 ? "true" : "false", SK_VERSION);
-    if (api->login_url != NULL)
-        sk_buf_printf(&text, ",\"login\":\"%s\"", api->login_url);
-    sk_buf_puts(&text, ",\"pictures\":[");
-    for (unsigned i = 0; i < sk_cors_count(pictures); i++)
-        sk_buf_printf(&text, "%s\"%s\"", i > 0 ? "," : "", sk_cors_origin(pictures, i));
-    sk_buf_puts(&text, "]}\n");
-    return pages_add(pages, "/web/settings.json",
-                     &(struct sk_document_source){.type = "application/json", .own = text, .fields = pages->fields});
-}
-
-// False: out of memory.
-static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source)
-{
-    struct page page = {path, sk_document_open(source)};
-    pages->all[pages->count++] = page;
-    return page.document != NULL;
-}
-
-static int pages_compare(const void *a, const void *b)
-{
-    return strcmp(((const struct page *)a)->path, ((const struct page *)b)->path);
-}
-
-void sk_pages_close(struct sk_pages *pages)
-{
-    for (size_t i = 0; pages != NULL && i < pages->count; i++)
-        sk_document_close(pages->all[i].document);
-    if (pages != NULL)
-        sk_buf_free(&pages->policy);
-    free(pages);
-}
-
-// ---- a request ----
 
 bool sk_pages_answer(const struct sk_pages *pages, struct sk_request *request, bool keep_alive)
 {
@@ -164,134 +277,4 @@ void sk_handle_to_dashboard(const struct sk_context *context, struct sk_request 
         sk_trace_answer(request, ELSEWHERE, sk_verdict_code(SK_VERDICT_FOUND), response);
     sk_request_answer(request, ELSEWHERE, response);
     sk_response_free(response);
-}
-
-void sk_handle_demo_page(const struct sk_context *context, struct sk_request *request)
-{
-    sk_handle_page(context, request);
-}
-
-// ---- documents ----
-
-struct sk_document_source sk_embedded_source(const struct sk_embedded_page *file,
-                                             const struct sk_document_field *fields_of_all)
-{
-    return (struct sk_document_source){.type = file->type,
-                                       .plain = {(const char *)file->text, file->len},
-                                       .packed = {(const char *)file->packed, file->packed_len},
-                                       .fields = fields_of_all};
-}
-
-enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };
-
-struct form {
-    struct sk_document_body body;
-    char tag[TAG_SIZE];
-    struct sk_response *whole, *same; // owned
-};
-
-struct sk_document {
-    struct sk_document_source source;
-    struct form plain, packed;
-};
-
-static bool document_open_form(const struct sk_document *document, struct form *form);
-static struct sk_response *document_make(const struct sk_document *document, const struct form *form, bool whole);
-static void document_close_form(struct form *form);
-static bool document_is_known(const struct form *form, const struct sk_request *request);
-
-struct sk_document *sk_document_open(const struct sk_document_source *source)
-{
-    struct sk_buf own = source->own;
-    struct sk_document *document = own.failed ? NULL : calloc(1, sizeof *document);
-    if (document == NULL) {
-        sk_buf_free(&own);
-        return NULL;
-    }
-    document->source = *source;
-    document->plain.body = own.data == NULL ? source->plain : (struct sk_document_body){own.data, own.len};
-    document->packed.body = source->packed;
-    if (sk_cors_count(source->cors) == 0)
-        document->source.cors = NULL;
-    if (!document_open_form(document, &document->plain) || !document_open_form(document, &document->packed)) {
-        sk_document_close(document);
-        return NULL;
-    }
-    return document;
-}
-
-// False: out of memory.
-static bool document_open_form(const struct sk_document *document, struct form *form)
-{
-    if (form->body.text == NULL)
-        return true;
-    (void)snprintf(form->tag, sizeof form->tag, "\"%016" PRIx64 "\"", sk_hash(form->body.text, form->body.len));
-    form->whole = document_make(document, form, true);
-    form->same = document_make(document, form, false);
-    return form->whole != NULL && form->same != NULL;
-}
-
-static struct sk_response *document_make(const struct sk_document *document, const struct form *form, bool whole)
-{
-    struct sk_response *response =
-        whole ? sk_response_of(document->source.type, form->body.text, form->body.len) : sk_response_of(NULL, "", 0);
-    if (whole && form == &document->packed)
-        sk_response_header(response, "Content-Encoding", "gzip");
-    sk_response_header(response, "ETag", form->tag);
-    for (const struct sk_document_field *field = document->source.fields; field->name != NULL; field++)
-        sk_response_header(response, field->name, field->value);
-    return response;
-}
-
-void sk_document_close(struct sk_document *document)
-{
-    if (document == NULL)
-        return;
-    document_close_form(&document->plain);
-    document_close_form(&document->packed);
-    sk_buf_free(&document->source.own);
-    free(document);
-}
-
-static void document_close_form(struct form *form)
-{
-    sk_response_free(form->whole);
-    sk_response_free(form->same);
-}
-
-void sk_document_answer(const struct sk_document *document, struct sk_request *request, bool keep_alive)
-{
-    bool packed =
-        document->packed.body.text != NULL && sk_accept_gzip(sk_request_header(request, "accept-encoding", NULL));
-    const struct form *form = packed ? &document->packed : &document->plain;
-    const struct sk_cors *cors = document->source.cors;
-    bool known = document_is_known(form, request), noted = request->trace.tracer != NULL;
-    bool kept = keep_alive && !noted && cors == NULL; // else it has further fields
-    unsigned status = known ? NOT_MODIFIED : OK;
-    struct sk_response *own = kept ? NULL : document_make(document, form, !known);
-    if (cors != NULL)
-        sk_cors_mark(cors, sk_cors_origin_of(cors, request), own);
-    if (!keep_alive)
-        sk_response_header(own, "Connection", "close");
-    request->trace.bytes = known ? 0 : form->body.len;
-    sk_measure_answered(request, SK_VERDICT_FOUND, sk_trace_id(request));
-    if (noted)
-        sk_trace_answer(request, status, sk_verdict_code(SK_VERDICT_FOUND), own);
-    sk_request_answer(request, status, !kept ? own : known ? form->same : form->whole);
-    sk_response_free(own);
-}
-
-// If-None-Match is `*`, or a list with our tag in it: as it was sent, weak, or with a suffix that a gateway has put
-// before the closing quote ("5-gzip"), because it compresses answers. Neither changes what the tag is of.
-static bool document_is_known(const struct form *form, const struct sk_request *request)
-{
-    const char *value = sk_request_header(request, "if-none-match", NULL);
-    if (value == NULL || strcmp(value, "*") == 0)
-        return value != NULL;
-    size_t len = strlen(form->tag) - 1; // without the closing quote
-    for (const char *at = strchr(value, '"'); at != NULL; at = strchr(at + 1, '"')) {
-        if (strncmp(at, form->tag, len) == 0 && (at[len] == '"' || at[len] == '-'))
-            return true;
-    }
-    return false;
 }

@@ -28,16 +28,15 @@ struct sk_document_body {
     size_t len;
 };
 
-// What a document is made of; borrowed as long as it lives, except `own`.
+// What a document is made of; borrowed as long as it lives.
 struct sk_document_source {
     const char *type;
     struct sk_document_body plain, packed;  // packed: by gzip; packed.text NULL: there is no such form
-    struct sk_buf own;                      // instead of `plain`, unless it is zeroed; taken
     const struct sk_document_field *fields; // in every answer; the last one has no name
     const struct sk_cors *cors;             // other origins whose pages may read it; NULL: none
 };
 
-// NULL: out of memory; `own` is taken even then.
+// NULL: out of memory.
 struct sk_document *sk_document_open(const struct sk_document_source *source);
 void sk_document_close(struct sk_document *document); // NULL is fine
 
@@ -48,7 +47,7 @@ void sk_document_answer(const struct sk_document *document, struct sk_request *r
 
 struct sk_pages;
 
-sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_to_dashboard;
+sk_handle sk_handle_page, sk_handle_to_dashboard;
 
 // `pictures`: the origins of vouchers' pictures, for the call. NULL: an option is wrong, which is printed on `err`, or
 // out of memory.

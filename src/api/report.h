@@ -64,17 +64,18 @@ struct sk_report {
 #define SK_REPORT_FIELD(name) int64_t name;
     SK_REPORT_NUMBERS(SK_REPORT_FIELD)
 #undef SK_REPORT_FIELD
-    struct {
+    struct sk_report_refused {
         char reason[SK_REPORT_WORD_SIZE];
         int64_t orders, units;
     } refused[SK_REPORT_REASONS_MAX];
     size_t reasons;
-    struct {
-        char price[SK_REPORT_WORD_SIZE]; // of one unit: "CNY 990"
-        int64_t cents, orders, units, paid_orders, paid_units;
+    struct sk_report_price {
+        char currency[SK_REPORT_WORD_SIZE];
+        int64_t cents; // of one unit
+        int64_t orders, units, paid_orders, paid_units;
     } prices[SK_REPORT_PRICES_MAX]; // prices of live orders; those above the bound are left out
     size_t price_count;
-    struct {
+    struct sk_report_payments {
         char state[SK_REPORT_WORD_SIZE], currency[SK_REPORT_WORD_SIZE];
         int64_t payments, cents;
     } payments[SK_REPORT_PAYMENTS_MAX]; // those above the bound are left out, accepted ones first
@@ -116,7 +117,7 @@ enum sk_report_verdict { SK_REPORT_BALANCED, SK_REPORT_OPEN, SK_REPORT_WRONG };
 struct sk_judgement {
     enum sk_report_verdict verdict;
     int64_t missing[SK_REPORT_MISSING_COUNT]; // 0: it does not apply
-    struct {
+    struct sk_report_equation {
         int64_t is, should_be;
     } sums[SK_REPORT_SUM_COUNT];
 };

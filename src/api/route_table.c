@@ -139,7 +139,7 @@ const struct sk_route sk_route_table[] = {
     {GET, ANYONE, "/admin", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_to_dashboard, NOT_A_CALL},
     {GET, ANYONE, "/admin/", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_to_dashboard, NOT_A_CALL},
     {GET, ANYONE, "/admin/ui/", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_to_dashboard, NOT_A_CALL},
-    {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES | OF_DEMO, sk_handle_demo_page, NOT_A_CALL},
+    {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES | OF_DEMO, sk_handle_page, NOT_A_CALL},
     {POST, USER, "/demo/orders/{order}/pay", JSON, FOR_STORES, TRIES, BUYERS, OF_DEMO, sk_handle_demo_pay, NOT_A_CALL},
 };
 // clang-format on

@@ -66,16 +66,62 @@ static const struct sk_field members[MEMBERS] = {
     [ALLOW_PAST] = {.name = "allow_past", .detail = "must be true or false", .optional = true},
 };
 
-static void terms_check(const json_t *const values[MEMBERS], const struct sk_terms_rules *rules, struct sk_terms *terms,
-                        struct sk_fields *read);
-static bool terms_read_time(const json_t *value, int64_t *out);
-static bool terms_read_currency(const json_t *value, const char **out);
-static bool terms_read_picture(const json_t *value, const struct sk_cors *origins, const char **out);
-static bool terms_read_flag(const json_t *value, int64_t *out);
-
 struct sk_terms_rules sk_terms_rules(const struct sk_context *context)
 {
     return (struct sk_terms_rules){.tickets = sk_tickets_on(context->tickets), .pictures = context->pictures};
+}
+
+static bool terms_read_time(const json_t *value, int64_t *out)
+{
+    return json_is_string(value) && sk_text_time(json_string_value(value), out);
+}
+
+static bool terms_read_currency(const json_t *value, const char **out)
+{
+    return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) && strchr(*out, ' ') == NULL &&
+           strstr(currencies, *out) != NULL;
+}
+
+static bool terms_read_picture(const json_t *value, const struct sk_cors *origins, const char **out)
+{
+    return sk_fields_text(value, 0, SK_URL_MAX, out) &&
+           ((*out)[0] == '\0' || (sk_text_url(*out) && sk_cors_has_url(origins, *out)));
+}
+
+static bool terms_read_flag(const json_t *value, int64_t *out)
+{
+    *out = json_is_true(value);
+    return json_is_boolean(value);
+}
+
+// A missing required member is listed already.
+static void terms_check(const json_t *const values[MEMBERS], const struct sk_terms_rules *rules, struct sk_terms *terms,
+                        struct sk_fields *read)
+{
+    int64_t allow_past;
+    const bool good[MEMBERS] = {
+        [TITLE] = sk_fields_text(values[TITLE], 1, TITLE_MAX_BYTES, &terms->title),
+        [DESCRIPTION] = sk_fields_text(values[DESCRIPTION], 0, DESCRIPTION_MAX_BYTES, &terms->description),
+        [PICTURE] = terms_read_picture(values[PICTURE], rules->pictures, &terms->picture),
+        [STOCK] = sk_fields_integer(values[STOCK], 0, STOCK_MAX, &terms->stock),
+        [PRICE] = sk_fields_integer(values[PRICE], 0, price_max_cents, &terms->price_cents),
+        [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
+        [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
+        [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
+        [PAY_WITHIN] = sk_fields_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
+        [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
+        [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
+        [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
+        [ALLOW_PAST] = terms_read_flag(values[ALLOW_PAST], &allow_past),
+    };
+    for (int i = 0; i < MEMBERS; i++)
+        sk_fields_check(read, &members[i], values[i], good[i]);
+    if (good[TICKET] && terms->ticket != 0 && !rules->tickets)
+        sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
+    if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)
+        sk_fields_refuse(read, members[END_AT].name, "must be later than begin_at");
+    else if (good[END_AT] && allow_past == 0 && terms->end_ms <= (int64_t)sk_wall_ms())
+        sk_fields_refuse(read, members[END_AT].name, "is in the past, which needs allow_past");
 }
 
 enum sk_verdict sk_terms_read(const char *body, size_t len, const struct sk_terms_rules *rules, struct sk_terms *terms,
@@ -120,61 +166,6 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, const struct 
     }
     return sk_fields_end(read);
 }
-
-// A missing required member is listed already.
-static void terms_check(const json_t *const values[MEMBERS], const struct sk_terms_rules *rules, struct sk_terms *terms,
-                        struct sk_fields *read)
-{
-    int64_t allow_past;
-    const bool good[MEMBERS] = {
-        [TITLE] = sk_fields_text(values[TITLE], 1, TITLE_MAX_BYTES, &terms->title),
-        [DESCRIPTION] = sk_fields_text(values[DESCRIPTION], 0, DESCRIPTION_MAX_BYTES, &terms->description),
-        [PICTURE] = terms_read_picture(values[PICTURE], rules->pictures, &terms->picture),
-        [STOCK] = sk_fields_integer(values[STOCK], 0, STOCK_MAX, &terms->stock),
-        [PRICE] = sk_fields_integer(values[PRICE], 0, price_max_cents, &terms->price_cents),
-        [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
-        [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
-        [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
-        [PAY_WITHIN] = sk_fields_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
-        [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
-        [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
-        [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
-        [ALLOW_PAST] = terms_read_flag(values[ALLOW_PAST], &allow_past),
-    };
-    for (int i = 0; i < MEMBERS; i++)
-        sk_fields_check(read, &members[i], values[i], good[i]);
-    if (good[TICKET] && terms->ticket != 0 && !rules->tickets)
-        sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
-    if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)
-        sk_fields_refuse(read, members[END_AT].name, "must be later than begin_at");
-    else if (good[END_AT] && allow_past == 0 && terms->end_ms <= (int64_t)sk_wall_ms())
-        sk_fields_refuse(read, members[END_AT].name, "is in the past, which needs allow_past");
-}
-
-static bool terms_read_time(const json_t *value, int64_t *out)
-{
-    return json_is_string(value) && sk_text_time(json_string_value(value), out);
-}
-
-static bool terms_read_currency(const json_t *value, const char **out)
-{
-    return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) && strchr(*out, ' ') == NULL &&
-           strstr(currencies, *out) != NULL;
-}
-
-static bool terms_read_picture(const json_t *value, const struct sk_cors *origins, const char **out)
-{
-    return sk_fields_text(value, 0, SK_URL_MAX, out) &&
-           ((*out)[0] == '\0' || (sk_text_url(*out) && sk_cors_has_url(origins, *out)));
-}
-
-static bool terms_read_flag(const json_t *value, int64_t *out)
-{
-    *out = json_is_true(value);
-    return json_is_boolean(value);
-}
-
-// ---- stock ----
 
 enum { ADD, REDUCE, STOCK_MEMBERS };
 

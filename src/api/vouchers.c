@@ -29,17 +29,6 @@ struct voucher_read {
     struct sk_stale *stale; // owned; NULL: PostgreSQL was asked
 };
 
-static void voucher_on_found(struct sk_query *query, enum sk_found found);
-static void voucher_on_row(void *arg, const struct sk_result *result);
-static void voucher_show_stale(struct voucher_read *read);
-static void voucher_on_units(struct sk_query *query);
-static void voucher_show(struct voucher_read *read, struct sk_buf *document, const struct sk_phase_span *span);
-static void voucher_release(struct sk_query *query);
-static void voucher_keep(struct voucher_read *read, struct sk_buf *document, int64_t until_ms);
-static void voucher_end(struct voucher_read *read);
-static void voucher_ask_redis(struct voucher_read *read, const char *document);
-static void voucher_on_snapshot(void *arg, const struct sk_reply *reply);
-
 // Writes the current state in front of an object's members: {"server_time":"...","can_sell":true,<rest of the object>.
 // can_sell is false while Redis is away: the remaining units in the object cannot be bought then. `voucher_id`: 0 for a
 // list, of which something can be bought while a node is there.
@@ -104,14 +93,161 @@ static bool voucher_shard_is_away(const struct sk_control *control, size_t shard
 
 // ---- one voucher ----
 
-void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
+static void voucher_release(struct sk_query *query)
 {
-    sk_show_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
+    struct voucher_read *read = (struct voucher_read *)query;
+    sk_stale_free(read->stale);
+    read->stale = NULL;
 }
 
-void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)
+static void voucher_end(struct voucher_read *read)
 {
-    sk_inspect_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = read->query.body.data, .version = read->version};
+    sk_query_end_with(&read->query, &answer);
+}
+
+// Caches the document, which it takes, and ends with it.
+static void voucher_show(struct voucher_read *read, struct sk_buf *document, const struct sk_phase_span *span)
+{
+    struct sk_query *query = &read->query;
+    struct sk_control *control = query->control;
+    if (document->failed) {
+        sk_buf_free(document);
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    voucher_put_time(control->sale, &query->body, query->finding.id, document->data, span->now_ms);
+    if (query->voucher != NULL) {
+        struct sk_shown *shown = voucher_shown(control, query->finding.id);
+        free(shown->document);
+        *shown = (struct sk_shown){.document = document->data,
+                                   .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
+                                   .phase_until_ms = span->until_ms,
+                                   .version = read->version,
+                                   .voucher_id = query->finding.id,
+                                   .change = query->voucher->change};
+        *document = (struct sk_buf){0};
+    }
+    sk_buf_free(document);
+    voucher_end(read);
+}
+
+static void voucher_on_units(struct sk_query *query)
+{
+    struct voucher_read *read = (struct voucher_read *)query;
+    struct sk_buf voucher = {0}, document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    sk_stale_put(read->stale, &voucher, &span);
+    document.failed = voucher.failed;
+    if (!voucher.failed)
+        sk_buf_printf(&document, "{\"stale\":true,%s", voucher.data + 1);
+    sk_buf_free(&voucher);
+    voucher_show(read, &document, &span);
+}
+
+// PostgreSQL cannot be asked.
+static void voucher_show_stale(struct voucher_read *read)
+{
+    struct sk_query *query = &read->query;
+    if (query->voucher == NULL || read->inspect) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    read->version = query->voucher->change;
+    read->stale = sk_stale_new(query, voucher_on_units);
+    if (read->stale == NULL)
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+    else if (!sk_stale_add(read->stale, query->voucher))
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_stale_ask(read->stale);
+}
+
+// Returns only known states.
+static const char *voucher_state_shown(const struct sk_reply *reply)
+{
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
+    if (reply == NULL)
+        return "unknown";
+    if (state != NULL && state[0] == '\0')
+        return "missing";
+    if (state != NULL && (strcmp(state, "loading") == 0 || sk_voucher_state_known(state)))
+        return state;
+    return "unreadable";
+}
+
+static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
+{
+    static const struct {
+        const char *name;
+        size_t element;
+    } numbers[] = {{"stock", SK_SNAPSHOT_STOCK},    {"epoch", SK_SNAPSHOT_EPOCH},
+                   {"buyers", SK_SNAPSHOT_BUYERS},  {"journal", SK_SNAPSHOT_JOURNAL},
+                   {"version", SK_SNAPSHOT_CHANGE}, {"journal_age_ms", SK_SNAPSHOT_AGE_MS}};
+    struct voucher_read *read = arg;
+    struct sk_buf *body = &read->query.body;
+    sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        const struct sk_reply *element = sk_reply_at(reply, numbers[i].element);
+        int64_t number;
+        if (element != NULL && sk_reply_number(element, &number))
+            sk_buf_printf(body, ",\"%s\":%" PRId64, numbers[i].name, number);
+    }
+    sk_buf_puts(body, "}}");
+    voucher_end(read);
+}
+
+static void voucher_ask_redis(struct voucher_read *read, const char *document)
+{
+    struct sk_query *query = &read->query;
+    sk_buf_add(&query->body, document, strlen(document) - 1); // the closing brace comes later
+    sk_buf_puts(&query->body, ",\"redis\":{");
+    const struct sk_voucher *voucher = query->voucher;
+    if (voucher == NULL) {
+        sk_buf_puts(&query->body, "\"state\":\"retired\"}}");
+        voucher_end(read);
+        return;
+    }
+    if (sk_snapshot_ask(sk_sale_ask_redis(query->control->sale, voucher), &voucher->keys, NULL, voucher_on_snapshot,
+                        read) != SK_OK)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+static void voucher_on_row(void *arg, const struct sk_result *result)
+{
+    struct voucher_read *read = arg;
+    struct sk_query *query = &read->query;
+    if (result->rows == NULL) {
+        voucher_show_stale(read);
+        return;
+    }
+    if (sk_rows_count(result->rows) == 0) {
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        return;
+    }
+    struct sk_buf document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    sk_phase_put(&document, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT), &span);
+    read->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
+    if (document.failed || !read->inspect) {
+        voucher_show(read, &document, &span);
+    } else {
+        voucher_ask_redis(read, document.data);
+        sk_buf_free(&document);
+    }
+}
+
+static void voucher_on_found(struct sk_query *query, enum sk_found found)
+{
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    struct voucher_read *read = (struct voucher_read *)query;
+    if (found == SK_FOUND_NONE)
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    else if (found == SK_FOUND_LISTED && !read->inspect && voucher_shard_is_away(query->control, query->shard))
+        voucher_show_stale(read);
+    else
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
 }
 
 static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t handle)
@@ -139,128 +275,45 @@ void sk_show_voucher(struct sk_control *control, int64_t id, uint64_t handle)
         voucher_ask(control, id, false, handle);
 }
 
+void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
+{
+    sk_show_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
+}
+
 void sk_inspect_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 {
     voucher_ask(control, id, true, handle);
 }
 
-static void voucher_on_found(struct sk_query *query, enum sk_found found)
+void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)
 {
-    char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, query->finding.id)};
-    struct voucher_read *read = (struct voucher_read *)query;
-    if (found == SK_FOUND_NONE)
-        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-    else if (found == SK_FOUND_LISTED && !read->inspect && voucher_shard_is_away(query->control, query->shard))
-        voucher_show_stale(read);
-    else
-        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
-}
-
-static void voucher_on_row(void *arg, const struct sk_result *result)
-{
-    struct voucher_read *read = arg;
-    struct sk_query *query = &read->query;
-    if (result->rows == NULL) {
-        voucher_show_stale(read);
-        return;
-    }
-    if (sk_rows_count(result->rows) == 0) {
-        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-        return;
-    }
-    struct sk_buf document = {0};
-    struct sk_phase_span span = sk_phase_span_now();
-    sk_phase_put(&document, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT), &span);
-    read->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
-    if (!document.failed && read->inspect)
-        voucher_ask_redis(read, document.data);
-    else
-        voucher_show(read, &document, &span);
-    sk_buf_free(&document);
-}
-
-// PostgreSQL cannot be asked.
-static void voucher_show_stale(struct voucher_read *read)
-{
-    struct sk_query *query = &read->query;
-    if (query->voucher == NULL || read->inspect) {
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    read->version = query->voucher->change;
-    read->stale = sk_stale_new(query, voucher_on_units);
-    if (read->stale == NULL)
-        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-    else if (!sk_stale_add(read->stale, query->voucher))
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-    else
-        sk_stale_ask(read->stale);
-}
-
-static void voucher_on_units(struct sk_query *query)
-{
-    struct voucher_read *read = (struct voucher_read *)query;
-    struct sk_buf voucher = {0}, document = {0};
-    struct sk_phase_span span = sk_phase_span_now();
-    sk_stale_put(read->stale, &voucher, &span);
-    document.failed = voucher.failed;
-    if (!voucher.failed)
-        sk_buf_printf(&document, "{\"stale\":true,%s", voucher.data + 1);
-    sk_buf_free(&voucher);
-    voucher_show(read, &document, &span);
-    sk_buf_free(&document);
-}
-
-static void voucher_show(struct voucher_read *read, struct sk_buf *document, const struct sk_phase_span *span)
-{
-    struct sk_query *query = &read->query;
-    if (document->failed) {
-        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-        return;
-    }
-    voucher_put_time(query->control->sale, &query->body, query->finding.id, document->data, span->now_ms);
-    voucher_keep(read, document, span->until_ms);
-    voucher_end(read);
-}
-
-static void voucher_release(struct sk_query *query)
-{
-    struct voucher_read *read = (struct voucher_read *)query;
-    sk_stale_free(read->stale);
-    read->stale = NULL;
-}
-
-// Caches the document, whose bytes it takes.
-static void voucher_keep(struct voucher_read *read, struct sk_buf *document, int64_t until_ms)
-{
-    struct sk_control *control = read->query.control;
-    const struct sk_voucher *voucher = read->query.voucher;
-    struct sk_shown *shown = voucher_shown(control, read->query.finding.id);
-    if (voucher == NULL)
-        return;
-    free(shown->document);
-    *shown = (struct sk_shown){.document = document->data,
-                               .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
-                               .phase_until_ms = until_ms,
-                               .version = read->version,
-                               .voucher_id = read->query.finding.id,
-                               .change = voucher->change};
-    *document = (struct sk_buf){0};
-}
-
-static void voucher_end(struct voucher_read *read)
-{
-    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = read->query.body.data, .version = read->version};
-    sk_query_end_with(&read->query, &answer);
+    sk_inspect_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 // ---- whether the voucher is on offer ----
 //
 // The catalogue answers at once. A voucher that it does not have is searched for, as for a purchase.
 
-static void offer_on_found(struct sk_query *query, enum sk_found found);
-static void offer_on_retired(void *arg, const struct sk_result *result);
+static void offer_on_retired(void *arg, const struct sk_result *result)
+{
+    struct sk_query *query = arg;
+    if (result->rows == NULL)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_query_end(query, sk_rows_count(result->rows) == 0 ? SK_VERDICT_UNKNOWN_VOUCHER : SK_VERDICT_ENDED, NULL);
+}
+
+static void offer_on_found(struct sk_query *query, enum sk_found found)
+{
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, query->finding.id)};
+    if (found == SK_FOUND_LISTED)
+        sk_query_end(query, SK_VERDICT_FOUND, NULL);
+    else if (found == SK_FOUND_OLD)
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, offer_on_retired);
+    else
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
 
 void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
@@ -276,87 +329,12 @@ void sk_check_offer(struct sk_control *control, int64_t voucher_id, uint64_t han
         sk_query_start(query);
 }
 
-static void offer_on_found(struct sk_query *query, enum sk_found found)
-{
-    char id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, query->finding.id)};
-    if (found == SK_FOUND_LISTED)
-        sk_query_end(query, SK_VERDICT_FOUND, NULL);
-    else if (found == SK_FOUND_OLD)
-        sk_query_ask_pg(query, SK_STATEMENT_FIND_VOUCHER, 1, params, offer_on_retired);
-    else
-        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-}
-
-static void offer_on_retired(void *arg, const struct sk_result *result)
-{
-    struct sk_query *query = arg;
-    if (result->rows == NULL)
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-    else
-        sk_query_end(query, sk_rows_count(result->rows) == 0 ? SK_VERDICT_UNKNOWN_VOUCHER : SK_VERDICT_ENDED, NULL);
-}
-
-// ---- what Redis has, for the admin ----
-
-static void voucher_ask_redis(struct voucher_read *read, const char *document)
-{
-    struct sk_query *query = &read->query;
-    sk_buf_add(&query->body, document, strlen(document) - 1); // the closing brace comes later
-    sk_buf_puts(&query->body, ",\"redis\":{");
-    const struct sk_voucher *voucher = query->voucher;
-    if (voucher == NULL) {
-        sk_buf_puts(&query->body, "\"state\":\"retired\"}}");
-        voucher_end(read);
-        return;
-    }
-    if (sk_snapshot_ask(sk_sale_ask_redis(query->control->sale, voucher), &voucher->keys, NULL, voucher_on_snapshot,
-                        read) != SK_OK)
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-}
-
-static void voucher_add_number(struct sk_buf *body, const char *name, const struct sk_reply *reply)
-{
-    int64_t number;
-    if (reply != NULL && sk_reply_number(reply, &number))
-        sk_buf_printf(body, ",\"%s\":%" PRId64, name, number);
-}
-
-// Returns only known states.
-static const char *voucher_state_shown(const struct sk_reply *reply)
-{
-    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
-    if (reply == NULL)
-        return "unknown";
-    if (state != NULL && state[0] == '\0')
-        return "missing";
-    if (state != NULL && (strcmp(state, "loading") == 0 || sk_voucher_state_known(state)))
-        return state;
-    return "unreadable";
-}
-
-static void voucher_on_snapshot(void *arg, const struct sk_reply *reply)
-{
-    struct voucher_read *read = arg;
-    struct sk_buf *body = &read->query.body;
-    sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
-    voucher_add_number(body, "stock", sk_reply_at(reply, SK_SNAPSHOT_STOCK));
-    voucher_add_number(body, "epoch", sk_reply_at(reply, SK_SNAPSHOT_EPOCH));
-    voucher_add_number(body, "buyers", sk_reply_at(reply, SK_SNAPSHOT_BUYERS));
-    voucher_add_number(body, "journal", sk_reply_at(reply, SK_SNAPSHOT_JOURNAL));
-    voucher_add_number(body, "version", sk_reply_at(reply, SK_SNAPSHOT_CHANGE));
-    voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_SNAPSHOT_AGE_MS));
-    sk_buf_puts(body, "}}");
-    voucher_end(read);
-}
-
 // ---- lists ----
 //
 // A made-up cursor is refused before any store is asked. A valid one costs a statement, so pages in progress are
 // counted, and equal calls share one. The first page costs a statement a second.
 
 enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
-enum { STATE_SIZE = 16, TITLE_SIZE = SK_VOUCHER_TITLE_MAX + 1 };
 
 struct voucher_list {
     struct sk_query query;
@@ -364,124 +342,9 @@ struct voucher_list {
     struct sk_gather gather;
     struct sk_stale *stale; // owned; NULL: PostgreSQL was asked
     bool complete;          // no voucher is missing in it
-    char state[STATE_SIZE]; // as in list_vouchers.sql; empty: all
-    char title[TITLE_SIZE]; // what titles must contain; empty: anything
     bool kept;              // its answer is cached
     bool counted;           // in control->shown->pages
 };
-
-static void list_start(struct sk_query *query);
-static void list_release(struct sk_query *query);
-static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered);
-static void list_show_stale(struct sk_query *query);
-static void list_on_units(struct sk_query *query);
-static void list_show(struct voucher_list *list, struct sk_buf *document, const struct sk_phase_span *span);
-static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_t until_ms);
-
-void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
-{
-    struct sk_page_asked asked;
-    if (sk_page_read_query(context, request, "cursor", &asked))
-        sk_list_vouchers(context->control, &asked, request->handle);
-}
-
-static bool list_read_title(const struct sk_context *context, struct sk_request *request, const char **title)
-{
-    *title = sk_request_query(request, "title", NULL);
-    return *title == NULL || ((*title)[0] != '\0' && strlen(*title) <= SK_VOUCHER_TITLE_MAX && sk_text_utf8(*title)) ||
-           sk_answer_parameter(context->answers, request, "title", "must have 1 to 100 bytes of UTF-8");
-}
-
-void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)
-{
-    struct sk_page_asked asked;
-    const char *state = sk_request_query(request, "state", NULL), *title;
-    if (state != NULL && !sk_voucher_state_known(state))
-        (void)sk_answer_parameter(context->answers, request, "state", "must be open, paused, closed or retired");
-    else if (sk_page_read_query(context, request, "cursor", &asked) && list_read_title(context, request, &title))
-        sk_list_admin_vouchers(context->control, state, title, &asked, request->handle);
-}
-
-// `key` NULL: an operator asks.
-static void list_begin(struct sk_control *control, uint64_t handle, const char *key, const struct sk_page *page,
-                       const char *state, const char *title)
-{
-    enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUERIES;
-    struct voucher_list *list = sk_query_new(control, class, handle, key, sizeof *list, list_start);
-    if (list == NULL)
-        return;
-    list->query.release = list_release;
-    list->page = *page;
-    list->kept = key != NULL && page->first && page->limit == SK_PAGE_MOST;
-    (void)snprintf(list->state, sizeof list->state, "%s", state);
-    (void)snprintf(list->title, sizeof list->title, "%s", title);
-    sk_query_start(&list->query);
-}
-
-static bool list_any_is_away(const struct sk_control *control)
-{
-    bool away = false;
-    for (size_t i = 0; i < control->sale->shard_count; i++)
-        away = away || voucher_shard_is_away(control, i);
-    return away;
-}
-
-void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
-{
-    char key[SK_QUERY_KEY_SIZE];
-    struct sk_page page;
-    const char *next = control->shown->list_next[0] == '\0' ? NULL : control->shown->list_next;
-    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, handle))
-        return;
-    if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->shown->list, next, handle))
-        return;
-    (void)snprintf(key, sizeof key, "%s:%u:%s", list_any_is_away(control) ? "stale" : "vouchers", page.limit,
-                   page.first ? "" : ask->cursor);
-    list_begin(control, handle, key, &page, "listed", "");
-}
-
-void sk_list_admin_vouchers(struct sk_control *control, const char *state, const char *title,
-                            const struct sk_page_asked *ask, uint64_t handle)
-{
-    char scope[SK_CURSOR_SCOPE_MAX + 1];
-    struct sk_page page;
-    state = state == NULL ? "" : state;
-    title = title == NULL ? "" : title;
-    (void)snprintf(scope, sizeof scope, title[0] == '\0' ? "%s" : "%s:%s", state, title);
-    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, scope, ask, handle))
-        list_begin(control, handle, NULL, &page, state, title);
-}
-
-static void list_start(struct sk_query *query)
-{
-    struct voucher_list *list = (struct voucher_list *)query;
-    char before[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    list->page.next[0] = '\0';
-    if (query->key[0] != '\0' && !list->kept) {
-        if (query->control->shown->pages == PAGES_MAX) {
-            sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-            return;
-        }
-        query->control->shown->pages++;
-        list->counted = true;
-    }
-    if (query->key[0] != '\0' && list_any_is_away(query->control)) {
-        list_show_stale(query);
-        return;
-    }
-    sk_gather_begin(&list->gather, query, list_on_rows);
-    list->gather.none = query->key[0] == '\0' ? NULL : list_show_stale;
-    for (size_t i = 0; i < list->page.places; i++) {
-        const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
-                                sk_page_is_new(&list->page, i) ? NULL : sk_page_first(&list->page, i, before),
-                                sk_page_most(&list->page, most), list->title};
-        if (list->title[0] == '\0')
-            sk_gather_ask(&list->gather, i, SK_STATEMENT_LIST_VOUCHERS, 3, params);
-        else
-            sk_gather_ask(&list->gather, i, SK_STATEMENT_FIND_VOUCHERS, 4, params);
-    }
-    sk_gather_end(&list->gather);
-}
 
 static void list_release(struct sk_query *query)
 {
@@ -493,20 +356,23 @@ static void list_release(struct sk_query *query)
     list->stale = NULL;
 }
 
-static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
+// If memory is out, the next call asks PostgreSQL again.
+static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_t until_ms)
 {
-    struct voucher_list *list = (struct voucher_list *)query;
-    struct sk_buf document = {0};
-    struct sk_phase_span span = sk_phase_span_now();
-    if (!gathered->complete && list->gather.none != NULL) {
-        list_show_stale(query);
+    struct sk_control *control = list->query.control;
+    struct sk_voucher_cache *cache = control->shown;
+    const char *next = list->page.next;
+    if (next[0] != '\0')
+        sk_buf_printf(document, ",\"next\":\"%s\"", next);
+    sk_buf_puts(document, "}");
+    if (document->failed)
         return;
-    }
-    sk_buf_puts(&document, "{\"vouchers\":[");
-    sk_page_add(&list->page, &document, gathered,
-                &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT, .phases = &span});
-    list->complete = gathered->complete;
-    list_show(list, &document, &span);
+    free(cache->list.document);
+    cache->list = (struct sk_shown){.document = document->data,
+                                    .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
+                                    .phase_until_ms = until_ms};
+    (void)snprintf(cache->list_next, sizeof cache->list_next, "%s", next);
+    *document = (struct sk_buf){0}; // the list owns its bytes now
 }
 
 // The list's vouchers, and no more.
@@ -526,10 +392,14 @@ static void list_show(struct voucher_list *list, struct sk_buf *document, const 
     sk_page_end(&list->page, query);
 }
 
-// Whether the page has a place for it: the last one did not show it.
-static bool list_goes_on_with(const struct voucher_list *list, const struct sk_voucher *voucher)
+static void list_on_units(struct sk_query *query)
 {
-    return sk_page_is_new(&list->page, voucher->shard) || voucher->id < (int64_t)list->page.after[voucher->shard].first;
+    struct voucher_list *list = (struct voucher_list *)query;
+    struct sk_buf document = {0};
+    struct sk_phase_span span = sk_phase_span_now();
+    sk_buf_puts(&document, "{\"stale\":true,\"vouchers\":[");
+    sk_stale_put(list->stale, &document, &span);
+    list_show(list, &document, &span);
 }
 
 // The first voucher of the page, among those of the catalogue, the highest id first.
@@ -570,8 +440,9 @@ static void list_show_stale(struct sk_query *query)
     memcpy(list->page.last, list->page.after, sizeof list->page.last);
     for (size_t i = list_first(list, listed, count); i < count; i++) {
         struct sk_voucher *voucher = listed[i].voucher;
-        if (!list_goes_on_with(list, voucher))
-            continue;
+        const struct sk_position *shown_last = &list->page.after[voucher->shard];
+        if (!sk_page_is_new(&list->page, voucher->shard) && voucher->id >= (int64_t)shown_last->first)
+            continue; // an earlier page has it
         if (shown == list->page.limit) {
             sk_page_go_on(&list->page);
             break;
@@ -590,31 +461,119 @@ static void list_show_stale(struct sk_query *query)
         sk_stale_ask(list->stale);
 }
 
-static void list_on_units(struct sk_query *query)
+static void list_on_rows(struct sk_query *query, struct sk_gathered *gathered)
 {
-    const struct voucher_list *list = (struct voucher_list *)query;
+    struct voucher_list *list = (struct voucher_list *)query;
     struct sk_buf document = {0};
     struct sk_phase_span span = sk_phase_span_now();
-    sk_buf_puts(&document, "{\"stale\":true,\"vouchers\":[");
-    sk_stale_put(list->stale, &document, &span);
-    list_show((struct voucher_list *)query, &document, &span);
+    if (!gathered->complete && list->gather.none != NULL) {
+        list_show_stale(query);
+        return;
+    }
+    sk_buf_puts(&document, "{\"vouchers\":[");
+    sk_page_add(&list->page, &document, gathered,
+                &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT, .phases = &span});
+    list->complete = gathered->complete;
+    list_show(list, &document, &span);
 }
 
-// If memory is out, the next call asks PostgreSQL again.
-static void list_keep(struct voucher_list *list, struct sk_buf *document, int64_t until_ms)
+static bool list_any_is_away(const struct sk_control *control)
 {
-    struct sk_control *control = list->query.control;
-    struct sk_voucher_cache *cache = control->shown;
-    const char *next = list->page.next;
-    if (next[0] != '\0')
-        sk_buf_printf(document, ",\"next\":\"%s\"", next);
-    sk_buf_puts(document, "}");
-    if (document->failed)
+    bool away = false;
+    for (size_t i = 0; i < control->sale->shard_count; i++)
+        away = away || voucher_shard_is_away(control, i);
+    return away;
+}
+
+// `state`: as in list_vouchers.sql; `title`: what titles must contain; NULL: any.
+static void list_ask(struct voucher_list *list, const char *state, const char *title)
+{
+    struct sk_query *query = &list->query;
+    char before[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    sk_gather_begin(&list->gather, query, list_on_rows);
+    list->gather.none = query->class == SK_PG_QUERIES ? list_show_stale : NULL;
+    for (size_t i = 0; i < list->page.places; i++) {
+        const char *params[] = {state, sk_page_is_new(&list->page, i) ? NULL : sk_page_first(&list->page, i, before),
+                                sk_page_most(&list->page, most), title};
+        if (title == NULL)
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_LIST_VOUCHERS, 3, params);
+        else
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_FIND_VOUCHERS, 4, params);
+    }
+    sk_gather_end(&list->gather);
+}
+
+// For buyers.
+static void list_start(struct sk_query *query)
+{
+    struct voucher_list *list = (struct voucher_list *)query;
+    list->page.next[0] = '\0';
+    if (!list->kept && query->control->shown->pages == PAGES_MAX) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
         return;
-    free(cache->list.document);
-    cache->list = (struct sk_shown){.document = document->data,
-                                    .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS,
-                                    .phase_until_ms = until_ms};
-    (void)snprintf(cache->list_next, sizeof cache->list_next, "%s", next);
-    *document = (struct sk_buf){0}; // the list owns its bytes now
+    }
+    list->counted = !list->kept;
+    query->control->shown->pages += list->counted;
+    if (list_any_is_away(query->control))
+        list_show_stale(query);
+    else
+        list_ask(list, "listed", NULL);
+}
+
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
+{
+    char key[SK_QUERY_KEY_SIZE];
+    struct sk_page page;
+    const char *next = control->shown->list_next[0] == '\0' ? NULL : control->shown->list_next;
+    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, handle))
+        return;
+    bool usual = page.first && page.limit == SK_PAGE_MOST;
+    if (usual && voucher_answer_shown(control, &control->shown->list, next, handle))
+        return;
+    (void)snprintf(key, sizeof key, "%s:%u:%s", list_any_is_away(control) ? "stale" : "vouchers", page.limit,
+                   page.first ? "" : ask->cursor);
+    struct voucher_list *list = sk_query_new(control, SK_PG_QUERIES, handle, key, sizeof *list, list_start);
+    if (list == NULL)
+        return;
+    list->query.release = list_release;
+    list->page = page;
+    list->kept = usual;
+    sk_query_start(&list->query);
+}
+
+void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    if (sk_page_read_query(context, request, "cursor", &asked))
+        sk_list_vouchers(context->control, &asked, request->handle);
+}
+
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const char *title,
+                            const struct sk_page_asked *ask, uint64_t handle)
+{
+    char scope[SK_CURSOR_SCOPE_MAX + 1];
+    struct sk_page page;
+    (void)snprintf(scope, sizeof scope, title == NULL ? "%s" : "%s:%s", state == NULL ? "" : state, title);
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, scope, ask, handle))
+        return;
+    struct voucher_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, NULL);
+    if (list == NULL)
+        return;
+    list->page = page;
+    list_ask(list, state, title);
+}
+
+void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    const char *state = sk_request_query(request, "state", NULL), *title = sk_request_query(request, "title", NULL);
+    size_t len = title == NULL ? 0 : strlen(title);
+    if (state != NULL && !sk_voucher_state_known(state))
+        (void)sk_answer_parameter(context->answers, request, "state", "must be open, paused, closed or retired");
+    else if (!sk_page_read_query(context, request, "cursor", &asked))
+        return;
+    else if (title != NULL && (len == 0 || len > SK_VOUCHER_TITLE_MAX || !sk_text_utf8(title)))
+        (void)sk_answer_parameter(context->answers, request, "title", "must have 1 to 100 bytes of UTF-8");
+    else
+        sk_list_admin_vouchers(context->control, state, title, &asked, request->handle);
 }

@@ -6,6 +6,7 @@
 #define UNIT_FAKE_STORES_H
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,18 @@ static struct asked *keep_asked(struct asked *asked, size_t *count, int what, in
     for (int i = 0; i < argc; i++)
         kept->argv[i] = argv[i] == NULL ? NULL : strdup(argv[i]);
     return kept;
+}
+
+// Its arguments, with blanks between them; "-": NULL.
+static inline const char *arguments_of(const struct asked *asked)
+{
+    static char text[1024];
+    size_t len = 0;
+    for (int i = 0; i < asked->argc; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, i > 0 ? " %s" : "%s",
+                                asked->argv[i] == NULL ? "-" : asked->argv[i]);
+    ck_assert_uint_lt(len, sizeof text);
+    return text;
 }
 
 static void forget_asked(struct asked *asked, size_t *count, size_t *answered)

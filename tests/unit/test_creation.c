@@ -1,223 +1,161 @@
 // Creating a voucher: what is answered when the row is there, when it is not known whether it is, and when loading it
 // fails, takes long, or was done before. The stores and the rebuild are stand-ins.
-#include <stdio.h>
+#include "fake_timer.h" // must precede the next one's loop
+
+#include "fake_control.h"
 
 #include "creation.h"
-#include "fake_catalogue.h"
-#include "fake_catalogue_sync.h"
-#include "fake_phase.h"
-#include "fake_stores.h"
 #include "test.h"
-#include "uuid.h"
-#include "wait.h"
 
-enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
+enum { PG_MS = 1000, REDIS_MS = 500 };
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000, 3, 60, 1, 18};
 
-static uv_loop_t loop;
-static struct sk_store_options stores;
-static struct sk_shard shards[SK_SHARDS_MAX];
-static struct sk_sale sale;
-static struct sk_recovery recovery;
-static struct sk_control control;
-
-// ---- what comes out ----
-
-static struct {
-    size_t count;
-    enum sk_verdict verdict;
-    int64_t version;
-    char document[16], location[24]; // empty: none
-} told;
-
-static void on_answer(void *arg, uint64_t handle, const struct sk_answer *answer)
+static void setup(void)
 {
-    (void)arg;
-    ck_assert_uint_eq(handle, TICKET);
-    told.count++;
-    told.verdict = answer->verdict;
-    told.version = answer->version;
-    (void)snprintf(told.document, sizeof told.document, "%s", answer->body == NULL ? "" : answer->body);
-    (void)snprintf(told.location, sizeof told.location, "%s", answer->location == NULL ? "" : answer->location);
-}
-
-static void must_be_told(enum sk_verdict verdict, const char *document)
-{
-    ck_assert_uint_eq(told.count, 1);
-    ck_assert_int_eq(told.verdict, verdict);
-    ck_assert_str_eq(told.document, document);
-    ck_assert_str_eq(told.location, verdict == SK_VERDICT_CREATED ? "/vouchers/12" : "");
-    ck_assert_int_eq(told.version, verdict == SK_VERDICT_CREATED ? 31 : 0);
-}
-
-// ---- what PostgreSQL says ----
-
-#define ROW(outcome, epoch) \
-    ((const struct sk_rows){1, (const char *const[1][ROW_COLUMNS]){{outcome, "12", epoch, "ready", "loading", "31"}}})
-
-// The row is there, and the catalogue comes to know it.
-static void answer_row(const struct sk_rows *row)
-{
-    pg_answers(row);
-    (void)a_voucher(sale.catalogue, 12);
-    follow_ends(true);
-}
-
-static const char *asked_key(size_t question)
-{
-    ck_assert_uint_lt(question, fake_pg.count);
-    ck_assert_int_eq(fake_pg.asked[question].what, SK_STATEMENT_CREATE_VOUCHER);
-    return fake_pg.asked[question].argv[0];
-}
-
-// ---- fixture ----
-
-static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
-{
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    stores = (struct sk_store_options){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
-    sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = 1};
-    sale.catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
-    control = (struct sk_control){
-        .on_answer = on_answer, .sale = &sale, .stores = &stores, .recovery = &recovery, .queries = sk_queries_open()};
-    ck_assert_ptr_nonnull(control.queries);
-    fake_rebuild.status = SK_OK;
+    stores = (struct sk_store_options){.pg_timeout_ms = PG_MS, .redis_timeout_ms = REDIS_MS};
+    now_ms = 100000;
+    control_setup();
 }
 
 static void create(const char *key)
 {
-    sk_create_voucher(&control, key, "ann", &terms, TICKET);
+    sk_create_voucher(&control, key, "ann", &terms, 1);
 }
 
-static void setup(void)
+static void must_be_created(const char *document)
 {
-    open_with(NEVER_MS, NEVER_MS);
+    must_be_told(1, SK_VERDICT_CREATED);
+    ck_assert_str_eq(told_document, document);
+    ck_assert_str_eq(told_location, "/vouchers/12");
+    ck_assert_int_eq(told_version, 31);
 }
 
-static void teardown(void)
+static void pg_says(const char *outcome, const char *epoch)
 {
-    sk_queries_close(control.queries);
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
-    if (sk_catalogue_find(sale.catalogue, 12) != NULL)
-        ck_assert_uint_eq(sk_catalogue_find(sale.catalogue, 12)->pins, 0);
-    sk_catalogue_free(sale.catalogue);
-    fake_stores_forget();
+    const char *const rows[][ROW_COLUMNS] = {{outcome, "12", epoch, "ready", "loading", "31"}};
+    pg_answers(&(struct sk_rows){1, rows});
 }
 
-static bool turn_until(const size_t *count, size_t wanted)
+// The row is there, and the catalogue comes to know it.
+static void create_row(const char *epoch)
 {
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
-    return *count == wanted;
+    create("k1");
+    pg_says("created", epoch);
+    (void)a_voucher(sale.catalogue, 12);
+    follow_ends(true);
+}
+
+static void tick(uint64_t after_ms)
+{
+    now_ms += after_ms;
+    time_comes();
+}
+
+static void redis_says_state(const char *state)
+{
+    const struct sk_reply reply = TEXT(state);
+    ck_assert_str_eq(arguments_of(&fake_redis.asked[fake_redis.answered]), "HGET seckill:{12}:voucher state");
+    redis_answers(&reply);
 }
 
 // ---- the row is there ----
 
 TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
 {
-    static const char *const params[] = {"k1", "T", "990", "5", "1000", "2000", "3", "60", "EUR", "ann", "1", "18"};
     create("k1");
-    ck_assert_int_eq(fake_pg.asked[0].argc, 14);
-    for (int i = 0; i < 12; i++)
-        ck_assert_str_eq(fake_pg.asked[0].argv[i], params[i]);
-    ck_assert_str_eq(fake_pg.asked[0].argv[12], "D");
-    ck_assert_ptr_null(fake_pg.asked[0].argv[13]);
-    answer_row(&ROW("created", "0"));
-    ck_assert_uint_eq(told.count, 0); // not before it can sell
+    statement_must_be(SK_STATEMENT_CREATE_VOUCHER, "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D -");
+    pg_says("created", "0");
+    (void)a_voucher(sale.catalogue, 12);
+    follow_ends(true);
+    ck_assert_uint_eq(told_count, 0); // not before it can sell
     ck_assert_uint_eq(fake_catalogue_sync.hurries, 1);
     ck_assert_int_eq(fake_rebuild.voucher->id, 12);
     ck_assert_uint_eq(fake_rebuild.voucher->pins, 1);
     ck_assert_int_eq(fake_rebuild.why, SK_REBUILD_DOUBT);
     fake_rebuild.done(fake_rebuild.arg, true);
-    must_be_told(SK_VERDICT_CREATED, "ready");
+    must_be_created("ready");
 }
 
 TEST(a_voucher_that_cannot_be_loaded_is_created_all_the_same)
 {
-    create("k1");
-    answer_row(&ROW("created", "0"));
-    fake_rebuild.done(fake_rebuild.arg, false);
-    must_be_told(SK_VERDICT_CREATED, "loading");
-}
-
-TEST(so_is_one_whose_loading_cannot_begin)
-{
-    fake_rebuild.status = SK_DOWN;
-    create("k1");
-    answer_row(&ROW("created", "0"));
-    must_be_told(SK_VERDICT_CREATED, "loading");
-    ck_assert_uint_eq(fake_rebuild.count, 1);
-}
-
-TEST(so_is_one_that_the_catalogue_does_not_come_to_know)
-{
-    create("k1");
-    pg_answers(&ROW("created", "0"));
-    follow_ends(false);
-    must_be_told(SK_VERDICT_CREATED, "loading");
-    told.count = 0;
-    create("k1");
-    pg_answers(&ROW("created", "0"));
-    follow_ends(true); // without it: it was retired meanwhile
-    must_be_told(SK_VERDICT_CREATED, "loading");
+    for (int known = 0; known <= 1; known++) { // the catalogue does not come to know it, or it was retired meanwhile
+        create("k1");
+        pg_says("created", "0");
+        follow_ends(known);
+        must_be_created("loading");
+    }
     ck_assert_uint_eq(fake_rebuild.count, 0);
+    create_row("0");
+    fake_rebuild.done(fake_rebuild.arg, false);
+    must_be_created("loading");
+    fake_rebuild.status = SK_DOWN;
+    create_row("0");
+    must_be_created("loading");
 }
 
-TEST(a_catalogue_that_takes_long_is_not_waited_for)
+// It is loaded all the same.
+TEST(what_takes_long_is_not_waited_for)
 {
-    teardown();
-    open_with(SOON_MS, SOON_MS);
     create("k1");
-    pg_answers(&ROW("created", "0"));
-    WAIT_FOR(turn_until(&told.count, 1));
-    must_be_told(SK_VERDICT_CREATED, "loading");
+    pg_says("created", "0");
+    tick(2 * PG_MS + REDIS_MS - 1);
+    ck_assert_uint_eq(told_count, 0);
+    tick(1);
+    must_be_created("loading");
     (void)a_voucher(sale.catalogue, 12);
     follow_ends(true);
-    ck_assert_uint_eq(fake_rebuild.count, 1); // it is loaded all the same
+    ck_assert_uint_eq(fake_rebuild.count, 1);
     fake_rebuild.done(fake_rebuild.arg, true);
-    ck_assert_uint_eq(told.count, 1);
+    create_row("0");
+    tick(2 * PG_MS + REDIS_MS);
+    must_be_created("loading");
+    fake_rebuild.done(fake_rebuild.arg, true);
+    ck_assert_uint_eq(told_count, 2);
 }
 
-TEST(loading_that_takes_long_is_not_waited_for)
+TEST(a_voucher_that_the_audit_loads_is_waited_for)
 {
-    teardown();
-    open_with(SOON_MS, SOON_MS);
-    create("k1");
-    answer_row(&ROW("created", "0"));
-    WAIT_FOR(turn_until(&told.count, 1));
-    must_be_told(SK_VERDICT_CREATED, "loading");
-    fake_rebuild.done(fake_rebuild.arg, true);
-    ck_assert_uint_eq(told.count, 1); // it was answered
+    for (int late = 0; late <= 1; late++) {
+        fake_rebuild.status = SK_FULL;
+        create_row("0");
+        for (int times = 0; times < 2; times++) {
+            tick(50);
+            redis_says_state("loading");
+            ck_assert_uint_eq(told_count, (size_t)late);
+        }
+        tick(late ? 2 * PG_MS + REDIS_MS : 50);
+        if (!late)
+            redis_says_state("open");
+        must_be_created(late ? "loading" : "ready");
+    }
+    fake_rebuild.status = SK_FULL;
+    create_row("0");
+    fake_redis.down = true;
+    tick(50);
+    must_be_created("loading");
 }
 
 // Loading closes a voucher for a moment, and this one may be in the middle of its sale.
 TEST(a_voucher_that_was_loaded_before_is_only_checked)
 {
-    static const struct {
-        struct sk_reply reply;
-        bool dead;
-        const char *document;
-    } rows[] = {
-        {TEXT("open"), false, "ready"}, {TEXT("closed"), false, "ready"},       {TEXT("loading"), false, "loading"},
-        {NIL, false, "loading"},        {ERROR("WRONGTYPE"), false, "loading"}, {NUMBER(1), false, "loading"},
-        {NIL, true, "loading"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        told.count = 0;
-        create("k1");
-        answer_row(&ROW("created", "3"));
-        ck_assert_uint_eq(fake_redis.count, i + 1);
-        ck_assert_str_eq(fake_redis.asked[i].argv[0], "HGET");
-        ck_assert_str_eq(fake_redis.asked[i].argv[1], "seckill:{12}:voucher");
-        redis_answers(rows[i].dead ? NULL : &rows[i].reply);
-        must_be_told(SK_VERDICT_CREATED, rows[i].document);
+    static const struct sk_reply bad[] = {NIL, ERROR("WRONGTYPE"), NUMBER(1)};
+    static const char *const states[][2] = {{"open", "ready"}, {"closed", "ready"}, {"loading", "loading"}};
+    for (size_t i = 0; i < COUNT(states); i++) {
+        create_row("3");
+        redis_says_state(states[i][0]);
+        must_be_created(states[i][1]);
+    }
+    for (size_t i = 0; i <= COUNT(bad); i++) {
+        create_row("3");
+        redis_answers(i < COUNT(bad) ? &bad[i] : NULL);
+        must_be_created("loading");
     }
     fake_redis.down = true;
-    told.count = 0;
-    create("k1");
-    answer_row(&ROW("created", "3"));
-    must_be_told(SK_VERDICT_CREATED, "loading");
+    create_row("3");
+    must_be_created("loading");
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
 
@@ -226,42 +164,28 @@ TEST(a_voucher_that_was_loaded_before_is_only_checked)
 TEST(a_key_of_other_terms_is_refused)
 {
     create("k1");
-    pg_answers(&ROW("reused", "3"));
-    must_be_told(SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "");
+    pg_says("reused", "3");
+    must_be_told(1, SK_VERDICT_IDEMPOTENCY_KEY_REUSED);
+    ck_assert_str_eq(told_location, "");
     ck_assert_uint_eq(fake_rebuild.count + fake_redis.count, 0);
 }
 
-TEST(a_lost_answer_is_asked_for_again_under_the_same_key)
-{
-    static const struct {
-        const char *key;
-        enum sk_result_kind kind;
-    } rows[] = {{"k1", SK_RESULT_LOST}, {NULL, SK_RESULT_LOST}, {"k1", SK_RESULT_FAILED}, {"k1", SK_RESULT_LOCKED}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        told.count = fake_rebuild.count = 0;
-        create(rows[i].key);
-        fake_pg.down = true;
-        pg_fails(rows[i].kind);
-        (void)uv_run(&loop, UV_RUN_ONCE); // while the link is down nothing is asked
-        ck_assert_uint_eq(fake_pg.count, 2 * i + 1);
-        fake_pg.down = false;
-        WAIT_FOR(turn_until(&fake_pg.count, 2 * i + 2));
-        ck_assert_str_eq(asked_key(2 * i + 1), asked_key(2 * i));
-        answer_row(&ROW("created", "0"));
-        fake_rebuild.done(fake_rebuild.arg, true);
-        must_be_told(SK_VERDICT_CREATED, "ready");
-    }
-}
-
-// Two calls without a key are two wishes.
+// Two calls without a key are two wishes. A lost answer is asked for again under the same key (test_command.c).
 TEST(each_call_without_a_key_gets_one_of_its_own)
 {
     create(NULL);
+    pg_fails(SK_RESULT_LOST);
+    tick(50);
+    pg_says("reused", "0");
     create(NULL);
-    ck_assert(sk_uuid_valid(asked_key(0)) && sk_uuid_valid(asked_key(1)));
-    ck_assert_str_ne(asked_key(0), asked_key(1));
-    pg_answers(&ROW("reused", "0"));
-    pg_answers(&ROW("reused", "0"));
+    const char *keys[3];
+    for (int i = 0; i < 3; i++) {
+        keys[i] = fake_pg.asked[i].argv[0];
+        ck_assert(sk_uuid_valid(keys[i]));
+    }
+    ck_assert_str_eq(keys[0], keys[1]);
+    ck_assert_str_ne(keys[0], keys[2]);
+    pg_says("reused", "0");
 }
 
-SUITE(.setup = setup, .teardown = teardown);
+SUITE(.setup = setup, .teardown = control_teardown);

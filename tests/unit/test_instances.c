@@ -15,8 +15,8 @@ static void list(void)
 {
     sk_list_instances(&control, 1);
     ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LIST_INSTANCES);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "seckill:{shared}:sessions");
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[1], "seckill:{shared}:instances");
+    ck_assert_str_eq(arguments_of(&fake_redis.asked[fake_redis.answered]),
+                     "seckill:{shared}:sessions seckill:{shared}:instances");
 }
 
 static void must_list(const struct sk_reply *reply, const char *instances)
@@ -51,10 +51,10 @@ TEST(what_is_damaged_is_not_shown)
                                             TEXT("0.1.0 1 3000 a:1"), // not a session
                                             TEXT(ONE),
                                             TEXT("soon"),
-                                            TEXT(""),
-                                            NUMBER(7), // nor is this
+                                            TEXT(""), // nor is this
                                             NUMBER(7),
-                                            TEXT(""),
+                                            NUMBER(7),
+                                            TEXT(""), // nor this
                                             TEXT(TWO),
                                             NUMBER(5000),
                                             TEXT("0.1.0 1 3000 a:1"), // renewed in the future: shown as now

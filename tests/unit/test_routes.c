@@ -99,7 +99,6 @@ HANDLER(not_found)
 HANDLER(openapi)
 HANDLER(instances)
 HANDLER(page)
-HANDLER(demo_page)
 HANDLER(demo_pay)
 HANDLER(to_dashboard)
 
@@ -551,7 +550,7 @@ TEST(pages_and_the_demo_may_be_off)
                 must_be_refused(SK_METHOD_GET, to_dashboard[i], 404);
         }
         if (has_pages && has_demo)
-            must_come_to(SK_METHOD_GET, "/pay", "demo_page", 0);
+            must_come_to(SK_METHOD_GET, "/pay", "page", 0);
         else
             must_be_refused(SK_METHOD_GET, "/pay", 404);
         if (has_demo)

@@ -5,14 +5,14 @@
 #include "test.h"
 #include "vouchers.h"
 
-enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, OLD_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
+enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, OLD_MAX = 16, CROWD = 1000 };
 enum { TEXT_SIZE = 512 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 typedef const char *const rows_t[ROW_COLUMNS];
 
-static const rows_t voucher_rows[] = {{"7", "0", "1", "{\"id\":\"7\"}"}};
+static const rows_t voucher_rows[] = {{"7", "0", "1", "{\"id\":\"7\"}", "31"}};
 static const struct sk_rows one_voucher = {1, voucher_rows};
 static const rows_t list_rows[] = {{"7", "{\"id\":\"7\"}"}, {"6", "{\"id\":\"6\"}"}};
 static const struct sk_rows list = {2, list_rows};
@@ -50,25 +50,36 @@ static void a_second_passes(void)
     control.shown->vouchers[VOUCHER].until_ms = control.shown->list.until_ms = uv_now(&loop);
 }
 
+static void show(uint64_t handle)
+{
+    sk_show_voucher(&control, VOUCHER, handle);
+}
+
+static void inspect(uint64_t handle)
+{
+    sk_inspect_voucher(&control, VOUCHER, handle);
+}
+
 // ---- in the catalogue ----
 
 TEST(a_crowd_costs_a_statement_a_second)
 {
     for (int times = 1; times <= 2; times++) {
         for (uint64_t handle = 1; handle <= CROWD; handle++)
-            sk_show_voucher(&control, VOUCHER, handle);
-        const struct asked *asked = the_statement(SK_STATEMENT_FIND_VOUCHER);
-        ck_assert_str_eq(asked->argv[0], "7");
+            show(handle);
+        statement_must_be(SK_STATEMENT_FIND_VOUCHER, "7");
         pg_answers(&one_voucher);
         must_show(1, "\"id\":\"7\"}");
         pg_answers(&one_voucher); // the callers since then share one
         for (uint64_t handle = 2; handle <= CROWD; handle++)
             must_be_told(handle, SK_VERDICT_FOUND);
         for (uint64_t handle = 1; handle <= CROWD; handle++) {
-            sk_show_voucher(&control, VOUCHER, handle);
+            show(handle);
             must_show(handle, "\"id\":\"7\"}");
+            ck_assert_int_eq(told_version, 31);
         }
         ck_assert_uint_eq(fake_pg.count, (size_t)times * 2);
+        ck_assert_uint_eq(control.shown->vouchers[VOUCHER].until_ms, uv_now(&loop) + 1000);
         a_second_passes();
     }
     ck_assert_uint_eq(fake_catalogue_sync.waits, 0);
@@ -77,26 +88,14 @@ TEST(a_crowd_costs_a_statement_a_second)
 // PostgreSQL's stock does not show whether units can be bought, so the cached part does not include that.
 TEST(whether_it_can_be_sold_is_of_this_moment)
 {
-    sk_show_voucher(&control, VOUCHER, 1);
-    pg_answers(&one_voucher);
-    must_show(1, "\"id\":\"7\"}");
-    fake_redis.down = true; // must_show() checks it
-    sk_show_voucher(&control, VOUCHER, 2);
-    must_show(2, "\"id\":\"7\"}");
-    fake_redis.down = false;
-    sk_show_voucher(&control, VOUCHER, 3);
-    must_show(3, "\"id\":\"7\"}");
+    for (uint64_t handle = 1; handle <= 3; handle++) {
+        fake_redis.down = handle == 2; // must_show() checks it
+        show(handle);
+        if (handle == 1)
+            pg_answers(&one_voucher);
+        must_show(handle, "\"id\":\"7\"}");
+    }
     ck_assert_uint_eq(fake_pg.count, 1);
-}
-
-TEST(what_is_kept_lasts_a_second)
-{
-    sk_show_voucher(&control, VOUCHER, 1);
-    pg_answers(&one_voucher);
-    ck_assert_uint_eq(control.shown->vouchers[VOUCHER].until_ms, uv_now(&loop) + 1000);
-    ask_list(2);
-    pg_answers(&list);
-    ck_assert_uint_eq(control.shown->list.until_ms, uv_now(&loop) + 1000);
 }
 
 // From the start of a sale, no page gets "upcoming" from an older cached copy.
@@ -105,9 +104,9 @@ TEST(what_is_kept_ends_with_a_phase)
     for (int over = 0; over <= 1; over++) {
         size_t before = fake_pg.count;
         fake_phase_until_ms = over ? (int64_t)sk_wall_ms() : INT64_MAX;
-        sk_show_voucher(&control, VOUCHER, 1);
+        show(1);
         pg_answers(&one_voucher);
-        sk_show_voucher(&control, VOUCHER, 2);
+        show(2);
         ask_list(3);
         pg_answers(over ? &one_voucher : &list);
         if (over)
@@ -121,14 +120,13 @@ TEST(what_is_kept_ends_with_a_phase)
 TEST(what_is_kept_ends_with_a_change)
 {
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
-    sk_show_voucher(&control, VOUCHER, 1);
-    pg_answers(&one_voucher);
-    must_show(1, "\"id\":\"7\"}");
-    voucher->change++;
-    sk_show_voucher(&control, VOUCHER, 2);
-    ck_assert_uint_eq(fake_pg.count, 2);
-    pg_answers(&one_voucher);
-    must_show(2, "\"id\":\"7\"}");
+    for (uint64_t handle = 1; handle <= 2; handle++) {
+        show(handle);
+        ck_assert_uint_eq(fake_pg.count, handle);
+        pg_answers(&one_voucher);
+        must_show(handle, "\"id\":\"7\"}");
+        voucher->change++;
+    }
 }
 
 // Two vouchers of one place do not show each other's document.
@@ -141,47 +139,37 @@ TEST(the_later_voucher_of_a_place_stays)
         pg_answers(&one_voucher);
         must_be_told(handle, SK_VERDICT_FOUND);
     }
-    sk_show_voucher(&control, VOUCHER, 5);
+    show(5);
     must_show(5, "\"id\":\"7\"}");
     ck_assert_uint_eq(fake_pg.count, 4);
 }
 
+// The cached list includes the start of the next page.
 TEST(the_list_costs_a_statement_a_second)
 {
-    for (int times = 1; times <= 2; times++) {
-        ask_list(1);
-        (void)the_statement(SK_STATEMENT_LIST_VOUCHERS);
-        pg_answers(&list);
-        must_show(1, "\"vouchers\":[{\"id\":\"7\"},{\"id\":\"6\"}]}");
-        ask_list(2);
-        must_show(2, "\"vouchers\":[{\"id\":\"7\"},{\"id\":\"6\"}]}");
-        ck_assert_uint_eq(fake_pg.count, (size_t)times);
-        a_second_passes();
-    }
-}
-
-// The cached list includes the start of the next page.
-TEST(a_long_list_is_kept_with_its_next_page)
-{
-    static const rows_t rows[SK_PAGE_MOST + 1] = {[0 ... SK_PAGE_MOST] = {"7", "{}"}};
+    static const rows_t many[SK_PAGE_MOST + 1] = {[0 ... SK_PAGE_MOST] = {"7", "{}"}};
+    static const struct sk_rows whole_page = {SK_PAGE_MOST + 1, many};
     char next[SK_CURSOR_SIZE];
-    struct sk_position last = {.first = 7};
-    sk_cursor_put(next, SK_CURSOR_VOUCHERS, "", &last, 1);
-    for (uint64_t handle = 1; handle <= 2; handle++) {
+    sk_cursor_put(next, SK_CURSOR_VOUCHERS, "", &(struct sk_position){.first = 7}, 1);
+    for (uint64_t handle = 1; handle <= 4; handle++) {
+        bool kept = handle % 2 == 0, more = handle <= 2;
         ask_list(handle);
-        if (handle == 1)
-            pg_answers(&(const struct sk_rows){SK_PAGE_MOST + 1, rows});
-        must_be_told(handle, SK_VERDICT_FOUND);
-        ck_assert_str_eq(told_next, next);
-        ck_assert_ptr_nonnull(strstr(told_document, next));
+        if (!kept) {
+            statement_must_be(SK_STATEMENT_LIST_VOUCHERS, "listed - 101");
+            pg_answers(more ? &whole_page : &list); // most of them were removed
+        }
+        ck_assert_str_eq(told_next, more ? next : "");
+        if (more) {
+            must_be_told(handle, SK_VERDICT_FOUND);
+            ck_assert_ptr_nonnull(strstr(told_document, next));
+        } else {
+            must_show(handle, "\"vouchers\":[{\"id\":\"7\"},{\"id\":\"6\"}]}");
+        }
+        ck_assert_uint_eq(control.shown->list.until_ms, uv_now(&loop) + 1000);
+        if (kept)
+            a_second_passes();
     }
-    a_second_passes();
-    ask_list(1);
-    pg_answers(&list); // most of them were removed
-    must_be_told(1, SK_VERDICT_FOUND);
-    ask_list(1);
-    must_be_told(1, SK_VERDICT_FOUND);
-    ck_assert_str_eq(told_next, "");
+    ck_assert_uint_eq(fake_pg.count, 2);
 }
 
 TEST(other_pages_are_asked_for_a_few_at_a_time)
@@ -191,10 +179,7 @@ TEST(other_pages_are_asked_for_a_few_at_a_time)
         fake_stores_forget();
         for (unsigned i = 1; i <= PAGES_MAX; i++)
             ask_page(i, NULL, i);
-        const struct asked *asked = the_statement(SK_STATEMENT_LIST_VOUCHERS);
-        ck_assert_str_eq(asked->argv[0], "listed");
-        ck_assert_ptr_null(asked->argv[1]);
-        ck_assert_str_eq(asked->argv[2], "2");
+        statement_must_be(SK_STATEMENT_LIST_VOUCHERS, "listed - 2");
         ask_page(1, NULL, 20); // shares a query in progress
         ask_page(50, NULL, 21);
         must_be_told(21, SK_VERDICT_OVERLOADED);
@@ -213,6 +198,11 @@ TEST(other_pages_are_asked_for_a_few_at_a_time)
     }
 }
 
+static void ask_admin(const char *state, const char *title, const char *cursor)
+{
+    sk_list_admin_vouchers(&control, state, title, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+}
+
 TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
 {
     char cursor[SK_CURSOR_SIZE], expected[TEXT_SIZE];
@@ -222,43 +212,54 @@ TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
     must_show(1, expected);
     (void)snprintf(cursor, sizeof cursor, "%s", told_next);
     ask_page(1, cursor, 1);
-    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[1], "7");
+    statement_must_be(SK_STATEMENT_LIST_VOUCHERS, "listed 7 2");
     pg_answers(&no_rows);
     must_show(1, "\"vouchers\":[]}");
-    sk_list_admin_vouchers(&control, NULL, NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    ask_admin(NULL, NULL, cursor);
     must_be_told(1, SK_VERDICT_BAD_PARAMETER);
-    sk_list_admin_vouchers(&control, NULL, NULL, &(struct sk_page_asked){.limit = 1}, 1);
-    ck_assert_ptr_null(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[0]);
-    pg_answers(&list);
-    must_be_told(1, SK_VERDICT_FOUND);
-    (void)snprintf(cursor, sizeof cursor, "%s", told_next);
-    sk_list_admin_vouchers(&control, "open", NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
-    must_be_told(1, SK_VERDICT_BAD_PARAMETER); // with another filter
+}
+
+TEST(operators_see_all_states_and_find_titles)
+{
+    static const struct {
+        const char *state, *title, *asked;
+        enum sk_statement statement;
+    } rows[] = {{NULL, NULL, "- - 2", SK_STATEMENT_LIST_VOUCHERS},
+                {"paused", NULL, "paused - 2", SK_STATEMENT_LIST_VOUCHERS},
+                {NULL, "tea", "- - 2 tea", SK_STATEMENT_FIND_VOUCHERS},
+                {"open", "tea", "open - 2 tea", SK_STATEMENT_FIND_VOUCHERS}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char cursor[SK_CURSOR_SIZE];
+        ask_admin(rows[i].state, rows[i].title, NULL);
+        statement_must_be(rows[i].statement, rows[i].asked);
+        pg_answers(&list);
+        must_be_told(1, SK_VERDICT_FOUND);
+        (void)snprintf(cursor, sizeof cursor, "%s", told_next);
+        for (size_t other = 0; other < COUNT(rows); other++) { // a cursor belongs to its filter
+            ask_admin(rows[other].state, rows[other].title, cursor);
+            if (other == i)
+                pg_answers(NULL); // nothing of the catalogue is shown to operators
+            must_be_told(1, other == i ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_BAD_PARAMETER);
+        }
+    }
 }
 
 // Nor are documents of the catalogue known; with them: test_stale.c.
 TEST(without_postgres_nothing_is_shown)
 {
-    sk_show_voucher(&control, VOUCHER, 1);
-    pg_answers(NULL);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    ask_list(1);
-    pg_answers(NULL);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    sk_inspect_voucher(&control, VOUCHER, 1);
-    pg_fails(SK_RESULT_FAILED);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    fake_pg.down = true;
-    sk_show_voucher(&control, VOUCHER, 1);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    ask_list(1);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-}
-
-TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
-{
-    sk_show_voucher(&control, VOUCHER, 1);
-    pg_answers(&no_rows);
+    static void (*const asks[])(uint64_t) = {show, ask_list, inspect};
+    for (size_t i = 0; i < COUNT(asks); i++) {
+        fake_pg.down = false;
+        asks[i](1);
+        pg_answers(NULL);
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+        fake_pg.down = true;
+        asks[i](1);
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    }
+    fake_pg.down = false;
+    show(1);
+    pg_answers(&no_rows); // it has gone from there
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
 }
 
@@ -266,27 +267,33 @@ TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
 
 TEST(a_newer_id_waits_for_the_next_read)
 {
-    sk_show_voucher(&control, NEW, 1);
-    ck_assert_uint_eq(fake_pg.count, 0);
-    ck_assert_uint_eq(told_count, 0);
-    (void)a_voucher(sale.catalogue, NEW);
-    follow_ends(true);
-    ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0], "9");
-    pg_answers(&one_voucher);
-    must_be_told(1, SK_VERDICT_FOUND);
-    sk_show_voucher(&control, NEW + 1, 1);
-    follow_ends(true);
-    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
-    sk_show_voucher(&control, NEW + 1, 1);
-    follow_ends(false);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    // It was created and retired before the poll.
-    sk_show_voucher(&control, NEW + 1, 1);
-    fake_catalogue_sync.newest_id = NEW + 1;
-    follow_ends(true);
-    (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
-    pg_answers(&one_voucher);
-    must_be_told(1, SK_VERDICT_FOUND);
+    static const struct {
+        int64_t id;
+        bool complete; // before the catalogue is known all wait for it
+        bool comes, ok;
+        int64_t newest; // the read's
+        enum sk_verdict verdict;
+    } rows[] = {{NEW, true, true, true, NEW, SK_VERDICT_FOUND},
+                {NEW + 1, true, false, true, NEW, SK_VERDICT_UNKNOWN_VOUCHER},
+                {NEW + 1, true, false, false, NEW, SK_VERDICT_UNAVAILABLE},
+                {NEW + 1, true, false, true, NEW + 1, SK_VERDICT_FOUND}, // created and retired before the read
+                {OLD, false, true, true, NEW, SK_VERDICT_FOUND}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        size_t before = fake_pg.count;
+        fake_catalogue_sync.complete = rows[i].complete;
+        sk_show_voucher(&control, rows[i].id, 1);
+        ck_assert_uint_eq(fake_pg.count, before);
+        ck_assert_uint_eq(told_count, i);
+        if (rows[i].comes)
+            (void)a_voucher(sale.catalogue, rows[i].id);
+        fake_catalogue_sync.newest_id = rows[i].newest;
+        follow_ends(rows[i].ok);
+        if (rows[i].verdict == SK_VERDICT_FOUND) {
+            ck_assert_int_eq(atoll(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0]), rows[i].id);
+            pg_answers(&one_voucher);
+        }
+        must_be_told(1, rows[i].verdict);
+    }
 }
 
 TEST(made_up_ids_cost_no_statement)
@@ -298,17 +305,6 @@ TEST(made_up_ids_cost_no_statement)
     for (uint64_t i = 1; i <= CROWD; i++)
         must_be_told(i, SK_VERDICT_UNKNOWN_VOUCHER);
     ck_assert_uint_eq(fake_pg.count, 0);
-}
-
-TEST(before_the_catalogue_is_known_all_wait_for_it)
-{
-    fake_catalogue_sync.complete = false;
-    sk_show_voucher(&control, OLD, 1);
-    ck_assert_uint_eq(fake_pg.count, 0);
-    (void)a_voucher(sale.catalogue, OLD);
-    follow_ends(true);
-    pg_answers(&one_voucher);
-    must_be_told(1, SK_VERDICT_FOUND);
 }
 
 TEST(an_older_id_is_asked_for_a_few_at_a_time)
@@ -340,9 +336,9 @@ TEST(an_older_id_is_asked_for_a_few_at_a_time)
 
 // ---- the admin's view ----
 
-static void inspect(const struct sk_reply *reply)
+static void inspect_and_answer(const struct sk_reply *reply)
 {
-    sk_inspect_voucher(&control, VOUCHER, 1);
+    inspect(1);
     pg_answers(&one_voucher);
     redis_answers(reply);
 }
@@ -362,7 +358,7 @@ TEST(the_admin_sees_what_can_be_read)
         const struct sk_reply items[] = {rows[i].state, TEXT("no number"), TEXT("epoch-3"), TEXT("5"),
                                          TEXT("run-1"), NUMBER(2),         NUMBER(1),       TEXT("")};
         const struct sk_reply reply = LIST_OF(items);
-        inspect(&reply);
+        inspect_and_answer(&reply);
         (void)snprintf(expected, sizeof expected,
                        "{\"id\":\"7\",\"redis\":{\"state\":\"%s\",\"stock\":5,\"buyers\":2,\"journal\":1}}",
                        rows[i].shown);
@@ -371,22 +367,17 @@ TEST(the_admin_sees_what_can_be_read)
     const struct sk_reply all[] = {TEXT("open"), TEXT("3"), TEXT("epoch-3"), TEXT("5"), TEXT("run-1"), NUMBER(2),
                                    NUMBER(1),    TEXT(""),  TEXT("9"),       TEXT("1"), TEXT("2"),     NUMBER(420)};
     const struct sk_reply whole = LIST_OF(all);
-    inspect(&whole);
+    inspect_and_answer(&whole);
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"open\",\"stock\":5,\"epoch\":3,\"buyers\":2,"
                      "\"journal\":1,\"version\":9,\"journal_age_ms\":420}}");
-    inspect(NULL);
+    inspect_and_answer(NULL);
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"unknown\"}}");
-    inspect(&(const struct sk_reply)ERROR("WRONGTYPE"));
+    inspect_and_answer(&(const struct sk_reply)ERROR("WRONGTYPE"));
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"unreadable\"}}");
     fake_redis.down = true;
-    sk_inspect_voucher(&control, VOUCHER, 1);
+    inspect(1);
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-}
-
-TEST(the_admin_sees_a_retired_one_without_redis)
-{
-    fake_redis.down = true;
     sk_inspect_voucher(&control, OLD, 1);
     pg_answers(&one_voucher);
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"retired\"}}");
@@ -394,39 +385,28 @@ TEST(the_admin_sees_a_retired_one_without_redis)
 
 TEST(what_the_admin_sees_is_never_kept)
 {
-    sk_inspect_voucher(&control, VOUCHER, 1);
-    sk_show_voucher(&control, VOUCHER, 2); // a different query
+    inspect(1);
+    show(2); // a different query
     ck_assert_uint_eq(fake_pg.count, 2);
     pg_answers(&one_voucher);
     pg_answers(&one_voucher);
     must_show(2, "\"id\":\"7\"}");
     redis_answers(NULL);
     must_be_told(1, SK_VERDICT_FOUND);
-    sk_inspect_voucher(&control, VOUCHER, 1);
+    inspect(1);
     ck_assert_uint_eq(fake_pg.count, 3);
     pg_answers(&no_rows);
 }
 
 // ---- memory that is short ----
 
-static void ask_voucher(void)
-{
-    sk_show_voucher(&control, VOUCHER, 1);
-}
+static void (*asking)(uint64_t handle);
 
-static void ask_vouchers(void)
+static void converse(void)
 {
-    ask_list(1);
-}
-
-static void ask_inspect(void)
-{
-    sk_inspect_voucher(&control, VOUCHER, 1);
-}
-
-static void converse(void (*ask)(void))
-{
-    ask();
+    if (allocations_left > 0) // else from the cache, or from the stores
+        a_second_passes();
+    asking(1);
     while (stores_wait()) {
         if (fake_pg.answered < fake_pg.count)
             pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_LIST_VOUCHERS ? &list : &one_voucher);
@@ -435,45 +415,20 @@ static void converse(void (*ask)(void))
     }
 }
 
-// Then the answer is 503 or the right one, and the next query works as usual.
 TEST_EACH(every_allocation_may_fail, 3)
 {
-    static void (*const asks[])(void) = {ask_voucher, ask_vouchers, ask_inspect};
-    void (*ask)(void) = asks[_i];
-    bool refused = false;
-    int n = 1;
-    do {
-        a_second_passes();
-        memory_has_failed = false;
-        allocations_left = n;
-        converse(ask);
-        allocations_left = 0;
-        ck_assert_msg(told[1].count == 1, "told %d times when allocation %d failed", told[1].count, n);
-        refused = refused || told[1].verdict != SK_VERDICT_FOUND;
-        if (memory_has_failed && told[1].verdict != SK_VERDICT_FOUND)
-            ck_assert_uint_eq(sk_verdict_http_status(told[1].verdict), 503);
-        else
-            ck_assert_int_eq(told[1].verdict, SK_VERDICT_FOUND);
-        told[1].count = 0;
-        fake_stores_forget();
-        converse(ask); // from the cache, or from the stores
-        must_be_told(1, SK_VERDICT_FOUND);
-        converse(ask); // from the cache
-        must_be_told(1, SK_VERDICT_FOUND);
-        fake_stores_forget();
-    } while (memory_has_failed && n++ < ALLOCATIONS_MAX);
-    ck_assert(refused);
-    ck_assert_int_gt(n, 3); // some allocations must have failed
-    ck_assert_int_lt(n, ALLOCATIONS_MAX);
+    static void (*const asks[])(uint64_t) = {show, ask_list, inspect};
+    asking = asks[_i];
+    (void)short_memory_borne(converse);
 }
 
 TEST(an_answer_from_memory_may_find_none)
 {
-    sk_show_voucher(&control, VOUCHER, 1);
+    show(1);
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);
     allocations_left = 1;
-    sk_show_voucher(&control, VOUCHER, 1);
+    show(1);
     must_be_told(1, SK_VERDICT_OVERLOADED);
 }
 
