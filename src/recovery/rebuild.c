@@ -78,34 +78,24 @@ struct rebuild {
     bool broken;              // it fails when none of them is in progress any more
 };
 
+static void rebuild_on_journal(void *arg, enum sk_rebuild_journal_end end);
 static void rebuild_on_locked(void *arg, bool held);
-static void rebuild_check_doubt(struct rebuild *rebuild);
 static void rebuild_on_account(void *arg, const struct sk_result *result);
 static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply);
-static void rebuild_check_retirement(struct rebuild *rebuild);
 static void rebuild_on_may_retire(void *arg, const struct sk_result *result);
 static void rebuild_fence(struct rebuild *rebuild);
 static void rebuild_on_epoch(void *arg, const struct sk_result *result);
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply);
 static void rebuild_settle_journal(struct rebuild *rebuild);
-static void rebuild_on_journal(void *arg, enum sk_rebuild_journal_end end);
 static void rebuild_read_stock(struct rebuild *rebuild);
 static void rebuild_on_stock(void *arg, const struct sk_result *result);
 static void rebuild_read_chunk(struct rebuild *rebuild);
 static void rebuild_on_chunk(void *arg, const struct sk_result *result);
-static size_t rebuild_count_passed(const struct sk_rows *rows);
-static bool rebuild_store_chunk(struct rebuild *rebuild, const struct sk_rows *rows);
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply);
-static void rebuild_go_on(struct rebuild *rebuild, bool ahead);
-static void rebuild_break(struct rebuild *rebuild);
 static void rebuild_open(struct rebuild *rebuild);
 static void rebuild_on_opened(void *arg, const struct sk_reply *reply);
 static void rebuild_retire(struct rebuild *rebuild);
 static void rebuild_on_retired(void *arg, const struct sk_result *result);
-static void rebuild_on_removed(void *arg, const struct sk_reply *reply);
-static void rebuild_fail(struct rebuild *rebuild);
-static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end);
-static void rebuild_free(struct rebuild *rebuild);
 
 static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 {
@@ -127,6 +117,52 @@ static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 #undef TO
     SK_ASSERT((allowed[rebuild->step] & 1U << step) != 0);
     rebuild->step = step;
+}
+
+static void rebuild_free(struct rebuild *rebuild)
+{
+    sk_rebuild_journal_free(rebuild->journal);
+    free(rebuild);
+}
+
+static void rebuild_log(const struct rebuild *rebuild, enum sk_rebuild_end end)
+{
+    static const char *const names[REBUILD_STEPS] = {
+        [REBUILD_LOCK] = "lock",   [REBUILD_CHECK] = "check",     [REBUILD_EPOCH] = "epoch",
+        [REBUILD_BEGIN] = "begin", [REBUILD_JOURNAL] = "journal", [REBUILD_DEAD_LETTER] = "dead letter",
+        [REBUILD_STOCK] = "stock", [REBUILD_BUYERS] = "buyers",   [REBUILD_LAST_BUYERS] = "buyers",
+        [REBUILD_OPEN] = "open",   [REBUILD_RETIRE] = "retire",   [REBUILD_REMOVE] = "remove",
+    };
+    bool ok = end == SK_REBUILD_OPENED, rebuilt = rebuild->epoch[0] != '\0';
+    if (ok && rebuilt && rebuild->why == SK_REBUILD_RETIRE)
+        sk_log(SK_LOG_INFO, "voucher retired", "voucher=%s epoch=%s journal_orders=%zu", rebuild->id, rebuild->epoch,
+               sk_rebuild_journal_settled(rebuild->journal));
+    else if (ok && rebuilt)
+        sk_log(SK_LOG_INFO, "voucher rebuilt", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
+               rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers,
+               sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->sale->loop) - rebuild->since_ms);
+    else if (end == SK_REBUILD_KEPT)
+        sk_log(SK_LOG_DEBUG, "voucher not retired yet", "voucher=%s", rebuild->id);
+    else if (end == SK_REBUILD_FAILED)
+        sk_log(SK_LOG_WARN, "voucher not rebuilt", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
+}
+
+static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end)
+{
+    bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
+    sk_admit_forget(rebuild->voucher);
+    if (end == SK_REBUILD_OPENED && rebuilt)
+        sk_metrics_add(rebuild->sale->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
+    rebuild_log(rebuild, end);
+    rebuild_move(rebuild, REBUILD_ENDED);
+    sk_named_lock_release(rebuild->lock);
+    rebuild->done(rebuild->arg, end);
+    rebuild_free(rebuild);
+}
+
+static void rebuild_fail(struct rebuild *rebuild)
+{
+    rebuild_end(rebuild, SK_REBUILD_FAILED);
 }
 
 enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_rebuild_why why,
@@ -179,6 +215,31 @@ static bool rebuild_answers(const struct sk_reply *reply, int64_t wanted)
 
 // ---- 0, 1: lock, and check ----
 
+// Reads PostgreSQL's side, then Redis's, as the audit does. No other rebuild is in progress by now, so a voucher that
+// was missing a moment ago may be there.
+static void rebuild_check_doubt(struct rebuild *rebuild)
+{
+    struct sk_account_query query;
+    rebuild_move(rebuild, REBUILD_CHECK);
+    sk_account_query_begin(&query);
+    sk_account_query_add(&query, rebuild->voucher);
+    if (sk_account_query_end(&query))
+        rebuild_ask_pg(rebuild, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, rebuild_on_account);
+    else
+        rebuild_fail(rebuild);
+    sk_account_query_free(&query);
+}
+
+// PostgreSQL decides. Its clock may differ from this process's, an order may be unpaid, a dead letter may wait for
+// days. So Redis is not closed to find that out.
+static void rebuild_check_retirement(struct rebuild *rebuild)
+{
+    char after_ms[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {rebuild->id, sk_params_number(after_ms, rebuild->sale->options->retire_after_ms)};
+    rebuild_move(rebuild, REBUILD_CHECK);
+    rebuild_ask_pg(rebuild, SK_STATEMENT_MAY_RETIRE, 2, params, rebuild_on_may_retire);
+}
+
 static void rebuild_on_locked(void *arg, bool held)
 {
     struct rebuild *rebuild = arg;
@@ -190,23 +251,6 @@ static void rebuild_on_locked(void *arg, bool held)
         rebuild_check_retirement(rebuild);
     else
         rebuild_check_doubt(rebuild);
-}
-
-// Reads PostgreSQL's side, then Redis's, as the audit does. No other rebuild is in progress by now, so a voucher that
-// was missing a moment ago may be there.
-static void rebuild_check_doubt(struct rebuild *rebuild)
-{
-    struct sk_account_query query;
-    enum sk_status status = SK_NO_MEM;
-    rebuild_move(rebuild, REBUILD_CHECK);
-    sk_account_query_begin(&query);
-    sk_account_query_add(&query, rebuild->voucher);
-    if (sk_account_query_end(&query))
-        status = sk_pg_call(sk_sale_shard(rebuild->sale, rebuild->voucher)->queries, SK_STATEMENT_VOUCHER_ACCOUNTS, 2,
-                            query.params, rebuild_on_account, rebuild);
-    sk_account_query_free(&query);
-    if (status != SK_OK)
-        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_account(void *arg, const struct sk_result *result)
@@ -235,16 +279,6 @@ static void rebuild_on_snapshot(void *arg, const struct sk_reply *reply)
         rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
         rebuild_fence(rebuild);
-}
-
-// PostgreSQL decides. Its clock may differ from this process's, an order may be unpaid, a dead letter may wait for
-// days. So Redis is not closed to find that out.
-static void rebuild_check_retirement(struct rebuild *rebuild)
-{
-    char after_ms[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {rebuild->id, sk_params_number(after_ms, rebuild->sale->options->retire_after_ms)};
-    rebuild_move(rebuild, REBUILD_CHECK);
-    rebuild_ask_pg(rebuild, SK_STATEMENT_MAY_RETIRE, 2, params, rebuild_on_may_retire);
 }
 
 static void rebuild_on_may_retire(void *arg, const struct sk_result *result)
@@ -365,6 +399,25 @@ static void rebuild_on_stock(void *arg, const struct sk_result *result)
 
 // ---- 6: buyers ----
 
+// Ends it once nothing is in progress: until then, replies come to it.
+static void rebuild_break(struct rebuild *rebuild)
+{
+    rebuild->broken = true;
+    if (!rebuild->reading && rebuild->storing == 0)
+        rebuild_fail(rebuild);
+}
+
+// `ahead`: while a chunk is being stored.
+static void rebuild_go_on(struct rebuild *rebuild, bool ahead)
+{
+    if (rebuild->reading || rebuild->storing > (ahead ? 1 : 0))
+        return;
+    if (rebuild->step != REBUILD_LAST_BUYERS)
+        rebuild_read_chunk(rebuild);
+    else if (rebuild->storing == 0)
+        rebuild_open(rebuild);
+}
+
 static void rebuild_read_chunk(struct rebuild *rebuild)
 {
     char most[SK_PARAM_NUMBER_SIZE], bound[SK_PARAM_NUMBER_SIZE];
@@ -375,27 +428,6 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
                                   5, params, rebuild_on_chunk, rebuild) == SK_OK;
     if (!rebuild->reading)
         rebuild_break(rebuild);
-}
-
-static void rebuild_on_chunk(void *arg, const struct sk_result *result)
-{
-    struct rebuild *rebuild = arg;
-    const struct sk_rows *rows = result->rows;
-    rebuild->reading = false;
-    if (rows == NULL || rebuild->broken) {
-        rebuild_break(rebuild);
-        return;
-    }
-    size_t count = sk_rows_count(rows);
-    SK_ASSERT(count <= CHUNK);
-    if (count < CHUNK)
-        rebuild_move(rebuild, REBUILD_LAST_BUYERS);
-    else
-        memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
-    if (count > 0 && !rebuild_store_chunk(rebuild, rows))
-        rebuild_break(rebuild);
-    else
-        rebuild_go_on(rebuild, rebuild_count_passed(rows) >= LONG_WALK);
 }
 
 static size_t rebuild_count_passed(const struct sk_rows *rows)
@@ -439,6 +471,27 @@ static bool rebuild_store_chunk(struct rebuild *rebuild, const struct sk_rows *r
     return true;
 }
 
+static void rebuild_on_chunk(void *arg, const struct sk_result *result)
+{
+    struct rebuild *rebuild = arg;
+    const struct sk_rows *rows = result->rows;
+    rebuild->reading = false;
+    if (rows == NULL || rebuild->broken) {
+        rebuild_break(rebuild);
+        return;
+    }
+    size_t count = sk_rows_count(rows);
+    SK_ASSERT(count <= CHUNK);
+    if (count < CHUNK)
+        rebuild_move(rebuild, REBUILD_LAST_BUYERS);
+    else
+        memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
+    if (count > 0 && !rebuild_store_chunk(rebuild, rows))
+        rebuild_break(rebuild);
+    else
+        rebuild_go_on(rebuild, rebuild_count_passed(rows) >= LONG_WALK);
+}
+
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
@@ -449,25 +502,6 @@ static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
         rebuild_break(rebuild);
     else
         rebuild_go_on(rebuild, false);
-}
-
-// `ahead`: while a chunk is being stored.
-static void rebuild_go_on(struct rebuild *rebuild, bool ahead)
-{
-    if (rebuild->reading || rebuild->storing > (ahead ? 1 : 0))
-        return;
-    if (rebuild->step != REBUILD_LAST_BUYERS)
-        rebuild_read_chunk(rebuild);
-    else if (rebuild->storing == 0)
-        rebuild_open(rebuild);
-}
-
-// Ends it once nothing is in progress: until then, replies come to it.
-static void rebuild_break(struct rebuild *rebuild)
-{
-    rebuild->broken = true;
-    if (!rebuild->reading && rebuild->storing == 0)
-        rebuild_fail(rebuild);
 }
 
 // ---- 7: open ----
@@ -484,10 +518,11 @@ static void rebuild_open(struct rebuild *rebuild)
     rebuild_ask_redis(rebuild, SK_SCRIPT_REBUILD_OPEN, 3, 14, argv, rebuild_on_opened);
 }
 
+// Or removed.
 static void rebuild_on_opened(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
-    if (rebuild_answers(reply, 2)) // something is in the journal again
+    if (rebuild->step == REBUILD_OPEN && rebuild_answers(reply, 2)) // something is in the journal again
         rebuild_settle_journal(rebuild);
     else if (rebuild_answers(reply, 1))
         rebuild_end(rebuild, SK_REBUILD_OPENED);
@@ -516,63 +551,6 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
         rebuild_read_stock(rebuild);
     } else {
         rebuild_move(rebuild, REBUILD_REMOVE);
-        rebuild_ask_redis(rebuild, SK_SCRIPT_RETIRE, 5, 6, argv, rebuild_on_removed);
+        rebuild_ask_redis(rebuild, SK_SCRIPT_RETIRE, 5, 6, argv, rebuild_on_opened);
     }
-}
-
-static void rebuild_on_removed(void *arg, const struct sk_reply *reply)
-{
-    struct rebuild *rebuild = arg;
-    if (rebuild_answers(reply, 1))
-        rebuild_end(rebuild, SK_REBUILD_OPENED);
-    else
-        rebuild_fail(rebuild);
-}
-
-// ---- the end ----
-
-static void rebuild_fail(struct rebuild *rebuild)
-{
-    rebuild_end(rebuild, SK_REBUILD_FAILED);
-}
-
-static void rebuild_log(const struct rebuild *rebuild, enum sk_rebuild_end end)
-{
-    static const char *const names[REBUILD_STEPS] = {
-        [REBUILD_LOCK] = "lock",   [REBUILD_CHECK] = "check",     [REBUILD_EPOCH] = "epoch",
-        [REBUILD_BEGIN] = "begin", [REBUILD_JOURNAL] = "journal", [REBUILD_DEAD_LETTER] = "dead letter",
-        [REBUILD_STOCK] = "stock", [REBUILD_BUYERS] = "buyers",   [REBUILD_LAST_BUYERS] = "buyers",
-        [REBUILD_OPEN] = "open",   [REBUILD_RETIRE] = "retire",   [REBUILD_REMOVE] = "remove",
-    };
-    bool ok = end == SK_REBUILD_OPENED, rebuilt = rebuild->epoch[0] != '\0';
-    if (ok && rebuilt && rebuild->why == SK_REBUILD_RETIRE)
-        sk_log(SK_LOG_INFO, "voucher retired", "voucher=%s epoch=%s journal_orders=%zu", rebuild->id, rebuild->epoch,
-               sk_rebuild_journal_settled(rebuild->journal));
-    else if (ok && rebuilt)
-        sk_log(SK_LOG_INFO, "voucher rebuilt", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
-               rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers,
-               sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->sale->loop) - rebuild->since_ms);
-    else if (end == SK_REBUILD_KEPT)
-        sk_log(SK_LOG_DEBUG, "voucher not retired yet", "voucher=%s", rebuild->id);
-    else if (end == SK_REBUILD_FAILED)
-        sk_log(SK_LOG_WARN, "voucher not rebuilt", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
-}
-
-static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end)
-{
-    bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
-    sk_admit_forget(rebuild->voucher);
-    if (end == SK_REBUILD_OPENED && rebuilt)
-        sk_metrics_add(rebuild->sale->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
-    rebuild_log(rebuild, end);
-    rebuild_move(rebuild, REBUILD_ENDED);
-    sk_named_lock_release(rebuild->lock);
-    rebuild->done(rebuild->arg, end);
-    rebuild_free(rebuild);
-}
-
-static void rebuild_free(struct rebuild *rebuild)
-{
-    sk_rebuild_journal_free(rebuild->journal);
-    free(rebuild);
 }

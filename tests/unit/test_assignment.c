@@ -114,7 +114,6 @@ static struct sk_catalogue_sync *syncs[SHARDS];
 
 static void setup(void)
 {
-    const struct sk_assignments_hook hook = {on_changed, &changes};
     now_ms = 100000;
     changes = 0;
     memset(&fake, 0, sizeof fake);
@@ -128,7 +127,7 @@ static void setup(void)
         sale.shards[i].orders = (struct sk_pg *)(void *)&links[2 * i];
         sale.shards[i].queries = (struct sk_pg *)(void *)&links[2 * i + 1];
     }
-    assignments = sk_assignments_open(&sale, syncs, &hook);
+    assignments = sk_assignments_open(&sale, syncs, on_changed, &changes);
     ck_assert_ptr_nonnull(assignments);
 }
 

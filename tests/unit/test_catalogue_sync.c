@@ -65,10 +65,20 @@ static void pass(uint64_t ms)
 
 // ---- fixture ----
 
+static size_t changed_count;
+static int64_t changed_id;
+
+static void on_changed(void *arg, struct sk_voucher *voucher)
+{
+    ck_assert_ptr_eq(arg, &changed_count);
+    changed_count++;
+    changed_id = voucher->id;
+}
+
 static void open_follow(void)
 {
     sale.catalogue = sk_catalogue_new(1);
-    syncing = sk_catalogue_sync_open(&sale, 0);
+    syncing = sk_catalogue_sync_open(&sale, 0, on_changed, &changed_count);
     ck_assert_ptr_nonnull(syncing);
 }
 
@@ -266,21 +276,10 @@ TEST(it_is_read_in_pages)
     ck_assert_uint_eq(reads_begun(), 3);
 }
 
-static size_t changed_count;
-static int64_t changed_id;
-
-static void on_changed(void *arg, struct sk_voucher *voucher)
-{
-    ck_assert_ptr_eq(arg, &changed_count);
-    changed_count++;
-    changed_id = voucher->id;
-}
-
 // Maintenance is notified once of each changed voucher, with its new terms; not of new vouchers, nor of removed ones.
 TEST(what_has_changed_is_told)
 {
     pass(0);
-    sk_catalogue_sync_on_change(syncing, on_changed, &changed_count);
     add(1, 7, "open");
     add(2, 8, "open");
     answer();
@@ -376,7 +375,7 @@ TEST(memory_that_is_short)
     ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8));
     for (int n = 1; n <= 2; n++) {
         allocations_left = n;
-        ck_assert_ptr_null(sk_catalogue_sync_open(&sale, 0));
+        ck_assert_ptr_null(sk_catalogue_sync_open(&sale, 0, on_changed, &changed_count));
     }
 }
 
