@@ -154,23 +154,28 @@ static void answer_snapshot(void)
     redis_answers(&reply);
 }
 
+// The oldest call to PostgreSQL that waits for its answer. NULL: none does.
+static const struct asked *asked_pg(void)
+{
+    return fake_pg.answered < fake_pg.count ? &fake_pg.asked[fake_pg.answered] : NULL;
+}
+
 // Answers a round's calls, up to its report to the other sessions.
 static void answer_round(void)
 {
-    bool more = true;
-    while (more) {
-        if (fake_pg.answered < fake_pg.count && fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_VOUCHER_ACCOUNTS)
-            answer_accounts(&fake_pg.asked[fake_pg.answered]);
-        else if (fake_pg.answered < fake_pg.count &&
-                 fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_COUNT_TO_REFUND)
+    for (;;) {
+        const struct asked *pg = asked_pg();
+        if (pg != NULL && pg->what == SK_STATEMENT_VOUCHER_ACCOUNTS)
+            answer_accounts(pg);
+        else if (pg != NULL && pg->what == SK_STATEMENT_COUNT_TO_REFUND)
             pg_answers(&(const struct sk_rows){1, (const char *const[][ROW_COLUMNS]){{to_refund}}});
-        else if (fake_pg.answered < fake_pg.count)
+        else if (pg != NULL)
             pg_answers(&(const struct sk_rows){0}); // letters
         else if (fake_redis.answered < fake_redis.count &&
                  fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_READ_VOUCHER)
             answer_snapshot();
         else
-            more = false;
+            return;
     }
 }
 
@@ -256,7 +261,7 @@ TEST_EACH(a_voucher_that_is_not_at_rest_is_checked_every_second, 2)
 // The number of vouchers in one query to PostgreSQL.
 static size_t asked_about(void)
 {
-    const struct asked *asked = &fake_pg.asked[fake_pg.answered];
+    const struct asked *asked = asked_pg();
     size_t count = 1;
     ck_assert_int_eq(asked->what, SK_STATEMENT_VOUCHER_ACCOUNTS);
     for (const char *at = asked->argv[1]; (at = strchr(at, ',')) != NULL; at++)
@@ -270,7 +275,7 @@ TEST(a_store_that_came_back_is_checked_as_a_whole_in_pages)
     (void)on_sale(MANY);
     begin_round();
     ck_assert_uint_eq(asked_about(), PAGE);
-    answer_accounts(&fake_pg.asked[fake_pg.answered]);
+    answer_accounts(asked_pg());
     while (fake_redis.answered < fake_redis.count)
         answer_snapshot();
     ck_assert_uint_eq(asked_about(), MANY - PAGE);
@@ -508,7 +513,7 @@ TEST(what_it_could_not_see_is_not_told)
         if (i == 1)
             pg_answers(NULL);
         if (i == 2)
-            answer_accounts(&fake_pg.asked[fake_pg.answered]);
+            answer_accounts(asked_pg());
         while (fake_redis.answered < fake_redis.count)
             redis_answers(NULL);
         fake_redis.down = false;

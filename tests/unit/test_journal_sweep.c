@@ -105,6 +105,7 @@ static void teardown(void)
     for (size_t i = 0; i < taken_count; i++)
         sk_entry_forget(taken[i]);
     sk_sweeper_close(sweeper);
+    ck_assert_ptr_null((void *)on_time);
     ck_assert_uint_eq(locks.released, locks.count);
     stage_close();
 }

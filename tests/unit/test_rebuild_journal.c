@@ -103,6 +103,8 @@ enum { STEPS_MAX = 16 };
     {                                                         \
         "ask-redis XDEL " JOURNAL " " ids, .reply = NUMBER(1) \
     }
+#define PLACES_ALICE   {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))}, REMOVE("1-0")
+#define PLACES_BOB(id) {PLACE(B, "\"bob\""), .rows = ROWS(1, PLACED("1"))}, REMOVE(id)
 #define SET_ASIDE(id, raw, orders, why)                                                    \
     {                                                                                      \
         "pg set_aside " SLOT " 7 " id " \\x" raw " " orders " " why, .rows = ROWS(1, {""}) \
@@ -121,12 +123,7 @@ static const struct course {
     struct step steps[STEPS_MAX];
 } courses[] = {
     {"nothing", 0, {READ_NOTHING("4")}},
-    {"one entry",
-     1,
-     {READ("4", ORDERS("1-0", A " alice")),
-      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
-      REMOVE("1-0"),
-      READ_NOTHING("4")}},
+    {"one entry", 1, {READ("4", ORDERS("1-0", A " alice")), PLACES_ALICE, READ_NOTHING("4")}},
     // Whatever the outcome, PostgreSQL knows the orders.
     {"orders that are live, ended or refused",
      3,
@@ -145,8 +142,7 @@ static const struct course {
      2,
      {READ("4", ORDERS("1-0", A " alice"),
            ENTRY("2-0", TEXT("epoch"), TEXT("3"), TEXT("orders"), TEXT(B " bob"), TEXT("offer"), TEXT("5"))),
-      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
-      REMOVE("1-0"),
+      PLACES_ALICE,
       READ("1", ENTRY("2-0", TEXT("epoch"), TEXT("3"), TEXT("orders"), TEXT(B " bob"), TEXT("offer"), TEXT("5"))),
       {"ask-pg place_orders " SLOT " 7 4 {" B "} {\"bob\"} null null null 5", .rows = ROWS(1, PLACED("1"))},
       REMOVE("2-0"),
@@ -210,8 +206,7 @@ static const struct course {
       {RETURN(A, "expired", "expiry", "null"), .rows = ROWS(1, {"1", "returned", "alice", "1"})},
       REMOVE("1-0"),
       READ("4", ORDERS("2-0", B " bob")),
-      {PLACE(B, "\"bob\""), .rows = ROWS(1, PLACED("1"))},
-      REMOVE("2-0"),
+      PLACES_BOB("2-0"),
       READ_NOTHING("4")}},
     {"an end that cannot be read 0",
      0,
@@ -224,16 +219,9 @@ static const struct course {
      {READ("4", REPLY_ITEMS(TEXT("1-0"), NIL)), LETTER("1-0", ""), REMOVE("1-0"), READ_NOTHING("4")}},
     {"one between two that can be read",
      2,
-     {READ("4", ORDERS("1-0", A " alice"), ENTRY("2-0", TEXT("x"), TEXT("y")), ORDERS("3-0", B " bob")),
-      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
-      REMOVE("1-0"),
-      READ("1", ENTRY("2-0", TEXT("x"), TEXT("y"))),
-      LETTER("2-0", "313a782c313a792c"),
-      REMOVE("2-0"),
-      READ("1", ORDERS("3-0", B " bob")),
-      {PLACE(B, "\"bob\""), .rows = ROWS(1, PLACED("1"))},
-      REMOVE("3-0"),
-      READ_NOTHING("2")}},
+     {READ("4", ORDERS("1-0", A " alice"), ENTRY("2-0", TEXT("x"), TEXT("y")), ORDERS("3-0", B " bob")), PLACES_ALICE,
+      READ("1", ENTRY("2-0", TEXT("x"), TEXT("y"))), LETTER("2-0", "313a782c313a792c"), REMOVE("2-0"),
+      READ("1", ORDERS("3-0", B " bob")), PLACES_BOB("3-0"), READ_NOTHING("2")}},
 };
 enum { COURSES = sizeof courses / sizeof courses[0] };
 

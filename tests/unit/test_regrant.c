@@ -295,6 +295,7 @@ TEST(closing_forgets)
     ck_assert(!sk_regrant_idle(regrant));
     sk_regrant_close(regrant);
     ck_assert_uint_eq(forgotten, 6);
+    ck_assert_ptr_null((void *)on_time);
     regrant = sk_regrant_open(&sale, NULL); // for the teardown
 }
 
